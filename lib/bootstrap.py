@@ -1,0 +1,146 @@
+"""Sets up everything inside the checkout: .venv from the lock file, and flowgen.
+
+Runs with the system's python3 and nothing but its standard library; `make run` and `make test` call it first.
+It may be repeated: what is in place is left alone, so a second call costs a fraction of a second.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+LOCKS = ROOT / "lib" / "requirements"
+FLOWGEN = ROOT / "lib" / "flowgen"
+OLDEST = (3, 11)
+
+
+def main():
+    if sys.version_info < OLDEST:
+        fail(
+            "pairlab needs Python 3.11 or newer, and python3 here is %d.%d." % sys.version_info[:2],
+            "Install a newer one (Debian 12, Ubuntu 24.04 and later have it) and say which:"
+            " make run PYTHON=python3.12",
+        )
+    make_venv()
+    install_packages()
+    build_flowgen()
+
+
+def make_venv():
+    if (VENV / "venv.stamp").exists():
+        return
+    say("making .venv with Python %d.%d" % sys.version_info[:2])
+    done = subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], capture_output=True, text=True)
+    if done.returncode:
+        shutil.rmtree(VENV, ignore_errors=True)
+        fail(
+            "python3 -m venv failed: " + (done.stdout + done.stderr).strip(),
+            "On Debian and Ubuntu: sudo apt-get install python3-venv",
+        )
+    (VENV / "venv.stamp").touch()  # last, so that an interrupted one is made anew
+
+
+def install_packages():
+    lock = LOCKS / "pairlab.lock"
+    if stamp_matches("packages", lock, ROOT / "pyproject.toml"):
+        return
+    say("installing the packages of lib/requirements/pairlab.lock")
+    uv = install_uv()
+    pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    ways = [pip + ["--require-hashes", "-r", str(lock)]]
+    if uv:
+        ways.insert(0, [uv, "pip", "sync", "--quiet", "--compile-bytecode", "--require-hashes", "--python", str(PYTHON), str(lock)])
+    for way in ways:
+        # The system's certificates, as pip uses them: a proxy's are often only there.
+        done = subprocess.run(way, env={**os.environ, "UV_NATIVE_TLS": "1", "UV_NO_CONFIG": "1"})
+        if done.returncode == 0:
+            break
+    else:
+        fail("the packages could not be installed (the reason stands above).", "Is PyPI reachable? Then: make run")
+    run(
+        [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-index"]
+        + ["--no-build-isolation", "--editable", str(ROOT)],
+        "pairlab itself could not be installed into .venv.",
+    )
+    write_stamp("packages", lock, ROOT / "pyproject.toml")
+
+
+def install_uv():
+    """uv takes seconds where pip takes a minute; without it pip does as well. Kept out of what it syncs."""
+    home = VENV / "uv"
+    uv = home / "bin" / "uv"
+    if not uv.exists():
+        subprocess.run(
+            [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
+            + ["--target", str(home), "-r", str(LOCKS / "uv.lock")]
+        )
+    return str(uv) if uv.exists() else None
+
+
+def build_flowgen():
+    sources = sorted([*FLOWGEN.glob("src/*.[ch]"), FLOWGEN / "Makefile"])
+    if (FLOWGEN / "build" / "flowgen").exists() and stamp_matches("flowgen", *sources):
+        return
+    if has_static_compiler():
+        compiler = "cc"
+        say("building flowgen with the system's C compiler")
+    else:
+        say("building flowgen with PyPI's ziglang, as there is no C compiler that links statically (about a minute)")
+        run(
+            [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
+            + ["-r", str(LOCKS / "cc.lock")],
+            "ziglang could not be installed. With root: sudo apt-get install gcc libc6-dev make",
+        )
+        compiler = "%s -m ziglang cc -target %s-linux-musl" % (PYTHON, os.uname().machine)
+    cache = {"ZIG_GLOBAL_CACHE_DIR": str(VENV / "zig-cache"), "ZIG_LOCAL_CACHE_DIR": str(VENV / "zig-cache")}
+    run(["make", "-s", "-C", str(FLOWGEN), "clean"], "flowgen could not be cleaned.")
+    run(["make", "-s", "-C", str(FLOWGEN), "CC=" + compiler], "flowgen could not be built.", env=cache)
+    write_stamp("flowgen", *sources)
+
+
+def has_static_compiler():
+    if not shutil.which("cc"):
+        return False
+    trial = "int main(void) { return 0; }"
+    done = subprocess.run(
+        ["cc", "-static", "-x", "c", "-", "-o", "/dev/null"], input=trial, text=True, capture_output=True
+    )
+    return done.returncode == 0
+
+
+def digest(paths):
+    found = hashlib.sha256(str(ROOT).encode())
+    for path in paths:
+        found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+def stamp_matches(name, *paths):
+    stamp = VENV / (name + ".stamp")
+    return stamp.exists() and stamp.read_text() == digest(paths)
+
+
+def write_stamp(name, *paths):
+    (VENV / (name + ".stamp")).write_text(digest(paths))
+
+
+def run(argv, why, env=None):
+    if subprocess.run(argv, env={**os.environ, **(env or {})}).returncode:
+        fail(why, "The reason stands above.")
+
+
+def say(text):
+    print("pairlab: " + text, flush=True)
+
+
+def fail(why, next_step):
+    sys.exit("pairlab: " + why + "\n         " + next_step)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,396 @@
+/* hold: launches one process, at once or when a gate opens, and reports on it to a controller over a socket.
+
+   What is certain at any time: the process group of the child does not outlive the launcher's interest in it. The
+   controller says "term", or closes the socket, or dies; SIGTERM or SIGINT arrives; the child itself ends: in each
+   case the whole group gets SIGTERM, then 200 ms later SIGKILL, and only when all of it is gone the launcher goes.
+   If the launcher itself is killed, the kernel kills the child (PR_SET_PDEATHSIG). */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "child.h"
+#include "commands.h"
+#include "control.h"
+#include "errors.h"
+#include "listening.h"
+#include "monotonic.h"
+#include "options.h"
+
+enum { SLOT_BYTES = 128, ERROR_BYTES = 1024 };
+
+static const uint64_t GRACE_NS = 200 * NS_PER_MS; /* between SIGTERM and SIGKILL */
+static const uint64_t FIRST_PROBE_NS = 1 * NS_PER_MS, LAST_PROBE_NS = 5 * NS_PER_MS;
+
+struct launcher {
+    const char *slot, *gate, *netns, *stdout_file, *stderr_file;
+    char **argv;
+    long listen_port;                  /* 0: ready does not depend on a port */
+
+    int control;                       /* -1: the controller has gone, and nothing more is sent */
+    int signals;
+    struct child child;                /* child.progress is -1 once that has ended */
+    char failure[ERROR_BYTES];         /* why the child could not start; empty: it could, so far */
+
+    bool ready, stopping, ended;
+    uint64_t probe_ns, probe_every_ns; /* next look at the port; 0: none */
+    uint64_t kill_ns;                  /* when SIGKILL is due; 0: not due */
+    uint64_t end_ns;
+    int status;                        /* as wait4 gave it */
+    struct rusage usage;
+};
+
+static void send_event(struct launcher *launcher, struct json *event)
+{
+    if (launcher->control >= 0 && !control_send(launcher->control, event)) {
+        close(launcher->control);
+        launcher->control = -1;
+    }
+}
+
+static int fail(struct launcher *launcher)
+{
+    struct json event;
+    json_begin(&event, "failed");
+    json_text(&event, "slot", launcher->slot);
+    json_text(&event, "error", launcher->failure);
+    send_event(launcher, &event);
+    complain("slot %s: %s", launcher->slot, launcher->failure);
+    return STATUS_FAILED;
+}
+
+__attribute__((format(printf, 2, 3))) static bool note_failure(struct launcher *launcher, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(launcher->failure, sizeof launcher->failure, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+static void announce_ready(struct launcher *launcher)
+{
+    launcher->probe_ns = 0;
+    if (launcher->ready || launcher->stopping)
+        return;
+    launcher->ready = true;
+    struct json event;
+    json_begin(&event, "ready");
+    json_text(&event, "slot", launcher->slot);
+    json_integer(&event, "ns", monotonic_ns());
+    send_event(launcher, &event);
+}
+
+static void report_end(struct launcher *launcher)
+{
+    uint64_t start_ns = atomic_load(launcher->child.start_ns);
+    const struct rusage *usage = &launcher->usage;
+
+    struct json event;
+    json_begin(&event, "ended");
+    json_text(&event, "slot", launcher->slot);
+    if (start_ns)
+        json_integer(&event, "start_ns", start_ns);
+    else
+        json_null(&event, "start_ns");
+    json_integer(&event, "end_ns", launcher->end_ns);
+    if (WIFSIGNALED(launcher->status)) {
+        json_null(&event, "exit_code");
+        json_integer(&event, "signal", (uint64_t)WTERMSIG(launcher->status));
+    } else {
+        json_integer(&event, "exit_code", (uint64_t)WEXITSTATUS(launcher->status));
+        json_null(&event, "signal");
+    }
+    json_number(&event, "user_s", (double)usage->ru_utime.tv_sec + (double)usage->ru_utime.tv_usec / 1e6);
+    json_number(&event, "sys_s", (double)usage->ru_stime.tv_sec + (double)usage->ru_stime.tv_usec / 1e6);
+    json_integer(&event, "max_rss_bytes", (uint64_t)usage->ru_maxrss * 1024);
+    send_event(launcher, &event);
+}
+
+static void signal_group(const struct launcher *launcher, int number)
+{
+    /* Just after the fork the child may not have made its group yet, and then it is alone. */
+    if (kill(-launcher->child.pid, number) < 0 && !launcher->ended)
+        kill(launcher->child.pid, number);
+}
+
+static void stop(struct launcher *launcher)
+{
+    if (launcher->stopping)
+        return;
+    launcher->stopping = true;
+    launcher->probe_ns = 0;
+    launcher->kill_ns = monotonic_ns() + GRACE_NS;
+    signal_group(launcher, SIGTERM);
+}
+
+static void read_control(struct launcher *launcher)
+{
+    switch (control_receive(launcher->control)) {
+    case CONTROL_NOTHING:
+        return;
+    case CONTROL_GONE:
+        close(launcher->control);
+        launcher->control = -1;
+        stop(launcher);
+        return;
+    case CONTROL_TERM:
+        stop(launcher);
+        return;
+    }
+}
+
+static void read_signals(struct launcher *launcher)
+{
+    struct signalfd_siginfo received;
+    if (read(launcher->signals, &received, sizeof received) != sizeof received)
+        return;
+    if (received.ssi_signo != SIGCHLD) /* ended children are looked for in every turn */
+        stop(launcher);
+}
+
+/* The child can report nothing more: it has become ARGV, or it is dead. */
+static void progress_ended(struct launcher *launcher)
+{
+    close(launcher->child.progress);
+    launcher->child.progress = -1;
+    bool started = !*launcher->failure && atomic_load(launcher->child.start_ns);
+    if (!started || launcher->stopping || launcher->ready)
+        return;
+    if (!launcher->listen_port) {
+        announce_ready(launcher);
+        return;
+    }
+    launcher->probe_every_ns = FIRST_PROBE_NS;
+    launcher->probe_ns = monotonic_ns() + launcher->probe_every_ns;
+}
+
+static void read_progress(struct launcher *launcher)
+{
+    char bytes[ERROR_BYTES];
+    ssize_t length = read(launcher->child.progress, bytes, sizeof bytes);
+    if (length < 0 && errno == EINTR)
+        return;
+    if (length <= 0) {
+        progress_ended(launcher);
+        return;
+    }
+    size_t known = strlen(launcher->failure);
+    for (ssize_t i = 0; i < length; i++) {
+        if (bytes[i] == PROGRESS_AT_GATE)
+            announce_ready(launcher);
+        else if (known + 1 < sizeof launcher->failure)
+            launcher->failure[known++] = bytes[i];
+    }
+}
+
+/* The kernel tells nobody that a socket listens, so this is the one thing that must be looked for again and again. */
+static void probe_port(struct launcher *launcher)
+{
+    int listened_on = tcp_port_is_listened_on((unsigned)launcher->listen_port);
+    if (listened_on == 1) {
+        announce_ready(launcher);
+        return;
+    }
+    if (listened_on < 0) {
+        note_failure(launcher, "cannot see whether port %ld is listened on: /proc/self/net/tcp: %s",
+                     launcher->listen_port, strerror(errno));
+        stop(launcher);
+        return;
+    }
+    if (launcher->probe_every_ns < LAST_PROBE_NS)
+        launcher->probe_every_ns += NS_PER_MS;
+    launcher->probe_ns = monotonic_ns() + launcher->probe_every_ns;
+}
+
+static void reap_leader(struct launcher *launcher)
+{
+    if (wait4(launcher->child.pid, &launcher->status, WNOHANG, &launcher->usage) != launcher->child.pid)
+        return;
+    launcher->end_ns = monotonic_ns();
+    launcher->ended = true;
+}
+
+/* Whether anything of the child's group is left. As a subreaper the launcher inherits what the leader left behind,
+   so it is told when those end, and while one is unreaped no other group can have this id. */
+static bool group_is_left(struct launcher *launcher)
+{
+    pid_t reaped;
+    do
+        reaped = wait4(-launcher->child.pid, NULL, WNOHANG, NULL);
+    while (reaped > 0);
+    return reaped == 0;
+}
+
+static bool is_due(uint64_t at_ns)
+{
+    return at_ns && monotonic_ns() >= at_ns;
+}
+
+static void wait_for_events(struct launcher *launcher)
+{
+    enum { CONTROL, SIGNALS, PROGRESS, SOURCES }; /* poll skips a descriptor of -1 */
+    struct pollfd source[SOURCES] = {
+        [CONTROL] = {.fd = launcher->control, .events = POLLIN},
+        [SIGNALS] = {.fd = launcher->signals, .events = POLLIN},
+        [PROGRESS] = {.fd = launcher->child.progress, .events = POLLIN},
+    };
+    uint64_t next_ns = launcher->kill_ns ? launcher->kill_ns : launcher->probe_ns; /* a stop ends the probing */
+    struct timespec left = time_until(next_ns);
+    if (ppoll(source, SOURCES, next_ns ? &left : NULL, NULL) <= 0)
+        return;
+
+    if (source[PROGRESS].revents)
+        read_progress(launcher);
+    if (source[CONTROL].revents)
+        read_control(launcher);
+    if (source[SIGNALS].revents)
+        read_signals(launcher);
+}
+
+/* Until the child and all of its group are gone. */
+static void watch(struct launcher *launcher)
+{
+    for (;;) {
+        wait_for_events(launcher);
+        if (!launcher->ended)
+            reap_leader(launcher);
+        if (launcher->ended) {
+            if (!group_is_left(launcher))
+                return;
+            stop(launcher);
+        }
+        if (is_due(launcher->probe_ns))
+            probe_port(launcher);
+        if (is_due(launcher->kill_ns)) {
+            launcher->kill_ns = 0;
+            signal_group(launcher, SIGKILL);
+        }
+    }
+}
+
+static bool enter_netns(struct launcher *launcher)
+{
+    int netns = open(launcher->netns, O_RDONLY | O_CLOEXEC);
+    if (netns < 0)
+        return note_failure(launcher, "cannot open network namespace %s: %s", launcher->netns, strerror(errno));
+    if (setns(netns, CLONE_NEWNET) < 0)
+        return note_failure(launcher, "cannot enter network namespace %s: %s", launcher->netns, strerror(errno));
+    close(netns);
+    return true;
+}
+
+/* A server that someone else runs on this port would be taken for the child, long before the child listens. */
+static bool port_is_free(struct launcher *launcher)
+{
+    if (tcp_port_is_listened_on((unsigned)launcher->listen_port) != 1)
+        return true;
+    return note_failure(launcher, "port %ld is already listened on in this network namespace; choose another",
+                        launcher->listen_port);
+}
+
+static bool open_output(struct launcher *launcher, const char *path, int *output)
+{
+    if (!path)
+        return true;
+    *output = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    return *output >= 0 || note_failure(launcher, "cannot open %s for output: %s", path, strerror(errno));
+}
+
+static bool launch(struct launcher *launcher)
+{
+    struct child_plan plan = {
+        .argv = launcher->argv,
+        .gate = launcher->gate,
+        .control = launcher->control,
+        .stdout_fd = STDOUT_FILENO,
+        .stderr_fd = STDERR_FILENO,
+    };
+    if (launcher->netns && !enter_netns(launcher))
+        return false;
+    if (launcher->listen_port && !port_is_free(launcher))
+        return false;
+    plan.stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (plan.stdin_fd < 0)
+        return note_failure(launcher, "cannot open /dev/null: %s", strerror(errno));
+    if (!open_output(launcher, launcher->stdout_file, &plan.stdout_fd) ||
+        !open_output(launcher, launcher->stderr_file, &plan.stderr_fd))
+        return false;
+    int error = child_fork(&launcher->child, &plan);
+    if (error)
+        return note_failure(launcher, "cannot fork: %s", strerror(error));
+    return true;
+}
+
+/* Before the fork: from here on SIGCHLD and the signals that stop wait for the loop to read them. */
+static void prepare(struct launcher *launcher)
+{
+    sigset_t watched;
+    sigemptyset(&watched);
+    sigaddset(&watched, SIGCHLD);
+    sigaddset(&watched, SIGTERM);
+    sigaddset(&watched, SIGINT);
+    sigprocmask(SIG_BLOCK, &watched, NULL);
+    signal(SIGCHLD, SIG_DFL); /* if it was inherited as ignored, the kernel would reap in our place */
+    launcher->signals = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (launcher->signals < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+        die("cannot prepare to launch: %s", strerror(errno));
+}
+
+static void check_slot(const char *slot)
+{
+    if (strlen(slot) > SLOT_BYTES)
+        die_usage("--slot is longer than %d bytes", SLOT_BYTES);
+    for (const char *byte = slot; *byte; byte++)
+        if (*byte < 0x20 || *byte > 0x7e)
+            die_usage("--slot holds a byte that is not printable ASCII, at position %d", (int)(byte - slot) + 1);
+}
+
+static const char *parse(char **arguments, struct launcher *launcher)
+{
+    const char *control = NULL;
+    struct option options[] = {
+        {"--control", OPTION_TEXT, &control, .required = true},
+        {"--slot", OPTION_TEXT, &launcher->slot, .required = true},
+        {"--gate", OPTION_TEXT, &launcher->gate, .required = false},
+        {"--netns", OPTION_TEXT, &launcher->netns, .required = false},
+        {"--listen", OPTION_INTEGER, &launcher->listen_port, .min = 1, .max = 65535},
+        {"--stdout", OPTION_TEXT, &launcher->stdout_file, .required = false},
+        {"--stderr", OPTION_TEXT, &launcher->stderr_file, .required = false},
+        {0},
+    };
+    launcher->argv = parse_options(arguments, options);
+    if (!launcher->argv || !*launcher->argv)
+        die_usage("no command to launch; give it after '--', as in: hold ... -- iperf -s");
+    if (launcher->gate && launcher->listen_port)
+        die_usage("--gate and --listen exclude each other: at the gate nothing listens yet; leave one out");
+    check_slot(launcher->slot);
+    return control;
+}
+
+int hold_main(char **arguments)
+{
+    struct launcher launcher = {0};
+    const char *control = parse(arguments, &launcher);
+    launcher.control = control_connect(control);
+    prepare(&launcher);
+    if (!launch(&launcher))
+        return fail(&launcher);
+
+    watch(&launcher);
+    while (launcher.child.progress >= 0) /* all its writers are dead, so this comes to an end */
+        read_progress(&launcher);
+    if (*launcher.failure)
+        return fail(&launcher);
+    report_end(&launcher);
+    return WIFSIGNALED(launcher.status) ? 128 + WTERMSIG(launcher.status) : WEXITSTATUS(launcher.status);
+}

@@ -1,0 +1,63 @@
+/* flowgen: makes, receives and launches the flows of one measurement. Here: which subcommand. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+#include "errors.h"
+
+#define VERSION "0.1.0"
+
+static const struct command {
+    const char *name;
+    int (*run)(char **arguments);
+    const char *usage;
+} commands[] = {
+    {"server", server_main, "server --port P [--bind ADDR]"},
+    {"client", client_main,
+     "client --connect ADDR:PORT --duration SECONDS [--interval SECONDS] [--congestion NAME]\n"
+     "               [--write-bytes N]"},
+    {"hold", hold_main,
+     "hold --control SOCK --slot NAME [--gate FIFO | --listen PORT] [--netns PATH]\n"
+     "               [--stdout FILE] [--stderr FILE] -- ARGV..."},
+    {"pause", pause_main, "pause"},
+    {"facts", facts_main, "facts --link NAME"},
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static int print_help(void)
+{
+    for (int i = 0; i < COMMANDS; i++)
+        printf("%s flowgen %s\n", i == 0 ? "usage:" : "      ", commands[i].usage);
+    printf("       flowgen version\n"
+           "\n"
+           "server   receives TCP and prints one JSON line per connection that ends\n"
+           "client   sends TCP at full rate for a time and prints JSON lines: intervals, then the total\n"
+           "hold     starts ARGV when the gate opens, and reports on it over the control socket\n"
+           "pause    does nothing until SIGTERM; reaps orphans; the first process of a container\n"
+           "facts    prints the settings of TCP and the offloads of a link, as JSON\n");
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    /* A reader that has gone is an error to report (EPIPE), not a reason to die without a word. */
+    signal(SIGPIPE, SIG_IGN);
+
+    if (argc < 2)
+        die_usage("no command; there are: server, client, hold, pause, facts, version (see flowgen --help)");
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help"))
+        return print_help();
+    if (!strcmp(argv[1], "version") || !strcmp(argv[1], "--version"))
+        return puts("flowgen " VERSION) < 0;
+
+    for (int i = 0; i < COMMANDS; i++) {
+        if (strcmp(argv[1], commands[i].name))
+            continue;
+        if (argc == 3 && !strcmp(argv[2], "--help"))
+            return print_help();
+        errors_name_command(commands[i].name);
+        return commands[i].run(argv + 2);
+    }
+    die_usage("no command '%s'; there are: server, client, hold, pause, facts, version", argv[1]);
+}

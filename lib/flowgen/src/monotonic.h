@@ -1,0 +1,26 @@
+/* The one clock of all measurements: CLOCK_MONOTONIC, the same for every process and container of a host. */
+#ifndef FLOWGEN_MONOTONIC_H
+#define FLOWGEN_MONOTONIC_H
+
+#include <stdint.h>
+#include <time.h>
+
+#define NS_PER_S UINT64_C(1000000000)
+#define NS_PER_MS UINT64_C(1000000)
+
+static inline uint64_t monotonic_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/* How long to wait from now until `at_ns`: zero when that has passed. */
+static inline struct timespec time_until(uint64_t at_ns)
+{
+    uint64_t now = monotonic_ns();
+    uint64_t left = at_ns > now ? at_ns - now : 0;
+    return (struct timespec){.tv_sec = (time_t)(left / NS_PER_S), .tv_nsec = (long)(left % NS_PER_S)};
+}
+
+#endif

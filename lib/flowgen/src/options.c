@@ -1,0 +1,85 @@
+#include "options.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "errors.h"
+
+static _Noreturn void refuse_unknown(const char *argument, const struct option *options)
+{
+    char known[256] = "none";
+    size_t length = 0;
+    for (; options->name && length < sizeof known; options++)
+        length += (size_t)snprintf(known + length, sizeof known - length, "%s%s", length ? ", " : "", options->name);
+    die_usage("unknown option '%s'; there are: %s", argument, known);
+}
+
+/* strtol and strtod take blanks, signs, hexadecimal, "inf" and "nan" as well: only plain decimals pass here. */
+static bool made_of(const char *text, const char *characters)
+{
+    return *text && !text[strspn(text, characters)];
+}
+
+static void set_integer(const struct option *option, const char *text)
+{
+    char *end = NULL;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (!made_of(text, "0123456789") || *end || errno || value < (long)option->min || value > (long)option->max)
+        die_usage("%s '%s' is not a whole number from %.0f to %.0f", option->name, text, option->min, option->max);
+    *(long *)option->value = value;
+}
+
+static void set_seconds(const struct option *option, const char *text)
+{
+    char *end = NULL;
+    errno = 0;
+    double value = strtod(text, &end);
+    if (!made_of(text, "0123456789.eE+-") || *end || errno || value < option->min || value > option->max)
+        die_usage("%s '%s' is not a number of seconds from %g to %g", option->name, text, option->min, option->max);
+    *(double *)option->value = value;
+}
+
+static void set(struct option *option, const char *text)
+{
+    if (!text)
+        die_usage("%s needs a value after it", option->name);
+    if (option->given)
+        die_usage("%s is given twice; leave one out", option->name);
+    option->given = true;
+    switch (option->kind) {
+    case OPTION_TEXT:
+        if (!*text)
+            die_usage("%s is empty; give a value, or leave it out", option->name);
+        *(const char **)option->value = text;
+        return;
+    case OPTION_INTEGER:
+        set_integer(option, text);
+        return;
+    case OPTION_SECONDS:
+        set_seconds(option, text);
+        return;
+    }
+}
+
+char **parse_options(char **arguments, struct option *options)
+{
+    while (*arguments && strcmp(*arguments, "--")) {
+        struct option *option = options;
+        while (option->name && strcmp(option->name, *arguments))
+            option++;
+        if (!option->name && **arguments != '-')
+            die_usage("unexpected argument '%s'; options are given as --name value", *arguments);
+        if (!option->name)
+            refuse_unknown(*arguments, options);
+        set(option, arguments[1]);
+        arguments += 2;
+    }
+    for (const struct option *option = options; option->name; option++)
+        if (option->required && !option->given)
+            die_usage("%s is missing (see flowgen --help)", option->name);
+    return *arguments ? arguments + 1 : NULL;
+}

@@ -1,0 +1,21 @@
+/* Strict options: "--name value". What is unknown, doubled, missing or out of range ends the program with status 2. */
+#ifndef FLOWGEN_OPTIONS_H
+#define FLOWGEN_OPTIONS_H
+
+#include <stdbool.h>
+
+enum option_kind { OPTION_TEXT, OPTION_INTEGER, OPTION_SECONDS };
+
+struct option {
+    const char *name;      /* with its dashes; NULL ends a table */
+    enum option_kind kind;
+    void *value;           /* const char **, long * or double *, by kind; left alone when not given */
+    bool required;
+    double min, max;       /* of a number, both allowed */
+    bool given;            /* set by parse_options */
+};
+
+/* Returns what follows "--", or NULL where there is no "--". Other arguments than options are refused. */
+char **parse_options(char **arguments, struct option *options);
+
+#endif

@@ -1,0 +1,329 @@
+"""DataFrame in, matplotlib Axes out; one style for all figures.
+
+A draw function draws one system onto one Axes. by_system gives each system a panel, since backends and workloads are
+never pooled, and adds one legend and one note. save writes PDF, PNG and PGF: text in PDF and PNG is set in a Times
+look-alike that comes with matplotlib, text in PGF in the document's own font.
+"""
+
+import io
+import shutil
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
+from matplotlib.transforms import offset_copy
+
+from pairlab import paths
+from pairlab.analysis.origin import Origin, write_atomically
+from pairlab.analysis.stats import SYSTEM
+
+#: Widths of one and of two columns of an IEEE page, and the height of a panel.
+COLUMN_IN, PAGE_IN, HEIGHT_IN = 3.5, 7.16, 2.4
+
+#: The same colour, marker and line for a driver in every figure. Colours: Okabe and Ito, safe for the colour-blind.
+DRIVERS = {
+    "bridge": ("#0072B2", "o", "-"),
+    "macvlan": ("#D55E00", "s", "--"),
+    "ovs": ("#009E73", "^", "-."),
+    "host": ("#000000", "D", ":"),
+}
+_OTHER_COLOURS = ("#CC79A7", "#E69F00", "#56B4E9")
+_OTHER_MARKERS = ("v", "P", "X", "*")
+_OTHER_LINES = ((0, (1, 1)), (0, (5, 1)), (0, (3, 1, 1, 1)))
+
+STYLE = {
+    "font.family": "serif",
+    "font.serif": ["STIXGeneral"],
+    "mathtext.fontset": "stix",
+    "font.size": 8,
+    "axes.labelsize": 8,
+    "axes.titlesize": 8,
+    "legend.fontsize": 8,
+    "xtick.labelsize": 7.5,
+    "ytick.labelsize": 7.5,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.linewidth": 0.4,
+    "grid.color": "0.85",
+    "lines.linewidth": 1.1,
+    "lines.markersize": 3.8,
+    "legend.frameon": False,
+    "legend.handlelength": 2.6,
+    "figure.dpi": 130,
+    "savefig.dpi": 300,
+    "pdf.fonttype": 42,
+    "pgf.texsystem": "pdflatex",
+    "pgf.rcfonts": False,
+    "pgf.preamble": r"\usepackage[utf8]{inputenc}\usepackage[T1]{fontenc}\renewcommand{\rmdefault}{ptm}",
+}
+_NOTE_SIZE = 7
+
+
+def use_style() -> None:
+    """Makes STYLE the style of this process; a notebook calls it before its first figure."""
+    plt.rcParams.update(STYLE)
+
+
+def driver_style(driver: str) -> dict[str, object]:
+    """color, marker and linestyle of a driver; for one that is not in DRIVERS, drawn from its name alone."""
+    if driver in DRIVERS:
+        color, marker, line = DRIVERS[driver]
+    else:
+        drawn = zlib.crc32(driver.encode())
+        color = _OTHER_COLOURS[drawn % len(_OTHER_COLOURS)]
+        marker = _OTHER_MARKERS[drawn // 3 % len(_OTHER_MARKERS)]
+        line = _OTHER_LINES[drawn // 12 % len(_OTHER_LINES)]
+    return {"color": color, "marker": marker, "linestyle": line}
+
+
+def ordered(drivers: Iterable[str]) -> list[str]:
+    """Each driver once: those of DRIVERS in their order, then the others by name."""
+    return sorted(set(drivers), key=lambda name: (list(DRIVERS).index(name) if name in DRIVERS else len(DRIVERS), name))
+
+
+def total_by_pairs(cells: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Total throughput by pairs, a line per driver, with interval bars: the form of paper C, figure 2.
+
+    cells: as stats.throughput_by_cell, of one system. Bars stand beside each other by a point or two, so that none
+    hides another; the data are not moved. A cell of one repetition has no bar.
+    """
+    ax = ax or plt.subplots(figsize=(COLUMN_IN, HEIGHT_IN), layout="constrained")[1]
+    _lines(ax, cells, "total_bps", "total_low_bps", "total_high_bps", scale=1e-9)
+    _pair_ticks(ax, cells["pairs"])
+    ax.set_ylabel("Total throughput (Gbit/s)")
+    ax.set_ylim(bottom=0)
+    return ax
+
+
+def box_by_pairs(repetitions: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Total throughput of each repetition by pairs and driver, as box plots with every point: paper E, figure 3.
+
+    repetitions: as stats.throughput_by_repetition, of one system. The box spans the quartiles, its line is the median,
+    the whiskers reach the extremes. The points are shown since a box of a few repetitions alone says too much.
+    """
+    ax = ax or plt.subplots(figsize=(PAGE_IN, HEIGHT_IN), layout="constrained")[1]
+    drivers, pairs = ordered(repetitions["driver"]), sorted(repetitions["pairs"].unique())
+    data = repetitions.assign(total=repetitions["total_bps"] / 1e9)
+    sns.boxplot(
+        data,
+        x="pairs",
+        y="total",
+        hue="driver",
+        order=pairs,
+        hue_order=drivers,
+        palette={driver: driver_style(driver)["color"] for driver in drivers},
+        fill=False,
+        whis=(0, 100),
+        width=_BOXES,
+        gap=0.25,
+        linewidth=0.9,
+        legend=False,
+        ax=ax,
+    )
+    for number, driver in enumerate(drivers):
+        mine = data[data["driver"] == driver]
+        across = np.array([pairs.index(count) for count in mine["pairs"]], dtype=float)
+        style = driver_style(driver) | {"linestyle": "none"}
+        ax.plot(
+            across + _BOXES * ((number + 0.5) / len(drivers) - 0.5),
+            mine["total"],
+            **style,
+            markersize=3,
+            markeredgecolor="white",
+            markeredgewidth=0.4,
+            label=driver,
+            zorder=5,
+        )
+    for between in range(1, len(pairs)):
+        ax.axvline(between - 0.5, color="0.85", linewidth=0.4, zorder=0)
+    ax.set_xlim(-0.5, len(pairs) - 0.5)
+    ax.tick_params(axis="x", length=0)
+    ax.set_xlabel("Pairs")
+    ax.set_ylabel("Total throughput (Gbit/s)")
+    ax.set_ylim(bottom=0)
+    return ax
+
+
+def relative_by_pairs(shape: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Normalised total throughput by pairs (logarithmic), a line per driver, the reference marked by a cross.
+
+    shape: the cells of stats.normalised_shape, of one system or paper.
+    """
+    ax = ax or plt.subplots(figsize=(COLUMN_IN, HEIGHT_IN), layout="constrained")[1]
+    _lines(ax, shape, "relative", "relative_low", "relative_high")
+    reference = int(shape["reference_pairs"].iloc[0])
+    ax.axhline(1, color="0.4", linewidth=0.6, zorder=1)
+    ax.axvline(reference, color="0.4", linewidth=0.6, zorder=1)
+    ax.set_xscale("log")
+    ticks = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000]
+    ax.xaxis.set_major_locator(FixedLocator(ticks))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(ScalarFormatter())
+    ax.set_xlabel("Pairs")
+    ax.set_ylabel(f"Total throughput\n(bridge at {reference} pairs = 1)")
+    ax.set_ylim(bottom=0)
+    return ax
+
+
+def by_system(
+    frame: pd.DataFrame,
+    draw: Callable[..., Axes],
+    *,
+    by: Iterable[str] = SYSTEM,
+    wide: bool = False,
+) -> Figure:
+    """One panel per system, on one scale, with one legend above and a note of n below.
+
+    frame: what `draw` takes, of any number of systems. One panel is a column wide (wide: two columns), several share
+    the width of the page, two beside each other.
+    """
+    panels = [(", ".join(map(str, names)), part) for names, part in frame.groupby(list(by), sort=True)]
+    return _figure(panels, draw, wide=wide, note=note(frame))
+
+
+def published_shape(ours: pd.DataFrame, published: pd.DataFrame) -> Figure:
+    """The published totals and ours beside each other, each as multiples of its own reference, on the same axes.
+
+    ours, published: the cells of stats.normalised_shape, by SYSTEM and by paper.
+    """
+    panels = [(f"paper {name}, means", part) for name, part in published.groupby("paper")]
+    panels += [(f"here: {', '.join(names)}", part) for names, part in ours.groupby(list(SYSTEM))]
+    return _figure(panels, relative_by_pairs, note=note(ours) if len(ours) else "", share_x=True)
+
+
+def note(frame: pd.DataFrame) -> str:
+    """What a reader must know of n and of the bars, for frames of any of the draw functions."""
+    if "repetition" in frame:
+        counts = frame.groupby([*SYSTEM, "driver", "pairs"])["repetition"].nunique()
+        return f"a point per repetition, n = {_span(counts)} for each box"
+    counts = frame["repetitions"] if "repetitions" in frame else frame["n"]
+    share = frame["confidence"].iloc[0] * 100 if "confidence" in frame else 95
+    bars = f"bars: {share:g} % interval of the mean" if counts.max() > 1 else "one repetition has no interval"
+    partly = " (none where n = 1)" if counts.min() == 1 < counts.max() else ""
+    return f"mean of n = {_span(counts)} repetition{'s' * (counts.max() > 1)}; {bars}{partly}"
+
+
+def save(figure: Figure, name: str, origin: Origin) -> list[Path]:
+    """Writes figures/<label>/<name>.pdf, .png and, where LaTeX is installed, .pgf. Returns what was written.
+
+    The same figure from the same runs gives the same bytes. Each file says its origin: PDF in Subject, PNG in
+    Description, PGF in a comment. Without LaTeX it says in one line (stderr) that PGF is left out, and removes an
+    older PGF that was made from other runs, so that the paper never mixes them.
+    """
+    place = paths.figures() / origin.label
+    told = f"{name}: made from {origin}"
+    nameless = dict.fromkeys(("Creator", "Producer", "CreationDate"))
+    with mpl.rc_context(STYLE):
+        files = [
+            write_atomically(place / f"{name}.pdf", _rendered(figure, "pdf", {"Subject": told, **nameless})),
+            write_atomically(place / f"{name}.png", _rendered(figure, "png", {"Description": told, "Software": None})),
+        ]
+        pgf, why_not = _as_pgf(figure)
+    target = place / f"{name}.pgf"
+    header = origin.comment(name)
+    if pgf is not None:
+        return [*files, write_atomically(target, header.encode() + pgf)]
+    print(f"{name}.pgf left out: {why_not}", file=sys.stderr)
+    if target.exists() and not target.read_text().startswith(header):
+        target.unlink()
+    return files
+
+
+_BOXES = 0.78  # of the room between two pair counts
+
+
+def _lines(ax: Axes, frame: pd.DataFrame, value: str, low: str, high: str, *, scale: float = 1) -> None:
+    drivers = ordered(frame["driver"])
+    for number, driver in enumerate(drivers):
+        mine = frame[frame["driver"] == driver].sort_values("pairs")
+        middle = mine[value] * scale
+        aside = offset_copy(ax.transData, ax.figure, x=2.2 * (number - (len(drivers) - 1) / 2), units="points")
+        ax.errorbar(
+            mine["pairs"],
+            middle,
+            yerr=[middle - mine[low] * scale, mine[high] * scale - middle],
+            **driver_style(driver),
+            capsize=1.6,
+            elinewidth=0.7,
+            capthick=0.7,
+            transform=aside,
+            label=driver,
+        )
+
+
+def _pair_ticks(ax: Axes, pairs: pd.Series) -> None:
+    counts = sorted(pairs.unique())
+    ax.set_xlabel("Pairs")
+    if len(counts) <= 8 and min(np.diff(counts), default=1) * 20 >= counts[-1]:
+        ax.set_xticks(counts)
+    else:
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.set_xlim(0, counts[-1] * 1.06)
+
+
+def _figure(panels, draw, *, note: str, wide: bool = False, share_x: bool = False) -> Figure:
+    across = 1 if wide or len(panels) == 1 else 2
+    down = -(-len(panels) // across)
+    width = COLUMN_IN if len(panels) == 1 and not wide else PAGE_IN
+    with mpl.rc_context(STYLE):
+        figure, axes = plt.subplots(
+            down,
+            across,
+            figsize=(width, HEIGHT_IN * down),
+            sharex=share_x,
+            sharey=True,
+            squeeze=False,
+            layout="constrained",
+        )
+        for ax, (title, part) in zip(axes.flat, panels, strict=False):
+            draw(part, ax)
+            ax.set_title(_text(title))
+            ax.label_outer() if share_x else ax.yaxis.label.set_visible(ax.get_subplotspec().is_first_col())
+        for ax in axes.flat[len(panels) :]:
+            ax.remove()
+        drivers = ordered(driver for _, part in panels for driver in part["driver"])
+        handles = [Line2D([], [], **driver_style(driver), label=_text(driver)) for driver in drivers]
+        figure.legend(handles=handles, loc="outside upper center", ncols=max(1, min(len(handles), 5)))
+        figure.supxlabel(note, fontsize=_NOTE_SIZE, color="0.3")
+    return figure
+
+
+def _span(counts: pd.Series) -> str:
+    low, high = int(counts.min()), int(counts.max())
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _text(name: str) -> str:
+    return name.replace("_", r"$\_$")  # PGF gives text to LaTeX, where a bare underscore is an error
+
+
+def _rendered(figure: Figure, kind: str, metadata: dict) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=kind, metadata=metadata)
+    return buffer.getvalue()
+
+
+def _as_pgf(figure: Figure) -> tuple[bytes | None, str]:
+    if not shutil.which("pdflatex"):
+        return None, "pdflatex is not on PATH (apt-get install texlive-latex-extra, for the paper only)"
+    buffer = io.BytesIO()
+    try:
+        figure.savefig(buffer, format="pgf")
+    except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+        return None, f"LaTeX did not set its text: {str(error).strip().splitlines()[0]}"
+    return buffer.getvalue(), ""

@@ -1,0 +1,137 @@
+"""The tables a measurement yields, and the Run that holds them.
+
+TABLES is the one description of every column: its type, unit and meaning. Values are in base units and the unit is
+part of the name. A failed flow is a row like any other, with its status and error, and nothing measured.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from pairlab.spec import Spec
+
+SCHEMA = 1
+
+#: ok: counts. invalid: measured, but a condition for trusting it was not met. failed: not measured.
+#: skipped: this host cannot do it. `reasons` says why for all but ok.
+STATUSES = ("ok", "invalid", "failed", "skipped")
+
+
+class Column(NamedTuple):
+    dtype: str
+    unit: str
+    meaning: str
+
+
+TABLES: dict[str, dict[str, Column]] = {
+    "flows": {
+        "pair": Column("int64", "", "number of the pair, from 0"),
+        "flow": Column("int64", "", "number of the flow within its pair, from 0"),
+        "status": Column("str", "", "ok or failed"),
+        "error": Column("str", "", "why it failed; empty when ok"),
+        "intended_start_s": Column("float64", "s", "when it was to start, from the release"),
+        "start_s": Column("float64", "s", "when its client really started, from the release"),
+        "duration_s": Column("float64", "s", "the time over which throughput_bps is taken (without warm-up)"),
+        "flow_bytes": Column("float64", "B", "payload carried in duration_s"),
+        "throughput_bps": Column("float64", "bit/s", "goodput: payload bits over duration_s"),
+        "retransmits": Column("float64", "segments", "TCP segments retransmitted in duration_s, where the tool tells"),
+        "rtt_s": Column("float64", "s", "smoothed round-trip time at the end (TCP_INFO)"),
+        "min_rtt_s": Column("float64", "s", "least round-trip time seen (TCP_INFO)"),
+        "cwnd_bytes": Column("float64", "B", "congestion window at the end (TCP_INFO)"),
+        "delivery_rate_bps": Column("float64", "bit/s", "delivery rate at the end (TCP_INFO)"),
+        "congestion_control": Column("str", "", "congestion control of the sender, where the tool tells"),
+        "client_cpu_s": Column("float64", "s", "CPU time of the client process, user and system (getrusage)"),
+        "server_cpu_s": Column("float64", "s", "CPU time of the server process, user and system (getrusage)"),
+    },
+    "intervals": {
+        "pair": Column("int64", "", "number of the pair"),
+        "flow": Column("int64", "", "number of the flow within its pair"),
+        "start_s": Column("float64", "s", "begin of the interval, from the release"),
+        "end_s": Column("float64", "s", "end of the interval, from the release"),
+        "interval_bytes": Column("float64", "B", "payload carried in the interval"),
+        "throughput_bps": Column("float64", "bit/s", "payload bits over the interval"),
+        "retransmits": Column("float64", "segments", "TCP segments retransmitted in the interval"),
+        "rtt_s": Column("float64", "s", "smoothed round-trip time at its end"),
+        "cwnd_bytes": Column("float64", "B", "congestion window at its end"),
+        "warmup": Column("bool", "", "lies in the warm-up: left out of the flow's totals"),
+    },
+    "cpu": {
+        "cpu": Column("int64", "", "number of the CPU"),
+        "start_s": Column("float64", "s", "begin of the sample, from the release"),
+        "end_s": Column("float64", "s", "end of the sample, from the release"),
+        "usr": Column("float64", "share", "user time, with nice, as a share of the sample (proc_stat(5))"),
+        "sys": Column("float64", "share", "system time"),
+        "softirq": Column("float64", "share", "soft interrupts, where most packet processing is booked"),
+        "irq": Column("float64", "share", "hard interrupts"),
+        "iowait": Column("float64", "share", "idle with a disk request under way"),
+        "idle": Column("float64", "share", "idle"),
+        "steal": Column("float64", "share", "taken by the hypervisor for others"),
+    },
+}
+
+
+def table(name: str, rows: Iterable[Mapping[str, Any]] = ()) -> pd.DataFrame:
+    """A DataFrame of that table's columns, in order and typed; what a row leaves out is missing (text: empty)."""
+    columns = TABLES[name]
+    rows = list(rows)
+    strange = {key for row in rows for key in row} - set(columns)
+    if strange:
+        raise ValueError(f"table {name!r} has no column {', '.join(sorted(strange))}")
+    data = {}
+    for key, column in columns.items():
+        values = [row.get(key) for row in rows]
+        if column.dtype == "str":
+            data[key] = pd.Series(["" if value is None else value for value in values], dtype="str")
+        else:
+            data[key] = pd.Series(values, dtype=column.dtype)
+    return pd.DataFrame(data)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One measurement: what was asked, what came of it, and the host it came from.
+
+    flows, intervals and cpu are DataFrames with the columns of TABLES. skew_s is the last client's start less the
+    first's; harness_cpu_s the CPU time pairlab itself took between release and the last end.
+    """
+
+    spec: Spec
+    status: str
+    reasons: tuple[str, ...] = ()
+    measured_at: datetime | None = None
+    skew_s: float = float("nan")
+    harness_cpu_s: float = float("nan")
+    times_s: Mapping[str, float] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    flows: pd.DataFrame = field(default_factory=lambda: table("flows"), repr=False)
+    intervals: pd.DataFrame = field(default_factory=lambda: table("intervals"), repr=False)
+    cpu: pd.DataFrame = field(default_factory=lambda: table("cpu"), repr=False)
+    raw: Mapping[str, str] = field(default_factory=dict, repr=False)
+    path: Path | None = None
+
+    @property
+    def key(self) -> str:
+        return self.spec.key
+
+    @property
+    def total_throughput_bps(self) -> float:
+        """The sum over all flows; a failed flow adds zero."""
+        return float(self.flows["throughput_bps"].sum())
+
+    @property
+    def failed_flows(self) -> int:
+        return int((self.flows["status"] != "ok").sum())
+
+    def __str__(self) -> str:
+        if not len(self.flows):
+            return f"{self.spec}: {self.status}: {'; '.join(self.reasons)}"
+        failed = f", {self.failed_flows} of {len(self.flows)} flows failed" if self.failed_flows else ""
+        why = f" ({'; '.join(self.reasons)})" if self.reasons else ""
+        return (
+            f"{self.spec}: {self.status}{why}: {self.total_throughput_bps / 1e9:.2f} Gbit/s in total,"
+            f" starts within {self.skew_s * 1e3:.1f} ms{failed}"
+        )

@@ -1,0 +1,98 @@
+"""Spec: all that one measurement depends on; frozen, validated, hashed to a key."""
+
+import difflib
+import hashlib
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from pairlab.errors import BadSpec
+
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
+
+
+def _finite(value: float) -> float:
+    if value != value or value in (float("inf"), float("-inf")):
+        raise ValueError("must be a finite number")
+    return value
+
+
+Seconds = Annotated[float, AfterValidator(_finite)]
+
+
+class Spec(BaseModel):
+    """What one measurement depends on. Times in seconds.
+
+    Equal specs have equal keys, on every machine. A default is part of the schema: it never changes, so that a field
+    added later leaves the keys of older runs as they were. Raises BadSpec on a wrong name, type or value.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    experiment: Name = "throughput"
+    backend: Name = "netns"
+    driver: Name = "bridge"
+    pairs: int = Field(1, ge=1, le=5000, description="client/server pairs, all active at once")
+    workload: Name = Field("auto", description="traffic tool; auto: iperf where installed, else flowgen")
+    duration_s: Seconds = Field(10.0, gt=0, le=86400, description="measuring window")
+    warmup_s: Seconds = Field(0.0, ge=0, le=3600, description="traffic before the window, left out of it")
+    interval_s: Seconds = Field(0.5, ge=0.1, le=3600, description="length of one row of intervals and cpu")
+    repetition: int = Field(0, ge=0, description="which of the repetitions of the same cell")
+    seed: int = Field(0, ge=0, description="drawn from for every random choice in the run")
+    max_skew_s: Seconds = Field(0.1, gt=0, description="a larger spread of client starts makes the run invalid")
+    hosts: Literal[1] = 1
+    placement: Literal["same-host"] = "same-host"
+
+    def __init__(self, **values: Any):
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise BadSpec(_explain(error, type(self))) from None
+
+    @model_validator(mode="after")
+    def _intervals_fit(self):
+        if self.interval_s > self.duration_s:
+            raise ValueError(f"interval_s {self.interval_s:g} is longer than duration_s {self.duration_s:g}")
+        if abs(self.warmup_s / self.interval_s - round(self.warmup_s / self.interval_s)) > 1e-6:
+            raise ValueError(
+                f"warmup_s {self.warmup_s:g} must be a whole number of intervals of {self.interval_s:g} s,"
+                " as what is left out is left out by intervals"
+            )
+        return self
+
+    def replace(self, **changes: Any) -> "Spec":
+        """The same spec with some values changed, validated again."""
+        return type(self)(**{**self.model_dump(), **changes})
+
+    @property
+    def key(self) -> str:
+        """16 hex digits that name this spec: SHA-256 over the values that differ from the defaults."""
+        told = json.dumps(self.model_dump(exclude_defaults=True), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+    @property
+    def total_s(self) -> float:
+        """How long each client sends: warm-up and window."""
+        return self.warmup_s + self.duration_s
+
+    def __str__(self) -> str:
+        return (
+            f"{self.experiment}: {self.workload} over {self.driver}, {self.pairs} pair{'s' * (self.pairs != 1)},"
+            f" {self.duration_s:g} s, repetition {self.repetition} ({self.backend})"
+        )
+
+
+def _explain(error: ValidationError, model: type[BaseModel]) -> str:
+    lines = []
+    for detail in error.errors():
+        name = ".".join(str(part) for part in detail["loc"])
+        if detail["type"] == "extra_forbidden":
+            close = difflib.get_close_matches(name, model.model_fields, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            lines.append(f"no parameter {name!r}{hint} (there are: {', '.join(model.model_fields)})")
+        elif detail["type"] == "value_error":
+            lines.append(f"{name + ': ' if name else ''}{detail['ctx']['error']}")
+        else:
+            lines.append(f"{name}: {detail['msg'][0].lower()}{detail['msg'][1:]}, not {detail['input']!r}")
+    return "; ".join(lines)

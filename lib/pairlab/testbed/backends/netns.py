@@ -1,0 +1,83 @@
+"""netns: the embedded backend. A container is a bare network namespace in a sandbox; no daemon, no image, no root."""
+
+import contextlib
+import functools
+import ipaddress
+
+from pairlab import paths
+from pairlab.testbed import sandbox
+from pairlab.testbed.contracts import Backend, EndpointPlan, Lack, Site, installed
+from pairlab.testbed.sandbox import Sandbox
+
+SUBNET = ipaddress.IPv4Network("10.77.0.0/16")
+
+
+class NetnsSite(Site):
+    def __init__(self, running, directory, addresses, facts, isolated):
+        self.sandbox = running
+        self.flowgen = str(paths.flowgen())
+        self.directory = str(directory)
+        self.addresses = addresses
+        self.interface = "eth0" if isolated else "lo"
+        self._facts = facts
+
+    def spawn(self, calls):
+        self.sandbox.call("spawn", [(name, list(argv)) for name, argv in calls])
+
+    def facts(self):
+        return self._facts
+
+
+class Netns(Backend):
+    """Network namespaces in a sandbox process that takes everything with it when it dies."""
+
+    name = "netns"
+    summary = "network namespaces in a sandbox; needs neither root nor Docker"
+
+    def lacks(self):
+        return [found for found in (sandbox.lack(), _flowgen_lack()) if found]
+
+    def lacks_for(self, driver):
+        missing = [kind for kind in driver.links if not _known_links(driver.links)[kind]]
+        return [
+            *(Lack(f"this kernel has no {kind} links", f"sudo modprobe {kind}, or leave {driver.name!r} out") for kind in missing),
+            *installed(driver.programs),
+        ]
+
+    def lacks_program(self, program):
+        return program.lack()
+
+    @contextlib.contextmanager
+    def open(self, endpoints, driver, directory, progress):
+        progress("bringing up", 0, len(endpoints))
+        with Sandbox(directory) as running:
+            if driver.isolated:
+                plans = plan(endpoints)
+                facts = running.call("build", import_path(driver), plans)
+                addresses = {each.name: each.address for each in plans}
+            else:
+                facts = running.call("build_shared")
+                addresses = dict.fromkeys(endpoints, "127.0.0.1")
+            progress("bringing up", len(endpoints), len(endpoints))
+            yield NetnsSite(running, directory, addresses, facts, driver.isolated)
+
+
+def plan(names):
+    """An address for each endpoint, in the order of the names."""
+    hosts = SUBNET.hosts()
+    return [EndpointPlan(name, str(next(hosts)), SUBNET.prefixlen) for name in names]
+
+
+def import_path(driver):
+    """How the sandbox's agent finds the driver's class again."""
+    return f"{type(driver).__module__}:{type(driver).__qualname__}"
+
+
+@functools.cache
+def _known_links(kinds):
+    with Sandbox() as probe:
+        return probe.call("knows", list(kinds))
+
+
+def _flowgen_lack():
+    return None if paths.flowgen().exists() else Lack("flowgen is not built", "make flowgen")

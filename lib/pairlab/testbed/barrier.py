@@ -1,0 +1,244 @@
+"""All clients ready, then all start: processes in endpoints, released together, and heard when they end.
+
+Every process is started by `flowgen hold`, which connects to our control socket, holds the process at a gate just
+before its exec, and reports when it is ready, when it really started and how it ended. The gate is a FIFO that we hold
+open: closing it releases everybody with one system call. The control connection is a lifeline both ways: when we are
+gone, each launcher ends its process.
+"""
+
+import contextlib
+import json
+import os
+import selectors
+import socket
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from pairlab.errors import MeasurementFailed
+from pairlab.testbed.contracts import Completed, Endpoint, Progress, Site, silent
+
+READY, ENDED, FAILED = "ready", "ended", "failed"
+
+
+@dataclass
+class Process:
+    """One process in an endpoint. Times are CLOCK_MONOTONIC in ns; None: has not happened."""
+
+    slot: str
+    endpoint: Endpoint
+    argv: tuple[str, ...]
+    ready: bool = False
+    over: bool = False
+    start_ns: int | None = None
+    end_ns: int | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    cpu_s: float = float("nan")
+    error: str = ""
+    stdout: str = ""
+    stderr: str = ""
+
+    @property
+    def trouble(self) -> str:
+        """Why it did not do its work, in a line; empty when it ended well."""
+        last = (self.stderr.strip().splitlines() or [""])[-1]
+        if self.error:
+            return self.error
+        if not self.over:
+            return "did not end"
+        if self.signal:
+            return f"ended by signal {self.signal}" + (f": {last}" if last else "")
+        if self.exit_code:
+            return f"ended with {self.exit_code}" + (f": {last}" if last else "")
+        return ""
+
+
+class Conductor:
+    """Starts processes in a site's endpoints, lets them go together, and hears how they end.
+
+    directory: the testbed's working directory as we see it; the site's `directory` is the same one seen from inside.
+    """
+
+    def __init__(self, site: Site, directory: Path):
+        self._site = site
+        self._directory = directory
+        self._processes: dict[str, Process] = {}
+        self._connections: dict[str, socket.socket] = {}
+        self._numbers = count()
+        self._gates: list[int] = []
+        self._selector = selectors.DefaultSelector()
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._listener.bind(str(directory / "control"))
+        os.chmod(directory / "control", 0o666)  # a container's user is not always ours
+        self._listener.listen(4096)
+        self._selector.register(self._listener, selectors.EVENT_READ)
+
+    def gate(self) -> "Gate":
+        """A new gate, closed."""
+        return Gate(self._directory, f"gate-{next(self._numbers)}", self._gates)
+
+    def start(
+        self,
+        commands: Iterable[tuple[Endpoint, Sequence[str]]],
+        *,
+        gate: "Gate | None" = None,
+        listen: Sequence[int] | None = None,
+    ) -> list[Process]:
+        """Starts these commands; each holds at the gate, if there is one. listen: the port each is to listen on."""
+        started, calls = [], []
+        for position, (endpoint, argv) in enumerate(commands):
+            slot = f"{endpoint.name}.{next(self._numbers)}"
+            process = Process(slot, endpoint, tuple(argv))
+            for kind in ("out", "err"):
+                file = self._directory / f"{slot}.{kind}"
+                file.touch()
+                file.chmod(0o666)
+            inside = self._site.directory
+            launcher = [self._site.flowgen, "hold", "--control", f"{inside}/control", "--slot", slot]
+            launcher += ["--stdout", f"{inside}/{slot}.out", "--stderr", f"{inside}/{slot}.err"]
+            launcher += ["--gate", f"{inside}/{gate.name}"] if gate else []
+            launcher += ["--listen", str(listen[position])] if listen else []
+            self._processes[slot] = process
+            started.append(process)
+            calls.append((endpoint.name, [*launcher, "--", *argv]))
+        self._site.spawn(calls)
+        return started
+
+    def wait_ready(
+        self, processes: Sequence[Process], timeout_s: float, progress: Progress = silent, phase: str = "waiting"
+    ) -> None:
+        """Returns when each is ready (listening, or at the gate), or is over; raises MeasurementFailed at timeout."""
+        self._wait(processes, lambda process: process.ready or process.over, timeout_s, progress, phase)
+        late = [process for process in processes if not (process.ready or process.over)]
+        if late:
+            raise MeasurementFailed(
+                f"{len(late)} of {len(processes)} processes were not ready after {timeout_s:g} s,"
+                f" the first in {late[0].endpoint.name}: {' '.join(late[0].argv)}"
+                + (f": {self._read(late[0]).trouble}" if late[0].over else "")
+            )
+
+    def wait_ended(self, processes: Sequence[Process], timeout_s: float) -> None:
+        """Returns when all are over, or at timeout; `over` tells them apart."""
+        self._wait(processes, lambda process: process.over, timeout_s, silent, "")
+
+    def stop(self, processes: Sequence[Process], timeout_s: float = 5.0) -> None:
+        """Ends those that still run (SIGTERM, then SIGKILL) and waits until they are over."""
+        for process in processes:
+            if not process.over and process.slot in self._connections:
+                with contextlib.suppress(OSError):
+                    self._connections[process.slot].send(b"term")
+        self._wait(processes, lambda process: process.over, timeout_s, silent, "")
+
+    def results(self, processes: Sequence[Process]) -> list[Process]:
+        """The same processes with what they printed."""
+        return [self._read(process) for process in processes]
+
+    def run(self, endpoint: Endpoint, argv: Sequence[str], timeout_s: float) -> Completed:
+        """One command in one endpoint, from start to end."""
+        (process,) = self.start([(endpoint, argv)])
+        self.wait_ended([process], timeout_s)
+        if not process.over:
+            self.stop([process])
+            raise MeasurementFailed(f"{argv[0]} in {endpoint.name} did not end within {timeout_s:g} s")
+        self._read(process)
+        if process.error:
+            raise MeasurementFailed(f"{endpoint.name}: {process.error}")
+        code = process.exit_code if process.exit_code is not None else 128 + (process.signal or 0)
+        return Completed(process.argv, code, process.stdout, process.stderr)
+
+    def close(self) -> None:
+        """Ends every process started here."""
+        for connection in [*self._connections.values(), self._listener]:
+            connection.close()
+        self._connections.clear()
+        self._selector.close()
+        for gate in self._gates:
+            os.close(gate)
+        self._gates.clear()
+
+    def _wait(
+        self,
+        processes: Sequence[Process],
+        done: Callable[[Process], bool],
+        timeout_s: float,
+        progress: Progress,
+        phase: str,
+    ) -> None:
+        deadline = time.monotonic() + timeout_s
+        while left := [process for process in processes if not done(process)]:
+            progress(phase, len(processes) - len(left), len(processes))
+            remaining = deadline - time.monotonic()
+            if remaining <= 0 or not self._hear(remaining):
+                return
+        progress(phase, len(processes), len(processes))
+
+    def _hear(self, timeout_s: float) -> bool:
+        """Takes in what launchers say; False when nothing came in time."""
+        events = self._selector.select(timeout_s)
+        for key, _ in events:
+            if key.fileobj is self._listener:
+                connection, _ = self._listener.accept()
+                self._selector.register(connection, selectors.EVENT_READ)
+                continue
+            try:
+                packet = key.fileobj.recv(65536)
+            except OSError:
+                packet = b""
+            if packet:
+                self._note(json.loads(packet), key.fileobj)
+            else:
+                self._lose(key.fileobj)
+        return bool(events)
+
+    def _note(self, message: dict, connection: socket.socket) -> None:
+        process = self._processes[message["slot"]]
+        self._connections[process.slot] = connection
+        if message["event"] == READY:
+            process.ready = True
+            return
+        process.over = True
+        if message["event"] == FAILED:
+            process.error = message["error"]
+            return
+        process.start_ns, process.end_ns = message["start_ns"], message["end_ns"]
+        process.exit_code, process.signal = message["exit_code"], message["signal"]
+        process.cpu_s = message["user_s"] + message["sys_s"]
+
+    def _lose(self, connection: socket.socket) -> None:
+        """A launcher is gone. If it had not said how its process ended, it was killed, and its process with it."""
+        self._selector.unregister(connection)
+        connection.close()
+        for slot, known in list(self._connections.items()):
+            if known is connection:
+                del self._connections[slot]
+                process = self._processes[slot]
+                if not process.over:
+                    process.over, process.error = True, "its launcher was killed"
+
+    def _read(self, process: Process) -> Process:
+        process.stdout = (self._directory / f"{process.slot}.out").read_text(errors="replace")
+        process.stderr = (self._directory / f"{process.slot}.err").read_text(errors="replace")
+        return process
+
+
+class Gate:
+    """Processes hold here until it opens, once, for all of them."""
+
+    def __init__(self, directory: Path, name: str, open_gates: list[int]):
+        self.name = name
+        os.mkfifo(directory / name)
+        os.chmod(directory / name, 0o666)
+        self._open_gates = open_gates
+        # Reading and writing: so that opening it for reading does not block those who come to hold.
+        self._descriptor = os.open(directory / name, os.O_RDWR | os.O_CLOEXEC)
+        open_gates.append(self._descriptor)
+
+    def release(self) -> int:
+        """Lets everybody go; returns the moment, CLOCK_MONOTONIC in ns."""
+        self._open_gates.remove(self._descriptor)
+        moment = time.monotonic_ns()
+        os.close(self._descriptor)
+        return moment

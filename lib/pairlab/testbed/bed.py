@@ -1,0 +1,69 @@
+"""open_testbed: the pairs of a Spec, up and idle."""
+
+import contextlib
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from pairlab.spec import Spec
+from pairlab.testbed import registry
+from pairlab.testbed.barrier import Conductor
+from pairlab.testbed.contracts import Endpoint, Pair, Progress, Site, silent
+
+
+
+class Testbed:
+    """Pairs that are up. pairs[i].client and .server are endpoints, with .run([...]) for a command in them.
+
+    up_s: how long bringing it up took, in seconds.
+    """
+
+    __test__ = False  # pytest: not a test class
+
+    def __init__(self, spec: Spec, site: Site, conductor: Conductor, up_s: float):
+        self.spec = spec
+        self.site = site
+        self.conductor = conductor
+        self.up_s = up_s
+        self.pairs = tuple(
+            Pair(index, self._endpoint(f"client-{index}"), self._endpoint(f"server-{index}"), site.first_port + index)
+            for index in range(spec.pairs)
+        )
+
+    def _endpoint(self, name: str) -> Endpoint:
+        return Endpoint(name, self.site.addresses[name], self.conductor.run)
+
+    def __repr__(self) -> str:
+        return f"<Testbed: {self.spec.pairs} pairs on {self.spec.driver} ({self.spec.backend}), up in {self.up_s:.2f} s>"
+
+
+@contextlib.contextmanager
+def open_testbed(spec: Spec, progress: Progress = silent) -> Iterator[Testbed]:
+    """Brings up the pairs of `spec` and nothing else; everything is gone when the block is left.
+
+    Raises Unavailable, before anything is built, where this host cannot do it; UnknownName for names it does not know.
+    """
+    backend = registry.backends.get(spec.backend)()
+    driver = registry.drivers.get(spec.driver)
+    registry.require(backend.lacks() or backend.lacks_for(driver), f"backend {spec.backend!r}, driver {spec.driver!r}")
+    names = [f"{side}-{index}" for index in range(spec.pairs) for side in ("client", "server")]
+    with _working_directory() as directory:
+        begun = time.monotonic()
+        with (
+            backend.open(names, driver(), directory, progress) as site,
+            contextlib.closing(Conductor(site, directory)) as conductor,
+        ):
+            yield Testbed(spec, site, conductor, time.monotonic() - begun)
+
+
+@contextlib.contextmanager
+def _working_directory() -> Iterator[Path]:
+    """A short path, as that of a Unix socket has 107 bytes at most; open to the containers' users by its name only."""
+    directory = Path(tempfile.mkdtemp(prefix="pairlab-", dir="/tmp"))
+    directory.chmod(0o711)
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)

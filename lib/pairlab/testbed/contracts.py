@@ -1,0 +1,240 @@
+"""What a backend, a network driver and a workload are. Read this first.
+
+A *testbed* is a number of client/server pairs of *endpoints* on one network. A backend makes the endpoints
+(containers, or bare network namespaces), a driver connects them, a workload says what runs in them and reads what
+it printed. Each plugin is one class in one file of its folder (or an entry point of another package); nothing else
+has to know of it.
+
+This module imports nothing heavy, as the process inside a sandbox starts with it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from pairlab.spec import Spec
+    from pairlab.testbed.netlink import Lan
+
+#: Told how far a phase is: phase, done, total (0 where there is nothing to count).
+Progress = Callable[[str, int, int], None]
+
+
+def silent(phase: str, done: int, total: int) -> None:
+    """The Progress that tells nobody."""
+
+
+@dataclass(frozen=True)
+class Lack:
+    """Something this host does not have: what is missing, and how to get it."""
+
+    what: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.remedy}"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that a plugin runs; `package` is Debian's package that has it."""
+
+    name: str
+    package: str
+
+    def path(self) -> str | None:
+        """Where it is on this host. The sbin folders count too: a user's PATH often lacks them."""
+        return shutil.which(self.name, path=os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin")
+
+    def lack(self) -> Lack | None:
+        return None if self.path() else Lack(f"{self.name} is not installed", f"sudo apt-get install {self.package}")
+
+
+@dataclass(frozen=True)
+class EndpointPlan:
+    """One endpoint to be made: its name, and its address where it has a network of its own."""
+
+    name: str
+    address: str
+    prefix: int = 16
+
+
+@dataclass(frozen=True)
+class DockerNetwork:
+    """How Docker itself provides a driver's network; a driver without one is attached from outside.
+
+    mode: `network` for a network of its own, made with Docker's driver `driver`, or `host`. parent: whether that
+    driver wants a link of the host to sit on, which is then made for it.
+    """
+
+    mode: str = "network"
+    driver: str = ""
+    parent: bool = False
+
+
+class NetworkDriver(ABC):
+    """Connects endpoints. One instance serves one testbed, and runs inside the sandbox that owns its links.
+
+    The sandbox takes every link, process and file made here with it when it ends, so a driver undoes nothing.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    links: ClassVar[tuple[str, ...]] = ()
+    """Kinds of link (ip-link(8)) that the kernel must know."""
+    programs: ClassVar[tuple[Program, ...]] = ()
+    """Programs of the host that it runs."""
+    isolated: ClassVar[bool] = True
+    """Whether each endpoint has a network namespace of its own (else: one for all, on loopback)."""
+    docker: ClassVar[DockerNetwork | None] = None
+    """How Docker provides it; None: `create` and `attach` do, into containers without a network."""
+
+    def create(self, lan: Lan) -> None:  # noqa: B027 (a driver may have nothing to create)
+        """Makes what all endpoints share."""
+
+    def attach(self, lan: Lan, endpoint: EndpointPlan) -> None:  # noqa: B027
+        """Gives one endpoint its eth0; the address is set and the link brought up by the caller."""
+
+    def finish(self, lan: Lan) -> None:  # noqa: B027
+        """Called once all endpoints are attached."""
+
+    def facts(self) -> Mapping[str, Any]:
+        """What a record should say of this network, such as the datapath in use."""
+        return {}
+
+
+class Site(ABC):
+    """Endpoints that are up, as their backend provides them."""
+
+    flowgen: str
+    """The native generator's path, seen from inside an endpoint."""
+    directory: str
+    """The testbed's working directory, seen from inside an endpoint."""
+    addresses: Mapping[str, str]
+    """Each endpoint's IPv4 address, by name."""
+    interface: str = "eth0"
+    """The link an endpoint's traffic leaves by."""
+    first_port: int = 5201
+    """The port of the first pair's server; each further pair takes the next."""
+
+    @abstractmethod
+    def spawn(self, calls: Sequence[tuple[str, Sequence[str]]]) -> None:
+        """Starts one process for each (endpoint name, argv); returns when all are started. Nobody waits for them."""
+
+    @abstractmethod
+    def facts(self) -> Mapping[str, Any]:
+        """What a record should say of this site."""
+
+
+class Backend(ABC):
+    """Makes endpoints and takes them away again."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+
+    @abstractmethod
+    def lacks(self) -> list[Lack]:
+        """What this host misses for the backend as such. Builds nothing that stays."""
+
+    @abstractmethod
+    def lacks_for(self, driver: type[NetworkDriver]) -> list[Lack]:
+        """What it misses for this driver, the backend being there."""
+
+    @abstractmethod
+    def lacks_program(self, program: Program) -> Lack | None:
+        """Whether this program is there inside the backend's endpoints."""
+
+    @abstractmethod
+    def open(
+        self, endpoints: Sequence[str], driver: NetworkDriver, directory: Path, progress: Progress
+    ) -> AbstractContextManager[Site]:
+        """Brings up endpoints of these names on the driver's network; takes all of it away on leaving."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A command that has ended in an endpoint."""
+
+    argv: tuple[str, ...]
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One end of a pair: a container, or a network namespace."""
+
+    name: str
+    address: str
+    _runner: Callable[..., Completed] = field(repr=False, compare=False)
+
+    def run(self, argv: Sequence[str], timeout_s: float = 30.0) -> Completed:
+        """Runs a command in here and returns what it printed. No shell is involved.
+
+        Raises MeasurementFailed when it cannot be started or does not end within timeout_s.
+        """
+        return self._runner(self, argv, timeout_s)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A client and its server; port is the one the server is to listen on."""
+
+    index: int
+    client: Endpoint
+    server: Endpoint
+    port: int
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a tool reported of one flow, in the columns of records.TABLES.
+
+    flow: totals, as columns of `flows`; intervals: rows of `intervals`, with start_s and end_s from the client's start.
+    """
+
+    flow: Mapping[str, Any]
+    intervals: Sequence[Mapping[str, Any]] = ()
+
+
+class Workload(ABC):
+    """A traffic tool: its command lines, and how to read what it prints."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    programs: ClassVar[tuple[Program, ...]] = ()
+    """Programs it needs inside the endpoints."""
+    version_argv: ClassVar[tuple[str, ...]] = ()
+    """Prints the tool's version, on its first line."""
+    ends_by_itself_s: ClassVar[float] = 10.0
+    """How long after its sending time a client may take to end before it counts as hung."""
+
+    def check(self, spec: Spec) -> None:  # noqa: B027
+        """Raises BadSpec, before anything is built, where the tool cannot do what the spec asks."""
+
+    @abstractmethod
+    def server(self, pair: Pair, spec: Spec, site: Site) -> list[str]:
+        """The server's command; it must listen on pair.port (TCP)."""
+
+    @abstractmethod
+    def client(self, pair: Pair, spec: Spec, site: Site) -> list[str]:
+        """The client's command; it must send for spec.total_s and then end."""
+
+    @abstractmethod
+    def parse(self, stdout: str) -> Measured:
+        """Reads what the client printed. Raises ValueError, with what is wrong, where it tells of no finished flow."""
+
+
+def installed(programs: Sequence[Program]) -> Iterator[Lack]:
+    """The lacks among programs of this host."""
+    for program in programs:
+        if lack := program.lack():
+            yield lack

@@ -1,0 +1,57 @@
+"""iperf 2, the tool of papers C and E."""
+
+import re
+
+from pairlab.testbed.contracts import Measured, Program, Workload
+
+# The enhanced report (-e) in bytes and bits (-f b). What follows the rate is there for TCP senders only, and the
+# variance of the RTT since 2.1.
+LINE = re.compile(
+    r"^\[\s*\d+\]\s+(?P<start>[\d.]+)-\s*(?P<end>[\d.]+)\s+sec\s+(?P<bytes>\d+)\s+Bytes\s+(?P<rate>\d+)\s+bits/sec"
+    r"(?:\s+\d+/\d+\s+(?P<retries>\d+)\s+(?P<cwnd>-?\d+)K/(?P<rtt>\d+)(?:\(\d+\))?\s+us)?",
+    re.MULTILINE,
+)
+
+
+class Iperf(Workload):
+    """One TCP connection at full rate, reported by the client with -e: bytes written, retries, window, RTT."""
+
+    name = "iperf"
+    summary = "iperf 2: TCP at full rate (the papers' tool)"
+    programs = (Program("iperf", "iperf"),)
+    version_argv = ("iperf", "--version")
+
+    def server(self, pair, spec, site):
+        return ["iperf", "-s", "-B", pair.server.address, "-p", str(pair.port)]
+
+    def client(self, pair, spec, site):
+        target = ["iperf", "-c", pair.server.address, "-p", str(pair.port)]
+        return [*target, "-t", f"{spec.total_s:g}", "-i", f"{spec.interval_s:g}", "-e", "-f", "b"]
+
+    def parse(self, stdout):
+        rows = [_row(found) for found in LINE.finditer(stdout)]
+        if not rows:
+            raise ValueError("iperf reported no transfer")
+        *intervals, total = rows  # the last line is the total, of one interval too
+        duration_s = total["end_s"] - total["start_s"]
+        flow = {
+            "duration_s": duration_s,
+            "flow_bytes": total["interval_bytes"],
+            "throughput_bps": total["throughput_bps"],
+            **{key: total[key] for key in ("retransmits", "rtt_s", "cwnd_bytes") if key in total},
+        }
+        return Measured(flow, intervals)
+
+
+def _row(found):
+    row = {
+        "start_s": float(found["start"]),
+        "end_s": float(found["end"]),
+        "interval_bytes": int(found["bytes"]),
+        "throughput_bps": float(found["rate"]),
+    }
+    if found["retries"] is not None:
+        row |= {"retransmits": int(found["retries"]), "rtt_s": int(found["rtt"]) * 1e-6}
+        if int(found["cwnd"]) >= 0:  # -1: unknown
+            row["cwnd_bytes"] = int(found["cwnd"]) * 1024
+    return row

@@ -1,0 +1,69 @@
+"""iperf3."""
+
+import json
+
+from pairlab.errors import BadSpec
+from pairlab.testbed.contracts import Measured, Program, Workload
+
+
+class Iperf3(Workload):
+    """One TCP connection at full rate, reported by the client as JSON."""
+
+    name = "iperf3"
+    summary = "iperf3: TCP at full rate"
+    programs = (Program("iperf3", "iperf3"),)
+    version_argv = ("iperf3", "--version")
+
+    def check(self, spec):
+        if spec.total_s != int(spec.total_s):
+            raise BadSpec(
+                f"iperf3 sends for whole seconds only, and warmup_s + duration_s is {spec.total_s:g}:"
+                " change one of them, or take another workload"
+            )
+
+    def server(self, pair, spec, site):
+        return ["iperf3", "-s", "-B", pair.server.address, "-p", str(pair.port)]
+
+    def client(self, pair, spec, site):
+        target = ["iperf3", "-c", pair.server.address, "-p", str(pair.port)]
+        return [*target, "-t", f"{spec.total_s:.0f}", "-i", f"{spec.interval_s:g}", "--json"]
+
+    def parse(self, stdout):
+        try:
+            report = json.loads(stdout)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"iperf3 printed no whole report: {error}") from None
+        if "error" in report:
+            raise ValueError(f"iperf3: {report['error']}")
+        try:
+            return _measured(report)
+        except (KeyError, IndexError, TypeError) as error:
+            raise ValueError(f"iperf3's report lacks {error}") from None
+
+
+def _measured(report):
+    sent = report["end"]["streams"][0]["sender"]
+    intervals = [_row(interval["streams"][0]) for interval in report["intervals"]]
+    flow = {
+        "duration_s": float(sent["seconds"]),
+        "flow_bytes": sent["bytes"],
+        "throughput_bps": float(sent["bits_per_second"]),
+        "retransmits": sent.get("retransmits"),
+        "min_rtt_s": sent["min_rtt"] * 1e-6 if "min_rtt" in sent else None,
+        "rtt_s": intervals[-1]["rtt_s"] if intervals else None,
+        "cwnd_bytes": intervals[-1]["cwnd_bytes"] if intervals else None,
+        "congestion_control": report["end"].get("sender_tcp_congestion", ""),
+    }
+    return Measured(flow, intervals)
+
+
+def _row(stream):
+    return {
+        "start_s": float(stream["start"]),
+        "end_s": float(stream["end"]),
+        "interval_bytes": stream["bytes"],
+        "throughput_bps": float(stream["bits_per_second"]),
+        "retransmits": stream.get("retransmits"),
+        "rtt_s": stream["rtt"] * 1e-6 if "rtt" in stream else None,
+        "cwnd_bytes": stream.get("snd_cwnd"),
+    }

@@ -1,0 +1,798 @@
+"""flowgen, the native flow generator and launcher: each test runs over the release and the sanitized binary."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[1] / "lib" / "flowgen"
+PATIENCE_S = 20.0  # how long a test waits for what must come; never slept through
+
+
+# --- binaries and processes
+
+
+def _make(*targets: str) -> None:
+    built = subprocess.run(["make", "-C", SOURCE, *targets], capture_output=True, text=True)
+    assert built.returncode == 0, built.stdout + built.stderr
+
+
+@pytest.fixture(scope="session", params=["release", "sanitize"])
+def flowgen(request) -> str:
+    compiler = os.environ.get("CC", "cc").split()[0]
+    if not shutil.which("make") or not shutil.which(compiler):
+        pytest.skip(f"building flowgen needs make and {compiler!r}, not both on PATH: apt-get install make gcc")
+    if request.param == "release":
+        _make()
+        return str(SOURCE / "build" / "flowgen")
+    _make("sanitize")
+    return str(SOURCE / "build" / "flowgen-sanitize")
+
+
+def run(*argv, **options) -> subprocess.CompletedProcess:
+    return subprocess.run([str(a) for a in argv], capture_output=True, text=True, timeout=PATIENCE_S, **options)
+
+
+@pytest.fixture
+def start():
+    """Starts processes, and ends those that are left, each by its own handle."""
+    processes = []
+
+    def start(*argv, **options) -> subprocess.Popen:
+        process = subprocess.Popen([str(a) for a in argv], **options)
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        if process.poll() is None:
+            process.terminate()
+    for process in processes:
+        try:
+            process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        for stream in (process.stdout, process.stderr):
+            if stream:
+                stream.close()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def has_gone(pid: int) -> bool:
+    """Waits for the end of a process that need not be our child."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([handle], [], [], PATIENCE_S)[0])
+    finally:
+        os.close(handle)
+
+
+def until(condition, what: str):
+    """Polls, for the few things of which the kernel sends no event."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.002)
+    return value
+
+
+def read_line(path: Path) -> str:
+    """The first line of a file that another process is about to write."""
+    until(lambda: path.exists() and "\n" in path.read_text(), f"a line in {path.name}")
+    return path.read_text().split("\n")[0]
+
+
+# --- server and client
+
+
+class Server:
+    def __init__(self, start, flowgen: str):
+        self.port = free_port()
+        # unbuffered: select() must see every line that readline() has not taken
+        self.process = start(
+            flowgen, "server", "--port", self.port, "--bind", "127.0.0.1", stdout=subprocess.PIPE, bufsize=0
+        )  # fmt: skip
+        until(self._listens, "the server to listen")
+        assert self.received()["flow_bytes"] == 0  # the probe itself
+
+    def _listens(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def received(self) -> dict:
+        assert select.select([self.process.stdout], [], [], PATIENCE_S)[0], "no line from the server"
+        return json.loads(self.process.stdout.readline())
+
+    def stop(self) -> list[dict]:
+        self.process.terminate()
+        rest, _ = self.process.communicate(timeout=PATIENCE_S)
+        return [json.loads(line) for line in rest.splitlines()]
+
+
+@pytest.fixture
+def server(start, flowgen) -> Server:
+    return Server(start, flowgen)
+
+
+def client(flowgen: str, server: Server, *options, **run_options) -> tuple[list[dict], dict]:
+    done = run(flowgen, "client", "--connect", f"127.0.0.1:{server.port}", *options, **run_options)
+    assert done.returncode == 0, done.stderr
+    *intervals, total = (json.loads(line) for line in done.stdout.splitlines())
+    return intervals, total
+
+
+def test_intervals_follow_each_other_and_sum_to_the_total(flowgen, server):
+    intervals, total = client(flowgen, server, "--duration", 0.5, "--interval", 0.2)
+    assert [line["event"] for line in intervals] == ["interval"] * len(intervals)
+    assert 1 <= len(intervals) <= 3  # three, unless the machine stalls for a whole interval
+    assert intervals[0]["start_s"] == 0
+    assert all(a["end_s"] == b["start_s"] for a, b in zip(intervals, intervals[1:], strict=False))
+    assert intervals[-1]["end_s"] == pytest.approx(total["duration_s"])
+    assert sum(line["bytes"] for line in intervals) == total["flow_bytes"] > 1_000_000
+    assert sum(line["retransmits"] for line in intervals) == total["retransmits"]
+
+
+def test_intervals_end_on_multiples_of_the_interval_and_do_not_drift(flowgen, server):
+    intervals, _ = client(flowgen, server, "--duration", 1, "--interval", 0.1)
+    assert len(intervals) >= 5
+    for line in intervals[:-1]:
+        assert line["end_s"] % 0.1 < 0.08  # late by scheduling only, never early, and not late by a sum of delays
+
+
+def test_the_total_is_consistent_and_in_base_units(flowgen, server):
+    _, total = client(flowgen, server, "--duration", 0.3)
+    assert total["event"] == "total"
+    assert "error" not in total
+    assert total["connect_ns"] < total["connected_ns"] < total["end_ns"] < time.monotonic_ns()
+    assert total["duration_s"] == pytest.approx((total["end_ns"] - total["connected_ns"]) / 1e9)
+    assert total["throughput_bps"] == pytest.approx(total["flow_bytes"] * 8 / total["duration_s"])
+    assert 0 < total["flow_bytes"] <= total["bytes_written"]
+    assert total["mss_bytes"] > 500
+    assert total["cwnd_bytes"] >= total["mss_bytes"]
+    assert 0 <= total["min_rtt_s"] <= total["rtt_s"] < 5
+
+
+def test_a_flow_lasts_as_long_as_asked(flowgen, server):
+    _, total = client(flowgen, server, "--duration", 0.25)
+    assert 0.25 <= total["duration_s"] < 1.25
+
+
+def test_the_server_receives_at_least_what_the_client_counts(flowgen, server):
+    _, total = client(flowgen, server, "--duration", 0.3)
+    received = server.received()
+    assert total["flow_bytes"] <= received["flow_bytes"] <= total["bytes_written"]
+    assert received["peer"].startswith("127.0.0.1:")
+    assert total["connect_ns"] < received["first_ns"] < received["last_ns"]
+    assert received["accept_ns"] <= received["first_ns"]
+    assert "error" not in received
+
+
+def test_bytes_that_nobody_acknowledged_do_not_count(flowgen):
+    with socket.socket() as silent:  # listens, but never reads: the socket buffers fill, and then writes block
+        silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        done = run(
+            flowgen, "client", "--connect", f"127.0.0.1:{silent.getsockname()[1]}", "--duration", 0.4,
+            "--interval", 0.1,
+        )  # fmt: skip
+    *intervals, total = (json.loads(line) for line in done.stdout.splitlines())
+    assert done.returncode == 0
+    assert total["flow_bytes"] < total["bytes_written"]
+    assert intervals[-1]["bytes"] == 0
+    assert total["duration_s"] >= 0.4
+
+
+def test_the_default_congestion_control_is_named(flowgen, server):
+    _, total = client(flowgen, server, "--duration", 0.05)
+    assert total["congestion_control"] == Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
+
+
+def test_a_chosen_congestion_control_is_used(flowgen, server):
+    _, total = client(flowgen, server, "--duration", 0.05, "--congestion", "reno")
+    assert total["congestion_control"] == "reno"
+
+
+def test_an_unknown_congestion_control_is_refused_by_name(flowgen, server):
+    done = run(
+        flowgen, "client", "--connect", f"127.0.0.1:{server.port}", "--duration", 1, "--congestion", "warp"
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "'warp': No such file or directory" in done.stderr
+    assert "warp" in json.loads(done.stdout)["error"]
+
+
+def test_a_refused_connection_is_an_error_and_still_a_total(flowgen):
+    done = run(flowgen, "client", "--connect", f"127.0.0.1:{free_port()}", "--duration", 1)
+    assert done.returncode == 1
+    assert "Connection refused" in done.stderr
+    assert done.stderr.count("\n") == 1
+    total = json.loads(done.stdout)
+    assert total["event"] == "total"
+    assert total["flow_bytes"] == 0
+    assert total["throughput_bps"] is None
+    assert total["connected_ns"] is None
+    assert "Connection refused" in total["error"]
+
+
+def test_a_connection_that_breaks_keeps_the_intervals_so_far(flowgen, start):
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        sender = start(
+            flowgen, "client", "--connect", f"127.0.0.1:{listener.getsockname()[1]}",
+            "--duration", 60, "--interval", 0.05, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        peer, _ = listener.accept()
+        until = time.monotonic() + 0.2
+        while time.monotonic() < until:
+            peer.recv(1 << 20)
+        peer.close()  # with unread data: a reset
+    output, errors = sender.communicate(timeout=PATIENCE_S)
+    *intervals, total = (json.loads(line) for line in output.splitlines())
+    assert sender.returncode == 1
+    assert "the connection broke" in errors
+    assert "the connection broke" in total["error"]
+    assert len(intervals) >= 2
+    assert sum(line["bytes"] for line in intervals) == total["flow_bytes"] > 0
+    assert total["duration_s"] < 30
+
+
+def test_the_server_takes_many_flows_at_once_and_starves_none(flowgen, server, start):
+    senders = [
+        start(flowgen, "client", "--connect", f"127.0.0.1:{server.port}", "--duration", 0.5, stdout=subprocess.PIPE)
+        for _ in range(8)
+    ]
+    totals = [json.loads(sender.communicate(timeout=PATIENCE_S)[0].splitlines()[-1]) for sender in senders]
+    received = [server.received() for _ in senders]
+    assert len({line["peer"] for line in received}) == 8
+    assert sum(line["flow_bytes"] for line in received) >= sum(total["flow_bytes"] for total in totals)
+    assert all(total["flow_bytes"] > 0 for total in totals)
+
+
+def test_a_stopped_server_exits_cleanly_and_reports_flows_that_are_still_open(flowgen, server):
+    with socket.create_connection(("127.0.0.1", server.port)) as peer:
+        peer.sendall(b"x" * 1000)
+        (line,) = server.stop()
+        assert line["flow_bytes"] == 1000
+        assert "stopped" in line["error"]
+    assert server.process.returncode == 0
+
+
+def test_a_reset_connection_is_reported_with_its_error(flowgen, server):
+    peer = socket.create_connection(("127.0.0.1", server.port))
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # close resets
+    peer.close()
+    assert server.received()["error"] == "Connection reset by peer"
+
+
+def test_a_server_out_of_descriptors_makes_peers_wait_and_serves_them_later(flowgen, start):
+    limited = ["sh", "-c", 'ulimit -n 16; exec "$@"', "sh", flowgen]
+    port = free_port()
+    process = start(
+        *limited, "server", "--port", port, "--bind", "127.0.0.1", stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    peers = []
+
+    def connects() -> bool:
+        with contextlib.suppress(ConnectionRefusedError):
+            peers.append(socket.create_connection(("127.0.0.1", port)))
+        return len(peers) == 20
+
+    until(connects, "20 connections")
+    assert select.select([process.stderr], [], [], PATIENCE_S)[0]
+    assert b"out of file descriptors" in process.stderr.readline()
+    for peer in peers:
+        peer.sendall(b"x" * 10)
+        peer.close()
+    lines = [json.loads(process.stdout.readline()) for _ in peers]
+    assert [line["flow_bytes"] for line in lines] == [10] * 20
+
+
+def test_a_port_in_use_is_an_error_that_names_it(flowgen, server):
+    done = run(flowgen, "server", "--port", server.port, "--bind", "127.0.0.1")
+    assert done.returncode == 1
+    assert f"cannot listen on 127.0.0.1:{server.port}: Address already in use" in done.stderr
+
+
+# --- arguments
+
+CLIENT = ["client", "--connect", "127.0.0.1:9", "--duration", "1"]
+HOLD = ["hold", "--control", "nowhere", "--slot", "a"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ([], "no command"),
+        (["serve"], "'serve'"),
+        (["server"], "--port is missing"),
+        (["server", "--port"], "--port needs a value"),
+        (["server", "--port", "0"], "--port '0'"),
+        (["server", "--port", "65536"], "--port '65536'"),
+        (["server", "--port", "0x50"], "--port '0x50'"),
+        (["server", "--port", " 80"], "--port ' 80'"),
+        (["server", "--port", "+80"], "--port '+80'"),
+        (["server", "--port", "80x"], "--port '80x'"),
+        (["server", "--port", ""], "--port ''"),
+        (["server", "--port", "99999999999999999999"], "--port '9999"),
+        (["server", "--port", "80", "--port", "81"], "--port is given twice"),
+        (["server", "--port", "80", "--bind", "localhost"], "--bind 'localhost'"),
+        (["server", "--port", "80", "--por", "81"], "unknown option '--por'; there are: --port, --bind"),
+        (["server", "--port", "80", "extra"], "unexpected argument 'extra'"),
+        (["server", "--port", "80", "--", "ls"], "'--'"),
+        (["client", "--duration", "1"], "--connect is missing"),
+        (["client", "--connect", "127.0.0.1:9"], "--duration is missing"),
+        (["client", "--connect", "127.0.0.1", "--duration", "1"], "--connect '127.0.0.1'"),
+        (["client", "--connect", "127.0.0.1:0", "--duration", "1"], "--connect '127.0.0.1:0'"),
+        (["client", "--connect", "127.0.0.1:9x", "--duration", "1"], "--connect '127.0.0.1:9x'"),
+        (["client", "--connect", "::1:9", "--duration", "1"], "--connect '::1:9'"),
+        (["client", "--connect", "127.0.0.1:9", "--duration", "0"], "--duration '0'"),
+        (["client", "--connect", "127.0.0.1:9", "--duration", "-1"], "--duration '-1'"),
+        (["client", "--connect", "127.0.0.1:9", "--duration", "nan"], "--duration 'nan'"),
+        (["client", "--connect", "127.0.0.1:9", "--duration", "inf"], "--duration 'inf'"),
+        (["client", "--connect", "127.0.0.1:9", "--duration", "1s"], "--duration '1s'"),
+        (["client", "--connect", "127.0.0.1:9", "--duration", "1e"], "--duration '1e'"),
+        ([*CLIENT, "--interval", "0"], "--interval '0'"),
+        (["client", "--connect", "127.0.0.1:9", "--duration", "2000", "--interval", "0.001"], "1000000 intervals"),
+        ([*CLIENT, "--write-bytes", "0"], "--write-bytes '0'"),
+        ([*CLIENT, "--write-bytes", "1.5"], "--write-bytes '1.5'"),
+        ([*CLIENT, "--congestion", "longer-than-the-kernel-allows"], "--congestion"),
+        ([*HOLD], "after '--'"),
+        ([*HOLD, "--"], "after '--'"),
+        (["hold", "--slot", "a", "--", "true"], "--control is missing"),
+        (["hold", "--control", "nowhere", "--", "true"], "--slot is missing"),
+        ([*HOLD, "--gate", "g", "--listen", "80", "--", "true"], "--gate and --listen"),
+        ([*HOLD, "--listen", "http", "--", "true"], "--listen 'http'"),
+        (["hold", "--control", "nowhere", "--slot", "a\nb", "--", "true"], "--slot"),
+        (["hold", "--control", "nowhere", "--slot", "é", "--", "true"], "--slot"),
+        (["hold", "--control", "nowhere", "--slot", "", "--", "true"], "--slot is empty"),
+        (["hold", "--control", "nowhere", "--slot", "a" * 129, "--", "true"], "--slot is longer than 128"),
+        (["hold", "--control", "n" * 200, "--slot", "a", "--", "true"], "--control"),
+        (["pause", "now"], "'now'"),
+        (["pause", "--for", "1"], "unknown option '--for'; there are: none"),
+    ],
+)
+def test_a_wrong_argument_is_refused_by_name_on_one_line(flowgen, arguments, named):
+    done = run(flowgen, *arguments)
+    assert done.returncode == 2
+    assert named in done.stderr
+    assert done.stderr.startswith("flowgen")
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_help_lists_every_command_and_version_prints_one(flowgen):
+    for arguments in (["--help"], ["client", "--help"]):
+        done = run(flowgen, *arguments)
+        assert done.returncode == 0
+        assert all(f"flowgen {name}" in done.stdout for name in ("server", "client", "hold", "pause", "version"))
+    assert run(flowgen, "version").stdout.split()[0] == "flowgen"
+
+
+# --- hold
+
+
+class Hold:
+    """One launcher, seen from its controller."""
+
+    def __init__(self, process: subprocess.Popen, control: socket.socket):
+        self.process = process
+        self.control = control
+
+    def event(self) -> dict | None:
+        """The next event; None when the launcher has closed the connection."""
+        packet = self.control.recv(65536)
+        return json.loads(packet) if packet else None
+
+    def is_silent(self) -> bool:
+        return not select.select([self.control], [], [], 0)[0]
+
+    def exit_status(self) -> int:
+        return self.process.wait(PATIENCE_S)
+
+
+@pytest.fixture
+def hold(flowgen, start, tmp_path):
+    """hold("--gate", gate, "--", "true", slot="a") -> Hold, connected."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(str(tmp_path / "control"))
+    listener.listen(64)
+    listener.settimeout(PATIENCE_S)
+    connections = []
+
+    def launch(*arguments, slot="a", before=(), **options) -> Hold:
+        process = start(*before, flowgen, "hold", "--control", tmp_path / "control", "--slot", slot, *arguments, **options)
+        control, _ = listener.accept()
+        control.settimeout(PATIENCE_S)
+        connections.append(control)
+        return Hold(process, control)
+
+    yield launch
+    for connection in connections:
+        connection.close()
+    listener.close()
+
+
+class Gate:
+    """Open for writing from the start, so that launchers do not block at its open; closing it is the release."""
+
+    def __init__(self, path: Path):
+        os.mkfifo(path)
+        self.path = path
+        self.fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+
+    def release(self) -> None:
+        os.close(self.fd)
+        self.fd = -1
+
+
+@pytest.fixture
+def gate(tmp_path):
+    gate = Gate(tmp_path / "gate")
+    yield gate
+    if gate.fd >= 0:
+        gate.release()
+
+
+def test_at_the_gate_a_child_is_ready_but_has_not_started(hold, gate, tmp_path):
+    mark = tmp_path / "mark"
+    held = hold("--gate", gate.path, "--", "touch", mark)
+    ready = held.event()
+    assert ready == {"event": "ready", "slot": "a", "ns": ready["ns"]}
+    assert ready["ns"] < time.monotonic_ns()
+    assert not mark.exists()
+    assert held.is_silent()
+
+    released_ns = time.monotonic_ns()
+    gate.release()
+    ended = held.event()
+    assert ended["event"] == "ended"
+    assert ended["exit_code"] == 0
+    assert released_ns <= ended["start_ns"] < ended["end_ns"] < time.monotonic_ns()
+    assert mark.exists()
+    assert held.event() is None
+
+
+def test_one_release_starts_all_children(hold, gate):
+    held = [hold("--gate", gate.path, "--", "true", slot=f"pair-{i}") for i in range(8)]
+    for one in held:
+        assert one.event()["event"] == "ready"
+    released_ns = time.monotonic_ns()
+    gate.release()
+    ended = [one.event() for one in held]
+    assert [e["slot"] for e in ended] == [f"pair-{i}" for i in range(8)]
+    starts = [e["start_ns"] for e in ended]
+    assert released_ns <= min(starts)
+    assert max(starts) - released_ns < 0.5e9
+
+
+def test_without_a_gate_ready_means_that_the_command_runs(hold):
+    held = hold("--", "true")
+    ready, ended = held.event(), held.event()
+    assert (ready["event"], ended["event"]) == ("ready", "ended")
+    assert ended["start_ns"] < ready["ns"]
+    assert held.exit_status() == 0
+
+
+def test_a_command_that_cannot_run_is_reported_with_its_name_and_the_reason(hold):
+    held = hold("--", "no-such-command", stderr=subprocess.PIPE, text=True)
+    failed = held.event()
+    assert failed == {"event": "failed", "slot": "a", "error": "cannot run no-such-command: No such file or directory"}
+    assert held.event() is None
+    assert held.exit_status() == 1
+    assert held.process.stderr.read() == f"flowgen hold: slot a: {failed['error']}\n"
+
+
+def test_a_command_that_cannot_run_after_the_gate_is_reported_too(hold, gate):
+    held = hold("--gate", gate.path, "--", "/dev/null")
+    assert held.event()["event"] == "ready"
+    gate.release()
+    assert held.event()["error"] == "cannot run /dev/null: Permission denied"
+    assert held.exit_status() == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["--netns", "/nonexistent"], "cannot open network namespace /nonexistent: No such file or directory"),
+        (["--netns", "/dev/null"], "cannot enter network namespace /dev/null: Invalid argument"),
+        (["--stdout", "/nonexistent"], "cannot open /nonexistent for output: No such file or directory"),
+        (["--stderr", "/nonexistent"], "cannot open /nonexistent for output: No such file or directory"),
+        (["--gate", "/nonexistent"], "cannot open the gate /nonexistent: No such file or directory"),
+        (["--gate", '/"\xe9'], 'cannot open the gate /"\xc3\xa9: No such file or directory'),
+    ],
+)
+def test_what_a_launch_lacks_is_reported_as_its_failure(hold, arguments, error):
+    held = hold(*arguments, "--", "true")
+    assert held.event() == {"event": "failed", "slot": "a", "error": error}
+    assert held.event() is None
+    assert held.exit_status() == 1
+
+
+def test_a_launcher_without_a_controller_says_so_and_runs_nothing(flowgen, tmp_path):
+    done = run(flowgen, "hold", "--control", tmp_path / "none", "--slot", "a", "--", "touch", tmp_path / "mark")
+    assert done.returncode == 1
+    assert "cannot reach the controller" in done.stderr
+    assert not (tmp_path / "mark").exists()
+
+
+def test_a_server_is_ready_when_its_port_is_listened_on(hold, flowgen):
+    port = free_port()
+    held = hold("--listen", port, "--", flowgen, "server", "--port", port, "--bind", "127.0.0.1")
+    assert held.event()["event"] == "ready"
+    socket.create_connection(("127.0.0.1", port)).close()  # refused, were it not
+    held.control.send(b"term")
+    ended = held.event()
+    assert (ended["event"], ended["exit_code"]) == ("ended", 0)
+
+
+def test_an_ipv6_listener_counts_as_well(hold):
+    with socket.socket(socket.AF_INET6) as probe:
+        try:
+            probe.bind(("::1", 0))
+        except OSError as error:
+            pytest.skip(f"this host has no IPv6 loopback: {error}")
+        port = probe.getsockname()[1]
+    script = f"import socket, signal; s = socket.create_server(('::1', {port}), family=socket.AF_INET6); signal.pause()"
+    held = hold("--listen", port, "--", sys.executable, "-c", script)
+    assert held.event()["event"] == "ready"
+
+
+def test_a_server_that_ends_before_it_listens_is_never_ready(hold):
+    held = hold("--listen", free_port(), "--", "sh", "-c", "exit 3")
+    ended = held.event()
+    assert (ended["event"], ended["exit_code"]) == ("ended", 3)
+    assert held.event() is None
+
+
+def test_a_port_that_another_listens_on_is_not_taken_for_the_child(hold, server):
+    held = hold("--listen", server.port, "--", "sleep", "1000")
+    failed = held.event()
+    assert failed["event"] == "failed"
+    assert f"port {server.port} is already listened on" in failed["error"]
+
+
+@pytest.mark.parametrize(
+    ("script", "exit_code", "number", "status"),
+    [("exit 0", 0, None, 0), ("exit 7", 7, None, 7), ("kill -KILL $$", None, 9, 137), ("kill -USR1 $$", None, 10, 138)],
+)
+def test_exit_codes_and_signals_are_reported_and_passed_on(hold, script, exit_code, number, status):
+    held = hold("--", "sh", "-c", script)
+    assert held.event()["event"] == "ready"
+    ended = held.event()
+    assert (ended["exit_code"], ended["signal"]) == (exit_code, number)
+    assert held.exit_status() == status
+
+
+def test_resources_of_the_child_are_reported(hold):
+    held = hold("--", sys.executable, "-c", "b = bytearray(64 << 20); x = sum(range(2_000_000))")
+    held.event()
+    ended = held.event()
+    assert ended["user_s"] > 0
+    assert ended["sys_s"] >= 0
+    assert 64 << 20 < ended["max_rss_bytes"] < 2 << 30
+    assert ended["user_s"] <= (ended["end_ns"] - ended["start_ns"]) / 1e9 + 0.05
+
+
+def test_output_goes_into_the_given_files_and_input_is_empty(hold, tmp_path):
+    out, err = tmp_path / "out", tmp_path / "err"
+    out.write_text("left from before")
+    err.write_text("")
+    hold("--stdout", out, "--stderr", err, "--", "sh", "-c", "cat; echo one; echo two >&2").event()
+    assert read_line(out) == "one"
+    assert read_line(err) == "two"
+    assert out.read_text() == "one\n"
+
+
+def test_slot_names_with_quotes_and_backslashes_come_back_as_they_were(hold):
+    slot = 'a "b" \\ {c}, 1'
+    held = hold("--", "true", slot=slot)
+    assert held.event()["slot"] == slot
+    assert held.event()["slot"] == slot
+
+
+def test_the_command_finds_signals_and_descriptors_as_if_started_from_a_shell(hold, gate, tmp_path):
+    out = tmp_path / "out"
+    out.write_text("")
+    script = "grep -E '^Sig(Blk|Ign)' /proc/self/status; ls /proc/self/fd | wc -l"
+    # SIGPIPE and SIGCHLD ignored in the controller must not pass through to the workload
+    ignoring = [sys.executable, "-c", (
+        "import os, signal, sys; [signal.signal(s, signal.SIG_IGN) for s in (13, 17)];"
+        "os.execv(sys.argv[1], sys.argv[1:])"
+    )]  # fmt: skip
+    held = hold("--gate", gate.path, "--stdout", out, "--", "sh", "-c", script, before=ignoring)
+    assert held.event()["event"] == "ready"
+    gate.release()
+    assert held.event()["exit_code"] == 0
+    blocked, ignored, descriptors = out.read_text().splitlines()
+    assert int(blocked.split()[1], 16) == 0
+    assert int(ignored.split()[1], 16) == 0
+    assert int(descriptors) == 4  # in, out, err, and the one of ls itself
+
+
+# --- hold: nothing outlives its controller
+
+FAMILY = 'sleep 1000 & echo $$ $! > "$0"; wait'  # a child, and a grandchild in the same group
+
+
+def pids(path: Path) -> list[int]:
+    return [int(pid) for pid in read_line(path).split()]
+
+
+def test_a_closed_control_socket_ends_the_child_and_its_children(hold, tmp_path):
+    held = hold("--", "sh", "-c", FAMILY, tmp_path / "pids")
+    assert held.event()["event"] == "ready"
+    child, grandchild = pids(tmp_path / "pids")
+    held.control.close()
+    assert has_gone(child)
+    assert has_gone(grandchild)
+    assert held.exit_status() == 128 + signal.SIGTERM
+
+
+def test_children_that_ignore_sigterm_are_killed_soon_after(hold, tmp_path):
+    stubborn = "trap '' TERM; " + FAMILY
+    held = hold("--", "sh", "-c", stubborn, tmp_path / "pids")
+    assert held.event()["event"] == "ready"
+    child, grandchild = pids(tmp_path / "pids")
+    asked_ns = time.monotonic_ns()
+    held.control.send(b"term")
+    ended = held.event()
+    assert ended["signal"] == signal.SIGKILL
+    assert 0.2e9 <= ended["end_ns"] - asked_ns < 5e9
+    assert has_gone(child)
+    assert has_gone(grandchild)
+    assert held.exit_status() == 137
+
+
+@pytest.mark.parametrize("way", ["packet", "signal"])
+def test_term_ends_the_child_at_once_and_its_end_is_still_reported(hold, way):
+    held = hold("--", "sleep", "1000")
+    assert held.event()["event"] == "ready"
+    asked_ns = time.monotonic_ns()
+    if way == "packet":
+        held.control.send(b"term")
+    else:
+        held.process.send_signal(signal.SIGTERM)
+    ended = held.event()
+    assert (ended["event"], ended["signal"], ended["exit_code"]) == ("ended", signal.SIGTERM, None)
+    assert asked_ns < ended["end_ns"]
+    assert held.event() is None
+    assert held.exit_status() == 128 + signal.SIGTERM
+
+
+def test_term_leaves_time_to_write_a_last_word(hold, tmp_path):
+    out = tmp_path / "out"
+    out.write_text("")
+    script = "trap 'echo last word; exit 5' TERM; echo up; while :; do sleep 0.01; done"
+    held = hold("--stdout", out, "--", "sh", "-c", script)
+    assert read_line(out) == "up"
+    assert held.event()["event"] == "ready"
+    held.control.send(b"term")
+    assert held.event()["exit_code"] == 5
+    assert out.read_text() == "up\nlast word\n"
+
+
+def test_term_at_the_gate_ends_a_child_that_never_started(hold, gate, tmp_path):
+    held = hold("--gate", gate.path, "--", "touch", tmp_path / "mark")
+    assert held.event()["event"] == "ready"
+    held.control.send(b"term")
+    ended = held.event()
+    assert (ended["event"], ended["start_ns"], ended["signal"]) == ("ended", None, signal.SIGTERM)
+    gate.release()
+    assert held.exit_status() == 143
+    assert not (tmp_path / "mark").exists()
+
+
+def test_an_unknown_packet_changes_nothing(hold, gate):
+    held = hold("--gate", gate.path, "--", "true", stderr=subprocess.PIPE, text=True)
+    assert held.event()["event"] == "ready"
+    held.control.send(b"terminate")
+    assert "ignored a packet" in held.process.stderr.readline()
+    gate.release()
+    assert held.event()["exit_code"] == 0
+
+
+def test_what_a_child_leaves_behind_ends_with_it(hold, tmp_path):
+    held = hold("--", "sh", "-c", 'sleep 1000 & echo $! > "$0"; exit 4', tmp_path / "pids")
+    assert held.event()["event"] == "ready"
+    assert held.event()["exit_code"] == 4
+    (orphan,) = pids(tmp_path / "pids")
+    with pytest.raises(ProcessLookupError):  # gone, and reaped, before its slot was reported as ended
+        os.kill(orphan, 0)
+
+
+def test_a_killed_launcher_takes_its_child_with_it(hold, tmp_path):
+    held = hold("--", "sh", "-c", 'echo $$ > "$0"; exec sleep 1000', tmp_path / "pids")
+    assert held.event()["event"] == "ready"
+    (child,) = pids(tmp_path / "pids")
+    held.process.kill()
+    assert has_gone(child)
+    assert held.event() is None
+
+
+DOOMED_CONTROLLER = """
+import os, socket, subprocess, sys
+os.mkfifo("gate")
+gate = os.open("gate", os.O_RDWR)
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+listener.bind("control")
+listener.listen(64)
+launchers, controls = [], []
+for i in range(8):
+    hold = [sys.argv[1], "hold", "--control", "control", "--slot", "a", "--gate", "gate", "--", "touch", f"mark-{i}"]
+    launchers.append(subprocess.Popen(hold))
+    controls.append(listener.accept()[0])
+assert all(b"ready" in control.recv(4096) for control in controls)
+print(*(launcher.pid for launcher in launchers), flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_when_the_controller_dies_at_the_gate_nothing_starts(flowgen, start, tmp_path):
+    """The kernel opens the gate of a dead controller as well: such a release must not be believed."""
+    controller = start(
+        sys.executable, "-c", DOOMED_CONTROLLER, flowgen, cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )  # fmt: skip
+    launchers = [int(pid) for pid in controller.stdout.readline().split()]
+    assert len(launchers) == 8
+    assert all(has_gone(launcher) for launcher in launchers)
+    assert not list(tmp_path.glob("mark-*"))
+
+
+# --- pause
+
+
+def waits_for_signals(pid: int) -> bool:
+    status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    blocked = int(status["SigBlk"], 16)
+    return status["Name"].startswith("flowgen") and bool(blocked & (1 << (signal.SIGTERM - 1)))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_pause_exits_cleanly_when_told_to(flowgen, start, number):
+    process = start(flowgen, "pause")
+    until(lambda: waits_for_signals(process.pid), "pause to wait")
+    process.send_signal(number)
+    assert process.wait(PATIENCE_S) == 0
+
+
+def test_pause_heeds_sigterm_as_process_1_for_which_the_kernel_discards_unhandled_signals(flowgen, start):
+    namespace = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"]
+    if not shutil.which("unshare") or run(*namespace, "true").returncode != 0:
+        pytest.skip("this host does not let us make a pid namespace (unshare --user --pid)")
+    report = 'read pid rest < /proc/self/stat; echo $pid; exec "$0" pause'
+    process = start(*namespace, "sh", "-c", report, flowgen, stdout=subprocess.PIPE, text=True)
+    pid = int(process.stdout.readline())
+    until(lambda: waits_for_signals(pid), "pause to wait")
+    os.kill(pid, signal.SIGTERM)
+    assert process.wait(PATIENCE_S) == 0
+
+
+def test_pause_reaps_what_ends_under_it(flowgen, start):
+    process = start("sh", "-c", 'sleep 1000 & echo $!; exec "$0" pause', flowgen, stdout=subprocess.PIPE, text=True)
+    orphan = int(process.stdout.readline())
+    until(lambda: waits_for_signals(process.pid), "pause to wait")
+    os.kill(orphan, signal.SIGTERM)
+    until(lambda: not Path(f"/proc/{orphan}").exists(), "the orphan to be reaped")
+    assert process.poll() is None
