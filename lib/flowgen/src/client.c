@@ -80,7 +80,8 @@ static bool open_connection(struct flow *flow, const struct plan *plan)
         return false;
     }
     if (connect(flow->socket, (const struct sockaddr *)&plan->server, sizeof plan->server) < 0) {
-        snprintf(flow->error, ERROR_TEXT, "cannot connect to %s: %s", server, strerror(errno));
+        snprintf(flow->error, ERROR_TEXT, "cannot connect to %s: %s; a server must listen there first", server,
+                 strerror(errno));
         return false;
     }
     return true;

@@ -238,11 +238,13 @@ static bool is_due(uint64_t at_ns)
 
 static void wait_for_events(struct launcher *launcher)
 {
-    enum { CONTROL, SIGNALS, PROGRESS, SOURCES }; /* poll skips a descriptor of -1 */
+    /* poll skips a descriptor of -1. After "ready" the child's progress is left unread until its end: at the release
+       every launcher would wake for it, just when the children need the CPUs to start. */
+    enum { CONTROL, SIGNALS, PROGRESS, SOURCES };
     struct pollfd source[SOURCES] = {
         [CONTROL] = {.fd = launcher->control, .events = POLLIN},
         [SIGNALS] = {.fd = launcher->signals, .events = POLLIN},
-        [PROGRESS] = {.fd = launcher->child.progress, .events = POLLIN},
+        [PROGRESS] = {.fd = launcher->ready ? -1 : launcher->child.progress, .events = POLLIN},
     };
     uint64_t next_ns = launcher->kill_ns ? launcher->kill_ns : launcher->probe_ns; /* a stop ends the probing */
     struct timespec left = time_until(next_ns);

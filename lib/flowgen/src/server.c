@@ -159,7 +159,8 @@ static void serve(struct server *server)
     }
 }
 
-/* The peers count as delivered what the kernel has acknowledged for us: read that too, but outlast no full-rate peer. */
+/* The peers count as delivered what the kernel has acknowledged on our behalf, so that is read too; but a peer at
+   full rate would never let us come to an end. */
 static void drain(struct server *server)
 {
     uint64_t give_up_ns = monotonic_ns() + DRAIN_NS;

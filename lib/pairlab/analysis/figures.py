@@ -1,8 +1,8 @@
 """DataFrame in, matplotlib Axes out; one style for all figures.
 
-A draw function draws one system onto one Axes. by_system gives each system a panel, since backends and workloads are
-never pooled, and adds one legend and one note. save writes PDF, PNG and PGF: text in PDF and PNG is set in a Times
-look-alike that comes with matplotlib, text in PGF in the document's own font.
+A draw function draws one system onto one Axes. by_system gives each system a panel, since backends and
+workloads are never pooled, and adds one legend and one note. save writes PDF, PNG and PGF: text in PDF and
+PNG is set in a Times look-alike that comes with matplotlib, text in PGF in the document's own font.
 """
 
 import io
@@ -31,7 +31,8 @@ from pairlab.analysis.stats import SYSTEM
 #: Widths of one and of two columns of an IEEE page, and the height of a panel.
 COLUMN_IN, PAGE_IN, HEIGHT_IN = 3.5, 7.16, 2.4
 
-#: The same colour, marker and line for a driver in every figure. Colours: Okabe and Ito, safe for the colour-blind.
+#: The same colour, marker and line for a driver in every figure. Colours: Okabe and Ito, safe for the
+#: colour-blind.
 DRIVERS = {
     "bridge": ("#0072B2", "o", "-"),
     "macvlan": ("#D55E00", "s", "--"),
@@ -93,28 +94,30 @@ def driver_style(driver: str) -> dict[str, object]:
 
 def ordered(drivers: Iterable[str]) -> list[str]:
     """Each driver once: those of DRIVERS in their order, then the others by name."""
-    return sorted(set(drivers), key=lambda name: (list(DRIVERS).index(name) if name in DRIVERS else len(DRIVERS), name))
+    return sorted(
+        set(drivers), key=lambda name: (list(DRIVERS).index(name) if name in DRIVERS else len(DRIVERS), name)
+    )
 
 
 def total_by_pairs(cells: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Total throughput by pairs, a line per driver, with interval bars: the form of paper C, figure 2.
 
-    cells: as stats.throughput_by_cell, of one system. Bars stand beside each other by a point or two, so that none
-    hides another; the data are not moved. A cell of one repetition has no bar.
+    cells: as stats.throughput_by_cell, of one system. Bars stand beside each other by a point or two, so that
+    none hides another; the data are not moved. A cell of one repetition has no bar.
     """
     ax = ax or plt.subplots(figsize=(COLUMN_IN, HEIGHT_IN), layout="constrained")[1]
-    _lines(ax, cells, "total_bps", "total_low_bps", "total_high_bps", scale=1e-9)
+    _lines(ax, cells, "total_bps", "total_low_bps", "total_high_bps", scale=1e-9, aside_pt=2.2)
     _pair_ticks(ax, cells["pairs"])
     ax.set_ylabel("Total throughput (Gbit/s)")
-    ax.set_ylim(bottom=0)
     return ax
 
 
 def box_by_pairs(repetitions: pd.DataFrame, ax: Axes | None = None) -> Axes:
-    """Total throughput of each repetition by pairs and driver, as box plots with every point: paper E, figure 3.
+    """Total throughput of each repetition by pairs and driver, as box plots: the form of paper E, figure 3.
 
-    repetitions: as stats.throughput_by_repetition, of one system. The box spans the quartiles, its line is the median,
-    the whiskers reach the extremes. The points are shown since a box of a few repetitions alone says too much.
+    repetitions: as stats.throughput_by_repetition, of one system. The box spans the quartiles, its line is
+    the median, the whiskers reach the extremes. The points are shown since a box of a few repetitions alone
+    says too much.
     """
     ax = ax or plt.subplots(figsize=(PAGE_IN, HEIGHT_IN), layout="constrained")[1]
     drivers, pairs = ordered(repetitions["driver"]), sorted(repetitions["pairs"].unique())
@@ -143,9 +146,8 @@ def box_by_pairs(repetitions: pd.DataFrame, ax: Axes | None = None) -> Axes:
             across + _BOXES * ((number + 0.5) / len(drivers) - 0.5),
             mine["total"],
             **style,
-            markersize=3,
-            markeredgecolor="white",
-            markeredgewidth=0.4,
+            markersize=2.4,
+            markeredgewidth=0,
             label=driver,
             zorder=5,
         )
@@ -155,14 +157,15 @@ def box_by_pairs(repetitions: pd.DataFrame, ax: Axes | None = None) -> Axes:
     ax.tick_params(axis="x", length=0)
     ax.set_xlabel("Pairs")
     ax.set_ylabel("Total throughput (Gbit/s)")
-    ax.set_ylim(bottom=0)
+    _from_zero(ax)
     return ax
 
 
 def relative_by_pairs(shape: pd.DataFrame, ax: Axes | None = None) -> Axes:
-    """Normalised total throughput by pairs (logarithmic), a line per driver, the reference marked by a cross.
+    """Normalised total throughput by pairs, a line per driver.
 
-    shape: the cells of stats.normalised_shape, of one system or paper.
+    shape: the cells of stats.normalised_shape, of one system or paper. Pairs are on a logarithmic axis, and
+    two thin lines cross at the reference.
     """
     ax = ax or plt.subplots(figsize=(COLUMN_IN, HEIGHT_IN), layout="constrained")[1]
     _lines(ax, shape, "relative", "relative_low", "relative_high")
@@ -176,7 +179,6 @@ def relative_by_pairs(shape: pd.DataFrame, ax: Axes | None = None) -> Axes:
     ax.xaxis.set_major_formatter(ScalarFormatter())
     ax.set_xlabel("Pairs")
     ax.set_ylabel(f"Total throughput\n(bridge at {reference} pairs = 1)")
-    ax.set_ylim(bottom=0)
     return ax
 
 
@@ -189,17 +191,18 @@ def by_system(
 ) -> Figure:
     """One panel per system, on one scale, with one legend above and a note of n below.
 
-    frame: what `draw` takes, of any number of systems. One panel is a column wide (wide: two columns), several share
-    the width of the page, two beside each other.
+    frame: what `draw` takes, of any number of systems. One panel is a column wide (wide: two columns),
+    several share the width of the page.
     """
     panels = [(", ".join(map(str, names)), part) for names, part in frame.groupby(list(by), sort=True)]
     return _figure(panels, draw, wide=wide, note=note(frame))
 
 
 def published_shape(ours: pd.DataFrame, published: pd.DataFrame) -> Figure:
-    """The published totals and ours beside each other, each as multiples of its own reference, on the same axes.
+    """The published totals and ours beside each other on the same axes.
 
-    ours, published: the cells of stats.normalised_shape, by SYSTEM and by paper.
+    ours, published: the cells of stats.normalised_shape, by SYSTEM and by paper: multiples of their own
+    reference.
     """
     panels = [(f"paper {name}, means", part) for name, part in published.groupby("paper")]
     panels += [(f"here: {', '.join(names)}", part) for names, part in ours.groupby(list(SYSTEM))]
@@ -212,18 +215,19 @@ def note(frame: pd.DataFrame) -> str:
         counts = frame.groupby([*SYSTEM, "driver", "pairs"])["repetition"].nunique()
         return f"a point per repetition, n = {_span(counts)} for each box"
     counts = frame["repetitions"] if "repetitions" in frame else frame["n"]
-    share = frame["confidence"].iloc[0] * 100 if "confidence" in frame else 95
-    bars = f"bars: {share:g} % interval of the mean" if counts.max() > 1 else "one repetition has no interval"
-    partly = " (none where n = 1)" if counts.min() == 1 < counts.max() else ""
-    return f"mean of n = {_span(counts)} repetition{'s' * (counts.max() > 1)}; {bars}{partly}"
+    if counts.max() == 1:
+        return "n = 1 repetition, which has no interval"
+    partly = " (none where n = 1)" if counts.min() == 1 else ""
+    share = frame["confidence"].iloc[0] * 100
+    return f"mean of n = {_span(counts)} repetitions; bars: {share:g} % interval of the mean{partly}"
 
 
 def save(figure: Figure, name: str, origin: Origin) -> list[Path]:
     """Writes figures/<label>/<name>.pdf, .png and, where LaTeX is installed, .pgf. Returns what was written.
 
     The same figure from the same runs gives the same bytes. Each file says its origin: PDF in Subject, PNG in
-    Description, PGF in a comment. Without LaTeX it says in one line (stderr) that PGF is left out, and removes an
-    older PGF that was made from other runs, so that the paper never mixes them.
+    Description, PGF in a comment. Without LaTeX it says in one line (stderr) that PGF is left out, and
+    removes an older PGF that was made from other runs, so that the paper never mixes them.
     """
     place = paths.figures() / origin.label
     told = f"{name}: made from {origin}"
@@ -231,7 +235,9 @@ def save(figure: Figure, name: str, origin: Origin) -> list[Path]:
     with mpl.rc_context(STYLE):
         files = [
             write_atomically(place / f"{name}.pdf", _rendered(figure, "pdf", {"Subject": told, **nameless})),
-            write_atomically(place / f"{name}.png", _rendered(figure, "png", {"Description": told, "Software": None})),
+            write_atomically(
+                place / f"{name}.png", _rendered(figure, "png", {"Description": told, "Software": None})
+            ),
         ]
         pgf, why_not = _as_pgf(figure)
     target = place / f"{name}.pgf"
@@ -247,13 +253,14 @@ def save(figure: Figure, name: str, origin: Origin) -> list[Path]:
 _BOXES = 0.78  # of the room between two pair counts
 
 
-def _lines(ax: Axes, frame: pd.DataFrame, value: str, low: str, high: str, *, scale: float = 1) -> None:
+def _lines(
+    ax: Axes, frame: pd.DataFrame, value: str, low: str, high: str, *, scale: float = 1, aside_pt: float = 1
+) -> None:
     drivers = ordered(frame["driver"])
     for number, driver in enumerate(drivers):
         mine = frame[frame["driver"] == driver].sort_values("pairs")
         middle = mine[value] * scale
-        aside = offset_copy(ax.transData, ax.figure, x=2.2 * (number - (len(drivers) - 1) / 2), units="points")
-        ax.errorbar(
+        drawn = ax.errorbar(
             mine["pairs"],
             middle,
             yerr=[middle - mine[low] * scale, mine[high] * scale - middle],
@@ -261,9 +268,18 @@ def _lines(ax: Axes, frame: pd.DataFrame, value: str, low: str, high: str, *, sc
             capsize=1.6,
             elinewidth=0.7,
             capthick=0.7,
-            transform=aside,
             label=driver,
         )
+        points = aside_pt * (number - (len(drivers) - 1) / 2)
+        aside = offset_copy(ax.transData, ax.figure, x=points, units="points")
+        for artist in drawn.get_children():
+            artist.set_transform(aside)
+    _from_zero(ax)
+
+
+def _from_zero(ax: Axes) -> None:
+    ax.autoscale(axis="y")  # anew, as panels share the axis and an earlier one has fixed it
+    ax.set_ylim(bottom=0)
 
 
 def _pair_ticks(ax: Axes, pairs: pd.Series) -> None:
@@ -277,7 +293,7 @@ def _pair_ticks(ax: Axes, pairs: pd.Series) -> None:
 
 
 def _figure(panels, draw, *, note: str, wide: bool = False, share_x: bool = False) -> Figure:
-    across = 1 if wide or len(panels) == 1 else 2
+    across = 1 if wide else len(panels) if len(panels) <= 3 else 2
     down = -(-len(panels) // across)
     width = COLUMN_IN if len(panels) == 1 and not wide else PAGE_IN
     with mpl.rc_context(STYLE):
@@ -293,7 +309,8 @@ def _figure(panels, draw, *, note: str, wide: bool = False, share_x: bool = Fals
         for ax, (title, part) in zip(axes.flat, panels, strict=False):
             draw(part, ax)
             ax.set_title(_text(title))
-            ax.label_outer() if share_x else ax.yaxis.label.set_visible(ax.get_subplotspec().is_first_col())
+            ax.xaxis.label.set_visible(ax.get_subplotspec().is_last_row())
+            ax.yaxis.label.set_visible(ax.get_subplotspec().is_first_col())
         for ax in axes.flat[len(panels) :]:
             ax.remove()
         drivers = ordered(driver for _, part in panels for driver in part["driver"])

@@ -27,8 +27,9 @@ FACTS = {
 class Origin:
     """Where the data of one analysis came from.
 
-    label names the output folders. folder is told relative to the checkout. runs is how many count. first and last
-    are the days (UTC) of measuring. digest is over the keys and times of the runs that count: other runs, other digest.
+    label names the output folders. folder is told relative to the checkout. runs is how many count. first and
+    last are the days (UTC) of measuring. digest is over the keys and times of the runs that count: other
+    runs, other digest.
     """
 
     label: str
@@ -57,9 +58,13 @@ def origin_of(runs: Runs, folder: str | Path, sweep: str = "") -> Origin:
     root = paths.within_root(folder) if folder else paths.runs()
     label = re.sub(r"[^A-Za-z0-9._-]+", "-", sweep or root.name).strip("-.")
     if not label:
-        raise BadInput(f"the runs folder {folder!r} has no name to label the figures with: give a folder below it")
+        raise BadInput(
+            f"the runs folder {folder!r} has no name to label the figures with: give a folder below it"
+        )
     counted = [run for run in runs if run.status == "ok"]
-    times = {run.key: run.measured_at.astimezone(UTC).isoformat() if run.measured_at else "" for run in counted}
+    times = {
+        run.key: run.measured_at.astimezone(UTC).isoformat() if run.measured_at else "" for run in counted
+    }
     days = sorted(time[:10] for time in times.values() if time) or ["on an unknown day"]
     told = "\n".join(f"{key} {time}" for key, time in sorted(times.items()))
     return Origin(
@@ -77,8 +82,12 @@ def account(runs: Runs) -> str:
     """How many runs were read and how many count, and each one that does not, with its reason."""
     left_out = [run for run in runs if run.status != "ok"]
     total = len(runs) + len(runs.damaged)
-    lines = [f"{total} runs read, {len(runs) - len(left_out)} count, {total - len(runs) + len(left_out)} left out"]
-    lines += sorted(f"  {run.status}: {run.spec}: {'; '.join(run.reasons) or 'no reason given'}" for run in left_out)
+    lines = [
+        f"{total} runs read, {len(runs) - len(left_out)} count, {total - len(runs) + len(left_out)} left out"
+    ]
+    lines += sorted(
+        f"  {run.status}: {run.spec}: {'; '.join(run.reasons) or 'no reason given'}" for run in left_out
+    )
     lines += [f"  damaged: {told}" for told in runs.damaged]
     return "\n".join(lines)
 

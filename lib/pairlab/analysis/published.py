@@ -9,8 +9,8 @@ FOLDER = paths.DATA / "published"
 
 #: What the one-letter keys stand for.
 PAPERS = {
-    "C": "Boeira, Neves, Ferreto, Haque: Characterizing network performance of single-node large-scale container"
-    " deployments",
+    "C": "Boeira, Neves, Ferreto, Haque: Characterizing network performance of single-node large-scale"
+    " container deployments",
     "E": "Boeira, Ferreto: Exploring Network Contention in Containers",
 }
 

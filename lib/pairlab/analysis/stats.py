@@ -1,7 +1,8 @@
 """Estimates and their intervals: pure functions over arrays and DataFrames.
 
-The flows of one repetition share its CPUs and queues, so they are not independent. Each repetition is first reduced to
-one value, and intervals are taken over these. Backends and workloads are never pooled: together they are a *system*.
+The flows of one repetition share its CPUs and queues, so they are not independent. Each repetition is first
+reduced to one value, and intervals are taken over these. Backends and workloads are never pooled: together
+they are a *system*.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ CONDITIONS = ("experiment", "duration_s", "warmup_s", "hosts", "placement")
 
 
 class Estimate(NamedTuple):
-    """A value with its interval and the number of independent samples. No interval from one sample: NaN bounds."""
+    """A value, its interval, and the number of independent samples. From one sample the bounds are NaN."""
 
     value: float
     low: float
@@ -40,9 +41,9 @@ class Shape(NamedTuple):
 def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Estimate:
     """The mean of independent samples with its two-sided Student t interval, in the unit of `values`.
 
-    values: 1-D, one per repetition. From a single one the mean is known and its interval is not: low and high are
-    NaN. Raises TooFewSamples when empty, AnalysisError when a value is not finite or `confidence` not within (0, 1).
-    The interval is exact for normal samples, and about right for means of many flows.
+    values: 1-D, one per repetition. From a single one the mean is known and its interval is not: low and high
+    are NaN. Raises TooFewSamples when empty, AnalysisError when a value is not finite or `confidence` not
+    within (0, 1). The interval is exact for normal samples, and about right for means of many flows.
     Source: Student 1908; E1 of papers C and E reports the mean without an interval.
     """
     values = np.asarray(values, dtype=float)
@@ -51,7 +52,9 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Estimate
     if values.size == 0:
         raise TooFewSamples("a mean needs at least one repetition, and there is none: measure the cell")
     if not np.isfinite(values).all():
-        raise AnalysisError("a repetition has no finite value: count a failed flow as zero, or leave the run out by name")
+        raise AnalysisError(
+            "a repetition has no finite value: count a failed flow as zero, or leave the run out by name"
+        )
     mean = float(values.mean())
     if values.size == 1:
         return Estimate(mean, np.nan, np.nan, 1)
@@ -75,11 +78,13 @@ def jain_index(throughputs_bps: Sequence[float]) -> float:
 def throughput_by_repetition(flows: pd.DataFrame) -> pd.DataFrame:
     """One row per repetition of each cell: its total, its mean per client, and its fairness.
 
-    flows: as Runs.flows, a row per flow. Returns the columns of CELL, repetition, total_bps, client_bps, flows,
-    failed_flows, jain_index. A client is a pair: client_bps is total_bps / pairs. A failed flow adds zero to both and
-    is counted. Raises AnalysisError where two runs claim one repetition, or runs of a system differ in CONDITIONS.
+    flows: as Runs.flows, a row per flow. Returns the columns of CELL, repetition, total_bps, client_bps,
+    flows, failed_flows, jain_index. A client is a pair: client_bps is total_bps / pairs. A failed flow adds
+    zero to both and is counted. Raises AnalysisError where two runs claim one repetition, or runs of a system
+    differ in CONDITIONS.
     """
-    flows = flows.loc[:, ~flows.columns.duplicated()]  # Runs.flows: the spec's duration_s, then the flow's own
+    # Runs.flows may have two columns duration_s: the spec's first, then the flow's own.
+    flows = flows.loc[:, ~flows.columns.duplicated()]
     _check_comparable(flows)
     rows = []
     for names, group in flows.groupby([*CELL, "repetition"], sort=True):
@@ -104,9 +109,10 @@ def throughput_by_cell(flows: pd.DataFrame, confidence: float = 0.95) -> pd.Data
     """One row per (backend, workload, driver, pairs): total and mean per client in bit/s, with intervals.
 
     flows: as Runs.flows. Returns the columns of CELL, repetitions (n of both estimates), flows, failed_flows,
-    client_bps, client_low_bps, client_high_bps, total_bps, total_low_bps, total_high_bps, jain_index (mean over
-    repetitions), confidence. Bounds are NaN for one repetition. Failed flows count as zero and are reported by number.
-    Raises as throughput_by_repetition and mean_interval. Source: paper C, figure 2; paper E, table I.
+    client_bps, client_low_bps, client_high_bps, total_bps, total_low_bps, total_high_bps, jain_index (mean
+    over repetitions), confidence. Bounds are NaN for one repetition. Failed flows count as zero and are
+    reported by number. Raises as throughput_by_repetition and mean_interval.
+    Source: paper C, figure 2; paper E, table I.
     """
     rows = []
     for names, group in throughput_by_repetition(flows).groupby(list(CELL), sort=True):
@@ -141,14 +147,16 @@ def normalised_shape(
 ) -> Shape:
     """Totals as multiples of one reference cell of the same system: the shape, comparable across machines.
 
-    The reference is the total of `driver` at `pairs` (None: the most pairs at which the system has that driver).
-    Bridge at 10 pairs is the one cell that papers C and E and a small machine all have. Each repetition is divided by
-    the reference of the same repetition: a sweep visits every cell once per repetition, so what drifts slowly cancels,
-    and the interval covers the reference's own spread. A repetition without its reference is not used.
+    The reference is the total of `driver` at `pairs` (None: the most pairs at which the system has that
+    driver). Bridge at 10 pairs is the one cell that papers C and E and a small machine all have. Each
+    repetition is divided by the reference of the same repetition: a sweep visits every cell once per
+    repetition, so what drifts slowly cancels, and the interval covers the reference's own spread. A
+    repetition without its reference is not used.
 
-    totals: columns of `by`, driver, pairs, total_bps and repetition (without that column: one value per cell).
-    Returns Shape(cells, left_out); cells has `by`, driver, pairs, relative, relative_low, relative_high (no unit; NaN
-    bounds from one value), n, reference_pairs. A system without the reference is named in left_out.
+    totals: columns of `by`, driver, pairs, total_bps and repetition (without that column: one value per
+    cell). Returns Shape(cells, left_out); cells has `by`, driver, pairs, relative, relative_low,
+    relative_high (no unit; NaN bounds from one value), n, reference_pairs, confidence. A system without the
+    reference is named in left_out.
     """
     by = list(by)
     if "repetition" not in totals:
@@ -161,13 +169,16 @@ def normalised_shape(
         reference = reference[reference > 0]
         if reference.empty:
             where = "" if pairs is None else f" at {pairs} pairs"
-            left_out.append(f"{', '.join(map(str, names))}: left out, it has no {driver}{where} to be the reference")
+            left_out.append(f"{', '.join(map(str, names))}: no {driver}{where} to be the reference")
             continue
         relative = system["total_bps"] / system["repetition"].map(reference)
-        for (name, count), values in relative.dropna().groupby([system["driver"], system["pairs"]], sort=True):
+        for (name, count), values in relative.dropna().groupby(
+            [system["driver"], system["pairs"]], sort=True
+        ):
             estimate = mean_interval(values, confidence)
-            rows.append([*names, name, count, *estimate, int(at)])
-    columns = [*by, "driver", "pairs", "relative", "relative_low", "relative_high", "n", "reference_pairs"]
+            rows.append([*names, name, count, *estimate, int(at), confidence])
+    columns = [*by, "driver", "pairs", "relative", "relative_low", "relative_high", "n"]
+    columns += ["reference_pairs", "confidence"]
     return Shape(pd.DataFrame(rows, columns=columns), tuple(left_out))
 
 
@@ -176,14 +187,17 @@ def _check_comparable(flows: pd.DataFrame) -> None:
     for names in keys.index[keys > 1]:
         backend, workload, driver, pairs, repetition = names
         raise AnalysisError(
-            f"{keys[names]} runs claim to be repetition {repetition} of {driver} with {pairs} pairs ({backend},"
-            f" {workload}): they were measured under different specs. Name one sweep, or keep them in a folder each"
+            f"{keys[names]} runs claim to be repetition {repetition} of {driver} with {pairs} pairs"
+            f" ({backend}, {workload}): they were measured under different specs. {_APART}"
         )
     for names, system in flows.groupby(list(SYSTEM)):
         for condition in CONDITIONS:
             values = sorted(system[condition].unique())
             if len(values) > 1:
                 raise AnalysisError(
-                    f"the runs of {', '.join(names)} differ in {condition} ({', '.join(map(str, values))}), so their"
-                    " numbers do not belong together. Name one sweep, or keep them in a folder each"
+                    f"the runs of {', '.join(names)} differ in {condition} ({', '.join(map(str, values))}),"
+                    f" so their numbers do not belong together. {_APART}"
                 )
+
+
+_APART = "Name one sweep, or keep them in a folder each"

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from pairlab.analysis import published
 from pairlab.analysis.figures import ordered
 from pairlab.analysis.latex import MISSING, Values
 from pairlab.analysis.origin import testbed
@@ -10,6 +11,7 @@ from pairlab.store import Runs
 
 CLIENT = "Mean per client (Gbit/s)"
 TOTAL = "Total (Gbit/s)"
+_DIGITS = {"client": 3, "total": 2}  # after the point, in Gbit/s
 
 
 def systems(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -18,16 +20,16 @@ def systems(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def table(cells: pd.DataFrame) -> pd.DataFrame:
-    """Throughput by pairs and driver in the form of paper E, table I, as text: mean ± half the interval, in Gbit/s.
+    """Throughput by pairs and driver in the form of paper E, table I, as text in Gbit/s.
 
-    cells: as stats.throughput_by_cell, of one system. One repetition has no interval and shows its value alone; a
-    cell that was not measured shows a dash.
+    cells: as stats.throughput_by_cell, of one system. Each shows its mean ± half its interval. One repetition
+    has no interval and shows its value alone; a cell that was not measured shows a dash.
     """
     drivers = ordered(cells["driver"])
     rows = {
         (cell.pairs, cell.driver): {
-            CLIENT: _with_half(cell.client_bps, cell.client_high_bps, 3),
-            TOTAL: _with_half(cell.total_bps, cell.total_high_bps, 2),
+            CLIENT: _with_half(cell.client_bps / 1e9, cell.client_high_bps / 1e9, _DIGITS["client"]),
+            TOTAL: _with_half(cell.total_bps / 1e9, cell.total_high_bps / 1e9, _DIGITS["total"]),
         }
         for cell in cells.itertuples()
     }
@@ -45,19 +47,21 @@ def remarks(cells: pd.DataFrame) -> str:
     return f"{n} repetition{'s' * bool(many > 1)} per cell; {failed} of {cells['flows'].sum()} flows failed"
 
 
-def comparison(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """Normalised totals of the papers and ours, one row for each driver and pair count that both have, as text.
+def comparison(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
+    """Normalised totals of the papers and ours, as text, in one row for each cell that both have.
 
-    ours, published: the cells of stats.normalised_shape. Empty where they have nothing in common.
+    ours, theirs: the cells of stats.normalised_shape. Empty where they have nothing in common.
     """
-    theirs = {f"paper {name}": part.assign(relative_high=float("nan")) for name, part in published.groupby("paper")}
+    papers = {f"paper {name}": part for name, part in theirs.groupby("paper")}
     columns = {
         name: {
-            (cell.pairs, cell.driver): _with_half(cell.relative, cell.relative_high, 2) for cell in part.itertuples()
+            (cell.pairs, cell.driver): _with_half(cell.relative, cell.relative_high, 2)
+            for cell in part.itertuples()
         }
-        for name, part in {**theirs, **systems(ours)}.items()
+        for name, part in {**papers, **systems(ours)}.items()
     }
-    both = set().union(*(columns[name] for name in theirs)) & set().union(*(columns[name] for name in systems(ours)))
+    stated = set().union(*(columns[name] for name in papers))
+    both = stated & set().union(*(columns[name] for name in systems(ours)))
     order = ordered(driver for _, driver in both)
     rows = sorted(both, key=lambda row: (row[0], order.index(row[1])))
     body = [{"Pairs": pairs, "Driver": driver} for pairs, driver in rows]
@@ -66,36 +70,53 @@ def comparison(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(body, columns=["Pairs", "Driver", *columns])
 
 
-def values(
-    runs: Runs, cells: pd.DataFrame, saturated: Shape, published: pd.DataFrame, saturation: pd.DataFrame
-) -> Values:
+def values(runs: Runs, cells: pd.DataFrame, shape: Shape, level: Shape, compared: pd.DataFrame) -> Values:
     r"""The keyed numbers of E1, all below `throughput/`.
 
-    host/<fact>; runs, left-out; systems (a list); <system>/backend, workload, drivers, most-pairs, repetitions,
-    failed-flows, flows, <driver>/<pairs>/{total,client,total-interval,client-interval} and, where there is a bridge,
-    <driver>/over-bridge at the most pairs; <paper>/<driver>/<pairs>/{total,client} as published, and
-    <paper>/<driver>/over-bridge where the paper states a level.
+    shape and level are of stats.normalised_shape, at 10 pairs and at the most pairs; compared is of
+    comparison(). A system is named backend-workload. Keys: host/<fact>, runs, left-out, confidence, systems
+    (a list), and
+
+    - <system>/backend, workload, drivers, remarks, most-pairs; <system>/highest and lowest (at the most
+      pairs), each with /driver and /total; <system>/<driver>/<pairs>/total, total-interval, client,
+      client-interval;
+    - <system>/<driver>/over-bridge: its total over that of bridge at the most pairs, where both are known;
+    - e/<driver>/<pairs>/total, client; c/<driver>/level, over-bridge: as the papers state them;
+    - not-compared: the systems without a shape, and why, if any; compared: how many cells both have, if any.
+
+    With a single system its cells have a short key too: <driver>/<pairs>/total, and so on.
     """
     found = Values("throughput")
     for fact, text in testbed(runs).items():
         found.text(f"host/{fact}", text)
     found.number("runs", sum(run.status == "ok" for run in runs), 0)
     found.number("left-out", len(runs.left_out) + len(runs.damaged), 0)
-    found.list("systems", list(systems(cells)))
+    found.number("confidence", cells["confidence"].iloc[0] * 100, 0, "%")
+    found.names("systems", list(systems(cells)))
     for system, part in systems(cells).items():
         _describe(found, system, part)
-    for cell in saturated.cells.itertuples():
-        system = f"{cell.backend}-{cell.workload}"
+        _number_cells(found, f"{system}/", part)
+        if len(systems(cells)) == 1:
+            _number_cells(found, "", part)
+    for cell in level.cells.itertuples():
         if cell.pairs == cell.reference_pairs:
-            found.number(f"{system}/{cell.driver}/over-bridge", cell.relative, 2)
-    for cell in published.itertuples():
+            found.number(f"{cell.backend}-{cell.workload}/{cell.driver}/over-bridge", cell.relative, 2)
+    _cite(found)
+    if shape.left_out:
+        found.text("not-compared", "; ".join(shape.left_out) + ".")
+    if len(compared):
+        found.number("compared", len(compared), 0)
+    return found
+
+
+def _cite(found: Values) -> None:
+    for cell in published.load("throughput").itertuples():
         _rates(found, f"{cell.paper.lower()}/{cell.driver}/{cell.pairs}", cell)
-    for paper, levels in saturation.groupby("paper"):
+    for paper, levels in published.load("saturation").groupby("paper"):
         level = levels.set_index("driver")["total_bps"]
         for driver in level.index:
             found.number(f"{paper.lower()}/{driver}/level", level[driver] / 1e9, 0, "Gbit/s")
             found.number(f"{paper.lower()}/{driver}/over-bridge", level[driver] / level["bridge"], 2)
-    return found
 
 
 def _describe(found: Values, system: str, cells: pd.DataFrame) -> None:
@@ -109,21 +130,24 @@ def _describe(found: Values, system: str, cells: pd.DataFrame) -> None:
     for rank, cell in (("lowest", at_most.iloc[0]), ("highest", at_most.iloc[-1])):
         found.text(f"{system}/{rank}/driver", cell["driver"])
         found.number(f"{system}/{rank}/total", cell["total_bps"] / 1e9, 2, "Gbit/s")
+
+
+def _number_cells(found: Values, prefix: str, cells: pd.DataFrame) -> None:
     for cell in cells.itertuples():
-        key = f"{system}/{cell.driver}/{cell.pairs}"
+        key = f"{prefix}{cell.driver}/{cell.pairs}"
         _rates(found, key, cell)
-        for what in ("total", "client"):
+        for what, digits in _DIGITS.items():
             low, high = getattr(cell, f"{what}_low_bps") / 1e9, getattr(cell, f"{what}_high_bps") / 1e9
-            known = f"[{low:.2f}, {high:.2f}] Gbit/s" if low == low else "no interval from one repetition"
+            bounds = f"[{low:.{digits}f}, {high:.{digits}f}] Gbit/s"
+            known = bounds if low == low else "no interval from one repetition"
             found.text(f"{key}/{what}-interval", known)
 
 
 def _rates(found: Values, key: str, cell) -> None:
-    found.number(f"{key}/total", cell.total_bps / 1e9, 2, "Gbit/s")
-    found.number(f"{key}/client", cell.client_bps / 1e9, 3, "Gbit/s")
+    for what, digits in _DIGITS.items():
+        found.number(f"{key}/{what}", getattr(cell, f"{what}_bps") / 1e9, digits, "Gbit/s")
 
 
 def _with_half(value: float, high: float, digits: int) -> str:
-    scale = 1e9 if digits and value > 1e4 else 1
-    half = f" ± {(high - value) / scale:.{digits}f}" if high == high else ""
-    return f"{value / scale:.{digits}f}{half}"
+    half = f" ± {high - value:.{digits}f}" if high > value else ""  # NaN: no interval; equal: no spread
+    return f"{value:.{digits}f}{half}"

@@ -17,7 +17,7 @@ from typing import Any
 
 from pairlab import errors
 from pairlab.errors import TestbedError, Unavailable
-from pairlab.testbed.contracts import Lack, Program
+from pairlab.testbed.contracts import Lack, NetworkDriver, Program
 
 UNSHARE = Program("unshare", "util-linux")
 
@@ -64,6 +64,22 @@ def _remedy() -> str:
     if os.geteuid() == 0:
         return "this root lacks CAP_SYS_ADMIN (a container?): give it --privileged, or run on the host"
     return "allow user namespaces for this user, or run pairlab as root"
+
+
+def missing_links(driver: type[NetworkDriver]) -> list[Lack]:
+    """The kinds of link that this driver needs and the kernel does not have: tried in a sandbox."""
+    known = _known_links(driver.links) if driver.links else {}
+    return [
+        Lack(f"this kernel has no {kind} links", f"sudo modprobe {kind}, or leave {driver.name!r} out")
+        for kind, there in known.items()
+        if not there
+    ]
+
+
+@functools.cache
+def _known_links(kinds: tuple[str, ...]) -> dict[str, bool]:
+    with Sandbox() as probe:
+        return probe.call("knows", kinds)
 
 
 class Sandbox:

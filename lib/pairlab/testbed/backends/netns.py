@@ -1,7 +1,6 @@
 """netns: the embedded backend. A container is a bare network namespace in a sandbox; no daemon, no image, no root."""
 
 import contextlib
-import functools
 import ipaddress
 
 from pairlab import paths
@@ -35,14 +34,10 @@ class Netns(Backend):
     summary = "network namespaces in a sandbox; needs neither root nor Docker"
 
     def lacks(self):
-        return [found for found in (sandbox.lack(), _flowgen_lack()) if found]
+        return [found for found in (sandbox.lack(), flowgen_lack()) if found]
 
     def lacks_for(self, driver):
-        missing = [kind for kind in driver.links if not _known_links(driver.links)[kind]]
-        return [
-            *(Lack(f"this kernel has no {kind} links", f"sudo modprobe {kind}, or leave {driver.name!r} out") for kind in missing),
-            *installed(driver.programs),
-        ]
+        return [*sandbox.missing_links(driver), *installed(driver.programs)]
 
     def lacks_program(self, program):
         return program.lack()
@@ -73,11 +68,6 @@ def import_path(driver):
     return f"{type(driver).__module__}:{type(driver).__qualname__}"
 
 
-@functools.cache
-def _known_links(kinds):
-    with Sandbox() as probe:
-        return probe.call("knows", list(kinds))
-
-
-def _flowgen_lack():
+def flowgen_lack():
+    """The generator comes with pairlab, but has to be built."""
     return None if paths.flowgen().exists() else Lack("flowgen is not built", "make flowgen")

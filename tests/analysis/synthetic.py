@@ -1,0 +1,76 @@
+"""Small runs with known numbers, made without measuring anything."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from pairlab import store
+from pairlab.records import Run, table
+from pairlab.spec import Spec
+
+FACTS = {
+    "host": {
+        "fingerprint": "made-up",
+        "kernel": "6.1.0-test_1",
+        "cpu_model": "Model & Maker 100% #1",
+        "cpus": 2,
+        "memory_bytes": 4 * 2**30,
+        "virtualization": "none",
+    },
+    "network": {"congestion_control": "cubic"},
+}
+
+
+def run(rates_gbps, *, status="ok", reasons=(), failed=0, **spec) -> Run:
+    """A run whose flows carry these rates; the last `failed` of them failed."""
+    spec = Spec(**{"workload": "flowgen", "pairs": len(rates_gbps), "duration_s": 2.0} | spec)
+    rows = []
+    for pair, rate in enumerate(rates_gbps):
+        if pair >= len(rates_gbps) - failed:
+            rows.append({"pair": pair, "flow": 0, "status": "failed", "error": "connection refused"})
+        else:
+            rows.append(
+                {
+                    "pair": pair,
+                    "flow": 0,
+                    "status": "ok",
+                    "throughput_bps": rate * 1e9,
+                    "duration_s": spec.duration_s,
+                }
+            )
+    when = datetime(2024, 5, 1, 12, spec.repetition, tzinfo=UTC)
+    return Run(spec, status, reasons, when, 0.001, facts=FACTS, flows=table("flows", rows))
+
+
+def write_campaign(
+    root: Path,
+    *,
+    backends=("netns", "docker"),
+    drivers=("bridge", "macvlan", "ovs"),
+    pairs=(1, 2, 5, 10),
+    repetitions=3,
+) -> Path:
+    """A whole campaign with some drift, one failed flow and one invalid run; the same at every call."""
+    random = np.random.default_rng(7)
+    lead = {"bridge": 1.0, "macvlan": 1.13, "ovs": 1.22}
+    for backend in backends:
+        for repetition in range(repetitions):
+            drift = random.normal(1, 0.03)
+            for driver in drivers:
+                for count in pairs:
+                    level = 20 * (1 - np.exp(-count / 1.5)) * (1.06 if count == 5 else 1)
+                    total = level * lead.get(driver, 1.3) * drift * random.normal(1, 0.02)
+                    total *= 0.8 if backend == "docker" else 1
+                    rates = total * random.dirichlet([30] * count)
+                    odd = {}
+                    if (driver, count, repetition) == ("ovs", pairs[-1], 0):
+                        odd = {"failed": 1}
+                    if (driver, count, repetition) == ("macvlan", pairs[0], 1):
+                        odd = {
+                            "status": "invalid",
+                            "reasons": ("the clients started within 0.200 s, not 0.100 s",),
+                        }
+                    made = run(rates, backend=backend, driver=driver, repetition=repetition, **odd)
+                    store.write(made, root)
+    return root
