@@ -23,8 +23,7 @@ def main():
     if sys.version_info < OLDEST:
         fail(
             "pairlab needs Python 3.11 or newer, and python3 here is %d.%d." % sys.version_info[:2],
-            "Install a newer one (Debian 12, Ubuntu 24.04 and later have it) and say which:"
-            " make run PYTHON=python3.12",
+            "Install a newer one (Debian 12, Ubuntu 24.04 and later have it) and say which: make run PYTHON=python3.12",
         )
     make_venv()
     install_packages()
@@ -54,16 +53,41 @@ def install_packages():
     pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     ways = [pip + ["--require-hashes", "-r", str(lock)]]
     if uv:
-        ways.insert(0, [uv, "pip", "sync", "--quiet", "--compile-bytecode", "--require-hashes", "--python", str(PYTHON), str(lock)])
+        ways.insert(
+            0,
+            [
+                uv,
+                "pip",
+                "sync",
+                "--quiet",
+                "--compile-bytecode",
+                "--require-hashes",
+                "--python",
+                str(PYTHON),
+                str(lock),
+            ],
+        )
     for way in ways:
         # The system's certificates, as pip uses them: a proxy's are often only there.
         done = subprocess.run(way, env={**os.environ, "UV_NATIVE_TLS": "1", "UV_NO_CONFIG": "1"})
         if done.returncode == 0:
             break
     else:
-        fail("the packages could not be installed (the reason stands above).", "Is PyPI reachable? Then: make run")
+        fail(
+            "the packages could not be installed (the reason stands above).",
+            "Is PyPI reachable? Then: make run",
+        )
     run(
-        [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-index"]
+        [
+            str(PYTHON),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--no-index",
+        ]
         + ["--no-build-isolation", "--editable", str(ROOT)],
         "pairlab itself could not be installed into .venv.",
     )
@@ -76,7 +100,15 @@ def install_uv():
     uv = home / "bin" / "uv"
     if not uv.exists():
         subprocess.run(
-            [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
+            [
+                str(PYTHON),
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--require-hashes",
+            ]
             + ["--target", str(home), "-r", str(LOCKS / "uv.lock")]
         )
     return str(uv) if uv.exists() else None
@@ -92,7 +124,15 @@ def build_flowgen():
     else:
         say("building flowgen with PyPI's ziglang, as there is no C compiler that links statically (about a minute)")
         run(
-            [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
+            [
+                str(PYTHON),
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--require-hashes",
+            ]
             + ["-r", str(LOCKS / "cc.lock")],
             "ziglang could not be installed. With root: sudo apt-get install gcc libc6-dev make",
         )

@@ -1,4 +1,4 @@
-"""flowgen, the native flow generator and launcher; each test runs over the release and the sanitized build."""
+"""flowgen, the native flow generator and launcher; each test runs over the release and sanitized builds."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ def needs_sanitizers(folder: Path) -> None:
     (folder / "empty.c").write_text("int main(void) { return 0; }\n")
     flags = "-fsanitize=address,undefined"
     if run("cc", flags, "-o", folder / "empty", folder / "empty.c", patience_s=60).returncode != 0:
-        pytest.skip(
-            f"this compiler cannot link with {flags}: apt-get install gcc (it brings libasan and libubsan)"
-        )
+        pytest.skip(f"this compiler cannot link with {flags}: apt-get install gcc (it brings libasan and libubsan)")
 
 
 @pytest.fixture(scope="session", params=["release", "sanitize"])
@@ -56,9 +54,7 @@ def flowgen(request, tmp_path_factory) -> str:
 
 
 def run(*argv, patience_s: float = PATIENCE_S) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [str(a) for a in argv], capture_output=True, text=True, timeout=patience_s, check=False
-    )
+    return subprocess.run([str(a) for a in argv], capture_output=True, text=True, timeout=patience_s, check=False)
 
 
 @pytest.fixture
@@ -81,7 +77,7 @@ def start():
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        for stream in (process.stdout, process.stderr):
+        for stream in (process.stdin, process.stdout, process.stderr):
             if stream:
                 stream.close()
 
@@ -192,9 +188,7 @@ def test_intervals_end_on_multiples_of_the_interval_and_do_not_drift(flowgen, se
     intervals, _ = client(flowgen, server, "--duration", 1, "--interval", 0.1)
     assert len(intervals) >= 5
     for line in intervals[:-1]:
-        assert (
-            line["end_s"] % 0.1 < 0.08
-        )  # late by scheduling only, never early, and not late by a sum of delays
+        assert line["end_s"] % 0.1 < 0.08  # late by scheduling only, never early, and not late by a sum of delays
 
 
 def test_the_total_is_consistent_and_in_base_units(flowgen, server):
@@ -226,9 +220,7 @@ def test_the_server_receives_at_least_what_the_client_counts(flowgen, server):
 
 
 def test_bytes_that_nobody_acknowledged_do_not_count(flowgen):
-    with (
-        socket.socket() as silent
-    ):  # listens, but never reads: the socket buffers fill, and then writes block
+    with socket.socket() as silent:  # listens, but never reads: the socket buffers fill, and then writes block
         silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -245,9 +237,7 @@ def test_bytes_that_nobody_acknowledged_do_not_count(flowgen):
 
 def test_the_default_congestion_control_is_named(flowgen, server):
     _, total = client(flowgen, server, "--duration", 0.05)
-    assert (
-        total["congestion_control"] == Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
-    )
+    assert total["congestion_control"] == Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
 
 
 def test_a_chosen_congestion_control_is_used(flowgen, server):
@@ -446,9 +436,7 @@ def test_help_lists_every_command_and_version_prints_one(flowgen):
     for arguments in (["--help"], ["client", "--help"]):
         done = run(flowgen, *arguments)
         assert done.returncode == 0
-        assert all(
-            f"flowgen {name}" in done.stdout for name in ("server", "client", "hold", "pause", "version")
-        )
+        assert all(f"flowgen {name}" in done.stdout for name in ("server", "client", "hold", "pause", "version"))
     assert run(flowgen, "version").stdout.split()[0] == "flowgen"
 
 
@@ -560,7 +548,8 @@ def test_without_a_gate_ready_means_that_the_command_runs(hold):
 
 
 def test_a_command_that_cannot_run_is_reported_with_its_name_and_the_reason(hold):
-    held = hold("--", "no-such-command", stderr=subprocess.PIPE, text=True)
+    # A PATH of our own: had it an unreadable folder, the reason would be that (Permission denied).
+    held = hold("--", "no-such-command", stderr=subprocess.PIPE, text=True, env={"PATH": os.defpath})
     failed = held.event()
     assert failed == {
         "event": "failed",
@@ -602,9 +591,7 @@ def test_what_a_launch_lacks_is_reported_as_its_failure(hold, arguments, error):
 
 
 def test_a_launcher_without_a_controller_says_so_and_runs_nothing(flowgen, tmp_path):
-    done = run(
-        flowgen, "hold", "--control", tmp_path / "none", "--slot", "a", "--", "touch", tmp_path / "mark"
-    )
+    done = run(flowgen, "hold", "--control", tmp_path / "none", "--slot", "a", "--", "touch", tmp_path / "mark")
     assert done.returncode == 1
     assert "cannot reach the controller" in done.stderr
     assert not (tmp_path / "mark").exists()
@@ -901,11 +888,11 @@ def test_pause_heeds_sigterm_as_process_1_for_which_the_kernel_discards_unhandle
 
 
 def test_pause_reaps_what_ends_under_it(flowgen, start):
-    process = start(
-        "sh", "-c", 'sleep 1000 & echo $!; exec "$0" pause', flowgen, stdout=subprocess.PIPE, text=True
-    )
+    script = 'exec 3<&0; cat <&3 >/dev/null & echo $!; exec "$0" pause 3<&-'  # cat ends with our end of the pipe
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    process = start("sh", "-c", script, flowgen, **pipes)
     orphan = int(process.stdout.readline())
     until(lambda: sleeps(process.pid), "pause to wait")
-    os.kill(orphan, signal.SIGTERM)
+    process.stdin.close()
     until(lambda: not Path(f"/proc/{orphan}").exists(), "the orphan to be reaped")
     assert process.poll() is None

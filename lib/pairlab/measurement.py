@@ -43,7 +43,12 @@ def check(spec: Spec) -> None:
 
 
 def measure(
-    spec: Spec, *, fresh: bool = False, wait: bool = True, root: Path | None = None, progress: Progress = silent
+    spec: Spec,
+    *,
+    fresh: bool = False,
+    wait: bool = True,
+    root: Path | None = None,
+    progress: Progress = silent,
 ) -> Run:
     """Measures `spec`, stores the run and returns it.
 
@@ -152,7 +157,8 @@ def _get_ready(bed: Testbed, workload: Workload, progress: Progress):
     """All servers listening, then all clients at one gate."""
     conductor, site, spec = bed.conductor, bed.site, bed.spec
     servers = conductor.start(
-        [(pair.server, workload.server(pair, spec, site)) for pair in bed.pairs], listen=[p.port for p in bed.pairs]
+        [(pair.server, workload.server(pair, spec, site)) for pair in bed.pairs],
+        listen=[p.port for p in bed.pairs],
     )
     conductor.wait_ready(servers, READY_S, progress, "servers listening")
     gate = conductor.gate()
@@ -181,7 +187,14 @@ def _read_flows(spec: Spec, workload: Workload, clients, servers, release_ns: in
     flows, intervals = [], []
     for index, (client, server) in enumerate(zip(clients, servers, strict=True)):
         start_s = (client.start_ns - release_ns) / 1e9 if client.start_ns else None
-        flow = {"pair": index, "flow": 0, "status": "ok", "error": "", "intended_start_s": 0.0, "start_s": start_s}
+        flow = {
+            "pair": index,
+            "flow": 0,
+            "status": "ok",
+            "error": "",
+            "intended_start_s": 0.0,
+            "start_s": start_s,
+        }
         flow |= {"client_cpu_s": client.cpu_s, "server_cpu_s": server.cpu_s}
         try:
             if client.trouble:
@@ -196,7 +209,10 @@ def _read_flows(spec: Spec, workload: Workload, clients, servers, release_ns: in
             ]
         except ValueError as error:
             told = " ".join(client.stderr.split())[-200:]
-            flow |= {"status": "failed", "error": f"{error}" + (f" ({told})" if told and told not in str(error) else "")}
+            flow |= {
+                "status": "failed",
+                "error": f"{error}" + (f" ({told})" if told and told not in str(error) else ""),
+            }
         flows.append(flow)
     return flows, intervals
 
@@ -237,5 +253,3 @@ def _printed(processes: Sequence[Process]) -> dict[str, str]:
             if text:
                 texts[f"{process.endpoint.name}.{kind}"] = text
     return texts
-
-

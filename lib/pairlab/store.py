@@ -118,6 +118,27 @@ def directories(root: Path | None = None, experiment: str | None = None) -> list
     return sorted(place for place in found if _is_key(place.name))
 
 
+def debris(root: Path | None = None, *, with_replaced: bool = False) -> Iterator[tuple[Path, str]]:
+    """Directories below runs/ that hold no run that counts, with the reason: drafts of the dead, and damaged runs.
+
+    with_replaced: runs that a newer one of the same key replaced, too.
+    """
+    root = root or paths.runs()
+    for place in sorted(root.glob("*/.*-*/")):
+        if _is_key(place.name[1:17]) and time.time() - place.stat().st_mtime > 60:
+            yield place, "a draft that was never finished"
+    for place in directories(root):
+        try:
+            read(place)
+        except DamagedRun:
+            yield place, "damaged"
+        except SchemaMismatch:
+            continue
+    if with_replaced:
+        for place in sorted(root.glob("*/.replaced/*/")):
+            yield place, "replaced"
+
+
 def remember_sweep(name: str, keys: Iterable[str], root: Path | None = None) -> None:
     """Notes which keys a sweep consists of, so that an analysis can ask for just these."""
     place = (root or paths.runs()) / ".sweeps" / f"{name}.json"
@@ -134,7 +155,9 @@ def keys_of_sweep(name: str, root: Path | None = None) -> list[str]:
     """The keys that remember_sweep noted. Raises NoRuns for a sweep that was never started here."""
     place = (root or paths.runs()) / ".sweeps" / f"{name}.json"
     if not place.exists():
-        raise NoRuns(f"no sweep {name!r} was started in {paths.shown(place.parent.parent)}: pairlab sweep sweeps/{name}.yaml")
+        raise NoRuns(
+            f"no sweep {name!r} was started in {paths.shown(place.parent.parent)}: pairlab sweep sweeps/{name}.yaml"
+        )
     return json.loads(place.read_text())
 
 

@@ -17,7 +17,6 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -28,8 +27,8 @@ from pairlab import paths
 from pairlab.analysis.origin import Origin, write_atomically
 from pairlab.analysis.stats import SYSTEM
 
-#: Widths of one and of two columns of an IEEE page, and the height of a panel.
-COLUMN_IN, PAGE_IN, HEIGHT_IN = 3.5, 7.16, 2.4
+#: Widths of one and of two columns of an IEEE page (21 and 43 pica, as IEEEtran has them), and a panel's height.
+COLUMN_IN, PAGE_IN, HEIGHT_IN = 3.48, 7.13, 2.4
 
 #: The same colour, marker and line for a driver in every figure. Colours: Okabe and Ito, safe for the
 #: colour-blind.
@@ -40,7 +39,7 @@ DRIVERS = {
     "host": ("#000000", "D", ":"),
 }
 _OTHER_COLOURS = ("#CC79A7", "#E69F00", "#56B4E9")
-_OTHER_MARKERS = ("v", "P", "X", "*")
+_OTHER_MARKERS = ("v", "P", "X", "p")
 _OTHER_LINES = ((0, (1, 1)), (0, (5, 1)), (0, (3, 1, 1, 1)))
 
 STYLE = {
@@ -94,9 +93,7 @@ def driver_style(driver: str) -> dict[str, object]:
 
 def ordered(drivers: Iterable[str]) -> list[str]:
     """Each driver once: those of DRIVERS in their order, then the others by name."""
-    return sorted(
-        set(drivers), key=lambda name: (list(DRIVERS).index(name) if name in DRIVERS else len(DRIVERS), name)
-    )
+    return sorted(set(drivers), key=lambda name: (list(DRIVERS).index(name) if name in DRIVERS else len(DRIVERS), name))
 
 
 def total_by_pairs(cells: pd.DataFrame, ax: Axes | None = None) -> Axes:
@@ -121,38 +118,25 @@ def box_by_pairs(repetitions: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """
     ax = ax or plt.subplots(figsize=(PAGE_IN, HEIGHT_IN), layout="constrained")[1]
     drivers, pairs = ordered(repetitions["driver"]), sorted(repetitions["pairs"].unique())
-    data = repetitions.assign(total=repetitions["total_bps"] / 1e9)
-    sns.boxplot(
-        data,
-        x="pairs",
-        y="total",
-        hue="driver",
-        order=pairs,
-        hue_order=drivers,
-        palette={driver: driver_style(driver)["color"] for driver in drivers},
-        fill=False,
-        whis=(0, 100),
-        width=_BOXES,
-        gap=0.25,
-        linewidth=0.9,
-        legend=False,
-        ax=ax,
-    )
+    width = _BOXES / len(drivers)
     for number, driver in enumerate(drivers):
-        mine = data[data["driver"] == driver]
-        across = np.array([pairs.index(count) for count in mine["pairs"]], dtype=float)
+        mine = repetitions[repetitions["driver"] == driver].sort_values("pairs")
+        across = mine["pairs"].map(pairs.index) + width * (number - (len(drivers) - 1) / 2)
         style = driver_style(driver) | {"linestyle": "none"}
-        ax.plot(
-            across + _BOXES * ((number + 0.5) / len(drivers) - 0.5),
-            mine["total"],
-            **style,
-            markersize=2.4,
-            markeredgewidth=0,
-            label=driver,
-            zorder=5,
+        lines = {"color": style["color"], "linewidth": 0.9}
+        ax.boxplot(
+            [part / 1e9 for _, part in mine.groupby("pairs")["total_bps"]],
+            positions=across.unique(),
+            widths=0.75 * width,
+            whis=(0, 100),
+            manage_ticks=False,
+            **{f"{part}props": lines for part in ("box", "median", "whisker", "cap")},
         )
+        points = {"markersize": 2.8, "markeredgewidth": 0, "zorder": 5, "label": driver}
+        ax.plot(across, mine["total_bps"] / 1e9, **style, **points)
     for between in range(1, len(pairs)):
         ax.axvline(between - 0.5, color="0.85", linewidth=0.4, zorder=0)
+    ax.set_xticks(range(len(pairs)), pairs)
     ax.set_xlim(-0.5, len(pairs) - 0.5)
     ax.tick_params(axis="x", length=0)
     ax.set_xlabel("Pairs")
@@ -206,7 +190,7 @@ def published_shape(ours: pd.DataFrame, published: pd.DataFrame) -> Figure:
     """
     panels = [(f"paper {name}, means", part) for name, part in published.groupby("paper")]
     panels += [(f"here: {', '.join(names)}", part) for names, part in ours.groupby(list(SYSTEM))]
-    return _figure(panels, relative_by_pairs, note=note(ours) if len(ours) else "", share_x=True)
+    return _figure(panels, relative_by_pairs, note=f"here: {note(ours)}", share_x=True)
 
 
 def note(frame: pd.DataFrame) -> str:
@@ -235,9 +219,7 @@ def save(figure: Figure, name: str, origin: Origin) -> list[Path]:
     with mpl.rc_context(STYLE):
         files = [
             write_atomically(place / f"{name}.pdf", _rendered(figure, "pdf", {"Subject": told, **nameless})),
-            write_atomically(
-                place / f"{name}.png", _rendered(figure, "png", {"Description": told, "Software": None})
-            ),
+            write_atomically(place / f"{name}.png", _rendered(figure, "png", {"Description": told, "Software": None})),
         ]
         pgf, why_not = _as_pgf(figure)
     target = place / f"{name}.pgf"

@@ -73,17 +73,13 @@ class Values:
     def _add(self, key: str, text: str) -> None:
         key = self._checked(key)
         if self._texts.get(key, text) != text:
-            raise BadInput(
-                f"the key {key!r} has two values, {self._texts[key]!r} and {text!r}: name them apart"
-            )
+            raise BadInput(f"the key {key!r} has two values, {self._texts[key]!r} and {text!r}: name them apart")
         self._texts[key] = text
 
     def _checked(self, key: str) -> str:
         key = f"{self._topic}/{key}"
         if not _KEY.fullmatch(key):
-            raise BadInput(
-                f"no key {key!r}: keys are lower-case letters, digits, '.', '_', '-', and '/' between parts"
-            )
+            raise BadInput(f"no key {key!r}: keys are lower-case letters, digits, '.', '_', '-', and '/' between parts")
         return key
 
 
@@ -127,9 +123,7 @@ def _rules(columns: pd.MultiIndex) -> str:
     spans = [(head, len(list(group))) for head, group in itertools.groupby(columns.get_level_values(0))]
     ends = list(itertools.accumulate(width for _, width in spans))
     return "".join(
-        rf"\cmidrule(lr){{{end - width + 1}-{end}}}"
-        for (_, width), end in zip(spans, ends, strict=True)
-        if width > 1
+        rf"\cmidrule(lr){{{end - width + 1}-{end}}}" for (_, width), end in zip(spans, ends, strict=True) if width > 1
     )
 
 

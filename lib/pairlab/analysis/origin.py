@@ -58,13 +58,9 @@ def origin_of(runs: Runs, folder: str | Path, sweep: str = "") -> Origin:
     root = paths.within_root(folder) if folder else paths.runs()
     label = re.sub(r"[^A-Za-z0-9._-]+", "-", sweep or root.name).strip("-.")
     if not label:
-        raise BadInput(
-            f"the runs folder {folder!r} has no name to label the figures with: give a folder below it"
-        )
+        raise BadInput(f"the runs folder {folder!r} has no name to label the figures with: give a folder below it")
     counted = [run for run in runs if run.status == "ok"]
-    times = {
-        run.key: run.measured_at.astimezone(UTC).isoformat() if run.measured_at else "" for run in counted
-    }
+    times = {run.key: run.measured_at.astimezone(UTC).isoformat() if run.measured_at else "" for run in counted}
     days = sorted(time[:10] for time in times.values() if time) or ["on an unknown day"]
     told = "\n".join(f"{key} {time}" for key, time in sorted(times.items()))
     return Origin(
@@ -82,17 +78,13 @@ def account(runs: Runs) -> str:
     """How many runs were read and how many count, and each one that does not, with its reason."""
     left_out = [run for run in runs if run.status != "ok"]
     total = len(runs) + len(runs.damaged)
-    lines = [
-        f"{total} runs read, {len(runs) - len(left_out)} count, {total - len(runs) + len(left_out)} left out"
-    ]
-    lines += sorted(
-        f"  {run.status}: {run.spec}: {'; '.join(run.reasons) or 'no reason given'}" for run in left_out
-    )
+    lines = [f"{total} runs read, {len(runs) - len(left_out)} count, {total - len(runs) + len(left_out)} left out"]
+    lines += sorted(f"  {run.status}: {run.spec}: {'; '.join(run.reasons) or 'no reason given'}" for run in left_out)
     lines += [f"  damaged: {told}" for told in runs.damaged]
     return "\n".join(lines)
 
 
-def testbed(runs: Runs) -> dict[str, str]:
+def facts_of(runs: Runs) -> dict[str, str]:
     """What the runs that count say of their testbed, by the keys of FACTS; several values are listed."""
     told = {}
     for key, (part, name) in FACTS.items():

@@ -29,7 +29,7 @@ def build(label: str = "reference") -> Path:
     if not any((place / "values" / label).glob("*.tex")):
         raise NoRuns(
             f"no results labelled {label!r} in {paths.shown(place / 'values')}: run the notebooks in"
-            " notebooks/analysis over the runs first; the label is the sweep's name, or else the runs folder's"
+            " notebooks/analysis over the runs first; the label is the sweep's name, else the runs folder's"
         )
     write_atomically(place / "build" / "label.tex", rf"\newcommand{{\runslabel}}{{{label}}}".encode() + b"\n")
     settings = {"TEXINPUTS": f".:{paths.PAPER}:", "max_print_line": "1000"}  # unbroken lines in the log

@@ -172,9 +172,7 @@ def normalised_shape(
             left_out.append(f"{', '.join(map(str, names))}: no {driver}{where} to be the reference")
             continue
         relative = system["total_bps"] / system["repetition"].map(reference)
-        for (name, count), values in relative.dropna().groupby(
-            [system["driver"], system["pairs"]], sort=True
-        ):
+        for (name, count), values in relative.dropna().groupby([system["driver"], system["pairs"]], sort=True):
             estimate = mean_interval(values, confidence)
             rows.append([*names, name, count, *estimate, int(at), confidence])
     columns = [*by, "driver", "pairs", "relative", "relative_low", "relative_high", "n"]

@@ -5,7 +5,7 @@ import pandas as pd
 from pairlab.analysis import published
 from pairlab.analysis.figures import ordered
 from pairlab.analysis.latex import MISSING, Values
-from pairlab.analysis.origin import testbed
+from pairlab.analysis.origin import facts_of
 from pairlab.analysis.stats import SYSTEM, Shape
 from pairlab.store import Runs
 
@@ -55,8 +55,7 @@ def comparison(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
     papers = {f"paper {name}": part for name, part in theirs.groupby("paper")}
     columns = {
         name: {
-            (cell.pairs, cell.driver): _with_half(cell.relative, cell.relative_high, 2)
-            for cell in part.itertuples()
+            (cell.pairs, cell.driver): _with_half(cell.relative, cell.relative_high, 2) for cell in part.itertuples()
         }
         for name, part in {**papers, **systems(ours)}.items()
     }
@@ -87,11 +86,11 @@ def values(runs: Runs, cells: pd.DataFrame, shape: Shape, level: Shape, compared
     With a single system its cells have a short key too: <driver>/<pairs>/total, and so on.
     """
     found = Values("throughput")
-    for fact, text in testbed(runs).items():
+    for fact, text in facts_of(runs).items():
         found.text(f"host/{fact}", text)
     found.number("runs", sum(run.status == "ok" for run in runs), 0)
     found.number("left-out", len(runs.left_out) + len(runs.damaged), 0)
-    found.number("confidence", cells["confidence"].iloc[0] * 100, 0, "%")
+    found.text("confidence", f"{cells['confidence'].iloc[0] * 100:g} %")
     found.names("systems", list(systems(cells)))
     for system, part in systems(cells).items():
         _describe(found, system, part)

@@ -108,7 +108,11 @@ class Conductor:
         return started
 
     def wait_ready(
-        self, processes: Sequence[Process], timeout_s: float, progress: Progress = silent, phase: str = "waiting"
+        self,
+        processes: Sequence[Process],
+        timeout_s: float,
+        progress: Progress = silent,
+        phase: str = "waiting",
     ) -> None:
         """Returns when each is ready (listening, or at the gate), or is over; raises MeasurementFailed at timeout."""
         self._wait(processes, lambda process: process.ready or process.over, timeout_s, progress, phase)

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pairlab.spec import Spec
-from pairlab.testbed import registry
+from pairlab.testbed import owner, registry
 from pairlab.testbed.barrier import Conductor
 from pairlab.testbed.contracts import Endpoint, Pair, Progress, Site, silent
-
 
 
 class Testbed:
@@ -28,7 +27,12 @@ class Testbed:
         self.conductor = conductor
         self.up_s = up_s
         self.pairs = tuple(
-            Pair(index, self._endpoint(f"client-{index}"), self._endpoint(f"server-{index}"), site.first_port + index)
+            Pair(
+                index,
+                self._endpoint(f"client-{index}"),
+                self._endpoint(f"server-{index}"),
+                site.first_port + index,
+            )
             for index in range(spec.pairs)
         )
 
@@ -36,7 +40,9 @@ class Testbed:
         return Endpoint(name, self.site.addresses[name], self.conductor.run)
 
     def __repr__(self) -> str:
-        return f"<Testbed: {self.spec.pairs} pairs on {self.spec.driver} ({self.spec.backend}), up in {self.up_s:.2f} s>"
+        return (
+            f"<Testbed: {self.spec.pairs} pairs on {self.spec.driver} ({self.spec.backend}), up in {self.up_s:.2f} s>"
+        )
 
 
 @contextlib.contextmanager
@@ -63,6 +69,7 @@ def _working_directory() -> Iterator[Path]:
     """A short path, as that of a Unix socket has 107 bytes at most; open to the containers' users by its name only."""
     directory = Path(tempfile.mkdtemp(prefix="pairlab-", dir="/tmp"))
     directory.chmod(0o711)
+    (directory / "owner").write_text(owner.me())
     try:
         yield directory
     finally:

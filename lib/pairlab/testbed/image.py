@@ -62,7 +62,14 @@ def _from_packages(client: docker.DockerClient) -> str:
     with tempfile.TemporaryDirectory(prefix="pairlab-image-") as place:
         archive = Path(place) / "rootfs.tar"
         subprocess.run(
-            [MMDEBSTRAP.path(), "--quiet", "--variant=minbase", f"--include={','.join(packages())}", SUITE, str(archive)],
+            [
+                MMDEBSTRAP.path(),
+                "--quiet",
+                "--variant=minbase",
+                f"--include={','.join(packages())}",
+                SUITE,
+                str(archive),
+            ],
             check=True,
             capture_output=True,
             text=True,

@@ -15,6 +15,7 @@ from pairlab.errors import TestbedError, Unavailable
 from pairlab.testbed.contracts import EndpointPlan
 from pairlab.testbed.namespaces import inside
 
+
 class Lan:
     """The shared network: links in the sandbox's own namespace, and one namespace for each endpoint.
 
@@ -55,7 +56,12 @@ class Lan:
     def add_macvlan(self, endpoint: EndpointPlan, parent: int) -> None:
         """A macvlan in bridge mode over the link of that index, as eth0 in the endpoint's namespace."""
         self._ipr.link(
-            "add", ifname="eth0", kind="macvlan", link=parent, macvlan_mode="bridge", net_ns_fd=self._path(endpoint)
+            "add",
+            ifname="eth0",
+            kind="macvlan",
+            link=parent,
+            macvlan_mode="bridge",
+            net_ns_fd=self._path(endpoint),
         )
 
     def configure(self, endpoint: EndpointPlan) -> None:

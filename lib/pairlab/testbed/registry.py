@@ -23,7 +23,9 @@ class Registry(Generic[Kind]):
     @functools.cached_property
     def _known(self) -> dict[str, type[Kind]]:
         package = import_module(f"pairlab.testbed.{self._word}s")
-        modules = [import_module(f"{package.__name__}.{found.name}") for found in pkgutil.iter_modules(package.__path__)]
+        modules = [
+            import_module(f"{package.__name__}.{found.name}") for found in pkgutil.iter_modules(package.__path__)
+        ]
         classes = [value for module in modules for value in vars(module).values()]
         classes += [point.load() for point in metadata.entry_points(group=f"pairlab.{self._word}s")]
         found = [value for value in classes if inspect.isclass(value) and issubclass(value, self._base)]

@@ -93,7 +93,14 @@ class Sandbox:
             raise Unavailable(str(missing))
         ours, theirs = socket.socketpair()
         with theirs:
-            agent = [sys.executable, "-P", "-m", "pairlab.testbed.agent", str(theirs.fileno()), str(directory or "")]
+            agent = [
+                sys.executable,
+                "-P",
+                "-m",
+                "pairlab.testbed.agent",
+                str(theirs.fileno()),
+                str(directory or ""),
+            ]
             self._process = subprocess.Popen(
                 [*command(), *agent],
                 pass_fds=[theirs.fileno(), *inherit],

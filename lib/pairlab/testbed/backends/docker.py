@@ -2,14 +2,12 @@
 
 import contextlib
 import functools
-import getpass
 import os
 import platform
 import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import docker
 from docker.errors import DockerException
@@ -17,7 +15,7 @@ from docker.types import LogConfig, Mount
 
 from pairlab import paths
 from pairlab.errors import TestbedError
-from pairlab.testbed import image, sandbox
+from pairlab.testbed import image, owner, sandbox
 from pairlab.testbed.agent import bridge_nf_call_iptables
 from pairlab.testbed.backends.netns import flowgen_lack, import_path, plan
 from pairlab.testbed.contracts import Backend, Lack, Site, installed
@@ -89,7 +87,7 @@ class Docker(Backend):
             run = directory.name.removeprefix("pairlab-")
             parent = f"pl{run}"[:15] if driver.docker and driver.docker.parent else ""
             stack.enter_context(_lifeline(run, directory, parent))
-            labels = {LABEL: run, "pairlab.owner": f"{getpass.getuser()}:{os.getpid()}"}
+            labels = {LABEL: run, "pairlab.owner": owner.me()}
             network = _network(client, driver, run, parent, labels)
             make = functools.partial(_container, client, run, directory, labels, network)
             with ThreadPoolExecutor(AT_ONCE) as pool:

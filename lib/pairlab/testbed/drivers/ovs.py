@@ -56,7 +56,12 @@ class Ovs(NetworkDriver):
 
     def _start(self, lan, daemon, *arguments):
         base = lan.directory / "ovs"
-        common = ["--detach", "--no-chdir", f"--pidfile={base}/{daemon}.pid", f"--unixctl={base}/{daemon}.ctl"]
+        common = [
+            "--detach",
+            "--no-chdir",
+            f"--pidfile={base}/{daemon}.pid",
+            f"--unixctl={base}/{daemon}.ctl",
+        ]
         lan.run([self.where[daemon], *arguments, *common, f"--log-file={base}/{daemon}.log", "-vconsole:off"])
 
     def _configure(self, lan, *arguments):

@@ -1,0 +1,37 @@
+# make run: everything set up inside this folder, then the main job. See README.md.
+PYTHON ?= python3
+RUNS   ?= runs/reference
+PAIRLAB = .venv/bin/pairlab
+
+.PHONY: run test sweep paper figures bench lint clean setup tools lab
+run: setup
+	@$(PAIRLAB) demo
+
+test: setup
+	@.venv/bin/python tests/all.py
+
+setup:
+	@$(PYTHON) lib/bootstrap.py
+
+sweep: setup
+	$(PAIRLAB) sweep $(or $(FILE),sweeps/smoke.yaml)
+
+paper: setup
+	$(PAIRLAB) paper --runs $(RUNS)
+
+bench: setup
+	@.venv/bin/python tests/bench.py
+
+lint: setup
+	.venv/bin/ruff check lib tests notebooks
+	.venv/bin/ruff format --check lib tests
+	.venv/bin/lint-imports --no-cache
+
+lab: setup
+	.venv/bin/jupyter lab --ip=127.0.0.1 notebooks
+
+tools:
+	@sh lib/tools.sh
+
+clean:
+	rm -rf .venv lib/flowgen/build lib/*.egg-info .pytest_cache .ruff_cache paper/build

@@ -1,0 +1,207 @@
+"""Sweeps: many measurements from one file, in an order that spreads the machine's drift over all cells alike."""
+
+import itertools
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pairlab import experiments, paths, store
+from pairlab.errors import BadInput, BadSpec, BadSweep, HostBusy, PairlabError, Unavailable
+from pairlab.measurement import check, resolve
+from pairlab.records import Run
+from pairlab.spec import Name, Spec
+
+#: What a cell costs above its traffic, for the first estimate; afterwards the cells themselves tell.
+OVERHEAD_S = 3.0
+
+#: Measures one cell and returns its run, or raises why not. Another executor may send it to another host.
+Executor = Callable[[Spec], Run]
+
+
+class SweepFile(BaseModel):
+    """A sweep as its file has it. In `experiments`, a list is an axis of the grid and a plain value holds for all."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: Name
+    description: str = ""
+    seed: int = Field(0, ge=0)
+    repetitions: int = Field(1, ge=1, le=10000)
+    backend: Name = "netns"
+    unavailable: Literal["skip", "fail"] = "fail"
+    experiments: dict[str, dict[str, Any]] = Field(min_length=1)
+
+
+def load(path: str | Path) -> SweepFile:
+    """Reads and checks a sweep file. Raises BadSweep, naming the file and what is wrong in it."""
+    path = Path(path)
+    try:
+        told = yaml.safe_load(path.read_text())
+    except OSError as error:
+        known = ", ".join(sorted(found.name for found in paths.SWEEPS.glob("*.yaml")))
+        raise BadSweep(f"{path}: {error.strerror}; sweeps/ has: {known}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadSweep(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(told, dict):
+        raise BadSweep(f"{path} must be a mapping with the keys {', '.join(SweepFile.model_fields)}")
+    try:
+        return SweepFile(**told)
+    except ValidationError as error:
+        raise BadSweep(f"{path}: {'; '.join(_explain(detail) for detail in error.errors())}") from None
+    except TypeError as error:
+        raise BadSweep(f"{path}: keys must be words: {error}") from None
+
+
+def _explain(detail: Any) -> str:
+    where = ".".join(str(part) for part in detail["loc"])
+    if detail["type"] == "extra_forbidden":
+        return f"unknown key {where!r} (there are: {', '.join(SweepFile.model_fields)})"
+    return f"{where}: {detail['msg'][0].lower()}{detail['msg'][1:]}"
+
+
+def cells(sweep: SweepFile, backend: str | None = None) -> list[Spec]:
+    """Every cell, in the order it is measured: each repetition visits every cell once, shuffled by the seed.
+
+    Raises BadSweep for a parameter that an experiment does not take; nothing is measured then.
+    """
+    grid = []
+    for experiment, parameters in sweep.experiments.items():
+        try:
+            combinations = _combinations(sweep, parameters, backend)
+            grid += [experiments.spec_of(experiment, values) for values in combinations]
+        except (BadInput, TypeError) as error:
+            raise BadSweep(f"sweep {sweep.name!r}, experiment {experiment!r}: {error}") from None
+    ordered = []
+    for repetition in range(sweep.repetitions):
+        block = [resolve(spec.replace(repetition=repetition)) for spec in grid]
+        random.Random(f"{sweep.seed}/{repetition}").shuffle(block)
+        ordered += block
+    return ordered
+
+
+def _combinations(sweep: SweepFile, parameters: dict[str, Any], backend: str | None) -> Iterator[dict[str, Any]]:
+    for taken in ("repetition", *experiments.BESIDES):
+        if taken in parameters:
+            raise BadSpec(f"{taken!r} is set by the sweep, not by its grid")
+    values = {"backend": sweep.backend, "seed": sweep.seed, **parameters}
+    if backend:
+        values["backend"] = backend
+    axes = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
+    for name, axis in axes.items():
+        if not axis or len({str(value) for value in axis}) < len(axis):
+            raise BadSpec(f"{name}: an axis must list values, each once, not {axis}")
+    for combination in itertools.product(*axes.values()):
+        yield dict(zip(axes, combination, strict=True))
+
+
+@dataclass(frozen=True)
+class Report:
+    """Where a sweep stands after a cell. state: done, stored (done before), invalid, failed or skipped."""
+
+    number: int
+    total: int
+    spec: Spec
+    state: str
+    told: str
+    left_s: float
+
+
+@dataclass
+class Tally:
+    """How many cells ended how, and the names of those that are not done."""
+
+    unavailable: str
+    done: int = 0
+    skipped: int = 0
+    not_done: list[str] = field(default_factory=list)
+
+    @property
+    def good(self) -> bool:
+        """Every cell is done, but for those that this host cannot do where the sweep lets them be skipped."""
+        return not self.not_done and (self.unavailable == "skip" or not self.skipped)
+
+
+def here(spec: Spec) -> Run:
+    """The executor that measures on this host: papermill on the experiment's notebook."""
+    values = spec.model_dump(include=set(experiments.defaults(spec.experiment)))
+    return experiments.run(spec.experiment, values)
+
+
+def run(
+    sweep: SweepFile,
+    *,
+    backend: str | None = None,
+    retry: bool = False,
+    tell: Callable[[Report], None] = lambda report: None,
+    execute: Executor = here,
+) -> Tally:
+    """Measures every cell that is not done yet, one after another; resumes where it was interrupted.
+
+    retry: also those that failed or were invalid before, which are else kept and counted as not done. A cell that
+    fails is kept with its reason, and the sweep goes on. tell hears of each cell.
+    """
+    todo = cells(sweep, backend)
+    store.remember_sweep(sweep.name, [spec.key for spec in todo])
+    tally = Tally(sweep.unavailable)
+    costs: list[float] = []
+    for number, spec in enumerate(todo, 1):
+        begun = time.monotonic()
+        state, told = _settle(spec, execute, retry)
+        if state in ("done", "invalid", "failed"):
+            costs.append(time.monotonic() - begun - spec.total_s)
+        if state in ("done", "stored"):
+            tally.done += 1
+        elif state == "skipped":
+            tally.skipped += 1
+        else:
+            tally.not_done.append(f"{spec}: {told}")
+        tell(Report(number, len(todo), spec, state, told, _left(todo[number:], costs)))
+    return tally
+
+
+def _settle(spec: Spec, execute: Executor, retry: bool) -> tuple[str, str]:
+    """Brings one cell to an end: what became of it, and a line about it."""
+    stored = store.find(spec)
+    if stored and stored.status == "ok":
+        return "stored", _figures(stored)
+    if stored and stored.status in ("failed", "invalid") and not retry:
+        return stored.status, f"kept from before ({'; '.join(stored.reasons)}); --retry measures it again"
+    try:
+        check(spec)
+        run = execute(spec)
+    except Unavailable as error:
+        store.write(Run(spec, "skipped", (str(error),), datetime.now(UTC)))
+        return "skipped", str(error)
+    except HostBusy:
+        raise
+    except PairlabError as error:
+        if store.find(spec) is None:
+            store.write(Run(spec, "failed", (str(error),), datetime.now(UTC)))
+        return "failed", str(error)
+    if run.status == "ok":
+        return "done", _figures(run)
+    return run.status, "; ".join(run.reasons)
+
+
+def _figures(run: Run) -> str:
+    failed = f", {run.failed_flows} of {len(run.flows)} flows failed" if run.failed_flows else ""
+    return f"{run.total_throughput_bps / 1e9:.2f} Gbit/s{failed}"
+
+
+def _left(todo: list[Spec], costs: list[float]) -> float:
+    """Seconds still to go: traffic of the cells without a run, and what a cell has cost above it so far."""
+    overhead_s = sum(costs) / len(costs) if costs else OVERHEAD_S
+    open_cells = [spec for spec in todo if not store.directory_of(spec).exists()]
+    return sum(spec.total_s + overhead_s for spec in open_cells)
+
+
+def estimate_s(todo: list[Spec]) -> float:
+    """How long the cells without a run will take, in seconds, before any has been measured."""
+    return _left(todo, [])

@@ -1,0 +1,151 @@
+import shutil
+import subprocess
+import sys
+
+import matplotlib.pyplot as plt
+import pytest
+from matplotlib.colors import to_hex
+from PIL import Image
+
+from pairlab import store
+from pairlab.analysis import figures, published, stats
+
+
+@pytest.fixture(autouse=True)
+def _closed():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def repetitions(campaign):
+    return stats.throughput_by_repetition(store.load_runs(campaign).flows)
+
+
+@pytest.fixture(scope="module")
+def cells(campaign):
+    return stats.throughput_by_cell(store.load_runs(campaign).flows)
+
+
+def of_netns(frame):
+    return frame[frame["backend"] == "netns"]
+
+
+def lines(ax):
+    return {container.get_label(): container for container in ax.containers}
+
+
+def test_each_line_goes_through_the_estimates_and_its_bars_end_at_the_bounds(cells):
+    ax = figures.total_by_pairs(of_netns(cells))
+    for driver, mine in of_netns(cells).groupby("driver"):
+        line, _, (bars,) = lines(ax)[driver]
+        assert list(line.get_xdata()) == list(mine["pairs"])
+        assert list(line.get_ydata()) == pytest.approx(list(mine["total_bps"] / 1e9))
+        for segment, cell in zip(bars.get_segments(), mine.itertuples(), strict=True):
+            assert segment[0][1] == pytest.approx(cell.total_low_bps / 1e9)
+            assert segment[1][1] == pytest.approx(cell.total_high_bps / 1e9)
+
+
+def test_every_panel_starts_at_zero_and_shows_its_highest_value(cells, repetitions):
+    for figure in (
+        figures.by_system(cells, figures.total_by_pairs),
+        figures.by_system(repetitions, figures.box_by_pairs, wide=True),
+    ):
+        highest = repetitions["total_bps"].max() / 1e9
+        assert len(figure.axes) == 2
+        for ax in figure.axes:
+            assert ax.get_ylim()[0] == 0
+            assert ax.get_ylim()[1] > cells["total_bps"].max() / 1e9
+        assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
+        assert figure.axes[0].get_ylim()[1] < 2 * highest
+
+
+def test_every_repetition_is_a_point_in_the_box_plot(repetitions):
+    ax = figures.box_by_pairs(of_netns(repetitions))
+    points = {line.get_label(): line for line in ax.lines if line.get_label() in figures.DRIVERS}
+    for driver, mine in of_netns(repetitions).groupby("driver"):
+        assert sorted(points[driver].get_ydata()) == pytest.approx(sorted(mine["total_bps"] / 1e9))
+
+
+def test_a_driver_looks_the_same_whoever_else_is_in_the_figure(cells):
+    every = lines(figures.total_by_pairs(of_netns(cells)))["ovs"]
+    alone = lines(figures.total_by_pairs(of_netns(cells)[of_netns(cells)["driver"] == "ovs"]))["ovs"]
+    for line in (every[0], alone[0]):
+        assert (to_hex(line.get_color()), line.get_marker()) == ("#009e73", "^")
+
+
+def test_an_unknown_driver_is_drawn_from_its_name_and_never_like_a_known_one():
+    told = "from pairlab.analysis.figures import driver_style; print(driver_style('calico'))"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(figures.driver_style("calico"))
+    known = {style[0] for style in figures.DRIVERS.values()}
+    assert figures.driver_style("calico")["color"] not in known
+
+
+def test_the_known_drivers_come_first_in_one_order():
+    assert figures.ordered(["zeta", "ovs", "alpha", "bridge"]) == ["bridge", "ovs", "alpha", "zeta"]
+
+
+def test_the_note_tells_n_and_what_the_bars_are(cells, repetitions):
+    assert figures.note(cells) == "mean of n = 2 to 3 repetitions; bars: 95 % interval of the mean"
+    assert figures.note(repetitions) == "a point per repetition, n = 2 to 3 for each box"
+    assert figures.note(cells.assign(repetitions=1)) == "n = 1 repetition, which has no interval"
+
+
+def test_published_and_own_shapes_share_their_axes(repetitions):
+    theirs = stats.normalised_shape(published.load("throughput"), by=["paper"]).cells
+    ours = stats.normalised_shape(repetitions).cells
+    figure = figures.published_shape(ours, theirs)
+    titles = [ax.get_title() for ax in figure.axes]
+    assert titles == ["paper E, means", "here: docker, flowgen", "here: netns, flowgen"]
+    assert len({ax.get_xlim() for ax in figure.axes}) == len({ax.get_ylim() for ax in figure.axes}) == 1
+    ovs = lines(figure.axes[0])["ovs"][0]
+    assert ovs.get_ydata()[0] == pytest.approx(71.4690 / 56.3890)
+
+
+def test_saving_again_gives_the_same_bytes(cells, origin, out):
+    first = {
+        path.name: path.read_bytes()
+        for path in figures.save(figures.by_system(cells, figures.total_by_pairs), "total", origin)
+    }
+    again = figures.save(figures.by_system(cells, figures.total_by_pairs), "total", origin)
+    assert {"total.pdf", "total.png"} <= set(first)
+    for path in again:
+        assert path.parent == out / "figures" / "made-up"
+        assert path.read_bytes() == first[path.name], path.name
+
+
+def test_every_format_says_which_runs_it_was_made_from(cells, origin, out):
+    files = {
+        path.suffix: path for path in figures.save(figures.by_system(cells, figures.total_by_pairs), "total", origin)
+    }
+    told = "total: made from 12 runs of runs/made-up, measured 2024-05-01 to 2024-05-02, keys 0123456789abcdef"
+    assert f"({told})".encode() in files[".pdf"].read_bytes()
+    with Image.open(files[".png"]) as image:
+        assert image.text == {"Description": told}
+    if ".pgf" in files:
+        assert files[".pgf"].read_text().startswith(f"% {told}.\n")
+
+
+def test_without_latex_pgf_is_left_out_with_one_line_and_one_of_other_runs_removed(
+    cells, origin, out, monkeypatch, capsys
+):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    place = out / "figures" / "made-up"
+    place.mkdir(parents=True)
+    figure = figures.by_system(cells, figures.total_by_pairs)
+    (place / "total.pgf").write_text(origin.comment("total") + "picture")
+    assert [path.suffix for path in figures.save(figure, "total", origin)] == [".pdf", ".png"]
+    assert (place / "total.pgf").exists()
+    (place / "total.pgf").write_text("% made from others\npicture")
+    figures.save(figure, "total", origin)
+    assert not (place / "total.pgf").exists()
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 2
+    assert told[0].startswith("total.pgf left out: pdflatex is not on PATH")
+
+
+def test_fonts_are_embedded_as_outlines_and_never_as_type_three(cells, origin, out):
+    pdf = figures.save(figures.by_system(cells, figures.total_by_pairs), "total", origin)[0].read_bytes()
+    assert b"/FontFile2" in pdf
+    assert b"/Type3" not in pdf
