@@ -3,9 +3,9 @@ PYTHON ?= python3
 RUNS   ?= runs/reference
 PAIRLAB = .venv/bin/pairlab
 
-.PHONY: run test sweep paper figures bench lint clean setup tools lab
+.PHONY: run test sweep paper bench lint lab tools setup clean
 run: setup
-	@$(PAIRLAB) demo
+	@$(PAIRLAB) sweep sweeps/smoke.yaml; status=$$?; $(PAIRLAB) report --sweep smoke && exit $$status
 
 test: setup
 	@.venv/bin/python tests/all.py
@@ -17,7 +17,7 @@ sweep: setup
 	$(PAIRLAB) sweep $(or $(FILE),sweeps/smoke.yaml)
 
 paper: setup
-	$(PAIRLAB) paper --runs $(RUNS)
+	$(PAIRLAB) report --runs $(RUNS) --need-paper
 
 bench: setup
 	@.venv/bin/python tests/bench.py

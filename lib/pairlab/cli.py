@@ -157,6 +157,21 @@ def _duration(seconds):
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
+@main.command()
+@click.option("--runs", default="runs", show_default=True, help="A folder of runs.")
+@click.option("--sweep", "name", default="", help="Only the cells of the sweep of that name.")
+@click.option("--need-paper", is_flag=True, help="Fail where LaTeX is missing, instead of leaving the paper out.")
+def report(runs, name, need_paper):
+    """Analyse stored runs: figures, tables, numbers, and the paper where LaTeX is there."""
+    from pairlab import report as reports
+
+    made = reports.make(runs, name, need_paper=need_paper, tell=lambda text: out.print(text, markup=False))
+    out.print(f"\n{made.account}\n\n{made.summary}\n", markup=False)
+    out.print(f"figures and executed notebooks  {paths.shown(made.figures)}/", markup=False)
+    out.print(f"tables and numbers for LaTeX    {paths.shown(made.tables)}/ {paths.shown(made.values)}/", markup=False)
+    out.print(f"paper                           {paths.shown(made.paper) if made.paper else made.no_paper}", markup=False)
+
+
 @main.command("ls")
 @click.argument("experiment", required=False)
 @click.option("--runs", "root", type=click.Path(path_type=Path), help="Another folder of runs.")

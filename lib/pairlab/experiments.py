@@ -3,14 +3,14 @@
 import ast
 import difflib
 import functools
-import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pairlab import paths, store
-from pairlab.errors import BadSpec, MeasurementFailed, PairlabError, UnknownName, by_name
+from pairlab.errors import BadSpec, MeasurementFailed, PairlabError, UnknownName
+from pairlab.notebooks import execute
 from pairlab.records import Run
 from pairlab.spec import Spec
 
@@ -64,6 +64,9 @@ def spec_of(experiment: str, parameters: Mapping[str, Any]) -> Spec:
             hint = f"; did you mean {close[0]!r}?" if close else ""
             raise BadSpec(f"{experiment!r} has no parameter {name!r}{hint} (there are: {', '.join(known)})")
     values = {**known, **parameters}
+    for name in BESIDES:
+        if name in known and type(values[name]) is not type(known[name]):
+            raise BadSpec(f"{name}: must be a {type(known[name]).__name__}, not {values[name]!r}")
     return Spec(experiment=experiment, **{name: value for name, value in values.items() if name not in BESIDES})
 
 
@@ -72,10 +75,6 @@ def run(experiment: str, parameters: Mapping[str, Any]) -> Run:
 
     Parameters are checked before a kernel is started. Raises what stopped the notebook.
     """
-    import papermill
-    from papermill.exceptions import PapermillExecutionError
-    from traitlets.config import Config
-
     from pairlab.measurement import resolve
 
     notebook = notebook_of(experiment)
@@ -84,17 +83,9 @@ def run(experiment: str, parameters: Mapping[str, Any]) -> Run:
         executed = Path(place) / notebook.name
         trouble: PairlabError | None = None
         try:
-            papermill.execute_notebook(
-                str(notebook),
-                str(executed),
-                parameters=dict(parameters),
-                kernel_name="python3",
-                progress_bar=False,
-                cwd=str(paths.ROOT),
-                config=Config(KernelManager={"transport": "ipc"}),  # not over TCP: others may be on this host
-            )
-        except PapermillExecutionError as error:
-            trouble = _error_of(error)
+            execute(notebook, executed, parameters)
+        except PairlabError as error:
+            trouble = error
         stored = store.find(spec)
         if stored and executed.exists():
             store.attach_notebook(stored, executed)
@@ -103,11 +94,3 @@ def run(experiment: str, parameters: Mapping[str, Any]) -> Run:
     if stored is None:
         raise MeasurementFailed(f"the notebook {notebook.name} ended well, but stored no run of {spec}")
     return stored
-
-
-def _error_of(error: Any) -> PairlabError:
-    """The error a notebook stopped with, as our own kind where it was one."""
-    text = re.sub(r"\x1b\[[0-9;]*m", "", error.evalue or "")
-    kind = error.ename.rpartition(".")[2]
-    known = by_name(kind)
-    return known(text) if known.__name__ == kind else MeasurementFailed(f"the notebook stopped with {kind}: {text}")

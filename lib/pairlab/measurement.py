@@ -21,13 +21,18 @@ READY_S = 60.0
 
 
 def resolve(spec: Spec) -> Spec:
-    """The spec with `auto` replaced: iperf where the backend's endpoints have it, as in the papers, else flowgen."""
-    if spec.workload != "auto":
-        return spec
+    """The spec with `auto` replaced: iperf where the backend's endpoints have it, as in the papers, else flowgen.
+
+    Raises UnknownName for a backend, driver or workload that there is not, BadSpec for what the workload cannot do.
+    """
     backend = registry.backends.get(spec.backend)()
-    iperf = registry.workloads.get("iperf")
-    missing = any(backend.lacks_program(program) for program in iperf.programs)
-    return spec.replace(workload="flowgen" if missing else "iperf")
+    registry.drivers.get(spec.driver)
+    if spec.workload == "auto":
+        iperf = registry.workloads.get("iperf")
+        missing = any(backend.lacks_program(program) for program in iperf.programs)
+        spec = spec.replace(workload="flowgen" if missing else "iperf")
+    registry.workloads.get(spec.workload)().check(spec)
+    return spec
 
 
 def check(spec: Spec) -> None:
@@ -199,7 +204,7 @@ def _read_flows(spec: Spec, workload: Workload, clients, servers, release_ns: in
         try:
             if client.trouble:
                 raise ValueError(client.trouble)
-            measured = window(workload.parse(client.stdout), spec.warmup_s)
+            measured = window(whole(workload.parse(client.stdout), spec.total_s), spec.warmup_s)
             flow |= measured.flow
             intervals += [
                 {"pair": index, "flow": 0, **row}
@@ -215,6 +220,14 @@ def _read_flows(spec: Spec, workload: Workload, clients, servers, release_ns: in
             }
         flows.append(flow)
     return flows, intervals
+
+
+def whole(measured: Measured, total_s: float) -> Measured:
+    """The same, where the flow lasted as long as it was to; iperf ends well when its connection breaks, too."""
+    duration_s = measured.flow["duration_s"]
+    if duration_s < 0.95 * total_s:
+        raise ValueError(f"it ended after {duration_s:.2f} s of {total_s:g}")
+    return measured
 
 
 def window(measured: Measured, warmup_s: float) -> Measured:

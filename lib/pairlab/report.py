@@ -1,13 +1,76 @@
 """report: every analysis notebook over a set of runs, and the paper from what they made."""
 
+import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from pairlab import paths, store
-from pairlab.analysis import paper
-from pairlab.errors import AnalysisError, by_name
+from pairlab.analysis import origin, paper, stats, throughput
+from pairlab.errors import Unavailable
+from pairlab.notebooks import execute
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was made: folders of figures, LaTeX numbers and tables, the paper (or why there is none), a short table."""
+
+    figures: Path
+    values: Path
+    tables: Path
+    paper: Path | None
+    no_paper: str
+    account: str
+    summary: str
 
 
 def analyses() -> dict[str, Path]:
     """The analysis notebooks by name: notebooks/analysis/NN-name.ipynb."""
     return {path.stem[3:]: path for path in sorted(paths.ANALYSES.glob("[0-9][0-9]-*.ipynb"))}
+
+
+def make(
+    runs: str, sweep: str = "", *, need_paper: bool = False, tell: Callable[[str], None] = lambda text: None
+) -> Report:
+    """Runs all analyses over the runs below `runs` (of one sweep, if named), then builds the paper.
+
+    The executed notebooks stand beside their figures. need_paper: raise Unavailable where LaTeX is missing, which is
+    else a reason in the report. Raises NoRuns, MixedHosts, and whatever stops a notebook.
+    """
+    found = store.load_runs(runs, sweep=sweep)
+    label = origin.origin_of(found, runs, sweep).label
+    place = paths.figures() / label
+    for name, notebook in analyses().items():
+        tell(f"analysing: {name}")
+        executed = place / notebook.name
+        executed.parent.mkdir(parents=True, exist_ok=True)
+        execute(notebook, executed, {"runs": runs, "sweep": sweep})
+    pdf, why = None, ""
+    try:
+        tell("building the paper")
+        pdf = paper.build(label)
+    except Unavailable as error:
+        if need_paper:
+            raise
+        why = str(error)
+    if pdf and paths.paper() == paths.PAPER:
+        shutil.copyfile(pdf, place / "paper.pdf")
+    return Report(
+        figures=place,
+        values=paths.paper() / "values" / label,
+        tables=paths.paper() / "tables" / label,
+        paper=pdf,
+        no_paper=why,
+        account=origin.account(found),
+        summary=_summary(found),
+    )
+
+
+def _summary(found: store.Runs) -> str:
+    """The totals in short, as text: a table for each system."""
+    cells = stats.throughput_by_cell(found.flows)
+    told = []
+    for system, part in throughput.systems(cells).items():
+        total = throughput.table(part)[throughput.TOTAL]
+        told.append(f"{system}: total throughput in Gbit/s, {throughput.remarks(part)}\n{total.to_string()}")
+    return "\n\n".join(told)

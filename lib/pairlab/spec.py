@@ -9,6 +9,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from pairlab.errors import BadSpec
 
+#: The largest integer that a table's int64 column holds.
+LARGEST = 2**63 - 1
+
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
 
 
@@ -38,13 +41,13 @@ class Spec(BaseModel):
     duration_s: Seconds = Field(10.0, gt=0, le=86400, description="measuring window")
     warmup_s: Seconds = Field(0.0, ge=0, le=3600, description="traffic before the window, left out of it")
     interval_s: Seconds = Field(0.5, ge=0.1, le=3600, description="length of one row of intervals and cpu")
-    repetition: int = Field(0, ge=0, description="which of the repetitions of the same cell")
-    seed: int = Field(0, ge=0, description="drawn from for every random choice in the run")
+    repetition: int = Field(0, ge=0, le=LARGEST, description="which of the repetitions of the same cell")
+    seed: int = Field(0, ge=0, le=LARGEST, description="drawn from for every random choice in the run")
     max_skew_s: Seconds = Field(0.1, gt=0, description="a larger spread of client starts makes the run invalid")
     hosts: Literal[1] = 1
     placement: Literal["same-host"] = "same-host"
 
-    def __init__(self, **values: Any):
+    def __init__(self, /, **values: Any):
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -94,5 +97,13 @@ def _explain(error: ValidationError, model: type[BaseModel]) -> str:
         elif detail["type"] == "value_error":
             lines.append(f"{name + ': ' if name else ''}{detail['ctx']['error']}")
         else:
-            lines.append(f"{name}: {detail['msg'][0].lower()}{detail['msg'][1:]}, not {detail['input']!r}")
+            lines.append(f"{name}: {detail['msg'][0].lower()}{detail['msg'][1:]}, not {_shown(detail['input'])}")
     return "; ".join(lines)
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = repr(value)
+    except Exception:  # an integer of thousands of digits, or somebody's own class
+        return f"a {type(value).__name__} that cannot be shown"
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -46,8 +46,8 @@ def write(run: Run, root: Path | None = None) -> Run:
         if run.raw:
             (draft / "raw").mkdir()
         for name, text in run.raw.items():
-            (draft / "raw" / name).write_text(text)
-        with open(draft / "run.json", "w") as file:
+            (draft / "raw" / name).write_text(text, encoding="utf-8", newline="")
+        with open(draft / "run.json", "w", encoding="utf-8") as file:
             json.dump(_head(run), file, indent=1, allow_nan=False)
             file.write("\n")
             file.flush()
@@ -64,7 +64,7 @@ def write(run: Run, root: Path | None = None) -> Run:
 def read(place: Path) -> Run:
     """The run in that directory. Raises DamagedRun where it is not whole, SchemaMismatch where it is newer."""
     try:
-        head = json.loads((place / "run.json").read_text())
+        head = json.loads((place / "run.json").read_text(encoding="utf-8"))
         if head["schema"] > SCHEMA:
             raise SchemaMismatch(
                 f"{paths.shown(place)} was written with schema {head['schema']}, and this pairlab knows up to {SCHEMA}:"
@@ -76,8 +76,11 @@ def read(place: Path) -> Run:
                 raise ValueError(f"{name}.parquet has {len(tables[name])} rows and should have {rows}")
         if head["status"] not in STATUSES:
             raise ValueError(f"unknown status {head['status']!r}")
+        spec = Spec(**head["spec"])
+        if not place.name.startswith(spec.key):
+            raise ValueError(f"it holds the run {spec.key}, which belongs in a directory of that name")
         return Run(
-            spec=Spec(**head["spec"]),
+            spec=spec,
             status=head["status"],
             reasons=tuple(head["reasons"]),
             measured_at=datetime.fromisoformat(head["measured_at"]) if head["measured_at"] else None,
@@ -89,7 +92,9 @@ def read(place: Path) -> Run:
             path=place,
             **tables,
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, BadSpec) as error:
+    except SchemaMismatch:
+        raise
+    except Exception as error:  # pyarrow alone raises a dozen kinds over damaged files
         told = str(error) if isinstance(error, (OSError, ValueError)) else repr(error)
         raise DamagedRun(
             f"{paths.shown(place)} is not a whole run: {told}. It is left out of every analysis;"
@@ -114,8 +119,8 @@ def attach_notebook(run: Run, notebook: Path) -> None:
 def directories(root: Path | None = None, experiment: str | None = None) -> list[Path]:
     """Every directory that claims to be a run, by name; hidden ones (drafts, replaced runs) are none."""
     root = root or paths.runs()
-    found = root.glob(f"{experiment or '[!.]*'}/*/")
-    return sorted(place for place in found if _is_key(place.name))
+    found = [place for place in root.glob("[!.]*/*/") if _is_key(place.name)]
+    return sorted(place for place in found if experiment in (None, place.parent.name))
 
 
 def debris(root: Path | None = None, *, with_replaced: bool = False) -> Iterator[tuple[Path, str]]:
@@ -154,11 +159,16 @@ def remember_sweep(name: str, keys: Iterable[str], root: Path | None = None) -> 
 def keys_of_sweep(name: str, root: Path | None = None) -> list[str]:
     """The keys that remember_sweep noted. Raises NoRuns for a sweep that was never started here."""
     place = (root or paths.runs()) / ".sweeps" / f"{name}.json"
-    if not place.exists():
+    try:
+        return json.loads(place.read_text())
+    except OSError:
         raise NoRuns(
             f"no sweep {name!r} was started in {paths.shown(place.parent.parent)}: pairlab sweep sweeps/{name}.yaml"
-        )
-    return json.loads(place.read_text())
+        ) from None
+    except ValueError as error:
+        raise StoreError(
+            f"{paths.shown(place)} is damaged ({error}): start the sweep again, which writes it anew"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -166,8 +176,8 @@ class Runs:
     """Many runs, as DataFrames. Only runs with status ok are in flows, intervals and cpu.
 
     index has a row per run, whatever its status: the spec's values, key, status, reasons (one text), skew_s and
-    host. The other frames carry the spec's values and the key as columns before their own. damaged names the
-    directories that could not be read, with the reason.
+    host. The other frames carry the spec's values and the key as columns before their own (asked_duration_s is the
+    spec's, where duration_s is the flow's). damaged names the directories that could not be read, with the reason.
     """
 
     runs: tuple[Run, ...]
@@ -218,6 +228,7 @@ class Runs:
             if run.status == "ok":
                 frame = getattr(run, name).copy()
                 told = {"key": run.key, **run.spec.model_dump()}
+                told = {f"asked_{name}" if name in frame else name: value for name, value in told.items()}
                 frames.append(pd.concat([pd.DataFrame(told, index=frame.index), frame], axis=1))
         if not frames:
             raise NoRuns(f"none of the {len(self.runs)} runs is ok: {'; '.join(sorted(set(self.index['reasons'])))}")
@@ -248,7 +259,7 @@ def load_runs(
             damaged.append(str(error))
     what = f"runs of {experiment!r}" if experiment else "runs"
     if not runs:
-        spoilt = f" ({len(damaged)} damaged)" if damaged else ""
+        spoilt = f" but {len(damaged)} damaged ones, which `pairlab clean --dry-run` names" if damaged else ""
         raise NoRuns(
             f"no {what} in {paths.shown(root)}{spoilt}: measure some, for instance with `make run`,"
             f" or `pairlab run {experiment or 'throughput'}`"
@@ -308,11 +319,17 @@ def _is_key(name: str) -> bool:
 
 
 def _replace(place: Path, draft: Path) -> None:
-    if place.exists():
-        kept = place.parent / ".replaced"
-        kept.mkdir(exist_ok=True)
-        place.rename(kept / f"{place.name}-{time.time_ns()}")
-    draft.rename(place)
+    if not place.exists():
+        draft.rename(place)
+        return
+    kept = place.parent / ".replaced" / f"{place.name}-{time.time_ns()}"
+    kept.parent.mkdir(exist_ok=True)
+    place.rename(kept)
+    try:
+        draft.rename(place)
+    except BaseException:
+        kept.rename(place)
+        raise
 
 
 def _replace_file(source: Path, target: Path) -> None:

@@ -3,6 +3,7 @@
 import itertools
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -47,7 +48,7 @@ def load(path: str | Path) -> SweepFile:
     except OSError as error:
         known = ", ".join(sorted(found.name for found in paths.SWEEPS.glob("*.yaml")))
         raise BadSweep(f"{path}: {error.strerror}; sweeps/ has: {known}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: the 31st of February; not UTF-8
         raise BadSweep(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(told, dict):
         raise BadSweep(f"{path} must be a mapping with the keys {', '.join(SweepFile.model_fields)}")
@@ -69,18 +70,22 @@ def _explain(detail: Any) -> str:
 def cells(sweep: SweepFile, backend: str | None = None) -> list[Spec]:
     """Every cell, in the order it is measured: each repetition visits every cell once, shuffled by the seed.
 
-    Raises BadSweep for a parameter that an experiment does not take; nothing is measured then.
+    Raises BadSweep for a parameter or a value that an experiment does not take; nothing is measured then.
     """
     grid = []
     for experiment, parameters in sweep.experiments.items():
         try:
             combinations = _combinations(sweep, parameters, backend)
-            grid += [experiments.spec_of(experiment, values) for values in combinations]
+            cells_here = [resolve(experiments.spec_of(experiment, values)) for values in combinations]
         except (BadInput, TypeError) as error:
             raise BadSweep(f"sweep {sweep.name!r}, experiment {experiment!r}: {error}") from None
+        twice = [spec for spec, count in Counter(cells_here).items() if count > 1]
+        if twice:
+            raise BadSweep(f"sweep {sweep.name!r} has a cell more than once: {twice[0]}")
+        grid += cells_here
     ordered = []
     for repetition in range(sweep.repetitions):
-        block = [resolve(spec.replace(repetition=repetition)) for spec in grid]
+        block = [spec.replace(repetition=repetition) for spec in grid]
         random.Random(f"{sweep.seed}/{repetition}").shuffle(block)
         ordered += block
     return ordered
@@ -182,7 +187,8 @@ def _settle(spec: Spec, execute: Executor, retry: bool) -> tuple[str, str]:
     except HostBusy:
         raise
     except PairlabError as error:
-        if store.find(spec) is None:
+        now = store.find(spec)
+        if now is None or (stored and now.measured_at == stored.measured_at):  # else measure() has kept it
             store.write(Run(spec, "failed", (str(error),), datetime.now(UTC)))
         return "failed", str(error)
     if run.status == "ok":

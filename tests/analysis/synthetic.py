@@ -18,7 +18,7 @@ FACTS = {
         "memory_bytes": 4 * 2**30,
         "virtualization": "none",
     },
-    "network": {"congestion_control": "cubic"},
+    "network": {"tcp_congestion_control": "cubic"},
 }
 
 

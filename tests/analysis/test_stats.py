@@ -105,7 +105,7 @@ def test_two_runs_for_one_repetition_are_refused(tmp_path):
 
 def test_runs_of_different_lengths_are_refused(tmp_path):
     made = flows(tmp_path, run([1]), run([2], repetition=1, duration_s=60.0))
-    with pytest.raises(AnalysisError, match=r"differ in duration_s \(2.0, 60.0\)"):
+    with pytest.raises(AnalysisError, match=r"differ in asked_duration_s \(2.0, 60.0\)"):
         stats.throughput_by_cell(made)
 
 

@@ -27,7 +27,7 @@ from pairlab import paths
 from pairlab.analysis.origin import Origin, write_atomically
 from pairlab.analysis.stats import SYSTEM
 
-#: Widths of one and of two columns of an IEEE page (21 and 43 pica, as IEEEtran has them), and a panel's height.
+#: Widths of one and two columns of an IEEE page (21 and 43 pica, as IEEEtran has them), and a panel's height.
 COLUMN_IN, PAGE_IN, HEIGHT_IN = 3.48, 7.13, 2.4
 
 #: The same colour, marker and line for a driver in every figure. Colours: Okabe and Ito, safe for the

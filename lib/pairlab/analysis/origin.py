@@ -19,7 +19,8 @@ FACTS = {
     "cpus": ("host", "cpus"),
     "memory": ("host", "memory_bytes"),
     "virtualization": ("host", "virtualization"),
-    "congestion-control": ("network", "congestion_control"),
+    "datapath": ("network", "datapath"),
+    "congestion-control": ("network", "tcp_congestion_control"),
 }
 
 

@@ -19,7 +19,7 @@ SYSTEM = ("backend", "workload")
 #: What one estimate is made for.
 CELL = (*SYSTEM, "driver", "pairs")
 #: What all runs of one system must share, or their numbers do not belong together.
-CONDITIONS = ("experiment", "duration_s", "warmup_s", "hosts", "placement")
+CONDITIONS = ("experiment", "asked_duration_s", "warmup_s", "hosts", "placement")
 
 
 class Estimate(NamedTuple):
@@ -83,8 +83,6 @@ def throughput_by_repetition(flows: pd.DataFrame) -> pd.DataFrame:
     zero to both and is counted. Raises AnalysisError where two runs claim one repetition, or runs of a system
     differ in CONDITIONS.
     """
-    # Runs.flows may have two columns duration_s: the spec's first, then the flow's own.
-    flows = flows.loc[:, ~flows.columns.duplicated()]
     _check_comparable(flows)
     rows = []
     for names, group in flows.groupby([*CELL, "repetition"], sort=True):

@@ -20,6 +20,7 @@ from pairlab.errors import TestbedError, Unavailable
 from pairlab.testbed.contracts import Lack, NetworkDriver, Program
 
 UNSHARE = Program("unshare", "util-linux")
+SYSCTLS = Path("/proc/sys")
 
 
 def command() -> list[str]:
@@ -51,18 +52,18 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
 
 
 def _remedy() -> str:
-    """What to do about it, by what the kernel says of user namespaces."""
+    """What to do about it, by what the kernel says of user namespaces, which only those need who are not root."""
+    if os.geteuid() == 0:
+        return "this root lacks CAP_SYS_ADMIN (a container?): give it --privileged, or run on the host"
     switches = {
         "kernel/apparmor_restrict_unprivileged_userns": ("1", "0"),
         "kernel/unprivileged_userns_clone": ("0", "1"),
         "user/max_user_namespaces": ("0", "15000"),
     }
     for path, (off, on) in switches.items():
-        file = Path("/proc/sys") / path
+        file = SYSCTLS / path
         if file.exists() and file.read_text().strip() == off:
             return f"sudo sysctl -w {path.replace('/', '.')}={on}, or run pairlab as root"
-    if os.geteuid() == 0:
-        return "this root lacks CAP_SYS_ADMIN (a container?): give it --privileged, or run on the host"
     return "allow user namespaces for this user, or run pairlab as root"
 
 

@@ -23,26 +23,40 @@ class Flowgen(Workload):
     def parse(self, stdout):
         try:
             lines = [json.loads(line) for line in stdout.splitlines()]
-            intervals = [_row(line) for line in lines if line["event"] == "interval"]
-            (total,) = (line for line in lines if line["event"] == "total")
-            if total.get("error"):
-                raise ValueError(f"flowgen: {total['error']}")
-            flow = {key: total[key] for key in ("duration_s", "flow_bytes", "throughput_bps", "congestion_control")}
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"flowgen printed no whole report: {error}") from None
-        except KeyError as error:
-            raise ValueError(f"flowgen's report lacks {error}") from None
-        return Measured({**flow, **{key: total.get(key) for key in KEPT}}, intervals)
+        try:
+            return _measured(lines)
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
+            raise ValueError(f"flowgen's report lacks what it should have: {error!r}") from None
+
+
+def _measured(lines):
+    totals = [line for line in lines if line["event"] == "total"]
+    if len(totals) != 1:
+        raise ValueError(f"flowgen reported {len(totals)} totals, not one")
+    (total,) = totals
+    if total.get("error"):
+        raise ValueError(f"flowgen: {total['error']}")
+    intervals = [_row(line) for line in lines if line["event"] == "interval"]
+    flow = {key: float(total[key]) for key in ("duration_s", "flow_bytes", "throughput_bps")}
+    flow["congestion_control"] = str(total["congestion_control"])
+    return Measured({**flow, **{key: _number(total, key) for key in KEPT}}, intervals)
 
 
 def _row(line):
-    length_s = line["end_s"] - line["start_s"]
+    start_s, end_s, interval_bytes = (float(line[key]) for key in ("start_s", "end_s", "bytes"))
     return {
-        "start_s": line["start_s"],
-        "end_s": line["end_s"],
-        "interval_bytes": line["bytes"],
-        "throughput_bps": line["bytes"] * 8 / length_s if length_s > 0 else None,
-        "retransmits": line.get("retransmits"),
-        "rtt_s": line.get("rtt_s"),
-        "cwnd_bytes": line.get("cwnd_bytes"),
+        "start_s": start_s,
+        "end_s": end_s,
+        "interval_bytes": interval_bytes,
+        "throughput_bps": interval_bytes * 8 / (end_s - start_s) if end_s > start_s else None,
+        "retransmits": _number(line, "retransmits"),
+        "rtt_s": _number(line, "rtt_s"),
+        "cwnd_bytes": _number(line, "cwnd_bytes"),
     }
+
+
+def _number(told, key):
+    """That value, or None where this system's TCP_INFO has it not."""
+    return None if told.get(key) is None else float(told[key])

@@ -7,8 +7,9 @@ from pairlab.testbed.contracts import Measured, Program, Workload
 # The enhanced report (-e) in bytes and bits (-f b). What follows the rate is there for TCP senders only, and the
 # variance of the RTT since 2.1.
 LINE = re.compile(
-    r"^\[\s*\d+\]\s+(?P<start>[\d.]+)-\s*(?P<end>[\d.]+)\s+sec\s+(?P<bytes>\d+)\s+Bytes\s+(?P<rate>\d+)\s+bits/sec"
-    r"(?:\s+\d+/\d+\s+(?P<retries>\d+)\s+(?P<cwnd>-?\d+)K/(?P<rtt>\d+)(?:\(\d+\))?\s+us)?",
+    r"^\[\s*\d+\]\s+(?P<start>\d{1,9}\.\d+)-\s*(?P<end>\d{1,9}\.\d+)\s+sec"
+    r"\s+(?P<bytes>\d{1,18})\s+Bytes\s+(?P<rate>\d{1,18})\s+bits/sec"
+    r"(?:\s+\d+/\d+\s+(?P<retries>\d{1,18})\s+(?P<cwnd>-?\d{1,15})K/(?P<rtt>\d{1,15})(?:\(\d+\))?\s+us)?",
     re.MULTILINE,
 )
 
@@ -33,6 +34,8 @@ class Iperf(Workload):
         if not rows:
             raise ValueError("iperf reported no transfer")
         *intervals, total = rows  # the last line is the total, of one interval too
+        if not intervals or total["start_s"] != intervals[0]["start_s"]:
+            raise ValueError(f"iperf reported no total, and its last interval at {total['end_s']:g} s")
         duration_s = total["end_s"] - total["start_s"]
         flow = {
             "duration_s": duration_s,

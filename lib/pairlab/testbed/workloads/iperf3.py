@@ -31,14 +31,14 @@ class Iperf3(Workload):
     def parse(self, stdout):
         try:
             report = json.loads(stdout)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"iperf3 printed no whole report: {error}") from None
-        if "error" in report:
+        if isinstance(report, dict) and "error" in report:
             raise ValueError(f"iperf3: {report['error']}")
         try:
             return _measured(report)
-        except (KeyError, IndexError, TypeError) as error:
-            raise ValueError(f"iperf3's report lacks {error}") from None
+        except (KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
+            raise ValueError(f"iperf3's report lacks what it should have: {error!r}") from None
 
 
 def _measured(report):
@@ -46,13 +46,13 @@ def _measured(report):
     intervals = [_row(interval["streams"][0]) for interval in report["intervals"]]
     flow = {
         "duration_s": float(sent["seconds"]),
-        "flow_bytes": sent["bytes"],
+        "flow_bytes": float(sent["bytes"]),
         "throughput_bps": float(sent["bits_per_second"]),
-        "retransmits": sent.get("retransmits"),
-        "min_rtt_s": sent["min_rtt"] * 1e-6 if "min_rtt" in sent else None,
+        "retransmits": _number(sent, "retransmits"),
+        "min_rtt_s": _number(sent, "min_rtt", 1e-6),
         "rtt_s": intervals[-1]["rtt_s"] if intervals else None,
         "cwnd_bytes": intervals[-1]["cwnd_bytes"] if intervals else None,
-        "congestion_control": report["end"].get("sender_tcp_congestion", ""),
+        "congestion_control": str(report["end"].get("sender_tcp_congestion", "")),
     }
     return Measured(flow, intervals)
 
@@ -61,9 +61,14 @@ def _row(stream):
     return {
         "start_s": float(stream["start"]),
         "end_s": float(stream["end"]),
-        "interval_bytes": stream["bytes"],
+        "interval_bytes": float(stream["bytes"]),
         "throughput_bps": float(stream["bits_per_second"]),
-        "retransmits": stream.get("retransmits"),
-        "rtt_s": stream["rtt"] * 1e-6 if "rtt" in stream else None,
-        "cwnd_bytes": stream.get("snd_cwnd"),
+        "retransmits": _number(stream, "retransmits"),
+        "rtt_s": _number(stream, "rtt", 1e-6),
+        "cwnd_bytes": _number(stream, "snd_cwnd"),
     }
+
+
+def _number(told, key, unit=1):
+    """That value in base units, or None where this system's TCP_INFO has it not."""
+    return float(told[key]) * unit if key in told else None

@@ -1,0 +1,41 @@
+"""Executes a notebook with parameters, and gives back the error it stopped with as one of ours."""
+
+import logging
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pairlab import paths
+from pairlab.errors import MeasurementFailed, PairlabError, by_name
+
+
+def execute(notebook: Path, executed: Path, parameters: Mapping[str, Any]) -> None:
+    """Runs it with papermill into `executed`, which is written even where it stops. Raises what stopped it."""
+    import papermill
+    from papermill.exceptions import PapermillExecutionError
+    from traitlets.config import Config
+
+    logging.getLogger("papermill").setLevel(logging.WARNING)
+    try:
+        papermill.execute_notebook(
+            str(notebook),
+            str(executed),
+            parameters=dict(parameters),
+            kernel_name="python3",
+            progress_bar=False,
+            cwd=str(paths.ROOT),
+            config=Config(KernelManager={"transport": "ipc"}),  # not over TCP: others may be on this host
+        )
+    except PapermillExecutionError as error:
+        raise _error_of(notebook, error) from None
+
+
+def _error_of(notebook: Path, error: Any) -> PairlabError:
+    """The error a notebook stopped with, as our own kind where it was one."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", error.evalue or "")
+    kind = error.ename.rpartition(".")[2]
+    known = by_name(kind)
+    if known.__name__ == kind:
+        return known(text)
+    return MeasurementFailed(f"the notebook {notebook.name} stopped with {kind}: {text}")

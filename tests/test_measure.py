@@ -1,0 +1,228 @@
+"""A measurement from spec to stored run, with real traffic."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from pairlab import Spec, load_runs, measure
+from pairlab.errors import BadSpec, HostBusy, TestbedError, Unavailable
+from pairlab.measurement import window
+from pairlab.records import TABLES
+from pairlab.testbed import hostlock, registry
+from pairlab.testbed.contracts import Measured, Program
+from pairlab.testbed.workloads import iperf3 as iperf3_module
+from tests.conftest import backend_and_driver, need
+
+
+@pytest.mark.parametrize("workload", registry.workloads.names())
+@pytest.mark.parametrize(("backend", "driver"), backend_and_driver())
+def test_every_workload_measures_over_every_driver_in_every_backend(backend, driver, workload, runs_dir, clean_host):
+    need(backend, driver, workload)
+    spec = Spec(backend=backend, driver=driver, workload=workload, pairs=2, duration_s=1, max_skew_s=1)
+    run = measure(spec)
+    assert (run.status, run.reasons) == ("ok", ())
+    assert run.path == runs_dir / "throughput" / spec.key
+    for name, columns in TABLES.items():
+        assert list(getattr(run, name).columns) == list(columns)
+    flows = run.flows
+    assert list(flows["pair"]) == [0, 1]
+    assert list(flows["status"]) == ["ok", "ok"], list(flows["error"])
+    assert (flows["throughput_bps"] > 1e6).all()
+    assert flows["duration_s"].between(0.95, 5).all()
+    assert (flows["throughput_bps"] * flows["duration_s"] / 8).to_list() == pytest.approx(
+        flows["flow_bytes"].to_list(), rel=0.01
+    )
+    assert (flows["retransmits"] >= 0).all()
+    assert (flows["rtt_s"] > 0).all()
+    assert (flows["start_s"] >= 0).all()
+    assert flows["start_s"].max() - flows["start_s"].min() == pytest.approx(run.skew_s)
+    by_pair = run.intervals.groupby("pair")["interval_bytes"].sum()
+    assert by_pair.to_list() == pytest.approx(flows["flow_bytes"].to_list(), rel=0.02)
+    shares = run.cpu[["usr", "sys", "softirq", "irq", "iowait", "idle", "steal"]].sum(axis=1)
+    assert shares.to_list() == pytest.approx([1.0] * len(shares))
+    assert set(run.cpu["cpu"]) == set(range(os.cpu_count()))
+    assert run.cpu["end_s"].max() >= 1.0
+    assert run.facts["host"]["kernel"] == os.uname().release
+    assert run.facts["network"]["tcp_congestion_control"]
+    assert run.facts["network"]["tso"] in (0, 1)
+    assert workload.rstrip("3") in run.facts["tool"]
+    assert run.harness_cpu_s < 1
+    assert [name for name in run.raw if name.endswith("client-0.out") or name == "client-0.out"]
+
+
+@pytest.fixture
+def short():
+    need("netns")
+    return Spec(workload="flowgen", pairs=2, duration_s=0.5, max_skew_s=5)
+
+
+def test_a_stored_run_is_given_back_and_measured_again_only_when_told(short, runs_dir):
+    first = measure(short)
+    again = measure(short)
+    assert again.measured_at == first.measured_at
+    fresh = measure(short, fresh=True)
+    assert fresh.measured_at > first.measured_at
+    assert [path.name[:16] for path in (runs_dir / "throughput" / ".replaced").iterdir()] == [short.key]
+
+
+def test_warm_up_is_left_out_of_a_flow_and_kept_in_its_intervals(short, runs_dir):
+    run = measure(short.replace(warmup_s=0.5, duration_s=1.0))
+    assert run.flows["duration_s"].to_list() == pytest.approx([1.0, 1.0], abs=0.2)
+    warm = run.intervals[run.intervals["warmup"]]
+    kept = run.intervals[~run.intervals["warmup"]]
+    assert len(warm) >= 2
+    assert (warm["start_s"] < 0.45).all()
+    assert kept.groupby("pair")["interval_bytes"].sum().to_list() == run.flows["flow_bytes"].to_list()
+    assert kept.groupby("pair")["retransmits"].sum().to_list() == run.flows["retransmits"].to_list()
+
+
+def test_a_window_needs_an_interval_after_the_warm_up():
+    one = {"start_s": 0.0, "end_s": 0.5, "interval_bytes": 10, "retransmits": 1}
+    two = {"start_s": 0.5, "end_s": 1.0, "interval_bytes": 20, "retransmits": 2}
+    kept = window(Measured({"throughput_bps": 1.0, "rtt_s": 0.1}, [one, two]), 0.5).flow
+    assert kept == {
+        "duration_s": 0.5,
+        "flow_bytes": 20,
+        "throughput_bps": 320.0,
+        "retransmits": 2,
+        "rtt_s": 0.1,
+    }
+    with pytest.raises(ValueError, match="no interval after its warm-up"):
+        window(Measured({}, [one]), 0.5)
+
+
+def test_clients_that_start_too_far_apart_make_the_run_invalid(short, runs_dir):
+    run = measure(short.replace(pairs=10, max_skew_s=1e-9))
+    assert run.status == "invalid"
+    assert "clients started within" in run.reasons[0]
+    assert len(load_runs(runs_dir).left_out) == 1
+
+
+def test_a_client_that_dies_is_a_failed_flow_and_spoils_no_other(short, runs_dir, monkeypatch):
+    """One client's command is made one that fails at once; the others measure on."""
+    workload = registry.workloads.get("flowgen")
+    real = workload.client
+
+    def broken(self, pair, spec, site):
+        argv = real(self, pair, spec, site)
+        return ["sh", "-c", "echo out of luck >&2; exit 7"] if pair.index == 1 else argv
+
+    monkeypatch.setattr(workload, "client", broken)
+    run = measure(short.replace(pairs=3))
+    assert run.status == "ok"
+    assert list(run.flows["status"]) == ["ok", "failed", "ok"]
+    assert run.flows["error"][1] == "ended with 7: out of luck"
+    assert run.flows["throughput_bps"].isna().to_list() == [False, True, False]
+    assert run.failed_flows == 1
+    assert run.raw["client-1.err"] == "out of luck\n"
+
+
+def test_a_run_in_which_every_flow_failed_is_failed(short, runs_dir, monkeypatch):
+    monkeypatch.setattr(registry.workloads.get("flowgen"), "client", lambda *_: ["false"])
+    run = measure(short)
+    assert run.status == "failed"
+    assert run.reasons == ("all 2 flows failed, the first: ended with 1",)
+
+
+def test_servers_that_never_listen_are_told_of_and_the_run_is_kept_as_failed(short, runs_dir, monkeypatch, clean_host):
+    monkeypatch.setattr(registry.workloads.get("flowgen"), "server", lambda *_: ["sh", "-c", "echo deaf >&2; exit 1"])
+    run = measure(short)
+    assert run.status == "failed"
+    assert "Connection refused" in run.reasons[0]
+
+
+def test_a_daemon_that_goes_away_is_a_failed_run_on_record(short, runs_dir, monkeypatch, clean_host):
+    from pairlab import measurement
+
+    def sandbox_killed(bed, workload):
+        os.kill(bed.site.sandbox.pid, signal.SIGKILL)
+        bed.pairs[0].client.run(["true"])
+
+    monkeypatch.setattr(measurement, "_facts", sandbox_killed)
+    with pytest.raises(TestbedError, match="the sandbox ended"):
+        measure(short)
+    (run,) = load_runs(runs_dir)
+    assert run.status == "failed"
+    assert "the sandbox ended" in run.reasons[0]
+
+
+def test_what_this_host_cannot_do_is_a_recorded_skip(short, runs_dir, monkeypatch, clean_host):
+    monkeypatch.setattr(registry.workloads.get("iperf3"), "programs", (Program("no-such-iperf3", "iperf3"),))
+    with pytest.raises(Unavailable, match="no-such-iperf3 is not installed: sudo apt-get install iperf3"):
+        measure(short.replace(workload="iperf3", duration_s=1))
+    (run,) = load_runs(runs_dir)
+    assert run.status == "skipped"
+    assert "sudo apt-get install iperf3" in run.reasons[0]
+
+
+def test_iperf3_takes_whole_seconds_only_and_says_so(short, runs_dir):
+    with pytest.raises(BadSpec, match=r"whole seconds only, and warmup_s \+ duration_s is 1\.5"):
+        measure(short.replace(workload="iperf3", duration_s=1.5))
+    assert not runs_dir.exists()
+    assert iperf3_module.Iperf3.name == "iperf3"
+
+
+def test_a_second_measurement_waits_for_the_first_or_is_refused(short, runs_dir):
+    script = (
+        "import sys\n"
+        "from pairlab.testbed import hostlock\n"
+        "with hostlock.measuring():\n"
+        "    print('held', flush=True)\n"
+        "    sys.stdin.readline()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(HostBusy, match=f"process {holder.pid} of "):
+            measure(short, wait=False)
+        told = []
+
+        def tell(phase, done, total):
+            told.append(phase)
+            if phase.startswith("waiting for process"):
+                holder.stdin.write("\n")
+                holder.stdin.flush()
+
+        assert measure(short, progress=tell).status == "ok"
+    assert told[0].startswith(f"waiting for process {holder.pid} of ")
+    with hostlock.measuring(wait=False):  # and it is free again
+        pass
+
+
+def test_progress_names_the_phases_in_order(short, runs_dir):
+    phases = []
+    measure(short, progress=lambda phase, done, total: phases.append(phase))
+    assert list(dict.fromkeys(phases)) == [
+        "bringing up",
+        "servers listening",
+        "clients ready",
+        "measuring (s)",
+        "taking down",
+    ]
+
+
+def test_ctrl_c_leaves_the_host_clean_and_no_half_run(runs_dir, clean_host):
+    need("netns")
+    script = (
+        "from pairlab import Spec, measure\n"
+        "def tell(phase, done, total):\n"
+        "    if phase == 'measuring (s)': print(phase, flush=True)\n"
+        "measure(Spec(workload='flowgen', pairs=2, duration_s=60), progress=tell)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with process:
+        assert process.stdout.readline() == "measuring (s)\n"
+        os.killpg(process.pid, signal.SIGINT)
+        _, told = process.communicate(timeout=20)
+    assert told.rstrip().endswith("KeyboardInterrupt")
+    assert not list(runs_dir.glob("throughput/*"))
