@@ -105,5 +105,5 @@ def _shown(value: Any) -> str:
     try:
         text = repr(value)
     except Exception:  # an integer of thousands of digits, or somebody's own class
-        return f"a {type(value).__name__} that cannot be shown"
+        return f"a value that cannot be shown ({type(value).__name__})"
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,344 @@
+"""Reading what the tools print: captured output of the real ones, their version in the file's name, and any text at all.
+
+Captured on loopback in a network namespace of its own. killed: what a client of 10 s had written when it was killed;
+terminated: what one ended by SIGTERM after 1.8 s wrote; server-died: what one wrote whose server was killed then.
+"""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pairlab.measurement import whole, window
+from pairlab.records import TABLES, table
+from pairlab.testbed import registry
+from pairlab.testbed.workloads import iperf as iperf_module
+from pairlab.testbed.workloads.flowgen import Flowgen
+from pairlab.testbed.workloads.iperf import Iperf
+from pairlab.testbed.workloads.iperf3 import Iperf3
+
+CAPTURED = Path(__file__).parent / "captured"
+
+
+def captured(name):
+    return (CAPTURED / name).read_text()
+
+
+def workloads():
+    return [registry.workloads.get(name)() for name in registry.workloads.names()]
+
+
+def test_every_workload_has_captured_output_of_several_intervals():
+    for workload in workloads():
+        assert list(CAPTURED.glob(f"{workload.name}-*-several.*")), f"capture what {workload.name} prints"
+
+
+# --- iperf 2
+
+
+def test_iperf2_reports_the_last_line_as_the_total():
+    measured = Iperf().parse(captured("iperf-2.1.8-several.txt"))
+    assert measured.flow == {
+        "duration_s": 2.0152,
+        "flow_bytes": 4_389_994_556,
+        "throughput_bps": 17_427_598_188,
+        "retransmits": 24,
+        "rtt_s": pytest.approx(76e-6),
+        "cwnd_bytes": 1023 * 1024,
+    }
+    assert [row["interval_bytes"] for row in measured.intervals] == [
+        982_777_916,
+        1_134_166_016,
+        1_189_740_544,
+        1_083_179_008,
+    ]
+    assert measured.intervals[1] == {
+        "start_s": 0.5,
+        "end_s": 1.0,
+        "interval_bytes": 1_134_166_016,
+        "throughput_bps": 18_146_656_256,
+        "retransmits": 2,
+        "rtt_s": pytest.approx(73e-6),
+        "cwnd_bytes": 1023 * 1024,
+    }
+
+
+def test_iperf2_reports_one_interval_and_then_the_total():
+    measured = Iperf().parse(captured("iperf-2.1.8-one.txt"))
+    assert (measured.flow["flow_bytes"], measured.flow["duration_s"]) == (2_154_168_380, 1.016)
+    assert [(row["start_s"], row["end_s"], row["interval_bytes"]) for row in measured.intervals] == [
+        (0.0, 1.0, 2_154_037_308)
+    ]
+
+
+def test_iperf2_keeps_a_shorter_last_interval():
+    measured = Iperf().parse(captured("iperf-2.1.8-uneven.txt"))
+    assert [(row["start_s"], row["end_s"]) for row in measured.intervals] == [(0.0, 1.0), (1.0, 1.5043)]
+    assert (measured.flow["duration_s"], measured.flow["retransmits"]) == (1.5043, 22)
+
+
+def test_iperf2_without_a_connection_reported_no_transfer():
+    with pytest.raises(ValueError, match="iperf reported no transfer"):
+        Iperf().parse(captured("iperf-2.1.8-refused.txt"))
+
+
+@pytest.mark.parametrize("intervals", [1, 2, 3])
+def test_iperf2_killed_midway_passes_no_interval_off_as_the_total(intervals):
+    lines = captured("iperf-2.1.8-killed.txt").splitlines(keepends=True)
+    kept = "".join(lines[: len(lines) - 3 + intervals])
+    with pytest.raises(ValueError, match=rf"iperf reported no total, and its last interval at {intervals * 0.5:g} s"):
+        Iperf().parse(kept)
+
+
+def test_iperf2_reads_senders_that_tell_nothing_of_tcp():
+    text = "".join(
+        f"[  3] 0.00-{end} sec  1250000 Bytes  10000000 bits/sec  10/0\n" for end in ("1.00", "1.01")
+    )  # what follows the rate is missing where the system has no TCP_INFO
+    assert Iperf().parse(text).flow == {
+        "duration_s": 1.01,
+        "flow_bytes": 1_250_000,
+        "throughput_bps": 10_000_000,
+    }
+
+
+def test_iperf2_leaves_out_an_unknown_window():
+    text = captured("iperf-2.1.8-one.txt").replace("1023K/", "-1K/")
+    assert "cwnd_bytes" not in Iperf().parse(text).flow
+    assert Iperf().parse(text).flow["retransmits"] == 10
+
+
+# --- iperf3
+
+
+def test_iperf3_reports_what_was_sent():
+    measured = Iperf3().parse(captured("iperf3-3.12-several.json"))
+    assert measured.flow == {
+        "duration_s": 2.000451,
+        "flow_bytes": 4_890_296_320,
+        "throughput_bps": 19_556_775_227.186268,
+        "retransmits": 56,
+        "min_rtt_s": pytest.approx(52e-6),
+        "rtt_s": pytest.approx(52e-6),
+        "cwnd_bytes": 785_796,
+        "congestion_control": "bbr",
+    }
+    assert [row["retransmits"] for row in measured.intervals] == [13, 23, 13, 7]
+    assert measured.intervals[2] == {
+        "start_s": 1.0007,
+        "end_s": 1.500203,
+        "interval_bytes": 1_270_087_680,
+        "throughput_bps": 20_341_622_995.583977,
+        "retransmits": 13,
+        "rtt_s": pytest.approx(78e-6),
+        "cwnd_bytes": 1_047_728,
+    }
+
+
+def test_iperf3_reports_one_interval():
+    measured = Iperf3().parse(captured("iperf3-3.12-one.json"))
+    assert measured.flow["flow_bytes"] == 2_266_234_880
+    assert [(row["end_s"], row["interval_bytes"]) for row in measured.intervals] == [(1.000114, 2_266_234_880)]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("refused", "unable to connect to server: Connection refused"),
+        ("terminated", "interrupt - the client has terminated"),
+        ("server-died", "unable to write to stream socket: Connection reset by peer"),
+    ],
+)
+def test_iperf3_tells_what_went_wrong_in_its_own_words(name, told):
+    with pytest.raises(ValueError, match=f"^iperf3: {told}$"):
+        Iperf3().parse(captured(f"iperf3-3.12-{name}.json"))
+
+
+def test_iperf3_without_tcp_info_leaves_it_missing():
+    report = json.loads(captured("iperf3-3.12-one.json"))
+    for told in (report["intervals"][0]["streams"][0], report["end"]["streams"][0]["sender"]):
+        for key in ("retransmits", "rtt", "min_rtt", "snd_cwnd"):
+            told.pop(key, None)
+    flow = Iperf3().parse(json.dumps(report)).flow
+    assert [flow[key] for key in ("retransmits", "rtt_s", "min_rtt_s", "cwnd_bytes")] == [None] * 4
+    assert flow["flow_bytes"] == 2_266_234_880
+
+
+# --- flowgen
+
+
+def test_flowgen_reports_what_was_acknowledged():
+    measured = Flowgen().parse(captured("flowgen-0.1.0-several.jsonl"))
+    assert measured.flow == {
+        "duration_s": 2.000008874,
+        "flow_bytes": 4_117_949_468,
+        "throughput_bps": 16_471_724_787,
+        "congestion_control": "bbr",
+        "retransmits": 11,
+        "rtt_s": 0.000077,
+        "min_rtt_s": 0.000001,
+        "cwnd_bytes": 916_762,
+        "delivery_rate_bps": 12_934_913_576,
+    }
+    assert [row["interval_bytes"] for row in measured.intervals] == [
+        1_215_529_959,
+        973_313_224,
+        942_401_856,
+        986_704_429,
+    ]
+    assert sum(row["interval_bytes"] for row in measured.intervals) == measured.flow["flow_bytes"]
+    assert measured.intervals[0]["throughput_bps"] == pytest.approx(1_215_529_959 * 8 / 0.500006624)
+
+
+def test_flowgen_reports_one_interval():
+    measured = Flowgen().parse(captured("flowgen-0.1.0-one.jsonl"))
+    assert (len(measured.intervals), measured.flow["flow_bytes"]) == (1, 1_953_450_728)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("refused", "cannot connect to 127.0.0.1:5299: Connection refused; a server must listen there first"),
+        ("server-died", "the connection broke: Connection reset by peer"),
+    ],
+)
+def test_flowgen_tells_what_went_wrong_in_its_own_words(name, told):
+    with pytest.raises(ValueError, match=f"^flowgen: {told}$"):
+        Flowgen().parse(captured(f"flowgen-0.1.0-{name}.jsonl"))
+
+
+def test_flowgen_that_was_killed_reported_no_total():
+    killed_before_any_report, killed_after_two_lines = "", captured("flowgen-0.1.0-several.jsonl").splitlines()[:2]
+    for text in (killed_before_any_report, "\n".join(killed_after_two_lines)):
+        with pytest.raises(ValueError, match="flowgen reported 0 totals, not one"):
+            Flowgen().parse(text)
+
+
+# --- all of them
+
+
+@pytest.mark.parametrize("workload", workloads(), ids=lambda workload: workload.name)
+def test_output_cut_off_anywhere_is_refused(workload):
+    (file,) = CAPTURED.glob(f"{workload.name}-*-several.*")
+    text = file.read_text()
+    last_line = text.rstrip().rfind("\n" if workload.name != "iperf3" else "}")
+    for end in range(0, last_line, 41):
+        with pytest.raises(ValueError, match=r"\w"):
+            workload.parse(text[:end])
+
+
+@pytest.mark.parametrize("workload", workloads(), ids=lambda workload: workload.name)
+def test_what_is_read_fits_the_tables(workload):
+    (file,) = CAPTURED.glob(f"{workload.name}-*-several.*")
+    measured = workload.parse(file.read_text())
+    flows = table("flows", [{"pair": 0, "flow": 0, **measured.flow}])
+    intervals = table("intervals", [{"pair": 0, "flow": 0, "warmup": False, **row} for row in measured.intervals])
+    assert flows["throughput_bps"][0] == pytest.approx(flows["flow_bytes"][0] * 8 / flows["duration_s"][0], rel=1e-3)
+    assert intervals["retransmits"].sum() == flows["retransmits"][0]
+    assert set(measured.intervals[0]) <= set(TABLES["intervals"])
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.just(10**400) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from("event end streams sender intervals seconds bytes bits_per_second error".split())
+            | st.text(max_size=3),
+            inner,
+            max_size=5,
+        )
+    ),
+    max_leaves=8,
+)
+
+
+def damaged_reports():
+    """Whole reports in which one value, anywhere, is another."""
+
+    def damaged(name):
+        lines = [json.loads(line) for line in _documents(name)]
+        places = list(_places(lines))
+        return st.tuples(st.sampled_from(places), json_values).map(lambda chosen: _with(lines, *chosen, name))
+
+    return st.sampled_from(["iperf3-3.12-one.json", "flowgen-0.1.0-one.jsonl"]).flatmap(damaged)
+
+
+def _documents(name):
+    return captured(name).splitlines() if name.endswith("jsonl") else [captured(name)]
+
+
+def _places(value, path=()):
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield (*path, key)
+        yield from _places(inner, (*path, key))
+
+
+def _with(documents, path, value, name):
+    changed = json.loads(json.dumps(documents))
+    at = changed
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    return "\n".join(json.dumps(document) for document in changed)
+
+
+any_text = st.one_of(
+    st.text(),
+    st.from_regex(iperf_module.LINE),
+    st.lists(st.from_regex(iperf_module.LINE), max_size=4).map("\n".join),
+    json_values.map(json.dumps),
+    st.lists(json_values.map(json.dumps), max_size=3).map("\n".join),
+    damaged_reports(),
+)
+
+
+@given(any_text)
+def test_any_text_is_read_or_refused_with_a_reason(text):
+    for workload in workloads():
+        try:
+            measured = workload.parse(text)
+        except ValueError as error:
+            assert str(error)
+        else:
+            for column in ("duration_s", "flow_bytes", "throughput_bps"):
+                assert isinstance(measured.flow[column], (int, float))
+            table("flows", [{"pair": 0, "flow": 0, **measured.flow}])
+            table("intervals", [{"pair": 0, "flow": 0, "warmup": False, **row} for row in measured.intervals])
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "9" * 5000, "null", '"end"', "[1]"])
+def test_json_that_is_no_report_is_refused(text):
+    for workload in workloads():
+        with pytest.raises(ValueError, match=workload.name):
+            workload.parse(text)
+
+
+# --- what a measurement then makes of it
+
+
+@pytest.mark.parametrize("name", ["server-died", "terminated"])
+def test_a_flow_that_ended_before_its_time_did_not_do_its_work(name):
+    measured = Iperf().parse(captured(f"iperf-2.1.8-{name}.txt"))  # iperf itself ends well then
+    assert measured.flow["duration_s"] == pytest.approx(1.8, abs=0.02)
+    with pytest.raises(ValueError, match=r"it ended after 1\.8\d? s of 10"):
+        whole(measured, 10)
+
+
+@pytest.mark.parametrize("workload", workloads(), ids=lambda workload: workload.name)
+def test_a_flow_that_lasted_as_long_as_asked_is_whole(workload):
+    (file,) = CAPTURED.glob(f"{workload.name}-*-several.*")
+    measured = workload.parse(file.read_text())
+    assert whole(measured, 2) is measured
+
+
+def test_totals_after_a_warm_up_are_those_of_the_later_intervals():
+    measured = window(Iperf().parse(captured("iperf-2.1.8-several.txt")), 1.0)
+    assert measured.flow["flow_bytes"] == 1_189_740_544 + 1_083_179_008
+    assert measured.flow["throughput_bps"] == pytest.approx((1_189_740_544 + 1_083_179_008) * 8)
+    assert measured.flow["retransmits"] == 7
+    assert len(measured.intervals) == 4
+    assert not math.isnan(measured.flow["rtt_s"])
