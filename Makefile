@@ -7,8 +7,12 @@ PAIRLAB = .venv/bin/pairlab
 run: setup
 	@$(PAIRLAB) sweep sweeps/smoke.yaml; status=$$?; $(PAIRLAB) report --sweep smoke && exit $$status
 
-test: setup
-	@.venv/bin/python tests/all.py
+# The notebooks write into .cache/, so that a test changes nothing in the tree.
+test: setup lint
+	rm -rf .cache && mkdir .cache
+	.venv/bin/python -m pytest tests
+	PAIRLAB_OUT=$(CURDIR)/.cache .venv/bin/python -m pytest --nbval notebooks/analysis
+	PAIRLAB_RUNS=$(CURDIR)/.cache/runs .venv/bin/python -m pytest --nbval-lax notebooks/experiments
 
 setup:
 	@$(PYTHON) lib/bootstrap.py
@@ -20,7 +24,7 @@ paper: setup
 	$(PAIRLAB) report --runs $(RUNS) --need-paper
 
 bench: setup
-	@.venv/bin/python tests/bench.py
+	@.venv/bin/python -m tests.bench
 
 lint: setup
 	.venv/bin/ruff check lib tests notebooks
@@ -34,4 +38,4 @@ tools:
 	@sh lib/tools.sh
 
 clean:
-	rm -rf .venv lib/flowgen/build lib/*.egg-info .pytest_cache .ruff_cache paper/build
+	rm -rf .venv .cache lib/flowgen/build lib/*.egg-info .pytest_cache .ruff_cache paper/build

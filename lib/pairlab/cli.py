@@ -169,7 +169,8 @@ def report(runs, name, need_paper):
     out.print(f"\n{made.account}\n\n{made.summary}\n", markup=False)
     out.print(f"figures and executed notebooks  {paths.shown(made.figures)}/", markup=False)
     out.print(f"tables and numbers for LaTeX    {paths.shown(made.tables)}/ {paths.shown(made.values)}/", markup=False)
-    out.print(f"paper                           {paths.shown(made.paper) if made.paper else made.no_paper}", markup=False)
+    the_paper = paths.shown(made.paper) if made.paper else f"none: {made.no_paper}"
+    out.print(f"paper                           {the_paper}", markup=False)
 
 
 @main.command("ls")

@@ -5,6 +5,7 @@ import difflib
 import functools
 import tempfile
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -73,12 +74,14 @@ def spec_of(experiment: str, parameters: Mapping[str, Any]) -> Spec:
 def run(experiment: str, parameters: Mapping[str, Any]) -> Run:
     """Executes the experiment's notebook with these parameters; returns the run it stored, notebook and all.
 
-    Parameters are checked before a kernel is started. Raises what stopped the notebook.
+    Parameters are checked before a kernel is started. A run that failed or was invalid is returned too: it has its
+    reasons. Raises what else stopped the notebook.
     """
     from pairlab.measurement import resolve
 
     notebook = notebook_of(experiment)
     spec = resolve(spec_of(experiment, parameters))
+    begun = datetime.now(UTC)
     with tempfile.TemporaryDirectory(prefix="pairlab-notebook-") as place:
         executed = Path(place) / notebook.name
         trouble: PairlabError | None = None
@@ -89,8 +92,15 @@ def run(experiment: str, parameters: Mapping[str, Any]) -> Run:
         stored = store.find(spec)
         if stored and executed.exists():
             store.attach_notebook(stored, executed)
-    if trouble:
+    if trouble and not _tells(stored, begun):
         raise trouble
     if stored is None:
         raise MeasurementFailed(f"the notebook {notebook.name} ended well, but stored no run of {spec}")
     return stored
+
+
+def _tells(stored: Run | None, begun: datetime) -> bool:
+    """Whether a run of this very execution says itself why it does not count."""
+    if stored is None or stored.status not in ("invalid", "failed"):
+        return False
+    return stored.measured_at is not None and stored.measured_at >= begun

@@ -5,6 +5,7 @@ it, notebook.ipynb. A run is written under a hidden name and renamed when whole,
 that is measured again moves to .replaced/ and is not deleted.
 """
 
+import contextlib
 import errno
 import json
 import os
@@ -20,7 +21,7 @@ from pathlib import Path
 import pandas as pd
 
 from pairlab import paths
-from pairlab.errors import BadSpec, DamagedRun, MixedHosts, NoRuns, SchemaMismatch, StoreError
+from pairlab.errors import DamagedRun, MixedHosts, NoRuns, SchemaMismatch, StoreError
 from pairlab.records import SCHEMA, STATUSES, TABLES, Run
 from pairlab.spec import Spec
 
@@ -95,7 +96,7 @@ def read(place: Path) -> Run:
     except SchemaMismatch:
         raise
     except Exception as error:  # pyarrow alone raises a dozen kinds over damaged files
-        told = str(error) if isinstance(error, (OSError, ValueError)) else repr(error)
+        told = " ".join(str(error).split()) if isinstance(error, (OSError, ValueError)) else repr(error)
         raise DamagedRun(
             f"{paths.shown(place)} is not a whole run: {told}. It is left out of every analysis;"
             " `pairlab clean` removes it, and measuring again replaces it"
@@ -112,8 +113,16 @@ def find(spec: Spec, root: Path | None = None) -> Run | None:
 
 
 def attach_notebook(run: Run, notebook: Path) -> None:
-    """Keeps the executed notebook beside its run."""
-    _replace_file(notebook, run.path / "notebook.ipynb")
+    """Keeps the executed notebook beside its run. Raises StoreError; the run stays as it was then."""
+    target = run.path / "notebook.ipynb"
+    draft = target.with_name(f".{target.name}")
+    try:
+        shutil.copyfile(notebook, draft)
+        draft.rename(target)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise StoreError(_cannot_write(target, error)) from error
 
 
 def directories(root: Path | None = None, experiment: str | None = None) -> list[Path]:
@@ -332,14 +341,8 @@ def _replace(place: Path, draft: Path) -> None:
         raise
 
 
-def _replace_file(source: Path, target: Path) -> None:
-    draft = target.with_name(f".{target.name}")
-    shutil.copyfile(source, draft)
-    draft.rename(target)
-
-
 def _cannot_write(place: Path, error: OSError) -> str:
     what = f"the run could not be written to {paths.shown(place.parent)}: {error.strerror or error}"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"{what}. Make room (`pairlab clean` lists what can go); finished runs are whole"
+        return f"{what}. Make room (`pairlab clean --dry-run` lists what can go); finished runs are whole"
     return f"{what}. Is the folder yours to write? PAIRLAB_RUNS names another one; finished runs are whole"

@@ -14,7 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pairlab import experiments, paths, store
-from pairlab.errors import BadInput, BadSpec, BadSweep, HostBusy, PairlabError, Unavailable
+from pairlab.errors import BadInput, BadSpec, BadSweep, HostBusy, PairlabError, StoreError, Unavailable
 from pairlab.measurement import check, resolve
 from pairlab.records import Run
 from pairlab.spec import Name, Spec
@@ -150,7 +150,8 @@ def run(
     """Measures every cell that is not done yet, one after another; resumes where it was interrupted.
 
     retry: also those that failed or were invalid before, which are else kept and counted as not done. A cell that
-    fails is kept with its reason, and the sweep goes on. tell hears of each cell.
+    fails is kept with its reason, and the sweep goes on. tell hears of each cell. Raises BadSweep before anything is
+    measured, and StoreError where runs cannot be stored.
     """
     todo = cells(sweep, backend)
     store.remember_sweep(sweep.name, [spec.key for spec in todo])
@@ -182,9 +183,10 @@ def _settle(spec: Spec, execute: Executor, retry: bool) -> tuple[str, str]:
         check(spec)
         run = execute(spec)
     except Unavailable as error:
-        store.write(Run(spec, "skipped", (str(error),), datetime.now(UTC)))
+        if not stored or (stored.status, stored.reasons) != ("skipped", (str(error),)):
+            store.write(Run(spec, "skipped", (str(error),), datetime.now(UTC)))
         return "skipped", str(error)
-    except HostBusy:
+    except (HostBusy, StoreError):  # the next cell would fare no better
         raise
     except PairlabError as error:
         now = store.find(spec)

@@ -96,6 +96,11 @@ class NetworkDriver(ABC):
     docker: ClassVar[DockerNetwork | None] = None
     """How Docker provides it; None: `create` and `attach` do, into containers without a network."""
 
+    @classmethod
+    def lacks(cls) -> list[Lack]:
+        """What else this host misses for it, beside links and programs. Builds nothing that stays."""
+        return []
+
     def create(self, lan: Lan) -> None:  # noqa: B027 (a driver may have nothing to create)
         """Makes what all endpoints share."""
 

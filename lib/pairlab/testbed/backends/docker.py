@@ -63,7 +63,7 @@ class Docker(Backend):
         return [lack for lack in (_daemon_lack(), missing) if lack]
 
     def lacks_for(self, driver):
-        found = list(installed(driver.programs))
+        found = [*installed(driver.programs), *driver.lacks()]
         attached = driver.docker is None
         if (attached or driver.docker.parent) and os.geteuid() != 0:
             what = "links are put into containers" if attached else "a parent link is made on the host"

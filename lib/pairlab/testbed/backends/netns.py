@@ -37,7 +37,7 @@ class Netns(Backend):
         return [found for found in (sandbox.lack(), flowgen_lack()) if found]
 
     def lacks_for(self, driver):
-        return [*sandbox.missing_links(driver), *installed(driver.programs)]
+        return [*sandbox.missing_links(driver), *installed(driver.programs), *driver.lacks()]
 
     def lacks_program(self, program):
         return program.lack()

@@ -4,10 +4,11 @@ import errno
 import os
 
 from pairlab.errors import TestbedError
-from pairlab.testbed.contracts import NetworkDriver, Program
+from pairlab.testbed.contracts import Lack, NetworkDriver, Program
 
 DAEMONS = ("ovsdb-server", "ovs-vswitchd")
 TOOLS = ("ovsdb-tool", "ovs-vsctl")
+TUN = "/dev/net/tun"
 SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 
 
@@ -22,6 +23,12 @@ class Ovs(NetworkDriver):
     summary = "Open vSwitch with a veth pair to each container"
     links = ("veth",)
     programs = tuple(Program(name, "openvswitch-switch") for name in (*DAEMONS, *TOOLS))
+
+    @classmethod
+    def lacks(cls):
+        if os.access(TUN, os.R_OK | os.W_OK) or kernel_datapath():
+            return []
+        return [Lack(f"Open vSwitch's userspace datapath needs {TUN}", f"sudo chmod a+rw {TUN}, or run as root")]
 
     def create(self, lan):
         self.where = {program.name: program.path() for program in self.programs}
@@ -46,10 +53,13 @@ class Ovs(NetworkDriver):
     def finish(self, lan):
         """All ports in one transaction: the switch reconfigures itself once, and ovs-vsctl waits until it has."""
         self._configure(lan, *(word for port in self.ports for word in ("--", "add-port", "pairlab0", port)))
-        found = lan.run([self.where["ovs-vsctl"], f"--db={self.database}", "--columns=name,error", "find", "interface"])
-        wrong = [line for line in found.splitlines() if line.startswith("error") and not line.rstrip().endswith("[]")]
-        if wrong:
-            raise TestbedError(f"Open vSwitch refused {len(wrong)} of its ports: {wrong[0]}")
+        shown = [self.where["ovs-vsctl"], f"--db={self.database}", "--format=csv", "--no-headings"]
+        told = lan.run([*shown, "--columns=name,ofport", "list", "interface"])
+        numbers = dict(line.split(",") for line in told.split())
+        if wrong := [port for port in self.ports if not numbers.get(port, "").isdigit()]:
+            log = (lan.directory / "ovs" / "ovs-vswitchd.log").read_text().splitlines()
+            why = next((line.split("|")[-1] for line in log if "|WARN|" in line or "|ERR|" in line), "no reason logged")
+            raise TestbedError(f"Open vSwitch refused {len(wrong)} of its {len(self.ports)} ports: {why}")
 
     def facts(self):
         return {"datapath": self.datapath, "userspace_tso": self.datapath == "netdev"}
