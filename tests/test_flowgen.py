@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import os
+import platform
 import select
 import shutil
 import signal
@@ -419,6 +420,8 @@ HOLD = ["hold", "--control", "nowhere", "--slot", "a"]
         (["hold", "--control", "nowhere", "--slot", "", "--", "true"], "--slot is empty"),
         (["hold", "--control", "nowhere", "--slot", "a" * 129, "--", "true"], "--slot is longer than 128"),
         (["hold", "--control", "n" * 200, "--slot", "a", "--", "true"], "--control"),
+        (["facts"], "--link is missing"),
+        (["facts", "--link", "n" * 16], "--link 'nnnn"),
         (["pause", "now"], "'now'"),
         (["pause", "--for", "1"], "unknown option '--for'; there are: none"),
     ],
@@ -436,7 +439,9 @@ def test_help_lists_every_command_and_version_prints_one(flowgen):
     for arguments in (["--help"], ["client", "--help"]):
         done = run(flowgen, *arguments)
         assert done.returncode == 0
-        assert all(f"flowgen {name}" in done.stdout for name in ("server", "client", "hold", "pause", "version"))
+        assert all(
+            f"flowgen {name}" in done.stdout for name in ("server", "client", "hold", "pause", "facts", "version")
+        )
     assert run(flowgen, "version").stdout.split()[0] == "flowgen"
 
 
@@ -487,7 +492,7 @@ def hold(flowgen, start, tmp_path):
 
 
 class Gate:
-    """Open from the start, so that children need not wait to open it; closing it is the release."""
+    """Held open from the start, as launchers expect; closing it is the release."""
 
     def __init__(self, path: Path):
         os.mkfifo(path)
@@ -507,11 +512,76 @@ def gate(tmp_path):
         gate.release()
 
 
-def test_at_the_gate_a_child_is_ready_but_has_not_started(hold, gate, tmp_path):
+# Runs a command so that it may trace nothing, as a container with a strict seccomp profile, or Yama, would have it.
+UNTRACED = """
+import ctypes, os, platform, struct, sys
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, EPERM = 38, 22, 2, 1
+LOAD, JUMP_EQUAL, RETURN = 0x20, 0x15, 0x06
+ALLOW, ERRNO = 0x7FFF0000, 0x00050000
+ptrace = {"x86_64": 101, "aarch64": 117}[platform.machine()]
+code = b"".join(struct.pack("=HBBI", *instruction) for instruction in [
+    (LOAD, 0, 0, 0), (JUMP_EQUAL, 0, 1, ptrace), (RETURN, 0, 0, ERRNO | EPERM), (RETURN, 0, 0, ALLOW),
+])
+filters = ctypes.create_string_buffer(code, len(code))
+program = ctypes.create_string_buffer(struct.pack("@HP", len(code) // 8, ctypes.addressof(filters)))
+libc = ctypes.CDLL(None, use_errno=True)
+for arguments in [(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), (PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0)]:
+    if libc.prctl(*arguments):
+        sys.exit(os.strerror(ctypes.get_errno()))
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+@pytest.fixture(params=["exec", "gate"])
+def held_at(request) -> str:
+    """Both ways of holding: after the exec, and, where tracing is refused, at the gate before it."""
+    return request.param
+
+
+@pytest.fixture
+def hold_at_gate(hold, gate, held_at):
+    """hold_at_gate("--", "true") -> Hold, at the gate in the way of held_at."""
+    if held_at == "exec":
+        return lambda *arguments, **options: hold("--gate", gate.path, *arguments, **options)
+    untraced = [sys.executable, "-c", UNTRACED]
+    if platform.machine() not in ("x86_64", "aarch64") or run(*untraced, "/bin/true").returncode != 0:
+        pytest.skip("this host does not let us refuse ptrace (seccomp)")
+    # The leak check of the sanitizers traces, too.
+    environment = os.environ | {"ASAN_OPTIONS": "detect_leaks=0"}
+
+    def hold_untraced(*arguments, before=(), **options) -> Hold:
+        return hold("--gate", gate.path, *arguments, before=[*before, *untraced], env=environment, **options)
+
+    return hold_untraced
+
+
+def child_of(held: Hold) -> int:
+    """The one child of a launcher."""
+
+    def parent(stat: Path) -> int:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            return int(stat.read_text().rpartition(")")[2].split()[1])
+        return 0
+
+    (child,) = [int(stat.parent.name) for stat in Path("/proc").glob("[0-9]*/stat") if parent(stat) == held.process.pid]
+    return child
+
+
+def status_of(pid: int) -> dict[str, str]:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
+
+
+def mapped_files(pid: int) -> set[str]:
+    maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return {line.split()[5] for line in maps if "/" in line}
+
+
+def test_at_the_gate_a_child_is_ready_but_has_not_started(hold_at_gate, held_at, gate, tmp_path):
     mark = tmp_path / "mark"
-    held = hold("--gate", gate.path, "--", "touch", mark)
+    held = hold_at_gate("--", "touch", mark)
     ready = held.event()
-    assert ready == {"event": "ready", "slot": "a", "ns": ready["ns"]}
+    assert ready == {"event": "ready", "slot": "a", "ns": ready["ns"], "held": held_at}
     assert ready["ns"] < time.monotonic_ns()
     assert not mark.exists()
     assert held.is_silent()
@@ -526,8 +596,82 @@ def test_at_the_gate_a_child_is_ready_but_has_not_started(hold, gate, tmp_path):
     assert held.event() is None
 
 
-def test_one_release_starts_all_children(hold, gate):
-    held = [hold("--gate", gate.path, "--", "true", slot=f"pair-{i}") for i in range(8)]
+def test_a_held_child_has_become_the_program_and_executed_nothing_of_it(hold, gate):
+    program = shutil.which("sleep")
+    held = hold("--gate", gate.path, "--", program, "1000")
+    assert held.event()["held"] == "exec"
+    child = child_of(held)
+    assert os.path.samefile(f"/proc/{child}/exe", program)
+    assert Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")[1] == b"1000"
+    assert status_of(child)["State"].startswith("t")  # stopped by its tracer
+    assert int(status_of(child)["TracerPid"]) == held.process.pid
+    before = mapped_files(child)
+    gate.release()
+    until(lambda: status_of(child)["State"].startswith("S"), "the child to sleep")
+    if not mapped_files(child) - before:
+        pytest.skip("sleep is a static program here: it maps nothing by which to see it start")
+    assert not any("libc." in file for file in before)  # only the program and its loader, which had not run
+
+
+def test_a_released_child_is_traced_by_nobody(hold_at_gate, gate):
+    held = hold_at_gate("--", "sleep", "1000")
+    assert held.event()["event"] == "ready"
+    child = child_of(held)
+    gate.release()
+    until(lambda: status_of(child)["Name"] == "sleep", "the child to become sleep")
+    until(lambda: status_of(child)["State"].startswith("S"), "the child to sleep")
+    assert status_of(child)["TracerPid"] == "0"
+    held.control.send(b"term")
+    ended = held.event()
+    assert ended["start_ns"] is not None
+    assert ended["signal"] == signal.SIGTERM
+
+
+def test_a_launcher_sleeps_from_the_release_to_the_end_of_its_child(hold, gate):
+    held = hold("--gate", gate.path, "--", "sleep", "1000")
+    assert held.event()["held"] == "exec"
+    child = child_of(held)
+    gate.release()
+    until(lambda: status_of(child)["State"].startswith("S"), "the child to sleep")
+    until(lambda: status_of(held.process.pid)["State"].startswith("S"), "the launcher to sleep")
+    turns = status_of(held.process.pid)["voluntary_ctxt_switches"]
+    time.sleep(0.2)  # in which nothing is to happen
+    assert status_of(held.process.pid)["voluntary_ctxt_switches"] == turns
+
+
+def test_signals_before_the_release_do_not_start_a_held_child(hold, gate, tmp_path):
+    held = hold("--gate", gate.path, "--", "touch", tmp_path / "mark")
+    assert held.event()["held"] == "exec"
+    child = child_of(held)
+    os.kill(child, signal.SIGCONT)
+    os.kill(child, signal.SIGUSR1)
+    assert status_of(child)["State"].startswith("t")
+    gate.release()
+    ended = held.event()
+    assert ended["signal"] == signal.SIGUSR1  # it waited for the release, and came before the first instruction
+    assert not (tmp_path / "mark").exists()
+
+
+def test_a_held_child_that_someone_kills_is_reported_as_never_started(hold, gate):
+    held = hold("--gate", gate.path, "--", "true")
+    assert held.event()["held"] == "exec"
+    os.kill(child_of(held), signal.SIGKILL)
+    ended = held.event()
+    assert (ended["start_ns"], ended["signal"]) == (None, signal.SIGKILL)
+
+
+def test_a_killed_launcher_takes_its_held_child_with_it(hold_at_gate, gate, tmp_path):
+    held = hold_at_gate("--", "touch", tmp_path / "mark")
+    assert held.event()["event"] == "ready"
+    child = child_of(held)
+    held.process.kill()
+    assert has_gone(child)
+    gate.release()
+    assert not (tmp_path / "mark").exists()
+
+
+def test_one_release_starts_all_children(hold_at_gate, gate):
+    held = [hold_at_gate("--", "true", slot=f"pair-{i}") for i in range(8)]
     for one in held:
         assert one.event()["event"] == "ready"
     released_ns = time.monotonic_ns()
@@ -561,12 +705,23 @@ def test_a_command_that_cannot_run_is_reported_with_its_name_and_the_reason(hold
     assert held.process.stderr.read() == f"flowgen hold: slot a: {failed['error']}\n"
 
 
-def test_a_command_that_cannot_run_after_the_gate_is_reported_too(hold, gate):
-    held = hold("--gate", gate.path, "--", "/dev/null")
-    assert held.event()["event"] == "ready"
-    gate.release()
+def test_a_command_that_cannot_run_is_reported_before_it_is_ready_or_where_untraced_after(hold_at_gate, held_at, gate):
+    held = hold_at_gate("--", "/dev/null")
+    if held_at == "gate":
+        assert held.event()["event"] == "ready"
+        gate.release()
     assert held.event()["error"] == "cannot run /dev/null: Permission denied"
+    assert held.event() is None
     assert held.exit_status() == 1
+
+
+def test_a_gate_that_nobody_holds_is_reported_and_not_waited_for(hold, tmp_path):
+    os.mkfifo(tmp_path / "left")
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "left", tmp_path / "file"):
+        failed = hold("--gate", path, "--", "true").event()
+        assert failed["event"] == "failed"
+        assert f"nobody holds the gate {path}" in failed["error"]
 
 
 @pytest.mark.parametrize(
@@ -681,7 +836,7 @@ def test_slot_names_with_quotes_and_backslashes_come_back_as_they_were(hold):
     assert held.event()["slot"] == slot
 
 
-def test_the_command_finds_signals_and_descriptors_as_if_started_from_a_shell(hold, gate, tmp_path):
+def test_the_command_finds_signals_and_descriptors_as_if_started_from_a_shell(hold_at_gate, gate, tmp_path):
     out = tmp_path / "out"
     out.write_text("")
     script = "grep -E '^Sig(Blk|Ign)' /proc/self/status; ls /proc/self/fd | wc -l"
@@ -690,7 +845,7 @@ def test_the_command_finds_signals_and_descriptors_as_if_started_from_a_shell(ho
         "import os, signal, sys; [signal.signal(s, signal.SIG_IGN) for s in (13, 17)];"
         "os.execv(sys.argv[1], sys.argv[1:])"
     )]  # fmt: skip
-    held = hold("--gate", gate.path, "--stdout", out, "--", "sh", "-c", script, before=ignoring)
+    held = hold_at_gate("--stdout", out, "--", "sh", "-c", script, before=ignoring)
     assert held.event()["event"] == "ready"
     gate.release()
     assert held.event()["exit_code"] == 0
@@ -797,19 +952,28 @@ def test_term_leaves_time_to_write_a_last_word(hold, tmp_path):
     assert out.read_text() == "up\nlast word\n"
 
 
-def test_term_at_the_gate_ends_a_child_that_never_started(hold, gate, tmp_path):
-    held = hold("--gate", gate.path, "--", "touch", tmp_path / "mark")
+@pytest.mark.parametrize("way", ["packet", "signal", "lifeline"])
+def test_term_at_the_gate_ends_a_child_that_never_started(hold_at_gate, held_at, gate, tmp_path, way):
+    held = hold_at_gate("--", "touch", tmp_path / "mark")
     assert held.event()["event"] == "ready"
-    held.control.send(b"term")
-    ended = held.event()
-    assert (ended["event"], ended["start_ns"], ended["signal"]) == ("ended", None, signal.SIGTERM)
+    number = signal.SIGKILL if held_at == "exec" else signal.SIGTERM
+    if way == "packet":
+        held.control.send(b"term")
+    elif way == "signal":
+        held.process.send_signal(signal.SIGTERM)
+    else:
+        held.control.close()
+    if way != "lifeline":
+        ended = held.event()
+        assert (ended["event"], ended["start_ns"], ended["signal"]) == ("ended", None, number)
+        assert held.event() is None
+    assert held.exit_status() == 128 + number
     gate.release()
-    assert held.exit_status() == 143
     assert not (tmp_path / "mark").exists()
 
 
-def test_an_unknown_packet_changes_nothing(hold, gate):
-    held = hold("--gate", gate.path, "--", "true", stderr=subprocess.PIPE, text=True)
+def test_an_unknown_packet_changes_nothing(hold_at_gate, gate):
+    held = hold_at_gate("--", "true", stderr=subprocess.PIPE, text=True)
     assert held.event()["event"] == "ready"
     held.control.send(b"terminate")
     assert "ignored a packet" in held.process.stderr.readline()
@@ -844,7 +1008,7 @@ listener.bind("control")
 listener.listen(64)
 launchers, controls = [], []
 for i in range(8):
-    hold = [sys.argv[1], "hold", "--control", "control", "--slot", "a", "--gate", "gate"]
+    hold = [*sys.argv[1:], "hold", "--control", "control", "--slot", "a", "--gate", "gate"]
     launchers.append(subprocess.Popen([*hold, "--", "touch", f"mark-{i}"]))
     controls.append(listener.accept()[0])
 assert all(b"ready" in control.recv(4096) for control in controls)
@@ -853,15 +1017,44 @@ os.kill(os.getpid(), 9)
 """
 
 
-def test_when_the_controller_dies_at_the_gate_nothing_starts(flowgen, start, tmp_path):
+@pytest.mark.parametrize("before", [[], [sys.executable, "-c", UNTRACED]], ids=["exec", "gate"])
+def test_when_the_controller_dies_at_the_gate_nothing_starts(flowgen, start, tmp_path, before):
     """The kernel opens the gate of a dead controller as well: such a release must not be believed."""
+    if before and run(*before, "/bin/true").returncode != 0:
+        pytest.skip("this host does not let us refuse ptrace (seccomp)")
     controller = start(
-        sys.executable, "-c", DOOMED_CONTROLLER, flowgen, cwd=tmp_path, stdout=subprocess.PIPE, text=True
+        sys.executable, "-c", DOOMED_CONTROLLER, *before, flowgen, cwd=tmp_path, stdout=subprocess.PIPE, text=True
     )  # fmt: skip
     launchers = [int(pid) for pid in controller.stdout.readline().split()]
     assert len(launchers) == 8
     assert all(has_gone(launcher) for launcher in launchers)
     assert not list(tmp_path.glob("mark-*"))
+
+
+# --- facts
+
+OFFLOADS = {"tx_checksum", "rx_checksum", "scatter_gather", "tso", "gso", "gro"}
+SETTINGS = {"tcp_congestion_control", "tcp_rmem", "tcp_wmem", "tcp_timestamps", "tcp_sack", "tcp_ecn"}
+
+
+def test_facts_describe_a_link_and_the_settings_of_tcp(flowgen):
+    done = run(flowgen, "facts", "--link", "lo")
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert facts.keys() == {"event", "link", "mtu_bytes"} | OFFLOADS | SETTINGS
+    assert (facts["event"], facts["link"]) == ("facts", "lo")
+    assert facts["mtu_bytes"] == int(Path("/sys/class/net/lo/mtu").read_text())
+    assert all(facts[key] in (0, 1, None) for key in OFFLOADS)
+    for key in SETTINGS:
+        setting = Path(f"/proc/sys/net/ipv4/{key}").read_text()
+        assert facts[key].split() == setting.split()
+
+
+def test_facts_of_a_link_that_is_not_there_are_an_error_that_names_it(flowgen):
+    done = run(flowgen, "facts", "--link", "nowhere0")
+    assert done.returncode == 1
+    assert "'nowhere0': No such device" in done.stderr
+    assert done.stdout == ""
 
 
 # --- pause

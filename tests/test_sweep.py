@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from pairlab import store, sweep
 from pairlab.errors import BadSweep, HostBusy, MeasurementFailed, StoreError, TestbedError, Unavailable
+from pairlab.experiments import notebooks
 from pairlab.records import Run, table
+from pairlab.testbed import registry
 
 GRID = """
 name: small
@@ -144,7 +146,7 @@ def test_a_missing_file_lists_those_there_are(tmp_path):
 @pytest.mark.parametrize(
     ("experiments", "told"),
     [
-        ({"thruput": {}}, "no experiment 'thruput'; there are: throughput"),
+        ({"thruput": {}}, f"no experiment 'thruput'; there are: {', '.join(notebooks())}"),
         ({"throughput": {"drivers": ["bridge"]}}, "no parameter 'drivers'; did you mean 'driver'?"),
         ({"throughput": {"pairs": [1, 0]}}, "pairs: input should be greater than or equal to 1, not 0"),
         ({"throughput": {"pairs": [[1, 2]]}}, "pairs: input should be a valid integer, not [1, 2]"),
@@ -153,9 +155,18 @@ def test_a_missing_file_lists_those_there_are(tmp_path):
         ({"throughput": {"duration_s": [2, 2.0]}}, "has a cell more than once: throughput: "),
         ({"throughput": {"repetition": 1}}, "'repetition' is set by the sweep, not by its grid"),
         ({"throughput": {"fresh": True}}, "'fresh' is set by the sweep, not by its grid"),
-        ({"throughput": {"driver": ["bridge", "brigde"]}}, "no driver 'brigde'; there are: bridge, host, macvlan, ovs"),
-        ({"throughput": {"workload": "ping"}}, "no workload 'ping'; there are: flowgen, iperf, iperf3"),
-        ({"throughput": {"backend": "podman"}}, "no backend 'podman'; there are: docker, netns"),
+        (
+            {"throughput": {"driver": ["bridge", "brigde"]}},
+            f"no driver 'brigde'; there are: {', '.join(registry.drivers.names())}",
+        ),
+        (
+            {"throughput": {"workload": "ping"}},
+            f"no workload 'ping'; there are: {', '.join(registry.workloads.names())}",
+        ),
+        (
+            {"throughput": {"backend": "podman"}},
+            f"no backend 'podman'; there are: {', '.join(registry.backends.names())}",
+        ),
         ({"throughput": {"workload": "iperf3", "duration_s": 2.5}}, "iperf3 sends for whole seconds only"),
         ({"throughput": {}, "": {}}, "no experiment ''"),
     ],

@@ -6,13 +6,12 @@ import sys
 from pathlib import Path
 
 import click
-import yaml
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from pairlab import __version__, paths
-from pairlab.errors import BadInput, PairlabError
+from pairlab.errors import BadInput, PairlabError, StoreError
 
 #: Exit statuses beside 0: something was not done; the input was wrong; this host cannot do it.
 NOT_DONE, WRONG_INPUT, UNAVAILABLE = 1, 2, 3
@@ -93,7 +92,7 @@ def run(experiment, parameters, fresh):
     """Run one EXPERIMENT's notebook (papermill) into the store."""
     from pairlab import experiments
 
-    values = {name: yaml.safe_load(value) for name, value in parameters}
+    values = {name: _value(value) for name, value in parameters}
     if fresh:
         values["fresh"] = True
     done = experiments.run(experiment, values)
@@ -101,6 +100,19 @@ def run(experiment, parameters, fresh):
     out.print(f"stored in {paths.shown(done.path)}", markup=False)
     if done.status != "ok":
         sys.exit(NOT_DONE)
+
+
+def _value(text):
+    """A parameter's value as papermill's -p reads it, so that both give the same run."""
+    words = {"True": True, "False": False, "true": True, "false": False}
+    if text in words:
+        return words[text]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 @main.command()
@@ -184,8 +196,11 @@ def list_runs(experiment, root, as_json):
     found = load_runs(root, experiment=experiment, pool_hosts=True)
     if as_json:
         click.echo(found.index.to_json(orient="records", date_format="iso"))
+        for told in found.damaged:
+            click.echo(told, err=True)
         return
-    table = Table("key", "experiment", "backend", "driver", "pairs", "workload", "rep.", "status", "Gbit/s", "measured")
+    columns = ("key", "experiment", "backend", "driver", "pairs", "workload", "rep.", "status", "Gbit/s", "measured")
+    table = Table(*columns, box=None)
     for each in found:
         spec, when = each.spec, each.measured_at
         total = f"{each.total_throughput_bps / 1e9:.2f}" if len(each.flows) else ""
@@ -199,7 +214,7 @@ def list_runs(experiment, root, as_json):
             spec.repetition,
         )
         table.add_row(*map(str, row), each.status, total, f"{when:%Y-%m-%d %H:%M}" if when else "")
-    out.print(table)
+    Console(highlight=False, width=200).print(table)  # whole keys, on a narrow terminal and in a pipe too
     for each in found:
         if each.reasons:
             out.print(f"{each.key}: {each.status}: {'; '.join(each.reasons)}", markup=False)
@@ -219,7 +234,7 @@ def clean(dry_run, replaced):
     for what, path in things:
         out.print(f"{'would remove' if dry_run else 'removing'} {what}", markup=False)
         if not dry_run:
-            shutil.rmtree(path)
+            _remove(path)
     found = list(leftovers.find())
     for leftover in found:
         out.print(f"{'would remove' if dry_run else 'removing'} {leftover.what}", markup=False)
@@ -227,3 +242,10 @@ def clean(dry_run, replaced):
             leftover.remove()
     if not things and not found:
         out.print("nothing to clean")
+
+
+def _remove(path):
+    try:
+        shutil.rmtree(path)
+    except OSError as error:
+        raise StoreError(f"{path} could not be removed: {error.strerror}. Is it yours to remove?") from None

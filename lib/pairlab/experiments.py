@@ -3,7 +3,6 @@
 import ast
 import difflib
 import functools
-import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -82,8 +81,8 @@ def run(experiment: str, parameters: Mapping[str, Any]) -> Run:
     notebook = notebook_of(experiment)
     spec = resolve(spec_of(experiment, parameters))
     begun = datetime.now(UTC)
-    with tempfile.TemporaryDirectory(prefix="pairlab-notebook-") as place:
-        executed = Path(place) / notebook.name
+    with store.draft(spec) as place:
+        executed = place / notebook.name
         trouble: PairlabError | None = None
         try:
             execute(notebook, executed, parameters)

@@ -1,5 +1,6 @@
 """Executes a notebook with parameters, and gives back the error it stopped with as one of ours."""
 
+import json
 import logging
 import re
 from collections.abc import Mapping
@@ -29,6 +30,17 @@ def execute(notebook: Path, executed: Path, parameters: Mapping[str, Any]) -> No
         )
     except PapermillExecutionError as error:
         raise _error_of(notebook, error) from None
+    finally:
+        if executed.exists():
+            _forget_places(executed)
+
+
+def _forget_places(executed: Path) -> None:
+    """Takes out where on this machine papermill read and wrote it: runs are shared."""
+    told = json.loads(executed.read_text(encoding="utf-8"))
+    for name in ("input_path", "output_path"):
+        told["metadata"].get("papermill", {}).pop(name, None)
+    executed.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _error_of(notebook: Path, error: Any) -> PairlabError:

@@ -37,29 +37,39 @@ def write(run: Run, root: Path | None = None) -> Run:
     Raises StoreError when the disk is full or the place cannot be written; what was there stays as it was.
     """
     place = directory_of(run.spec, root)
-    draft = None
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{run.key}-", dir=place.parent))
-        draft.chmod(0o755)
-        for name in TABLES:
-            getattr(run, name).to_parquet(draft / f"{name}.parquet", index=False)
-        if run.raw:
-            (draft / "raw").mkdir()
-        for name, text in run.raw.items():
-            (draft / "raw" / name).write_text(text, encoding="utf-8", newline="")
-        with open(draft / "run.json", "w", encoding="utf-8") as file:
-            json.dump(_head(run), file, indent=1, allow_nan=False)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        _replace(place, draft)
+        with draft(run.spec, root) as unfinished:
+            for name in TABLES:
+                getattr(run, name).to_parquet(unfinished / f"{name}.parquet", index=False)
+            if run.raw:
+                (unfinished / "raw").mkdir()
+            for name, text in run.raw.items():
+                (unfinished / "raw" / name).write_text(text, encoding="utf-8", newline="")
+            with open(unfinished / "run.json", "w", encoding="utf-8") as file:
+                json.dump(_head(run), file, indent=1, allow_nan=False)
+                file.write("\n")
+                file.flush()
+                os.fsync(file.fileno())
+            _replace(place, unfinished)
     except OSError as error:
         raise StoreError(_cannot_write(place, error)) from error
-    finally:
-        if draft is not None:
-            shutil.rmtree(draft, ignore_errors=True)
     return read(place)
+
+
+@contextlib.contextmanager
+def draft(spec: Spec, root: Path | None = None) -> Iterator[Path]:
+    """A hidden directory beside the run of that spec, gone afterwards; `debris` finds it after an accident."""
+    place = directory_of(spec, root)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=f".{spec.key}-", dir=place.parent))
+    except OSError as error:
+        raise StoreError(_cannot_write(place, error)) from error
+    try:
+        made.chmod(0o755)
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
 
 
 def read(place: Path) -> Run:

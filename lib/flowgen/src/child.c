@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "control.h"
+#include "gate.h"
+#include "held.h"
 #include "monotonic.h"
 
 enum { STATUS_NOT_STARTED = 127, ERROR_BYTES = 512 };
@@ -37,28 +39,17 @@ static void reset_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* The gate opens when its last writer closes it: one close in the controller frees every child at the same moment. */
 static void wait_at_gate(const struct child_plan *plan, int progress)
 {
-    int gate = open(plan->gate, O_RDONLY | O_CLOEXEC);
-    if (gate < 0)
-        give_up(progress, "open the gate", plan->gate);
     if (write(progress, &(char){PROGRESS_AT_GATE}, 1) != 1)
         _exit(STATUS_NOT_STARTED);
-
-    char ignored;
-    ssize_t length;
-    do
-        length = read(gate, &ignored, 1);
-    while (length > 0 || (length < 0 && errno == EINTR));
-    if (length < 0)
+    if (!gate_wait(plan->gate_fd))
         give_up(progress, "wait at the gate", plan->gate);
 
     /* The kernel closes the gate of a dead controller too. If it comes to the gate before the control socket, this
        check passes, and the launcher ends the child a moment later. */
     if (control_has_hung_up(plan->control))
         _exit(STATUS_NOT_STARTED);
-    close(gate);
 }
 
 static _Noreturn void become(const struct child_plan *plan, pid_t launcher, int progress, _Atomic uint64_t *start_ns)
@@ -72,10 +63,12 @@ static _Noreturn void become(const struct child_plan *plan, pid_t launcher, int 
     if (dup2(plan->stdin_fd, STDIN_FILENO) < 0 || dup2(plan->stdout_fd, STDOUT_FILENO) < 0 ||
         dup2(plan->stderr_fd, STDERR_FILENO) < 0)
         give_up(progress, "redirect the output of", plan->argv[0]);
-    if (plan->gate)
-        wait_at_gate(plan, progress);
 
-    atomic_store(start_ns, monotonic_ns());
+    bool held = plan->gate && held_request();
+    if (plan->gate && !held)
+        wait_at_gate(plan, progress);
+    if (!held)
+        atomic_store(start_ns, monotonic_ns());
     execvp(plan->argv[0], plan->argv);
     give_up(progress, "run", plan->argv[0]);
 }

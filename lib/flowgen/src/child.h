@@ -8,18 +8,23 @@
 
 struct child_plan {
     char **argv;
-    const char *gate;            /* FIFO to wait at; NULL: start at once */
+    const char *gate;            /* the path of the FIFO to be held at; NULL: start at once */
+    int gate_fd;
     int control;                 /* inherited, to see at the gate whether the controller still lives */
     int stdin_fd, stdout_fd, stderr_fd;
 };
 
-/* What child.progress carries. It ends when the child has become ARGV, or has died. */
+/* What child.progress carries. It ends when the child has become ARGV, or has died.
+
+   With a gate, the child asks to be held after its exec (held.h) and execs: its stop is then for the launcher to see.
+   Where it may not be traced, it says PROGRESS_AT_GATE instead, waits at the gate by itself, and execs after that. */
 enum { PROGRESS_AT_GATE = 1 };   /* any other bytes are the text of an error: the child could not start */
 
 struct child {
     pid_t pid;                   /* and, soon after the fork, the id of its process group */
     int progress;                /* read end of a pipe */
-    _Atomic uint64_t *start_ns;  /* shared memory: CLOCK_MONOTONIC just before exec; 0 before that */
+    _Atomic uint64_t *start_ns;  /* shared memory: CLOCK_MONOTONIC just before exec, or, of a child held after it,
+                                    just before it is let go; 0 before that */
 };
 
 /* Returns 0, or errno. */

@@ -1,9 +1,13 @@
 /* hold: launches one process, at once or when a gate opens, and reports on it to a controller over a socket.
 
+   With a gate, the child is held after its exec (held.h): then the launcher waits at the gate, and lets the child go.
+   Where that is refused, the child waits at the gate itself and execs after it; "ready" says which of the two it is.
+
    What is certain at any time: the process group of the child does not outlive the launcher's interest in it. The
    controller says "term", or closes the socket, or dies; SIGTERM or SIGINT arrives; the child itself ends: in each
    case the whole group gets SIGTERM, then 200 ms later SIGKILL, and only when all of it is gone the launcher goes.
-   If the launcher itself is killed, the kernel kills the child (PR_SET_PDEATHSIG). */
+   (A child held after its exec has done nothing that it could clean up, and gets SIGKILL at once.) If the launcher
+   itself is killed, the kernel kills the child (PR_SET_PDEATHSIG, and PTRACE_O_EXITKILL of a held one). */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -22,9 +26,12 @@
 #include "commands.h"
 #include "control.h"
 #include "errors.h"
+#include "gate.h"
+#include "held.h"
 #include "listening.h"
 #include "monotonic.h"
 #include "options.h"
+#include "slice.h"
 
 enum { SLOT_BYTES = 128, ERROR_BYTES = 1024 };
 
@@ -38,9 +45,12 @@ struct launcher {
 
     int control;                       /* -1: the controller has gone, and nothing more is sent */
     int signals;
+    int gate_fd;                       /* -1: there is none */
     struct child child;                /* child.progress is -1 once that has ended */
     char failure[ERROR_BYTES];         /* why the child could not start; empty: it could, so far */
 
+    bool traced;                       /* the child is to stop after its exec, or has, and was not let go yet */
+    bool held;                         /* it has stopped there, and waits for us to let it go */
     bool ready, stopping, ended;
     uint64_t probe_ns, probe_every_ns; /* next look at the port; 0: none */
     uint64_t kill_ns;                  /* when SIGKILL is due; 0: not due */
@@ -75,19 +85,6 @@ __attribute__((format(printf, 2, 3))) static bool note_failure(struct launcher *
     vsnprintf(launcher->failure, sizeof launcher->failure, format, arguments);
     va_end(arguments);
     return false;
-}
-
-static void announce_ready(struct launcher *launcher)
-{
-    launcher->probe_ns = 0;
-    if (launcher->ready || launcher->stopping)
-        return;
-    launcher->ready = true;
-    struct json event;
-    json_begin(&event, "ready");
-    json_text(&event, "slot", launcher->slot);
-    json_integer(&event, "ns", monotonic_ns());
-    send_event(launcher, &event);
 }
 
 static void report_end(struct launcher *launcher)
@@ -129,8 +126,30 @@ static void stop(struct launcher *launcher)
         return;
     launcher->stopping = true;
     launcher->probe_ns = 0;
+    if (launcher->traced) { /* any other signal would wait until the child is let go */
+        signal_group(launcher, SIGKILL);
+        return;
+    }
     launcher->kill_ns = monotonic_ns() + GRACE_NS;
     signal_group(launcher, SIGTERM);
+}
+
+/* held: how the child waits for the gate; NULL: there is none. */
+static void announce_ready(struct launcher *launcher, const char *held)
+{
+    launcher->probe_ns = 0;
+    if (launcher->ready || launcher->stopping)
+        return;
+    launcher->ready = true;
+    struct json event;
+    json_begin(&event, "ready");
+    json_text(&event, "slot", launcher->slot);
+    json_integer(&event, "ns", monotonic_ns());
+    if (held)
+        json_text(&event, "held", held);
+    send_event(launcher, &event);
+    if (launcher->control < 0)
+        stop(launcher);
 }
 
 static void read_control(struct launcher *launcher)
@@ -167,11 +186,18 @@ static void progress_ended(struct launcher *launcher)
     if (!started || launcher->stopping || launcher->ready)
         return;
     if (!launcher->listen_port) {
-        announce_ready(launcher);
+        announce_ready(launcher, NULL);
         return;
     }
     launcher->probe_every_ns = FIRST_PROBE_NS;
     launcher->probe_ns = monotonic_ns() + launcher->probe_every_ns;
+}
+
+/* The child may not be traced, and waits at the gate by itself. */
+static void wait_outside(struct launcher *launcher)
+{
+    launcher->traced = false;
+    announce_ready(launcher, "gate");
 }
 
 static void read_progress(struct launcher *launcher)
@@ -187,7 +213,7 @@ static void read_progress(struct launcher *launcher)
     size_t known = strlen(launcher->failure);
     for (ssize_t i = 0; i < length; i++) {
         if (bytes[i] == PROGRESS_AT_GATE)
-            announce_ready(launcher);
+            wait_outside(launcher);
         else if (known + 1 < sizeof launcher->failure)
             launcher->failure[known++] = bytes[i];
     }
@@ -198,7 +224,7 @@ static void probe_port(struct launcher *launcher)
 {
     int listened_on = tcp_port_is_listened_on((unsigned)launcher->listen_port);
     if (listened_on == 1) {
-        announce_ready(launcher);
+        announce_ready(launcher, NULL);
         return;
     }
     if (listened_on < 0) {
@@ -212,12 +238,47 @@ static void probe_port(struct launcher *launcher)
     launcher->probe_ns = monotonic_ns() + launcher->probe_every_ns;
 }
 
-static void reap_leader(struct launcher *launcher)
+static void take_stop(struct launcher *launcher, int status)
 {
-    if (wait4(launcher->child.pid, &launcher->status, WNOHANG, &launcher->usage) != launcher->child.pid)
+    switch (held_take_stop(launcher->child.pid, status)) {
+    case HELD_NOT_YET:
         return;
+    case HELD:
+        launcher->held = true;
+        slice_shorten(); /* after the fork, as it is inherited: to have the CPU early at the release */
+        announce_ready(launcher, "exec");
+        return;
+    case HELD_UNSAFE:
+        note_failure(launcher, "cannot hold %s: %s", launcher->argv[0], strerror(errno));
+        stop(launcher);
+        return;
+    }
+}
+
+/* The end of the child; or a stop, which only a traced child reports. */
+static void wait_for_leader(struct launcher *launcher)
+{
+    int status;
+    if (wait4(launcher->child.pid, &status, WNOHANG, &launcher->usage) != launcher->child.pid)
+        return;
+    if (WIFSTOPPED(status)) {
+        take_stop(launcher, status);
+        return;
+    }
+    launcher->status = status;
     launcher->end_ns = monotonic_ns();
+    launcher->held = launcher->traced = false;
     launcher->ended = true;
+}
+
+/* The moment that counts: between the wake-up and the detach there is nothing that could wait. */
+static void release(struct launcher *launcher)
+{
+    uint64_t now = monotonic_ns();
+    if (!held_release(launcher->child.pid))
+        return; /* someone killed it: its end is about to be reported */
+    atomic_store(launcher->child.start_ns, now);
+    launcher->held = launcher->traced = false;
 }
 
 /* Whether anything of the child's group is left. As a subreaper the launcher inherits what the leader left behind,
@@ -240,8 +301,9 @@ static void wait_for_events(struct launcher *launcher)
 {
     /* poll skips a descriptor of -1. After "ready" the child's progress is left unread until its end: at the release
        every launcher would wake for it, just when the children need the CPUs to start. */
-    enum { CONTROL, SIGNALS, PROGRESS, SOURCES };
+    enum { GATE, CONTROL, SIGNALS, PROGRESS, SOURCES };
     struct pollfd source[SOURCES] = {
+        [GATE] = {.fd = launcher->held && !launcher->stopping ? launcher->gate_fd : -1, .events = 0},
         [CONTROL] = {.fd = launcher->control, .events = POLLIN},
         [SIGNALS] = {.fd = launcher->signals, .events = POLLIN},
         [PROGRESS] = {.fd = launcher->ready ? -1 : launcher->child.progress, .events = POLLIN},
@@ -251,6 +313,12 @@ static void wait_for_events(struct launcher *launcher)
     if (ppoll(source, SOURCES, next_ns ? &left : NULL, NULL) <= 0)
         return;
 
+    /* Whatever the controller says goes first: the kernel opens the gate of a dead controller too. (If it comes to
+       the gate before the control socket, the child starts, and is ended a moment later.) */
+    if (gate_has_opened(source[GATE].revents) && !source[CONTROL].revents && !control_has_hung_up(launcher->control)) {
+        release(launcher);
+        return;
+    }
     if (source[PROGRESS].revents)
         read_progress(launcher);
     if (source[CONTROL].revents)
@@ -265,7 +333,7 @@ static void watch(struct launcher *launcher)
     for (;;) {
         wait_for_events(launcher);
         if (!launcher->ended)
-            reap_leader(launcher);
+            wait_for_leader(launcher);
         if (launcher->ended) {
             if (!group_is_left(launcher))
                 return;
@@ -308,6 +376,18 @@ static bool open_output(struct launcher *launcher, const char *path, int *output
     return *output >= 0 || note_failure(launcher, "cannot open %s for output: %s", path, strerror(errno));
 }
 
+/* Before "ready": who comes after the release would be held for ever. */
+static bool enter_gate(struct launcher *launcher)
+{
+    launcher->gate_fd = gate_enter(launcher->gate);
+    if (launcher->gate_fd < 0)
+        return note_failure(launcher, "cannot open the gate %s: %s", launcher->gate, strerror(errno));
+    launcher->traced = true;
+    return gate_is_held(launcher->gate_fd) ||
+           note_failure(launcher, "nobody holds the gate %s: the controller must keep this FIFO open for writing",
+                        launcher->gate);
+}
+
 static bool launch(struct launcher *launcher)
 {
     struct child_plan plan = {
@@ -327,6 +407,9 @@ static bool launch(struct launcher *launcher)
     if (!open_output(launcher, launcher->stdout_file, &plan.stdout_fd) ||
         !open_output(launcher, launcher->stderr_file, &plan.stderr_fd))
         return false;
+    if (launcher->gate && !enter_gate(launcher))
+        return false;
+    plan.gate_fd = launcher->gate_fd;
     int error = child_fork(&launcher->child, &plan);
     if (error)
         return note_failure(launcher, "cannot fork: %s", strerror(error));
@@ -381,7 +464,7 @@ static const char *parse(char **arguments, struct launcher *launcher)
 
 int hold_main(char **arguments)
 {
-    struct launcher launcher = {0};
+    struct launcher launcher = {.gate_fd = -1};
     const char *control = parse(arguments, &launcher);
     launcher.control = control_connect(control);
     prepare(&launcher);

@@ -40,7 +40,7 @@ def lack() -> Lack | None:
     if done.returncode == 0:
         return None
     why = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-    return Lack(f"no sandbox can be made (unshare: {why})", _remedy())
+    return Lack(f"no sandbox can be made (unshare: {why.removeprefix('unshare: ')})", _remedy())
 
 
 _SET_LOOPBACK_UP = """

@@ -1,0 +1,170 @@
+"""What is installed: one list of names and bounds in three files, and nothing of any one machine in the repository."""
+
+import json
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+from packaging.markers import Marker
+from packaging.requirements import Requirement
+from packaging.version import Version
+from rattler import MatchSpec
+
+from pairlab import paths
+from pairlab.errors import MeasurementFailed
+from pairlab.notebooks import execute
+
+PROJECT = tomllib.loads((paths.ROOT / "pyproject.toml").read_text())["project"]
+LOCKS = sorted((paths.ROOT / "lib" / "requirements").glob("*.lock"))
+#: What conda calls packages of PyPI, where it is something else.
+ON_CONDA = {"docker": "docker-py"}
+#: Not packages of PyPI.
+CONDA_ONLY = {"python", "c-compiler", "make"}
+
+
+def requirements(*extras):
+    told = [*PROJECT["dependencies"], *(each for extra in extras for each in PROJECT["optional-dependencies"][extra])]
+    return {requirement.name: requirement for requirement in map(Requirement, told)}
+
+
+def locked(lock):
+    """The packages in a lock file: {name: [(version, marker)]}."""
+    found = {}
+    for line in lock.read_text().splitlines():
+        if match := re.fullmatch(r"([a-z0-9][a-z0-9._-]*)==(\S+?)(?: ; (.+?))?(?: \\)?", line):
+            found.setdefault(match[1], []).append((Version(match[2]), match[3]))
+    return found
+
+
+# --- conda's list and pip's
+
+
+def test_conda_and_pip_ask_for_the_same_packages_with_the_same_bounds():
+    told = yaml.safe_load((paths.ROOT / "environment.yml").read_text())
+    specs = [MatchSpec(each, strict=True) for each in told["dependencies"]]
+    conda = {spec.name.normalized: str(spec.version) for spec in specs if spec.name.normalized not in CONDA_ONLY}
+    pip = {ON_CONDA.get(name, name): str(each.specifier) for name, each in requirements("dev").items()}
+    assert conda == pip
+
+
+def test_conda_and_pip_ask_for_the_same_python():
+    told = yaml.safe_load((paths.ROOT / "environment.yml").read_text())
+    (python,) = (spec for spec in map(MatchSpec, told["dependencies"]) if spec.name.normalized == "python")
+    assert str(python.version) == PROJECT["requires-python"]
+    assert (told["name"], told["channels"]) == ("pairlab", ["conda-forge"])
+
+
+def test_every_package_has_a_lower_bound_and_no_upper_one():
+    for requirement in requirements("dev", "cc").values():
+        assert [bound.operator for bound in requirement.specifier] == [">="], requirement
+
+
+# --- the locks
+
+
+def test_the_lock_holds_every_package_we_ask_for_in_a_version_we_allow():
+    for lock, wanted in (
+        ("pairlab.lock", requirements("dev")),
+        ("cc.lock", {"ziglang": requirements("cc")["ziglang"]}),
+    ):
+        versions = locked(paths.ROOT / "lib" / "requirements" / lock)
+        for name, requirement in wanted.items():
+            assert name in versions, f"{name} is not in {lock}"
+            for version, _ in versions[name]:
+                assert version in requirement.specifier
+
+
+@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
+def test_the_lock_names_one_version_of_each_package_for_each_python(python):
+    here = {"python_version": python, "python_full_version": f"{python}.4"}
+    for lock in LOCKS:
+        for name, versions in locked(lock).items():
+            fitting = [version for version, marker in versions if not marker or Marker(marker).evaluate(here)]
+            assert len(fitting) <= 1, f"{lock.name}: {name}"
+    asked = requirements("dev")
+    versions = locked(paths.ROOT / "lib" / "requirements" / "pairlab.lock")
+    for name in asked:
+        assert any(not marker or Marker(marker).evaluate(here) for _, marker in versions[name]), f"{name} on {python}"
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_a_lock_holds_names_versions_markers_and_hashes_and_nothing_else(lock):
+    package = r"[a-z0-9][a-z0-9._-]*==[0-9a-z.!+]+( ; [A-Za-z_0-9.'\"<>=!*() ]+?)? \\"
+    allowed = re.compile(rf"{package}|    --hash=sha256:[0-9a-f]{{64}}( \\)?|    #( via)?( +[a-z0-9._-]+( \(.+\))?)?")
+    for number, line in enumerate(lock.read_text().splitlines(), 1):
+        assert allowed.fullmatch(line), f"{lock.name}:{number}: {line}"
+        assert "://" not in line
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_every_locked_package_has_a_hash(lock):
+    lines = lock.read_text().splitlines()
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        if "==" in line and not line.startswith(" "):
+            assert following.lstrip().startswith("--hash=sha256:"), line
+
+
+# --- the repository
+
+
+@pytest.fixture(scope="module")
+def ours():
+    """Every file of the repository that is text: {path: content}."""
+    command = ["git", "-C", str(paths.ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        done = subprocess.run(command, capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("which files are the repository's, only git knows: run this in a clone")
+    found = {}
+    for name in done.stdout.decode().split("\0"):
+        path = paths.ROOT / name
+        if name and path.is_file() and path != Path(__file__):
+            found[name] = path.read_bytes().decode(errors="replace")
+    assert "pyproject.toml" in found
+    return found
+
+
+def named(ours, pattern):
+    return [f"{name}: {match[0]}" for name, text in ours.items() for match in re.finditer(pattern, text)]
+
+
+def test_no_file_names_a_package_index(ours):
+    assert named(ours, r"pypi\.org|pythonhosted\.org|--(extra-)?index-url|--find-links|--trusted-host") == []
+
+
+def test_no_file_names_a_place_of_one_machine(ours):
+    assert named(ours, r"/(work|root|home/\w+)/[\w.]+") == []
+
+
+def test_no_file_holds_a_key(ours):
+    assert named(ours, r"-----BEGIN [A-Z ]*PRIVATE KEY|gh[pousr]_[A-Za-z0-9]{30,}|AKIA[0-9A-Z]{16}") == []
+
+
+def notebook_that(tmp_path, *lines):
+    cell = nbformat.v4.new_code_cell("pairs = 1", metadata={"tags": ["parameters"]})
+    place = tmp_path / "small.ipynb"
+    cells = [cell, *map(nbformat.v4.new_code_cell, lines)]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"language_info": {"name": "python"}}), place)
+    return place
+
+
+def test_an_executed_notebook_says_nothing_of_where_it_was_executed(tmp_path):
+    executed = tmp_path / "out.ipynb"
+    execute(notebook_that(tmp_path, "print('ä', pairs)"), executed, {"pairs": 7})
+    text = executed.read_text(encoding="utf-8")
+    assert str(tmp_path) not in text
+    assert str(paths.ROOT) not in text
+    assert json.loads(text)["cells"][-1]["outputs"][0]["text"] == ["ä 7\n"]
+    nbformat.validate(nbformat.read(executed, 4))
+
+
+def test_a_notebook_that_stops_is_kept_and_its_error_is_told(tmp_path):
+    executed = tmp_path / "out.ipynb"
+    with pytest.raises(MeasurementFailed, match=r"the notebook small\.ipynb stopped with ZeroDivisionError"):
+        execute(notebook_that(tmp_path, "pairs / 0"), executed, {})
+    assert "ZeroDivisionError" in executed.read_text()
+    assert "output_path" not in json.loads(executed.read_text())["metadata"]["papermill"]

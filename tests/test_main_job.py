@@ -1,0 +1,144 @@
+"""The whole way, from a sweep file to figures, with real traffic; and what an interruption leaves."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pairlab import load_runs, paths
+from tests import host
+from tests.conftest import need
+
+BIN = Path(sys.executable).parent
+SWEEP = """
+name: tiny
+seed: 3
+repetitions: 2
+unavailable: skip
+experiments:
+  throughput:
+    driver: [bridge, host]
+    pairs: [1, 3]
+    workload: flowgen
+    duration_s: 0.5
+    max_skew_s: 5
+"""
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    need("netns")
+    (tmp_path / "tiny.yaml").write_text(SWEEP)
+    monkeypatch.setenv("PAIRLAB_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("PAIRLAB_OUT", str(tmp_path))
+    return tmp_path
+
+
+def pairlab(*arguments):
+    return subprocess.run([BIN / "pairlab", *arguments], capture_output=True, text=True, check=False)
+
+
+def test_a_sweep_becomes_runs_figures_tables_and_numbers(place, clean_host):
+    done = pairlab("sweep", str(place / "tiny.yaml"))
+    assert done.returncode == 0, done.stderr
+    assert "8 done, 0 skipped, 0 not done" in done.stdout
+    runs = load_runs(place / "runs", experiment="throughput", sweep="tiny")
+    assert sorted(runs.index.groupby(["driver", "pairs"]).size()) == [2, 2, 2, 2]
+    assert set(runs.index["status"]) == {"ok"}
+    assert all((run.path / "notebook.ipynb").exists() for run in runs)
+
+    again = pairlab("sweep", str(place / "tiny.yaml"))
+    assert again.stdout.count(" stored ") == 8
+
+    report = pairlab("report", "--runs", str(place / "runs"), "--sweep", "tiny")
+    assert report.returncode == 0, report.stderr
+    assert "netns-flowgen: total throughput in Gbit/s" in report.stdout
+    for name in ("throughput-total.png", "throughput-total.pdf", "throughput-box.png", "01-throughput.ipynb"):
+        assert (place / "figures" / "tiny" / name).stat().st_size > 1000
+    values = (place / "paper" / "values" / "tiny" / "01-throughput.tex").read_text()
+    assert "throughput/netns-flowgen/bridge/3/total" in values
+    assert "throughput-total.png" not in values
+
+
+def test_plain_papermill_gives_the_same_record_as_a_sweep(place, clean_host):
+    parameters = {"driver": "host", "pairs": 1, "workload": "flowgen", "duration_s": 0.5, "max_skew_s": 5, "seed": 3}
+    options = [word for name, value in parameters.items() for word in ("-p", name, str(value))]
+    notebook = paths.EXPERIMENTS / "01-throughput.ipynb"
+    subprocess.run(
+        [BIN / "papermill", str(notebook), str(place / "out.ipynb"), *options],
+        check=True,
+        capture_output=True,
+        cwd="/",
+    )
+    (run,) = load_runs(place / "runs")
+    listed = pairlab("sweep", str(place / "tiny.yaml"), "--dry-run")
+    assert f"{run.key} {run.spec} [ok]" in listed.stdout
+
+
+def test_plain_papermill_refuses_a_misspelt_parameter_before_anything_is_built(place, clean_host):
+    notebook = paths.EXPERIMENTS / "01-throughput.ipynb"
+    done = subprocess.run(
+        [BIN / "papermill", str(notebook), str(place / "out.ipynb"), "-p", "pears", "5"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "no parameter 'pears'; did you mean 'pairs'?" in done.stderr
+    assert not (place / "runs").exists()
+
+
+def test_a_notebook_whose_run_is_invalid_says_so_and_keeps_it(place):
+    done = pairlab("run", "throughput", "-p", "pairs", "5", "-p", "workload", "flowgen", "-p", "max_skew_s", "1e-9")
+    assert done.returncode == 1
+    assert "invalid (clients started within" in done.stdout
+    assert json.loads(next(place.glob("runs/*/*/run.json")).read_text())["status"] == "invalid"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill -9"])
+def test_an_interrupted_sweep_leaves_the_host_clean_and_goes_on_where_it_was(place, clean_host, number):
+    sweep = subprocess.Popen(
+        [BIN / "pairlab", "sweep", str(place / "tiny.yaml")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with sweep:
+        for line in sweep.stdout:
+            if " done " in line:
+                break
+        deadline = time.monotonic() + 30
+        while not host.difference(clean_host).get("processes") and time.monotonic() < deadline:
+            time.sleep(0.01)  # the next cell's testbed is coming up
+        os.killpg(sweep.pid, number)
+        sweep.communicate(timeout=30)
+    assert host.settled(clean_host, within_s=10), host.difference(clean_host)
+    before = {run.key: run.measured_at for run in load_runs(place / "runs")}
+    assert before
+    done = pairlab("sweep", str(place / "tiny.yaml"))
+    assert done.returncode == 0, done.stderr
+    after = {run.key: run.measured_at for run in load_runs(place / "runs")}
+    assert len(after) == 8
+    assert {key: after[key] for key in before} == before
+
+
+def test_the_tools_that_ci_installed_are_seen():
+    """PAIRLAB_EXPECT names what must not be skipped: a skip in CI would hide a test."""
+    wanted = os.environ.get("PAIRLAB_EXPECT", "")
+    found = json.loads(pairlab("doctor", "--json").stdout)
+    there = {name for name, backend in found["backends"].items() if backend["available"]}
+    there |= {
+        name
+        for backend in found["backends"].values()
+        for kind in ("drivers", "workloads")
+        for name, finding in backend[kind].items()
+        if finding["available"]
+    }
+    there |= {name.lower() for name, extra in found["extras"].items() if extra["available"]}
+    assert set(filter(None, wanted.split(","))) <= there
