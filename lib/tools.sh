@@ -20,6 +20,10 @@ export DEBIAN_FRONTEND=noninteractive
 $root apt-get update --quiet=2
 wanted=""
 for package in $packages; do
+    # A Docker that is there already, from wherever, stays as it is.
+    if [ "$package" = docker.io ] && command -v dockerd > /dev/null; then
+        continue
+    fi
     if apt-cache show "$package" > /dev/null 2>&1; then
         wanted="$wanted $package"
     else

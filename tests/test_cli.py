@@ -17,7 +17,6 @@ from pairlab.spec import Spec
 from pairlab.testbed import leftovers, registry, sandbox
 from pairlab.testbed.bed import open_testbed
 from pairlab.testbed.contracts import Lack, NetworkDriver
-from tests import host
 from tests.conftest import need
 
 
@@ -171,7 +170,7 @@ def test_as_a_program_it_ends_with_one_line_and_no_traceback(runs_dir):
 # --- what this host lacks
 
 
-def test_without_a_docker_daemon_the_remedy_is_named_and_the_skip_recorded(pairlab, monkeypatch, runs_dir, clean_host):
+def test_without_a_docker_daemon_the_remedy_is_named_and_the_skip_recorded(pairlab, monkeypatch, runs_dir):
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent")
     with pytest.raises(Unavailable, match="no Docker daemon answers at unix:///nonexistent: sudo apt-get install"):
         measurement.measure(Spec(backend="docker", workload="flowgen"))
@@ -195,7 +194,7 @@ def test_a_docker_host_that_is_none_is_a_lack_and_no_crash(monkeypatch, place):
     assert lack.what == f"no Docker daemon answers at {place}"
 
 
-def test_a_tool_that_is_not_installed_is_named_with_its_package(monkeypatch, runs_dir, clean_host):
+def test_a_tool_that_is_not_installed_is_named_with_its_package(monkeypatch, runs_dir):
     need("netns")
     registry.backends.get("netns")().lacks()  # its answer is kept: found while unshare could be
     monkeypatch.setenv("PATH", "/nonexistent")
@@ -221,7 +220,7 @@ class Imaginary(NetworkDriver):
         raise AssertionError("it was built")
 
 
-def test_a_kind_of_link_the_kernel_lacks_is_told_before_anything_is_built(monkeypatch, runs_dir, clean_host):
+def test_a_kind_of_link_the_kernel_lacks_is_told_before_anything_is_built(monkeypatch, runs_dir):
     need("netns")
     monkeypatch.setitem(registry.drivers._known, "imaginary", Imaginary)
     told = "driver 'imaginary': this kernel has no imaginary links: sudo modprobe imaginary, or leave 'imaginary' out"
@@ -471,9 +470,3 @@ def test_clean_finds_the_working_directory_of_a_dead_process_and_no_other(monkey
     assert found.what == f"directory {tmp_path / 'pairlab-dead'}"
     found.remove()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["pairlab-alive", "pairlab-nobody's", "pairlab-unclear"]
-
-
-def test_looking_for_leftovers_changes_nothing_on_the_host():
-    before = host.snapshot()
-    list(leftovers.find())
-    assert host.settled(before)

@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -160,6 +161,22 @@ def test_an_executed_notebook_says_nothing_of_where_it_was_executed(tmp_path):
     assert str(paths.ROOT) not in text
     assert json.loads(text)["cells"][-1]["outputs"][0]["text"] == ["ä 7\n"]
     nbformat.validate(nbformat.read(executed, 4))
+
+
+def test_notebooks_executed_at_once_do_not_meet(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    notebook = notebook_that(tmp_path, "print(pairs)")
+    script = "import sys; from pathlib import Path; from pairlab.notebooks import execute\n"
+    script += "execute(Path(sys.argv[1]), Path(sys.argv[2]), {'pairs': int(sys.argv[3])})"
+    numbers = ("1", "2", "3")
+    command = [sys.executable, "-c", script, notebook]
+    running = [subprocess.Popen([*command, tmp_path / f"{number}.ipynb", number]) for number in numbers]
+    assert [process.wait() for process in running] == [0, 0, 0]
+    for number in numbers:
+        told = json.loads((tmp_path / f"{number}.ipynb").read_text())
+        assert told["cells"][-1]["outputs"][0]["text"] == [f"{number}\n"]
+    assert list(Path.cwd().iterdir()) == []  # nor is a socket left
 
 
 def test_a_notebook_that_stops_is_kept_and_its_error_is_told(tmp_path):

@@ -38,6 +38,8 @@ def test_every_workload_measures_over_every_driver_in_every_backend(backend, dri
     assert (flows["retransmits"] >= 0).all()
     assert (flows["rtt_s"] > 0).all()
     assert (flows["start_s"] >= 0).all()
+    assert (flows["connected_s"] > flows["start_s"]).all() == (workload == "flowgen")
+    assert run.facts["held"] == ["exec"]
     assert flows["start_s"].max() - flows["start_s"].min() == pytest.approx(run.skew_s)
     by_pair = run.intervals.groupby("pair")["interval_bytes"].sum()
     assert by_pair.to_list() == pytest.approx(flows["flow_bytes"].to_list(), rel=0.02)

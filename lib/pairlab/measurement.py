@@ -3,10 +3,11 @@
 import time
 from collections.abc import Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pairlab import store
+from pairlab import __version__, store
 from pairlab.errors import HostBusy, PairlabError, Unavailable
 from pairlab.records import Run, table
 from pairlab.spec import Spec
@@ -102,6 +103,7 @@ def _measure(spec: Spec, progress: Progress) -> Run:
             known = _facts(bed, workload)
         with times("ready_s"):
             servers, clients, gate = _get_ready(bed, workload, progress)
+        known["held"] = sorted({client.held for client in clients})
         telemetry = CpuTelemetry(spec.interval_s)
         with times("traffic_s"):
             telemetry.start()
@@ -155,6 +157,7 @@ def _facts(bed: Testbed, workload: Workload) -> dict:
         "host": facts.host(),
         "network": {**facts.network(client, bed.site.flowgen, bed.site.interface), **bed.site.facts()},
         "tool": facts.version(client, argv),
+        "pairlab": __version__,
     }
 
 
@@ -206,6 +209,8 @@ def _read_flows(spec: Spec, workload: Workload, clients, servers, release_ns: in
                 raise ValueError(client.trouble)
             measured = window(whole(workload.parse(client.stdout), spec.total_s), spec.warmup_s)
             flow |= measured.flow
+            if measured.connected_ns:
+                flow["connected_s"] = (measured.connected_ns - release_ns) / 1e9
             intervals += [
                 {"pair": index, "flow": 0, **row}
                 | {"start_s": row["start_s"] + start_s, "end_s": row["end_s"] + start_s}
@@ -242,7 +247,7 @@ def window(measured: Measured, warmup_s: float) -> Measured:
     flow = {"duration_s": duration_s, "flow_bytes": flow_bytes, "throughput_bps": flow_bytes * 8 / duration_s}
     if all(row.get("retransmits") is not None for row in kept):
         flow["retransmits"] = sum(row["retransmits"] for row in kept)
-    return Measured({**measured.flow, **flow}, measured.intervals)
+    return replace(measured, flow={**measured.flow, **flow})
 
 
 def _verdict(spec: Spec, skew_s: float, servers: Sequence[Process], flows: Sequence[dict]) -> tuple[str, list[str]]:

@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ def execute(notebook: Path, executed: Path, parameters: Mapping[str, Any]) -> No
     from traitlets.config import Config
 
     logging.getLogger("papermill").setLevel(logging.WARNING)
+    # Sockets in a folder of its own: not over TCP, as others may be on this host, nor by jupyter's names for them,
+    # which are the same for all kernels and lie in the working directory. Not in TMPDIR: a socket's path is short.
+    sockets = tempfile.TemporaryDirectory(prefix="pairlab-kernel-", dir="/tmp")
     try:
         papermill.execute_notebook(
             str(notebook),
@@ -26,11 +30,12 @@ def execute(notebook: Path, executed: Path, parameters: Mapping[str, Any]) -> No
             kernel_name="python3",
             progress_bar=False,
             cwd=str(paths.ROOT),
-            config=Config(KernelManager={"transport": "ipc"}),  # not over TCP: others may be on this host
+            config=Config(KernelManager={"transport": "ipc", "ip": f"{sockets.name}/kernel"}),
         )
     except PapermillExecutionError as error:
         raise _error_of(notebook, error) from None
     finally:
+        sockets.cleanup()
         if executed.exists():
             _forget_places(executed)
 

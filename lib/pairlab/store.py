@@ -26,6 +26,10 @@ from pairlab.records import SCHEMA, STATUSES, TABLES, Run
 from pairlab.spec import Spec
 
 
+#: A run's tables are short, and what Parquet adds to find its way in long ones would be most of their size.
+_SMALL = {"compression": "zstd", "use_dictionary": False, "write_statistics": False, "store_schema": False}
+
+
 def directory_of(spec: Spec, root: Path | None = None) -> Path:
     """Where the run of that spec lies, or would."""
     return (root or paths.runs()) / spec.experiment / spec.key
@@ -40,7 +44,7 @@ def write(run: Run, root: Path | None = None) -> Run:
     try:
         with draft(run.spec, root) as unfinished:
             for name in TABLES:
-                getattr(run, name).to_parquet(unfinished / f"{name}.parquet", index=False)
+                getattr(run, name).to_parquet(unfinished / f"{name}.parquet", index=False, **_SMALL)
             if run.raw:
                 (unfinished / "raw").mkdir()
             for name, text in run.raw.items():

@@ -1,9 +1,12 @@
 """All clients ready, then all start: processes in endpoints, released together, and heard when they end.
 
-Every process is started by `flowgen hold`, which connects to our control socket, holds the process at a gate just
-before its exec, and reports when it is ready, when it really started and how it ended. The gate is a FIFO that we hold
-open: closing it releases everybody with one system call. The control connection is a lifeline both ways: when we are
-gone, each launcher ends its process.
+Every process is started by `flowgen hold`, which connects to our control socket, holds the process right after its
+exec, before its first instruction, and reports when it is ready, when it was let go and how it ended. (Where ptrace(2)
+is refused, it holds just before the exec, and says so.) The gate is a FIFO that we hold open: closing it releases
+everybody with one system call. The control connection is a lifeline: when we are gone, each launcher ends its process.
+
+A release is not yet a packet: clients that are let go together still wait their turn for a CPU, which is contention
+too. flowgen tells when each connection stood; see connected_s in the records.
 """
 
 import contextlib
@@ -31,6 +34,8 @@ class Process:
     endpoint: Endpoint
     argv: tuple[str, ...]
     ready: bool = False
+    held: str = ""
+    """Where it held: after its `exec`, or at the `gate` before it."""
     over: bool = False
     start_ns: int | None = None
     end_ns: int | None = None
@@ -201,7 +206,7 @@ class Conductor:
         process = self._processes[message["slot"]]
         self._connections[process.slot] = connection
         if message["event"] == READY:
-            process.ready = True
+            process.ready, process.held = True, message.get("held", "")
             return
         process.over = True
         if message["event"] == FAILED:

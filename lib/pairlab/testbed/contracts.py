@@ -204,10 +204,12 @@ class Measured:
     """What a tool reported of one flow, in the columns of records.TABLES.
 
     flow: totals, as columns of `flows`; intervals: rows of `intervals`, with start_s and end_s from the client's start.
+    connected_ns: when the connection stood, CLOCK_MONOTONIC, where the tool tells.
     """
 
     flow: Mapping[str, Any]
     intervals: Sequence[Mapping[str, Any]] = ()
+    connected_ns: int | None = None
 
 
 class Workload(ABC):
