@@ -25,7 +25,6 @@ from pairlab.errors import DamagedRun, MixedHosts, NoRuns, SchemaMismatch, Store
 from pairlab.records import SCHEMA, STATUSES, TABLES, Run
 from pairlab.spec import Spec
 
-
 #: A run's tables are short, and what Parquet adds to find its way in long ones would be most of their size.
 _SMALL = {"compression": "zstd", "use_dictionary": False, "write_statistics": False, "store_schema": False}
 

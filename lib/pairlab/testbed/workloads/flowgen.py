@@ -41,7 +41,8 @@ def _measured(lines):
     intervals = [_row(line) for line in lines if line["event"] == "interval"]
     flow = {key: float(total[key]) for key in ("duration_s", "flow_bytes", "throughput_bps")}
     flow["congestion_control"] = str(total["congestion_control"])
-    return Measured({**flow, **{key: _number(total, key) for key in KEPT}}, intervals)
+    known = {key: _number(total, key) for key in KEPT}
+    return Measured({**flow, **known}, intervals, connected_ns=int(total["connected_ns"]))
 
 
 def _row(line):
