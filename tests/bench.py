@@ -3,9 +3,9 @@
 What a machine lacks (Mininet, Docker, root) is said and left out. Every figure is a median of n, with its range.
 """
 
-import contextlib
 import json
 import os
+import socket
 import statistics
 import subprocess
 import sys
@@ -20,6 +20,7 @@ from pairlab import Spec, experiments, open_testbed
 from pairlab.measurement import READY_S, measure
 from pairlab.testbed import image, registry
 from pairlab.testbed.contracts import Endpoint
+from pairlab.testbed.namespaces import inside, new_namespaces
 from pairlab.testbed.telemetry import CpuTelemetry
 
 out = Console(highlight=False)
@@ -53,23 +54,32 @@ def leave_out(what, why):
 
 
 def up_and_down(spec):
-    """Seconds to bring a testbed up, and to take it down, to the last of its network namespaces where we may see."""
-    before = namespaces()
+    """Seconds to bring a testbed up, and to take it down until the kernel has cleaned up behind it."""
     begun = time.monotonic()
     with open_testbed(spec):
         up = time.monotonic()
-    while before is not None and namespaces() > before and time.monotonic() - up < 30:
-        time.sleep(0.002)
+    kernel_caught_up()
     return up - begun, time.monotonic() - up
 
 
-def namespaces():
-    """How many network namespaces the kernel has; None where we may not know."""
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/slabinfo").read_text().splitlines():
-            if line.startswith("net_namespace "):
-                return int(line.split()[1])
-    return None
+def kernel_caught_up():
+    """Returns when the kernel has destroyed every network namespace that died before (root only).
+
+    It destroys them in order, behind our back. So one more dies, last, with one end of a veth pair in it: when the
+    other end disappears, all before it are gone.
+    """
+    if os.geteuid():
+        return
+    from pyroute2 import IPRoute
+
+    ours, last = new_namespaces(2)
+    with inside(ours), IPRoute() as ipr:
+        peer = {"ifname": "there", "net_ns_fd": f"/proc/{os.getpid()}/fd/{last}"}
+        ipr.link("add", ifname="here", kind="veth", peer=peer)
+        os.close(last)
+        while "here" in (name for _, name in socket.if_nameindex()):
+            time.sleep(0.002)
+    os.close(ours)
 
 
 def mininet(hosts):
@@ -203,14 +213,15 @@ def with_harness(bed, workload, spec):
 
 def by_hand(bed, workload, spec):
     """One shell in the sandbox starts every client in its namespace, in the background, and waits."""
-    shell = []
+    where, start = [], []
     for pair in bed.pairs:
         inode = pair.client.run(["readlink", "/proc/self/ns/net"]).stdout.strip()
         command = " ".join(workload.client(pair, spec, bed.site))
-        shell.append(f'nsenter --net=$(of "{inode}") {command} > {bed.site.directory}/hand-{pair.index} &')
+        where.append(f'at{pair.index}=$(of "{inode}")')
+        start.append(f"nsenter --net=$at{pair.index} {command} > {bed.site.directory}/hand-{pair.index} &")
     of = 'of() { for f in /proc/1/fd/*; do [ "$(readlink $f)" = "$1" ] && echo $f && break; done; }'
     sandbox = Endpoint("sandbox", "", bed.conductor.run)
-    done = sandbox.run(["sh", "-c", "\n".join([of, *shell, "wait"])], timeout_s=spec.total_s + 20)
+    done = sandbox.run(["sh", "-c", "\n".join([of, *where, *start, "wait"])], timeout_s=spec.total_s + 20)
     assert done.returncode == 0, done.stderr
     texts = [Path(bed.site.directory, f"hand-{pair.index}").read_text() for pair in bed.pairs]
     return sum(workload.parse(text).flow["throughput_bps"] for text in texts)

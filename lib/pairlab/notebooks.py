@@ -8,15 +8,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from traitlets.config import Config
+
 from pairlab import paths
 from pairlab.errors import MeasurementFailed, PairlabError, by_name
+
+#: Kernels talk over Unix sockets, not TCP, as others may be on this host; and not about being shut down.
+KERNEL = Config(
+    KernelManager={"transport": "ipc"},
+    NotebookClient={"extra_arguments": ["--log-level=CRITICAL"]},
+)
 
 
 def execute(notebook: Path, executed: Path, parameters: Mapping[str, Any]) -> None:
     """Runs it with papermill into `executed`, which is written even where it stops. Raises what stopped it."""
     import papermill
     from papermill.exceptions import PapermillExecutionError
-    from traitlets.config import Config
 
     logging.getLogger("papermill").setLevel(logging.WARNING)
     # Sockets in a folder of its own: not over TCP, as others may be on this host, nor by jupyter's names for them,
