@@ -1,20 +1,30 @@
-"""The host as it is, to compare before and after: what pairlab could leave behind."""
+"""The host as it is, to compare before and after: what pairlab could leave behind.
+
+Others may use pairlab on this host meanwhile. Processes of ours are known by a mark in their environment, which they
+all inherit; containers and networks by pairlab's label.
+"""
 
 import contextlib
+import os
 import socket
 import time
+import uuid
 from pathlib import Path
 
 import psutil
 
-OURS = ("flowgen", "pairlab.testbed.agent", "pairlab.testbed.lifeline", "ovs-vswitchd", "ovsdb-server")
+from pairlab.testbed import owner
+from pairlab.testbed.lifeline import LABEL
+
+MARK = "PAIRLAB_TEST_SESSION"
+os.environ[MARK] = uuid.uuid4().hex
 
 
 def snapshot():
     """Links, working directories, processes of ours, and Docker's containers and networks."""
     return {
         "links": {name for _, name in socket.if_nameindex()},
-        "directories": {str(path) for path in Path("/tmp").glob("pairlab-*")},
+        "directories": set(_directories()),
         "processes": set(_processes()),
         "docker": set(_docker()),
     }
@@ -37,10 +47,25 @@ def settled(before, within_s=5.0):
 
 
 def _processes():
+    """Processes that began during these tests, other than pytest's own and what it is running just now."""
+    tests = psutil.Process()
     for process in psutil.process_iter(["pid", "cmdline", "status"]):
-        words = process.info["cmdline"] or []
-        if process.info["status"] != psutil.STATUS_ZOMBIE and any(name in " ".join(words[:5]) for name in OURS):
-            yield process.info["pid"], " ".join(words)[:120]
+        with contextlib.suppress(psutil.Error):
+            if process.pid == tests.pid or process.status() == psutil.STATUS_ZOMBIE:
+                continue
+            if process.environ().get(MARK) == os.environ[MARK]:
+                yield process.pid, " ".join(process.info["cmdline"] or [])[:120]
+
+
+def _directories():
+    """Working directories of pairlab's, but for those of living processes that are none of ours."""
+    ours = {pid for pid, _ in _processes()} | {os.getpid()}
+    for path in Path("/tmp").glob("pairlab-*"):
+        with contextlib.suppress(OSError):
+            whose = (path / "owner").read_text()
+            if owner.alive(whose) and int(whose.partition("@")[0]) not in ours:
+                continue
+        yield str(path)
 
 
 def _docker():
@@ -48,5 +73,5 @@ def _docker():
     from docker.errors import DockerException
 
     with contextlib.suppress(DockerException), contextlib.closing(docker.from_env(timeout=10)) as client:
-        yield from (each["Names"][0] for each in client.api.containers(all=True))
-        yield from (each["Name"] for each in client.api.networks())
+        yield from (each["Names"][0] for each in client.api.containers(all=True, filters={"label": LABEL}))
+        yield from (each["Name"] for each in client.api.networks(filters={"label": LABEL}))

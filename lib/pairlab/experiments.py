@@ -89,17 +89,11 @@ def run(experiment: str, parameters: Mapping[str, Any]) -> Run:
         except PairlabError as error:
             trouble = error
         stored = store.find(spec)
-        if stored and executed.exists():
+        new = bool(stored and stored.measured_at and stored.measured_at >= begun)
+        if new and executed.exists():
             store.attach_notebook(stored, executed)
-    if trouble and not _tells(stored, begun):
+    if trouble and not (new and stored.status in ("invalid", "failed")):
         raise trouble
     if stored is None:
         raise MeasurementFailed(f"the notebook {notebook.name} ended well, but stored no run of {spec}")
     return stored
-
-
-def _tells(stored: Run | None, begun: datetime) -> bool:
-    """Whether a run of this very execution says itself why it does not count."""
-    if stored is None or stored.status not in ("invalid", "failed"):
-        return False
-    return stored.measured_at is not None and stored.measured_at >= begun

@@ -3,7 +3,6 @@
 import json
 import logging
 import re
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,7 @@ from traitlets.config import Config
 
 from pairlab import paths
 from pairlab.errors import MeasurementFailed, PairlabError, by_name
-
-#: Kernels talk over Unix sockets, not TCP, as others may be on this host; and not about being shut down.
-KERNEL = Config(
-    KernelManager={"transport": "ipc"},
-    NotebookClient={"extra_arguments": ["--log-level=CRITICAL"]},
-)
+from pairlab.testbed.workdir import working_directory
 
 
 def execute(notebook: Path, executed: Path, parameters: Mapping[str, Any]) -> None:
@@ -27,24 +21,27 @@ def execute(notebook: Path, executed: Path, parameters: Mapping[str, Any]) -> No
 
     logging.getLogger("papermill").setLevel(logging.WARNING)
     # Sockets in a folder of its own: not over TCP, as others may be on this host, nor by jupyter's names for them,
-    # which are the same for all kernels and lie in the working directory. Not in TMPDIR: a socket's path is short.
-    sockets = tempfile.TemporaryDirectory(prefix="pairlab-kernel-", dir="/tmp")
-    try:
-        papermill.execute_notebook(
-            str(notebook),
-            str(executed),
-            parameters=dict(parameters),
-            kernel_name="python3",
-            progress_bar=False,
-            cwd=str(paths.ROOT),
-            config=Config(KernelManager={"transport": "ipc", "ip": f"{sockets.name}/kernel"}),
+    # which are the same for all kernels and lie in the working directory.
+    with working_directory() as place:
+        kernel = Config(
+            KernelManager={"transport": "ipc", "ip": f"{place}/kernel"},
+            NotebookClient={"extra_arguments": ["--log-level=CRITICAL"]},  # it tells of being shut down, else
         )
-    except PapermillExecutionError as error:
-        raise _error_of(notebook, error) from None
-    finally:
-        sockets.cleanup()
-        if executed.exists():
-            _forget_places(executed)
+        try:
+            papermill.execute_notebook(
+                str(notebook),
+                str(executed),
+                parameters=dict(parameters),
+                kernel_name="python3",
+                progress_bar=False,
+                cwd=str(paths.ROOT),
+                config=kernel,
+            )
+        except PapermillExecutionError as error:
+            raise _error_of(notebook, error) from None
+        finally:
+            if executed.exists():
+                _forget_places(executed)
 
 
 def _forget_places(executed: Path) -> None:

@@ -1,16 +1,14 @@
 """open_testbed: the pairs of a Spec, up and idle."""
 
 import contextlib
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from pairlab.spec import Spec
-from pairlab.testbed import owner, registry
+from pairlab.testbed import registry
 from pairlab.testbed.barrier import Conductor
 from pairlab.testbed.contracts import Endpoint, Pair, Progress, Site, silent
+from pairlab.testbed.workdir import working_directory
 
 
 class Testbed:
@@ -55,22 +53,10 @@ def open_testbed(spec: Spec, progress: Progress = silent) -> Iterator[Testbed]:
     driver = registry.drivers.get(spec.driver)
     registry.require(backend.lacks() or backend.lacks_for(driver), f"backend {spec.backend!r}, driver {spec.driver!r}")
     names = [f"{side}-{index}" for index in range(spec.pairs) for side in ("client", "server")]
-    with _working_directory() as directory:
+    with working_directory() as directory:
         begun = time.monotonic()
         with (
             backend.open(names, driver(), directory, progress) as site,
             contextlib.closing(Conductor(site, directory)) as conductor,
         ):
             yield Testbed(spec, site, conductor, time.monotonic() - begun)
-
-
-@contextlib.contextmanager
-def _working_directory() -> Iterator[Path]:
-    """A short path, as that of a Unix socket has 107 bytes at most; open to the containers' users by its name only."""
-    directory = Path(tempfile.mkdtemp(prefix="pairlab-", dir="/tmp"))
-    directory.chmod(0o711)
-    (directory / "owner").write_text(owner.me())
-    try:
-        yield directory
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pairlab.testbed import owner
+from pairlab.testbed.workdir import PREFIX
 
 
 class Leftover(NamedTuple):
@@ -19,7 +20,7 @@ class Leftover(NamedTuple):
 
 def find() -> Iterator[Leftover]:
     """Working directories in /tmp, and containers and networks, whose owner is dead. Never those of others."""
-    for directory in sorted(Path("/tmp").glob("pairlab-*")):
+    for directory in sorted(Path("/tmp").glob(f"{PREFIX}*")):
         with contextlib.suppress(OSError):
             if directory.stat().st_uid == os.geteuid() and not owner.alive((directory / "owner").read_text()):
                 yield Leftover(f"directory {directory}", lambda at=directory: shutil.rmtree(at, ignore_errors=True))
