@@ -1,5 +1,6 @@
 """The contract of testbeds, over every driver in every backend that this machine has."""
 
+import asyncio
 import json
 import os
 import signal
@@ -66,6 +67,20 @@ def test_an_endpoint_is_described_by_its_own_link(spec):
     assert json.loads(done.stdout)["mtu_bytes"] >= 1500
     assert ("datapath" in facts) == (spec.driver == "ovs")
     assert "bridge_nf_call_iptables" in facts
+
+
+def test_a_testbed_opens_where_an_event_loop_runs_as_in_a_notebook(spec):
+    async def cell():
+        with open_testbed(spec) as bed:
+            return bed.pairs[0].client.run(["echo", "here"]).stdout
+
+    backend = registry.backends.get(spec.backend)()
+    assert asyncio.run(cell()) == "here\n"
+
+    async def checks():
+        return backend.lacks_for(registry.drivers.get(spec.driver))
+
+    assert asyncio.run(checks()) == []
 
 
 def test_an_error_in_the_block_leaves_nothing_behind(spec, clean_host):

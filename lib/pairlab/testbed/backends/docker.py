@@ -17,6 +17,7 @@ from pairlab import paths
 from pairlab.errors import TestbedError
 from pairlab.testbed import image, owner, sandbox
 from pairlab.testbed.agent import bridge_nf_call_iptables
+from pairlab.testbed.aside import aside
 from pairlab.testbed.backends.netns import flowgen_lack, import_path, plan
 from pairlab.testbed.contracts import Backend, Lack, Site, installed
 from pairlab.testbed.lifeline import AT_ONCE, LABEL
@@ -172,7 +173,7 @@ def _network(client, driver, run, parent, labels):
         return driver.docker.mode
     options = {}
     if parent:
-        _make_parent(parent)
+        aside(_make_parent, parent)
         options["parent"] = parent
     name = f"pairlab-{run}"
     client.api.create_network(name, driver=driver.docker.driver, options=options, labels=labels)

@@ -4,6 +4,7 @@ import errno
 import os
 
 from pairlab.errors import TestbedError
+from pairlab.testbed.aside import aside
 from pairlab.testbed.contracts import Lack, NetworkDriver, Program
 
 DAEMONS = ("ovsdb-server", "ovs-vswitchd")
@@ -26,7 +27,7 @@ class Ovs(NetworkDriver):
 
     @classmethod
     def lacks(cls):
-        if os.access(TUN, os.R_OK | os.W_OK) or kernel_datapath():
+        if os.access(TUN, os.R_OK | os.W_OK) or aside(kernel_datapath):
             return []
         return [Lack(f"Open vSwitch's userspace datapath needs {TUN}", f"sudo chmod a+rw {TUN}, or run as root")]
 
