@@ -147,7 +147,7 @@ def bench_docker(n=3):
     note(what.format("down"), downs, "≤ 1.2", statistics.median(downs) <= 1.2)
 
 
-def bench_skew(n=7):
+def bench_skew(n=9):
     with tempfile.TemporaryDirectory() as place:
         runs = [
             measure(Spec(pairs=50, duration_s=1, workload="flowgen", repetition=k, max_skew_s=5), root=Path(place))
@@ -203,11 +203,9 @@ def with_harness(bed, workload, spec):
     commands = [(pair.client, workload.client(pair, spec, bed.site)) for pair in bed.pairs]
     clients = bed.conductor.start(commands, gate=gate)
     bed.conductor.wait_ready(clients, READY_S)
-    telemetry = CpuTelemetry(spec.interval_s)
-    telemetry.start()
-    gate.release()
-    bed.conductor.wait_ended(clients, spec.total_s + 10)
-    telemetry.stop()
+    with CpuTelemetry(spec.interval_s):
+        gate.release()
+        bed.conductor.wait_ended(clients, spec.total_s + 10)
     return sum(workload.parse(c.stdout).flow["throughput_bps"] for c in bed.conductor.results(clients))
 
 

@@ -23,7 +23,7 @@ os.environ[MARK] = uuid.uuid4().hex
 def snapshot():
     """Links, working directories, processes of ours, and Docker's containers and networks."""
     return {
-        "links": {name for _, name in socket.if_nameindex()},
+        "links": set(_links()),
         "directories": set(_directories()),
         "processes": set(_processes()),
         "docker": set(_docker()),
@@ -57,21 +57,35 @@ def _processes():
                 yield process.pid, " ".join(process.info["cmdline"] or [])[:120]
 
 
-def _directories():
-    """Working directories of pairlab's, but for those of living processes that are none of ours."""
+def _links():
+    """Links of this host, but for those that Docker makes and takes with its containers and networks."""
+    for _, name in socket.if_nameindex():
+        if not name.startswith(("veth", "br-", "docker")):
+            yield name
+
+
+def _others(whose):
+    """Whether this owner is a living process that is none of ours."""
     ours = {pid for pid, _ in _processes()} | {os.getpid()}
+    return owner.alive(whose) and int(whose.partition("@")[0] or 0) not in ours
+
+
+def _directories():
+    """Working directories of pairlab's, but for other people's."""
     for path in Path("/tmp").glob("pairlab-*"):
         with contextlib.suppress(OSError):
-            whose = (path / "owner").read_text()
-            if owner.alive(whose) and int(whose.partition("@")[0]) not in ours:
+            if _others((path / "owner").read_text()):
                 continue
         yield str(path)
 
 
 def _docker():
+    """Containers and networks of pairlab's, but for other people's."""
     import docker
     from docker.errors import DockerException
 
+    ours = {"label": LABEL}
     with contextlib.suppress(DockerException), contextlib.closing(docker.from_env(timeout=10)) as client:
-        yield from (each["Names"][0] for each in client.api.containers(all=True, filters={"label": LABEL}))
-        yield from (each["Name"] for each in client.api.networks(filters={"label": LABEL}))
+        found = [(each["Names"][0], each) for each in client.api.containers(all=True, filters=ours)]
+        found += [(each["Name"], each) for each in client.api.networks(filters=ours)]
+        yield from (name for name, each in found if not _others(each["Labels"]["pairlab.owner"]))

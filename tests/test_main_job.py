@@ -128,16 +128,28 @@ def test_an_interrupted_sweep_leaves_the_host_clean_and_goes_on_where_it_was(pla
     assert {key: after[key] for key in before} == before
 
 
+def test_parameters_of_a_wrong_type_are_refused_by_the_notebook_itself(place):
+    notebook = paths.EXPERIMENTS / "01-throughput.ipynb"
+    for wrong in ("{pairs: [5]}", "{driver: null}"):
+        done = subprocess.run(
+            [BIN / "papermill", str(notebook), str(place / "out.ipynb"), "-y", wrong],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert "BadSpec" in done.stderr
+    assert not (place / "runs").exists()
+
+
 def test_the_tools_that_ci_installed_are_seen():
-    """PAIRLAB_EXPECT names what must not be skipped: a skip in CI would hide a test."""
+    """PAIRLAB_EXPECT names what must not be skipped, as backend:name: a skip in CI would hide a test."""
     wanted = os.environ.get("PAIRLAB_EXPECT", "")
     found = json.loads(pairlab("doctor", "--json").stdout)
-    there = {name for name, backend in found["backends"].items() if backend["available"]}
-    there |= {
-        name
-        for backend in found["backends"].values()
+    there = {
+        f"{backend}:{name}"
+        for backend, its in found["backends"].items()
         for kind in ("drivers", "workloads")
-        for name, finding in backend[kind].items()
+        for name, finding in its[kind].items()
         if finding["available"]
     }
     there |= {name.lower() for name, extra in found["extras"].items() if extra["available"]}

@@ -9,7 +9,7 @@ import pytest
 
 from pairlab import Spec, load_runs, measure
 from pairlab.errors import BadSpec, HostBusy, TestbedError, Unavailable
-from pairlab.measurement import window
+from pairlab.flows import window
 from pairlab.records import TABLES
 from pairlab.testbed import hostlock, registry
 from pairlab.testbed.contracts import Measured, Program
@@ -50,7 +50,8 @@ def test_every_workload_measures_over_every_driver_in_every_backend(backend, dri
     assert run.facts["host"]["kernel"] == os.uname().release
     assert run.facts["network"]["tcp_congestion_control"]
     assert run.facts["network"]["tso"] in (0, 1)
-    assert workload.rstrip("3") in run.facts["tool"]
+    assert run.facts["versions"]["flowgen"].startswith("flowgen 0")
+    assert run.facts["versions"][workload].startswith(workload.rstrip("3"))
     assert run.harness_cpu_s < 1
     assert [name for name in run.raw if name.endswith("client-0.out") or name == "client-0.out"]
 
@@ -158,6 +159,39 @@ def test_what_this_host_cannot_do_is_a_recorded_skip(short, runs_dir, monkeypatc
     (run,) = load_runs(runs_dir)
     assert run.status == "skipped"
     assert "sudo apt-get install iperf3" in run.reasons[0]
+
+
+def test_more_pairs_than_a_bridge_has_ports_are_refused(runs_dir):
+    with pytest.raises(BadSpec, match="pairs: 'bridge' can have 511 at most, not 512"):
+        measure(Spec(driver="bridge", pairs=512))
+    assert not runs_dir.exists()
+
+
+def test_a_client_that_never_starts_makes_the_run_invalid(short, runs_dir, monkeypatch):
+    monkeypatch.setattr(
+        registry.workloads.get("flowgen"),
+        "client",
+        lambda self, pair, spec, site: ["no-such-tool"] if pair.index else ["true"],
+    )
+    run = measure(short)
+    assert run.status == "failed"  # here no flow is left
+    assert "cannot run no-such-tool" in run.flows["error"][1]
+
+
+def test_connections_that_come_late_make_the_run_invalid(short, runs_dir, monkeypatch):
+    workload = registry.workloads.get("flowgen")
+    real = workload.client
+
+    def slow(self, pair, spec, site):
+        argv = real(self, pair, spec, site)
+        return ["sh", "-c", 'sleep 0.4; exec "$@"', "sh", *argv] if pair.index else argv
+
+    monkeypatch.setattr(workload, "client", slow)
+    run = measure(short.replace(max_skew_s=0.2, duration_s=1))
+    assert run.status == "invalid"
+    assert run.reasons[0].startswith("1 of 2 connections stood only after 0.2 s")
+    first = run.intervals.groupby("pair")["start_s"].min()
+    assert first.to_list() == pytest.approx(run.flows["connected_s"].to_list())
 
 
 def test_iperf3_takes_whole_seconds_only_and_says_so(short, runs_dir):

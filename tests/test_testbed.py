@@ -104,6 +104,24 @@ def test_a_killed_process_leaves_nothing_behind(spec, clean_host):
     assert host.settled(clean_host, within_s=10), host.difference(clean_host)
 
 
+@pytest.mark.parametrize("moment", [0, 1, 4, 7])
+def test_a_process_killed_while_containers_come_up_leaves_nothing_behind(moment, clean_host):
+    need("docker")
+    script = (
+        "from pairlab import Spec, open_testbed\n"
+        "def tell(phase, done, total): print(phase, done, flush=True)\n"
+        "print('begun', flush=True)\n"
+        "with open_testbed(Spec(backend='docker', driver='bridge', pairs=4), tell): input()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        wanted = f"bringing up {moment}\n".encode() if moment else b"begun\n"
+        for line in process.stdout:
+            if line == wanted:
+                break
+        process.kill()
+    assert host.settled(clean_host, within_s=20), host.difference(clean_host)
+
+
 @pytest.fixture(params=registry.backends.names())
 def bed(request):
     need(request.param)

@@ -35,13 +35,13 @@ def spec_from(namespace: Mapping[str, Any], *, experiment: str) -> Spec:
     """The Spec that a notebook's parameters make up; call it with globals() right after the parameters' cell.
 
     Every plain literal in the namespace counts as a parameter, so that a misspelt one, which papermill would only
-    warn of, is refused. Raises BadSpec.
+    warn of, is refused; so does whatever has a parameter's name. Raises BadSpec.
     """
     plain = (str, int, float, bool)
     given = {
         name: value
         for name, value in namespace.items()
-        if isinstance(value, plain) and not name.startswith("_") and name not in BESIDES
+        if (isinstance(value, plain) or name in Spec.model_fields) and not name.startswith("_") and name not in BESIDES
     }
     return Spec(experiment=experiment, **given)
 

@@ -3,18 +3,18 @@
 import time
 from collections.abc import Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pairlab import __version__, store
-from pairlab.errors import HostBusy, PairlabError, Unavailable
+from pairlab.errors import BadSpec, HostBusy, PairlabError, Unavailable
+from pairlab.flows import read_flows
 from pairlab.records import Run, table
 from pairlab.spec import Spec
 from pairlab.testbed import facts, hostlock, registry
 from pairlab.testbed.barrier import Process
 from pairlab.testbed.bed import Testbed, open_testbed
-from pairlab.testbed.contracts import Measured, Progress, Workload, silent
+from pairlab.testbed.contracts import Progress, Workload, silent
 from pairlab.testbed.telemetry import CpuTelemetry
 
 #: How long servers may take to listen, and clients to reach the gate: 150 pairs on two slow cores take seconds.
@@ -27,7 +27,9 @@ def resolve(spec: Spec) -> Spec:
     Raises UnknownName for a backend, driver or workload that there is not, BadSpec for what the workload cannot do.
     """
     backend = registry.backends.get(spec.backend)()
-    registry.drivers.get(spec.driver)
+    most = registry.drivers.get(spec.driver).max_endpoints
+    if most and 2 * spec.pairs > most:
+        raise BadSpec(f"pairs: {spec.driver!r} can have {most // 2} at most, not {spec.pairs}")
     if spec.workload == "auto":
         iperf = registry.workloads.get("iperf")
         missing = any(backend.lacks_program(program) for program in iperf.programs)
@@ -104,23 +106,20 @@ def _measure(spec: Spec, progress: Progress) -> Run:
         with times("ready_s"):
             servers, clients, gate = _get_ready(bed, workload, progress)
         known["held"] = sorted({client.held for client in clients})
-        telemetry = CpuTelemetry(spec.interval_s)
-        with times("traffic_s"):
-            telemetry.start()
+        with times("traffic_s"), CpuTelemetry(spec.interval_s) as telemetry:
             cpu_before = time.process_time()
             release_ns = gate.release()
             _watch(bed, clients, release_ns, spec.total_s + workload.ends_by_itself_s, progress)
             harness_cpu_s = time.process_time() - cpu_before
-            telemetry.stop()
         with times("end_s"):
             bed.conductor.stop([*clients, *servers])
             bed.conductor.results([*clients, *servers])
         progress("taking down", 0, 0)
         begun = time.monotonic()
     times.spent["down_s"] = time.monotonic() - begun
-    flows, intervals = _read_flows(spec, workload, clients, servers, release_ns)
+    flows, intervals = read_flows(spec, workload, clients, servers, release_ns)
     skew_s = _skew(clients)
-    status, reasons = _verdict(spec, skew_s, servers, flows)
+    status, reasons = _verdict(spec, skew_s, clients, servers, flows)
     return Run(
         spec,
         status,
@@ -151,13 +150,14 @@ class _Times:
 
 
 def _facts(bed: Testbed, workload: Workload) -> dict:
-    client = bed.pairs[0].client
-    argv = workload.version_argv or (bed.site.flowgen, "version")
+    client, flowgen = bed.pairs[0].client, bed.site.flowgen
+    versions = {"pairlab": __version__, "flowgen": facts.version(client, (flowgen, "version"))}
+    if workload.version_argv:
+        versions[workload.name] = facts.version(client, workload.version_argv)
     return {
         "host": facts.host(),
-        "network": {**facts.network(client, bed.site.flowgen, bed.site.interface), **bed.site.facts()},
-        "tool": facts.version(client, argv),
-        "pairlab": __version__,
+        "network": {**facts.network(client, flowgen, bed.site.interface), **bed.site.facts()},
+        "versions": versions,
     }
 
 
@@ -186,78 +186,32 @@ def _watch(bed: Testbed, clients: Sequence[Process], release_ns: int, limit_s: f
 
 
 def _skew(clients: Sequence[Process]) -> float:
-    """The last start less the first, in seconds; NaN where fewer than all started."""
-    starts = [client.start_ns for client in clients]
-    return float("nan") if None in starts else (max(starts) - min(starts)) / 1e9
+    """The last start less the first, in seconds, over those that started; NaN where none did."""
+    starts = [client.start_ns for client in clients if client.start_ns is not None]
+    return (max(starts) - min(starts)) / 1e9 if starts else float("nan")
 
 
-def _read_flows(spec: Spec, workload: Workload, clients, servers, release_ns: int) -> tuple[list[dict], list[dict]]:
-    flows, intervals = [], []
-    for index, (client, server) in enumerate(zip(clients, servers, strict=True)):
-        start_s = (client.start_ns - release_ns) / 1e9 if client.start_ns else None
-        flow = {
-            "pair": index,
-            "flow": 0,
-            "status": "ok",
-            "error": "",
-            "intended_start_s": 0.0,
-            "start_s": start_s,
-        }
-        flow |= {"client_cpu_s": client.cpu_s, "server_cpu_s": server.cpu_s}
-        try:
-            if client.trouble:
-                raise ValueError(client.trouble)
-            measured = window(whole(workload.parse(client.stdout), spec.total_s), spec.warmup_s)
-            flow |= measured.flow
-            if measured.connected_ns:
-                flow["connected_s"] = (measured.connected_ns - release_ns) / 1e9
-            intervals += [
-                {"pair": index, "flow": 0, **row}
-                | {"start_s": row["start_s"] + start_s, "end_s": row["end_s"] + start_s}
-                | {"warmup": row["start_s"] < spec.warmup_s - 1e-3}
-                for row in measured.intervals
-            ]
-        except ValueError as error:
-            told = " ".join(client.stderr.split())[-200:]
-            flow |= {
-                "status": "failed",
-                "error": f"{error}" + (f" ({told})" if told and told not in str(error) else ""),
-            }
-        flows.append(flow)
-    return flows, intervals
+def _verdict(
+    spec: Spec, skew_s: float, clients: Sequence[Process], servers: Sequence[Process], flows: Sequence[dict]
+) -> tuple[str, list[str]]:
+    """ok, invalid or failed, with the reasons.
 
-
-def whole(measured: Measured, total_s: float) -> Measured:
-    """The same, where the flow lasted as long as it was to; iperf ends well when its connection breaks, too."""
-    duration_s = measured.flow["duration_s"]
-    if duration_s < 0.95 * total_s:
-        raise ValueError(f"it ended after {duration_s:.2f} s of {total_s:g}")
-    return measured
-
-
-def window(measured: Measured, warmup_s: float) -> Measured:
-    """What a flow did after its warm-up: totals over the intervals that begin later, all other columns as they are."""
-    if not warmup_s:
-        return measured
-    kept = [row for row in measured.intervals if row["start_s"] >= warmup_s - 1e-3]
-    duration_s = sum(row["end_s"] - row["start_s"] for row in kept)
-    if duration_s <= 0:
-        raise ValueError(f"it reported no interval after its warm-up of {warmup_s:g} s")
-    flow_bytes = sum(row["interval_bytes"] for row in kept)
-    flow = {"duration_s": duration_s, "flow_bytes": flow_bytes, "throughput_bps": flow_bytes * 8 / duration_s}
-    if all(row.get("retransmits") is not None for row in kept):
-        flow["retransmits"] = sum(row["retransmits"] for row in kept)
-    return replace(measured, flow={**measured.flow, **flow})
-
-
-def _verdict(spec: Spec, skew_s: float, servers: Sequence[Process], flows: Sequence[dict]) -> tuple[str, list[str]]:
-    """ok, invalid or failed, with the reasons. A failed flow is a result and does not spoil the run; all failed do."""
+    A flow that failed on its way is a result, and does not spoil the run; all failed do. What never ran together with
+    the others is no contention: starts too far apart, connections that came late, clients that never started.
+    """
     failed = [flow for flow in flows if flow["status"] != "ok"]
     if len(failed) == len(flows):
         return "failed", [f"all {len(flows)} flows failed, the first: {failed[0]['error']}"]
     reasons = []
     if skew_s > spec.max_skew_s:
         reasons.append(f"clients started within {skew_s:.3f} s, and max_skew_s is {spec.max_skew_s:g}")
+    late_s = max(spec.max_skew_s, 0.1 * spec.total_s)
+    if late := [flow["connected_s"] for flow in flows if flow.get("connected_s", 0.0) > late_s]:
+        reasons.append(
+            f"{len(late)} of {len(flows)} connections stood only after {late_s:g} s, the last at {max(late):.3f} s"
+        )
+    if missing := sum(client.start_ns is None for client in clients):
+        reasons.append(f"{missing} of {len(clients)} clients never started")
     if deaf := [server for server in servers if not server.ready]:
         reasons.append(f"{len(deaf)} of {len(servers)} servers never listened, the first: {deaf[0].trouble}")
     return ("invalid", reasons) if reasons else ("ok", [])

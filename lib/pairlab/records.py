@@ -37,8 +37,10 @@ TABLES: dict[str, dict[str, Column]] = {
         "start_s": Column("float64", "s", "when its client was let go, from the release"),
         "connected_s": Column("float64", "s", "when its connection stood, from the release, where the tool tells"),
         "duration_s": Column("float64", "s", "the time over which throughput_bps is taken (without warm-up)"),
-        "flow_bytes": Column("float64", "B", "payload carried in duration_s"),
-        "throughput_bps": Column("float64", "bit/s", "goodput: payload bits over duration_s"),
+        "flow_bytes": Column(
+            "float64", "B", "payload in duration_s: acknowledged (flowgen), or written by the client (iperf, iperf3)"
+        ),
+        "throughput_bps": Column("float64", "bit/s", "goodput: flow_bytes * 8 / duration_s"),
         "retransmits": Column("float64", "segments", "TCP segments retransmitted in duration_s, where the tool tells"),
         "rtt_s": Column("float64", "s", "smoothed round-trip time at the end (TCP_INFO)"),
         "min_rtt_s": Column("float64", "s", "least round-trip time seen (TCP_INFO)"),
@@ -53,7 +55,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "flow": Column("int64", "", "number of the flow within its pair"),
         "start_s": Column("float64", "s", "begin of the interval, from the release"),
         "end_s": Column("float64", "s", "end of the interval, from the release"),
-        "interval_bytes": Column("float64", "B", "payload carried in the interval"),
+        "interval_bytes": Column("float64", "B", "payload in the interval, as flow_bytes"),
         "throughput_bps": Column("float64", "bit/s", "payload bits over the interval"),
         "retransmits": Column("float64", "segments", "TCP segments retransmitted in the interval"),
         "rtt_s": Column("float64", "s", "smoothed round-trip time at its end"),

@@ -93,6 +93,8 @@ class NetworkDriver(ABC):
     """Programs of the host that it runs."""
     isolated: ClassVar[bool] = True
     """Whether each endpoint has a network namespace of its own (else: one for all, on loopback)."""
+    max_endpoints: ClassVar[int | None] = None
+    """How many endpoints the network can have, where there is a limit."""
     docker: ClassVar[DockerNetwork | None] = None
     """How Docker provides it; None: `create` and `attach` do, into containers without a network."""
 
@@ -203,7 +205,7 @@ class Pair:
 class Measured:
     """What a tool reported of one flow, in the columns of records.TABLES.
 
-    flow: totals, as columns of `flows`; intervals: rows of `intervals`, with start_s and end_s from the client's start.
+    flow: totals, as columns of `flows`; intervals: rows of `intervals`, with start_s and end_s from its connection.
     connected_ns: when the connection stood, CLOCK_MONOTONIC, where the tool tells.
     """
 

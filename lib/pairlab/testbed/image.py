@@ -6,11 +6,12 @@ import tempfile
 from pathlib import Path
 
 import docker
-from docker.errors import BuildError, DockerException, ImageNotFound
+from docker.errors import BuildError, ImageNotFound
 
 from pairlab import paths
 from pairlab.errors import Unavailable
 from pairlab.testbed.contracts import Program, Progress
+from pairlab.testbed.lifeline import DOCKER_ERRORS
 
 REPOSITORY = "pairlab"
 SUITE = "bookworm"
@@ -39,13 +40,13 @@ def ensure(client: docker.DockerClient, progress: Progress) -> str:
         progress("building the container image", 0, 0)
     try:
         return _build(client)
-    except (BuildError, DockerException) as error:
+    except (BuildError, *DOCKER_ERRORS) as error:
         from_registry = f"docker build failed ({str(error).strip().splitlines()[0][:200]})"
     if missing := MMDEBSTRAP.lack():
         raise Unavailable(f"the container image: {from_registry}, and without a registry {missing}")
     try:
         return _from_packages(client)
-    except (subprocess.CalledProcessError, DockerException) as error:
+    except (subprocess.CalledProcessError, *DOCKER_ERRORS) as error:
         told = (getattr(error, "stderr", "") or str(error)).strip().splitlines()
         raise Unavailable(
             f"the container image: {from_registry}, and mmdebstrap failed too ({told[-1] if told else error}):"

@@ -31,7 +31,7 @@ def _docker_leftovers() -> Iterator[Leftover]:
     import docker
     from docker.errors import DockerException
 
-    from pairlab.testbed.lifeline import LABEL, remove
+    from pairlab.testbed.lifeline import LABEL, remove_all
 
     try:
         client = docker.from_env(timeout=20)
@@ -44,4 +44,4 @@ def _docker_leftovers() -> Iterator[Leftover]:
         ]
         dead = {thing["Labels"][LABEL] for thing in things if not owner.alive(thing["Labels"].get("pairlab.owner", ""))}
         for run in sorted(dead):
-            yield Leftover(f"Docker testbed {run}", lambda run=run: remove(client, run))
+            yield Leftover(f"Docker testbed {run}", lambda run=run: remove_all(client, run, orphaned=False))

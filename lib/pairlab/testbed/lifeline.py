@@ -12,9 +12,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import docker
-from docker.errors import APIError, NotFound
+import requests
+from docker.errors import APIError, DockerException, NotFound
 
 LABEL = "pairlab.run"
+#: What a daemon that answers no, or not at all, raises.
+DOCKER_ERRORS = (DockerException, requests.RequestException)
 #: Calls to the daemon under way at once.
 AT_ONCE = 16
 
@@ -30,6 +33,26 @@ def remove(client: docker.DockerClient, run: str) -> int:
         with contextlib.suppress(NotFound):
             client.api.remove_network(network["Id"])
     return len(containers) + len(networks)
+
+
+def remove_all(client: docker.DockerClient, run: str, *, orphaned: bool, patience_s: float = 60.0) -> None:
+    """Removes it until nothing is found any more; a daemon that refuses or does not answer is asked again.
+
+    A network, say, is refused while the last of its containers is still going. orphaned: the parent died, and the
+    daemon may still be working on what it asked for last; so nothing has to be found five times in two seconds. Raises
+    the daemon's last refusal after patience_s.
+    """
+    deadline, quiet = time.monotonic() + patience_s, 0
+    while quiet < (5 if orphaned else 1):
+        try:
+            quiet = 0 if remove(client, run) else quiet + 1
+        except DOCKER_ERRORS:
+            quiet = 0
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        if orphaned:
+            time.sleep(0.4)
 
 
 def _remove_container(client: docker.DockerClient, container: str) -> None:
@@ -56,11 +79,7 @@ def main() -> None:
     told = sys.stdin.readline()
     try:
         with contextlib.closing(docker.from_env(max_pool_size=AT_ONCE)) as client:
-            found = remove(client, run)
-            # A parent that died may have left a request that the daemon is still working on.
-            while not told and found:
-                time.sleep(0.5)
-                found = remove(client, run)
+            remove_all(client, run, orphaned=not told)
     finally:
         if link:
             remove_link(link)

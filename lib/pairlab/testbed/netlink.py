@@ -30,13 +30,16 @@ class Lan:
 
     def add_link(self, name: str, kind: str, **options) -> int:
         """Makes a link in the sandbox, up; returns its index. Raises Unavailable where the kernel lacks the kind."""
+        self._add(name, kind, **options)
+        return self.set_up(name)
+
+    def _add(self, name: str, kind: str, **options) -> None:
         try:
             self._ipr.link("add", ifname=name, kind=kind, **options)
         except NetlinkError as error:
             if error.code == errno.EOPNOTSUPP:
                 raise Unavailable(f"this kernel has no {kind} links: load its module, or take another driver") from None
             raise TestbedError(f"link {name} ({kind}) could not be made: {error}") from error
-        return self.set_up(name)
 
     def set_up(self, name: str) -> int:
         """Brings a link of the sandbox up; returns its index."""
@@ -50,19 +53,12 @@ class Lan:
         port: more attributes of the port, such as master=.
         """
         peer = {"ifname": "eth0", "net_ns_fd": self._path(endpoint)}
-        self._ipr.link("add", ifname=endpoint.name, kind="veth", state="up", peer=peer, **port)
+        self._add(endpoint.name, "veth", state="up", peer=peer, **port)
         return endpoint.name
 
     def add_macvlan(self, endpoint: EndpointPlan, parent: int) -> None:
         """A macvlan in bridge mode over the link of that index, as eth0 in the endpoint's namespace."""
-        self._ipr.link(
-            "add",
-            ifname="eth0",
-            kind="macvlan",
-            link=parent,
-            macvlan_mode="bridge",
-            net_ns_fd=self._path(endpoint),
-        )
+        self._add("eth0", "macvlan", link=parent, macvlan_mode="bridge", net_ns_fd=self._path(endpoint))
 
     def configure(self, endpoint: EndpointPlan) -> None:
         """Sets the endpoint's address, and its loopback and eth0 up."""

@@ -19,7 +19,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 
 
 class CpuTelemetry:
-    """Samples every CPU's time at an interval, in a thread, from start() to stop().
+    """Samples every CPU's time at an interval, in a thread, while its block runs (a context manager).
 
     The kernel counts in ticks of 10 ms as a rule, so intervals below 0.1 s would say little. Guest time is part of
     user time already (proc_stat(5)) and is not counted again.
@@ -31,10 +31,11 @@ class CpuTelemetry:
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._sample_until_done, name="cpu-telemetry", daemon=True)
 
-    def start(self) -> None:
+    def __enter__(self) -> "CpuTelemetry":
         self._thread.start()
+        return self
 
-    def stop(self) -> None:
+    def __exit__(self, *_: object) -> None:
         self._done.set()
         self._thread.join()
 

@@ -10,7 +10,6 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import docker
-from docker.errors import DockerException
 from docker.types import LogConfig, Mount
 
 from pairlab import paths
@@ -20,7 +19,7 @@ from pairlab.testbed.agent import bridge_nf_call_iptables
 from pairlab.testbed.aside import aside
 from pairlab.testbed.backends.netns import flowgen_lack, import_path, plan
 from pairlab.testbed.contracts import Backend, Lack, Site, installed
-from pairlab.testbed.lifeline import AT_ONCE, LABEL
+from pairlab.testbed.lifeline import AT_ONCE, DOCKER_ERRORS, LABEL
 from pairlab.testbed.sandbox import Sandbox
 
 FLOWGEN = "/pairlab/flowgen"
@@ -119,7 +118,7 @@ def _daemon_lack():
     try:
         with contextlib.closing(docker.from_env(timeout=10)) as client:
             told = client.info()
-    except DockerException as error:
+    except DOCKER_ERRORS as error:
         if "Permission denied" in str(error):
             return Lack("the Docker daemon refuses this user", "sudo usermod -aG docker $USER, and log in again")
         where = os.environ.get("DOCKER_HOST", "/var/run/docker.sock")
@@ -139,8 +138,12 @@ def _daemon_lack():
 def _translated(what):
     try:
         yield
-    except DockerException as error:
-        raise TestbedError(f"{what}: {error}. Does `docker info` work, and is there room on its disk?") from error
+    except DOCKER_ERRORS as error:
+        if "bind source path does not exist" in str(error):
+            hint = "the daemon does not see our files: is it a snap's, or in a container? Use one of this host"
+        else:
+            hint = "does `docker info` work, and is there room on its disk?"
+        raise TestbedError(f"{what}: {error}. {hint}") from error
 
 
 @contextlib.contextmanager
@@ -181,11 +184,12 @@ def _network(client, driver, run, parent, labels):
 
 
 def _make_parent(name):
-    """A veth pair of the host, for macvlan to sit on: never a real network card."""
+    """A veth pair of the host, for macvlan to sit on: never a real network card. It bears its owner's name."""
     from pyroute2 import IPRoute
 
     with IPRoute() as ipr:
         ipr.link("add", ifname=name, kind="veth", peer=f"{name[:14]}x")
+        ipr.link("set", index=socket.if_nametoindex(name), ifalias=owner.me())
         for end in (name, f"{name[:14]}x"):
             ipr.link("set", index=socket.if_nametoindex(end), state="up")
 
@@ -202,7 +206,10 @@ def _container(client, run, directory, labels, network, name):
         name=f"pairlab-{run}-{name}",
         labels=labels,
         host_config=client.api.create_host_config(
-            network_mode=network, mounts=mounts, log_config=LogConfig(type=LogConfig.types.NONE)
+            network_mode=network,
+            mounts=mounts,
+            log_config=LogConfig(type=LogConfig.types.NONE),
+            security_opt=["label=disable"],  # SELinux would keep our mounts from it
         ),
     )
     client.api.start(made["Id"])
@@ -233,12 +240,12 @@ def _attached(client, containers, driver, directory):
 
 
 def _free_ports(count):
-    """The first of `count` ports in a row that nobody uses on loopback: all containers share the host's."""
+    """The first of `count` ports in a row that nobody uses: all containers share the host's."""
     for first in range(5201, 60000, 500):
         with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
             for port in range(first, first + count):
                 trial = stack.enter_context(socket.socket())
                 trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                trial.bind(("127.0.0.1", port))
+                trial.bind(("0.0.0.0", port))  # taken on any address is taken
             return first
-    raise TestbedError(f"no {count} free ports in a row on 127.0.0.1: end what uses them, or take another driver")
+    raise TestbedError(f"no {count} free ports in a row on this host: end what uses them, or take another driver")

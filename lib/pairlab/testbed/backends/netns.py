@@ -70,4 +70,4 @@ def import_path(driver):
 
 def flowgen_lack():
     """The generator comes with pairlab, but has to be built."""
-    return None if paths.flowgen().exists() else Lack("flowgen is not built", "make flowgen")
+    return None if paths.flowgen().exists() else Lack("flowgen is not built", "make setup")

@@ -9,6 +9,7 @@ class Bridge(NetworkDriver):
     name = "bridge"
     summary = "Linux bridge with a veth pair to each container"
     links = ("bridge", "veth")
+    max_endpoints = 1023  # ports of a Linux bridge (BR_MAX_PORTS), less Docker's own
     docker = DockerNetwork(driver="bridge")
 
     def create(self, lan):

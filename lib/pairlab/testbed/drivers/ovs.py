@@ -35,6 +35,7 @@ class Ovs(NetworkDriver):
         self.where = {program.name: program.path() for program in self.programs}
         self.ports = []
         self.datapath = "system" if kernel_datapath() else "netdev"
+        self.version = lan.run([self.where["ovs-vswitchd"], "--version"]).splitlines()[0]
         base = lan.directory / "ovs"
         base.mkdir()
         # Everything OVS writes stays in here, or it would meet the host's own OVS.
@@ -63,7 +64,7 @@ class Ovs(NetworkDriver):
             raise TestbedError(f"Open vSwitch refused {len(wrong)} of its {len(self.ports)} ports: {why}")
 
     def facts(self):
-        return {"datapath": self.datapath, "userspace_tso": self.datapath == "netdev"}
+        return {"datapath": self.datapath, "userspace_tso": self.datapath == "netdev", "ovs": self.version}
 
     def _start(self, lan, daemon, *arguments):
         base = lan.directory / "ovs"
