@@ -202,7 +202,10 @@ def _container(client, run, directory, labels, network, name):
         name=f"pairlab-{run}-{name}",
         labels=labels,
         host_config=client.api.create_host_config(
-            network_mode=network, mounts=mounts, log_config=LogConfig(type=LogConfig.types.NONE)
+            network_mode=network,
+            mounts=mounts,
+            log_config=LogConfig(type=LogConfig.types.NONE),
+            cap_add=["SYS_NICE"],  # for the launcher; what it launches does not have it
         ),
     )
     client.api.start(made["Id"])
