@@ -18,6 +18,10 @@ from pathlib import Path
 
 import pytest
 
+from pairlab.errors import MeasurementFailed
+from pairlab.testbed.barrier import Conductor
+from pairlab.testbed.contracts import Endpoint
+
 SOURCE = Path(__file__).resolve().parents[1] / "lib" / "flowgen"
 PATIENCE_S = 20.0  # how long a test waits for what must come; never slept through
 
@@ -469,7 +473,7 @@ class Hold:
 
 @pytest.fixture
 def hold(flowgen, start, tmp_path):
-    """hold("--gate", gate, "--", "true", slot="a") -> Hold, connected."""
+    """hold("--gate", gate, "--", "true", slot="a") -> Hold, connected, and its hello heard."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(str(tmp_path / "control"))
     listener.listen(64)
@@ -483,7 +487,9 @@ def hold(flowgen, start, tmp_path):
         control, _ = listener.accept()
         control.settimeout(PATIENCE_S)
         connections.append(control)
-        return Hold(process, control)
+        held = Hold(process, control)
+        assert held.event() == {"event": "hello", "slot": slot}
+        return held
 
     yield launch
     for connection in connections:
@@ -555,15 +561,18 @@ def hold_at_gate(hold, gate, held_at):
     return hold_untraced
 
 
-def child_of(held: Hold) -> int:
-    """The one child of a launcher."""
-
+def children_of(launcher: int) -> list[int]:
     def parent(stat: Path) -> int:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             return int(stat.read_text().rpartition(")")[2].split()[1])
         return 0
 
-    (child,) = [int(stat.parent.name) for stat in Path("/proc").glob("[0-9]*/stat") if parent(stat) == held.process.pid]
+    return [int(stat.parent.name) for stat in Path("/proc").glob("[0-9]*/stat") if parent(stat) == launcher]
+
+
+def child_of(held: Hold) -> int:
+    """The one child of a launcher."""
+    (child,) = children_of(held.process.pid)
     return child
 
 
@@ -581,7 +590,8 @@ def test_at_the_gate_a_child_is_ready_but_has_not_started(hold_at_gate, held_at,
     mark = tmp_path / "mark"
     held = hold_at_gate("--", "touch", mark)
     ready = held.event()
-    assert ready == {"event": "ready", "slot": "a", "ns": ready["ns"], "held": held_at}
+    urgency = ready["urgency"] if held_at == "exec" else "none"  # else it is not the launcher who lets it go
+    assert ready == {"event": "ready", "slot": "a", "ns": ready["ns"], "held": held_at, "urgency": urgency}
     assert ready["ns"] < time.monotonic_ns()
     assert not mark.exists()
     assert held.is_silent()
@@ -855,6 +865,90 @@ def test_the_command_finds_signals_and_descriptors_as_if_started_from_a_shell(ho
     assert int(descriptors) == 4  # in, out, err, and the one of ls itself
 
 
+# --- hold: urgency
+
+CAP_SYS_NICE = 23
+
+
+def policy_of(pid: int) -> int:
+    return os.sched_getscheduler(pid) & ~os.SCHED_RESET_ON_FORK
+
+
+@pytest.fixture(scope="session")
+def realtime() -> None:
+    trial = "import os; os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))"
+    if run(sys.executable, "-c", trial).returncode != 0:
+        pytest.skip("this host refuses us SCHED_FIFO: run as root, in a CPU cgroup that has real time")
+
+
+@pytest.fixture
+def without_sys_nice() -> list[str]:
+    """What to run a command through, so that it may not be in real time."""
+    if os.geteuid() != 0:
+        return []
+    if not shutil.which("setpriv"):
+        pytest.skip("taking CAP_SYS_NICE from root needs setpriv, not on PATH: apt-get install util-linux")
+    return ["setpriv", "--bounding-set", "-sys_nice", "--inh-caps", "-sys_nice"]
+
+
+def test_a_launcher_is_in_real_time_while_it_holds_and_its_client_never(hold, gate, realtime):
+    held = hold("--gate", gate.path, "--", "sleep", "1000")
+    assert held.event()["urgency"] == "realtime"
+    child = child_of(held)
+    assert os.sched_getscheduler(held.process.pid) == os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
+    assert os.sched_getparam(held.process.pid).sched_priority == 1
+    assert os.sched_getscheduler(child) == os.SCHED_OTHER
+    gate.release()
+    until(lambda: policy_of(held.process.pid) == os.SCHED_OTHER, "the launcher to leave real time")
+    assert os.sched_getscheduler(child) == os.SCHED_OTHER
+
+
+def test_a_launcher_in_real_time_keeps_its_nice_value(hold, gate, realtime):
+    held = hold("--gate", gate.path, "--", "sleep", "1000", before=["nice", "-n", "5"])
+    assert held.event()["urgency"] == "realtime"
+    gate.release()
+    until(lambda: policy_of(held.process.pid) == os.SCHED_OTHER, "the launcher to leave real time")
+    assert os.getpriority(os.PRIO_PROCESS, held.process.pid) == 5
+
+
+def test_a_launcher_that_may_not_be_in_real_time_asks_for_a_short_slice(hold, gate, without_sys_nice):
+    held = hold("--gate", gate.path, "--", "true", before=without_sys_nice)
+    version = tuple(int(number) for number in platform.release().split(".")[:2])
+    assert held.event()["urgency"] == ("slice" if version >= (6, 12) else "none")
+    assert os.sched_getscheduler(held.process.pid) == os.SCHED_OTHER
+    gate.release()
+    assert held.event()["exit_code"] == 0
+
+
+def test_a_scheduling_policy_that_someone_chose_is_left_alone(hold, gate):
+    batch = (
+        "import os, sys; os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0));"
+        "os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    held = hold("--gate", gate.path, "--", "true", before=[sys.executable, "-c", batch])
+    assert held.event()["urgency"] == "none"
+    assert [os.sched_getscheduler(pid) for pid in (held.process.pid, child_of(held))] == [os.SCHED_BATCH] * 2
+
+
+@pytest.mark.parametrize("inheritable", [False, True])
+def test_what_is_launched_has_no_cap_sys_nice(hold_at_gate, gate, tmp_path, inheritable):
+    out = tmp_path / "out"
+    out.write_text("")
+    before = ["setpriv", "--inh-caps", "+sys_nice", "--ambient-caps", "+sys_nice"] if inheritable else []
+    if before and run(*before, "true").returncode != 0:
+        pytest.skip("this host does not let us hand CAP_SYS_NICE on (setpriv, as root)")
+    script = "grep ^Cap /proc/self/status"
+    held = hold_at_gate("--stdout", out, "--", "sh", "-c", script, before=before)
+    assert held.event()["event"] == "ready"
+    gate.release()
+    assert held.event()["exit_code"] == 0
+    found = {line.split()[0]: int(line.split()[1], 16) for line in out.read_text().splitlines()}
+    assert found.keys() == {"CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"}
+    if os.geteuid() != 0:
+        del found["CapBnd:"]  # to take from that set is a privilege; and there is nobody to gain of it
+    assert [name for name, bits in found.items() if bits >> CAP_SYS_NICE & 1] == []
+
+
 # --- hold: in another network namespace
 
 
@@ -1011,7 +1105,8 @@ for i in range(8):
     hold = [*sys.argv[1:], "hold", "--control", "control", "--slot", "a", "--gate", "gate"]
     launchers.append(subprocess.Popen([*hold, "--", "touch", f"mark-{i}"]))
     controls.append(listener.accept()[0])
-assert all(b"ready" in control.recv(4096) for control in controls)
+for word in (b"hello", b"ready"):
+    assert all(word in control.recv(4096) for control in controls)
 print(*(launcher.pid for launcher in launchers), flush=True)
 os.kill(os.getpid(), 9)
 """
@@ -1029,6 +1124,75 @@ def test_when_the_controller_dies_at_the_gate_nothing_starts(flowgen, start, tmp
     assert len(launchers) == 8
     assert all(has_gone(launcher) for launcher in launchers)
     assert not list(tmp_path.glob("mark-*"))
+
+
+# --- hold, as the conductor hears it
+
+
+class Here:
+    """A site whose endpoints are this host."""
+
+    def __init__(self, flowgen: str, directory: Path, start):
+        self.flowgen, self.directory = flowgen, str(directory)
+        self.launchers: list[subprocess.Popen] = []
+        self._start = start
+
+    def spawn(self, calls) -> None:
+        self.launchers += [self._start(*argv) for _, argv in calls]
+
+
+@pytest.fixture
+def here(flowgen, tmp_path, start):
+    return Here(flowgen, tmp_path, start)
+
+
+@pytest.fixture
+def conductor(here, tmp_path):
+    with contextlib.closing(Conductor(here, tmp_path)) as conductor:
+        yield conductor
+
+
+@pytest.fixture
+def endpoint():
+    return Endpoint("here", "127.0.0.1", lambda *_: None)
+
+
+def test_a_launcher_that_is_killed_before_it_is_ready_is_missed(conductor, here, endpoint):
+    (process,) = conductor.start([(endpoint, ["sleep", "1000"])], listen=[free_port()])  # which never listens
+    child = until(lambda: children_of(here.launchers[0].pid), "the launcher to launch")
+    here.launchers[0].kill()
+    conductor.wait_ready([process], PATIENCE_S)
+    assert (process.ready, process.over, process.trouble) == (False, True, "its launcher was killed")
+    assert has_gone(child[0])
+
+
+def test_a_launcher_that_is_not_ready_yet_can_be_stopped(conductor, endpoint):
+    (process,) = conductor.start([(endpoint, ["sleep", "1000"])], listen=[free_port()])
+    with pytest.raises(MeasurementFailed, match="were not ready"):
+        conductor.wait_ready([process], 0.2)
+    conductor.stop([process], PATIENCE_S)
+    assert (process.over, process.signal) == (True, signal.SIGTERM)
+
+
+def test_a_process_knows_how_it_was_held_and_how_urgent_its_launcher_was(conductor, endpoint):
+    gate = conductor.gate()
+    (process,) = conductor.start([(endpoint, ["true"])], gate=gate)
+    conductor.wait_ready([process], PATIENCE_S)
+    assert (process.held, process.urgency in ("realtime", "slice", "none")) == ("exec", True)
+    gate.release()
+    conductor.wait_ended([process], PATIENCE_S)
+    assert process.trouble == ""
+
+
+def test_as_many_launchers_may_connect_as_the_host_allows(tmp_path):
+    """In a process of its own, as a limit is for good."""
+    script = (
+        "import resource, sys; from pathlib import Path; from pairlab.testbed.barrier import Conductor;"
+        "most = resource.getrlimit(resource.RLIMIT_NOFILE)[1];"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, most)); Conductor(None, Path(sys.argv[1]));"
+        "sys.exit(resource.getrlimit(resource.RLIMIT_NOFILE) != (most, most))"
+    )
+    assert run(sys.executable, "-c", script, tmp_path).returncode == 0
 
 
 # --- facts

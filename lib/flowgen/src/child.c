@@ -14,6 +14,7 @@
 #include "gate.h"
 #include "held.h"
 #include "monotonic.h"
+#include "urgency.h"
 
 enum { STATUS_NOT_STARTED = 127, ERROR_BYTES = 512 };
 
@@ -59,6 +60,7 @@ static _Noreturn void become(const struct child_plan *plan, pid_t launcher, int 
     if (getppid() != launcher)
         _exit(STATUS_NOT_STARTED); /* it died before the line above could bind us to it */
     reset_signals();
+    urgency_forgo();
 
     if (dup2(plan->stdin_fd, STDIN_FILENO) < 0 || dup2(plan->stdout_fd, STDOUT_FILENO) < 0 ||
         dup2(plan->stderr_fd, STDERR_FILENO) < 0)

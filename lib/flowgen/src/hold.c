@@ -1,7 +1,10 @@
 /* hold: launches one process, at once or when a gate opens, and reports on it to a controller over a socket.
 
-   With a gate, the child is held after its exec (held.h): then the launcher waits at the gate, and lets the child go.
-   Where that is refused, the child waits at the gate itself and execs after it; "ready" says which of the two it is.
+   With a gate, the child is held after its exec (held.h): then the launcher waits at the gate, in real time where it
+   may (urgency.h), and lets the child go. Where that is refused, the child waits at the gate itself and execs after
+   it; "ready" says which of the two it is. The child never has CAP_SYS_NICE, which is for the launcher.
+
+   The first event is "hello", before anything is done: a connection that ends after it is a launcher that died.
 
    What is certain at any time: the process group of the child does not outlive the launcher's interest in it. The
    controller says "term", or closes the socket, or dies; SIGTERM or SIGINT arrives; the child itself ends: in each
@@ -31,7 +34,7 @@
 #include "listening.h"
 #include "monotonic.h"
 #include "options.h"
-#include "slice.h"
+#include "urgency.h"
 
 enum { SLOT_BYTES = 128, ERROR_BYTES = 1024 };
 
@@ -65,6 +68,16 @@ static void send_event(struct launcher *launcher, struct json *event)
         close(launcher->control);
         launcher->control = -1;
     }
+}
+
+static void greet(struct launcher *launcher)
+{
+    struct json event;
+    json_begin(&event, "hello");
+    json_text(&event, "slot", launcher->slot);
+    send_event(launcher, &event);
+    if (launcher->control < 0)
+        die("the controller has gone: nothing is launched");
 }
 
 static int fail(struct launcher *launcher)
@@ -134,8 +147,8 @@ static void stop(struct launcher *launcher)
     signal_group(launcher, SIGTERM);
 }
 
-/* held: how the child waits for the gate; NULL: there is none. */
-static void announce_ready(struct launcher *launcher, const char *held)
+/* held: how the child waits for the gate, and urgency: how urgent we are to let it go; both NULL: there is none. */
+static void announce_ready(struct launcher *launcher, const char *held, const char *urgency)
 {
     launcher->probe_ns = 0;
     if (launcher->ready || launcher->stopping)
@@ -145,8 +158,10 @@ static void announce_ready(struct launcher *launcher, const char *held)
     json_begin(&event, "ready");
     json_text(&event, "slot", launcher->slot);
     json_integer(&event, "ns", monotonic_ns());
-    if (held)
+    if (held) {
         json_text(&event, "held", held);
+        json_text(&event, "urgency", urgency);
+    }
     send_event(launcher, &event);
     if (launcher->control < 0)
         stop(launcher);
@@ -186,7 +201,7 @@ static void progress_ended(struct launcher *launcher)
     if (!started || launcher->stopping || launcher->ready)
         return;
     if (!launcher->listen_port) {
-        announce_ready(launcher, NULL);
+        announce_ready(launcher, NULL, NULL);
         return;
     }
     launcher->probe_every_ns = FIRST_PROBE_NS;
@@ -197,7 +212,7 @@ static void progress_ended(struct launcher *launcher)
 static void wait_outside(struct launcher *launcher)
 {
     launcher->traced = false;
-    announce_ready(launcher, "gate");
+    announce_ready(launcher, "gate", "none");
 }
 
 static void read_progress(struct launcher *launcher)
@@ -224,7 +239,7 @@ static void probe_port(struct launcher *launcher)
 {
     int listened_on = tcp_port_is_listened_on((unsigned)launcher->listen_port);
     if (listened_on == 1) {
-        announce_ready(launcher, NULL);
+        announce_ready(launcher, NULL, NULL);
         return;
     }
     if (listened_on < 0) {
@@ -245,14 +260,20 @@ static void take_stop(struct launcher *launcher, int status)
         return;
     case HELD:
         launcher->held = true;
-        slice_shorten(); /* after the fork, as it is inherited: to have the CPU early at the release */
-        announce_ready(launcher, "exec");
+        announce_ready(launcher, "exec", urgency_raise());
         return;
     case HELD_UNSAFE:
         note_failure(launcher, "cannot hold %s: %s", launcher->argv[0], strerror(errno));
         stop(launcher);
         return;
     }
+}
+
+/* It runs, or it has ended: from here on nobody waits for us. */
+static void hold_no_more(struct launcher *launcher)
+{
+    launcher->held = launcher->traced = false;
+    urgency_lower();
 }
 
 /* The end of the child; or a stop, which only a traced child reports. */
@@ -267,8 +288,8 @@ static void wait_for_leader(struct launcher *launcher)
     }
     launcher->status = status;
     launcher->end_ns = monotonic_ns();
-    launcher->held = launcher->traced = false;
     launcher->ended = true;
+    hold_no_more(launcher);
 }
 
 /* The moment that counts: between the wake-up and the detach there is nothing that could wait. */
@@ -278,7 +299,7 @@ static void release(struct launcher *launcher)
     if (!held_release(launcher->child.pid))
         return; /* someone killed it: its end is about to be reported */
     atomic_store(launcher->child.start_ns, now);
-    launcher->held = launcher->traced = false;
+    hold_no_more(launcher);
 }
 
 /* Whether anything of the child's group is left. As a subreaper the launcher inherits what the leader left behind,
@@ -467,6 +488,7 @@ int hold_main(char **arguments)
     struct launcher launcher = {.gate_fd = -1};
     const char *control = parse(arguments, &launcher);
     launcher.control = control_connect(control);
+    greet(&launcher);
     prepare(&launcher);
     if (!launch(&launcher))
         return fail(&launcher);

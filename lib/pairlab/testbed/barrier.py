@@ -12,6 +12,7 @@ too. flowgen tells when each connection stood; see connected_s in the records.
 import contextlib
 import json
 import os
+import resource
 import selectors
 import socket
 import time
@@ -23,7 +24,7 @@ from pathlib import Path
 from pairlab.errors import MeasurementFailed
 from pairlab.testbed.contracts import Completed, Endpoint, Progress, Site, silent
 
-READY, ENDED, FAILED = "ready", "ended", "failed"
+HELLO, READY, ENDED, FAILED = "hello", "ready", "ended", "failed"
 
 
 @dataclass
@@ -36,6 +37,8 @@ class Process:
     ready: bool = False
     held: str = ""
     """Where it held: after its `exec`, or at the `gate` before it."""
+    urgency: str = ""
+    """How soon its launcher has the CPU to let it go: `realtime`, a short `slice`, or as anybody: `none`."""
     over: bool = False
     start_ns: int | None = None
     end_ns: int | None = None
@@ -68,6 +71,7 @@ class Conductor:
     """
 
     def __init__(self, site: Site, directory: Path):
+        _allow_many_connections()
         self._site = site
         self._directory = directory
         self._processes: dict[str, Process] = {}
@@ -205,8 +209,11 @@ class Conductor:
     def _note(self, message: dict, connection: socket.socket) -> None:
         process = self._processes[message["slot"]]
         self._connections[process.slot] = connection
+        if message["event"] == HELLO:
+            return
         if message["event"] == READY:
-            process.ready, process.held = True, message.get("held", "")
+            process.ready = True
+            process.held, process.urgency = message.get("held", ""), message.get("urgency", "")
             return
         process.over = True
         if message["event"] == FAILED:
@@ -231,6 +238,12 @@ class Conductor:
         process.stdout = (self._directory / f"{process.slot}.out").read_text(errors="replace")
         process.stderr = (self._directory / f"{process.slot}.err").read_text(errors="replace")
         return process
+
+
+def _allow_many_connections() -> None:
+    """Each launcher is a descriptor of ours, and the soft limit is often 1024: it need not be."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 class Gate:

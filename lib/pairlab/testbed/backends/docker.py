@@ -210,6 +210,7 @@ def _container(client, run, directory, labels, network, name):
             mounts=mounts,
             log_config=LogConfig(type=LogConfig.types.NONE),
             security_opt=["label=disable"],  # SELinux would keep our mounts from it
+            cap_add=["SYS_NICE"],  # for the launcher; what it launches does not have it
         ),
     )
     client.api.start(made["Id"])
