@@ -16,6 +16,18 @@ from pairlab.testbed import workdir
 from tests import host
 
 
+@pytest.fixture
+def nothing_left():
+    """Tells of directories and processes of ours that came since; fails the test if some stay. Links it makes none."""
+    before = host.snapshot()
+
+    def nothing_left():
+        return {kind: more for kind, more in host.difference(before).items() if kind in ("directories", "processes")}
+
+    yield nothing_left
+    assert nothing_left() == {}
+
+
 def gone(directory, within_s=10.0):
     deadline = time.monotonic() + within_s
     while directory.exists() and time.monotonic() < deadline:
@@ -23,16 +35,16 @@ def gone(directory, within_s=10.0):
     return not directory.exists()
 
 
-def test_it_is_there_with_its_owner_and_gone_afterwards(clean_host):
+def test_it_is_there_with_its_owner_and_gone_afterwards(nothing_left):
     with workdir.working_directory() as directory:
         (directory / "deep" / "er").mkdir(parents=True)
         assert directory.stat().st_mode & 0o777 == 0o711
         assert (directory / "owner").read_text().startswith(f"{os.getpid()}@")
     assert not directory.exists()
-    assert not host.difference(clean_host)  # nor is its guard left
+    assert nothing_left() == {}  # nor is its guard left
 
 
-def test_it_goes_with_a_process_that_is_killed_although_children_live_on(clean_host):
+def test_it_goes_with_a_process_that_is_killed_although_children_live_on(nothing_left):
     script = """
 import subprocess, sys
 from pairlab.testbed.workdir import working_directory
@@ -59,7 +71,7 @@ with working_directory() as one, working_directory() as other:
     [(tempfile, "mkdtemp"), (Path, "chmod"), (Path, "write_text"), (subprocess, "Popen")],
     ids=lambda each: each if isinstance(each, str) else "",
 )
-def test_where_none_can_be_made_it_says_why_and_leaves_nothing(clean_host, monkeypatch, owner, name):
+def test_where_none_can_be_made_it_says_why_and_leaves_nothing(nothing_left, monkeypatch, owner, name):
     def fail(*arguments, **named):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -68,9 +80,9 @@ def test_where_none_can_be_made_it_says_why_and_leaves_nothing(clean_host, monke
     with pytest.raises(TestbedError, match=told), workdir.working_directory():
         pass
     monkeypatch.undo()
-    assert not host.difference(clean_host)
+    assert nothing_left() == {}
 
 
-def test_an_error_in_the_block_stays_what_it_is(clean_host):
+def test_an_error_in_the_block_stays_what_it_is(nothing_left):
     with pytest.raises(OSError, match="mine"), workdir.working_directory():
         raise OSError("mine")

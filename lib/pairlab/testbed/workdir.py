@@ -13,8 +13,8 @@ from pairlab.testbed import owner
 
 PREFIX = "pairlab-"
 
-#: Waits for the end of its input, then removes a directory; again where somebody was still writing into it.
-_REMOVE_AT_THE_END = 'read -r _; for _ in 1 2 3 4 5; do rm -rf -- "$1" && exit; sleep 1; done'
+#: Waits for the end of its input, then removes a directory that is still there; again where somebody writes into it.
+_REMOVE_AT_THE_END = 'read -r _; for _ in 1 2 3 4 5; do [ -e "$1" ] || exit 0; rm -rf -- "$1" || sleep 1; done'
 
 
 @contextlib.contextmanager
@@ -42,7 +42,7 @@ def working_directory() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _guard(directory: Path) -> Iterator[None]:
-    """A process that removes the directory on leaving, or when we are gone: the kernel closes our end of its pipe."""
+    """A process that removes the directory when we are gone: then the kernel closes our end of its pipe."""
     process = subprocess.Popen(
         ["/bin/sh", "-c", _REMOVE_AT_THE_END, "sh", str(directory)],
         stdin=subprocess.PIPE,
@@ -55,5 +55,6 @@ def _guard(directory: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        shutil.rmtree(directory, ignore_errors=True)
         process.stdin.close()
         process.wait()
