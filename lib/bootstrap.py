@@ -31,7 +31,10 @@ def main():
 
 
 def make_venv():
-    if (VENV / "venv.stamp").exists():
+    stamp = VENV / "venv.stamp"
+    told = "%s\nPython %d.%d\n" % ((ROOT,) + sys.version_info[:2])
+    # A checkout that was moved, and a Python that is gone or another, make the old one useless.
+    if PYTHON.exists() and stamp.exists() and stamp.read_text() == told:
         return
     say("making .venv with Python %d.%d" % sys.version_info[:2])
     done = subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], capture_output=True, text=True)
@@ -41,7 +44,7 @@ def make_venv():
             "python3 -m venv failed: " + (done.stdout + done.stderr).strip(),
             "On Debian and Ubuntu: sudo apt-get install python3-venv",
         )
-    (VENV / "venv.stamp").touch()  # last, so that an interrupted one is made anew
+    stamp.write_text(told)  # last, so that an interrupted one is made anew
 
 
 def install_packages():
@@ -118,6 +121,8 @@ def build_flowgen():
     sources = sorted([*FLOWGEN.glob("src/*.[ch]"), FLOWGEN / "Makefile"])
     if (FLOWGEN / "build" / "flowgen").exists() and stamp_matches("flowgen", *sources):
         return
+    if not shutil.which("make"):
+        fail("flowgen is built with make, which is not installed.", "On Debian and Ubuntu: sudo apt-get install make")
     if has_static_compiler():
         compiler = "cc"
         say("building flowgen with the system's C compiler")

@@ -2,16 +2,16 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from pairlab import cli, experiments, measurement, paths, store, sweep
-from pairlab.errors import HostBusy, MeasurementFailed, TestbedError, Unavailable
+from pairlab import cli, experiments, measurement, paths, report, store, sweep
+from pairlab.errors import HostBusy, MeasurementFailed, PairlabError, TestbedError, Unavailable
 from pairlab.records import Run, table
 from pairlab.spec import Spec
 from pairlab.testbed import leftovers, registry, sandbox
@@ -131,6 +131,7 @@ def test_an_unknown_experiment_is_told_those_there_are(refused, no_notebook, nam
         (MeasurementFailed("it broke"), 1),
         (TestbedError("it fell"), 1),
         (KeyboardInterrupt(), 130),
+        (OSError(24, "Too many open files", "/proc/x"), 1),
     ],
 )
 def test_each_kind_of_error_has_its_exit_status(refused, monkeypatch, error, status):
@@ -139,7 +140,18 @@ def test_each_kind_of_error_has_its_exit_status(refused, monkeypatch, error, sta
 
     monkeypatch.setattr(experiments, "run", fail)
     told = str(error) or "interrupted: the host is clean, and finished runs are kept"
+    if isinstance(error, OSError):
+        told = "/proc/x: Too many open files: see to the disk, its permissions and limits, and go on"
     assert refused("run", "throughput") == (status, told)
+
+
+def test_a_reader_that_goes_away_is_no_error_to_tell_of(runs_dir):
+    for pairs in range(1, 40):
+        made_up(pairs=pairs)
+    command = [Path(sys.executable).with_name("pairlab"), "ls"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        running.stdout.close()
+        assert running.stderr.read() == ""
 
 
 @pytest.mark.parametrize(("state", "reasons", "status"), [("ok", (), 0), ("invalid", ("started apart",), 1)])
@@ -330,8 +342,10 @@ def test_doctor_on_a_host_with_nothing_names_what_is_missing_and_how_to_get_it()
     assert docker["missing"][0]["what"] == "no Docker daemon answers at unix:///nonexistent"
     for backend in (netns, docker):
         assert not any(thing["available"] for thing in [backend, *backend["drivers"].values()])
-    latex = [lack["remedy"] for lack in found["extras"]["LaTeX"]["missing"]]
-    assert latex == ["sudo apt-get install latexmk", "sudo apt-get install texlive-latex-recommended"]
+    (latex,) = found["extras"]["LaTeX"]["missing"]
+    assert latex["what"] == "LaTeX lacks latexmk, pdflatex, kpsewhich"
+    packages = "latexmk texlive-latex-recommended texlive-pictures texlive-publishers texlive-science"
+    assert latex["remedy"] == f"sudo apt-get install {packages}"
     text = doctor_as_program(**environment)
     assert "unshare is not installed: sudo apt-get install util-linux" in text
     assert "With root, make tools installs" in text
@@ -358,7 +372,7 @@ def test_a_dry_run_shows_the_cells_and_measures_nothing(pairlab, no_notebook, ru
     status, out, err = pairlab("sweep", sweep_file(tmp_path, pairs=[1, 2]), "--dry-run")
     assert (status, err) == (0, "")
     assert out.count("throughput: flowgen over bridge") == 2
-    assert out.splitlines()[-1] == "2 cells, about 10 s for those without a run"
+    assert out.splitlines()[-1] == "2 cells, about 10 s for those to be measured"
     assert not runs_dir.exists()
 
 
@@ -375,8 +389,85 @@ def test_a_sweep_that_is_not_done_names_the_cells_and_ends_with_status_1(pairlab
     assert (status, err) == (1, "")
     assert "1 done, 0 skipped, 1 not done" in out
     assert "  not done: throughput: flowgen over bridge, 2 pairs, 2 s, repetition 0 (netns): the bridge broke" in out
+    assert out.splitlines()[-1].endswith(f" sweep {tmp_path / 'small.yaml'} --retry")
+    again = ["sweep", sweep_file(tmp_path, pairs=[1, 2]), "--backend", "netns"]
+    assert "repetition 0 (netns): kept from before (the bridge broke)" in pairlab(*again)[1]
+    assert pairlab(*again)[1].splitlines()[-1].endswith("small.yaml --backend netns --retry")
     status, out, _ = pairlab("sweep", sweep_file(tmp_path, pairs=[1]))
     assert (status, "1 done, 0 skipped, 0 not done" in out) == (0, True)
+
+
+def test_a_sweep_of_which_nothing_is_done_tells_each_reason_once_and_ends_with_status_3(pairlab, monkeypatch, tmp_path):
+    def check(spec):
+        raise Unavailable(f"no {spec.driver} here: get one")
+
+    monkeypatch.setattr(sweep, "check", check)
+    file = sweep_file(tmp_path, driver=["bridge", "host"], pairs=[1, 2, 3])
+    status, out, err = pairlab("sweep", file)
+    assert (status, err) == (3, "pairlab: nothing was measured, so there is nothing to report\n")
+    assert out.splitlines()[-3] == "0 done, 6 skipped, 0 not done"
+    assert sorted(out.splitlines()[-2:]) == [
+        "  skipped 3 cells: no bridge here: get one",
+        "  skipped 3 cells: no host here: get one",
+    ]
+
+
+# --- report
+
+
+@pytest.fixture
+def analysed(monkeypatch):
+    """What the report was asked to analyse; no notebook is executed and no paper built."""
+    given = []
+    monkeypatch.setattr(report, "execute", lambda notebook, executed, parameters: given.append(parameters))
+    return given
+
+
+@pytest.fixture
+def no_paper(monkeypatch, tmp_path):
+    def build(label):
+        raise PairlabError("the paper was not built: ! Undefined control sequence.")
+
+    monkeypatch.setattr(report.paper, "build", build)
+    monkeypatch.setenv("PAIRLAB_OUT", str(tmp_path / "out"))
+
+
+def test_a_report_without_a_paper_still_shows_its_results(pairlab, analysed, no_paper):
+    made_up(workload="flowgen")
+    status, out, err = pairlab("report")
+    assert (status, err) == (0, "")
+    assert "1 runs read, 1 count, 0 left out" in out
+    assert "netns-flowgen: total throughput in Gbit/s" in out
+    assert out.splitlines()[-1].endswith("none: the paper was not built: ! Undefined control sequence.")
+    status, _, err = pairlab("report", "--need-paper")
+    assert (status, err) == (1, "pairlab: the paper was not built: ! Undefined control sequence.\n")
+
+
+def test_a_report_is_of_the_folder_that_pairlab_runs_names_unless_told_another(
+    pairlab, analysed, no_paper, runs_dir, tmp_path
+):
+    made_up(workload="flowgen")
+    assert pairlab("report")[0] == 0
+    assert pairlab("report", "--runs", str(runs_dir))[0] == 0
+    assert analysed == 2 * [{"runs": str(runs_dir), "sweep": ""}]
+    status, _, err = pairlab("report", "--runs", str(tmp_path / "empty"))
+    assert (status, err.startswith(f"pairlab: no runs in {tmp_path / 'empty'}")) == (1, True)
+
+
+def test_a_report_of_a_sweep_is_of_all_backends_or_of_one(pairlab, analysed, no_paper):
+    for backend in ("netns", "docker"):
+        store.remember_sweep("small", [made_up(workload="flowgen", backend=backend).spec])
+    assert "2 runs read" in pairlab("report", "--sweep", "small")[1]
+    _, out, _ = pairlab("report", "--sweep", "small", "--backend", "docker")
+    assert "1 runs read" in out
+    assert "docker-flowgen: total" in out
+    assert "netns-flowgen" not in out
+    assert [parameters["sweep"] for parameters in analysed] == ["small", "small/docker"]
+    assert "small-docker" in out  # the label
+
+
+def test_a_backend_without_a_sweep_is_refused(refused):
+    assert refused("report", "--backend", "docker") == (2, "--backend picks cells of a sweep: name it with --sweep")
 
 
 # --- ls
@@ -432,14 +523,15 @@ def test_clean_removes_what_is_damaged_and_only_that(pairlab, nothing_left):
     run, spoilt = made_up(pairs=7), made_up(pairs=8)
     made_up(pairs=7)
     (spoilt.path / "run.json").write_text("{")
-    assert pairlab("clean", "--dry-run") == (0, f"would remove run {spoilt.path} (damaged)\n", "")
+    what = f"run {spoilt.path} (damaged, kept in .replaced/)\n"
+    assert pairlab("clean", "--dry-run") == (0, f"would remove {what}", "")
     assert spoilt.path.exists()
-    assert pairlab("clean") == (0, f"removing run {spoilt.path} (damaged)\n", "")
+    assert pairlab("clean") == (0, f"removing {what}", "")
     assert not spoilt.path.exists()
     assert [each.key for each in store.load_runs()] == [run.key]
-    kept = list((run.path.parent / ".replaced").iterdir())
-    assert len(kept) == 1
-    assert pairlab("clean", "--replaced") == (0, f"removing run {kept[0]} (replaced)\n", "")
+    kept = sorted((run.path.parent / ".replaced").iterdir())
+    assert {path.name.partition("-")[0] for path in kept} == {run.key, spoilt.key}
+    assert pairlab("clean", "--replaced") == (0, "".join(f"removing run {path} (replaced)\n" for path in kept), "")
     assert pairlab("clean", "--replaced") == (0, "nothing to clean\n", "")
 
 
@@ -447,10 +539,10 @@ def test_clean_that_may_not_remove_says_so(pairlab, nothing_left, monkeypatch):
     spoilt = made_up()
     (spoilt.path / "run.json").write_text("{")
 
-    def rmtree(path):
+    def rename(path, target):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(shutil, "rmtree", rmtree)
+    monkeypatch.setattr(Path, "rename", rename)
     status, _, err = pairlab("clean")
     assert status == 1
     assert err == f"pairlab: {spoilt.path} could not be removed: Permission denied. Is it yours to remove?\n"
@@ -461,12 +553,42 @@ def test_clean_finds_the_working_directory_of_a_dead_process_and_no_other(monkey
     ended.wait()
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent")
     monkeypatch.setattr(leftovers, "Path", lambda _: tmp_path)
-    owners = {"dead": f"{ended.pid}@1", "alive": leftovers.owner.me(), "unclear": "?", "nobody's": None}
+    monkeypatch.setattr(leftovers, "LINKS", tmp_path)
+    owners = {"dead": f"{ended.pid}@1", "alive": leftovers.owner.me(), "unclear": "?"}
+    owners |= {"nobody's": None, "new": None, "empty": "", "a-users": None}
     for name, owner in owners.items():
-        (tmp_path / f"pairlab-{name}").mkdir()
-        if owner:
-            (tmp_path / f"pairlab-{name}" / "owner").write_text(owner)
-    (found,) = leftovers.find()
-    assert found.what == f"directory {tmp_path / 'pairlab-dead'}"
+        place = tmp_path / f"pairlab-{name}"
+        place.mkdir()
+        if owner is not None:
+            (place / "owner").write_text(owner)
+        if name == "a-users":
+            (place / "thesis.tex").touch()
+        if name != "new":
+            os.utime(place, (time.time() - 61,) * 2)
+    found = list(leftovers.find())
+    gone = ["dead", "empty", "nobody's"]
+    assert [each.what for each in found] == [f"directory {tmp_path}/pairlab-{name}" for name in gone]
+    for each in found:
+        each.remove()
+    kept = ["a-users", "alive", "new", "unclear"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"pairlab-{name}" for name in kept]
+
+
+def test_clean_finds_the_link_of_a_dead_process_and_no_other(monkeypatch, tmp_path):
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    monkeypatch.setattr(leftovers, "LINKS", tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    aliases = {"pldead": f"{ended.pid}@1\n", "plalive": leftovers.owner.me(), "plip": "\n", "eth0": f"{ended.pid}@1"}
+    for name, alias in aliases.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "ifalias").write_text(alias)
+    (found,) = leftovers._links()
+    assert found.what == "link pldead"
+    removed = []
+    monkeypatch.setattr("pairlab.testbed.lifeline.remove_link", removed.append)
+    (found,) = leftovers._links()
     found.remove()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["pairlab-alive", "pairlab-nobody's", "pairlab-unclear"]
+    assert removed == ["pldead"]
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert list(leftovers._links()) == []

@@ -1,5 +1,6 @@
 """What is installed: one list of names and bounds in three files, and nothing of any one machine in the repository."""
 
+import errno
 import json
 import re
 import subprocess
@@ -16,7 +17,7 @@ from packaging.version import Version
 from rattler import MatchSpec
 
 from pairlab import paths
-from pairlab.errors import MeasurementFailed
+from pairlab.errors import MeasurementFailed, StoreError
 from pairlab.notebooks import execute
 
 PROJECT = tomllib.loads((paths.ROOT / "pyproject.toml").read_text())["project"]
@@ -177,6 +178,33 @@ def test_notebooks_executed_at_once_do_not_meet(tmp_path, monkeypatch):
         told = json.loads((tmp_path / f"{number}.ipynb").read_text())
         assert told["cells"][-1]["outputs"][0]["text"] == [f"{number}\n"]
     assert list(Path.cwd().iterdir()) == []  # nor is a socket left
+
+
+def test_a_kernel_that_dies_is_told_as_what_it_is(tmp_path):
+    executed = tmp_path / "out.ipynb"
+    with pytest.raises(MeasurementFailed, match=r"the kernel of the notebook small\.ipynb died: out of memory\?"):
+        execute(notebook_that(tmp_path, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"), executed, {})
+    assert str(tmp_path) not in executed.read_text()
+
+
+def test_a_disk_that_fills_up_while_a_notebook_runs_is_told_and_leaves_no_half_of_it(tmp_path, monkeypatch):
+    from papermill.iorw import LocalHandler
+
+    whole, writes = LocalHandler.write, []
+
+    def write(self, text, path):
+        writes.append(path)
+        if len(writes) < 3:
+            return whole(self, text, path)
+        whole(self, text[: len(text) // 2], path)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(LocalHandler, "write", write)
+    told = r"small\.ipynb could not be executed into .*: No space left on device\. Is there room on the disk"
+    with pytest.raises(StoreError, match=told):
+        execute(notebook_that(tmp_path, "1", "2", "3"), tmp_path / "out.ipynb", {})
+    assert len(writes) >= 3
+    assert [path.name for path in tmp_path.iterdir()] == ["small.ipynb"]
 
 
 def test_a_notebook_that_stops_is_kept_and_its_error_is_told(tmp_path):

@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow.parquet
 import pytest
 
-from pairlab import store
+from pairlab import paths, store
 from pairlab.errors import DamagedRun, MixedHosts, NoRuns, SchemaMismatch, StoreError
 from pairlab.records import TABLES, Run, table
 from pairlab.spec import Spec
@@ -73,6 +73,14 @@ def test_a_stored_run_holds_just_the_files_that_the_design_names(tmp_path):
         f"throughput/{key}/{name}"
         for name in ("cpu.parquet", "flows.parquet", "intervals.parquet", "raw/client-0.out", "run.json")
     ]
+
+
+def test_a_relative_pairlab_runs_counts_from_the_checkout_wherever_one_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PAIRLAB_RUNS", "runs/elsewhere")
+    assert store.directory_of(Spec()) == paths.ROOT / "runs" / "elsewhere" / "throughput" / Spec().key
+    monkeypatch.delenv("PAIRLAB_RUNS")
+    assert paths.runs() == paths.ROOT / "runs"
 
 
 def test_the_folder_of_runs_is_the_one_that_pairlab_runs_names(tmp_path, monkeypatch):
@@ -192,6 +200,31 @@ def test_a_notebook_that_cannot_be_kept_leaves_its_run_whole(tmp_path, monkeypat
     assert files_below(tmp_path) == before
 
 
+def test_the_draft_of_a_living_process_is_no_debris_however_old_it_is(tmp_path):
+    with store.draft(Spec(), tmp_path) as draft:
+        os.utime(draft, (0, 0))
+        assert list(store.debris(tmp_path)) == []
+        script = (
+            "import sys; from pathlib import Path; from pairlab import store; print(*store.debris(Path(sys.argv[1])))"
+        )
+        other = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True)
+        assert other.stdout == "\n"
+    assert files_below(tmp_path) == []
+    assert not draft.exists()
+
+
+def test_where_there_are_no_locks_runs_are_written_and_no_draft_is_debris(tmp_path, monkeypatch):
+    (tmp_path / "throughput" / f".{Spec().key}-abandoned").mkdir(parents=True)
+    assert len(list(store.debris(tmp_path))) == 1
+
+    def flock(descriptor, how):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(store.fcntl, "flock", flock)
+    assert rate_of(store.write(made_up(2e9), tmp_path)) == 2e9
+    assert list(store.debris(tmp_path)) == []
+
+
 def test_a_process_killed_while_it_writes_leaves_a_draft_that_nobody_takes_for_a_run(tmp_path):
     store.write(made_up(1e9), tmp_path)
     script = """
@@ -207,9 +240,10 @@ def test_a_process_killed_while_it_writes_leaves_a_draft_that_nobody_takes_for_a
     found = store.load_runs(tmp_path)
     assert ([rate_of(run) for run in found], found.damaged) == ([1e9], ())
     (draft,) = (path for path in (tmp_path / "throughput").iterdir() if path.name.startswith("."))
-    assert list(store.debris(tmp_path)) == []  # another process may be writing it still
-    os.utime(draft, (0, 0))
     assert list(store.debris(tmp_path)) == [(draft, "a draft that was never finished")]
+    store.discard(draft)
+    assert list(store.debris(tmp_path)) == []
+    store.discard(draft)  # somebody else was faster
 
 
 # --- on real file systems: a small one inside a mount namespace
@@ -280,7 +314,7 @@ def test_a_read_only_folder_of_runs_is_named_and_still_read(tmp_path):
         for attempt in (
             lambda: store.write(run("new"), root),
             lambda: store.write(Run(Spec(experiment="another"), "ok"), root),
-            lambda: store.remember_sweep("smoke", ["a"], root),
+            lambda: store.remember_sweep("smoke", [Spec()], root),
             lambda: store.attach_notebook(store.find(Spec(), root), Path(store.__file__)),
         ):
             try:
@@ -349,7 +383,7 @@ def test_a_damaged_run_is_named_and_the_others_still_load(tmp_path, damage):
     assert list(found.flows["throughput_bps"]) == [2e9]
     assert len(found.damaged) == 1
     assert str(spoilt.path) in found.damaged[0]
-    assert list(store.debris(tmp_path)) == [(spoilt.path, "damaged")]
+    assert list(store.debris(tmp_path)) == [(spoilt.path, "damaged, kept in .replaced/")]
     assert store.find(spoilt.spec, tmp_path) is None
     assert rate_of(store.write(made_up(3e9, pairs=1), tmp_path)) == 3e9
     assert store.load_runs(tmp_path).damaged == ()
@@ -361,12 +395,64 @@ def test_any_error_of_the_parquet_reader_means_a_damaged_run(tmp_path, monkeypat
         pyarrow.ArrowNotImplementedError("64 bits"),
         pyarrow.ArrowInvalid("magic"),
         MemoryError(),
-        OSError(5),
+        OSError("Corrupt snappy compressed data."),
     ):
         monkeypatch.setattr(pd, "read_parquet", Failing(pd.read_parquet, error))
         with pytest.raises(DamagedRun):
             store.read(run.path)
         monkeypatch.undo()
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EACCES, errno.EIO], ids=errno.errorcode.get)
+@pytest.mark.parametrize("step", [(Path, "read_text"), (pd, "read_parquet")], ids=["the head", "a table"])
+def test_a_run_that_cannot_be_read_just_now_is_not_damaged(tmp_path, monkeypatch, number, step):
+    run = store.write(made_up(), tmp_path)
+    before = files_below(tmp_path)
+    owner, name = step
+    for attempt in (
+        lambda: store.read(run.path),
+        lambda: store.find(run.spec, tmp_path),
+        lambda: store.load_runs(tmp_path),
+    ):
+        monkeypatch.setattr(owner, name, Failing(getattr(owner, name), OSError(number, os.strerror(number))))
+        with pytest.raises(StoreError, match=f"{run.path} could not be read: {os.strerror(number)}") as caught:
+            attempt()
+        assert not isinstance(caught.value, DamagedRun)
+        monkeypatch.undo()
+    monkeypatch.setattr(owner, name, Failing(getattr(owner, name), OSError(number, os.strerror(number))))
+    assert list(store.debris(tmp_path)) == []
+    assert files_below(tmp_path) == before
+
+
+def test_files_running_out_while_parquet_is_read_is_not_damage(tmp_path):
+    store.write(made_up(), tmp_path)
+    script = """
+        import os, resource, sys
+        from pathlib import Path
+        import pandas, pyarrow.parquet
+        from pairlab import Spec, store
+        from pairlab.errors import StoreError
+        root = Path(sys.argv[1])
+        store.read(next(root.glob("*/*/")))  # all modules are loaded
+        used = len(os.listdir("/proc/self/fd")) - 1
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used, used))
+        try:
+            store.read(root / "throughput" / Spec(duration_s=2).key)
+        except StoreError as error:
+            print(type(error).__name__, "Too many open files" in str(error))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "StoreError True\n", done.stderr
+
+
+def test_the_status_of_a_run_is_read_from_its_head(tmp_path):
+    run = store.write(made_up(status="invalid", reasons=("started apart",)), tmp_path)
+    assert store.status(run.spec, tmp_path) == "invalid"
+    assert store.status(Spec(pairs=9), tmp_path) is None
+    for damage in ("empty run.json", "a list in run.json", "a deep run.json", "no run.json"):
+        DAMAGE[damage](run.path)
+        assert store.status(run.spec, tmp_path) is None
 
 
 def test_a_copied_run_is_not_counted_twice(tmp_path):
@@ -379,18 +465,42 @@ def test_a_copied_run_is_not_counted_twice(tmp_path):
 
 def test_only_damaged_runs_are_no_runs_and_it_is_said_so(tmp_path):
     (store.write(made_up(), tmp_path).path / "run.json").unlink()
-    with pytest.raises(NoRuns, match="but 1 damaged ones, which `pairlab clean --dry-run` names"):
+    with pytest.raises(NoRuns, match=r"but 1 left out, the first: .* is not a whole run"):
         store.load_runs(tmp_path)
 
 
-def test_a_run_of_a_newer_pairlab_is_not_guessed_at(tmp_path):
-    run = store.write(made_up(), tmp_path)
-    rewrite_head(run.path, schema=2)
-    with pytest.raises(SchemaMismatch, match=f"{run.path} was written with schema 2.*update pairlab"):
-        store.load_runs(tmp_path)
-    with pytest.raises(SchemaMismatch):
-        store.find(run.spec, tmp_path)
+NEWER = {
+    "schema": ({"schema": 2}, "with schema 2, and this one knows up to 1"),
+    "spec": ({"spec": {"pairs": 1, "flux_capacity": 3, "a": 1}}, "whose specs have 'a', 'flux_capacity'"),
+}
+
+
+@pytest.mark.parametrize("newer", NEWER)
+def test_a_run_of_a_newer_pairlab_is_neither_guessed_at_nor_taken_away(tmp_path, newer):
+    changes, told = NEWER[newer]
+    run = store.write(made_up(pairs=1), tmp_path)
+    other = store.write(made_up(2e9, pairs=2), tmp_path)
+    rewrite_head(run.path, **changes)
+    told = f"{run.path} was written by a newer pairlab, {told}: update pairlab to read it"
+    for attempt in (lambda: store.read(run.path), lambda: store.find(run.spec, tmp_path)):
+        with pytest.raises(SchemaMismatch) as caught:
+            attempt()
+        assert str(caught.value) == told
+    found = store.load_runs(tmp_path)
+    assert ([each.key for each in found], found.damaged) == ([other.key], (told,))
     assert list(store.debris(tmp_path)) == []
+
+
+def test_a_damaged_run_is_set_aside_and_not_deleted(tmp_path):
+    run = store.write(made_up(raw={"client-0.out": "precious"}), tmp_path)
+    (run.path / "run.json").unlink()
+    store.discard(run.path)
+    (kept,) = (tmp_path / "throughput" / ".replaced").iterdir()
+    assert kept.name.startswith(f"{run.key}-")
+    assert (kept / "raw" / "client-0.out").read_text() == "precious"
+    assert list(store.debris(tmp_path)) == []
+    store.discard(kept)
+    assert files_below(tmp_path) == []
 
 
 # --- loading many
@@ -480,28 +590,45 @@ def test_replaced_runs_are_debris_only_when_asked_for(tmp_path):
 def test_a_sweep_remembers_its_cells_and_only_these_are_loaded(tmp_path):
     mine = store.write(made_up(pairs=1), tmp_path)
     store.write(made_up(pairs=2), tmp_path)
-    store.remember_sweep("small", [mine.key, "ffffffffffffffff"], tmp_path)
-    assert store.keys_of_sweep("small", tmp_path) == sorted([mine.key, "ffffffffffffffff"])
+    store.remember_sweep("small", [mine.spec, Spec(pairs=9)], tmp_path)
+    assert store.keys_of_sweep("small", tmp_path) == {mine.key, Spec(pairs=9).key}
     assert [run.key for run in store.load_runs(tmp_path, sweep="small")] == [mine.key]
-    store.remember_sweep("small", [], tmp_path)
-    assert store.keys_of_sweep("small", tmp_path) == []
-    assert [path.name for path in (tmp_path / ".sweeps").iterdir()] == ["small.json"]
+    store.remember_sweep("small", [Spec(pairs=9)], tmp_path)
+    assert store.keys_of_sweep("small", tmp_path) == {Spec(pairs=9).key}
+    assert files_below(tmp_path / ".sweeps") == ["small/netns.json"]
 
 
-@pytest.mark.parametrize("name", ["smoke", "x" * 300])
+def test_a_sweep_measured_in_another_backend_too_has_the_cells_of_both(tmp_path):
+    netns, docker = (store.write(made_up(backend=backend), tmp_path) for backend in ("netns", "docker"))
+    store.remember_sweep("small", [netns.spec], tmp_path)
+    store.remember_sweep("small", [docker.spec], tmp_path)
+    store.remember_sweep("smallest", [Spec(pairs=9)], tmp_path)
+    for sweep, keys in (
+        ("small", {netns.key, docker.key}),
+        ("small/netns", {netns.key}),
+        ("small/docker", {docker.key}),
+    ):
+        assert {run.key for run in store.load_runs(tmp_path, sweep=sweep)} == keys
+    told = r"no sweep 'small/podman' was started in .*: pairlab sweep sweeps/small\.yaml --backend podman"
+    with pytest.raises(NoRuns, match=told):
+        store.load_runs(tmp_path, sweep="small/podman")
+
+
+@pytest.mark.parametrize("name", ["smoke", "x" * 300, "[a-z]", ".."])
 def test_a_sweep_that_was_never_started_is_no_runs(tmp_path, name):
-    with pytest.raises(NoRuns, match=f"no sweep '{name}' was started in {tmp_path}: pairlab sweep sweeps/{name}.yaml"):
+    with pytest.raises(NoRuns) as caught:
         store.load_runs(tmp_path, sweep=name)
+    assert str(caught.value) == f"no sweep '{name}' was started in {tmp_path}: pairlab sweep sweeps/{name}.yaml"
 
 
 def test_a_damaged_list_of_a_sweeps_cells_is_named(tmp_path):
-    store.remember_sweep("small", ["0123456789abcdef"], tmp_path)
-    truncate(tmp_path / ".sweeps" / "small.json")
-    with pytest.raises(StoreError, match=r"small\.json is damaged .*start the sweep again"):
+    store.remember_sweep("small", [Spec()], tmp_path)
+    truncate(tmp_path / ".sweeps" / "small" / "netns.json")
+    with pytest.raises(StoreError, match=r"netns\.json is damaged .*start the sweep again"):
         store.keys_of_sweep("small", tmp_path)
 
 
 def test_a_sweeps_cells_that_cannot_be_noted_are_a_store_error(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "write_text", Failing(Path.write_text, FULL))
     with pytest.raises(StoreError, match="No space left on device"):
-        store.remember_sweep("small", [], tmp_path)
+        store.remember_sweep("small", [Spec()], tmp_path)

@@ -343,7 +343,7 @@ def test_what_failed_before_counts_as_not_done_until_it_is_retried(load, runs_di
     tally = sweep.run(plan, execute=again)
     assert again.given == []
     assert (tally.done, tally.good) == (7, False)
-    assert tally.not_done == [f"{bad}: kept from before (clients started apart); --retry measures it again"]
+    assert tally.not_done == [f"{bad}: kept from before (clients started apart)"]
 
     retried = Executor()
     assert sweep.run(plan, execute=retried, retry=True).good
@@ -381,6 +381,16 @@ def test_a_cell_this_host_cannot_do_is_a_recorded_skip(load, runs_dir, monkeypat
     assert (tally.done, tally.skipped, tally.not_done, tally.good) == (4, 4, [], good)
     assert statuses() == {"ok": 4, "skipped": 4}
     assert set(store.load_runs().left_out["reasons"]) == {"driver 'host': no such kernel: get another"}
+    assert tally.skips == {"driver 'host': no such kernel: get another": 4}
+
+
+def test_a_sweep_that_only_skips_is_not_good(load, runs_dir, monkeypatch):
+    def check(spec):
+        raise Unavailable(f"no {spec.driver} here")
+
+    monkeypatch.setattr(sweep, "check", check)
+    tally = sweep.run(load(unavailable="skip"), execute=Executor())
+    assert (tally.done, tally.skips, tally.good) == (0, {"no bridge here": 4, "no host here": 4}, False)
 
 
 def test_what_was_skipped_is_measured_once_the_host_can_do_it(load, runs_dir, monkeypatch):
@@ -435,6 +445,26 @@ def test_then_the_cells_themselves_tell_what_one_costs(load, runs_dir, any_host,
     assert left[1] == 6 * (2 + 0.5)
     assert left[2] == 5 * (2 + 1)
     assert left[-1] == 0
+
+
+def test_cells_to_be_retried_take_time_as_those_without_a_run_do(load, runs_dir, any_host, monkeypatch):
+    plan = load()
+    todo = sweep.cells(plan)
+    states = ["failed", "invalid", "skipped", "ok"]
+    for spec, status in zip(todo, states, strict=False):
+        Executor(lambda spec, status=status: (status, ("so it was",)))(spec)
+    assert sweep.estimate_s(todo) == 4 * (2 + sweep.OVERHEAD_S)
+    assert sweep.estimate_s(todo, retry=True) == 6 * (2 + sweep.OVERHEAD_S)
+    clock = [0.0]
+    monkeypatch.setattr(sweep.time, "monotonic", lambda: clock[0])
+
+    def without_overhead(spec):
+        clock[0] += spec.total_s
+        return Executor()(spec)
+
+    left = []
+    sweep.run(plan, retry=True, execute=without_overhead, tell=lambda report: left.append(report.left_s))
+    assert left == [10, 8, 8, 8, 6, 4, 2, 0]
 
 
 def test_cells_that_are_stored_already_take_no_time(load, runs_dir, any_host):

@@ -1,7 +1,8 @@
 """pairlab's command line."""
 
+import errno
 import json
-import shutil
+import shlex
 import sys
 from pathlib import Path
 
@@ -11,9 +12,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from pairlab import __version__, paths
-from pairlab.errors import BadInput, PairlabError, StoreError
+from pairlab.errors import BadInput, PairlabError
 
-#: Exit statuses beside 0: something was not done; the input was wrong; this host cannot do it.
+#: Exit statuses beside 0: something was not done; the input was wrong; this host cannot do it (of a sweep: none of it).
 NOT_DONE, WRONG_INPUT, UNAVAILABLE = 1, 2, 3
 
 out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
@@ -29,6 +30,11 @@ class Group(click.Group):
             _fail(error, WRONG_INPUT)
         except PairlabError as error:
             _fail(error, UNAVAILABLE if type(error).__name__ == "Unavailable" else NOT_DONE)
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # `pairlab ls | head`: click knows
+                raise
+            where = f"{error.filename}: " if error.filename else ""
+            _fail(f"{where}{error.strerror or error}: see to the disk, its permissions and limits, and go on", NOT_DONE)
         except KeyboardInterrupt:
             _fail("interrupted: the host is clean, and finished runs are kept", 130)
 
@@ -123,7 +129,7 @@ def _value(text):
 def sweep(file, dry_run, backend, retry):
     """Measure every cell of a sweep FILE; resumes where it was interrupted.
 
-    Exit status 0 only if every cell is done.
+    Exit status 0 only if every cell is done, or may be skipped; 3 if none is, so that there is nothing to report.
     """
     from pairlab import store
     from pairlab import sweep as sweeps
@@ -133,20 +139,33 @@ def sweep(file, dry_run, backend, retry):
     if backend:
         registry.backends.get(backend)
     todo = sweeps.cells(plan, backend)
-    spent = _duration(sweeps.estimate_s(todo))
+    spent = _duration(sweeps.estimate_s(todo, retry=retry))
     if dry_run:
         for number, spec in enumerate(todo, 1):
             stored = store.find(spec)
             out.print(f"{number:4} {spec.key} {spec}" + (f" [{stored.status}]" if stored else ""), markup=False)
-        out.print(f"{len(todo)} cells, about {spent} for those without a run")
+        out.print(f"{len(todo)} cells, about {spent} for those to be measured")
         return
     out.print(f"sweep {plan.name}: {len(todo)} cells, about {spent}")
     tally = _with_progress(len(todo), lambda tell: sweeps.run(plan, backend=backend, retry=retry, tell=tell))
     out.print(f"{tally.done} done, {tally.skipped} skipped, {len(tally.not_done)} not done")
+    for why, cells in tally.skips.most_common():
+        out.print(f"  skipped {cells} cells: {why}", markup=False)
     for name in tally.not_done:
         out.print(f"  not done: {name}", markup=False)
+    if tally.not_done:
+        again = [_myself(), "sweep", str(file), *(["--backend", backend] if backend else []), "--retry"]
+        out.print(f"to measure what is not done again: {shlex.join(again)}", markup=False)
+    if not tally.done:
+        _fail("nothing was measured, so there is nothing to report", UNAVAILABLE)
     if not tally.good:
         sys.exit(NOT_DONE)
+
+
+def _myself():
+    """This program as one can type it where one is."""
+    path = Path(sys.argv[0])
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else sys.argv[0]
 
 
 def _with_progress(total, work):
@@ -170,13 +189,18 @@ def _duration(seconds):
 
 
 @main.command()
-@click.option("--runs", default="runs", show_default=True, help="A folder of runs.")
+@click.option("--runs", help="A folder of runs; by default the one that PAIRLAB_RUNS names, else runs/.")
 @click.option("--sweep", "name", default="", help="Only the cells of the sweep of that name.")
+@click.option("--backend", help="Of that sweep, only the cells measured in this backend.")
 @click.option("--need-paper", is_flag=True, help="Fail where LaTeX is missing, instead of leaving the paper out.")
-def report(runs, name, need_paper):
+def report(runs, name, backend, need_paper):
     """Analyse stored runs: figures, tables, numbers, and the paper where LaTeX is there."""
     from pairlab import report as reports
 
+    if backend and not name:
+        raise BadInput("--backend picks cells of a sweep: name it with --sweep")
+    runs = runs or paths.shown(paths.runs())
+    name = f"{name}/{backend}" if backend else name
     made = reports.make(runs, name, need_paper=need_paper, tell=lambda text: out.print(text, markup=False))
     out.print(f"\n{made.account}\n\n{made.summary}\n", markup=False)
     out.print(f"figures and executed notebooks  {paths.shown(made.figures)}/", markup=False)
@@ -224,9 +248,12 @@ def list_runs(experiment, root, as_json):
 
 @main.command()
 @click.option("--dry-run", is_flag=True, help="Show what would go, and remove nothing.")
-@click.option("--replaced", is_flag=True, help="Also the old runs that newer ones of the same key replaced.")
+@click.option("--replaced", is_flag=True, help="Delete what is in .replaced/, too.")
 def clean(dry_run, replaced):
-    """Remove what accidents left: damaged runs, drafts, testbeds of dead processes. Finished runs stay."""
+    """Remove what accidents left: drafts, testbeds of dead processes. Finished runs stay.
+
+    Damaged runs move to .replaced/, beside the runs that newer ones replaced; --replaced deletes what is there.
+    """
     from pairlab import store
     from pairlab.testbed import leftovers
 
@@ -234,7 +261,7 @@ def clean(dry_run, replaced):
     for what, path in things:
         out.print(f"{'would remove' if dry_run else 'removing'} {what}", markup=False)
         if not dry_run:
-            _remove(path)
+            store.discard(path)
     found = list(leftovers.find())
     for leftover in found:
         out.print(f"{'would remove' if dry_run else 'removing'} {leftover.what}", markup=False)
@@ -242,10 +269,3 @@ def clean(dry_run, replaced):
             leftover.remove()
     if not things and not found:
         out.print("nothing to clean")
-
-
-def _remove(path):
-    try:
-        shutil.rmtree(path)
-    except OSError as error:
-        raise StoreError(f"{path} could not be removed: {error.strerror}. Is it yours to remove?") from None

@@ -1,21 +1,28 @@
 """What this machine can do, what is missing, and how to get it."""
 
+from collections.abc import Iterator
+
+from pairlab.analysis import texlive
 from pairlab.errors import PairlabError
 from pairlab.testbed import facts, registry
 from pairlab.testbed.contracts import Backend, Lack, Program
 
-#: Programs that pairlab does well without, and what they add.
-EXTRAS = {
-    "LaTeX": (
-        (Program("latexmk", "latexmk"), Program("pdflatex", "texlive-latex-recommended")),
-        "builds paper/main.pdf",
-    ),
-    "mmdebstrap": (
-        (Program("mmdebstrap", "mmdebstrap"),),
-        "builds the container image where no registry answers",
-    ),
-    "Chromium": ((Program("chromium", "chromium"),), "runs the browser tests"),
-}
+
+def _latex() -> list[Lack]:
+    missing = texlive.missing()
+    return [Lack(f"LaTeX lacks {', '.join(missing)}", texlive.REMEDY)] if missing else []
+
+
+def _program(name: str) -> list[Lack]:
+    lack = Program(name, package=name).lack()
+    return [lack] if lack else []
+
+
+def _extras() -> Iterator[tuple[str, str, list[Lack]]]:
+    """What pairlab does well without: its name, what it adds, and what is missing of it."""
+    yield "LaTeX", "builds paper/main.pdf", _latex()
+    yield "mmdebstrap", "builds the container image where no registry answers", _program("mmdebstrap")
+    yield "Chromium", "runs the browser tests", _program("chromium")
 
 
 def examine() -> dict:
@@ -26,7 +33,7 @@ def examine() -> dict:
     return {
         "host": facts.host(),
         "backends": {name: _examine_backend(registry.backends.get(name)()) for name in registry.backends.names()},
-        "extras": {name: _examine_extra(*extra) for name, extra in EXTRAS.items()},
+        "extras": {name: _finding(purpose, lacks) for name, purpose, lacks in _extras()},
     }
 
 
@@ -48,10 +55,6 @@ def _safely(backend: Backend, driver) -> list[Lack]:
         return backend.lacks_for(driver)
     except PairlabError as error:
         return [Lack(f"its check failed ({error})", "report this, with the output of pairlab doctor --json")]
-
-
-def _examine_extra(programs: tuple[Program, ...], purpose: str) -> dict:
-    return _finding(purpose, [lack for program in programs if (lack := program.lack())])
 
 
 def _finding(summary: str, lacks: list[Lack]) -> dict:

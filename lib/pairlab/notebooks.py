@@ -1,5 +1,6 @@
 """Executes a notebook with parameters, and gives back the error it stopped with as one of ours."""
 
+import contextlib
 import json
 import logging
 import re
@@ -10,13 +11,17 @@ from typing import Any
 from traitlets.config import Config
 
 from pairlab import paths
-from pairlab.errors import MeasurementFailed, PairlabError, by_name
+from pairlab.errors import MeasurementFailed, PairlabError, StoreError, by_name
 from pairlab.testbed.workdir import working_directory
 
 
 def execute(notebook: Path, executed: Path, parameters: Mapping[str, Any]) -> None:
-    """Runs it with papermill into `executed`, which is written even where it stops. Raises what stopped it."""
+    """Runs it with papermill into `executed`, which is written even where it stops. Raises what stopped it.
+
+    That is MeasurementFailed where its kernel died, and StoreError where `executed` cannot be written.
+    """
     import papermill
+    from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
 
     logging.getLogger("papermill").setLevel(logging.WARNING)
@@ -39,17 +44,30 @@ def execute(notebook: Path, executed: Path, parameters: Mapping[str, Any]) -> No
             )
         except PapermillExecutionError as error:
             raise _error_of(notebook, error) from None
+        except DeadKernelError:
+            raise MeasurementFailed(
+                f"the kernel of the notebook {notebook.name} died: out of memory? `dmesg` tells; fewer pairs need less"
+            ) from None
+        except OSError as error:
+            raise StoreError(
+                f"the notebook {notebook.name} could not be executed into {paths.shown(executed.parent)}:"
+                f" {error.strerror or error}. Is there room on the disk, and is the folder yours to write?"
+                " `pairlab clean --dry-run` lists what can go"
+            ) from error
         finally:
-            if executed.exists():
-                _forget_places(executed)
+            _forget_places(executed)
 
 
 def _forget_places(executed: Path) -> None:
-    """Takes out where on this machine papermill read and wrote it: runs are shared."""
-    told = json.loads(executed.read_text(encoding="utf-8"))
-    for name in ("input_path", "output_path"):
-        told["metadata"].get("papermill", {}).pop(name, None)
-    executed.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    """Takes out where on this machine papermill read and wrote it: runs are shared. One that is cut goes whole."""
+    try:
+        told = json.loads(executed.read_text(encoding="utf-8"))
+        for name in ("input_path", "output_path"):
+            told["metadata"].get("papermill", {}).pop(name, None)
+        executed.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError):
+            executed.unlink()
 
 
 def _error_of(notebook: Path, error: Any) -> PairlabError:

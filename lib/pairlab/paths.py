@@ -27,7 +27,7 @@ REFERENCE = ROOT / "runs" / "reference"
 
 def runs() -> Path:
     """Where measurements go: PAIRLAB_RUNS, or runs/ in the checkout."""
-    return Path(os.environ.get("PAIRLAB_RUNS") or ROOT / "runs")
+    return within_root(os.environ.get("PAIRLAB_RUNS") or "runs")
 
 
 def flowgen() -> Path:
@@ -46,7 +46,7 @@ def paper() -> Path:
 
 
 def within_root(path: str | Path) -> Path:
-    """A path as a user writes it in a notebook: relative ones count from the checkout's root."""
+    """A path as a user writes it, in a notebook or in PAIRLAB_RUNS: relative ones count from the checkout's root."""
     path = Path(path)
     return path if path.is_absolute() else ROOT / path
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pairlab import paths, store
 from pairlab.analysis import origin, paper, stats, throughput
-from pairlab.errors import Unavailable
+from pairlab.errors import PairlabError
 from pairlab.notebooks import execute
 
 
@@ -32,10 +32,10 @@ def analyses() -> dict[str, Path]:
 def make(
     runs: str, sweep: str = "", *, need_paper: bool = False, tell: Callable[[str], None] = lambda text: None
 ) -> Report:
-    """Runs all analyses over the runs below `runs` (of one sweep, if named), then builds the paper.
+    """Runs all analyses over the runs below `runs` (of one sweep, or `sweep/backend`, if named), then builds the paper.
 
-    The executed notebooks stand beside their figures. need_paper: raise Unavailable where LaTeX is missing, which is
-    else a reason in the report. Raises NoRuns, MixedHosts, and whatever stops a notebook.
+    The executed notebooks stand beside their figures. need_paper: raise what kept the paper from being built, such as
+    a missing LaTeX, which is else a reason in the report. Raises NoRuns, MixedHosts, and whatever stops a notebook.
     """
     found = store.load_runs(runs, sweep=sweep)
     label = origin.origin_of(found, runs, sweep).label
@@ -49,7 +49,7 @@ def make(
     try:
         tell("building the paper")
         pdf = paper.build(label)
-    except Unavailable as error:
+    except PairlabError as error:
         if need_paper:
             raise
         why = str(error)

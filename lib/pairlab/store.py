@@ -7,6 +7,8 @@ that is measured again moves to .replaced/ and is not deleted.
 
 import contextlib
 import errno
+import fcntl
+import glob
 import json
 import os
 import shutil
@@ -27,6 +29,11 @@ from pairlab.spec import Spec
 
 #: A run's tables are short, and what Parquet adds to find its way in long ones would be most of their size.
 _SMALL = {"compression": "zstd", "use_dictionary": False, "write_statistics": False, "store_schema": False}
+
+
+#: Errors over a file that tell of a run's contents: a part of it is missing or is something else; or, with None, of
+#: what pyarrow found in it. All others tell of the machine.
+_TELLS_OF_CONTENTS = (None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
 
 
 def directory_of(spec: Spec, root: Path | None = None) -> Path:
@@ -61,29 +68,57 @@ def write(run: Run, root: Path | None = None) -> Run:
 
 @contextlib.contextmanager
 def draft(spec: Spec, root: Path | None = None) -> Iterator[Path]:
-    """A hidden directory beside the run of that spec, gone afterwards; `debris` finds it after an accident."""
+    """A hidden directory beside the run of that spec, gone afterwards; `debris` finds it after an accident.
+
+    It is locked for as long as its process lives, however that ends: what is not locked is nobody's.
+    """
     place = directory_of(spec, root)
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=f".{spec.key}-", dir=place.parent))
-    except OSError as error:
-        raise StoreError(_cannot_write(place, error)) from error
-    try:
-        made.chmod(0o755)
+    with contextlib.ExitStack() as stack:
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with _locked(place.parent):  # else it could be taken for debris before it is locked itself
+                made = Path(tempfile.mkdtemp(prefix=f".{spec.key}-", dir=place.parent))
+                stack.callback(shutil.rmtree, made, ignore_errors=True)
+                stack.enter_context(_locked(made))
+            made.chmod(0o755)
+        except OSError as error:
+            raise StoreError(_cannot_write(place, error)) from error
         yield made
+
+
+@contextlib.contextmanager
+def _locked(directory: Path, how: int = 0) -> Iterator[bool]:
+    """Holds the directory's lock; False where it is not to be had: another has it (LOCK_NB), or there are no locks."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | how)
+            held = True
+        except OSError:
+            held = False
+        yield held
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _abandoned(draft: Path) -> bool:
+    """Whether the process that made this draft is gone."""
+    with contextlib.suppress(OSError), _locked(draft.parent), _locked(draft, fcntl.LOCK_NB) as ours:
+        return ours
+    return False
 
 
 def read(place: Path) -> Run:
-    """The run in that directory. Raises DamagedRun where it is not whole, SchemaMismatch where it is newer."""
+    """The run in that directory.
+
+    Raises DamagedRun where it is not whole, SchemaMismatch where it is newer, StoreError where it cannot be read now.
+    """
     try:
         head = json.loads((place / "run.json").read_text(encoding="utf-8"))
         if head["schema"] > SCHEMA:
-            raise SchemaMismatch(
-                f"{paths.shown(place)} was written with schema {head['schema']}, and this pairlab knows up to {SCHEMA}:"
-                " update pairlab to read it"
-            )
+            raise SchemaMismatch(_newer(place, f"with schema {head['schema']}, and this one knows up to {SCHEMA}"))
+        if unknown := sorted(set(head["spec"]) - set(Spec.model_fields)):
+            raise SchemaMismatch(_newer(place, f"whose specs have {', '.join(map(repr, unknown))}"))
         tables = {name: pd.read_parquet(place / f"{name}.parquet") for name in TABLES}
         for name, rows in head["rows"].items():
             if len(tables[name]) != rows:
@@ -109,20 +144,31 @@ def read(place: Path) -> Run:
     except SchemaMismatch:
         raise
     except Exception as error:  # pyarrow alone raises a dozen kinds over damaged files
+        if isinstance(error, OSError) and error.errno not in _TELLS_OF_CONTENTS:
+            raise StoreError(
+                f"{paths.shown(place)} could not be read: {error.strerror or error}. The run may well be whole:"
+                " see to its permissions, the disk and `ulimit -n`, then try again"
+            ) from error
         told = " ".join(str(error).split()) if isinstance(error, (OSError, ValueError)) else repr(error)
         raise DamagedRun(
             f"{paths.shown(place)} is not a whole run: {told}. It is left out of every analysis;"
-            " `pairlab clean` removes it, and measuring again replaces it"
+            " `pairlab clean` moves it to .replaced/, and measuring again replaces it"
         ) from error
 
 
 def find(spec: Spec, root: Path | None = None) -> Run | None:
     """The stored run of that spec, if there is one that can be read."""
-    place = directory_of(spec, root)
     try:
-        return read(place) if place.is_dir() else None
+        return read(directory_of(spec, root))
     except DamagedRun:
         return None
+
+
+def status(spec: Spec, root: Path | None = None) -> str | None:
+    """The status of the stored run of that spec as its head tells it: `find` without the tables."""
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
+        return json.loads((directory_of(spec, root) / "run.json").read_text(encoding="utf-8"))["status"]
+    return None
 
 
 def attach_notebook(run: Run, notebook: Path) -> None:
@@ -152,45 +198,69 @@ def debris(root: Path | None = None, *, with_replaced: bool = False) -> Iterator
     """
     root = root or paths.runs()
     for place in sorted(root.glob("*/.*-*/")):
-        if _is_key(place.name[1:17]) and time.time() - place.stat().st_mtime > 60:
+        if _is_key(place.name[1:17]) and _abandoned(place):
             yield place, "a draft that was never finished"
     for place in directories(root):
         try:
             read(place)
         except DamagedRun:
-            yield place, "damaged"
-        except SchemaMismatch:
+            yield place, "damaged, kept in .replaced/"
+        except StoreError:  # of a newer pairlab, or not to be read just now
             continue
     if with_replaced:
         for place in sorted(root.glob("*/.replaced/*/")):
             yield place, "replaced"
 
 
-def remember_sweep(name: str, keys: Iterable[str], root: Path | None = None) -> None:
-    """Notes which keys a sweep consists of, so that an analysis can ask for just these."""
-    place = (root or paths.runs()) / ".sweeps" / f"{name}.json"
+def discard(place: Path) -> None:
+    """Takes away what `debris` found: a damaged run moves to .replaced/, all else is deleted. Raises StoreError."""
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        draft = place.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(sorted(keys), indent=1))
-        draft.rename(place)
+        if _is_key(place.name):
+            _set_aside(place)
+        else:
+            shutil.rmtree(place)
+    except FileNotFoundError:
+        pass  # somebody else was faster
     except OSError as error:
-        raise StoreError(_cannot_write(place, error)) from error
+        told = f"{paths.shown(place)} could not be removed: {error.strerror or error}. Is it yours to remove?"
+        raise StoreError(told) from error
 
 
-def keys_of_sweep(name: str, root: Path | None = None) -> list[str]:
-    """The keys that remember_sweep noted. Raises NoRuns for a sweep that was never started here."""
-    place = (root or paths.runs()) / ".sweeps" / f"{name}.json"
-    try:
-        return json.loads(place.read_text())
-    except OSError:
-        raise NoRuns(
-            f"no sweep {name!r} was started in {paths.shown(place.parent.parent)}: pairlab sweep sweeps/{name}.yaml"
-        ) from None
-    except ValueError as error:
-        raise StoreError(
-            f"{paths.shown(place)} is damaged ({error}): start the sweep again, which writes it anew"
-        ) from None
+def remember_sweep(name: str, specs: Iterable[Spec], root: Path | None = None) -> None:
+    """Notes which cells a sweep has in each backend it is measured in, so that an analysis can ask for just these."""
+    keys: dict[str, list[str]] = {}
+    for spec in specs:
+        keys.setdefault(spec.backend, []).append(spec.key)
+    for backend, its in keys.items():
+        place = (root or paths.runs()) / ".sweeps" / name / f"{backend}.json"
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            draft = place.with_suffix(f".{os.getpid()}")
+            draft.write_text(json.dumps(sorted(its), indent=1))
+            draft.rename(place)
+        except OSError as error:
+            raise StoreError(_cannot_write(place, error)) from error
+
+
+def keys_of_sweep(sweep: str, root: Path | None = None) -> set[str]:
+    """The keys that remember_sweep noted, for `name` in all backends and for `name/backend` in that one.
+
+    Raises NoRuns for a sweep that was never started here.
+    """
+    root = root or paths.runs()
+    name, _, backend = sweep.partition("/")
+    keys: set[str] = set()
+    found = sorted((root / ".sweeps").glob(f"{glob.escape(name)}/{glob.escape(backend) or '*'}.json"))
+    if not found:
+        how = f"pairlab sweep sweeps/{name}.yaml" + (f" --backend {backend}" if backend else "")
+        raise NoRuns(f"no sweep {sweep!r} was started in {paths.shown(root)}: {how}")
+    for place in found:
+        try:
+            keys |= set(json.loads(place.read_text()))
+        except (OSError, ValueError, TypeError) as error:
+            told = f"{paths.shown(place)} is damaged ({error}): start the sweep again, which writes it anew"
+            raise StoreError(told) from None
+    return keys
 
 
 @dataclass(frozen=True)
@@ -199,7 +269,8 @@ class Runs:
 
     index has a row per run, whatever its status: the spec's values, key, status, reasons (one text), skew_s and
     host. The other frames carry the spec's values and the key as columns before their own (asked_duration_s is the
-    spec's, where duration_s is the flow's). damaged names the directories that could not be read, with the reason.
+    spec's, where duration_s is the flow's). damaged names the runs left out as they are not whole, or were written by
+    a newer pairlab, with the reason.
     """
 
     runs: tuple[Run, ...]
@@ -266,25 +337,26 @@ def load_runs(
 ) -> Runs:
     """The runs below `root` (default: runs/; relative paths count from the checkout's root).
 
-    sweep: only the cells of the sweep of that name. Raises NoRuns when there are none, MixedHosts when they come
-    from hosts that differ and `pool_hosts` does not say that this is meant. Damaged runs are named, not raised.
+    sweep: only the cells of the sweep of that name, or of `name/backend`. Raises NoRuns when there are none,
+    MixedHosts when they come from hosts that differ and `pool_hosts` does not say that this is meant, StoreError when
+    one cannot be read. Runs that are damaged, or newer than this pairlab, are named and not raised.
     """
     root = paths.within_root(root) if root else paths.runs()
-    wanted = set(keys_of_sweep(sweep, root)) if sweep else None
+    wanted = keys_of_sweep(sweep, root) if sweep else None
     runs, damaged = [], []
     for place in directories(root, experiment):
         if wanted is not None and place.name not in wanted:
             continue
         try:
             runs.append(read(place))
-        except DamagedRun as error:
+        except (DamagedRun, SchemaMismatch) as error:
             damaged.append(str(error))
     what = f"runs of {experiment!r}" if experiment else "runs"
     if not runs:
-        spoilt = f" but {len(damaged)} damaged ones, which `pairlab clean --dry-run` names" if damaged else ""
+        spoilt = f" but {len(damaged)} left out, the first: {damaged[0]}" if damaged else ""
         raise NoRuns(
-            f"no {what} in {paths.shown(root)}{spoilt}: measure some, for instance with `make run`,"
-            f" or `pairlab run {experiment or 'throughput'}`"
+            f"no {what} in {paths.shown(root)}: measure some, for instance with `make run`,"
+            f" or `pairlab run {experiment or 'throughput'}`{spoilt}"
         )
     found = Runs(tuple(runs), tuple(damaged))
     hosts = set(found.index.loc[found.index["status"] == "ok", "host"])
@@ -344,14 +416,24 @@ def _replace(place: Path, draft: Path) -> None:
     if not place.exists():
         draft.rename(place)
         return
-    kept = place.parent / ".replaced" / f"{place.name}-{time.time_ns()}"
-    kept.parent.mkdir(exist_ok=True)
-    place.rename(kept)
+    kept = _set_aside(place)
     try:
         draft.rename(place)
     except BaseException:
         kept.rename(place)
         raise
+
+
+def _set_aside(place: Path) -> Path:
+    """Moves a run to .replaced/ beside it; returns where it is now."""
+    kept = place.parent / ".replaced" / f"{place.name}-{time.time_ns()}"
+    kept.parent.mkdir(exist_ok=True)
+    place.rename(kept)
+    return kept
+
+
+def _newer(place: Path, how: str) -> str:
+    return f"{paths.shown(place)} was written by a newer pairlab, {how}: update pairlab to read it"
 
 
 def _cannot_write(place: Path, error: OSError) -> str:

@@ -120,17 +120,24 @@ class Report:
 
 @dataclass
 class Tally:
-    """How many cells ended how, and the names of those that are not done."""
+    """How many cells ended how: done, skipped for each reason, and the names of those that are not done."""
 
     unavailable: str
     done: int = 0
-    skipped: int = 0
+    skips: Counter[str] = field(default_factory=Counter)
     not_done: list[str] = field(default_factory=list)
 
     @property
+    def skipped(self) -> int:
+        return self.skips.total()
+
+    @property
     def good(self) -> bool:
-        """Every cell is done, but for those that this host cannot do where the sweep lets them be skipped."""
-        return not self.not_done and (self.unavailable == "skip" or not self.skipped)
+        """Every cell is done, but for those that this host cannot do where the sweep lets them be skipped.
+
+        Some must be done: a sweep that only skipped has told nothing.
+        """
+        return self.done > 0 and not self.not_done and (self.unavailable == "skip" or not self.skipped)
 
 
 def here(spec: Spec) -> Run:
@@ -154,8 +161,9 @@ def run(
     measured, and StoreError where runs cannot be stored.
     """
     todo = cells(sweep, backend)
-    store.remember_sweep(sweep.name, [spec.key for spec in todo])
+    store.remember_sweep(sweep.name, todo)
     tally = Tally(sweep.unavailable)
+    waiting = _waiting(todo, retry)
     costs: list[float] = []
     for number, spec in enumerate(todo, 1):
         begun = time.monotonic()
@@ -165,10 +173,10 @@ def run(
         if state in ("done", "stored"):
             tally.done += 1
         elif state == "skipped":
-            tally.skipped += 1
+            tally.skips[told] += 1
         else:
             tally.not_done.append(f"{spec}: {told}")
-        tell(Report(number, len(todo), spec, state, told, _left(todo[number:], costs)))
+        tell(Report(number, len(todo), spec, state, told, _left(waiting & set(todo[number:]), costs)))
     return tally
 
 
@@ -178,7 +186,7 @@ def _settle(spec: Spec, execute: Executor, retry: bool) -> tuple[str, str]:
     if stored and stored.status == "ok":
         return "stored", _figures(stored)
     if stored and stored.status in ("failed", "invalid") and not retry:
-        return stored.status, f"kept from before ({'; '.join(stored.reasons)}); --retry measures it again"
+        return stored.status, f"kept from before ({'; '.join(stored.reasons)})"
     try:
         check(spec)
         run = execute(spec)
@@ -203,13 +211,18 @@ def _figures(run: Run) -> str:
     return f"{run.total_throughput_bps / 1e9:.2f} Gbit/s{failed}"
 
 
-def _left(todo: list[Spec], costs: list[float]) -> float:
-    """Seconds still to go: traffic of the cells without a run, and what a cell has cost above it so far."""
+def _waiting(todo: list[Spec], retry: bool) -> set[Spec]:
+    """The cells to be measured: without a run, or with one that is to be retried."""
+    again = (None, "failed", "invalid") if retry else (None,)
+    return {spec for spec in todo if store.status(spec) in again}
+
+
+def _left(waiting: set[Spec], costs: list[float]) -> float:
+    """Seconds still to go: traffic of the cells that wait, and what a cell has cost above it so far."""
     overhead_s = sum(costs) / len(costs) if costs else OVERHEAD_S
-    open_cells = [spec for spec in todo if not store.directory_of(spec).exists()]
-    return sum(spec.total_s + overhead_s for spec in open_cells)
+    return sum(spec.total_s + overhead_s for spec in waiting)
 
 
-def estimate_s(todo: list[Spec]) -> float:
-    """How long the cells without a run will take, in seconds, before any has been measured."""
-    return _left(todo, [])
+def estimate_s(todo: list[Spec], *, retry: bool = False) -> float:
+    """How long the cells to be measured will take, in seconds, before any has been."""
+    return _left(_waiting(todo, retry), [])

@@ -1,15 +1,17 @@
+import re
 import shutil
 
 import pytest
 
 from pairlab import paths, store
-from pairlab.analysis import figures, latex, paper, stats, throughput
+from pairlab.analysis import figures, latex, paper, stats, texlive, throughput
 from pairlab.analysis.origin import origin_of
 from pairlab.errors import NoRuns, PairlabError, Unavailable
 
 from .synthetic import run
 
-needs_latex = pytest.mark.skipif(not shutil.which("latexmk"), reason="latexmk is not on PATH: no paper to build")
+lacking = ", ".join(texlive.missing())
+needs_latex = pytest.mark.skipif(bool(lacking), reason=f"LaTeX lacks {lacking}: no paper to build")
 
 
 @pytest.fixture
@@ -56,11 +58,30 @@ def test_an_unknown_result_stops_the_paper_and_is_named(results, monkeypatch, tm
 
 def test_without_latex_it_says_what_to_install(out, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    with pytest.raises(Unavailable, match="apt-get install latexmk"):
+    with pytest.raises(
+        Unavailable, match=r"the paper needs latexmk, pdflatex.*apt-get install latexmk texlive-latex-r"
+    ):
         paper.build()
 
 
+def test_with_half_of_latex_the_missing_files_are_named(out, monkeypatch, tmp_path):
+    for name in ("latexmk", "pdflatex", "kpsewhich"):
+        (tmp_path / name).write_text("#!/bin/sh\necho /texmf/siunitx.sty; echo /texmf/pgf.sty; exit 1\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert texlive.missing() == ["IEEEtran.cls", "booktabs.sty"]
+    with pytest.raises(Unavailable, match=r"needs IEEEtran\.cls, booktabs\.sty, .*texlive-publishers"):
+        paper.build()
+
+
+def test_make_tools_installs_what_the_remedy_names():
+    told = (paths.ROOT / "lib" / "tools.sh").read_text()
+    packages = re.search(r'^packages="(.*?)"', told, re.DOTALL | re.MULTILINE)[1].split()
+    latex = [package for package in packages if package.startswith(("latex", "texlive"))]
+    assert tuple(latex) == texlive.PACKAGES
+
+
 def test_without_results_it_says_which_notebook_makes_them(out, monkeypatch):
-    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(texlive, "missing", list)
     with pytest.raises(NoRuns, match="no results labelled 'reference'"):
         paper.build()

@@ -3,5 +3,5 @@
 origin.py       which runs a result was made from      stats.py      estimates and their intervals
 published.py    the numbers of the papers              figures.py    DataFrame in, matplotlib Axes out
 throughput.py   how experiment E1 is laid out          latex.py      keyed numbers and tables for paper/
-paper.py        builds paper/main.pdf
+paper.py        builds paper/main.pdf                  texlive.py    what that needs of LaTeX
 """

@@ -24,6 +24,7 @@ from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarForm
 from matplotlib.transforms import offset_copy
 
 from pairlab import paths
+from pairlab.analysis import texlive
 from pairlab.analysis.origin import Origin, write_atomically
 from pairlab.analysis.stats import SYSTEM
 
@@ -319,7 +320,7 @@ def _rendered(figure: Figure, kind: str, metadata: dict) -> bytes:
 
 def _as_pgf(figure: Figure) -> tuple[bytes | None, str]:
     if not shutil.which("pdflatex"):
-        return None, "pdflatex is not on PATH (apt-get install texlive-latex-extra, for the paper only)"
+        return None, f"pdflatex is not on PATH ({texlive.REMEDY}, for the paper only)"
     buffer = io.BytesIO()
     try:
         figure.savefig(buffer, format="pgf")

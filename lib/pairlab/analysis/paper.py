@@ -2,11 +2,11 @@
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 from pairlab import paths
+from pairlab.analysis import texlive
 from pairlab.analysis.origin import write_atomically
 from pairlab.errors import NoRuns, PairlabError, Unavailable
 
@@ -17,14 +17,12 @@ def build(label: str = "reference") -> Path:
     """Runs latexmk over paper/main.tex with the results of `label`, and returns the finished paper/main.pdf.
 
     LaTeX learns the label from paper/build/label.tex. With PAIRLAB_OUT the results are read from there and
-    the PDF goes there. Raises Unavailable without LaTeX, NoRuns without results of that label, and
+    the PDF goes there. Raises Unavailable without LaTeX or a part of it, NoRuns without results of that label, and
     PairlabError with the first error of LaTeX and the path of its log.
     """
-    if not shutil.which("latexmk"):
-        raise Unavailable(
-            "the paper needs latexmk, not on PATH: apt-get install latexmk texlive-latex-extra"
-            " texlive-publishers texlive-science (figures as PDF and PNG do not need it)"
-        )
+    if lacking := texlive.missing():
+        told = f"the paper needs {', '.join(lacking)}, which LaTeX here lacks: {texlive.REMEDY}"
+        raise Unavailable(f"{told} (figures as PDF and PNG do not need it)")
     place = paths.paper()
     if not any((place / "values" / label).glob("*.tex")):
         raise NoRuns(

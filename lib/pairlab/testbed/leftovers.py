@@ -3,12 +3,15 @@
 import contextlib
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from pairlab.testbed import owner
 from pairlab.testbed.workdir import PREFIX
+
+LINKS = Path("/sys/class/net")
 
 
 class Leftover(NamedTuple):
@@ -19,12 +22,31 @@ class Leftover(NamedTuple):
 
 
 def find() -> Iterator[Leftover]:
-    """Working directories in /tmp, and containers and networks, whose owner is dead. Never those of others."""
+    """Working directories in /tmp, links, containers and networks, whose owner is dead. Never those of others."""
     for directory in sorted(Path("/tmp").glob(f"{PREFIX}*")):
         with contextlib.suppress(OSError):
-            if directory.stat().st_uid == os.geteuid() and not owner.alive((directory / "owner").read_text()):
+            if directory.stat().st_uid == os.geteuid() and _is_nobodys(directory):
                 yield Leftover(f"directory {directory}", lambda at=directory: shutil.rmtree(at, ignore_errors=True))
     yield from _docker_leftovers()
+    yield from _links()
+
+
+def _is_nobodys(directory: Path) -> bool:
+    """Whether its owner is dead, or it has been made a minute ago without its maker coming to say who that is."""
+    if (directory / "owner").exists() and (told := (directory / "owner").read_text()):
+        return not owner.alive(told)
+    nothing_else = set(os.listdir(directory)) <= {"owner"}  # else it is somebody's own, of a name like ours
+    return nothing_else and time.time() - directory.stat().st_mtime > 60
+
+
+def _links() -> Iterator[Leftover]:
+    """Links that Docker's macvlan networks sat on; their ifalias says who made them."""
+    from pairlab.testbed.lifeline import remove_link
+
+    for link in sorted(LINKS.glob("pl*")) if os.geteuid() == 0 else ():  # who is not root has made none
+        with contextlib.suppress(OSError):
+            if not owner.alive((link / "ifalias").read_text().strip()):
+                yield Leftover(f"link {link.name}", lambda name=link.name: remove_link(name))
 
 
 def _docker_leftovers() -> Iterator[Leftover]:
