@@ -40,6 +40,7 @@ def test_every_workload_measures_over_every_driver_in_every_backend(backend, dri
     assert (flows["start_s"] >= 0).all()
     assert (flows["connected_s"] > flows["start_s"]).all() == (workload == "flowgen")
     assert run.facts["held"] == ["exec"]
+    assert run.facts["urgency"][0] in ("realtime", "slice", "none")
     assert flows["start_s"].max() - flows["start_s"].min() == pytest.approx(run.skew_s)
     by_pair = run.intervals.groupby("pair")["interval_bytes"].sum()
     assert by_pair.to_list() == pytest.approx(flows["flow_bytes"].to_list(), rel=0.02)
@@ -232,7 +233,8 @@ def test_a_second_measurement_waits_for_the_first_or_is_refused(short, runs_dir)
 def test_progress_names_the_phases_in_order(short, runs_dir):
     phases = []
     measure(short, progress=lambda phase, done, total: phases.append(phase))
-    assert list(dict.fromkeys(phases)) == [
+    own = [phase for phase in dict.fromkeys(phases) if not phase.startswith("waiting for process")]
+    assert own == [
         "bringing up",
         "servers listening",
         "clients ready",

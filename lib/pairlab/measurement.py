@@ -106,6 +106,7 @@ def _measure(spec: Spec, progress: Progress) -> Run:
         with times("ready_s"):
             servers, clients, gate = _get_ready(bed, workload, progress)
         known["held"] = sorted({client.held for client in clients})
+        known["urgency"] = sorted({client.urgency for client in clients})
         with times("traffic_s"), CpuTelemetry(spec.interval_s) as telemetry:
             cpu_before = time.process_time()
             release_ns = gate.release()

@@ -18,15 +18,15 @@ from docker.errors import APIError, DockerException, NotFound
 LABEL = "pairlab.run"
 #: What a daemon that answers no, or not at all, raises.
 DOCKER_ERRORS = (DockerException, requests.RequestException)
-#: Calls to the daemon under way at once.
-AT_ONCE = 16
+#: Calls to the daemon under way at once; fewer for removals, in which Docker may else lose count of a network's ends.
+AT_ONCE, REMOVED_AT_ONCE = 16, 8
 
 
 def remove(client: docker.DockerClient, run: str) -> int:
     """Removes every container and network of that testbed; returns how many there were."""
     ours = {"label": f"{LABEL}={run}"}
     containers = client.api.containers(all=True, filters=ours)
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(REMOVED_AT_ONCE) as pool:
         list(pool.map(lambda container: _remove_container(client, container["Id"]), containers))
     networks = client.api.networks(filters=ours)
     for network in networks:
@@ -35,7 +35,7 @@ def remove(client: docker.DockerClient, run: str) -> int:
     return len(containers) + len(networks)
 
 
-def remove_all(client: docker.DockerClient, run: str, *, orphaned: bool, patience_s: float = 60.0) -> None:
+def remove_all(client: docker.DockerClient, run: str, *, orphaned: bool, patience_s: float = 20.0) -> None:
     """Removes it until nothing is found any more; a daemon that refuses or does not answer is asked again.
 
     A network, say, is refused while the last of its containers is still going. orphaned: the parent died, and the

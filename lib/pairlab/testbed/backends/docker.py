@@ -164,7 +164,8 @@ def _lifeline(run, directory, link):
         if process.returncode:
             raise TestbedError(
                 f"the Docker testbed could not be removed whole: {told.strip().splitlines()[-1:]};"
-                f" docker ps --all --filter label={LABEL}={run} shows what is left"
+                f" docker ps --all --filter label={LABEL}={run} shows what is left, `pairlab clean` tries again, and a"
+                " network of which Docker says that it has active endpoints, and has none, goes when Docker is restarted"
             )
 
 
