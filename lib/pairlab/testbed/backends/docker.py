@@ -164,8 +164,8 @@ def _lifeline(run, directory, link):
         if process.returncode:
             raise TestbedError(
                 f"the Docker testbed could not be removed whole: {told.strip().splitlines()[-1:]};"
-                f" docker ps --all --filter label={LABEL}={run} shows what is left, `pairlab clean` tries again, and a"
-                " network of which Docker says that it has active endpoints, and has none, goes when Docker is restarted"
+                f" docker ps --all --filter label={LABEL}={run} shows what is left, and `pairlab clean` tries again."
+                " A network that Docker says has active endpoints, and that has none, goes when Docker is restarted"
             )
 
 
