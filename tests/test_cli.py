@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pairlab import cli, experiments, measurement, paths, report, store, sweep
+from pairlab.collection import load_runs
 from pairlab.errors import HostBusy, MeasurementFailed, PairlabError, TestbedError, Unavailable
 from pairlab.records import Run, table
 from pairlab.spec import Spec
@@ -186,7 +187,7 @@ def test_without_a_docker_daemon_the_remedy_is_named_and_the_skip_recorded(pairl
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent")
     with pytest.raises(Unavailable, match="no Docker daemon answers at unix:///nonexistent: sudo apt-get install"):
         measurement.measure(Spec(backend="docker", workload="flowgen"))
-    (skipped,) = store.load_runs()
+    (skipped,) = load_runs()
     assert (skipped.status, len(skipped.flows)) == ("skipped", 0)
     assert "sudo systemctl start docker" in skipped.reasons[0]
 
@@ -242,7 +243,7 @@ def test_a_kind_of_link_the_kernel_lacks_is_told_before_anything_is_built(monkey
         pass
     with pytest.raises(Unavailable):
         measurement.measure(Spec(driver="imaginary", workload="flowgen"))
-    assert [run.status for run in store.load_runs()] == ["skipped"]
+    assert [run.status for run in load_runs()] == ["skipped"]
 
 
 @pytest.fixture
@@ -528,7 +529,7 @@ def test_clean_removes_what_is_damaged_and_only_that(pairlab, nothing_left):
     assert spoilt.path.exists()
     assert pairlab("clean") == (0, f"removing {what}", "")
     assert not spoilt.path.exists()
-    assert [each.key for each in store.load_runs()] == [run.key]
+    assert [each.key for each in load_runs()] == [run.key]
     kept = sorted((run.path.parent / ".replaced").iterdir())
     assert {path.name.partition("-")[0] for path in kept} == {run.key, spoilt.key}
     assert pairlab("clean", "--replaced") == (0, "".join(f"removing run {path} (replaced)\n" for path in kept), "")

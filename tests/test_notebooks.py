@@ -4,7 +4,8 @@ import os
 import subprocess
 import sys
 
-from pairlab import paths, store
+from pairlab import paths
+from pairlab.collection import load_runs
 from tests.conftest import need
 
 
@@ -13,4 +14,4 @@ def test_every_experiment_runs_as_it_stands_and_stores_its_run(runs_dir, clean_h
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--nbval-lax", str(paths.EXPERIMENTS)]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ, cwd=paths.ROOT, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert store.load_runs().index["experiment"].nunique() == len(list(paths.EXPERIMENTS.glob("*.ipynb")))
+    assert load_runs().index["experiment"].nunique() == len(list(paths.EXPERIMENTS.glob("*.ipynb")))

@@ -15,6 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from pairlab import paths, store
+from pairlab.collection import load_runs
 from pairlab.errors import DamagedRun, MixedHosts, NoRuns, SchemaMismatch, StoreError
 from pairlab.records import TABLES, Run, table
 from pairlab.spec import Spec
@@ -86,7 +87,7 @@ def test_a_relative_pairlab_runs_counts_from_the_checkout_wherever_one_is(tmp_pa
 def test_the_folder_of_runs_is_the_one_that_pairlab_runs_names(tmp_path, monkeypatch):
     monkeypatch.setenv("PAIRLAB_RUNS", str(tmp_path / "elsewhere"))
     assert store.write(made_up()).path.parent.parent == tmp_path / "elsewhere"
-    assert len(store.load_runs()) == 1
+    assert len(load_runs()) == 1
 
 
 def test_a_run_measured_again_replaces_the_old_one_which_is_kept(tmp_path):
@@ -97,7 +98,7 @@ def test_a_run_measured_again_replaces_the_old_one_which_is_kept(tmp_path):
     (kept,) = (tmp_path / "throughput" / ".replaced").iterdir()
     assert kept.name.startswith(f"{old.key}-")
     assert rate_of(store.read(kept)) == 1e9
-    assert len(store.load_runs(tmp_path)) == 1
+    assert len(load_runs(tmp_path)) == 1
 
 
 def test_an_executed_notebook_is_kept_beside_its_run(tmp_path):
@@ -151,7 +152,7 @@ def test_a_write_that_fails_leaves_the_older_run_as_it_was(tmp_path, monkeypatch
         with pytest.raises(StoreError, match=r"No space left on device\. Make room"):
             store.write(made_up(2e9, raw={"client-0.out": "x"}), tmp_path)
     assert files_below(tmp_path) == before
-    assert rate_of(store.load_runs(tmp_path).runs[0]) == 1e9
+    assert rate_of(load_runs(tmp_path).runs[0]) == 1e9
     assert rate_of(store.write(made_up(2e9, raw={"client-0.out": "x"}), tmp_path)) == 2e9
 
 
@@ -237,7 +238,7 @@ def test_a_process_killed_while_it_writes_leaves_a_draft_that_nobody_takes_for_a
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script), str(tmp_path)], check=False)
     assert done.returncode == -9
-    found = store.load_runs(tmp_path)
+    found = load_runs(tmp_path)
     assert ([rate_of(run) for run in found], found.damaged) == ([1e9], ())
     (draft,) = (path for path in (tmp_path / "throughput").iterdir() if path.name.startswith("."))
     assert list(store.debris(tmp_path)) == [(draft, "a draft that was never finished")]
@@ -258,6 +259,7 @@ def on_a_file_system_of_its_own(script, place):
         import os, subprocess, sys
         from pathlib import Path
         from pairlab import Spec, store
+        from pairlab.collection import load_runs
         from pairlab.errors import StoreError
         from pairlab.records import Run
         root = Path(sys.argv[1])
@@ -268,7 +270,7 @@ def on_a_file_system_of_its_own(script, place):
 
         def state():
             names = sorted(path.name for path in (root / "throughput").iterdir())
-            return names, [run.reasons[0] for run in store.load_runs(root)], store.load_runs(root).damaged
+            return names, [run.reasons[0] for run in load_runs(root)], load_runs(root).damaged
     """
     whole = textwrap.dedent(prelude) + textwrap.dedent(script)
     rootless = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
@@ -378,7 +380,7 @@ def test_a_damaged_run_is_named_and_the_others_still_load(tmp_path, damage):
     DAMAGE[damage](spoilt.path)
     with pytest.raises(DamagedRun, match=f"{spoilt.path} is not a whole run: .*pairlab clean"):
         store.read(spoilt.path)
-    found = store.load_runs(tmp_path)
+    found = load_runs(tmp_path)
     assert [run.key for run in found] == [whole.key]
     assert list(found.flows["throughput_bps"]) == [2e9]
     assert len(found.damaged) == 1
@@ -386,7 +388,7 @@ def test_a_damaged_run_is_named_and_the_others_still_load(tmp_path, damage):
     assert list(store.debris(tmp_path)) == [(spoilt.path, "damaged, kept in .replaced/")]
     assert store.find(spoilt.spec, tmp_path) is None
     assert rate_of(store.write(made_up(3e9, pairs=1), tmp_path)) == 3e9
-    assert store.load_runs(tmp_path).damaged == ()
+    assert load_runs(tmp_path).damaged == ()
 
 
 def test_any_error_of_the_parquet_reader_means_a_damaged_run(tmp_path, monkeypatch):
@@ -412,7 +414,7 @@ def test_a_run_that_cannot_be_read_just_now_is_not_damaged(tmp_path, monkeypatch
     for attempt in (
         lambda: store.read(run.path),
         lambda: store.find(run.spec, tmp_path),
-        lambda: store.load_runs(tmp_path),
+        lambda: load_runs(tmp_path),
     ):
         monkeypatch.setattr(owner, name, Failing(getattr(owner, name), OSError(number, os.strerror(number))))
         with pytest.raises(StoreError, match=f"{run.path} could not be read: {os.strerror(number)}") as caught:
@@ -458,7 +460,7 @@ def test_the_status_of_a_run_is_read_from_its_head(tmp_path):
 def test_a_copied_run_is_not_counted_twice(tmp_path):
     run = store.write(made_up(), tmp_path)
     shutil.copytree(run.path, run.path.with_name("0123456789abcdef"))
-    found = store.load_runs(tmp_path)
+    found = load_runs(tmp_path)
     assert len(found) == 1
     assert f"it holds the run {run.key}" in found.damaged[0]
 
@@ -466,7 +468,7 @@ def test_a_copied_run_is_not_counted_twice(tmp_path):
 def test_only_damaged_runs_are_no_runs_and_it_is_said_so(tmp_path):
     (store.write(made_up(), tmp_path).path / "run.json").unlink()
     with pytest.raises(NoRuns, match=r"but 1 left out, the first: .* is not a whole run"):
-        store.load_runs(tmp_path)
+        load_runs(tmp_path)
 
 
 NEWER = {
@@ -486,7 +488,7 @@ def test_a_run_of_a_newer_pairlab_is_neither_guessed_at_nor_taken_away(tmp_path,
         with pytest.raises(SchemaMismatch) as caught:
             attempt()
         assert str(caught.value) == told
-    found = store.load_runs(tmp_path)
+    found = load_runs(tmp_path)
     assert ([each.key for each in found], found.damaged) == ([other.key], (told,))
     assert list(store.debris(tmp_path)) == []
 
@@ -509,18 +511,18 @@ def test_a_damaged_run_is_set_aside_and_not_deleted(tmp_path):
 def test_no_runs_names_the_folder_and_how_to_get_some(tmp_path):
     for place in (tmp_path, tmp_path / "missing"):
         with pytest.raises(NoRuns, match=f"no runs in {place}: measure some, for instance with `make run`"):
-            store.load_runs(place)
+            load_runs(place)
     store.write(made_up(), tmp_path)
     for strange in ("fct", "/tmp", "*", "../.."):
         with pytest.raises(NoRuns, match="no runs of"):
-            store.load_runs(tmp_path, experiment=strange)
+            load_runs(tmp_path, experiment=strange)
 
 
 def test_runs_of_one_experiment_are_picked_by_its_whole_name(tmp_path):
     store.write(made_up(), tmp_path)
     store.write(made_up(experiment="through"), tmp_path)
-    assert [run.spec.experiment for run in store.load_runs(tmp_path, experiment="through")] == ["through"]
-    assert len(store.load_runs(tmp_path)) == 2
+    assert [run.spec.experiment for run in load_runs(tmp_path, experiment="through")] == ["through"]
+    assert len(load_runs(tmp_path)) == 2
 
 
 def test_only_runs_that_are_ok_are_in_the_tables_and_the_others_are_told(tmp_path):
@@ -528,7 +530,7 @@ def test_only_runs_that_are_ok_are_in_the_tables_and_the_others_are_told(tmp_pat
     store.write(made_up(2e9, pairs=2, status="invalid", reasons=("started too far apart",)), tmp_path)
     store.write(made_up(pairs=3, status="failed", reasons=("no server", "no client")), tmp_path)
     store.write(made_up(pairs=4, status="skipped", reasons=("no ovs here",)), tmp_path)
-    found = store.load_runs(tmp_path)
+    found = load_runs(tmp_path)
     assert list(found.flows["throughput_bps"]) == [1e9]
     assert list(found.flows["pairs"]) == [1]
     left_out = found.left_out.set_index("pairs")
@@ -540,13 +542,13 @@ def test_only_runs_that_are_ok_are_in_the_tables_and_the_others_are_told(tmp_pat
 def test_runs_of_which_none_is_ok_make_no_table_and_say_why(tmp_path):
     store.write(made_up(status="failed", reasons=("no server",)), tmp_path)
     with pytest.raises(NoRuns, match="none of the 1 runs is ok: no server"):
-        store.load_runs(tmp_path).flows  # noqa: B018
+        load_runs(tmp_path).flows  # noqa: B018
 
 
 def test_tables_carry_the_spec_of_each_row(tmp_path):
     store.write(made_up(1e9, driver="ovs", pairs=1), tmp_path)
     store.write(made_up(2e9, driver="bridge", pairs=2), tmp_path)
-    flows = store.load_runs(tmp_path).flows
+    flows = load_runs(tmp_path).flows
     asked = {name: f"asked_{name}" if name in TABLES["flows"] else name for name in Spec.model_fields}
     assert list(flows.columns) == ["key", *asked.values(), *TABLES["flows"]]
     assert list(flows["asked_duration_s"]) == [2.0, 2.0]
@@ -557,14 +559,14 @@ def test_runs_of_different_hosts_are_not_pooled_unless_meant(tmp_path):
     store.write(made_up(pairs=1, host="a machine"), tmp_path)
     store.write(made_up(pairs=2, host="another"), tmp_path)
     with pytest.raises(MixedHosts, match=r"2 different hosts \(a machine; another\).*pool_hosts=True"):
-        store.load_runs(tmp_path)
-    assert set(store.load_runs(tmp_path, pool_hosts=True).index["host"]) == {"a machine", "another"}
+        load_runs(tmp_path)
+    assert set(load_runs(tmp_path, pool_hosts=True).index["host"]) == {"a machine", "another"}
 
 
 def test_a_skipped_run_of_another_host_pools_nothing(tmp_path):
     store.write(made_up(pairs=1), tmp_path)
     store.write(made_up(pairs=2, host="", status="skipped", reasons=("no ovs",)), tmp_path)
-    assert len(store.load_runs(tmp_path)) == 2
+    assert len(load_runs(tmp_path)) == 2
 
 
 def test_foreign_files_among_the_runs_are_let_be(tmp_path):
@@ -592,7 +594,7 @@ def test_a_sweep_remembers_its_cells_and_only_these_are_loaded(tmp_path):
     store.write(made_up(pairs=2), tmp_path)
     store.remember_sweep("small", [mine.spec, Spec(pairs=9)], tmp_path)
     assert store.keys_of_sweep("small", tmp_path) == {mine.key, Spec(pairs=9).key}
-    assert [run.key for run in store.load_runs(tmp_path, sweep="small")] == [mine.key]
+    assert [run.key for run in load_runs(tmp_path, sweep="small")] == [mine.key]
     store.remember_sweep("small", [Spec(pairs=9)], tmp_path)
     assert store.keys_of_sweep("small", tmp_path) == {Spec(pairs=9).key}
     assert files_below(tmp_path / ".sweeps") == ["small/netns.json"]
@@ -608,16 +610,16 @@ def test_a_sweep_measured_in_another_backend_too_has_the_cells_of_both(tmp_path)
         ("small/netns", {netns.key}),
         ("small/docker", {docker.key}),
     ):
-        assert {run.key for run in store.load_runs(tmp_path, sweep=sweep)} == keys
+        assert {run.key for run in load_runs(tmp_path, sweep=sweep)} == keys
     told = r"no sweep 'small/podman' was started in .*: pairlab sweep sweeps/small\.yaml --backend podman"
     with pytest.raises(NoRuns, match=told):
-        store.load_runs(tmp_path, sweep="small/podman")
+        load_runs(tmp_path, sweep="small/podman")
 
 
 @pytest.mark.parametrize("name", ["smoke", "x" * 300, "[a-z]", ".."])
 def test_a_sweep_that_was_never_started_is_no_runs(tmp_path, name):
     with pytest.raises(NoRuns) as caught:
-        store.load_runs(tmp_path, sweep=name)
+        load_runs(tmp_path, sweep=name)
     assert str(caught.value) == f"no sweep '{name}' was started in {tmp_path}: pairlab sweep sweeps/{name}.yaml"
 
 

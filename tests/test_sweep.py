@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pairlab import store, sweep
+from pairlab.collection import load_runs
 from pairlab.errors import BadSweep, HostBusy, MeasurementFailed, StoreError, TestbedError, Unavailable
 from pairlab.experiments import notebooks
 from pairlab.records import Run, table
@@ -64,7 +65,7 @@ class Executor:
 
 
 def statuses():
-    return Counter(run.status for run in store.load_runs(pool_hosts=True))
+    return Counter(run.status for run in load_runs(pool_hosts=True))
 
 
 # --- what is refused
@@ -295,7 +296,7 @@ def test_every_cell_is_measured_in_order_and_stored(load, runs_dir, any_host):
     assert statuses() == {"ok": 8}
     assert [(report.number, report.total, report.state) for report in reports] == [(n, 8, "done") for n in range(1, 9)]
     assert reports[0].told == "2.00 Gbit/s"
-    assert len(store.load_runs(sweep="small")) == 8
+    assert len(load_runs(sweep="small")) == 8
 
 
 def test_a_sweep_resumes_where_it_was_and_measures_nothing_twice(load, runs_dir, any_host):
@@ -318,7 +319,7 @@ def test_a_sweep_that_is_stopped_loses_no_finished_run(load, runs_dir, any_host,
     todo = sweep.cells(plan)
     with pytest.raises(type(ending)):
         sweep.run(plan, execute=Executor(lambda spec: ending if spec == todo[3] else None))
-    assert {run.key for run in store.load_runs()} == {spec.key for spec in todo[:3]}
+    assert {run.key for run in load_runs()} == {spec.key for spec in todo[:3]}
     assert sweep.run(plan, execute=Executor()).good
 
 
@@ -355,7 +356,7 @@ def test_a_retry_that_fails_in_another_way_is_kept_with_the_new_reason(load, run
     plan = load(repetitions=1)
     for reason in ("the bridge broke", "the notebook broke"):
         sweep.run(plan, execute=Executor(lambda spec, told=reason: MeasurementFailed(told)), retry=True)
-        assert {run.reasons for run in store.load_runs()} == {(reason,)}
+        assert {run.reasons for run in load_runs()} == {(reason,)}
 
 
 def test_a_failure_that_the_measurement_has_kept_itself_is_not_kept_twice(load, runs_dir, any_host):
@@ -364,7 +365,7 @@ def test_a_failure_that_the_measurement_has_kept_itself_is_not_kept_twice(load, 
         return MeasurementFailed("all flows failed")
 
     sweep.run(load(repetitions=1), execute=Executor(keeps_and_raises))
-    assert {run.reasons for run in store.load_runs()} == {("with the host's facts",)}
+    assert {run.reasons for run in load_runs()} == {("with the host's facts",)}
     assert not (runs_dir / "throughput" / ".replaced").exists()
 
 
@@ -380,7 +381,7 @@ def test_a_cell_this_host_cannot_do_is_a_recorded_skip(load, runs_dir, monkeypat
     assert {spec.driver for spec in executor.given} == {"bridge"}
     assert (tally.done, tally.skipped, tally.not_done, tally.good) == (4, 4, [], good)
     assert statuses() == {"ok": 4, "skipped": 4}
-    assert set(store.load_runs().left_out["reasons"]) == {"driver 'host': no such kernel: get another"}
+    assert set(load_runs().left_out["reasons"]) == {"driver 'host': no such kernel: get another"}
     assert tally.skips == {"driver 'host': no such kernel: get another": 4}
 
 
@@ -409,7 +410,7 @@ def test_what_was_skipped_is_measured_once_the_host_can_do_it(load, runs_dir, mo
 def test_a_damaged_run_is_measured_again(load, runs_dir, any_host):
     plan = load(repetitions=1)
     sweep.run(plan, execute=Executor())
-    spoilt = store.load_runs().runs[0]
+    spoilt = load_runs().runs[0]
     (spoilt.path / "run.json").write_text("{")
     executor = Executor()
     assert sweep.run(plan, execute=executor).good

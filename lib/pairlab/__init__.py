@@ -15,10 +15,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pairlab.collection import Runs, load_runs
     from pairlab.measurement import measure
     from pairlab.records import Run
     from pairlab.spec import Spec
-    from pairlab.store import Runs, load_runs
     from pairlab.testbed.bed import open_testbed
 
 __all__ = ["Run", "Runs", "Spec", "load_runs", "measure", "open_testbed"]
@@ -26,9 +26,9 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Run": "pairlab.records",
-    "Runs": "pairlab.store",
+    "Runs": "pairlab.collection",
     "Spec": "pairlab.spec",
-    "load_runs": "pairlab.store",
+    "load_runs": "pairlab.collection",
     "measure": "pairlab.measurement",
     "open_testbed": "pairlab.testbed.bed",
 }

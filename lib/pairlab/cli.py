@@ -215,7 +215,7 @@ def report(runs, name, backend, need_paper):
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def list_runs(experiment, root, as_json):
     """List the stored runs."""
-    from pairlab.store import load_runs
+    from pairlab.collection import load_runs
 
     found = load_runs(root, experiment=experiment, pool_hosts=True)
     if as_json:

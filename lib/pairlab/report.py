@@ -5,8 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pairlab import paths, store
+from pairlab import paths
 from pairlab.analysis import origin, paper, stats, throughput
+from pairlab.collection import Runs, load_runs
 from pairlab.errors import PairlabError
 from pairlab.notebooks import execute
 
@@ -37,7 +38,7 @@ def make(
     The executed notebooks stand beside their figures. need_paper: raise what kept the paper from being built, such as
     a missing LaTeX, which is else a reason in the report. Raises NoRuns, MixedHosts, and whatever stops a notebook.
     """
-    found = store.load_runs(runs, sweep=sweep)
+    found = load_runs(runs, sweep=sweep)
     label = origin.origin_of(found, runs, sweep).label
     place = paths.figures() / label
     for name, notebook in analyses().items():
@@ -66,7 +67,7 @@ def make(
     )
 
 
-def _summary(found: store.Runs) -> str:
+def _summary(found: Runs) -> str:
     """The totals in short, as text: a table for each system."""
     cells = stats.throughput_by_cell(found.flows)
     told = []

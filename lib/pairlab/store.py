@@ -1,4 +1,4 @@
-"""Writes one run atomically, reads many as pandas DataFrames.
+"""Keeps runs: writes one whole or not at all, and reads it back.
 
 runs/<experiment>/<key>/ holds run.json, flows.parquet, intervals.parquet, cpu.parquet, raw/ and, where papermill ran
 it, notebook.ipynb. A run is written under a hidden name and renamed when whole, so what has its name is whole; a run
@@ -15,15 +15,13 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
 
 from pairlab import paths
-from pairlab.errors import DamagedRun, MixedHosts, NoRuns, SchemaMismatch, StoreError
+from pairlab.errors import DamagedRun, NoRuns, SchemaMismatch, StoreError
 from pairlab.records import SCHEMA, STATUSES, TABLES, Run
 from pairlab.spec import Spec
 
@@ -261,111 +259,6 @@ def keys_of_sweep(sweep: str, root: Path | None = None) -> set[str]:
             told = f"{paths.shown(place)} is damaged ({error}): start the sweep again, which writes it anew"
             raise StoreError(told) from None
     return keys
-
-
-@dataclass(frozen=True)
-class Runs:
-    """Many runs, as DataFrames. Only runs with status ok are in flows, intervals and cpu.
-
-    index has a row per run, whatever its status: the spec's values, key, status, reasons (one text), skew_s and
-    host. The other frames carry the spec's values and the key as columns before their own (asked_duration_s is the
-    spec's, where duration_s is the flow's). damaged names the runs left out as they are not whole, or were written by
-    a newer pairlab, with the reason.
-    """
-
-    runs: tuple[Run, ...]
-    damaged: tuple[str, ...] = ()
-
-    def __iter__(self) -> Iterator[Run]:
-        return iter(self.runs)
-
-    def __len__(self) -> int:
-        return len(self.runs)
-
-    @cached_property
-    def index(self) -> pd.DataFrame:
-        rows = [
-            {
-                "key": run.key,
-                **run.spec.model_dump(),
-                "status": run.status,
-                "reasons": "; ".join(run.reasons),
-                "skew_s": run.skew_s,
-                "host": run.facts.get("host", {}).get("fingerprint", ""),
-                "measured_at": run.measured_at,
-            }
-            for run in self.runs
-        ]
-        return pd.DataFrame(rows, columns=None if rows else ["key", *Spec.model_fields, "status", "reasons"])
-
-    @cached_property
-    def flows(self) -> pd.DataFrame:
-        return self._joined("flows")
-
-    @cached_property
-    def intervals(self) -> pd.DataFrame:
-        return self._joined("intervals")
-
-    @cached_property
-    def cpu(self) -> pd.DataFrame:
-        return self._joined("cpu")
-
-    @property
-    def left_out(self) -> pd.DataFrame:
-        """The runs that are not ok: never a silent loss."""
-        return self.index[self.index["status"] != "ok"]
-
-    def _joined(self, name: str) -> pd.DataFrame:
-        frames = []
-        for run in self.runs:
-            if run.status == "ok":
-                frame = getattr(run, name).copy()
-                told = {"key": run.key, **run.spec.model_dump()}
-                told = {f"asked_{name}" if name in frame else name: value for name, value in told.items()}
-                frames.append(pd.concat([pd.DataFrame(told, index=frame.index), frame], axis=1))
-        if not frames:
-            raise NoRuns(f"none of the {len(self.runs)} runs is ok: {'; '.join(sorted(set(self.index['reasons'])))}")
-        return pd.concat(frames, ignore_index=True)
-
-
-def load_runs(
-    root: str | Path | None = None,
-    *,
-    experiment: str | None = None,
-    sweep: str = "",
-    pool_hosts: bool = False,
-) -> Runs:
-    """The runs below `root` (default: runs/; relative paths count from the checkout's root).
-
-    sweep: only the cells of the sweep of that name, or of `name/backend`. Raises NoRuns when there are none,
-    MixedHosts when they come from hosts that differ and `pool_hosts` does not say that this is meant, StoreError when
-    one cannot be read. Runs that are damaged, or newer than this pairlab, are named and not raised.
-    """
-    root = paths.within_root(root) if root else paths.runs()
-    wanted = keys_of_sweep(sweep, root) if sweep else None
-    runs, damaged = [], []
-    for place in directories(root, experiment):
-        if wanted is not None and place.name not in wanted:
-            continue
-        try:
-            runs.append(read(place))
-        except (DamagedRun, SchemaMismatch) as error:
-            damaged.append(str(error))
-    what = f"runs of {experiment!r}" if experiment else "runs"
-    if not runs:
-        spoilt = f" but {len(damaged)} left out, the first: {damaged[0]}" if damaged else ""
-        raise NoRuns(
-            f"no {what} in {paths.shown(root)}: measure some, for instance with `make run`,"
-            f" or `pairlab run {experiment or 'throughput'}`{spoilt}"
-        )
-    found = Runs(tuple(runs), tuple(damaged))
-    hosts = set(found.index.loc[found.index["status"] == "ok", "host"])
-    if len(hosts) > 1 and not pool_hosts:
-        raise MixedHosts(
-            f"the {what} in {paths.shown(root)} come from {len(hosts)} different hosts ({'; '.join(sorted(hosts))}),"
-            " whose numbers do not belong in one figure: keep them in a folder each, or say pool_hosts=True"
-        )
-    return found
 
 
 class _Raw(Mapping):

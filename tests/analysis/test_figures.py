@@ -7,8 +7,8 @@ import pytest
 from matplotlib.colors import to_hex
 from PIL import Image
 
-from pairlab import store
 from pairlab.analysis import figures, published, stats
+from pairlab.collection import load_runs
 
 
 @pytest.fixture(autouse=True)
@@ -19,12 +19,12 @@ def _closed():
 
 @pytest.fixture(scope="module")
 def repetitions(campaign):
-    return stats.throughput_by_repetition(store.load_runs(campaign).flows)
+    return stats.throughput_by_repetition(load_runs(campaign).flows)
 
 
 @pytest.fixture(scope="module")
 def cells(campaign):
-    return stats.throughput_by_cell(store.load_runs(campaign).flows)
+    return stats.throughput_by_cell(load_runs(campaign).flows)
 
 
 def of_netns(frame):

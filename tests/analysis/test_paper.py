@@ -6,6 +6,7 @@ import pytest
 from pairlab import paths, store
 from pairlab.analysis import figures, latex, paper, stats, texlive, throughput
 from pairlab.analysis.origin import origin_of
+from pairlab.collection import load_runs
 from pairlab.errors import NoRuns, PairlabError, Unavailable
 
 from .synthetic import run
@@ -20,7 +21,7 @@ def results(tmp_path, out):
     for repetition in (0, 1):
         for driver, rate in (("bridge", 4), ("my_driver", 5)):
             store.write(run([rate + repetition], driver=driver, repetition=repetition), tmp_path / "few_runs")
-    runs = store.load_runs(tmp_path / "few_runs")
+    runs = load_runs(tmp_path / "few_runs")
     origin = origin_of(runs, tmp_path / "few_runs")
     cells = stats.throughput_by_cell(runs.flows)
     repetitions = stats.throughput_by_repetition(runs.flows)

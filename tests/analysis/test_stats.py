@@ -4,6 +4,7 @@ import pytest
 
 from pairlab import store
 from pairlab.analysis import published, stats
+from pairlab.collection import load_runs
 from pairlab.errors import AnalysisError, TooFewSamples
 
 from .synthetic import run
@@ -12,7 +13,7 @@ from .synthetic import run
 def flows(root, *runs):
     for made in runs:
         store.write(made, root)
-    return store.load_runs(root).flows
+    return load_runs(root).flows
 
 
 def test_the_interval_is_that_of_a_textbook():

@@ -5,8 +5,9 @@ import sys
 import nbformat
 import pytest
 
-from pairlab import paths, store
+from pairlab import paths
 from pairlab.analysis import published, stats, throughput
+from pairlab.collection import load_runs
 
 from .synthetic import write_campaign
 
@@ -77,7 +78,7 @@ def test_the_notebook_has_the_form_that_every_notebook_has():
 
 
 def test_the_table_has_the_form_of_the_published_one(campaign):
-    cells = stats.throughput_by_cell(store.load_runs(campaign).flows)
+    cells = stats.throughput_by_cell(load_runs(campaign).flows)
     table = throughput.table(cells[cells["backend"] == "netns"])
     assert list(table.index) == [1, 2, 5, 10]
     assert table.columns.tolist() == [
@@ -89,7 +90,7 @@ def test_the_table_has_the_form_of_the_published_one(campaign):
 
 
 def test_the_comparison_lists_only_cells_that_both_have(campaign):
-    ours = stats.normalised_shape(stats.throughput_by_repetition(store.load_runs(campaign).flows))
+    ours = stats.normalised_shape(stats.throughput_by_repetition(load_runs(campaign).flows))
     theirs = stats.normalised_shape(published.load("throughput"), by=["paper"])
     found = throughput.comparison(ours.cells, theirs.cells)
     assert list(zip(found["Pairs"], found["Driver"], found["paper E"], strict=True)) == [
@@ -102,7 +103,7 @@ def test_the_comparison_lists_only_cells_that_both_have(campaign):
 def test_short_keys_are_given_to_a_single_system_only(campaign, tmp_path):
     write_campaign(tmp_path / "one", backends=("netns",), repetitions=2)
     for root, short in ((campaign, False), (tmp_path / "one", True)):
-        runs = store.load_runs(root)
+        runs = load_runs(root)
         cells = stats.throughput_by_cell(runs.flows)
         shape = stats.normalised_shape(stats.throughput_by_repetition(runs.flows))
         compared = throughput.comparison(shape.cells, shape.cells.assign(paper="E"))

@@ -9,8 +9,8 @@ from datetime import UTC
 from pathlib import Path
 
 from pairlab import paths
+from pairlab.collection import Runs
 from pairlab.errors import BadInput, StoreError
-from pairlab.store import Runs
 
 #: The testbed as the paper tells it: key, and where Run.facts has it.
 FACTS = {

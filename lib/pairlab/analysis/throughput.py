@@ -7,7 +7,7 @@ from pairlab.analysis.figures import ordered
 from pairlab.analysis.latex import MISSING, Values
 from pairlab.analysis.origin import facts_of
 from pairlab.analysis.stats import SYSTEM, Shape
-from pairlab.store import Runs
+from pairlab.collection import Runs
 
 CLIENT = "Mean per client (Gbit/s)"
 TOTAL = "Total (Gbit/s)"
