@@ -1,5 +1,6 @@
 """A measurement from spec to stored run, with real traffic."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -151,6 +152,23 @@ def test_a_daemon_that_goes_away_is_a_failed_run_on_record(short, runs_dir, monk
     (run,) = load_runs(runs_dir)
     assert run.status == "failed"
     assert "the sandbox ended" in run.reasons[0]
+
+
+def test_a_testbed_that_does_not_go_whole_costs_no_run_and_is_told_of(short, runs_dir, monkeypatch):
+    from pairlab import measurement
+    from pairlab.testbed.bed import open_testbed
+
+    @contextlib.contextmanager
+    def sticky(spec, progress):
+        with open_testbed(spec, progress) as bed:
+            yield bed
+        raise TestbedError("a network stays")
+
+    monkeypatch.setattr(measurement, "open_testbed", sticky)
+    with pytest.warns(UserWarning, match="not taken down whole: a network stays"):
+        run = measure(short)
+    assert run.status == "ok"
+    assert run.facts["left_behind"] == "a network stays"
 
 
 def test_what_this_host_cannot_do_is_a_recorded_skip(short, runs_dir, monkeypatch, clean_host):

@@ -1,13 +1,15 @@
 """measure(spec) -> Run: the one place where testbed, workload, telemetry and store meet."""
 
 import time
+import warnings
 from collections.abc import Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pairlab import __version__, store
-from pairlab.errors import BadSpec, HostBusy, PairlabError, Unavailable
+from pairlab.errors import BadSpec, HostBusy, PairlabError, TestbedError, Unavailable
 from pairlab.flows import read_flows
 from pairlab.records import Run, table
 from pairlab.spec import Spec
@@ -96,28 +98,40 @@ def _note(run: Run, root: Path | None) -> None:
 
 
 def _measure(spec: Spec, progress: Progress) -> Run:
+    run = None
+    try:
+        with open_testbed(spec, progress) as bed:
+            run = _take(bed, progress)
+            progress("taking down", 0, 0)
+            begun = time.monotonic()
+    except TestbedError as error:
+        if run is None:
+            raise
+        # What was measured stands. That the host is not as it was must be heard of all the same.
+        warnings.warn(f"{spec} was measured, but not taken down whole: {error}", stacklevel=3)
+        run = replace(run, facts={**run.facts, "left_behind": str(error)})
+    return replace(run, times_s={**run.times_s, "down_s": time.monotonic() - begun})
+
+
+def _take(bed: Testbed, progress: Progress) -> Run:
+    """The measurement itself, from idle pairs to a whole Run."""
+    spec, times = bed.spec, _Times()
     workload = registry.workloads.get(spec.workload)()
     measured_at = datetime.now(UTC)
-    times = _Times()
-    with open_testbed(spec, progress) as bed:
-        times.spent["up_s"] = bed.up_s
-        with times("facts_s"):
-            known = _facts(bed, workload)
-        with times("ready_s"):
-            servers, clients, gate = _get_ready(bed, workload, progress)
-        known["held"] = sorted({client.held for client in clients})
-        known["urgency"] = sorted({client.urgency for client in clients})
-        with times("traffic_s"), CpuTelemetry(spec.interval_s) as telemetry:
-            cpu_before = time.process_time()
-            release_ns = gate.release()
-            _watch(bed, clients, release_ns, spec.total_s + workload.ends_by_itself_s, progress)
-            harness_cpu_s = time.process_time() - cpu_before
-        with times("end_s"):
-            bed.conductor.stop([*clients, *servers])
-            bed.conductor.results([*clients, *servers])
-        progress("taking down", 0, 0)
-        begun = time.monotonic()
-    times.spent["down_s"] = time.monotonic() - begun
+    with times("facts_s"):
+        known = _facts(bed, workload)
+    with times("ready_s"):
+        servers, clients, gate = _get_ready(bed, workload, progress)
+    known["held"] = sorted({client.held for client in clients})
+    known["urgency"] = sorted({client.urgency for client in clients})
+    with times("traffic_s"), CpuTelemetry(spec.interval_s) as telemetry:
+        cpu_before = time.process_time()
+        release_ns = gate.release()
+        _watch(bed, clients, release_ns, spec.total_s + workload.ends_by_itself_s, progress)
+        harness_cpu_s = time.process_time() - cpu_before
+    with times("end_s"):
+        bed.conductor.stop([*clients, *servers])
+        bed.conductor.results([*clients, *servers])
     flows, intervals = read_flows(spec, workload, clients, servers, release_ns)
     skew_s = _skew(clients)
     status, reasons = _verdict(spec, skew_s, clients, servers, flows)
@@ -128,7 +142,7 @@ def _measure(spec: Spec, progress: Progress) -> Run:
         measured_at,
         skew_s=skew_s,
         harness_cpu_s=harness_cpu_s,
-        times_s=times.spent,
+        times_s={"up_s": bed.up_s, **times.spent},
         facts=known,
         flows=table("flows", flows),
         intervals=table("intervals", intervals),
