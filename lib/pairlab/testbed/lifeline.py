@@ -19,7 +19,7 @@ LABEL = "pairlab.run"
 #: What a daemon that answers no, or not at all, raises.
 DOCKER_ERRORS = (DockerException, requests.RequestException)
 #: Calls to the daemon under way at once; fewer for removals, in which Docker may else lose count of a network's ends.
-AT_ONCE, REMOVED_AT_ONCE = 16, 8
+AT_ONCE, REMOVED_AT_ONCE = 16, 2
 
 
 def remove(client: docker.DockerClient, run: str) -> int:
