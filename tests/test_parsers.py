@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pairlab.measurement import whole, window
+from pairlab.flows import whole, window
 from pairlab.records import TABLES, table
 from pairlab.testbed import registry
 from pairlab.testbed.workloads import iperf as iperf_module
