@@ -861,7 +861,8 @@ def test_the_command_finds_signals_and_descriptors_as_if_started_from_a_shell(ho
     assert held.event()["exit_code"] == 0
     blocked, ignored, descriptors = out.read_text().splitlines()
     assert int(blocked.split()[1], 16) == 0
-    assert int(ignored.split()[1], 16) == 0
+    libc_own = 1 << 31 | 1 << 32  # signals 32 and 33 are the C library's, and no program can set them (signal(7))
+    assert int(ignored.split()[1], 16) & ~libc_own == 0
     assert int(descriptors) == 4  # in, out, err, and the one of ls itself
 
 
