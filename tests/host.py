@@ -6,6 +6,7 @@ all inherit; containers and networks by pairlab's label.
 
 import contextlib
 import os
+import signal
 import socket
 import time
 import uuid
@@ -18,6 +19,11 @@ from pairlab.testbed.lifeline import LABEL
 
 MARK = "PAIRLAB_TEST_SESSION"
 os.environ[MARK] = uuid.uuid4().hex
+
+
+def heeding_ctrl_c():
+    """For a child process, before its exec: a shell has its background jobs ignore Ctrl-C, and so all they start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def snapshot():

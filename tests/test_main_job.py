@@ -108,6 +108,7 @@ def test_an_interrupted_sweep_leaves_the_host_clean_and_goes_on_where_it_was(pla
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=host.heeding_ctrl_c,
     )
     with sweep:
         for line in sweep.stdout:

@@ -15,6 +15,7 @@ from pairlab.records import TABLES
 from pairlab.testbed import hostlock, registry
 from pairlab.testbed.contracts import Measured, Program
 from pairlab.testbed.workloads import iperf3 as iperf3_module
+from tests import host
 from tests.conftest import backend_and_driver, need
 
 
@@ -48,7 +49,7 @@ def test_every_workload_measures_over_every_driver_in_every_backend(backend, dri
     shares = run.cpu[["usr", "sys", "softirq", "irq", "iowait", "idle", "steal"]].sum(axis=1)
     assert shares.to_list() == pytest.approx([1.0] * len(shares))
     assert set(run.cpu["cpu"]) == set(range(os.cpu_count()))
-    assert run.cpu["end_s"].max() >= 1.0
+    assert run.cpu["end_s"].max() >= 0.95
     assert run.facts["host"]["kernel"] == os.uname().release
     assert run.facts["network"]["tcp_congestion_control"]
     assert run.facts["network"]["tso"] in (0, 1)
@@ -275,6 +276,7 @@ def test_ctrl_c_leaves_the_host_clean_and_no_half_run(runs_dir, clean_host):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=host.heeding_ctrl_c,
     )
     with process:
         assert process.stdout.readline() == "measuring (s)\n"

@@ -311,7 +311,7 @@ def test_a_disk_that_fills_up_at_any_moment_of_a_write_keeps_the_older_run(tmp_p
 def test_a_read_only_folder_of_runs_is_named_and_still_read(tmp_path):
     script = """
         store.write(run("old"), root)
-        subprocess.run(["mount", "-o", "remount,ro", root], check=True)
+        subprocess.run(["mount", "-o", "remount,bind,ro", root], check=True)
         before = state()
         for attempt in (
             lambda: store.write(run("new"), root),
