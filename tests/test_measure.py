@@ -188,13 +188,16 @@ def test_more_pairs_than_a_bridge_has_ports_are_refused(runs_dir):
 
 
 def test_a_client_that_never_starts_makes_the_run_invalid(short, runs_dir, monkeypatch):
-    monkeypatch.setattr(
-        registry.workloads.get("flowgen"),
-        "client",
-        lambda self, pair, spec, site: ["no-such-tool"] if pair.index else ["true"],
-    )
+    workload = registry.workloads.get("flowgen")
+    real = workload.client
+
+    def missing(self, pair, spec, site):
+        return ["no-such-tool"] if pair.index else real(self, pair, spec, site)
+
+    monkeypatch.setattr(workload, "client", missing)
     run = measure(short)
-    assert run.status == "failed"  # here no flow is left
+    assert (run.status, run.reasons) == ("invalid", ("1 of 2 clients never started",))
+    assert list(run.flows["status"]) == ["ok", "failed"]
     assert "cannot run no-such-tool" in run.flows["error"][1]
 
 
