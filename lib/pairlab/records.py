@@ -33,15 +33,42 @@ TABLES: dict[str, dict[str, Column]] = {
         "flow": Column("int64", "", "number of the flow within its pair, from 0"),
         "status": Column("str", "", "ok or failed"),
         "error": Column("str", "", "why it failed; empty when ok"),
+        "protocol": Column("str", "", "tcp or udp"),
+        "role": Column("str", "", "elephant or mouse, where the spec has elephants"),
+        "size_bytes": Column("float64", "B", "payload that the flow was to carry, where it has an end"),
         "intended_start_s": Column("float64", "s", "when it was to start, from the release"),
         "start_s": Column("float64", "s", "when its client was let go, from the release"),
         "connected_s": Column("float64", "s", "when its connection stood, from the release, where the tool tells"),
+        "first_byte_s": Column("float64", "s", "when its server had the first byte, from the release (flowgen)"),
+        "completed_s": Column(
+            "float64",
+            "s",
+            "when a flow with an end was complete, from the release: last byte at its server (flowgen),"
+            " or its client's end (netcat)",
+        ),
+        "fct_s": Column("float64", "s", "flow completion time from its actual start: completed_s - start_s"),
+        "intended_fct_s": Column("float64", "s", "flow completion time from its intended start"),
         "duration_s": Column("float64", "s", "the time over which throughput_bps is taken (without warm-up)"),
         "flow_bytes": Column(
-            "float64", "B", "payload in duration_s: acknowledged (flowgen), or written by the client (iperf, iperf3)"
+            "float64",
+            "B",
+            "payload in duration_s: acknowledged (flowgen), received (UDP), or written by the client (iperf, iperf3)",
         ),
         "throughput_bps": Column("float64", "bit/s", "goodput: flow_bytes * 8 / duration_s"),
         "retransmits": Column("float64", "segments", "TCP segments retransmitted in duration_s, where the tool tells"),
+        "netns_retransmits": Column(
+            "float64",
+            "segments",
+            "TCP segments retransmitted in the client's network namespace between release and its"
+            " end, all its flows together (RetransSegs of proc_net_snmp), where the namespace is its own",
+        ),
+        "diag_retransmits": Column(
+            "float64", "segments", "the same of its open sockets shortly before the end (sock_diag(7)), where sampled"
+        ),
+        "datagrams_sent": Column("float64", "datagrams", "UDP: sent by the client"),
+        "datagrams_received": Column("float64", "datagrams", "UDP: received by the server"),
+        "datagrams_lost": Column("float64", "datagrams", "UDP: sent and never received"),
+        "datagrams_reordered": Column("float64", "datagrams", "UDP: received after a later one (RFC 4737, section 3)"),
         "rtt_s": Column("float64", "s", "smoothed round-trip time at the end (TCP_INFO)"),
         "min_rtt_s": Column("float64", "s", "least round-trip time seen (TCP_INFO)"),
         "cwnd_bytes": Column("float64", "B", "congestion window at the end (TCP_INFO)"),

@@ -21,7 +21,8 @@ def _finite(value: float) -> float:
     return value
 
 
-Seconds = Annotated[float, AfterValidator(_finite)]
+Finite = Annotated[float, AfterValidator(_finite)]
+Seconds = Finite
 
 
 class Spec(BaseModel):
@@ -38,12 +39,28 @@ class Spec(BaseModel):
     driver: Name = "bridge"
     pairs: int = Field(1, ge=1, le=5000, description="client/server pairs, all active at once")
     workload: Name = Field("auto", description="traffic tool; auto: iperf where installed, else flowgen")
-    duration_s: Seconds = Field(10.0, gt=0, le=86400, description="measuring window")
+    duration_s: Seconds = Field(
+        10.0, gt=0, le=86400, description="measuring window; of flows with an end, the time they have for it"
+    )
     warmup_s: Seconds = Field(0.0, ge=0, le=3600, description="traffic before the window, left out of it")
     interval_s: Seconds = Field(0.5, ge=0.1, le=3600, description="length of one row of intervals and cpu")
     repetition: int = Field(0, ge=0, le=LARGEST, description="which of the repetitions of the same cell")
     seed: int = Field(0, ge=0, le=LARGEST, description="drawn from for every random choice in the run")
     max_skew_s: Seconds = Field(0.1, gt=0, description="a larger spread of client starts makes the run invalid")
+    flow_bytes: int = Field(
+        0, ge=0, le=LARGEST, description="payload of each flow, which then ends; 0: no end but time"
+    )
+    elephant_share: float = Field(0.0, ge=0, le=1, description="share of the clients that send elephants, by the seed")
+    elephant_bytes: int = Field(0, ge=0, le=LARGEST, description="payload of an elephant's flow")
+    flows_per_pair: int = Field(1, ge=1, le=1000, description="flows of each client at once")
+    message_bytes: int = Field(0, ge=0, le=1 << 26, description="bytes handed over in one call; 0: the tool's own")
+    udp_share: float = Field(0.0, ge=0, le=1, description="share of the clients that send UDP, by the seed")
+    udp_rate_bps: Finite = Field(0.0, ge=0, description="rate that each UDP flow sends at; 0: as fast as it can")
+    congestion_control: str = Field("", pattern=r"^[a-z0-9_]{0,15}$", description="of TCP; empty: the kernel's default")
+    cores: int = Field(0, ge=0, le=4096, description="cores that all containers together may use; 0: all")
+    pinning: Name = Field("none", description="which core each container is bound to, by policy")
+    cpu_quota: Finite = Field(0.0, ge=0, le=4096, description="CPUs that each container may use at most; 0: no limit")
+    cpu_shares: int = Field(0, ge=0, le=262144, description="weight of each container's CPU time; 0: the default")
     hosts: Literal[1] = 1
     placement: Literal["same-host"] = "same-host"
 
@@ -62,6 +79,20 @@ class Spec(BaseModel):
                 f"warmup_s {self.warmup_s:g} must be a whole number of intervals of {self.interval_s:g} s,"
                 " as what is left out is left out by intervals"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _flows_fit(self):
+        if bool(self.elephant_share) != bool(self.elephant_bytes):
+            raise ValueError("elephant_share and elephant_bytes belong together: give both or neither")
+        if self.elephant_share and not self.flow_bytes:
+            raise ValueError("elephants need mice: give flow_bytes, the payload of all other clients' flows")
+        if self.flow_bytes and self.warmup_s:
+            raise ValueError("a flow of flow_bytes has no warm-up: leave warmup_s at 0")
+        if self.flow_bytes and self.udp_share:
+            raise ValueError("UDP has no end that both sides know of: flow_bytes goes with TCP only")
+        if self.udp_rate_bps and not self.udp_share:
+            raise ValueError("udp_rate_bps is for UDP flows: give udp_share, the share of the clients that send them")
         return self
 
     def replace(self, **changes: Any) -> "Spec":

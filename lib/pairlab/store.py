@@ -22,7 +22,7 @@ import pandas as pd
 
 from pairlab import paths
 from pairlab.errors import DamagedRun, NoRuns, SchemaMismatch, StoreError
-from pairlab.records import SCHEMA, STATUSES, TABLES, Run
+from pairlab.records import SCHEMA, STATUSES, TABLES, Run, table
 from pairlab.spec import Spec
 
 #: A run's tables are short, and what Parquet adds to find its way in long ones would be most of their size.
@@ -106,6 +106,19 @@ def _abandoned(draft: Path) -> bool:
     return False
 
 
+def _table(place: Path, name: str) -> pd.DataFrame:
+    """A table as it is now: columns that came after the run was written are missing values."""
+    stored = pd.read_parquet(place / f"{name}.parquet")
+    return (
+        stored if list(stored) == list(TABLES[name]) else stored.reindex(columns=table(name).columns).pipe(_typed, name)
+    )
+
+
+def _typed(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    texts = {key: "" for key, column in TABLES[name].items() if column.dtype == "str"}
+    return frame.fillna(texts).astype({key: column.dtype for key, column in TABLES[name].items()})
+
+
 def read(place: Path) -> Run:
     """The run in that directory.
 
@@ -117,7 +130,7 @@ def read(place: Path) -> Run:
             raise SchemaMismatch(_newer(place, f"with schema {head['schema']}, and this one knows up to {SCHEMA}"))
         if unknown := sorted(set(head["spec"]) - set(Spec.model_fields)):
             raise SchemaMismatch(_newer(place, f"whose specs have {', '.join(map(repr, unknown))}"))
-        tables = {name: pd.read_parquet(place / f"{name}.parquet") for name in TABLES}
+        tables = {name: _table(place, name) for name in TABLES}
         for name, rows in head["rows"].items():
             if len(tables[name]) != rows:
                 raise ValueError(f"{name}.parquet has {len(tables[name])} rows and should have {rows}")
