@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import matplotlib as mpl
@@ -180,7 +180,7 @@ def by_system(
     several share the width of the page.
     """
     panels = [(", ".join(map(str, names)), part) for names, part in frame.groupby(list(by), sort=True)]
-    return _figure(panels, draw, wide=wide, note=note(frame))
+    return grid(panels, draw, wide=wide, note=note(frame))
 
 
 def published_shape(ours: pd.DataFrame, published: pd.DataFrame) -> Figure:
@@ -191,20 +191,74 @@ def published_shape(ours: pd.DataFrame, published: pd.DataFrame) -> Figure:
     """
     panels = [(f"paper {name}, means", part) for name, part in published.groupby("paper")]
     panels += [(f"here: {', '.join(names)}", part) for names, part in ours.groupby(list(SYSTEM))]
-    return _figure(panels, relative_by_pairs, note=f"here: {note(ours)}", share_x=True)
+    return grid(panels, relative_by_pairs, note=f"here: {note(ours)}", share_x=True)
+
+
+def grid(
+    panels: Sequence[tuple[str, pd.DataFrame]],
+    draw: Callable[..., Axes],
+    *,
+    note: str,
+    across: int | None = None,
+    wide: bool = False,
+    share_x: bool | str = False,
+    share_y: bool | str = True,
+    height_in: float = HEIGHT_IN,
+) -> Figure:
+    """Titled panels of one form with one legend of drivers above and a note below.
+
+    panels: a title each, and the frame that `draw` takes, with a column driver; row by row. An empty frame leaves
+    its place free. across: panels in a row; None: by their number. One panel is a column wide (wide: two columns),
+    several share the width of the page. Only the outer panels carry the names of the axes.
+    """
+    across = 1 if wide else across or (len(panels) if len(panels) <= 3 else 2)
+    down = -(-len(panels) // across)
+    width = COLUMN_IN if len(panels) == 1 and not wide else PAGE_IN
+    with mpl.rc_context(STYLE):
+        figure, axes = plt.subplots(
+            down,
+            across,
+            figsize=(width, height_in * down),
+            sharex=share_x,
+            sharey=share_y,
+            squeeze=False,
+            layout="constrained",
+        )
+        drawn = [number for number, (_, part) in enumerate(panels) if len(part)]
+        for number, ax in enumerate(axes.flat):
+            if number not in drawn:
+                ax.remove()
+                continue
+            title, part = panels[number]
+            draw(part, ax)
+            ax.set_title(_text(title))
+            ax.tick_params(labelbottom=not share_x or number + across not in drawn)
+            ax.xaxis.label.set_visible(number + across not in drawn)
+            ax.yaxis.label.set_visible(number % across == 0)
+        drivers = ordered(driver for _, part in panels for driver in part["driver"])
+        handles = [Line2D([], [], **driver_style(driver), label=_text(driver)) for driver in drivers]
+        figure.legend(handles=handles, loc="outside upper center", ncols=max(1, min(len(handles), 5)))
+        figure.supxlabel(note, fontsize=_NOTE_SIZE, color="0.3")
+    return figure
+
+
+def span(counts: pd.Series) -> str:
+    """The least and the most of some counts, as text: "4", or "2 to 4"."""
+    low, high = int(counts.min()), int(counts.max())
+    return str(low) if low == high else f"{low} to {high}"
 
 
 def note(frame: pd.DataFrame) -> str:
     """What a reader must know of n and of the bars, for frames of any of the draw functions."""
     if "repetition" in frame:
         counts = frame.groupby([*SYSTEM, "driver", "pairs"])["repetition"].nunique()
-        return f"a point per repetition, n = {_span(counts)} for each box"
+        return f"a point per repetition, n = {span(counts)} for each box"
     counts = frame["repetitions"] if "repetitions" in frame else frame["n"]
     if counts.max() == 1:
         return "n = 1 repetition, which has no interval"
     partly = " (none where n = 1)" if counts.min() == 1 else ""
     share = frame["confidence"].iloc[0] * 100
-    return f"mean of n = {_span(counts)} repetitions; bars: {share:g} % interval of the mean{partly}"
+    return f"mean of n = {span(counts)} repetitions; bars: {share:g} % interval of the mean{partly}"
 
 
 def save(figure: Figure, name: str, origin: Origin) -> list[Path]:
@@ -273,39 +327,6 @@ def _pair_ticks(ax: Axes, pairs: pd.Series) -> None:
     else:
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_xlim(0, counts[-1] * 1.06)
-
-
-def _figure(panels, draw, *, note: str, wide: bool = False, share_x: bool = False) -> Figure:
-    across = 1 if wide else len(panels) if len(panels) <= 3 else 2
-    down = -(-len(panels) // across)
-    width = COLUMN_IN if len(panels) == 1 and not wide else PAGE_IN
-    with mpl.rc_context(STYLE):
-        figure, axes = plt.subplots(
-            down,
-            across,
-            figsize=(width, HEIGHT_IN * down),
-            sharex=share_x,
-            sharey=True,
-            squeeze=False,
-            layout="constrained",
-        )
-        for ax, (title, part) in zip(axes.flat, panels, strict=False):
-            draw(part, ax)
-            ax.set_title(_text(title))
-            ax.xaxis.label.set_visible(ax.get_subplotspec().is_last_row())
-            ax.yaxis.label.set_visible(ax.get_subplotspec().is_first_col())
-        for ax in axes.flat[len(panels) :]:
-            ax.remove()
-        drivers = ordered(driver for _, part in panels for driver in part["driver"])
-        handles = [Line2D([], [], **driver_style(driver), label=_text(driver)) for driver in drivers]
-        figure.legend(handles=handles, loc="outside upper center", ncols=max(1, min(len(handles), 5)))
-        figure.supxlabel(note, fontsize=_NOTE_SIZE, color="0.3")
-    return figure
-
-
-def _span(counts: pd.Series) -> str:
-    low, high = int(counts.min()), int(counts.max())
-    return str(low) if low == high else f"{low} to {high}"
 
 
 def _text(name: str) -> str:
