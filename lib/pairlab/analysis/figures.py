@@ -204,12 +204,14 @@ def grid(
     share_x: bool | str = False,
     share_y: bool | str = True,
     height_in: float = HEIGHT_IN,
+    style: Callable[[str], dict[str, object]] = driver_style,
 ) -> Figure:
     """Titled panels of one form with one legend of drivers above and a note below.
 
     panels: a title each, and the frame that `draw` takes, with a column driver; row by row. An empty frame leaves
     its place free. across: panels in a row; None: by their number. One panel is a column wide (wide: two columns),
-    several share the width of the page. Only the outer panels carry the names of the axes.
+    several share the width of the page. Only the outer panels carry the names of the axes. style: how the legend shows
+    a driver.
     """
     across = 1 if wide else across or (len(panels) if len(panels) <= 3 else 2)
     down = -(-len(panels) // across)
@@ -236,7 +238,7 @@ def grid(
             ax.xaxis.label.set_visible(number + across not in drawn)
             ax.yaxis.label.set_visible(number % across == 0)
         drivers = ordered(driver for _, part in panels for driver in part["driver"])
-        handles = [Line2D([], [], **driver_style(driver), label=_text(driver)) for driver in drivers]
+        handles = [Line2D([], [], **style(driver), label=_text(driver)) for driver in drivers]
         figure.legend(handles=handles, loc="outside upper center", ncols=max(1, min(len(handles), 5)))
         figure.supxlabel(note, fontsize=_NOTE_SIZE, color="0.3")
     return figure

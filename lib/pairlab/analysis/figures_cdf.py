@@ -1,63 +1,44 @@
 """Cumulative distributions: a line per driver, a panel per system and pair count; the form of C's figures 3, 5 and 6.
 
-points reduces any number of flows to what a figure can show; cdf_lines draws one panel; cdf_panels a whole figure.
+The points of the lines come from quantiles.cdf_by, which reduces any number of flows to what a figure can show.
+cdf_lines draws one panel, cdf_panels a whole figure.
 """
 
-from collections.abc import Sequence
+import math
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FormatStrFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from pairlab.analysis import figures, quantiles
-from pairlab.analysis.stats import CELL, SYSTEM
-from pairlab.errors import TooFewSamples
-
-
-def points(flows: pd.DataFrame, value: str, *, by: Sequence[str] = CELL) -> pd.DataFrame:
-    """The distribution of `value` over the flows of each group, as the points of its line.
-
-    flows: as Runs.flows: columns of `by`, status, repetition and `value`. A flow without a value, such as a failed
-    one, is in no share; it is counted. Returns `by`, value, share, and flows, missing_flows and repetitions of the
-    group, as often as it has points. A group without any value has no points. Raises TooFewSamples where none has.
-    """
-    parts = []
-    for names, group in flows.groupby(list(by), sort=True):
-        known = group[value].dropna()
-        if known.empty:
-            continue
-        line = quantiles.cdf(known.to_numpy())
-        told = dict(zip(by, names, strict=True)) | {
-            "flows": len(group),
-            "missing_flows": len(group) - len(known),
-            "repetitions": group["repetition"].nunique(),
-        }
-        parts.append(line.assign(**told)[[*by, "value", "share", "flows", "missing_flows", "repetitions"]])
-    if not parts:
-        raise TooFewSamples(f"no flow has a value for {value}: all failed, or the tool does not tell it")
-    return pd.concat(parts, ignore_index=True)
+from pairlab.analysis import figures
+from pairlab.analysis.stats import SYSTEM
 
 
 def cdf_lines(
-    line_points: pd.DataFrame, ax: Axes | None = None, *, label: str, scale: float = 1, log: bool = False
+    line_points: pd.DataFrame,
+    ax: Axes | None = None,
+    *,
+    label: str,
+    scale: float = 1,
+    log: bool = False,
+    of: str = "flows",
 ) -> Axes:
     """The share of the flows up to each value, a line per driver.
 
-    line_points: as points, of one panel. label names the value with its unit, and scale brings it there: "Flow
-    completion time (ms)" and 1e3. A linear axis begins at zero, so that panels can be compared by eye.
+    line_points: as quantiles.cdf_by, of one panel. label names the value with its unit, and scale brings it there:
+    "Flow completion time (ms)" and 1e3. A linear axis begins at zero, so that panels can be compared by eye. of: what
+    the shares are of.
     """
     ax = ax or plt.subplots(figsize=(figures.COLUMN_IN, figures.HEIGHT_IN), layout="constrained")[1]
     for driver in figures.ordered(line_points["driver"]):
         mine = line_points[line_points["driver"] == driver].sort_values(["value", "share"])
-        style = figures.driver_style(driver) | {"marker": ""}
-        value, share = mine["value"].to_numpy() * scale, mine["share"].to_numpy()
-        ax.plot(np.r_[value[0], value], np.r_[0, share], **style, drawstyle="steps-post", label=driver)
+        ax.plot(mine["value"] * scale, mine["share"], **_style(driver), label=driver)
     if log:
         ax.set_xscale("log")
-        ax.xaxis.set_major_locator(LogLocator(numticks=6))
+        ax.xaxis.set_major_locator(_Decades())
+        ax.xaxis.set_major_formatter(FormatStrFormatter("%g"))
         ax.xaxis.set_minor_formatter(NullFormatter())
     else:
         ax.set_xlim(left=0)
@@ -66,17 +47,23 @@ def cdf_lines(
     ax.set_ylim(0, 1)
     ax.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
     ax.set_xlabel(label)
-    ax.set_ylabel("Share of flows")
+    ax.set_ylabel(f"Share of {of}")
     return ax
 
 
 def cdf_panels(
-    line_points: pd.DataFrame, *, label: str, scale: float = 1, log: bool = False, across: str = "pairs"
+    line_points: pd.DataFrame,
+    *,
+    label: str,
+    scale: float = 1,
+    log: bool = False,
+    of: str = "flows",
+    across: str = "pairs",
 ) -> Figure:
     """A row of panels per system, one for each value of `across`; where that has one value, systems side by side.
 
-    line_points, label, scale, log: as cdf_lines. Panels of a column share their axis where it is logarithmic; on a
-    linear one each has its own, since times at 10 and at 150 pairs lie an order apart.
+    line_points, label, scale, log, of: as cdf_lines. Panels of a column share their axis where it is logarithmic; on
+    a linear one each has its own, since times at 10 and at 150 pairs lie an order apart.
     """
     systems = list(line_points.groupby(list(SYSTEM), sort=True).groups)
     columns = sorted(line_points[across].unique())
@@ -87,22 +74,39 @@ def cdf_panels(
             told = f"{column} pairs" if across == "pairs" else str(column)
             panels.append((f"{', '.join(names)}: {told}", line_points[mine]))
 
-    def draw(part: pd.DataFrame, ax: Axes) -> None:
-        cdf_lines(part, ax, label=label, scale=scale, log=log)
+    def draw(part: pd.DataFrame, ax: Axes) -> Axes:
+        return cdf_lines(part, ax, label=label, scale=scale, log=log, of=of)
 
+    several = len(columns) > 1
     return figures.grid(
         panels,
         draw,
-        note=note(line_points),
-        across=len(columns) if len(columns) > 1 else None,
-        share_x=log,
-        height_in=1.6,
+        note=note(line_points, of),
+        across=len(columns) if several else None,
+        share_x="col" if log and several else False,
+        height_in=_ROW_IN if len(panels) > 2 else figures.HEIGHT_IN,
+        style=_style,
     )
 
 
-def note(line_points: pd.DataFrame) -> str:
+def note(line_points: pd.DataFrame, of: str = "flows") -> str:
     """What a reader must know of the flows behind the lines: repetitions, flows of a line, and those with no value."""
     lines = line_points.drop_duplicates([*SYSTEM, "driver", *{"pairs", "role"} & set(line_points)])
-    told = f"n = {figures.span(lines['repetitions'])} repetitions, {figures.span(lines['flows'])} flows in each line"
-    missing = int(lines["missing_flows"].sum())
-    return f"{told}; {missing} of all flows failed and are in no line" if missing else f"{told}; none failed"
+    told = f"n = {figures.span(lines['repetitions'])} repetitions, {figures.span(lines['flows'])} {of} in each line"
+    failed = int(lines["failed_flows"].sum())
+    return f"{told}; {failed} of all {of} failed and are in no line" if failed else f"{told}; none failed"
+
+
+_ROW_IN = 1.6  # the height of a row, where there are several
+
+
+class _Decades(LogLocator):
+    """Marks at 1, 2 and 5 where they have room, else at powers of ten only."""
+
+    def tick_values(self, vmin, vmax):
+        self.set_params(subs=(1, 2, 5) if vmin > 0 and math.log10(vmax / vmin) < 1.6 else (1,))
+        return super().tick_values(vmin, vmax)
+
+
+def _style(driver: str) -> dict[str, object]:
+    return figures.driver_style(driver) | {"marker": ""}
