@@ -65,14 +65,12 @@ def cdf_panels(
     line_points, label, scale, log, of: as cdf_lines. Panels of a column share their axis where it is logarithmic; on
     a linear one each has its own, since times at 10 and at 150 pairs lie an order apart.
     """
-    systems = list(line_points.groupby(list(SYSTEM), sort=True).groups)
     columns = sorted(line_points[across].unique())
     panels = []
-    for names in systems:
+    for names, system in line_points.groupby(list(SYSTEM), sort=True):
         for column in columns:
-            mine = (line_points[list(SYSTEM)] == names).all(axis=1) & (line_points[across] == column)
             told = f"{column} pairs" if across == "pairs" else str(column)
-            panels.append((f"{', '.join(names)}: {told}", line_points[mine]))
+            panels.append((f"{', '.join(names)}: {told}", system[system[across] == column]))
 
     def draw(part: pd.DataFrame, ax: Axes) -> Axes:
         return cdf_lines(part, ax, label=label, scale=scale, log=log, of=of)
