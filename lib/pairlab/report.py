@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pairlab import paths
-from pairlab.analysis import origin, paper, stats, throughput
-from pairlab.collection import Runs, load_runs
+from pairlab.analysis import layout, origin, paper, stats, throughput
+from pairlab.analysis.selection import plain, select
+from pairlab.collection import load_runs
 from pairlab.errors import PairlabError
 from pairlab.notebooks import execute
 
@@ -63,15 +64,18 @@ def make(
         paper=pdf,
         no_paper=why,
         account=origin.account(found),
-        summary=_summary(found),
+        summary=_summary(runs, sweep),
     )
 
 
-def _summary(found: Runs) -> str:
-    """The totals in short, as text: a table for each system."""
+def _summary(runs: str, sweep: str) -> str:
+    """The totals of plain throughput runs in short, as text: a table for each system; or why there are none."""
+    found, gap = select(runs, experiment="throughput", sweep=sweep, which=plain)
+    if gap:
+        return gap
     cells = stats.throughput_by_cell(found.flows)
     told = []
-    for system, part in throughput.systems(cells).items():
+    for system, part in layout.systems(cells).items():
         total = throughput.table(part)[throughput.TOTAL]
         told.append(f"{system}: total throughput in Gbit/s, {throughput.remarks(part)}\n{total.to_string()}")
     return "\n\n".join(told)

@@ -104,7 +104,7 @@ def total_by_pairs(cells: pd.DataFrame, ax: Axes | None = None) -> Axes:
     none hides another; the data are not moved. A cell of one repetition has no bar.
     """
     ax = ax or plt.subplots(figsize=(COLUMN_IN, HEIGHT_IN), layout="constrained")[1]
-    _lines(ax, cells, "total_bps", "total_low_bps", "total_high_bps", scale=1e-9, aside_pt=2.2)
+    lines(ax, cells, "total_bps", "total_low_bps", "total_high_bps", scale=1e-9, aside_pt=2.2)
     _pair_ticks(ax, cells["pairs"])
     ax.set_ylabel("Total throughput (Gbit/s)")
     return ax
@@ -153,7 +153,7 @@ def relative_by_pairs(shape: pd.DataFrame, ax: Axes | None = None) -> Axes:
     two thin lines cross at the reference.
     """
     ax = ax or plt.subplots(figsize=(COLUMN_IN, HEIGHT_IN), layout="constrained")[1]
-    _lines(ax, shape, "relative", "relative_low", "relative_high")
+    lines(ax, shape, "relative", "relative_low", "relative_high")
     reference = int(shape["reference_pairs"].iloc[0])
     ax.axhline(1, color="0.4", linewidth=0.6, zorder=1)
     ax.axvline(reference, color="0.4", linewidth=0.6, zorder=1)
@@ -192,6 +192,42 @@ def published_shape(ours: pd.DataFrame, published: pd.DataFrame) -> Figure:
     panels = [(f"paper {name}, means", part) for name, part in published.groupby("paper")]
     panels += [(f"here: {', '.join(names)}", part) for names, part in ours.groupby(list(SYSTEM))]
     return grid(panels, relative_by_pairs, note=f"here: {note(ours)}", share_x=True)
+
+
+def lines(
+    ax: Axes,
+    frame: pd.DataFrame,
+    value: str,
+    low: str,
+    high: str,
+    *,
+    x: str = "pairs",
+    scale: float = 1,
+    aside_pt: float = 1,
+) -> None:
+    """A line per driver through `value` over `x`, with bars from low to high, from zero up.
+
+    Bars of different drivers stand beside each other by aside_pt points; the data are not moved.
+    """
+    drivers = ordered(frame["driver"])
+    for number, driver in enumerate(drivers):
+        mine = frame[frame["driver"] == driver].sort_values(x)
+        middle = mine[value] * scale
+        drawn = ax.errorbar(
+            mine[x],
+            middle,
+            yerr=[middle - mine[low] * scale, mine[high] * scale - middle],
+            **driver_style(driver),
+            capsize=1.6,
+            elinewidth=0.7,
+            capthick=0.7,
+            label=driver,
+        )
+        points = aside_pt * (number - (len(drivers) - 1) / 2)
+        aside = offset_copy(ax.transData, ax.figure, x=points, units="points")
+        for artist in drawn.get_children():
+            artist.set_transform(aside)
+    _from_zero(ax)
 
 
 def grid(
@@ -290,30 +326,6 @@ def save(figure: Figure, name: str, origin: Origin) -> list[Path]:
 
 
 _BOXES = 0.78  # of the room between two pair counts
-
-
-def _lines(
-    ax: Axes, frame: pd.DataFrame, value: str, low: str, high: str, *, scale: float = 1, aside_pt: float = 1
-) -> None:
-    drivers = ordered(frame["driver"])
-    for number, driver in enumerate(drivers):
-        mine = frame[frame["driver"] == driver].sort_values("pairs")
-        middle = mine[value] * scale
-        drawn = ax.errorbar(
-            mine["pairs"],
-            middle,
-            yerr=[middle - mine[low] * scale, mine[high] * scale - middle],
-            **driver_style(driver),
-            capsize=1.6,
-            elinewidth=0.7,
-            capthick=0.7,
-            label=driver,
-        )
-        points = aside_pt * (number - (len(drivers) - 1) / 2)
-        aside = offset_copy(ax.transData, ax.figure, x=points, units="points")
-        for artist in drawn.get_children():
-            artist.set_transform(aside)
-    _from_zero(ax)
 
 
 def _from_zero(ax: Axes) -> None:

@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import pandas as pd
+
 from pairlab.collection import Runs, load_runs
 from pairlab.errors import NoRuns
+from pairlab.records import TABLES
 from pairlab.spec import Spec
 
 #: What the papers left alone, and the experiments beyond them vary.
@@ -50,3 +53,15 @@ def select(
         return Selection(found, "")
     why = f": {'; '.join(sorted(set(found.index['reasons'])))}" if len(found) else " as this question needs them"
     return Selection(found, f"none of the {len(found) or len(loaded)} runs of {experiment!r} counts{why}")
+
+
+def asked(name: str) -> str:
+    """The column of Runs.flows that holds what the spec asks for: asked_<name> where the flows have their own."""
+    return f"asked_{name}" if name in TABLES["flows"] else name
+
+
+def flows_of(runs: Runs) -> pd.DataFrame:
+    """Runs.flows; where no run counts, a frame with the same columns and no rows, on which summaries come out empty."""
+    if any(run.status == "ok" for run in runs):
+        return runs.flows
+    return pd.DataFrame(columns=["key", *map(asked, Spec.model_fields), *TABLES["flows"]])

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from pairlab.analysis.selection import BEYOND, asked
 from pairlab.errors import AnalysisError, TooFewSamples
 
 #: What is never pooled.
@@ -19,7 +20,11 @@ SYSTEM = ("backend", "workload")
 #: What one estimate is made for.
 CELL = (*SYSTEM, "driver", "pairs")
 #: What all runs of one system must share, or their numbers do not belong together.
-CONDITIONS = ("experiment", "asked_duration_s", "warmup_s", "hosts", "placement")
+CONDITIONS = (
+    *("experiment", "asked_duration_s", "warmup_s", "hosts", "placement"),
+    *("asked_flow_bytes", "elephant_share", "elephant_bytes"),
+    *(asked(name) for name in BEYOND),
+)
 
 
 class Estimate(NamedTuple):
@@ -92,18 +97,19 @@ def jain_index(throughputs_bps: Sequence[float]) -> float:
     return float(values.sum()) ** 2 / squares if squares else float("nan")
 
 
-def throughput_by_repetition(flows: pd.DataFrame) -> pd.DataFrame:
+def throughput_by_repetition(flows: pd.DataFrame, *, also: Sequence[str] = ()) -> pd.DataFrame:
     """One row per repetition of each cell: its total, its mean per client, and its fairness.
 
-    flows: as Runs.flows, a row per flow. Returns the columns of CELL, repetition, total_bps, client_bps,
-    flows, failed_flows, jain_index. A client is a pair: client_bps is total_bps / pairs. A failed flow adds
-    zero to both and is counted. Raises AnalysisError where two runs claim one repetition, or runs of a system
-    differ in CONDITIONS.
+    flows: as Runs.flows, a row per flow. also: columns that tell cells apart besides CELL, such as pinning. Returns
+    the columns of CELL and `also`, repetition, total_bps, client_bps, flows, failed_flows, jain_index. A client is
+    a pair: client_bps is total_bps / pairs. A failed flow adds zero to both and is counted. Raises AnalysisError
+    where two runs claim one repetition, or runs of a system differ in CONDITIONS (but those in `also`).
     """
-    _check_comparable(flows)
+    check_comparable(flows, also)
+    by = [*CELL, *also, "repetition"]
     rows = []
-    for names, group in flows.groupby([*CELL, "repetition"], sort=True):
-        named = dict(zip([*CELL, "repetition"], names, strict=True))
+    for names, group in flows.groupby(by, sort=True):
+        named = dict(zip(by, names, strict=True))
         ok = group["status"] == "ok"
         carried = group["throughput_bps"].where(ok, 0.0).fillna(0.0)
         total = float(carried.sum())
@@ -117,7 +123,8 @@ def throughput_by_repetition(flows: pd.DataFrame) -> pd.DataFrame:
                 "jain_index": jain_index(carried.groupby(group["pair"]).sum()),
             }
         )
-    return pd.DataFrame(rows)
+    columns = [*by, "total_bps", "client_bps", "flows", "failed_flows", "jain_index"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def throughput_by_cell(flows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
@@ -195,16 +202,23 @@ def normalised_shape(
     return Shape(pd.DataFrame(rows, columns=columns), tuple(left_out))
 
 
-def _check_comparable(flows: pd.DataFrame) -> None:
-    keys = flows.groupby([*CELL, "repetition"])["key"].nunique()
+def check_comparable(flows: pd.DataFrame, also: Sequence[str] = ()) -> None:
+    """Raises AnalysisError where two runs claim one repetition of a cell, or runs of a system differ in CONDITIONS.
+
+    also: columns that tell cells apart besides CELL, and so may differ.
+    """
+    by = [*CELL, *also, "repetition"]
+    keys = flows.groupby(by)["key"].nunique()
     for names in keys.index[keys > 1]:
-        backend, workload, driver, pairs, repetition = names
+        told = dict(zip(by, names, strict=True))
+        special = "".join(f", {name} {told[name]}" for name in also)
         raise AnalysisError(
-            f"{keys[names]} runs claim to be repetition {repetition} of {driver} with {pairs} pairs"
-            f" ({backend}, {workload}): they were measured under different specs. {_APART}"
+            f"{keys[names]} runs claim to be repetition {told['repetition']} of {told['driver']} with {told['pairs']}"
+            f" pairs{special} ({told['backend']}, {told['workload']}): they were measured under different specs."
+            f" {_APART}"
         )
     for names, system in flows.groupby(list(SYSTEM)):
-        for condition in CONDITIONS:
+        for condition in [name for name in CONDITIONS if name not in also]:
             values = sorted(system[condition].unique())
             if len(values) > 1:
                 raise AnalysisError(

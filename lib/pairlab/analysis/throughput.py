@@ -5,18 +5,14 @@ import pandas as pd
 from pairlab.analysis import published
 from pairlab.analysis.figures import ordered
 from pairlab.analysis.latex import MISSING, Values
+from pairlab.analysis.layout import systems, with_half
 from pairlab.analysis.origin import facts_of
-from pairlab.analysis.stats import SYSTEM, Shape
+from pairlab.analysis.stats import Shape
 from pairlab.collection import Runs
 
 CLIENT = "Mean per client (Gbit/s)"
 TOTAL = "Total (Gbit/s)"
 _DIGITS = {"client": 3, "total": 2}  # after the point, in Gbit/s
-
-
-def systems(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The parts of a frame by system, named as in files and keys: backend-workload."""
-    return {"-".join(names): part for names, part in frame.groupby(list(SYSTEM), sort=True)}
 
 
 def table(cells: pd.DataFrame) -> pd.DataFrame:
@@ -28,8 +24,8 @@ def table(cells: pd.DataFrame) -> pd.DataFrame:
     drivers = ordered(cells["driver"])
     rows = {
         (cell.pairs, cell.driver): {
-            CLIENT: _with_half(cell.client_bps / 1e9, cell.client_high_bps / 1e9, _DIGITS["client"]),
-            TOTAL: _with_half(cell.total_bps / 1e9, cell.total_high_bps / 1e9, _DIGITS["total"]),
+            CLIENT: with_half(cell.client_bps / 1e9, cell.client_high_bps / 1e9, _DIGITS["client"]),
+            TOTAL: with_half(cell.total_bps / 1e9, cell.total_high_bps / 1e9, _DIGITS["total"]),
         }
         for cell in cells.itertuples()
     }
@@ -54,9 +50,7 @@ def comparison(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
     """
     papers = {f"paper {name}": part for name, part in theirs.groupby("paper")}
     columns = {
-        name: {
-            (cell.pairs, cell.driver): _with_half(cell.relative, cell.relative_high, 2) for cell in part.itertuples()
-        }
+        name: {(cell.pairs, cell.driver): with_half(cell.relative, cell.relative_high, 2) for cell in part.itertuples()}
         for name, part in {**papers, **systems(ours)}.items()
     }
     stated = set().union(*(columns[name] for name in papers))
@@ -145,8 +139,3 @@ def _number_cells(found: Values, prefix: str, cells: pd.DataFrame) -> None:
 def _rates(found: Values, key: str, cell) -> None:
     for what, digits in _DIGITS.items():
         found.number(f"{key}/{what}", getattr(cell, f"{what}_bps") / 1e9, digits, "Gbit/s")
-
-
-def _with_half(value: float, high: float, digits: int) -> str:
-    half = f" ± {high - value:.{digits}f}" if high > value else ""  # NaN: no interval; equal: no spread
-    return f"{value:.{digits}f}{half}"

@@ -1,0 +1,113 @@
+"""Draw functions for estimates: one system onto one Axes, drivers in their own colours; by_system makes the figure."""
+
+from collections.abc import Callable, Sequence
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from pairlab.analysis import figures
+from pairlab.analysis.stats import SYSTEM
+
+_ROOM = 0.62  # of the place of a category that its drivers take
+
+
+def by_system(
+    frame: pd.DataFrame, draw: Callable[..., Axes], *, note: str = "", wide: bool = False, **options
+) -> Figure:
+    """One panel per system, on one scale; figures.by_system with a note of the caller's, and options for `draw`.
+
+    note: what a reader must know of n; empty: that of figures.note for estimates, after how many pairs there are.
+    """
+    note = note or f"{figures.span(frame['pairs'])} pairs; {figures.note(frame)}"
+    panels = [(", ".join(names), part) for names, part in frame.groupby(list(SYSTEM), sort=True)]
+
+    def drawn(part: pd.DataFrame, ax: Axes) -> Axes:
+        return draw(part, ax, **options)
+
+    return figures.grid(panels, drawn, note=note, wide=wide)
+
+
+def by_category(
+    cells: pd.DataFrame,
+    ax: Axes | None = None,
+    *,
+    category: str,
+    order: Sequence,
+    label: str,
+    name: str,
+    scale: float = 1,
+    ticks: Sequence[str] | None = None,
+    level: float | None = None,
+    from_zero: bool = True,
+) -> Axes:
+    """An estimate with its interval bar for each category and driver: the form of paper C's figures 7 to 9.
+
+    cells: as estimates.means or changes, of one system, with a column `category`; one with a gap is not drawn.
+    order: the categories from left to right, those of all systems, so that panels agree; ticks: their names, if not
+    themselves. label, name: of the y and the x axis. level: a value that a thin line marks.
+    """
+    ax = ax or plt.subplots(figsize=(figures.COLUMN_IN, figures.HEIGHT_IN), layout="constrained")[1]
+    drivers = figures.ordered(cells["driver"])
+    place = {each: number for number, each in enumerate(order)}
+    for number, driver in enumerate(drivers):
+        mine = cells[(cells["driver"] == driver) & cells["value"].notna()]
+        aside = _ROOM * ((number + 0.5) / len(drivers) - 0.5)
+        middle = mine["value"] * scale
+        ax.errorbar(
+            mine[category].map(place) + aside,
+            middle,
+            yerr=[middle - mine["low"] * scale, mine["high"] * scale - middle],
+            **figures.driver_style(driver) | {"linestyle": "none"},
+            capsize=1.6,
+            elinewidth=0.7,
+            capthick=0.7,
+            label=driver,
+        )
+    for between in range(1, len(order)):
+        ax.axvline(between - 0.5, color="0.85", linewidth=0.4, zorder=0)
+    if level is not None:
+        ax.axhline(level, color="0.4", linewidth=0.6, zorder=1)
+    ax.set_xticks(range(len(order)), ticks or list(map(str, order)))
+    ax.set_xlim(-0.5, len(order) - 0.5)
+    ax.tick_params(axis="x", length=0)
+    ax.set_xlabel(name)
+    ax.set_ylabel(label)
+    ax.autoscale(axis="y")
+    if from_zero:
+        ax.set_ylim(bottom=0)
+    return ax
+
+
+def by_number(
+    cells: pd.DataFrame,
+    ax: Axes | None = None,
+    *,
+    number: str,
+    label: str,
+    name: str,
+    scale: float = 1,
+    ticks: dict[float, str] | None = None,
+    log_base: int | None = None,
+) -> Axes:
+    """An estimate over a number, a line per driver with interval bars: the form of paper C's figure 10.
+
+    cells: as estimates.means, of one system, with a column `number`. label, name: of the y and the x axis. ticks:
+    where the x axis has marks, and what they say. log_base: of a logarithmic x axis; None: it is linear from zero.
+    """
+    ax = ax or plt.subplots(figsize=(figures.COLUMN_IN, figures.HEIGHT_IN), layout="constrained")[1]
+    if log_base:
+        ax.set_xscale("log", base=log_base)
+    known = cells[cells["value"].notna()]
+    figures.lines(ax, known, "value", "low", "high", x=number, scale=scale, aside_pt=1.4)
+    marks = ticks or {each: f"{each:g}" for each in sorted(cells[number].unique())}
+    ax.xaxis.set_major_locator(FixedLocator(list(marks)))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set_xticks(list(marks), list(marks.values()))
+    if not log_base:
+        ax.set_xlim(0, max(marks) * 1.06)
+    ax.set_xlabel(name)
+    ax.set_ylabel(label)
+    return ax
