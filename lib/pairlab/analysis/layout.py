@@ -44,18 +44,24 @@ def p_text(p: float) -> str:
 
 
 def rows_by_driver(
-    frame: pd.DataFrame, index: Sequence[str], columns: dict[str, Callable[..., str]], *, heads: Sequence[str]
+    frame: pd.DataFrame,
+    index: Sequence[str],
+    columns: dict[str, Callable[..., str]],
+    *,
+    heads: Sequence[str],
+    order: dict[str, Sequence] | None = None,
 ) -> pd.DataFrame:
-    """A table of text with a row for each cell: drivers in their order, then the rest of `index` as it is sorted.
+    """A table of text with a row for each cell, sorted by `index`; drivers, and the columns in `order`, in their order.
 
     frame: a row per cell with the columns of `index`, of which one is driver. columns: head and the text of a row
     (a namedtuple). heads: how the index columns are called.
     """
-    rank = {driver: place for place, driver in enumerate(ordered(frame["driver"]))}
-    order = frame.sort_values(list(index), key=lambda part: part.map(rank) if part.name == "driver" else part)
+    orders = {"driver": ordered(frame["driver"])} | (order or {})
+    ranks = {name: {each: place for place, each in enumerate(given)} for name, given in orders.items()}
+    sorted_frame = frame.sort_values(list(index), key=lambda part: part.map(ranks.get(part.name, lambda each: each)))
     body = [
         [*(getattr(cell, name) for name in index), *(tell(cell) for tell in columns.values())]
-        for cell in order.itertuples()
+        for cell in sorted_frame.itertuples()
     ]
     return pd.DataFrame(body, columns=[*heads, *columns]).set_index(list(heads))
 

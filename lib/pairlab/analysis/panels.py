@@ -15,19 +15,42 @@ _ROOM = 0.62  # of the place of a category that its drivers take
 
 
 def by_system(
-    frame: pd.DataFrame, draw: Callable[..., Axes], *, note: str = "", wide: bool = False, **options
+    frame: pd.DataFrame,
+    draw: Callable[..., Axes],
+    *,
+    note: str = "",
+    what: str = "mean",
+    wide: bool = False,
+    style: Callable[[str], dict] = figures.driver_style,
+    **options,
 ) -> Figure:
-    """One panel per system, on one scale; figures.by_system with a note of the caller's, and options for `draw`.
+    """One panel per system, on one scale, with one legend above and a note below; options go to `draw`.
 
-    note: what a reader must know of n; empty: that of figures.note for estimates, after how many pairs there are.
+    note: what a reader must know of n; empty: that of estimates, of which `what` says what they are: the pairs, n,
+    and what the bars are. style: how the legend shows a driver.
     """
-    note = note or f"{figures.span(frame['pairs'])} pairs; {figures.note(frame)}"
     panels = [(", ".join(names), part) for names, part in frame.groupby(list(SYSTEM), sort=True)]
 
     def drawn(part: pd.DataFrame, ax: Axes) -> Axes:
         return draw(part, ax, **options)
 
-    return figures.grid(panels, drawn, note=note, wide=wide)
+    return figures.grid(panels, drawn, note=note or note_of(frame, what), wide=wide, style=style)
+
+
+def note_of(frame: pd.DataFrame, what: str = "mean") -> str:
+    """What a reader must know of estimates: of how many pairs and repetitions, and what the bars are."""
+    known = frame[frame["value"].notna()]
+    pairs = f"{figures.span(frame['pairs'])} pairs; " if frame["pairs"].nunique() == 1 else ""
+    n = figures.span(known["n"])
+    if known["n"].max() == 1:
+        return f"{pairs}{what} of n = 1 repetition, which has no interval"
+    partly = " (none where n = 1)" if known["n"].min() == 1 else ""
+    return f"{pairs}{what} of n = {n} repetitions; bars: {frame['confidence'].iloc[0] * 100:g} % interval{partly}"
+
+
+def line_only(driver: str) -> dict[str, object]:
+    """The style of a driver's line where it has no markers, for the legend of distributions."""
+    return figures.driver_style(driver) | {"marker": ""}
 
 
 def by_category(
@@ -91,6 +114,7 @@ def by_number(
     scale: float = 1,
     ticks: dict[float, str] | None = None,
     log_base: int | None = None,
+    from_zero: bool = True,
 ) -> Axes:
     """An estimate over a number, a line per driver with interval bars: the form of paper C's figure 10.
 
@@ -108,6 +132,9 @@ def by_number(
     ax.set_xticks(list(marks), list(marks.values()))
     if not log_base:
         ax.set_xlim(0, max(marks) * 1.06)
+    if not from_zero:
+        ax.set_ylim(auto=True)
+        ax.autoscale(axis="y")
     ax.set_xlabel(name)
     ax.set_ylabel(label)
     return ax

@@ -85,6 +85,7 @@ def table(cells: pd.DataFrame, changes: pd.DataFrame) -> pd.DataFrame:
             ),
         },
         heads=("Driver", "Pairs", "Pinning"),
+        order={"pinning": order(cells["pinning"])},
     )
 
 
