@@ -23,13 +23,13 @@ def cdf_lines(
     label: str,
     scale: float = 1,
     log: bool = False,
-    of: str = "flows",
+    share_label: str = "Share of flows",
 ) -> Axes:
     """The share of the flows up to each value, a line per driver.
 
     line_points: as quantiles.cdf_by, of one panel. label names the value with its unit, and scale brings it there:
-    "Flow completion time (ms)" and 1e3. A linear axis begins at zero, so that panels can be compared by eye. of: what
-    the shares are of.
+    "Flow completion time (ms)" and 1e3; share_label says what has it. A linear axis begins at zero, so that panels
+    can be compared by eye.
     """
     ax = ax or plt.subplots(figsize=(figures.COLUMN_IN, figures.HEIGHT_IN), layout="constrained")[1]
     for driver in figures.ordered(line_points["driver"]):
@@ -47,7 +47,7 @@ def cdf_lines(
     ax.set_ylim(0, 1)
     ax.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
     ax.set_xlabel(label)
-    ax.set_ylabel(f"Share of {of}")
+    ax.set_ylabel(share_label)
     return ax
 
 
@@ -57,12 +57,11 @@ def cdf_panels(
     label: str,
     scale: float = 1,
     log: bool = False,
-    of: str = "flows",
     across: str = "pairs",
 ) -> Figure:
     """A row of panels per system, one for each value of `across`; where that has one value, systems side by side.
 
-    line_points, label, scale, log, of: as cdf_lines. Panels of a column share their axis where it is logarithmic; on
+    line_points, label, scale, log: as cdf_lines. Panels of a column share their axis where it is logarithmic; on
     a linear one each has its own, since times at 10 and at 150 pairs lie an order apart.
     """
     columns = sorted(line_points[across].unique())
@@ -73,13 +72,13 @@ def cdf_panels(
             panels.append((f"{', '.join(names)}: {told}", system[system[across] == column]))
 
     def draw(part: pd.DataFrame, ax: Axes) -> Axes:
-        return cdf_lines(part, ax, label=label, scale=scale, log=log, of=of)
+        return cdf_lines(part, ax, label=label, scale=scale, log=log)
 
     several = len(columns) > 1
     return figures.grid(
         panels,
         draw,
-        note=note(line_points, of),
+        note=note(line_points),
         across=len(columns) if several else None,
         share_x="col" if log and several else False,
         height_in=_ROW_IN if len(panels) > 2 else figures.HEIGHT_IN,
@@ -87,12 +86,12 @@ def cdf_panels(
     )
 
 
-def note(line_points: pd.DataFrame, of: str = "flows") -> str:
+def note(line_points: pd.DataFrame) -> str:
     """What a reader must know of the flows behind the lines: repetitions, flows of a line, and those with no value."""
     lines = line_points.drop_duplicates([*SYSTEM, "driver", *{"pairs", "role"} & set(line_points)])
-    told = f"n = {figures.span(lines['repetitions'])} repetitions, {figures.span(lines['flows'])} {of} in each line"
+    told = f"n = {figures.span(lines['repetitions'])} repetitions, {figures.span(lines['flows'])} flows in each line"
     failed = int(lines["failed_flows"].sum())
-    return f"{told}; {failed} of all {of} failed and are in no line" if failed else f"{told}; none failed"
+    return f"{told}; {failed} of all flows failed and are in no line" if failed else f"{told}; none failed"
 
 
 _ROW_IN = 1.6  # the height of a row, where there are several
