@@ -8,7 +8,9 @@ from pairlab.analysis import fct, published
 from pairlab.analysis.figures import ordered
 from pairlab.analysis.latex import MISSING, Values
 from pairlab.analysis.layout import head, p_text, put, rows_by_driver, systems
+from pairlab.analysis.stats import SYSTEM
 from pairlab.collection import Runs
+
 
 def ms(value_s: float, low_s: float = float("nan"), high_s: float = float("nan")) -> str:
     """A time in ms to three digits, with its bounds where it has some: "154 [150, 159]"; a dash where there is none."""
@@ -51,6 +53,23 @@ def percentile_table(cells: pd.DataFrame) -> pd.DataFrame:
     columns["Failed"] = lambda cell: f"{cell.failed_flows} of {cell.flows}"
     one = cells.drop_duplicates(["pairs", "driver"])
     return rows_by_driver(one, ("pairs", "driver"), columns, heads=("Pairs", "Driver"))
+
+
+def lead_table(cells: pd.DataFrame, intended: pd.DataFrame) -> pd.DataFrame:
+    """By how much the median from the intended start exceeds that from the actual one, in ms: columns by driver.
+
+    cells, intended: as fct.percentiles of fct_s and intended_fct_s.
+    """
+    found = leads(cells, intended).dropna()
+    told = found.unstack("driver").map(lambda lead: f"{lead * 1e3:.2f}" if lead == lead else MISSING)
+    return told[ordered(told.columns)] if len(found) else pd.DataFrame()
+
+
+def leads(cells: pd.DataFrame, intended: pd.DataFrame) -> pd.Series:
+    """The median from the intended start less that from the actual one, in s, by backend, workload, pairs, driver."""
+    keys = [*SYSTEM, "pairs", "driver"]
+    late, early = (frame[frame["q"] == 0.5].set_index(keys)["value"] for frame in (intended, cells))
+    return late - early
 
 
 def change_table(changes: pd.DataFrame) -> pd.DataFrame:
@@ -198,10 +217,8 @@ def values(
         found.number(f"{system}/compared", len(part), 0)
         found.number(f"{system}/differ", (part["p_holm"] <= 0.05).sum(), 0)
         found.number(f"{system}/undecidable", (~(part["least_p"] <= 0.05)).sum(), 0)
-    for system, part in systems(cells[cells["q"] == 0.5]).items() if len(cells) else ():
-        keys = ["driver", "pairs"]
-        late = systems(intended[intended["q"] == 0.5])[system].set_index(keys)["value"]
-        found.text(f"{system}/largest-lead", f"{ms(float((late - part.set_index(keys)['value']).max()))} ms")
+    for names, part in leads(cells, intended).dropna().groupby(list(SYSTEM)):
+        found.text(f"{'-'.join(names)}/largest-lead", f"{part.max() * 1e3:.2f} ms")
     for (backend, tool), part in beside[beside["q"] == 0.5].dropna(subset=["value"]).groupby(["backend", "workload"]):
         for name, at in (("least", part["value"].min()), ("most", part["value"].max())):
             found.text(f"tools/{backend}-{tool}/{name}", f"{at:+.1f} %")
