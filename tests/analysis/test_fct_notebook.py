@@ -61,7 +61,7 @@ def test_without_runs_of_its_experiment_the_notebook_writes_the_reason_only(camp
 
 
 def test_the_notebook_has_the_form_that_every_notebook_has():
-    for path in (paths.ANALYSES / f"{name}.ipynb" for name in ("04-fct",)):
+    for path in (paths.ANALYSES / f"{name}.ipynb" for name in ("04-fct", "05-elephant-mice", "09-cpu")):
         notebook = nbformat.read(path, 4)
         nbformat.validate(notebook)
         assert notebook.cells[0].cell_type == "markdown"

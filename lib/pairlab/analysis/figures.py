@@ -17,6 +17,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -105,7 +106,7 @@ def total_by_pairs(cells: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """
     ax = ax or plt.subplots(figsize=(COLUMN_IN, HEIGHT_IN), layout="constrained")[1]
     lines(ax, cells, "total_bps", "total_low_bps", "total_high_bps", scale=1e-9, aside_pt=2.2)
-    _pair_ticks(ax, cells["pairs"])
+    pair_ticks(ax, cells["pairs"])
     ax.set_ylabel("Total throughput (Gbit/s)")
     return ax
 
@@ -230,6 +231,17 @@ def lines(
     _from_zero(ax)
 
 
+def pair_ticks(ax: Axes, pairs: pd.Series) -> None:
+    """A linear axis of pair counts from zero, marked at those measured where they have room."""
+    counts = sorted(pairs.unique())
+    ax.set_xlabel("Pairs")
+    if len(counts) <= 8 and min(np.diff(counts), default=1) * 20 >= counts[-1]:
+        ax.set_xticks(counts)
+    else:
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.set_xlim(0, counts[-1] * 1.06)
+
+
 def grid(
     panels: Sequence[tuple[str, pd.DataFrame]],
     draw: Callable[..., Axes],
@@ -241,17 +253,18 @@ def grid(
     share_y: bool | str = True,
     height_in: float = HEIGHT_IN,
     style: Callable[[str], dict[str, object]] = driver_style,
+    handles: Sequence[Artist] = (),
 ) -> Figure:
     """Titled panels of one form with one legend of drivers above and a note below.
 
     panels: a title each, and the frame that `draw` takes, with a column driver; row by row. An empty frame leaves
     its place free. across: panels in a row; None: by their number. One panel is a column wide (wide: two columns),
-    several share the width of the page. Only the outer panels carry the names of the axes. style: how the legend shows
-    a driver.
+    several beside each other share the width of the page. Only the outer panels carry the names of the axes. style:
+    how the legend shows a driver; handles: what it shows instead of drivers.
     """
     across = 1 if wide else across or (len(panels) if len(panels) <= 3 else 2)
     down = -(-len(panels) // across)
-    width = COLUMN_IN if len(panels) == 1 and not wide else PAGE_IN
+    width = COLUMN_IN if across == 1 and not wide else PAGE_IN
     with mpl.rc_context(STYLE):
         figure, axes = plt.subplots(
             down,
@@ -274,8 +287,8 @@ def grid(
             ax.xaxis.label.set_visible(number + across not in drawn)
             ax.yaxis.label.set_visible(number % across == 0)
         drivers = ordered(driver for _, part in panels for driver in part["driver"])
-        handles = [Line2D([], [], **style(driver), label=_text(driver)) for driver in drivers]
-        figure.legend(handles=handles, loc="outside upper center", ncols=max(1, min(len(handles), 5)))
+        shown = list(handles) or [Line2D([], [], **style(driver), label=_text(driver)) for driver in drivers]
+        figure.legend(handles=shown, loc="outside upper center", ncols=max(1, min(len(shown), 7)))
         figure.supxlabel(note, fontsize=_NOTE_SIZE, color="0.3")
     return figure
 
@@ -331,16 +344,6 @@ _BOXES = 0.78  # of the room between two pair counts
 def _from_zero(ax: Axes) -> None:
     ax.autoscale(axis="y")  # anew, as panels share the axis and an earlier one has fixed it
     ax.set_ylim(bottom=0)
-
-
-def _pair_ticks(ax: Axes, pairs: pd.Series) -> None:
-    counts = sorted(pairs.unique())
-    ax.set_xlabel("Pairs")
-    if len(counts) <= 8 and min(np.diff(counts), default=1) * 20 >= counts[-1]:
-        ax.set_xticks(counts)
-    else:
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.set_xlim(0, counts[-1] * 1.06)
 
 
 def _text(name: str) -> str:
