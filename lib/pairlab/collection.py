@@ -1,15 +1,19 @@
 """Many runs at once, as pandas DataFrames."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from pairlab import paths, store
 from pairlab.errors import DamagedRun, MixedHosts, NoRuns, SchemaMismatch
-from pairlab.records import Run
+from pairlab.records import TABLES, Run
 from pairlab.spec import Spec
 
 
@@ -20,7 +24,7 @@ class Runs:
     index has a row per run, whatever its status: the spec's values, key, status, reasons (one text), skew_s and
     host. The other frames carry the spec's values and the key as columns before their own (asked_duration_s is the
     spec's, where duration_s is the flow's). damaged names the runs left out as they are not whole, or were written by
-    a newer pairlab, with the reason.
+    a newer pairlab, with the reason. A table is read when asked for; of many flows, take what is needed by `select`.
     """
 
     runs: tuple[Run, ...]
@@ -65,17 +69,39 @@ class Runs:
         """The runs that are not ok: never a silent loss."""
         return self.index[self.index["status"] != "ok"]
 
-    def _joined(self, name: str) -> pd.DataFrame:
-        frames = []
-        for run in self.runs:
-            if run.status == "ok":
-                frame = getattr(run, name).copy()
-                told = {"key": run.key, **run.spec.model_dump()}
-                told = {f"asked_{name}" if name in frame else name: value for name, value in told.items()}
-                frames.append(pd.concat([pd.DataFrame(told, index=frame.index), frame], axis=1))
-        if not frames:
+    def select(self, name: str, columns: Sequence[str]) -> pd.DataFrame:
+        """These columns of the table flows, intervals or cpu. No others are read, so it serves for millions of rows.
+
+        columns: the key, values of the spec and columns of the table, named as in the whole table. Texts are
+        categoricals. Raises KeyError for a column that there is not, NoRuns where no run is ok.
+        """
+        return self._joined(name, list(columns))
+
+    def _joined(self, name: str, columns: list[str] | None = None) -> pd.DataFrame:
+        ok = [run for run in self.runs if run.status == "ok"]
+        if not ok:
             raise NoRuns(f"none of the {len(self.runs)} runs is ok: {'; '.join(sorted(set(self.index['reasons'])))}")
-        return pd.concat(frames, ignore_index=True)
+        asked = {key: f"asked_{key}" if key in TABLES[name] else key for key in ("key", *Spec.model_fields)}
+        told = self.index.loc[self.index["status"] == "ok", list(asked)].rename(columns=asked)
+        whole = [*told, *TABLES[name]]
+        wanted = whole if columns is None else columns
+        if unknown := [column for column in wanted if column not in whole]:
+            raise KeyError(f"{name} has no column {', '.join(unknown)}; there are: {', '.join(whole)}")
+        # A table is never read without any column, or it would have no rows.
+        measured = [column for column in wanted if column in TABLES[name]] or list(TABLES[name])[:1]
+        told = told[[column for column in wanted if column in told]]
+        if columns is not None:
+            told = told.astype(dict.fromkeys(told.select_dtypes(["str", "object"]), "category"))
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            reading = pool.map(lambda run: store.columns(run, name, measured, texts_once=columns is not None), ok)
+            tables = list(reading)
+        rows = [table.num_rows for table in tables]
+        table = pa.concat_tables(tables).unify_dictionaries()
+        del tables, reading
+        frame = table.to_pandas(split_blocks=True, self_destruct=True)
+        del table  # it has given its memory away
+        spread = told.take(np.repeat(np.arange(len(told)), rows)).set_axis(frame.index)
+        return pd.concat([spread, frame], axis=1)[wanted]
 
 
 def load_runs(

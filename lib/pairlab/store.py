@@ -1,4 +1,4 @@
-"""Keeps runs: writes one whole or not at all, and reads it back.
+"""Keeps runs: writes one whole or not at all, and reads it back, its tables when they are asked for.
 
 runs/<experiment>/<key>/ holds run.json, flows.parquet, intervals.parquet, cpu.parquet, raw/ and, where papermill ran
 it, notebook.ipynb. A run is written under a hidden name and renamed when whole, so what has its name is whole; a run
@@ -14,15 +14,18 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pairlab import paths
 from pairlab.errors import DamagedRun, NoRuns, SchemaMismatch, StoreError
-from pairlab.records import SCHEMA, STATUSES, TABLES, Run, table
+from pairlab.records import SCHEMA, STATUSES, TABLES, Run
 from pairlab.spec import Spec
 
 #: A run's tables are short, and what Parquet adds to find its way in long ones would be most of their size.
@@ -106,40 +109,95 @@ def _abandoned(draft: Path) -> bool:
     return False
 
 
-def _table(place: Path, name: str) -> pd.DataFrame:
-    """A table as it is now: columns that came after the run was written are missing values."""
-    stored = pd.read_parquet(place / f"{name}.parquet")
-    return (
-        stored if list(stored) == list(TABLES[name]) else stored.reindex(columns=table(name).columns).pipe(_typed, name)
-    )
+class _Stored(Run):
+    """A run on disk. A table is read when asked for, and then kept; one that proves damaged then is a DamagedRun."""
+
+    @cached_property
+    def flows(self) -> pd.DataFrame:
+        return _frame(self.path, "flows")
+
+    @cached_property
+    def intervals(self) -> pd.DataFrame:
+        return _frame(self.path, "intervals")
+
+    @cached_property
+    def cpu(self) -> pd.DataFrame:
+        return _frame(self.path, "cpu")
 
 
-def _typed(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    texts = {key: "" for key, column in TABLES[name].items() if column.dtype == "str"}
-    return frame.fillna(texts).astype({key: column.dtype for key, column in TABLES[name].items()})
+def _stored(**values) -> Run:
+    run = _Stored(**values, **dict.fromkeys(TABLES))
+    for name in TABLES:
+        del vars(run)[name]  # else what the constructor was given would hide what is on disk
+    return run
+
+
+def _frame(place: Path, name: str) -> pd.DataFrame:
+    with _told(place):
+        return _stored_columns(place, name, list(TABLES[name])).to_pandas()
+
+
+def columns(run: Run, name: str, wanted: Sequence[str], *, texts_once: bool = False) -> pa.Table:
+    """These columns of a run's table, as an Arrow table; of a stored run, no others are read.
+
+    texts_once: texts come as a dictionary and indices. Raises as `read`.
+    """
+    if isinstance(run, _Stored):
+        with _told(run.path):
+            return _stored_columns(run.path, name, wanted, texts_once=texts_once)
+    frame = getattr(run, name)[list(wanted)]
+    return pa.Table.from_pandas(frame, preserve_index=False).cast(_schema(name, wanted, texts_once))
+
+
+def _stored_columns(place: Path, name: str, wanted: Sequence[str], *, texts_once: bool = False) -> pa.Table:
+    """A table as it is now: columns that came after the run was written are missing values (text: empty)."""
+    schema, file = _schema(name, wanted, texts_once), place / f"{name}.parquet"
+    metadata = pq.read_metadata(file)
+    known = set(metadata.schema.names)
+    texts = [field.name for field in schema if field.name in known and pa.types.is_dictionary(field.type)]
+    with pq.ParquetFile(file, metadata=metadata, read_dictionary=texts) as parquet:
+        read = parquet.read([key for key in wanted if key in known], use_threads=False)
+    arrays = [read[field.name] if field.name in known else _missing(field, read.num_rows) for field in schema]
+    return pa.table(arrays, names=schema.names).cast(schema)
+
+
+def _missing(field: pa.Field, rows: int) -> pa.Array:
+    numeric = pa.types.is_floating(field.type)
+    return pa.nulls(rows, field.type) if numeric else pa.repeat("", rows).cast(field.type)
+
+
+def _schema(name: str, wanted: Sequence[str], texts_once: bool) -> pa.Schema:
+    text = pa.dictionary(pa.int32(), pa.string()) if texts_once else pa.string()
+    kinds = _NUMBERS | {"str": text}
+    return pa.schema({key: kinds[TABLES[name][key].dtype] for key in wanted})
+
+
+#: The types of all columns but texts, in Arrow.
+_NUMBERS = {"int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_()}
 
 
 def read(place: Path) -> Run:
-    """The run in that directory.
+    """The run in that directory. Its tables are read when asked for; that they are there, and as long as its head
+    says, is made sure of now.
 
     Raises DamagedRun where it is not whole, SchemaMismatch where it is newer, StoreError where it cannot be read now.
     """
-    try:
+    with _told(place):
         head = json.loads((place / "run.json").read_text(encoding="utf-8"))
         if head["schema"] > SCHEMA:
             raise SchemaMismatch(_newer(place, f"with schema {head['schema']}, and this one knows up to {SCHEMA}"))
         if unknown := sorted(set(head["spec"]) - set(Spec.model_fields)):
             raise SchemaMismatch(_newer(place, f"whose specs have {', '.join(map(repr, unknown))}"))
-        tables = {name: _table(place, name) for name in TABLES}
+        found = {name: pq.read_metadata(place / f"{name}.parquet").num_rows for name in TABLES}
         for name, rows in head["rows"].items():
-            if len(tables[name]) != rows:
-                raise ValueError(f"{name}.parquet has {len(tables[name])} rows and should have {rows}")
+            if found[name] != rows:
+                raise ValueError(f"{name}.parquet has {found[name]} rows and should have {rows}")
         if head["status"] not in STATUSES:
             raise ValueError(f"unknown status {head['status']!r}")
         spec = Spec(**head["spec"])
         if not place.name.startswith(spec.key):
             raise ValueError(f"it holds the run {spec.key}, which belongs in a directory of that name")
-        return Run(
+        return _stored(
             spec=spec,
             status=head["status"],
             reasons=tuple(head["reasons"]),
@@ -150,8 +208,14 @@ def read(place: Path) -> Run:
             facts=head["facts"],
             raw=_Raw(place / "raw"),
             path=place,
-            **tables,
         )
+
+
+@contextlib.contextmanager
+def _told(place: Path) -> Iterator[None]:
+    """Whatever goes wrong over a run's files, as DamagedRun or StoreError."""
+    try:
+        yield
     except SchemaMismatch:
         raise
     except Exception as error:  # pyarrow alone raises a dozen kinds over damaged files
@@ -162,7 +226,7 @@ def read(place: Path) -> Run:
             ) from error
         told = " ".join(str(error).split()) if isinstance(error, (OSError, ValueError)) else repr(error)
         raise DamagedRun(
-            f"{paths.shown(place)} is not a whole run: {told}. It is left out of every analysis;"
+            f"{paths.shown(place)} is not a whole run: {told}. It is of no use to any analysis;"
             " `pairlab clean` moves it to .replaced/, and measuring again replaces it"
         ) from error
 
@@ -213,7 +277,9 @@ def debris(root: Path | None = None, *, with_replaced: bool = False) -> Iterator
             yield place, "a draft that was never finished"
     for place in directories(root):
         try:
-            read(place)
+            run = read(place)
+            for name in TABLES:
+                getattr(run, name)
         except DamagedRun:
             yield place, "damaged, kept in .replaced/"
         except StoreError:  # of a newer pairlab, or not to be read just now
@@ -278,7 +344,11 @@ class _Raw(Mapping):
     """What the tools printed, read when asked for."""
 
     def __init__(self, place: Path):
-        self._files = {path.name: path for path in sorted(place.glob("*"))}
+        self._place = place
+
+    @cached_property
+    def _files(self) -> dict[str, Path]:
+        return {path.name: path for path in sorted(self._place.glob("*"))}
 
     def __getitem__(self, name: str) -> str:
         return self._files[name].read_text()
