@@ -18,8 +18,9 @@ static const struct command {
      "client --connect ADDR:PORT (--duration SECONDS | --bytes N [--limit SECONDS]) [--flows K]\n"
      "               [--interval SECONDS] [--congestion NAME] [--write-bytes N]"},
     {"hold", hold_main,
-     "hold --control SOCK --slot NAME [--gate FIFO | --listen PORT] [--netns PATH]\n"
-     "               [--stdout FILE] [--stderr FILE] -- ARGV..."},
+     "hold --control SOCK --slot NAME [--gate FIFO | [--listen PORT] [--listen-udp PORT]] [--netns PATH]\n"
+     "               [--cpus LIST] [--cgroup FOLDER]... [--diagnose-after SECONDS] [--stdout FILE]\n"
+     "               [--stderr FILE] -- ARGV..."},
     {"pause", pause_main, "pause"},
     {"facts", facts_main, "facts --link NAME"},
 };

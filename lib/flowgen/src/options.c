@@ -47,14 +47,16 @@ static void set(struct option *option, const char *text)
 {
     if (!text)
         die_usage("%s needs a value after it", option->name);
-    if (option->given)
-        die_usage("%s is given twice; leave one out", option->name);
-    option->given = true;
+    size_t most = option->kind == OPTION_TEXTS ? MAX_TEXTS : 1;
+    if (option->given == most)
+        die_usage(most == 1 ? "%s is given twice; leave one out" : "%s is given more than %zu times", option->name, most);
+    size_t index = option->given++;
     switch (option->kind) {
     case OPTION_TEXT:
+    case OPTION_TEXTS:
         if (!*text)
             die_usage("%s is empty; give a value, or leave it out", option->name);
-        *(const char **)option->value = text;
+        ((const char **)option->value)[index] = text;
         return;
     case OPTION_INTEGER:
         set_integer(option, text);

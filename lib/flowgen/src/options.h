@@ -3,16 +3,20 @@
 #define FLOWGEN_OPTIONS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
-enum option_kind { OPTION_TEXT, OPTION_INTEGER, OPTION_SECONDS };
+enum option_kind { OPTION_TEXT, OPTION_TEXTS, OPTION_INTEGER, OPTION_SECONDS };
+
+enum { MAX_TEXTS = 16 };
 
 struct option {
     const char *name;      /* with its dashes; NULL ends a table */
     enum option_kind kind;
-    void *value;           /* const char **, long * or double *, by kind; left alone when not given */
+    void *value;           /* const char **, that many times in a row up to MAX_TEXTS, long * or double *, by kind;
+                              left alone when not given */
     bool required;
     double min, max;       /* of a number, both allowed */
-    bool given;            /* set by parse_options */
+    size_t given;          /* how often; set by parse_options */
 };
 
 /* Returns what follows "--", or NULL where there is no "--". Other arguments than options are refused. */
