@@ -395,7 +395,7 @@ HOLD = ["hold", "--control", "nowhere", "--slot", "a"]
         (["server", "--port", "80", "extra"], "unexpected argument 'extra'"),
         (["server", "--port", "80", "--", "ls"], "'--'"),
         (["client", "--duration", "1"], "--connect is missing"),
-        (["client", "--connect", "127.0.0.1:9"], "--duration is missing"),
+        (["client", "--connect", "127.0.0.1:9"], "--duration is missing, or --bytes"),
         (["client", "--connect", "127.0.0.1", "--duration", "1"], "--connect '127.0.0.1'"),
         (["client", "--connect", "127.0.0.1:0", "--duration", "1"], "--connect '127.0.0.1:0'"),
         (["client", "--connect", "127.0.0.1:9x", "--duration", "1"], "--connect '127.0.0.1:9x'"),

@@ -1,13 +1,10 @@
-/* client: one TCP flow at full rate for a given time, sampled at every interval. */
+/* client: one TCP flow, or several at once, at full rate, for a given time or a given number of bytes. */
 #include <errno.h>
-#include <linux/tcp.h>
 #include <math.h>
-#include <poll.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "address.h"
 #include "commands.h"
@@ -15,128 +12,19 @@
 #include "json.h"
 #include "monotonic.h"
 #include "options.h"
-#include "tcpsample.h"
+#include "tcpflow.h"
 
-enum { MAX_INTERVALS = 1000000, CONGESTION_NAME = 16, ERROR_TEXT = 256 };
+enum { MAX_FLOWS = 1000, STACK_BYTES = 256 * 1024 };
 
-struct plan {
-    struct sockaddr_in server;
-    uint64_t duration_ns, interval_ns;
-    const char *congestion; /* NULL: the kernel's default */
-    size_t write_bytes;
+/* One flow and the thread that runs it. */
+struct runner {
+    pthread_t thread;
+    pthread_barrier_t *together;
+    const struct tcp_plan *plan;
+    const char *data;
+    struct tcp_flow flow;
+    bool whole;
 };
-
-struct sample {
-    uint64_t at_ns;
-    uint64_t written;
-    struct tcp_sample tcp;
-};
-
-/* Samples are kept in memory and printed at the end: printing would disturb the flow. */
-struct flow {
-    int socket;
-    uint64_t connect_ns;
-    uint64_t written;
-    char congestion[CONGESTION_NAME];
-    struct sample *samples; /* the first is taken when connected; each later one ends an interval */
-    size_t count;           /* 0: never connected */
-    char error[ERROR_TEXT]; /* empty: none */
-};
-
-static void take_sample(struct flow *flow)
-{
-    struct sample *sample = &flow->samples[flow->count++];
-    sample->at_ns = monotonic_ns();
-    sample->written = flow->written;
-    sample->tcp = tcp_sample(flow->socket);
-}
-
-/* Bytes that the peer acknowledged between two samples. Bytes that were only written have crossed nothing yet: up to
-   some megabytes of them lie in the socket buffer, which at short durations is most of what was written. A kernel
-   that does not count acknowledged bytes leaves no better measure than the written ones. */
-static uint64_t bytes_between(const struct sample *from, const struct sample *to)
-{
-    if (!to->tcp.counts_acked)
-        return to->written - from->written;
-    return to->tcp.bytes_acked - from->tcp.bytes_acked;
-}
-
-static bool open_connection(struct flow *flow, const struct plan *plan)
-{
-    char server[ADDRESS_TEXT];
-    address_format(&plan->server, server);
-
-    flow->socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (flow->socket < 0) {
-        snprintf(flow->error, ERROR_TEXT, "cannot make a socket: %s", strerror(errno));
-        return false;
-    }
-    if (plan->congestion && setsockopt(flow->socket, IPPROTO_TCP, TCP_CONGESTION, plan->congestion,
-                                       (socklen_t)strlen(plan->congestion)) < 0) {
-        snprintf(flow->error, ERROR_TEXT, "cannot use congestion control '%s': %s; sysctl %s", plan->congestion,
-                 strerror(errno),
-                 errno == EPERM ? "net.ipv4.tcp_allowed_congestion_control lists what may be used"
-                                : "net.ipv4.tcp_available_congestion_control lists what there is");
-        return false;
-    }
-    if (connect(flow->socket, (const struct sockaddr *)&plan->server, sizeof plan->server) < 0) {
-        snprintf(flow->error, ERROR_TEXT, "cannot connect to %s: %s; a server must listen there first", server,
-                 strerror(errno));
-        return false;
-    }
-    return true;
-}
-
-/* When the interval that holds `now` ends. After a stall this skips what passed meanwhile: one long interval tells
-   the truth, and several empty ones would not. */
-static uint64_t interval_end(const struct plan *plan, uint64_t connected_ns, uint64_t now)
-{
-    uint64_t intervals = (now - connected_ns) / plan->interval_ns + 1;
-    uint64_t elapsed = intervals * plan->interval_ns;
-    return connected_ns + (elapsed < plan->duration_ns ? elapsed : plan->duration_ns);
-}
-
-/* Writes until the time is over. The clock, not the peer, ends intervals: a write never blocks. */
-static bool transfer(struct flow *flow, const struct plan *plan, const char *data)
-{
-    uint64_t connected_ns = flow->samples[0].at_ns;
-    uint64_t deadline_ns = connected_ns + plan->duration_ns;
-    uint64_t boundary_ns = interval_end(plan, connected_ns, connected_ns);
-
-    for (;;) {
-        if (monotonic_ns() >= boundary_ns) {
-            take_sample(flow);
-            uint64_t sampled_ns = flow->samples[flow->count - 1].at_ns;
-            if (sampled_ns >= deadline_ns)
-                return true;
-            boundary_ns = interval_end(plan, connected_ns, sampled_ns);
-        }
-        ssize_t sent = send(flow->socket, data, plan->write_bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (sent >= 0) {
-            flow->written += (uint64_t)sent;
-        } else if (errno == EAGAIN) {
-            struct timespec left = time_until(boundary_ns);
-            ppoll(&(struct pollfd){.fd = flow->socket, .events = POLLOUT}, 1, &left, NULL);
-        } else if (errno != EINTR) {
-            snprintf(flow->error, ERROR_TEXT, "the connection broke: %s", strerror(errno));
-            take_sample(flow);
-            return false;
-        }
-    }
-}
-
-static bool run(struct flow *flow, const struct plan *plan, const char *data)
-{
-    flow->connect_ns = monotonic_ns();
-    if (!open_connection(flow, plan))
-        return false;
-    take_sample(flow);
-    socklen_t length = sizeof flow->congestion;
-    if (getsockopt(flow->socket, IPPROTO_TCP, TCP_CONGESTION, flow->congestion, &length) < 0)
-        flow->congestion[0] = '\0';
-    flow->congestion[CONGESTION_NAME - 1] = '\0';
-    return transfer(flow, plan, data);
-}
 
 static void print_line(struct json *line)
 {
@@ -144,7 +32,15 @@ static void print_line(struct json *line)
         die("cannot write to stdout: %s", strerror(errno));
 }
 
-static void print_interval(const struct flow *flow, size_t index)
+static void json_moment(struct json *line, const char *key, uint64_t at_ns)
+{
+    if (at_ns)
+        json_integer(line, key, at_ns);
+    else
+        json_null(line, key);
+}
+
+static void print_interval(uint64_t number, const struct tcp_flow *flow, size_t index)
 {
     const struct sample *first = &flow->samples[0];
     const struct sample *from = &flow->samples[index - 1];
@@ -152,6 +48,7 @@ static void print_interval(const struct flow *flow, size_t index)
 
     struct json line;
     json_begin(&line, "interval");
+    json_integer(&line, "flow", number);
     json_number(&line, "start_s", (double)(from->at_ns - first->at_ns) / 1e9);
     json_number(&line, "end_s", (double)(to->at_ns - first->at_ns) / 1e9);
     json_integer(&line, "bytes", bytes_between(from, to));
@@ -163,7 +60,7 @@ static void print_interval(const struct flow *flow, size_t index)
     print_line(&line);
 }
 
-static void print_total(const struct flow *flow)
+static void print_total(uint64_t number, const struct tcp_flow *flow, const struct tcp_plan *plan)
 {
     /* A flow that never connected is a total like any other: nothing sent, and what was not measured is null. */
     struct sample nothing = {
@@ -179,13 +76,23 @@ static void print_total(const struct flow *flow)
 
     struct json line;
     json_begin(&line, "total");
+    json_integer(&line, "flow", number);
+    json_text(&line, "protocol", "tcp");
+    if (flow->local.sin_port) {
+        char local[ADDRESS_TEXT];
+        address_format(&flow->local, local);
+        json_text(&line, "local", local);
+    } else {
+        json_null(&line, "local");
+    }
     json_integer(&line, "connect_ns", flow->connect_ns);
-    if (connected)
-        json_integer(&line, "connected_ns", first->at_ns);
-    else
-        json_null(&line, "connected_ns");
+    json_moment(&line, "connected_ns", connected ? first->at_ns : 0);
+    if (plan->finite_bytes)
+        json_moment(&line, "sent_ns", flow->sent_ns);
     json_integer(&line, "end_ns", last->at_ns);
     json_number(&line, "duration_s", duration_s);
+    if (plan->finite_bytes)
+        json_boolean(&line, "complete", flow->complete);
     json_integer(&line, "bytes_written", flow->written);
     json_integer(&line, "flow_bytes", flow_bytes);
     json_number(&line, "throughput_bps", duration_s > 0 ? (double)flow_bytes * 8 / duration_s : NAN);
@@ -205,60 +112,136 @@ static void print_total(const struct flow *flow)
     print_line(&line);
 }
 
-static struct plan parse_plan(char **arguments)
+static void *run_one(void *argument)
+{
+    struct runner *runner = argument;
+    if (runner->together)
+        pthread_barrier_wait(runner->together); /* making a thread takes long enough for a short flow to end */
+    runner->whole = tcp_flow_run(&runner->flow, runner->plan, runner->data);
+    return NULL;
+}
+
+static void run_all(struct runner *runners, size_t flows)
+{
+    if (flows == 1) {
+        run_one(&runners[0]);
+        return;
+    }
+    pthread_barrier_t together;
+    pthread_attr_t attributes;
+    int error = pthread_barrier_init(&together, NULL, (unsigned)flows);
+    if (!error)
+        error = pthread_attr_init(&attributes);
+    if (!error)
+        error = pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    for (size_t i = 0; !error && i < flows; i++) {
+        runners[i].together = &together;
+        error = pthread_create(&runners[i].thread, &attributes, run_one, &runners[i]);
+    }
+    if (error)
+        die("cannot make a thread for each of %zu flows: %s; ulimit -u may be too low", flows, strerror(error));
+    for (size_t i = 0; i < flows; i++)
+        pthread_join(runners[i].thread, NULL);
+    pthread_attr_destroy(&attributes);
+    pthread_barrier_destroy(&together);
+}
+
+/* Returns the exit status. */
+static int report(const struct runner *runners, size_t flows)
+{
+    size_t failed = 0, first_failed = 0;
+    for (size_t i = 0; i < flows; i++) {
+        for (size_t k = 1; k < runners[i].flow.count; k++)
+            print_interval(i, &runners[i].flow, k);
+        print_total(i, &runners[i].flow, runners[i].plan);
+        if (!runners[i].whole && failed++ == 0)
+            first_failed = i;
+    }
+    if (!failed)
+        return 0;
+    if (flows == 1)
+        complain("%s", runners[0].flow.error);
+    else
+        complain("%zu of %zu flows failed, the first of them flow %zu: %s", failed, flows, first_failed,
+                 runners[first_failed].flow.error);
+    return STATUS_FAILED;
+}
+
+struct request {
+    struct tcp_plan plan;
+    size_t flows;
+};
+
+static uint64_t to_ns(double seconds)
+{
+    return (uint64_t)(seconds * 1e9 + 0.5);
+}
+
+static struct request parse_request(char **arguments)
 {
     const char *server = NULL, *congestion = NULL;
-    double duration_s = 0, interval_s = 0.5;
-    long write_bytes = 128 * 1024;
+    double duration_s = 0, limit_s = 0, interval_s = 0.5;
+    long finite_bytes = 0, write_bytes = 128 * 1024, flows = 1;
     struct option options[] = {
         {"--connect", OPTION_TEXT, &server, .required = true},
-        {"--duration", OPTION_SECONDS, &duration_s, .required = true, .min = 0.001, .max = 1e6},
+        {"--duration", OPTION_SECONDS, &duration_s, .min = 0.001, .max = 1e6},
+        {"--bytes", OPTION_INTEGER, &finite_bytes, .min = 1, .max = 1e15},
+        {"--limit", OPTION_SECONDS, &limit_s, .min = 0.001, .max = 1e6},
         {"--interval", OPTION_SECONDS, &interval_s, .min = 0.001, .max = 1e6},
         {"--congestion", OPTION_TEXT, &congestion, .required = false},
         {"--write-bytes", OPTION_INTEGER, &write_bytes, .min = 1, .max = 64 * 1024 * 1024},
+        {"--flows", OPTION_INTEGER, &flows, .min = 1, .max = MAX_FLOWS},
         {0},
     };
     if (parse_options(arguments, options))
         die_usage("unexpected '--'; client runs no command");
+    if (duration_s == 0 && finite_bytes == 0)
+        die_usage("--duration is missing, or --bytes: one of them says when the flow ends (see flowgen --help)");
+    if (duration_s > 0 && finite_bytes > 0)
+        die_usage("--duration and --bytes exclude each other: a flow ends by time or by bytes; leave one out");
+    if (limit_s > 0 && duration_s > 0)
+        die_usage("--limit is for --bytes: a flow of a given --duration ends by itself; leave it out");
 
-    struct plan plan = {
-        .duration_ns = (uint64_t)(duration_s * 1e9 + 0.5),
-        .interval_ns = (uint64_t)(interval_s * 1e9 + 0.5),
-        .congestion = congestion,
-        .write_bytes = (size_t)write_bytes,
+    struct request request = {
+        .plan = {
+            .duration_ns = to_ns(duration_s),
+            .finite_bytes = (uint64_t)finite_bytes,
+            .limit_ns = to_ns(limit_s),
+            .interval_ns = to_ns(interval_s),
+            .congestion = congestion,
+            .write_bytes = (size_t)write_bytes,
+        },
+        .flows = (size_t)flows,
     };
-    if (!address_parse_pair(&plan.server, server))
+    if (!address_parse_pair(&request.plan.server, server))
         die_usage("--connect '%s' is not an IPv4 address and port such as 10.77.0.1:5001", server);
     if (congestion && strlen(congestion) >= CONGESTION_NAME)
         die_usage("--congestion '%s' is longer than any name the kernel has (%d bytes)", congestion,
                   CONGESTION_NAME - 1);
-    if ((plan.duration_ns - 1) / plan.interval_ns >= MAX_INTERVALS)
-        die_usage("--duration %g with --interval %g makes more than %d intervals; choose a longer --interval",
-                  duration_s, interval_s, MAX_INTERVALS);
-    return plan;
+    if ((to_ns(duration_s + limit_s) - 1) / request.plan.interval_ns >= MAX_INTERVALS && duration_s + limit_s > 0)
+        die_usage("%s %g with --interval %g makes more than %d intervals; choose a longer --interval",
+                  limit_s > 0 ? "--limit" : "--duration", duration_s + limit_s, interval_s, MAX_INTERVALS);
+    return request;
 }
 
 int client_main(char **arguments)
 {
-    struct plan plan = parse_plan(arguments);
-    size_t intervals = (size_t)((plan.duration_ns - 1) / plan.interval_ns) + 1;
-    struct flow flow = {.socket = -1, .samples = calloc(intervals + 1, sizeof *flow.samples)};
-    char *data = malloc(plan.write_bytes);
-    if (!flow.samples || !data)
-        die("out of memory for %zu intervals and writes of %zu bytes", intervals, plan.write_bytes);
-    memset(data, 'f', plan.write_bytes); /* untouched memory is one shared page of zeros: it would copy too fast */
-
-    bool whole = run(&flow, &plan, data);
-    if (flow.socket >= 0) {
-        shutdown(flow.socket, SHUT_WR);
-        close(flow.socket);
+    struct request request = parse_request(arguments);
+    struct runner *runners = calloc(request.flows, sizeof *runners);
+    char *data = malloc(request.plan.write_bytes);
+    if (!runners || !data)
+        die("out of memory for %zu flows and writes of %zu bytes", request.flows, request.plan.write_bytes);
+    memset(data, 'f', request.plan.write_bytes); /* untouched memory is one shared page of zeros: it copies too fast */
+    for (size_t i = 0; i < request.flows; i++) {
+        runners[i].plan = &request.plan;
+        runners[i].data = data;
     }
-    for (size_t i = 1; i < flow.count; i++)
-        print_interval(&flow, i);
-    print_total(&flow);
-    if (!whole)
-        complain("%s", flow.error);
-    free(flow.samples);
+
+    run_all(runners, request.flows);
+    int status = report(runners, request.flows);
+    for (size_t i = 0; i < request.flows; i++)
+        tcp_flow_free(&runners[i].flow);
+    free(runners);
     free(data);
-    return whole ? 0 : STATUS_FAILED;
+    return status;
 }

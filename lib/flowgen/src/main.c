@@ -6,7 +6,7 @@
 #include "commands.h"
 #include "errors.h"
 
-#define VERSION "0.1.0"
+#define VERSION "0.2.0"
 
 static const struct command {
     const char *name;
@@ -15,8 +15,8 @@ static const struct command {
 } commands[] = {
     {"server", server_main, "server --port P [--bind ADDR]"},
     {"client", client_main,
-     "client --connect ADDR:PORT --duration SECONDS [--interval SECONDS] [--congestion NAME]\n"
-     "               [--write-bytes N]"},
+     "client --connect ADDR:PORT (--duration SECONDS | --bytes N [--limit SECONDS]) [--flows K]\n"
+     "               [--interval SECONDS] [--congestion NAME] [--write-bytes N]"},
     {"hold", hold_main,
      "hold --control SOCK --slot NAME [--gate FIFO | --listen PORT] [--netns PATH]\n"
      "               [--stdout FILE] [--stderr FILE] -- ARGV..."},
@@ -32,7 +32,8 @@ static int print_help(void)
     printf("       flowgen version\n"
            "\n"
            "server   receives TCP and prints one JSON line per connection that ends\n"
-           "client   sends TCP at full rate for a time and prints JSON lines: intervals, then the total\n"
+           "client   sends TCP at full rate, for a time or until all bytes have arrived, and prints JSON lines for\n"
+           "         each flow: intervals, then the total\n"
            "hold     starts ARGV when the gate opens, and reports on it over the control socket\n"
            "pause    does nothing until SIGTERM; reaps orphans; the first process of a container\n"
            "facts    prints the settings of TCP and the offloads of a link, as JSON\n");

@@ -43,6 +43,7 @@ static void report(const struct connection *connection, const char *error)
 
     struct json line;
     json_begin(&line, "received");
+    json_text(&line, "protocol", "tcp");
     json_text(&line, "peer", peer);
     json_integer(&line, "flow_bytes", connection->flow_bytes);
     json_integer(&line, "accept_ns", connection->accept_ns);
@@ -79,8 +80,8 @@ static void set_accepting(struct server *server, bool accepting)
 
 static void end_connection(struct server *server, struct connection *connection, const char *error)
 {
+    close(connection->socket); /* first of all: a finite flow ends with it */
     report(connection, error);
-    close(connection->socket);
     if (connection->previous)
         connection->previous->next = connection->next;
     else
