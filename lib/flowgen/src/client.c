@@ -8,6 +8,7 @@
 
 #include "address.h"
 #include "commands.h"
+#include "descriptors.h"
 #include "errors.h"
 #include "json.h"
 #include "monotonic.h"
@@ -237,6 +238,7 @@ int client_main(char **arguments)
         runners[i].data = data;
     }
 
+    descriptors_allow_many();
     run_all(runners, request.flows);
     int status = report(runners, request.flows);
     for (size_t i = 0; i < request.flows; i++)

@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "address.h"
 #include "commands.h"
+#include "descriptors.h"
 #include "errors.h"
 #include "json.h"
 #include "monotonic.h"
@@ -197,15 +197,6 @@ static int stop_signals(void)
     return signalfd(-1, &stop, SFD_CLOEXEC);
 }
 
-static void allow_many_connections(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
 int server_main(char **arguments)
 {
     long port = 0;
@@ -221,7 +212,7 @@ int server_main(char **arguments)
     if (!address_parse(&address, bind_to, port))
         die_usage("--bind '%s' is not an IPv4 address such as 10.77.0.1", bind_to);
 
-    allow_many_connections();
+    descriptors_allow_many();
     static struct server server;
     server.signals = stop_signals();
     server.epoll = epoll_create1(EPOLL_CLOEXEC);
