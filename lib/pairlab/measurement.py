@@ -16,7 +16,7 @@ from pairlab.spec import Spec
 from pairlab.testbed import facts, hostlock, registry
 from pairlab.testbed.barrier import Process
 from pairlab.testbed.bed import Testbed, open_testbed
-from pairlab.testbed.contracts import Progress, Workload, silent
+from pairlab.testbed.contracts import FEATURES, Pair, Progress, Site, Workload, silent
 from pairlab.testbed.telemetry import CpuTelemetry
 
 #: How long servers may take to listen, and clients to reach the gate: 150 pairs on two slow cores take seconds.
@@ -25,6 +25,8 @@ READY_S = 60.0
 
 def resolve(spec: Spec) -> Spec:
     """The spec with `auto` replaced: iperf where the backend's endpoints have it, as in the papers, else flowgen.
+
+    What iperf cannot do exactly, flows with an end and UDP, is flowgen's.
 
     Raises UnknownName for a backend, driver or workload that there is not, BadSpec for what the workload cannot do.
     """
@@ -35,9 +37,22 @@ def resolve(spec: Spec) -> Spec:
     if spec.workload == "auto":
         iperf = registry.workloads.get("iperf")
         missing = any(backend.lacks_program(program) for program in iperf.programs)
-        spec = spec.replace(workload="flowgen" if missing else "iperf")
-    registry.workloads.get(spec.workload)().check(spec)
+        spec = spec.replace(workload="flowgen" if missing or spec.flow_bytes or spec.udp_share else "iperf")
+    _suit(spec)
     return spec
+
+
+def _suit(spec: Spec) -> None:
+    """Raises BadSpec where the spec's workload cannot do what it asks, and names those that can."""
+    workload = registry.workloads.get(spec.workload)
+    asked = {feature for feature, (asks, _) in FEATURES.items() if asks(spec)}
+    if missing := asked - workload.can:
+        able = [name for name in registry.workloads.names() if asked <= registry.workloads.get(name).can]
+        raise BadSpec(
+            f"workload {spec.workload!r} cannot {', nor '.join(FEATURES[feature][1] for feature in sorted(missing))};"
+            f" what can do all that is asked: {', '.join(able) or 'none'}"
+        )
+    workload().check(spec)
 
 
 def check(spec: Spec) -> None:
@@ -45,7 +60,7 @@ def check(spec: Spec) -> None:
     backend = registry.backends.get(spec.backend)()
     driver = registry.drivers.get(spec.driver)
     workload = registry.workloads.get(spec.workload)
-    workload().check(spec)
+    _suit(spec)
     registry.require(backend.lacks(), f"backend {spec.backend!r}")
     registry.require(backend.lacks_for(driver), f"driver {spec.driver!r}")
     missing = [lack for program in workload.programs if (lack := backend.lacks_program(program))]
@@ -132,7 +147,8 @@ def _take(bed: Testbed, progress: Progress) -> Run:
     with times("end_s"):
         bed.conductor.stop([*clients, *servers])
         bed.conductor.results([*clients, *servers])
-    flows, intervals = read_flows(spec, workload, clients, servers, release_ns)
+    isolated = registry.drivers.get(spec.driver).isolated
+    flows, intervals = read_flows(spec, workload, clients, servers, release_ns, isolated=isolated)
     skew_s = _skew(clients)
     status, reasons = _verdict(spec, skew_s, clients, servers, flows)
     return Run(
@@ -179,15 +195,34 @@ def _facts(bed: Testbed, workload: Workload) -> dict:
 def _get_ready(bed: Testbed, workload: Workload, progress: Progress):
     """All servers listening, then all clients at one gate."""
     conductor, site, spec = bed.conductor, bed.site, bed.spec
+    workload.prepare(spec, bed.directory)
     servers = conductor.start(
         [(pair.server, workload.server(pair, spec, site)) for pair in bed.pairs],
-        listen=[p.port for p in bed.pairs],
+        options=[_where_it_listens(pair) for pair in bed.pairs],
+        keep_output=not workload.prints_payload,
     )
     conductor.wait_ready(servers, READY_S, progress, "servers listening")
     gate = conductor.gate()
-    clients = conductor.start([(pair.client, workload.client(pair, spec, site)) for pair in bed.pairs], gate=gate)
+    clients = conductor.start(
+        [(pair.client, workload.client(pair, spec, site)) for pair in bed.pairs],
+        gate=gate,
+        options=[_how_it_sends(pair, spec, workload, site) for pair in bed.pairs],
+    )
     conductor.wait_ready(clients, READY_S, progress, "clients ready")
     return servers, clients, gate
+
+
+def _where_it_listens(pair: Pair) -> list[str]:
+    """Options of the server's launcher: the port that makes it ready."""
+    return ["--listen-udp" if pair.task.protocol == "udp" else "--listen", str(pair.port)]
+
+
+def _how_it_sends(pair: Pair, spec: Spec, workload: Workload, site: Site) -> list[str]:
+    """Options of the client's launcher: what it reads."""
+    options = []
+    if file := workload.client_reads(pair, spec, site):
+        options += ["--stdin", file]
+    return options
 
 
 def _watch(bed: Testbed, clients: Sequence[Process], release_ns: int, limit_s: float, progress: Progress) -> None:
@@ -213,6 +248,9 @@ def _verdict(
 
     A flow that failed on its way is a result, and does not spoil the run; all failed do. What never ran together with
     the others is no contention: starts too far apart, connections that came late, clients that never started.
+
+    Of flows with an end, only the starts are held against the run. That such a flow waited for its connection is part
+    of its completion time, and the others are the reason; that some were over before it stood is contention's outcome.
     """
     failed = [flow for flow in flows if flow["status"] != "ok"]
     if len(failed) == len(flows):
@@ -220,7 +258,7 @@ def _verdict(
     reasons = []
     if skew_s > spec.max_skew_s:
         reasons.append(f"clients started within {skew_s:.3f} s, and max_skew_s is {spec.max_skew_s:g}")
-    late_s = max(spec.max_skew_s, 0.1 * spec.total_s)
+    late_s = float("inf") if spec.flow_bytes else max(spec.max_skew_s, 0.1 * spec.total_s)
     if late := [flow["connected_s"] for flow in flows if flow.get("connected_s", 0.0) > late_s]:
         reasons.append(
             f"{len(late)} of {len(flows)} connections stood only after {late_s:g} s, the last at {max(late):.3f} s"

@@ -3,24 +3,27 @@
 import contextlib
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from pairlab.spec import Spec
 from pairlab.testbed import registry
 from pairlab.testbed.barrier import Conductor
 from pairlab.testbed.contracts import Endpoint, Pair, Progress, Site, silent
+from pairlab.testbed.tasks import draw
 from pairlab.testbed.workdir import working_directory
 
 
 class Testbed:
     """Pairs that are up. pairs[i].client and .server are endpoints, with .run([...]) for a command in them.
 
-    up_s: how long bringing it up took, in seconds.
+    directory: its working directory; up_s: how long bringing it up took, in seconds.
     """
 
     __test__ = False  # pytest: not a test class
 
-    def __init__(self, spec: Spec, site: Site, conductor: Conductor, up_s: float):
+    def __init__(self, spec: Spec, site: Site, conductor: Conductor, directory: Path, up_s: float):
         self.spec = spec
+        self.directory = directory
         self.site = site
         self.conductor = conductor
         self.up_s = up_s
@@ -30,8 +33,9 @@ class Testbed:
                 self._endpoint(f"client-{index}"),
                 self._endpoint(f"server-{index}"),
                 site.first_port + index,
+                task,
             )
-            for index in range(spec.pairs)
+            for index, task in enumerate(draw(spec))
         )
 
     def _endpoint(self, name: str) -> Endpoint:
@@ -59,4 +63,4 @@ def open_testbed(spec: Spec, progress: Progress = silent) -> Iterator[Testbed]:
             backend.open(names, driver(), directory, progress) as site,
             contextlib.closing(Conductor(site, directory)) as conductor,
         ):
-            yield Testbed(spec, site, conductor, time.monotonic() - begun)
+            yield Testbed(spec, site, conductor, directory, time.monotonic() - begun)
