@@ -13,7 +13,7 @@ from pairlab.errors import BadSpec, HostBusy, PairlabError, TestbedError, Unavai
 from pairlab.flows import read_flows
 from pairlab.records import Run, table
 from pairlab.spec import Spec
-from pairlab.testbed import facts, hostlock, registry
+from pairlab.testbed import facts, hostlock, limits, registry
 from pairlab.testbed.barrier import Process
 from pairlab.testbed.bed import Testbed, open_testbed
 from pairlab.testbed.contracts import Progress, Workload, silent
@@ -26,12 +26,14 @@ READY_S = 60.0
 def resolve(spec: Spec) -> Spec:
     """The spec with `auto` replaced: iperf where the backend's endpoints have it, as in the papers, else flowgen.
 
-    Raises UnknownName for a backend, driver or workload that there is not, BadSpec for what the workload cannot do.
+    Raises UnknownName for a backend, driver, workload or pinning that there is not, BadSpec for what the workload
+    cannot do.
     """
     backend = registry.backends.get(spec.backend)()
     most = registry.drivers.get(spec.driver).max_endpoints
     if most and 2 * spec.pairs > most:
         raise BadSpec(f"pairs: {spec.driver!r} can have {most // 2} at most, not {spec.pairs}")
+    registry.pinnings.get(spec.pinning)
     if spec.workload == "auto":
         iperf = registry.workloads.get("iperf")
         missing = any(backend.lacks_program(program) for program in iperf.programs)
@@ -46,8 +48,10 @@ def check(spec: Spec) -> None:
     driver = registry.drivers.get(spec.driver)
     workload = registry.workloads.get(spec.workload)
     workload().check(spec)
+    asked = limits.limits_of(spec)
     registry.require(backend.lacks(), f"backend {spec.backend!r}")
     registry.require(backend.lacks_for(driver), f"driver {spec.driver!r}")
+    registry.require(backend.lacks_limits(asked.values()), "limits of CPU use")
     missing = [lack for program in workload.programs if (lack := backend.lacks_program(program))]
     registry.require(missing, f"workload {spec.workload!r}")
 
@@ -124,6 +128,7 @@ def _take(bed: Testbed, progress: Progress) -> Run:
         servers, clients, gate = _get_ready(bed, workload, progress)
     known["held"] = sorted({client.held for client in clients})
     known["urgency"] = sorted({client.urgency for client in clients})
+    known["pinning"], unmet = _limits(bed, [*servers, *clients])
     with times("traffic_s"), CpuTelemetry(spec.interval_s) as telemetry:
         cpu_before = time.process_time()
         release_ns = gate.release()
@@ -134,7 +139,7 @@ def _take(bed: Testbed, progress: Progress) -> Run:
         bed.conductor.results([*clients, *servers])
     flows, intervals = read_flows(spec, workload, clients, servers, release_ns)
     skew_s = _skew(clients)
-    status, reasons = _verdict(spec, skew_s, clients, servers, flows)
+    status, reasons = _verdict(spec, skew_s, clients, servers, flows, unmet)
     return Run(
         spec,
         status,
@@ -176,6 +181,13 @@ def _facts(bed: Testbed, workload: Workload) -> dict:
     }
 
 
+def _limits(bed: Testbed, processes: Sequence[Process]) -> tuple[dict, list[str]]:
+    """What the endpoints were held to, for the record, and why that is not what was asked; both as the kernel says."""
+    seen = sorted({(process.endpoint.name, process.cpus) for process in processes if process.ready})
+    of_groups = bed.site.limits_in_force()
+    return limits.in_force(seen, of_groups), limits.unmet(bed.limits, seen, of_groups)
+
+
 def _get_ready(bed: Testbed, workload: Workload, progress: Progress):
     """All servers listening, then all clients at one gate."""
     conductor, site, spec = bed.conductor, bed.site, bed.spec
@@ -207,17 +219,23 @@ def _skew(clients: Sequence[Process]) -> float:
 
 
 def _verdict(
-    spec: Spec, skew_s: float, clients: Sequence[Process], servers: Sequence[Process], flows: Sequence[dict]
+    spec: Spec,
+    skew_s: float,
+    clients: Sequence[Process],
+    servers: Sequence[Process],
+    flows: Sequence[dict],
+    unmet: Sequence[str] = (),
 ) -> tuple[str, list[str]]:
     """ok, invalid or failed, with the reasons.
 
     A flow that failed on its way is a result, and does not spoil the run; all failed do. What never ran together with
-    the others is no contention: starts too far apart, connections that came late, clients that never started.
+    the others is no contention: starts too far apart, connections that came late, clients that never started. unmet:
+    limits of CPU use that were asked and not kept.
     """
     failed = [flow for flow in flows if flow["status"] != "ok"]
     if len(failed) == len(flows):
         return "failed", [f"all {len(flows)} flows failed, the first: {failed[0]['error']}"]
-    reasons = []
+    reasons = list(unmet)
     if skew_s > spec.max_skew_s:
         reasons.append(f"clients started within {skew_s:.3f} s, and max_skew_s is {spec.max_skew_s:g}")
     late_s = max(spec.max_skew_s, 0.1 * spec.total_s)

@@ -39,6 +39,8 @@ class Process:
     """Where it held: after its `exec`, or at the `gate` before it."""
     urgency: str = ""
     """How soon its launcher has the CPU to let it go: `realtime`, a short `slice`, or as anybody: `none`."""
+    cpus: str = ""
+    """Those it may run on, as /proc says of it when it is ready: 0-2,5."""
     over: bool = False
     start_ns: int | None = None
     end_ns: int | None = None
@@ -110,6 +112,7 @@ class Conductor:
             launcher += ["--stdout", f"{inside}/{slot}.out", "--stderr", f"{inside}/{slot}.err"]
             launcher += ["--gate", f"{inside}/{gate.name}"] if gate else []
             launcher += ["--listen", str(listen[position])] if listen else []
+            launcher += self._site.launch_options(endpoint.name)
             self._processes[slot] = process
             started.append(process)
             calls.append((endpoint.name, [*launcher, "--", *argv]))
@@ -214,6 +217,7 @@ class Conductor:
         if message["event"] == READY:
             process.ready = True
             process.held, process.urgency = message.get("held", ""), message.get("urgency", "")
+            process.cpus = message.get("cpus", "")
             return
         process.over = True
         if message["event"] == FAILED:
