@@ -217,7 +217,7 @@ class Conductor:
         if message["event"] == READY:
             process.ready = True
             process.held, process.urgency = message.get("held", ""), message.get("urgency", "")
-            process.cpus = message.get("cpus", "")
+            process.cpus = message.get("cpus") or ""
             return
         process.over = True
         if message["event"] == FAILED:
