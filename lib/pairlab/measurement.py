@@ -13,7 +13,7 @@ from pairlab.errors import BadSpec, HostBusy, PairlabError, TestbedError, Unavai
 from pairlab.flows import read_flows
 from pairlab.records import Run, table
 from pairlab.spec import Spec
-from pairlab.testbed import facts, hostlock, registry
+from pairlab.testbed import facts, hostlock, limits, registry
 from pairlab.testbed.barrier import Process
 from pairlab.testbed.bed import Testbed, open_testbed
 from pairlab.testbed.contracts import FEATURES, Pair, Progress, Site, Workload, silent
@@ -28,12 +28,14 @@ def resolve(spec: Spec) -> Spec:
 
     What iperf cannot do exactly, flows with an end and UDP, is flowgen's.
 
-    Raises UnknownName for a backend, driver or workload that there is not, BadSpec for what the workload cannot do.
+    Raises UnknownName for a backend, driver, workload or pinning that there is not, BadSpec for what the workload
+    cannot do.
     """
     backend = registry.backends.get(spec.backend)()
     most = registry.drivers.get(spec.driver).max_endpoints
     if most and 2 * spec.pairs > most:
         raise BadSpec(f"pairs: {spec.driver!r} can have {most // 2} at most, not {spec.pairs}")
+    registry.pinnings.get(spec.pinning)
     if spec.workload == "auto":
         iperf = registry.workloads.get("iperf")
         missing = any(backend.lacks_program(program) for program in iperf.programs)
@@ -61,8 +63,10 @@ def check(spec: Spec) -> None:
     driver = registry.drivers.get(spec.driver)
     workload = registry.workloads.get(spec.workload)
     _suit(spec)
+    asked = limits.limits_of(spec)
     registry.require(backend.lacks(), f"backend {spec.backend!r}")
     registry.require(backend.lacks_for(driver), f"driver {spec.driver!r}")
+    registry.require(backend.lacks_limits(asked.values()), "limits of CPU use")
     missing = [lack for program in workload.programs if (lack := backend.lacks_program(program))]
     registry.require(missing, f"workload {spec.workload!r}")
 
@@ -139,6 +143,7 @@ def _take(bed: Testbed, progress: Progress) -> Run:
         servers, clients, gate = _get_ready(bed, workload, progress)
     known["held"] = sorted({client.held for client in clients})
     known["urgency"] = sorted({client.urgency for client in clients})
+    known["pinning"], unmet = _limits(bed, [*servers, *clients])
     with times("traffic_s"), CpuTelemetry(spec.interval_s) as telemetry:
         cpu_before = time.process_time()
         release_ns = gate.release()
@@ -150,7 +155,7 @@ def _take(bed: Testbed, progress: Progress) -> Run:
     isolated = registry.drivers.get(spec.driver).isolated
     flows, intervals = read_flows(spec, workload, clients, servers, release_ns, isolated=isolated)
     skew_s = _skew(clients)
-    status, reasons = _verdict(spec, skew_s, clients, servers, flows)
+    status, reasons = _verdict(spec, skew_s, clients, servers, flows, unmet)
     return Run(
         spec,
         status,
@@ -190,6 +195,13 @@ def _facts(bed: Testbed, workload: Workload) -> dict:
         "network": {**facts.network(client, flowgen, bed.site.interface), **bed.site.facts()},
         "versions": versions,
     }
+
+
+def _limits(bed: Testbed, processes: Sequence[Process]) -> tuple[dict, list[str]]:
+    """What the endpoints were held to, for the record, and why that is not what was asked; both as the kernel says."""
+    seen = sorted({(process.endpoint.name, process.cpus) for process in processes if process.ready})
+    of_groups = bed.site.limits_in_force()
+    return limits.in_force(seen, of_groups), limits.unmet(bed.limits, seen, of_groups)
 
 
 def _get_ready(bed: Testbed, workload: Workload, progress: Progress):
@@ -242,12 +254,18 @@ def _skew(clients: Sequence[Process]) -> float:
 
 
 def _verdict(
-    spec: Spec, skew_s: float, clients: Sequence[Process], servers: Sequence[Process], flows: Sequence[dict]
+    spec: Spec,
+    skew_s: float,
+    clients: Sequence[Process],
+    servers: Sequence[Process],
+    flows: Sequence[dict],
+    unmet: Sequence[str] = (),
 ) -> tuple[str, list[str]]:
     """ok, invalid or failed, with the reasons.
 
     A flow that failed on its way is a result, and does not spoil the run; all failed do. What never ran together with
-    the others is no contention: starts too far apart, connections that came late, clients that never started.
+    the others is no contention: starts too far apart, connections that came late, clients that never started. unmet:
+    limits of CPU use that were asked and not kept.
 
     Of flows with an end, only the starts are held against the run. That such a flow waited for its connection is part
     of its completion time, and the others are the reason; that some were over before it stood is contention's outcome.
@@ -255,7 +273,7 @@ def _verdict(
     failed = [flow for flow in flows if flow["status"] != "ok"]
     if len(failed) == len(flows):
         return "failed", [f"all {len(flows)} flows failed, the first: {failed[0]['error']}"]
-    reasons = []
+    reasons = list(unmet)
     if skew_s > spec.max_skew_s:
         reasons.append(f"clients started within {skew_s:.3f} s, and max_skew_s is {spec.max_skew_s:g}")
     late_s = float("inf") if spec.flow_bytes else max(spec.max_skew_s, 0.1 * spec.total_s)

@@ -40,6 +40,8 @@ class Process:
     """Where it held: after its `exec`, or at the `gate` before it."""
     urgency: str = ""
     """How soon its launcher has the CPU to let it go: `realtime`, a short `slice`, or as anybody: `none`."""
+    cpus: str = ""
+    """Those it may run on, as /proc says of it when it is ready: 0-2,5."""
     over: bool = False
     start_ns: int | None = None
     end_ns: int | None = None
@@ -123,6 +125,7 @@ class Conductor:
             launcher += ["--gate", f"{inside}/{gate.name}"] if gate else []
             launcher += ["--listen", str(listen[position])] if listen else []
             launcher += options[position] if options else []
+            launcher += self._site.launch_options(endpoint.name)
             self._processes[slot] = process
             started.append(process)
             calls.append((endpoint.name, [*launcher, "--", *argv]))
@@ -229,6 +232,7 @@ class Conductor:
             process.held, process.urgency = message.get("held", ""), message.get("urgency", "")
             if process.urgency in ("slice", "none") and self._site.hasten(_peer(connection)):
                 process.urgency = "realtime"
+            process.cpus = message.get("cpus") or ""
             return
         process.over = True
         if message["event"] == FAILED:

@@ -2,8 +2,8 @@
 
 A *testbed* is a number of client/server pairs of *endpoints* on one network. A backend makes the endpoints
 (containers, or bare network namespaces), a driver connects them, a workload says what runs in them and reads what
-it printed. Each plugin is one class in one file of its folder (or an entry point of another package); nothing else
-has to know of it.
+it printed; a pinning says which core each is bound to. Each plugin is one class in one file of its folder (or an
+entry point of another package); nothing else has to know of it.
 
 This module imports nothing heavy, as the process inside a sandbox starts with it.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,6 +65,35 @@ class EndpointPlan:
     name: str
     address: str
     prefix: int = 16
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one endpoint may use of the CPUs.
+
+    cpus: those it may run on, by number; None: any. cpu_quota: CPUs' worth of time at most; 0: no limit. cpu_shares:
+    weight of its time against other endpoints', where 1024 is the kernel's default; 0: that default.
+    """
+
+    cpus: tuple[int, ...] | None = None
+    cpu_quota: float = 0.0
+    cpu_shares: int = 0
+
+
+class Pinning(ABC):
+    """A policy that binds each endpoint to one core."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    least_cores: ClassVar[int] = 1
+    """How many cores it makes sense on."""
+
+    @abstractmethod
+    def place(self, pairs: int, cores: Sequence[int]) -> Mapping[str, int]:
+        """The core of each endpoint (client-0, server-0, client-1, …), by name; none for those left unbound.
+
+        cores: numbers of the CPUs there are, each once, least_cores of them or more.
+        """
 
 
 @dataclass(frozen=True)
@@ -140,6 +169,17 @@ class Site(ABC):
         """Gives a launcher (its pid, as we see it) the real time that it may not take itself; whether that came off."""
         return False
 
+    def launch_options(self, endpoint: str) -> list[str]:
+        """What `flowgen hold` must be told so that a process in this endpoint keeps to its limits."""
+        return []
+
+    def limits_in_force(self) -> Mapping[str, Mapping[str, float]]:
+        """By endpoint, what its cgroup's files say of its CPU time; only of those that were to be limited in it.
+
+        cpu_quota (CPUs; 0: no limit), and cpu_shares (cgroup v1) or cpu_weight (v2).
+        """
+        return {}
+
     @abstractmethod
     def facts(self) -> Mapping[str, Any]:
         """What a record should say of this site."""
@@ -163,11 +203,23 @@ class Backend(ABC):
     def lacks_program(self, program: Program) -> Lack | None:
         """Whether this program is there inside the backend's endpoints."""
 
+    def lacks_limits(self, limits: Collection[Limits]) -> list[Lack]:
+        """What this host misses to hold endpoints to these limits. Builds nothing that stays."""
+        return [Lack(f"backend {self.name!r} limits no CPU use", "take another backend")] if limits else []
+
     @abstractmethod
     def open(
-        self, endpoints: Sequence[str], driver: NetworkDriver, directory: Path, progress: Progress
+        self,
+        endpoints: Sequence[str],
+        driver: NetworkDriver,
+        directory: Path,
+        progress: Progress,
+        limits: Mapping[str, Limits],
     ) -> AbstractContextManager[Site]:
-        """Brings up endpoints of these names on the driver's network; takes all of it away on leaving."""
+        """Brings up endpoints of these names on the driver's network; takes all of it away on leaving.
+
+        limits: by endpoint; one that is not in it is not limited.
+        """
 
 
 @dataclass(frozen=True)
