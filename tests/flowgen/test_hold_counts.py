@@ -67,7 +67,7 @@ def test_retransmissions_are_those_of_the_childs_namespace_while_it_ran(hold_at_
     ended = held.event()
     total = json.loads(out.read_text().splitlines()[-1])
     assert total["retransmits"] > 0
-    assert total["retransmits"] <= ended["tcp_retransmits"] <= total["retransmits"] + 5  # some may be the server's
+    assert total["retransmits"] <= ended["tcp_retransmits"] <= total["retransmits"] + 2
     assert 0 < ended["diag_retransmits"] <= total["retransmits"]
 
 

@@ -15,7 +15,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { STATE_ESTABLISHED = 1, DEPTH = 16, REPLY_BYTES = 64 * 1024, PATH_BYTES = 128 };
+/* Those of the kernel that a connection is in between its handshake and its end: who has sent all there was to send,
+   and shut that side down, waits in FIN_WAIT1. */
+enum { ESTABLISHED = 1, FIN_WAIT1 = 4, FIN_WAIT2 = 5, CLOSE_WAIT = 8, LAST_ACK = 9, CLOSING = 11 };
+
+enum { DEPTH = 16, REPLY_BYTES = 64 * 1024, PATH_BYTES = 128 };
 
 /* Socket inodes: how a process's descriptors and the kernel's table of connections are brought together. */
 struct inodes {
@@ -94,7 +98,8 @@ static bool ask(int diag, int family)
             .sdiag_family = (uint8_t)family,
             .sdiag_protocol = IPPROTO_TCP,
             .idiag_ext = 1 << (INET_DIAG_INFO - 1),
-            .idiag_states = 1 << STATE_ESTABLISHED,
+            .idiag_states = 1 << ESTABLISHED | 1 << FIN_WAIT1 | 1 << FIN_WAIT2 | 1 << CLOSE_WAIT | 1 << LAST_ACK |
+                            1 << CLOSING,
         },
     };
     return send(diag, &message, sizeof message, 0) == sizeof message;

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Segments retransmitted so far on the established connections of this network namespace which have sent data and
+/* Segments retransmitted so far on the connections of this network namespace which stand, have sent data, and
    belong to `process` or to a process that descends from it. -1: there is no such connection, or the kernel tells
    us nothing. */
 int64_t sockdiag_retransmits(pid_t process);
