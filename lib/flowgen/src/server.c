@@ -1,4 +1,5 @@
-/* server: takes any number of TCP connections, reads all they send, and reports each when it ends. */
+/* server: takes any number of TCP connections, and UDP where that is asked for; reads all they send, and reports each
+   flow when it ends. */
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -16,6 +17,7 @@
 #include "json.h"
 #include "monotonic.h"
 #include "options.h"
+#include "udpserver.h"
 
 enum { BACKLOG = 4096, RECEIVE_BYTES = 128 * 1024, EVENTS = 64 };
 
@@ -32,6 +34,7 @@ struct connection {
 struct server {
     int epoll, listener, signals;
     bool accepting;
+    struct udp_server *udp; /* NULL: TCP only */
     struct connection *connections;
     char buffer[RECEIVE_BYTES];
 };
@@ -154,6 +157,8 @@ static void serve(struct server *server)
                 return;
             if (events[i].data.ptr == &server->listener)
                 accept_all(server);
+            else if (events[i].data.ptr == server->udp)
+                udp_server_receive(server->udp);
             else
                 receive(server, events[i].data.ptr);
         }
@@ -201,9 +206,11 @@ int server_main(char **arguments)
 {
     long port = 0;
     const char *bind_to = "0.0.0.0";
+    bool udp = false;
     struct option options[] = {
         {"--port", OPTION_INTEGER, &port, .required = true, .min = 1, .max = 65535},
         {"--bind", OPTION_TEXT, &bind_to, .required = false},
+        {"--udp", OPTION_FLAG, &udp, .required = false},
         {0},
     };
     if (parse_options(arguments, options))
@@ -221,10 +228,16 @@ int server_main(char **arguments)
     server.listener = listen_on(&address);
     watch(&server, server.signals, &server.signals);
     set_accepting(&server, true);
+    if (udp) {
+        server.udp = udp_server_open(&address);
+        watch(&server, udp_server_socket(server.udp), server.udp);
+    }
 
     serve(&server);
     drain(&server);
     while (server.connections)
         end_connection(&server, server.connections, "the server was stopped before the peer was done");
+    if (server.udp)
+        udp_server_close(server.udp);
     return 0;
 }
