@@ -84,12 +84,11 @@ def listens(port: int) -> bool:
 
 
 class Server:
-    def __init__(self, start, flowgen: str):
+    def __init__(self, start, flowgen: str, *options):
         self.port = free_port()
         # unbuffered: select() must see every line that readline() has not taken
-        self.process = start(
-            flowgen, "server", "--port", self.port, "--bind", "127.0.0.1", stdout=subprocess.PIPE, bufsize=0
-        )  # fmt: skip
+        command = [flowgen, "server", "--port", self.port, "--bind", "127.0.0.1", *options]
+        self.process = start(*command, stdout=subprocess.PIPE, bufsize=0)
         until(lambda: listens(self.port), "the server to listen")
         assert self.received()["flow_bytes"] == 0  # the probe itself
 

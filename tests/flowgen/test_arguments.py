@@ -7,6 +7,7 @@ import pytest
 from tests.flowgen.helpers import run
 
 CLIENT = ["client", "--connect", "127.0.0.1:9", "--duration", "1"]
+UDP = ["client", "--udp", "--connect", "127.0.0.1:9"]
 HOLD = ["hold", "--control", "nowhere", "--slot", "a"]
 
 
@@ -54,6 +55,14 @@ HOLD = ["hold", "--control", "nowhere", "--slot", "a"]
             ["client", "--connect", "127.0.0.1:9", "--bytes", "1", "--limit", "2000", "--interval", "0.001"],
             "1000000 intervals",
         ),
+        ([*CLIENT, "--rate", "1"], "--rate is for --udp"),
+        ([*UDP], "--duration is missing"),
+        ([*UDP, "--bytes", "1"], "--bytes is for TCP"),
+        ([*UDP, "--duration", "1", "--congestion", "reno"], "--congestion is for TCP"),
+        ([*UDP, "--duration", "1", "--write-bytes", "23"], "--write-bytes '23'"),
+        ([*UDP, "--duration", "1", "--write-bytes", "65508"], "--write-bytes '65508'"),
+        ([*UDP, "--duration", "1", "--rate", "1e6"], "--rate '1e6'"),
+        ([*UDP, "--udp"], "--udp is given twice"),
         ([*CLIENT, "--flows", "0"], "--flows '0'"),
         ([*CLIENT, "--flows", "1001"], "--flows '1001'"),
         ([*CLIENT, "--write-bytes", "0"], "--write-bytes '0'"),
