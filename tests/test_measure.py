@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from pairlab import Spec, load_runs, measure
+from pairlab import Spec, load_runs, measure, open_testbed
 from pairlab.errors import BadSpec, HostBusy, TestbedError, Unavailable
 from pairlab.flows import window
 from pairlab.records import TABLES
@@ -287,3 +287,18 @@ def test_ctrl_c_leaves_the_host_clean_and_no_half_run(runs_dir, clean_host):
         _, told = process.communicate(timeout=20)
     assert told.rstrip().endswith("KeyboardInterrupt")
     assert not list(runs_dir.glob("throughput/*"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may move a launcher to another cgroup")
+def test_clients_in_docker_are_let_go_in_real_time_and_run_as_anybody(runs_dir):
+    need("docker", "bridge", "flowgen")
+    with open_testbed(Spec(backend="docker", pairs=1)) as bed:
+        gate = bed.conductor.gate()
+        (client,) = bed.conductor.start([(bed.pairs[0].client, ["cat", "/proc/self/sched"])], gate=gate)
+        bed.conductor.wait_ready([client], 20)
+        assert client.urgency == "realtime"
+        gate.release()
+        bed.conductor.wait_ended([client], 20)
+        (client,) = bed.conductor.results([client])
+    policy = next(line.split()[-1] for line in client.stdout.splitlines() if line.startswith("policy"))
+    assert policy == "0"  # SCHED_OTHER

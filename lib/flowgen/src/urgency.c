@@ -20,8 +20,6 @@ struct attributes {
 
 static const uint64_t SHORTEST_NS = 100000; /* the kernel takes no less */
 
-static bool is_realtime;
-
 static bool get_attributes(struct attributes *attributes)
 {
     return syscall(SYS_sched_getattr, 0, attributes, sizeof *attributes, 0) == 0;
@@ -50,16 +48,16 @@ const char *urgency_raise(void)
     struct attributes usual;
     if (!get_attributes(&usual) || usual.policy != SCHED_OTHER)
         return "none";
-    is_realtime = set_policy(SCHED_FIFO, 1);
-    if (is_realtime)
+    if (set_policy(SCHED_FIFO, 1))
         return "realtime";
     return shorten_slice(usual) ? "slice" : "none";
 }
 
 void urgency_lower(void)
 {
-    if (is_realtime && set_policy(SCHED_OTHER, 0))
-        is_realtime = false;
+    struct attributes now; /* the controller may have given us real time that we may not take ourselves */
+    if (get_attributes(&now) && now.policy == SCHED_FIFO)
+        set_policy(SCHED_OTHER, 0);
 }
 
 void urgency_forgo(void)

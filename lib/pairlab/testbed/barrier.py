@@ -15,6 +15,7 @@ import os
 import resource
 import selectors
 import socket
+import struct
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -214,6 +215,8 @@ class Conductor:
         if message["event"] == READY:
             process.ready = True
             process.held, process.urgency = message.get("held", ""), message.get("urgency", "")
+            if process.urgency in ("slice", "none") and self._site.hasten(_peer(connection)):
+                process.urgency = "realtime"
             return
         process.over = True
         if message["event"] == FAILED:
@@ -238,6 +241,12 @@ class Conductor:
         process.stdout = (self._directory / f"{process.slot}.out").read_text(errors="replace")
         process.stderr = (self._directory / f"{process.slot}.err").read_text(errors="replace")
         return process
+
+
+def _peer(connection: socket.socket) -> int:
+    """The pid of the other end, as we see it (SO_PEERCRED, unix(7))."""
+    pid, _, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    return pid
 
 
 def _allow_many_connections() -> None:

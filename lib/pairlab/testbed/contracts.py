@@ -135,6 +135,10 @@ class Site(ABC):
     def spawn(self, calls: Sequence[tuple[str, Sequence[str]]]) -> None:
         """Starts one process for each (endpoint name, argv); returns when all are started. Nobody waits for them."""
 
+    def hasten(self, pid: int) -> bool:
+        """Gives a launcher (its pid, as we see it) the real time that it may not take itself; whether that came off."""
+        return False
+
     @abstractmethod
     def facts(self) -> Mapping[str, Any]:
         """What a record should say of this site."""

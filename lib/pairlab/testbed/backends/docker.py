@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import docker
 from docker.types import LogConfig, Mount
@@ -24,6 +25,7 @@ from pairlab.testbed.sandbox import Sandbox
 
 FLOWGEN = "/pairlab/flowgen"
 DIRECTORY = "/pairlab/run"
+CPU_CGROUP = Path("/sys/fs/cgroup/cpu")
 
 
 class DockerSite(Site):
@@ -47,6 +49,15 @@ class DockerSite(Site):
 
         with _translated("a process could not be started"), ThreadPoolExecutor(AT_ONCE) as pool:
             list(pool.map(start, calls))
+
+    def hasten(self, pid):
+        # Where the kernel groups real time by cgroup (v1), a container's has none, and that of the root has.
+        try:
+            (CPU_CGROUP / "cgroup.procs").write_text(str(pid))
+            os.sched_setscheduler(pid, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+        except OSError:
+            return False
+        return True
 
     def facts(self):
         return self._facts
