@@ -23,7 +23,7 @@ from pairlab.notebooks import execute
 PROJECT = tomllib.loads((paths.ROOT / "pyproject.toml").read_text())["project"]
 LOCKS = sorted((paths.ROOT / "lib" / "requirements").glob("*.lock"))
 #: What conda calls packages of PyPI, where it is something else.
-ON_CONDA = {"docker": "docker-py"}
+ON_CONDA = {"docker": "docker-py", "duckdb": "python-duckdb"}
 #: Not packages of PyPI.
 CONDA_ONLY = {"python", "c-compiler", "make"}
 
