@@ -31,6 +31,23 @@ class Estimate(NamedTuple):
     n: int
 
 
+class Test(NamedTuple):
+    """A test's outcome. p: two-sided; n: independent samples, which are repetitions, in all groups together.
+
+    least_p: the smallest p that this many repetitions can give, or NaN where that is not known. Above alpha, the
+    test cannot find a difference however large it is: more repetitions are needed, and "no difference found"
+    says nothing.
+    """
+
+    __test__ = False  # pytest: not a test class
+
+    statistic: float
+    p: float
+    n: int
+    groups: int
+    least_p: float = float("nan")
+
+
 class Shape(NamedTuple):
     """Normalised totals, and why a system has none (one text each)."""
 

@@ -1,0 +1,238 @@
+"""Do groups differ, and by how much: tests and effect sizes whose samples are repetitions.
+
+The flows of one repetition share its CPUs and queues, so they are not independent and a test over them finds
+differences that are not there. What is here takes one value per repetition, or moves whole repetitions. A sweep
+visits every cell once per repetition, so what drifts slowly is common to a repetition's cells: ratio_by_repetition
+and the blocks of cdf_permutation compare within it, which is sharper than comparing across.
+"""
+
+from bisect import bisect_left
+from collections.abc import Hashable, Sequence
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.power import TTestPower
+
+from pairlab.analysis.correlations import correlation
+from pairlab.analysis.permutation import cdf_permutation
+from pairlab.analysis.stats import Estimate, Test, mean_interval
+from pairlab.errors import AnalysisError, TooFewSamples
+
+__all__ = [
+    "Test",
+    "cdf_permutation",
+    "cliffs_delta",
+    "cliffs_delta_interval",
+    "correlation",
+    "kruskal",
+    "pairwise",
+    "ratio_by_repetition",
+    "repetitions_needed",
+]
+
+#: Above this many repetitions repetitions_needed names no number: nobody would measure them.
+MOST_REPETITIONS = 10_000
+
+
+def kruskal(frame: pd.DataFrame, value: str, group: str) -> Test:
+    """Whether any of several groups tends to larger values than another: Kruskal and Wallis's H.
+
+    frame: one row per repetition of each group, with the columns `value` and `group`; one system only. Ties are
+    corrected for, and values that are all equal give p = 1. p is from the chi-squared approximation, which errs
+    on the safe side for few repetitions. Raises TooFewSamples for fewer than two groups or two repetitions of
+    one, AnalysisError where a value is not finite or a group has a repetition twice.
+    Source: Kruskal and Wallis 1952.
+    """
+    groups = _by_group(frame, value, group)
+    pooled = np.concatenate(list(groups.values()))
+    if np.ptp(pooled) == 0:
+        return Test(0.0, 1.0, pooled.size, len(groups))
+    found = stats.kruskal(*groups.values())
+    return Test(float(found.statistic), float(found.pvalue), pooled.size, len(groups))
+
+
+def pairwise(frame: pd.DataFrame, value: str, group: str, *, alpha: float = 0.05) -> pd.DataFrame:
+    """Every pair of groups by Mann and Whitney's test, with Holm's correction over the pairs and an effect size.
+
+    frame: as for kruskal. Returns one row per pair: first, second, difference (median of first less median of
+    second, in the unit of `value`), delta (Cliff's, above zero where first tends to be larger) with delta_low
+    and delta_high at confidence 1 - alpha, p, p_holm, least_p (the smallest p that n_first and n_second can give,
+    before the correction), different (p_holm <= alpha), n_first, n_second. p is exact without ties and for up to
+    8 repetitions of one of the two, else from the normal approximation. Raises as kruskal.
+    Source: Mann and Whitney 1947; Holm 1979; Cliff 1993.
+    """
+    _check_share(alpha, "alpha")
+    rows = []
+    for (first, a), (second, b) in combinations(_by_group(frame, value, group).items(), 2):
+        same = np.ptp(np.concatenate([a, b])) == 0
+        delta = cliffs_delta_interval(a, b, 1 - alpha)
+        rows.append(
+            {
+                "first": first,
+                "second": second,
+                "difference": float(np.median(a) - np.median(b)),
+                "delta": delta.value,
+                "delta_low": delta.low,
+                "delta_high": delta.high,
+                "p": 1.0 if same else float(stats.mannwhitneyu(a, b).pvalue),
+                "least_p": float(stats.mannwhitneyu(np.arange(a.size), a.size + np.arange(b.size)).pvalue),
+                "n_first": a.size,
+                "n_second": b.size,
+            }
+        )
+    table = pd.DataFrame(rows)
+    table.insert(table.columns.get_loc("p") + 1, "p_holm", multipletests(table["p"], alpha, "holm")[1])
+    table.insert(table.columns.get_loc("least_p") + 1, "different", table["p_holm"] <= alpha)
+    return table
+
+
+def cliffs_delta(a: Sequence[float], b: Sequence[float]) -> float:
+    """How much more often a value of `a` exceeds one of `b` than the reverse: 1 always, 0 as often, -1 never.
+
+    a, b: 1-D, of any lengths. Raises TooFewSamples when one is empty, AnalysisError for a NaN.
+    Source: Cliff 1993.
+    """
+    rows, _, _ = _dominance(a, b)
+    return float(rows.mean())
+
+
+def cliffs_delta_interval(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Estimate:
+    """Cliff's delta with its asymmetric interval; n counts the values of both.
+
+    a, b: 1-D, one value per repetition. The interval needs two of each (else its bounds are NaN), stays within
+    [-1, 1], and is wide for few: from 5 of each, all of `a` above all of `b`, it is [0.13, 1]. With Student's
+    quantile in place of the normal one it holds what it says from 4 of each. Raises as cliffs_delta.
+    Source: Cliff 1993; Feng and Cliff 2004 for Student's quantile and for the interval at 1 or -1.
+    """
+    _check_share(confidence, "confidence")
+    rows, columns, ties = _dominance(a, b)
+    n, m, delta = rows.size, columns.size, float(rows.mean())
+    if min(n, m) < 2:
+        return Estimate(delta, np.nan, np.nan, n + m)
+    if abs(delta) == 1:
+        square = float(stats.norm.ppf((1 + confidence) / 2)) ** 2
+        least = (min(n, m) - square) / (min(n, m) + square)
+        return Estimate(delta, *sorted([delta, delta * least]), n + m)
+    square = float(stats.t.ppf((1 + confidence) / 2, n + m - 2)) ** 2
+    within = n * m - ties - n * m * delta**2
+    unbiased = (m**2 * ((rows - delta) ** 2).sum() + n**2 * ((columns - delta) ** 2).sum() - within) / (
+        n * m * (n - 1) * (m - 1)
+    )
+    variance = max(unbiased, (1 - delta**2) / (n * m - 1))  # the unbiased one may come out negative
+    centre, scale = delta - delta**3, 1 - delta**2 + square * variance
+    half = np.sqrt(square * variance * ((1 - delta**2) ** 2 + square * variance))
+    return Estimate(delta, max(-1.0, (centre - half) / scale), min(1.0, (centre + half) / scale), n + m)
+
+
+def ratio_by_repetition(
+    frame: pd.DataFrame, value: str, group: str, first: Hashable, second: Hashable, *, confidence: float = 0.95
+) -> Estimate:
+    """How many times the value of `second` `first` has: the geometric mean of the ratios within repetitions.
+
+    frame: as for kruskal, with a column repetition. A sweep visits every cell once per repetition, so what drifts
+    slowly cancels in the ratio. The interval is Student's t of the logarithms; 1 outside it means a difference
+    at that confidence. n: repetitions that both groups have; others are not used. Bounds are NaN from one. Raises
+    TooFewSamples when they share none, AnalysisError for a value that is not above zero or a repetition twice.
+    Source: Student 1908, on logarithms as Fleming and Wallace 1986 advise for ratios.
+    """
+    sides = []
+    for name in (first, second):
+        rows = frame[frame[group] == name]
+        _check_once(rows, [], f"{group} {name}")
+        sides.append(rows.set_index("repetition")[value].astype(float))
+    both = pd.concat(sides, axis=1, join="inner", keys=["first", "second"])
+    if both.empty:
+        raise TooFewSamples(
+            f"{first} and {second} share no repetition (they have {len(sides[0])} and {len(sides[1])}), and a ratio"
+            " needs at least one of both: measure the missing cells of the sweep"
+        )
+    for repetition, row in both.iterrows():
+        if not (np.isfinite(row).all() and (row > 0).all()):
+            raise AnalysisError(
+                f"repetition {repetition} has {value} {row['first']:g} for {first} and {row['second']:g} for {second}:"
+                " a ratio needs both above zero. Leave the repetition out by name, or compare differences"
+            )
+    log = mean_interval(np.log(both["first"] / both["second"]), confidence)
+    return Estimate(*map(float, np.exp(log[:3])), log.n)
+
+
+def repetitions_needed(
+    values: Sequence[float], *, null: float = 0.0, power: float = 0.8, alpha: float = 0.05
+) -> int | None:
+    """How many repetitions a t test needs to tell a mean from `null`, if mean and spread are as in `values`.
+
+    values: 1-D, one per repetition, at least 2 (for a ratio: their logarithms). Counts those there are, so what
+    is still to be measured is the number less len(values). None where more than MOST_REPETITIONS would be needed,
+    as when the mean is `null` itself. The mean and spread found are taken for the true ones: it is a plan, not a
+    result. Raises TooFewSamples for fewer than 2, AnalysisError for a value not finite. Source: Cohen 1988.
+    """
+    _check_share(power, "power")
+    _check_share(alpha, "alpha")
+    values = np.asarray(values, dtype=float)
+    if values.size < 2:
+        raise TooFewSamples(f"the spread of {values.size} repetitions is not known, 2 are needed: measure more")
+    if not np.isfinite(values).all():
+        raise AnalysisError("a repetition has no finite value: leave it out by name")
+    distance, spread = abs(float(values.mean()) - null), float(values.std(ddof=1))
+    if distance == 0 or spread == 0:
+        return 2 if distance else None
+
+    def suffices(n: int) -> bool:
+        # To find the opposite sign would decide nothing, so one tail at alpha / 2. Far out, where the power is one,
+        # the noncentral t distribution is at times NaN.
+        return not TTestPower().power(distance / spread, n, alpha / 2, alternative="larger") < power
+
+    candidates = range(2, MOST_REPETITIONS + 1)
+    found = bisect_left(candidates, True, key=suffices)
+    return candidates[found] if found < len(candidates) else None
+
+
+def _by_group(frame: pd.DataFrame, value: str, group: str) -> dict[Hashable, np.ndarray]:
+    _check_once(frame, [group], f"one {group}")
+    groups = {
+        name: rows.to_numpy(dtype=float)
+        for name, rows in frame.groupby(group, sort=True, observed=True, dropna=False)[value]
+    }
+    if len(groups) < 2:
+        raise TooFewSamples(f"a comparison needs at least 2 of {group}, and there are {len(groups)}: measure another")
+    for name, values in groups.items():
+        if values.size < 2:
+            raise TooFewSamples(
+                f"{group} {name} has {values.size} repetition, and a comparison needs at least 2: measure more"
+            )
+        if not np.isfinite(values).all():
+            raise AnalysisError(
+                f"a repetition of {group} {name} has no finite {value}: count a failed flow as zero, or leave the"
+                " run out by name"
+            )
+    return groups
+
+
+def _check_once(rows: pd.DataFrame, by: list[str], what: str) -> None:
+    if "repetition" in rows and rows.duplicated([*by, "repetition"]).any():
+        raise AnalysisError(
+            f"{what} has a repetition in more than one row, and rows of one repetition are not independent: reduce"
+            " each repetition to one value first, and give one system at a time"
+        )
+
+
+def _check_share(share: float, name: str) -> None:
+    if not 0 < share < 1:
+        raise AnalysisError(f"{name} is a share between 0 and 1, not {share!r}")
+
+
+def _dominance(a: Sequence[float], b: Sequence[float]) -> tuple[np.ndarray, np.ndarray, int]:
+    """For each of a, and for each of b, the mean over the other of sign(a - b); and the number of ties."""
+    a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    if not (a.size and b.size):
+        raise TooFewSamples(f"there are {a.size} and {b.size} values, and a comparison needs 1 of each: measure more")
+    if np.isnan(a).any() or np.isnan(b).any():
+        raise AnalysisError("a repetition has no value: leave it out by name")
+    ordered = np.sort(b)
+    below, not_above = np.searchsorted(ordered, a, "left"), np.searchsorted(ordered, a, "right")
+    across = np.sort(a)
+    columns = 1 - (np.searchsorted(across, b, "left") + np.searchsorted(across, b, "right")) / a.size
+    return (below + not_above) / b.size - 1, columns, int((not_above - below).sum())
