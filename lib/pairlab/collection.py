@@ -89,19 +89,27 @@ class Runs:
             raise KeyError(f"{name} has no column {', '.join(unknown)}; there are: {', '.join(whole)}")
         # A table is never read without any column, or it would have no rows.
         measured = [column for column in wanted if column in TABLES[name]] or list(TABLES[name])[:1]
-        told = told[[column for column in wanted if column in told]]
-        if columns is not None:
-            told = told.astype(dict.fromkeys(told.select_dtypes(["str", "object"]), "category"))
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            reading = pool.map(lambda run: store.columns(run, name, measured, texts_once=columns is not None), ok)
-            tables = list(reading)
-        rows = [table.num_rows for table in tables]
-        table = pa.concat_tables(tables).unify_dictionaries()
-        del tables, reading
-        frame = table.to_pandas(split_blocks=True, self_destruct=True)
+            read = list(pool.map(lambda run: store.columns(run, name, measured, texts_once=columns is not None), ok))
+        rows = [table.num_rows for table in read]
+        table = pa.concat_tables(read).unify_dictionaries()
+        del read
+        parts = dict(table.to_pandas(split_blocks=True, self_destruct=True).items())
         del table  # it has given its memory away
-        spread = told.take(np.repeat(np.arange(len(told)), rows)).set_axis(frame.index)
-        return pd.concat([spread, frame], axis=1)[wanted]
+        for column in told.columns.intersection(wanted):
+            parts[column] = _repeated(told[column], rows, as_category=columns is not None)
+        return pd.DataFrame({column: parts[column] for column in wanted}, copy=False)
+
+
+def _repeated(
+    values: pd.Series, rows: Sequence[int], *, as_category: bool
+) -> np.ndarray | pd.api.extensions.ExtensionArray:
+    """The value of each run in each of its rows."""
+    if pd.api.types.is_numeric_dtype(values):
+        return np.repeat(values.to_numpy(), rows)
+    once = pd.Categorical(values)
+    every = pd.Categorical.from_codes(np.repeat(once.codes, rows), dtype=once.dtype)
+    return every if as_category else every.astype(values.dtype)
 
 
 def load_runs(
