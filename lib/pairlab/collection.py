@@ -117,11 +117,12 @@ def _read(runs: Sequence[Run], rows: Sequence[int], name: str, columns: Sequence
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         found = list(pool.map(fill, runs, spans)) if columns else []
     for column in texts:
-        categories = sorted({text for part in found for text in part[column][1]})
+        categories = list(dict.fromkeys(text for part in found for text in part[column][1]))
         codes = np.empty(ends[-1], np.min_scalar_type(-max(1, len(categories))))
         for part, span in zip(found, spans, strict=True):
             indices, own = part[column]
-            codes[span] = np.array([*map(categories.index, own), -1])[indices]
+            same = own == categories[: len(own)]
+            codes[span] = indices if same else np.array([*map(categories.index, own), -1])[indices]
         read[column] = pd.Categorical.from_codes(codes, categories=pd.Index(categories, dtype="str"))
     return read
 

@@ -142,7 +142,7 @@ def percent_change(
         half = _welch(
             [_variance(part, len(side.labels)) for part, side in zip(parts, sides, strict=True)], sides, confidence
         )
-    low, high = (ratio * math.exp(-half), ratio * math.exp(half)) if logarithmic else (ratio - half, ratio + half)
+    low, high = (ratio / _exp(half), ratio * _exp(half)) if logarithmic else (ratio - half, ratio + half)
     return Estimate(*(100 * (bound - 1) for bound in (ratio, low, high)), n)
 
 
@@ -360,7 +360,7 @@ def _estimate(clusters: _Clusters, q: float, confidence: float, resamples: int, 
         return Estimate(value, np.nan, np.nan, n)
     drawn = clusters.drawn(q, resamples, seed)
     if drawn.min() > 0:
-        factor = math.exp(_half_width(np.log(drawn), n, confidence))
+        factor = _exp(_half_width(np.log(drawn), n, confidence))
         return Estimate(value, value / factor, value * factor, n)
     half = _half_width(drawn, n, confidence)
     return Estimate(value, value - half, value + half, n)
@@ -368,11 +368,15 @@ def _estimate(clusters: _Clusters, q: float, confidence: float, resamples: int, 
 
 def _variance(drawn: np.ndarray, n: int) -> float:
     """The variance of an estimate from its bootstrap draws, which spread as if n were n − 1."""
-    return float(drawn.var(ddof=1)) * n / (n - 1)
+    return float((drawn - drawn[0]).var(ddof=1)) * n / (n - 1)  # equal draws have none at all
 
 
 def _half_width(drawn: np.ndarray, n: int, confidence: float) -> float:
     return float(stats.t.ppf((1 + confidence) / 2, n - 1)) * math.sqrt(_variance(drawn, n))
+
+
+def _exp(half: float) -> float:
+    return math.exp(half) if half < 700 else math.inf
 
 
 def _welch(variances: list[float], sides: list[_Clusters], confidence: float) -> float:
