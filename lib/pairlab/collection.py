@@ -72,36 +72,66 @@ class Runs:
     def select(self, name: str, columns: Sequence[str]) -> pd.DataFrame:
         """These columns of the table flows, intervals or cpu. No others are read, so it serves for millions of rows.
 
-        columns: the key, values of the spec and columns of the table, named as in the whole table. Texts are
-        categoricals. Raises KeyError for a column that there is not, NoRuns where no run is ok.
+        columns: the key, values of the spec and columns of the table, named as in the whole table. Texts, and all
+        that is the run's and not the row's, are categoricals. Raises KeyError for a column that there is not, NoRuns
+        where no run is ok, DamagedRun where a table proves to be damaged.
         """
-        return self._joined(name, list(columns))
+        ok, told = self._told(name)
+        whole = [*told, *TABLES[name]]
+        if unknown := [column for column in columns if column not in whole]:
+            raise KeyError(f"{name} has no column {', '.join(unknown)}; there are: {', '.join(whole)}")
+        rows = [store.length(run, name) for run in ok]
+        parts = _read(ok, rows, name, [column for column in columns if column in TABLES[name]])
+        for column in told.columns.intersection(columns):
+            once = pd.Categorical(told[column])
+            parts[column] = pd.Categorical.from_codes(np.repeat(once.codes, rows), dtype=once.dtype)
+        return pd.DataFrame({column: parts[column] for column in columns}, copy=False)
 
-    def _joined(self, name: str, columns: list[str] | None = None) -> pd.DataFrame:
+    def _joined(self, name: str) -> pd.DataFrame:
+        frame = self.select(name, [*self._told(name)[1], *TABLES[name]])
+        categories = {key: column.cat.categories for key, column in frame.select_dtypes("category").items()}
+        return frame.astype({key: values.dtype for key, values in categories.items()})
+
+    def _told(self, name: str) -> tuple[list[Run], pd.DataFrame]:
+        """The runs that are ok, and a row for each with what is its own: key and spec, as named in that table."""
         ok = [run for run in self.runs if run.status == "ok"]
         if not ok:
             raise NoRuns(f"none of the {len(self.runs)} runs is ok: {'; '.join(sorted(set(self.index['reasons'])))}")
         asked = {key: f"asked_{key}" if key in TABLES[name] else key for key in ("key", *Spec.model_fields)}
-        told = self.index.loc[self.index["status"] == "ok", list(asked)].rename(columns=asked)
-        whole = [*told, *TABLES[name]]
-        wanted = whole if columns is None else columns
-        if unknown := [column for column in wanted if column not in whole]:
-            raise KeyError(f"{name} has no column {', '.join(unknown)}; there are: {', '.join(whole)}")
-        # A table is never read without any column, or it would have no rows.
-        measured = [column for column in wanted if column in TABLES[name]] or list(TABLES[name])[:1]
-        told = told[[column for column in wanted if column in told]]
-        if columns is not None:
-            told = told.astype(dict.fromkeys(told.select_dtypes(["str", "object"]), "category"))
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            reading = pool.map(lambda run: store.columns(run, name, measured, texts_once=columns is not None), ok)
-            tables = list(reading)
-        rows = [table.num_rows for table in tables]
-        table = pa.concat_tables(tables).unify_dictionaries()
-        del tables, reading
-        frame = table.to_pandas(split_blocks=True, self_destruct=True)
-        del table  # it has given its memory away
-        spread = told.take(np.repeat(np.arange(len(told)), rows)).set_axis(frame.index)
-        return pd.concat([spread, frame], axis=1)[wanted]
+        return ok, self.index.loc[self.index["status"] == "ok", list(asked)].rename(columns=asked)
+
+
+def _read(runs: Sequence[Run], rows: Sequence[int], name: str, columns: Sequence[str]) -> dict:
+    """These columns of all the runs' tables, one after the other; several are read at once, and none is held twice."""
+    ends = np.cumsum(rows)
+    spans = [slice(end - count, end) for end, count in zip(ends, rows, strict=True)]
+    texts = [column for column in columns if TABLES[name][column].dtype == "str"]
+    read = {column: np.empty(ends[-1], TABLES[name][column].dtype) for column in columns if column not in texts}
+
+    def fill(run: Run, span: slice) -> dict[str, tuple[np.ndarray, list[str]]]:
+        table = store.columns(run, name, columns)
+        for column, values in read.items():
+            values[span] = table[column].to_numpy()
+        return {column: _indices(table[column]) for column in texts}
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = list(pool.map(fill, runs, spans)) if columns else []
+    for column in texts:
+        categories = list(dict.fromkeys(text for part in found for text in part[column][1]))
+        codes = np.empty(ends[-1], np.min_scalar_type(-max(1, len(categories))))
+        for part, span in zip(found, spans, strict=True):
+            indices, own = part[column]
+            same = own == categories[: len(own)]
+            codes[span] = indices if same else np.array([*map(categories.index, own), -1])[indices]
+        read[column] = pd.Categorical.from_codes(codes, categories=pd.Index(categories, dtype="str"))
+    return read
+
+
+def _indices(texts: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
+    """Texts as small integers into a list of them; -1 for what is missing."""
+    once = texts.unify_dictionaries().combine_chunks()
+    known = once.dictionary.to_pylist()
+    return once.indices.fill_null(-1).to_numpy().astype(np.min_scalar_type(-max(1, len(known)))), known
 
 
 def load_runs(

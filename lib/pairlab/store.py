@@ -28,8 +28,10 @@ from pairlab.errors import DamagedRun, NoRuns, SchemaMismatch, StoreError
 from pairlab.records import SCHEMA, STATUSES, TABLES, Run
 from pairlab.spec import Spec
 
-#: A run's tables are short, and what Parquet adds to find its way in long ones would be most of their size.
+#: Most runs' tables are short, and what Parquet adds to find its way in long ones would be most of their size.
 _SMALL = {"compression": "zstd", "use_dictionary": False, "write_statistics": False, "store_schema": False}
+#: Of tables with more rows than this, each text is written once.
+_LONG = 1000
 
 
 #: Errors over a file that tell of a run's contents: a part of it is missing or is something else; or, with None, of
@@ -51,7 +53,7 @@ def write(run: Run, root: Path | None = None) -> Run:
     try:
         with draft(run.spec, root) as unfinished:
             for name in TABLES:
-                getattr(run, name).to_parquet(unfinished / f"{name}.parquet", index=False, **_SMALL)
+                getattr(run, name).to_parquet(_file(unfinished, name), index=False, **_how(run, name))
             if run.raw:
                 (unfinished / "raw").mkdir()
             for name, text in run.raw.items():
@@ -65,6 +67,11 @@ def write(run: Run, root: Path | None = None) -> Run:
     except OSError as error:
         raise StoreError(_cannot_write(place, error)) from error
     return read(place)
+
+
+def _how(run: Run, name: str) -> dict:
+    texts = [key for key, column in TABLES[name].items() if column.dtype == "str"]
+    return _SMALL | ({"use_dictionary": texts} if len(getattr(run, name)) > _LONG else {})
 
 
 @contextlib.contextmanager
@@ -134,30 +141,38 @@ def _stored(**values) -> Run:
 
 def _frame(place: Path, name: str) -> pd.DataFrame:
     with _told(place):
-        return _stored_columns(place, name, list(TABLES[name])).to_pandas()
+        texts = {key: "str" for key, column in TABLES[name].items() if column.dtype == "str"}
+        return _columns(place, name, list(TABLES[name])).to_pandas().astype(texts)
 
 
-def columns(run: Run, name: str, wanted: Sequence[str], *, texts_once: bool = False) -> pa.Table:
-    """These columns of a run's table, as an Arrow table; of a stored run, no others are read.
+def columns(run: Run, name: str, wanted: Sequence[str]) -> pa.Table:
+    """These columns of a run's table as an Arrow table, texts as dictionary and indices. Raises as `read`.
 
-    texts_once: texts come as a dictionary and indices. Raises as `read`.
+    Of a stored run no others are read, and they are not kept.
     """
     if isinstance(run, _Stored):
         with _told(run.path):
-            return _stored_columns(run.path, name, wanted, texts_once=texts_once)
+            return _columns(run.path, name, wanted)
     frame = getattr(run, name)[list(wanted)]
-    return pa.Table.from_pandas(frame, preserve_index=False).cast(_schema(name, wanted, texts_once))
+    return pa.Table.from_pandas(frame, preserve_index=False).cast(_schema(name, wanted))
 
 
-def _stored_columns(place: Path, name: str, wanted: Sequence[str], *, texts_once: bool = False) -> pa.Table:
+def length(run: Run, name: str) -> int:
+    """How many rows a run's table has; of a stored run it is not read for that. Raises as `read`."""
+    if not isinstance(run, _Stored):
+        return len(getattr(run, name))
+    with _told(run.path):
+        return _metadata(run.path, name).num_rows
+
+
+def _columns(place: Path, name: str, wanted: Sequence[str]) -> pa.Table:
     """A table as it is now: columns that came after the run was written are missing values (text: empty)."""
-    schema, file = _schema(name, wanted, texts_once), place / f"{name}.parquet"
-    metadata = pq.read_metadata(file)
+    schema, metadata = _schema(name, wanted), _metadata(place, name)
     known = set(metadata.schema.names)
     texts = [field.name for field in schema if field.name in known and pa.types.is_dictionary(field.type)]
-    with pq.ParquetFile(file, metadata=metadata, read_dictionary=texts) as parquet:
+    with pq.ParquetFile(_file(place, name), metadata=metadata, read_dictionary=texts) as parquet:
         read = parquet.read([key for key in wanted if key in known], use_threads=False)
-    arrays = [read[field.name] if field.name in known else _missing(field, read.num_rows) for field in schema]
+    arrays = [read[field.name] if field.name in known else _missing(field, metadata.num_rows) for field in schema]
     return pa.table(arrays, names=schema.names).cast(schema)
 
 
@@ -166,14 +181,25 @@ def _missing(field: pa.Field, rows: int) -> pa.Array:
     return pa.nulls(rows, field.type) if numeric else pa.repeat("", rows).cast(field.type)
 
 
-def _schema(name: str, wanted: Sequence[str], texts_once: bool) -> pa.Schema:
-    text = pa.dictionary(pa.int32(), pa.string()) if texts_once else pa.string()
-    kinds = _NUMBERS | {"str": text}
-    return pa.schema({key: kinds[TABLES[name][key].dtype] for key in wanted})
+def _schema(name: str, wanted: Sequence[str]) -> pa.Schema:
+    return pa.schema({key: _ARROW[TABLES[name][key].dtype] for key in wanted})
 
 
-#: The types of all columns but texts, in Arrow.
-_NUMBERS = {"int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_()}
+def _file(place: Path, name: str) -> Path:
+    return place / f"{name}.parquet"
+
+
+def _metadata(place: Path, name: str) -> pq.FileMetaData:
+    return pq.read_metadata(_file(place, name))
+
+
+#: The types of columns in Arrow.
+_ARROW = {
+    "int64": pa.int64(),
+    "float64": pa.float64(),
+    "bool": pa.bool_(),
+    "str": pa.dictionary(pa.int32(), pa.string()),
+}
 
 
 def read(place: Path) -> Run:
@@ -188,7 +214,7 @@ def read(place: Path) -> Run:
             raise SchemaMismatch(_newer(place, f"with schema {head['schema']}, and this one knows up to {SCHEMA}"))
         if unknown := sorted(set(head["spec"]) - set(Spec.model_fields)):
             raise SchemaMismatch(_newer(place, f"whose specs have {', '.join(map(repr, unknown))}"))
-        found = {name: pq.read_metadata(place / f"{name}.parquet").num_rows for name in TABLES}
+        found = {name: _metadata(place, name).num_rows for name in TABLES}
         for name, rows in head["rows"].items():
             if found[name] != rows:
                 raise ValueError(f"{name}.parquet has {found[name]} rows and should have {rows}")
