@@ -220,7 +220,7 @@ def list_runs(experiment, root, as_json):
     found = load_runs(root, experiment=experiment, pool_hosts=True)
     if as_json:
         click.echo(found.index.to_json(orient="records", date_format="iso"))
-        for told in found.damaged:
+        for told in found.unread:
             click.echo(told, err=True)
         return
     columns = ("key", "experiment", "backend", "driver", "pairs", "workload", "rep.", "status", "Gbit/s", "measured")
@@ -242,7 +242,7 @@ def list_runs(experiment, root, as_json):
     for each in found:
         if each.reasons:
             out.print(f"{each.key}: {each.status}: {'; '.join(each.reasons)}", markup=False)
-    for told in found.damaged:
+    for told in found.unread:
         out.print(told, markup=False)
 
 

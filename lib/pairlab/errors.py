@@ -15,7 +15,8 @@ PairlabError
 └── AnalysisError            the data cannot carry the statement asked of them
     ├── NoRuns               nothing to analyse
     ├── MixedHosts           runs of different hosts would be pooled
-    └── TooFewSamples        fewer values than the estimate needs
+    ├── TooFewSamples        fewer values than the estimate needs
+    └── NotMeasured          the runs lack the cells that a statement is about
 
 Every message says what happened, why, and what to do next.
 """
@@ -69,6 +70,9 @@ class MixedHosts(AnalysisError): ...
 
 
 class TooFewSamples(AnalysisError): ...
+
+
+class NotMeasured(AnalysisError): ...
 
 
 def by_name(name: str) -> type[PairlabError]:

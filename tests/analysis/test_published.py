@@ -59,5 +59,5 @@ def test_every_row_names_its_paper_and_the_place_in_it(name):
 
 
 def test_an_unknown_table_lists_those_there_are():
-    with pytest.raises(UnknownName, match="there are: core_ratio, fairness, fct, .*, throughput"):
+    with pytest.raises(UnknownName, match=r"there are: core_ratio, fairness, fct, .*, throughput"):
         published.load("troughput")
