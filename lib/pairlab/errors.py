@@ -16,7 +16,8 @@ PairlabError
     ├── NoRuns               nothing to analyse
     ├── MixedHosts           runs of different hosts would be pooled
     ├── TooFewSamples        fewer values than the estimate needs
-    └── NotMeasured          the runs lack the cells that a statement is about
+    ├── NotMeasured          the runs lack the cells that a statement is about
+    └── OutOfDate            a result was made of other runs than there are
 
 Every message says what happened, why, and what to do next.
 """
@@ -73,6 +74,9 @@ class TooFewSamples(AnalysisError): ...
 
 
 class NotMeasured(AnalysisError): ...
+
+
+class OutOfDate(AnalysisError): ...
 
 
 def by_name(name: str) -> type[PairlabError]:
