@@ -158,12 +158,31 @@ def display(verdicts: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def table(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """The verdicts of one system for the paper; a claim that is not measured keeps its row, with a dash."""
+#: The tables of the paper: a part of the experiments each, so that each fits on a page.
+PARTS = {
+    "throughput": ("throughput", "retransmissions"),
+    "fct": ("fct", "elephant-mice"),
+    "cores": ("core-ratio", "pinning", "message-size"),
+}
+
+
+def tables(verdicts: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The tables of the paper by name, <backend>-<part>, as text; what is not measured keeps its row, with a dash."""
+    first = {claim.id: claim.experiments[0] for claim in ledger.load()}
+    part_of = verdicts["id"].map(lambda name: next(part for part, its in PARTS.items() if first[name] in its))
+    return {
+        f"{backend}-{part}": _table(rows)
+        for part in PARTS
+        for backend, rows in verdicts[part_of == part].groupby("backend", sort=True)
+    }
+
+
+def _table(verdicts: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "Claim": [statement[0].upper() + statement[1:] for statement in verdicts["statement"]],
-            "Paper": verdicts["papers"],
+            "Paper": verdicts["papers"].to_list(),
+            "Workload": [workload or MISSING for workload in verdicts["workload"]],
             "Published": [_shown(row.published, row.unit) or MISSING for row in verdicts.itertuples()],
             "Here, with interval": [_here(row) or MISSING for row in verdicts.itertuples()],
             "n": [str(row.repetitions) if row.repetitions else MISSING for row in verdicts.itertuples()],
@@ -175,9 +194,10 @@ def table(verdicts: pd.DataFrame) -> pd.DataFrame:
 def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
     r"""The keyed numbers, all below `claims/`.
 
-    runs, left-out, confidence, policy, systems (a list); all/<verdict> and <system>/count/<verdict>, with the spaces
-    of verdicts as "-"; and for each claim and system <id>/<system>/verdict, claimed, published, and, where measured,
-    estimate, interval, repetitions, cells, size; else missing; needed, where undecided and known.
+    - runs, left-out, claims, confidence, policy; systems and tables (lists); <table>/backend;
+    - all/<verdict> and <system>/count/<verdict>: how many, with "-" for the spaces of a verdict;
+    - <id>/<system>/verdict, claimed, published; where measured, estimate, interval, repetitions, cells, size, else
+      missing; needed, where undecided and known.
     """
     found = Values("claims")
     found.number("runs", sum(run.status == "ok" for run in runs), 0)
@@ -185,6 +205,9 @@ def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
     found.text("confidence", f"{verdicts['confidence'].iloc[0] * 100:g} %")
     found.text("policy", POLICY)
     found.number("claims", verdicts["id"].nunique(), 0)
+    found.names("tables", list(tables(verdicts)))
+    for name in tables(verdicts):
+        found.text(f"{name}/backend", name.rpartition("-")[0])
     by_system = counts(verdicts)
     found.names("systems", list(by_system.index))
     for verdict in VERDICTS:
