@@ -530,7 +530,7 @@ def test_a_run_of_a_newer_pairlab_is_neither_guessed_at_nor_taken_away(tmp_path,
             attempt()
         assert str(caught.value) == told
     found = load_runs(tmp_path)
-    assert ([each.key for each in found], found.damaged) == ([other.key], (told,))
+    assert ([each.key for each in found], found.newer, found.damaged) == ([other.key], (told,), ())
     assert list(store.debris(tmp_path)) == []
 
 

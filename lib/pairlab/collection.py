@@ -1,9 +1,11 @@
 """Many runs at once, as pandas DataFrames."""
 
+import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC
 from functools import cached_property
 from pathlib import Path
 
@@ -23,12 +25,23 @@ class Runs:
 
     index has a row per run, whatever its status: the spec's values, key, status, reasons (one text), skew_s and
     host. The other frames carry the spec's values and the key as columns before their own (asked_duration_s is the
-    spec's, where duration_s is the flow's). damaged names the runs left out as they are not whole, or were written by
-    a newer pairlab, with the reason. A table is read when asked for; of many flows, take what is needed by `select`.
+    spec's, where duration_s is the flow's). damaged names the runs left out as they are not whole, newer those that
+    only a newer pairlab can read, each with the reason. A table is read when asked for; of many flows, take what is
+    needed by `select`.
+
+    experiments (empty: all) and digest tell what was loaded, and stay when `where` takes a part of it: a result made
+    of the part is out of date when the whole is another.
     """
 
     runs: tuple[Run, ...]
     damaged: tuple[str, ...] = ()
+    newer: tuple[str, ...] = ()
+    experiments: tuple[str, ...] = ()
+    digest: str = ""
+
+    def __post_init__(self):
+        if not self.digest:
+            object.__setattr__(self, "digest", digest_of(self.runs))
 
     def __iter__(self) -> Iterator[Run]:
         return iter(self.runs)
@@ -63,6 +76,15 @@ class Runs:
     @cached_property
     def cpu(self) -> pd.DataFrame:
         return self._joined("cpu")
+
+    def where(self, accept: Callable[[Run], bool]) -> "Runs":
+        """The runs that `accept` says yes to, still known to be of the same loaded set."""
+        return replace(self, runs=tuple(run for run in self.runs if accept(run)))
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The runs that could not be read, whatever the reason."""
+        return self.damaged + self.newer
 
     @property
     def left_out(self) -> pd.DataFrame:
@@ -134,37 +156,53 @@ def _indices(texts: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
     return once.indices.fill_null(-1).to_numpy().astype(np.min_scalar_type(-max(1, len(known)))), known
 
 
+def digest_of(runs: Iterable[Run], experiments: Sequence[str] = ()) -> str:
+    """16 hex digits over the keys and times of the runs that count (of these experiments; none named: of all).
+
+    Other runs, or the same cells measured again, have another digest.
+    """
+    counted = [run for run in runs if run.status == "ok" and (not experiments or run.spec.experiment in experiments)]
+    times = {run.key: run.measured_at.astimezone(UTC).isoformat() if run.measured_at else "" for run in counted}
+    told = "\n".join(f"{key} {time}" for key, time in sorted(times.items()))
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
 def load_runs(
     root: str | Path | None = None,
     *,
-    experiment: str | None = None,
+    experiment: str | Sequence[str] | None = None,
     sweep: str = "",
     pool_hosts: bool = False,
 ) -> Runs:
     """The runs below `root` (default: runs/; relative paths count from the checkout's root).
 
-    sweep: only the cells of the sweep of that name, or of `name/backend`. Raises NoRuns when there are none,
+    experiment: only the runs of that one, or of these. sweep: only the cells of the sweep of that name, or of
+    `name/backend`. Raises NoRuns when there are none,
     MixedHosts when they come from hosts that differ and `pool_hosts` does not say that this is meant, StoreError when
     one cannot be read. Runs that are damaged, or newer than this pairlab, are named and not raised.
     """
     root = paths.within_root(root) if root else paths.runs()
     wanted = store.keys_of_sweep(sweep, root) if sweep else None
-    runs, damaged = [], []
-    for place in store.directories(root, experiment):
-        if wanted is not None and place.name not in wanted:
+    names = (experiment,) if isinstance(experiment, str) else tuple(experiment or ())
+    runs, damaged, newer = [], [], []
+    for place in store.directories(root):
+        if (names and place.parent.name not in names) or (wanted is not None and place.name not in wanted):
             continue
         try:
             runs.append(store.read(place))
-        except (DamagedRun, SchemaMismatch) as error:
+        except DamagedRun as error:
             damaged.append(str(error))
-    what = f"runs of {experiment!r}" if experiment else "runs"
+        except SchemaMismatch as error:
+            newer.append(str(error))
+    what = f"runs of {', '.join(map(repr, names))}" if names else "runs"
     if not runs:
-        spoilt = f" but {len(damaged)} left out, the first: {damaged[0]}" if damaged else ""
+        unread = damaged + newer
+        spoilt = f" but {len(unread)} left out, the first: {unread[0]}" if unread else ""
         raise NoRuns(
             f"no {what} in {paths.shown(root)}: measure some, for instance with `make run`,"
-            f" or `pairlab run {experiment or 'throughput'}`{spoilt}"
+            f" or `pairlab run {names[0] if names else 'throughput'}`{spoilt}"
         )
-    found = Runs(tuple(runs), tuple(damaged))
+    found = Runs(tuple(runs), tuple(damaged), tuple(newer), names)
     hosts = set(found.index.loc[found.index["status"] == "ok", "host"])
     if len(hosts) > 1 and not pool_hosts:
         raise MixedHosts(

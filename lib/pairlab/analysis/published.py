@@ -20,13 +20,21 @@ def load(name: str) -> pd.DataFrame:
 
     throughput: driver, pairs, client_bps, total_bps: means of paper E, table I; it states no spread.
     saturation: driver, total_bps, note: the levels that paper C states for its figure 2.
-    testbeds: fact, value: what both papers say of their machines.
-    Rates are in bit/s (the files keep Gbit/s, as printed). Raises UnknownName, with the choices.
+    fairness: driver (or all), pairs, low_bps, high_bps, most_over_least, note: how far the clients lie apart.
+    fct: driver, pairs, quantile, fct_s. fct_changes: driver, quantile, from_pairs, to_pairs, change_percent.
+    fct_ranges: experiment, role, pairs, low_s, high_s, note: between which bounds all flows end.
+    core_ratio: driver, what, factor_per_step, note. pinning: driver, policy, pairs, cores, change_percent, note.
+    testbeds: fact, value: what both papers say of their machines and of what they ran.
+    Rates are in bit/s and times in s (the files keep Gbit/s and ms); what a paper does not state is missing.
+    Raises UnknownName, with the choices.
     """
     known = sorted(path.stem for path in FOLDER.glob("*.csv"))
     if name not in known:
         raise UnknownName(f"no published table {name!r}; there are: {', '.join(known)}")
     table = pd.read_csv(FOLDER / f"{name}.csv")
-    for column in [column for column in table if column.endswith("_gbit_per_s")]:
-        table[column] = (table[column] * 1e9).round()
-    return table.rename(columns=lambda column: column.replace("_gbit_per_s", "_bps"))
+    for column in list(table):
+        if column.endswith("_gbit_per_s"):
+            table[column] = (table[column] * 1e9).round()
+        elif column.endswith("_ms"):
+            table[column] = table[column] / 1e3
+    return table.rename(columns=lambda column: column.replace("_gbit_per_s", "_bps").replace("_ms", "_s"))
