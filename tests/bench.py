@@ -206,7 +206,11 @@ def with_harness(bed, workload, spec):
     with CpuTelemetry(spec.interval_s):
         gate.release()
         bed.conductor.wait_ended(clients, spec.total_s + 10)
-    return sum(workload.parse(c.stdout).flow["throughput_bps"] for c in bed.conductor.results(clients))
+    return total_bps(workload, [client.stdout for client in bed.conductor.results(clients)])
+
+
+def total_bps(workload, texts):
+    return sum(measured.flow["throughput_bps"] for text in texts for measured in workload.parse(text))
 
 
 def by_hand(bed, workload, spec):
@@ -222,7 +226,7 @@ def by_hand(bed, workload, spec):
     done = sandbox.run(["sh", "-c", "\n".join([of, *where, *start, "wait"])], timeout_s=spec.total_s + 20)
     assert done.returncode == 0, done.stderr
     texts = [Path(bed.site.directory, f"hand-{pair.index}").read_text() for pair in bed.pairs]
-    return sum(workload.parse(text).flow["throughput_bps"] for text in texts)
+    return total_bps(workload, texts)
 
 
 def bench_cell(n=7):

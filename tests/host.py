@@ -27,10 +27,11 @@ def heeding_ctrl_c():
 
 
 def snapshot():
-    """Links, working directories, processes of ours, and Docker's containers and networks."""
+    """Links, working directories, cgroups, processes of ours, and Docker's containers and networks."""
     return {
         "links": set(_links()),
         "directories": set(_directories()),
+        "cgroups": set(_cgroups()),
         "processes": set(_processes()),
         "docker": set(_docker()),
     }
@@ -83,6 +84,14 @@ def _directories():
             if _others((path / "owner").read_text()):
                 continue
         yield str(path)
+
+
+def _cgroups():
+    """Groups of pairlab's below every mounted hierarchy, but for other people's."""
+    for place, names, _ in os.walk("/sys/fs/cgroup"):
+        for name in names:
+            if name.startswith("pairlab-") and not _others(name.removeprefix("pairlab-").rpartition("-")[0]):
+                yield f"{place}/{name}"
 
 
 def _docker():

@@ -49,7 +49,9 @@ def test_every_column_has_a_type_a_unit_and_a_meaning():
             assert all(not key.endswith(end) or column.unit == unit for end, unit in units.items()), f"{name}.{key}"
 
 
-@pytest.mark.parametrize("plugins", [registry.backends, registry.drivers, registry.workloads], ids=lambda p: p._word)
+@pytest.mark.parametrize(
+    "plugins", [registry.backends, registry.drivers, registry.workloads, registry.pinnings], ids=lambda p: p._word
+)
 def test_every_plugin_has_a_name_that_a_spec_takes_and_a_summary_in_one_line(plugins):
     for name in plugins.names():
         plugin = plugins.get(name)
@@ -63,10 +65,10 @@ def test_every_plugin_has_a_name_that_a_spec_takes_and_a_summary_in_one_line(plu
 
 
 def test_a_plugin_of_its_own_file_is_found_under_its_name():
-    for plugins in (registry.backends, registry.drivers, registry.workloads):
+    for plugins in (registry.backends, registry.drivers, registry.workloads, registry.pinnings):
         package = importlib.import_module(f"pairlab.testbed.{plugins._word}s")
         for module in pkgutil.iter_modules(package.__path__):
-            assert module.name in plugins.names()
+            assert module.name.replace("_", "-") in plugins.names()
 
 
 def test_every_module_says_what_it_is():

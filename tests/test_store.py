@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from pairlab import paths, store
-from pairlab.collection import load_runs
+from pairlab.collection import Runs, load_runs
 from pairlab.errors import DamagedRun, MixedHosts, NoRuns, SchemaMismatch, StoreError
 from pairlab.records import TABLES, Run, table
 from pairlab.spec import Spec
@@ -399,14 +399,19 @@ def test_any_error_of_the_parquet_reader_means_a_damaged_run(tmp_path, monkeypat
         MemoryError(),
         OSError("Corrupt snappy compressed data."),
     ):
-        monkeypatch.setattr(pd, "read_parquet", Failing(pd.read_parquet, error))
+        monkeypatch.setattr(pyarrow.parquet, "read_metadata", Failing(pyarrow.parquet.read_metadata, error))
         with pytest.raises(DamagedRun):
             store.read(run.path)
+        monkeypatch.undo()
+        stored = store.read(run.path)
+        monkeypatch.setattr(pyarrow.parquet, "ParquetFile", Failing(pyarrow.parquet.ParquetFile, error))
+        with pytest.raises(DamagedRun):
+            stored.flows  # noqa: B018
         monkeypatch.undo()
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.EACCES, errno.EIO], ids=errno.errorcode.get)
-@pytest.mark.parametrize("step", [(Path, "read_text"), (pd, "read_parquet")], ids=["the head", "a table"])
+@pytest.mark.parametrize("step", [(Path, "read_text"), (pyarrow.parquet, "read_metadata")], ids=["the head", "a table"])
 def test_a_run_that_cannot_be_read_just_now_is_not_damaged(tmp_path, monkeypatch, number, step):
     run = store.write(made_up(), tmp_path)
     before = files_below(tmp_path)
@@ -424,6 +429,42 @@ def test_a_run_that_cannot_be_read_just_now_is_not_damaged(tmp_path, monkeypatch
     monkeypatch.setattr(owner, name, Failing(getattr(owner, name), OSError(number, os.strerror(number))))
     assert list(store.debris(tmp_path)) == []
     assert files_below(tmp_path) == before
+
+
+def spoil_the_pages(path):
+    """Damage that neither the length of the file nor its footer tells of."""
+    text = bytearray(path.read_bytes())
+    text[4:200] = bytes(len(text[4:200]))
+    path.write_bytes(bytes(text))
+
+
+def test_damage_within_a_table_is_told_when_the_table_is_read_and_cleaned_up(tmp_path):
+    spoilt = store.write(made_up(1e9, pairs=1), tmp_path)
+    store.write(made_up(2e9, pairs=2), tmp_path)
+    spoil_the_pages(spoilt.path / "flows.parquet")
+    told = f"{spoilt.path} is not a whole run: .*pairlab clean"
+    found = load_runs(tmp_path)
+    for attempt in (
+        lambda: found.flows,
+        lambda: found.select("flows", ["pair"]),
+        lambda: store.read(spoilt.path).flows,
+    ):
+        with pytest.raises(DamagedRun, match=told):
+            attempt()
+    assert list(store.debris(tmp_path)) == [(spoilt.path, "damaged, kept in .replaced/")]
+    store.discard(spoilt.path)
+    assert list(load_runs(tmp_path).flows["throughput_bps"]) == [2e9]
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EIO], ids=errno.errorcode.get)
+def test_a_table_that_cannot_be_read_just_now_is_not_damaged(tmp_path, monkeypatch, number):
+    run = store.write(made_up(), tmp_path)
+    error = OSError(number, os.strerror(number))
+    monkeypatch.setattr(pyarrow.parquet, "ParquetFile", Failing(pyarrow.parquet.ParquetFile, error))
+    with pytest.raises(StoreError, match=f"{run.path} could not be read: {os.strerror(number)}") as caught:
+        run.flows  # noqa: B018
+    assert not isinstance(caught.value, DamagedRun)
+    assert rate_of(run) == 1e9  # it was not kept as failed
 
 
 def test_files_running_out_while_parquet_is_read_is_not_damage(tmp_path):
@@ -489,7 +530,7 @@ def test_a_run_of_a_newer_pairlab_is_neither_guessed_at_nor_taken_away(tmp_path,
             attempt()
         assert str(caught.value) == told
     found = load_runs(tmp_path)
-    assert ([each.key for each in found], found.damaged) == ([other.key], (told,))
+    assert ([each.key for each in found], found.newer, found.damaged) == ([other.key], (told,), ())
     assert list(store.debris(tmp_path)) == []
 
 
@@ -553,6 +594,76 @@ def test_tables_carry_the_spec_of_each_row(tmp_path):
     assert list(flows.columns) == ["key", *asked.values(), *TABLES["flows"]]
     assert list(flows["asked_duration_s"]) == [2.0, 2.0]
     assert dict(zip(flows["driver"], flows["throughput_bps"], strict=True)) == {"ovs": 1e9, "bridge": 2e9}
+
+
+def test_columns_that_came_after_a_run_was_written_are_missing_and_the_others_are_as_they_were(tmp_path):
+    old = store.write(made_up(1e9, pairs=1), tmp_path)
+    store.write(made_up(2e9, pairs=2), tmp_path)
+    file = old.path / "flows.parquet"
+    pd.read_parquet(file).drop(columns=["protocol", "fct_s"]).to_parquet(file, index=False)
+    found = load_runs(tmp_path)
+    assert list(found.flows["protocol"]) == ["", ""]
+    assert found.flows["fct_s"].isna().all()
+    assert sorted(found.flows["throughput_bps"]) == [1e9, 2e9]
+    for run in found:
+        assert dict(run.flows.dtypes) == dict(table("flows").dtypes)
+
+
+def test_chosen_columns_are_those_of_the_whole_table_with_texts_and_specs_as_categories(tmp_path):
+    for driver, pairs in (("ovs", 1), ("bridge", 2)):
+        store.write(made_up(pairs * 1e9, driver=driver, pairs=pairs), tmp_path)
+    store.write(made_up(status="invalid", reasons=("apart",), pairs=3), tmp_path)
+    found = load_runs(tmp_path)
+    file = found.runs[0].path / "flows.parquet"
+    pd.read_parquet(file).drop(columns=["role", "fct_s"]).to_parquet(file, index=False)
+    wanted = ["key", "throughput_bps", "status", "pairs", "driver", "role", "asked_duration_s", "fct_s", "pair"]
+    chosen = found.select("flows", wanted)
+    assert list(chosen) == wanted
+    plain = {name for name in chosen if chosen[name].dtype != "category"}
+    assert plain == {"throughput_bps", "fct_s", "pair"}
+    pd.testing.assert_frame_equal(chosen.astype(dict(found.flows[wanted].dtypes)), found.flows[wanted])
+
+
+def test_long_tables_come_back_as_they_were_written(tmp_path):
+    rows = [
+        {"pair": pair, "flow": 0, "status": "ok" if pair % 7 else "failed", "error": "" if pair % 7 else f"no {pair}"}
+        for pair in range(3000)
+    ]
+    run = Run(Spec(duration_s=2), "ok", flows=table("flows", rows))
+    pd.testing.assert_frame_equal(store.write(run, tmp_path).flows, run.flows)
+    chosen = load_runs(tmp_path).select("flows", ["error", "status"])
+    assert list(chosen["error"]) == list(run.flows["error"])
+    assert list(chosen["status"]) == list(run.flows["status"])
+
+
+def test_values_of_the_spec_alone_can_be_chosen_too(tmp_path):
+    store.write(made_up(driver="ovs", pairs=4), tmp_path)
+    chosen = load_runs(tmp_path).select("flows", ["pairs", "driver"])
+    assert chosen.to_dict("list") == {"pairs": [4], "driver": ["ovs"]}
+
+
+def test_a_column_that_there_is_not_is_named_with_those_that_there_are(tmp_path):
+    store.write(made_up(), tmp_path)
+    with pytest.raises(KeyError, match=r"cpu has no column fct_s, speed; there are: key, .*usr, sys"):
+        load_runs(tmp_path).select("cpu", ["usr", "fct_s", "speed"])
+
+
+def test_runs_in_memory_and_runs_on_disk_are_joined_alike(tmp_path):
+    stored, fresh = store.write(made_up(1e9, pairs=1), tmp_path), made_up(2e9, pairs=2)
+    found = Runs((stored, fresh))
+    assert list(found.flows["throughput_bps"]) == [1e9, 2e9]
+    assert list(found.select("flows", ["status", "throughput_bps"])["status"]) == ["ok", "ok"]
+
+
+def test_a_run_that_is_read_keeps_no_table_open_or_in_memory_until_asked(tmp_path):
+    run = store.write(made_up(), tmp_path)
+    for name in TABLES:
+        (run.path / f"{name}.parquet").rename(run.path / f"{name}.elsewhere")
+    assert run.status == "ok"
+    for name in TABLES:
+        (run.path / f"{name}.elsewhere").rename(run.path / f"{name}.parquet")
+    assert rate_of(run) == 1e9
+    assert run.flows is run.flows
 
 
 def test_runs_of_different_hosts_are_not_pooled_unless_meant(tmp_path):

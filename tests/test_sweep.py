@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pairlab import store, sweep
 from pairlab.collection import load_runs
-from pairlab.errors import BadSweep, HostBusy, MeasurementFailed, StoreError, TestbedError, Unavailable
+from pairlab.errors import BadSpec, BadSweep, HostBusy, MeasurementFailed, StoreError, TestbedError, Unavailable
 from pairlab.experiments import notebooks
 from pairlab.records import Run, table
 from pairlab.testbed import registry
@@ -90,7 +90,14 @@ def refusal(load, *arguments, **changes):
         ({"unavailable": "maybe"}, "unavailable: input should be 'skip' or 'fail'"),
         ({"experiments": {}}, "experiments: dictionary should have at least 1 item"),
         ({"experiments": ["throughput"]}, "experiments: input should be a valid dictionary"),
-        ({"experiments": {"throughput": None}}, "experiments.throughput: input should be a valid dictionary"),
+        (
+            {"experiments": {"throughput": None}},
+            "experiments.throughput: must be a mapping of parameters to values, or",
+        ),
+        ({"experiments": {"throughput": [{}, 3]}}, "experiments.throughput: must be a mapping of parameters to values"),
+        ({"experiments": {"throughput": []}}, "experiments.throughput: must be a mapping of parameters to values, or"),
+        ({"experiments": {"throughput": {"repetitions": 0}}}, "experiments.throughput.0.repetitions: input should be"),
+        ({"experiments": {"throughput": {"backends": "netns"}}}, "throughput.0.backends: input should be a valid list"),
         ({"two\nlines": 1}, "unknown key 'two\\nlines'"),
     ],
 )
@@ -168,6 +175,11 @@ def test_a_missing_file_lists_those_there_are(tmp_path):
             {"throughput": {"backend": "podman"}},
             f"no backend 'podman'; there are: {', '.join(registry.backends.names())}",
         ),
+        ({"throughput": {"backends": ["podman"]}}, "no backend 'podman'; there are: "),
+        ({"throughput": {"repetitions": 3}}, "repetitions: the sweep has 2, so that a grid cannot have 3"),
+        ({"throughput": [{}, {"pairs": [3, 2]}]}, "has a cell more than once: throughput: "),
+        ({"throughput": {"backends": ["docker"]}}, "has no cell for backend 'netns': see its `backends`"),
+        ({"throughput": [{}, {"backends": ["docker"], "pairs": 0}]}, "pairs: input should be greater than or equal"),
         ({"throughput": {"workload": "iperf3", "duration_s": 2.5}}, "iperf3 sends for whole seconds only"),
         ({"throughput": {}, "": {}}, "no experiment ''"),
     ],
@@ -285,6 +297,46 @@ def test_another_backend_can_be_told_instead_of_the_files(load):
     assert [spec.backend for spec in sweep.cells(load(experiments=both, repetitions=1), "docker")] == ["docker"]
 
 
+SEVERAL = {
+    "throughput": [
+        {"driver": ["bridge", "host"], "pairs": [1, 2]},
+        {"driver": "macvlan", "pairs": [1, 2, 5], "repetitions": 1},
+        {"driver": "bridge", "pairs": 20, "backends": ["docker"], "repetitions": 2},
+    ]
+}
+
+
+def test_an_experiment_may_have_several_grids_each_with_its_repetitions(load):
+    todo = sweep.cells(load(experiments=SEVERAL, repetitions=3))
+    counted = Counter((spec.driver, spec.repetition) for spec in todo)
+    assert counted == {("macvlan", 0): 3} | {("bridge", number): 2 for number in range(3)} | {
+        ("host", number): 2 for number in range(3)
+    }
+    assert [spec.repetition for spec in todo] == sorted(spec.repetition for spec in todo)  # blocks, as ever
+
+
+def test_a_grid_for_some_backends_is_left_out_with_others(load):
+    plan = load(experiments=SEVERAL, repetitions=3)
+    assert {spec.pairs for spec in sweep.cells(plan)} == {1, 2, 5}
+    with_docker = sweep.cells(plan, "docker")
+    assert [spec.repetition for spec in with_docker if spec.pairs == 20] == [0, 1]
+    assert {spec.backend for spec in with_docker} == {"docker"}
+
+
+def test_one_grid_alone_and_in_a_list_are_the_same_sweep(load):
+    (grid,) = load().experiments["throughput"]
+    assert sweep.cells(load()) == sweep.cells(load(experiments={"throughput": [grid.parameters]}))
+
+
+def test_a_further_grid_leaves_the_cells_of_the_first_as_they_were(load, runs_dir, any_host):
+    plan = load()
+    sweep.run(plan, execute=Executor())
+    wider = load(experiments={"throughput": [plan.experiments["throughput"][0].parameters, {"driver": "macvlan"}]})
+    executor = Executor()
+    assert sweep.run(wider, execute=executor).done == 10
+    assert {spec.driver for spec in executor.given} == {"macvlan"}
+
+
 # --- what becomes of the cells
 
 
@@ -385,6 +437,16 @@ def test_a_cell_this_host_cannot_do_is_a_recorded_skip(load, runs_dir, monkeypat
     assert tally.skips == {"driver 'host': no such kernel: get another": 4}
 
 
+def test_a_cell_with_more_cores_than_this_host_has_is_skipped_not_failed(load, runs_dir, monkeypatch):
+    def check(spec):
+        raise BadSpec("cores: this process may use 2 CPUs, not 8")
+
+    monkeypatch.setattr(sweep, "check", check)
+    tally = sweep.run(load(unavailable="skip"), execute=Executor())
+    assert tally.skips == {"cores: this process may use 2 CPUs, not 8": 8}
+    assert statuses() == {"skipped": 8}
+
+
 def test_a_sweep_that_only_skips_is_not_good(load, runs_dir, monkeypatch):
     def check(spec):
         raise Unavailable(f"no {spec.driver} here")
@@ -430,6 +492,16 @@ def test_before_anything_is_measured_the_estimate_is_traffic_and_a_guess(load, r
     assert sweep.estimate_s(todo) == 8 * (2 + sweep.OVERHEAD_S)
     Executor()(todo[0])
     assert sweep.estimate_s(todo) == 7 * (2 + sweep.OVERHEAD_S)
+
+
+def test_flows_that_end_are_not_expected_to_take_all_of_their_time(load, runs_dir):
+    (spec,) = sweep.cells(load(experiments={"throughput": {"duration_s": 60}}, repetitions=1))
+    assert sweep.estimate_s([spec.replace(flow_bytes=5_000_000)]) == sweep.OVERHEAD_S
+
+
+def test_a_cell_of_fewer_repetitions_is_counted_as_often_as_it_is_measured(load, runs_dir):
+    todo = sweep.cells(load(experiments=SEVERAL, repetitions=3))
+    assert sweep.estimate_s(todo) == sum(spec.total_s for spec in todo) + 15 * sweep.OVERHEAD_S
 
 
 def test_then_the_cells_themselves_tell_what_one_costs(load, runs_dir, any_host, monkeypatch):

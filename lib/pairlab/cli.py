@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
@@ -209,6 +210,37 @@ def report(runs, name, backend, need_paper):
     out.print(f"paper                           {the_paper}", markup=False)
 
 
+@main.command()
+@click.option("--runs", help="A folder of runs; by default the one that PAIRLAB_RUNS names, else runs/.")
+@click.option("--sweep", "name", default="", help="Only the cells of the sweep of that name, or of name/backend.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def claims(runs, name, as_json):
+    """Which of the papers' findings hold on stored runs, contradict them, or are not decided.
+
+    Exit status 0 whatever the verdicts are; they say what is missing, and how many repetitions would decide.
+    """
+    from pairlab.analysis import claims as ledger
+    from pairlab.analysis.origin import account, origin_of
+    from pairlab.collection import load_runs
+
+    runs = runs or paths.shown(paths.runs())
+    found = load_runs(runs, sweep=name)
+    verdicts = ledger.evaluate(found)
+    if as_json:
+        click.echo(ledger.as_json(verdicts, origin_of(found, runs, name)))
+        return
+    colours = dict(zip(ledger.VERDICTS, ("green", "red", "yellow", "bright_black"), strict=True))
+    shown = ledger.display(verdicts)
+    for system, part in shown.groupby("System", sort=True):
+        table = Table(*[column for column in shown if column != "System"], title=system, title_justify="left", box=None)
+        for row in part.drop(columns="System").itertuples(index=False):
+            table.add_row(*map(escape, row), style=colours[row.Verdict])
+        Console(highlight=False, width=220).print(table)  # whole sentences, on a narrow terminal and in a pipe too
+        out.print()
+    out.print(ledger.counts(verdicts).to_string(), markup=False)
+    out.print(f"\n{account(found).splitlines()[0]}. {ledger.POLICY}", markup=False)
+
+
 @main.command("ls")
 @click.argument("experiment", required=False)
 @click.option("--runs", "root", type=click.Path(path_type=Path), help="Another folder of runs.")
@@ -220,7 +252,7 @@ def list_runs(experiment, root, as_json):
     found = load_runs(root, experiment=experiment, pool_hosts=True)
     if as_json:
         click.echo(found.index.to_json(orient="records", date_format="iso"))
-        for told in found.damaged:
+        for told in found.unread:
             click.echo(told, err=True)
         return
     columns = ("key", "experiment", "backend", "driver", "pairs", "workload", "rep.", "status", "Gbit/s", "measured")
@@ -242,7 +274,7 @@ def list_runs(experiment, root, as_json):
     for each in found:
         if each.reasons:
             out.print(f"{each.key}: {each.status}: {'; '.join(each.reasons)}", markup=False)
-    for told in found.damaged:
+    for told in found.unread:
         out.print(told, markup=False)
 
 

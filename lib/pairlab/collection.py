@@ -1,15 +1,21 @@
 """Many runs at once, as pandas DataFrames."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from pairlab import paths, store
 from pairlab.errors import DamagedRun, MixedHosts, NoRuns, SchemaMismatch
-from pairlab.records import Run
+from pairlab.records import TABLES, Run
 from pairlab.spec import Spec
 
 
@@ -19,12 +25,23 @@ class Runs:
 
     index has a row per run, whatever its status: the spec's values, key, status, reasons (one text), skew_s and
     host. The other frames carry the spec's values and the key as columns before their own (asked_duration_s is the
-    spec's, where duration_s is the flow's). damaged names the runs left out as they are not whole, or were written by
-    a newer pairlab, with the reason.
+    spec's, where duration_s is the flow's). damaged names the runs left out as they are not whole, newer those that
+    only a newer pairlab can read, each with the reason. A table is read when asked for; of many flows, take what is
+    needed by `select`.
+
+    experiments (empty: all) and digest tell what was loaded, and stay when `where` takes a part of it: a result made
+    of the part is out of date when the whole is another.
     """
 
     runs: tuple[Run, ...]
     damaged: tuple[str, ...] = ()
+    newer: tuple[str, ...] = ()
+    experiments: tuple[str, ...] = ()
+    digest: str = ""
+
+    def __post_init__(self):
+        if not self.digest:
+            object.__setattr__(self, "digest", digest_of(self.runs))
 
     def __iter__(self) -> Iterator[Run]:
         return iter(self.runs)
@@ -60,55 +77,132 @@ class Runs:
     def cpu(self) -> pd.DataFrame:
         return self._joined("cpu")
 
+    def where(self, accept: Callable[[Run], bool]) -> "Runs":
+        """The runs that `accept` says yes to, still known to be of the same loaded set."""
+        return replace(self, runs=tuple(run for run in self.runs if accept(run)))
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The runs that could not be read, whatever the reason."""
+        return self.damaged + self.newer
+
     @property
     def left_out(self) -> pd.DataFrame:
         """The runs that are not ok: never a silent loss."""
         return self.index[self.index["status"] != "ok"]
 
+    def select(self, name: str, columns: Sequence[str]) -> pd.DataFrame:
+        """These columns of the table flows, intervals or cpu. No others are read, so it serves for millions of rows.
+
+        columns: the key, values of the spec and columns of the table, named as in the whole table. Texts, and all
+        that is the run's and not the row's, are categoricals. Raises KeyError for a column that there is not, NoRuns
+        where no run is ok, DamagedRun where a table proves to be damaged.
+        """
+        ok, told = self._told(name)
+        whole = [*told, *TABLES[name]]
+        if unknown := [column for column in columns if column not in whole]:
+            raise KeyError(f"{name} has no column {', '.join(unknown)}; there are: {', '.join(whole)}")
+        rows = [store.length(run, name) for run in ok]
+        parts = _read(ok, rows, name, [column for column in columns if column in TABLES[name]])
+        for column in told.columns.intersection(columns):
+            once = pd.Categorical(told[column])
+            parts[column] = pd.Categorical.from_codes(np.repeat(once.codes, rows), dtype=once.dtype)
+        return pd.DataFrame({column: parts[column] for column in columns}, copy=False)
+
     def _joined(self, name: str) -> pd.DataFrame:
-        frames = []
-        for run in self.runs:
-            if run.status == "ok":
-                frame = getattr(run, name).copy()
-                told = {"key": run.key, **run.spec.model_dump()}
-                told = {f"asked_{name}" if name in frame else name: value for name, value in told.items()}
-                frames.append(pd.concat([pd.DataFrame(told, index=frame.index), frame], axis=1))
-        if not frames:
+        frame = self.select(name, [*self._told(name)[1], *TABLES[name]])
+        categories = {key: column.cat.categories for key, column in frame.select_dtypes("category").items()}
+        return frame.astype({key: values.dtype for key, values in categories.items()})
+
+    def _told(self, name: str) -> tuple[list[Run], pd.DataFrame]:
+        """The runs that are ok, and a row for each with what is its own: key and spec, as named in that table."""
+        ok = [run for run in self.runs if run.status == "ok"]
+        if not ok:
             raise NoRuns(f"none of the {len(self.runs)} runs is ok: {'; '.join(sorted(set(self.index['reasons'])))}")
-        return pd.concat(frames, ignore_index=True)
+        asked = {key: f"asked_{key}" if key in TABLES[name] else key for key in ("key", *Spec.model_fields)}
+        return ok, self.index.loc[self.index["status"] == "ok", list(asked)].rename(columns=asked)
+
+
+def _read(runs: Sequence[Run], rows: Sequence[int], name: str, columns: Sequence[str]) -> dict:
+    """These columns of all the runs' tables, one after the other; several are read at once, and none is held twice."""
+    ends = np.cumsum(rows)
+    spans = [slice(end - count, end) for end, count in zip(ends, rows, strict=True)]
+    texts = [column for column in columns if TABLES[name][column].dtype == "str"]
+    read = {column: np.empty(ends[-1], TABLES[name][column].dtype) for column in columns if column not in texts}
+
+    def fill(run: Run, span: slice) -> dict[str, tuple[np.ndarray, list[str]]]:
+        table = store.columns(run, name, columns)
+        for column, values in read.items():
+            values[span] = table[column].to_numpy()
+        return {column: _indices(table[column]) for column in texts}
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = list(pool.map(fill, runs, spans)) if columns else []
+    for column in texts:
+        categories = list(dict.fromkeys(text for part in found for text in part[column][1]))
+        codes = np.empty(ends[-1], np.min_scalar_type(-max(1, len(categories))))
+        for part, span in zip(found, spans, strict=True):
+            indices, own = part[column]
+            same = own == categories[: len(own)]
+            codes[span] = indices if same else np.array([*map(categories.index, own), -1])[indices]
+        read[column] = pd.Categorical.from_codes(codes, categories=pd.Index(categories, dtype="str"))
+    return read
+
+
+def _indices(texts: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
+    """Texts as small integers into a list of them; -1 for what is missing."""
+    once = texts.unify_dictionaries().combine_chunks()
+    known = once.dictionary.to_pylist()
+    return once.indices.fill_null(-1).to_numpy().astype(np.min_scalar_type(-max(1, len(known)))), known
+
+
+def digest_of(runs: Iterable[Run], experiments: Sequence[str] = ()) -> str:
+    """16 hex digits over the keys and times of the runs that count (of these experiments; none named: of all).
+
+    Other runs, or the same cells measured again, have another digest.
+    """
+    counted = [run for run in runs if run.status == "ok" and (not experiments or run.spec.experiment in experiments)]
+    times = {run.key: run.measured_at.astimezone(UTC).isoformat() if run.measured_at else "" for run in counted}
+    told = "\n".join(f"{key} {time}" for key, time in sorted(times.items()))
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
 def load_runs(
     root: str | Path | None = None,
     *,
-    experiment: str | None = None,
+    experiment: str | Sequence[str] | None = None,
     sweep: str = "",
     pool_hosts: bool = False,
 ) -> Runs:
     """The runs below `root` (default: runs/; relative paths count from the checkout's root).
 
-    sweep: only the cells of the sweep of that name, or of `name/backend`. Raises NoRuns when there are none,
+    experiment: only the runs of that one, or of these. sweep: only the cells of the sweep of that name, or of
+    `name/backend`. Raises NoRuns when there are none,
     MixedHosts when they come from hosts that differ and `pool_hosts` does not say that this is meant, StoreError when
     one cannot be read. Runs that are damaged, or newer than this pairlab, are named and not raised.
     """
     root = paths.within_root(root) if root else paths.runs()
     wanted = store.keys_of_sweep(sweep, root) if sweep else None
-    runs, damaged = [], []
-    for place in store.directories(root, experiment):
-        if wanted is not None and place.name not in wanted:
+    names = (experiment,) if isinstance(experiment, str) else tuple(experiment or ())
+    runs, damaged, newer = [], [], []
+    for place in store.directories(root):
+        if (names and place.parent.name not in names) or (wanted is not None and place.name not in wanted):
             continue
         try:
             runs.append(store.read(place))
-        except (DamagedRun, SchemaMismatch) as error:
+        except DamagedRun as error:
             damaged.append(str(error))
-    what = f"runs of {experiment!r}" if experiment else "runs"
+        except SchemaMismatch as error:
+            newer.append(str(error))
+    what = f"runs of {', '.join(map(repr, names))}" if names else "runs"
     if not runs:
-        spoilt = f" but {len(damaged)} left out, the first: {damaged[0]}" if damaged else ""
+        unread = damaged + newer
+        spoilt = f" but {len(unread)} left out, the first: {unread[0]}" if unread else ""
         raise NoRuns(
             f"no {what} in {paths.shown(root)}: measure some, for instance with `make run`,"
-            f" or `pairlab run {experiment or 'throughput'}`{spoilt}"
+            f" or `pairlab run {names[0] if names else 'throughput'}`{spoilt}"
         )
-    found = Runs(tuple(runs), tuple(damaged))
+    found = Runs(tuple(runs), tuple(damaged), tuple(newer), names)
     hosts = set(found.index.loc[found.index["status"] == "ok", "host"])
     if len(hosts) > 1 and not pool_hosts:
         raise MixedHosts(

@@ -15,7 +15,9 @@ PairlabError
 └── AnalysisError            the data cannot carry the statement asked of them
     ├── NoRuns               nothing to analyse
     ├── MixedHosts           runs of different hosts would be pooled
-    └── TooFewSamples        fewer values than the estimate needs
+    ├── TooFewSamples        fewer values than the estimate needs
+    ├── NotMeasured          the runs lack the cells that a statement is about
+    └── OutOfDate            a result was made of other runs than there are
 
 Every message says what happened, why, and what to do next.
 """
@@ -69,6 +71,12 @@ class MixedHosts(AnalysisError): ...
 
 
 class TooFewSamples(AnalysisError): ...
+
+
+class NotMeasured(AnalysisError): ...
+
+
+class OutOfDate(AnalysisError): ...
 
 
 def by_name(name: str) -> type[PairlabError]:

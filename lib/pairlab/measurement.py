@@ -13,10 +13,10 @@ from pairlab.errors import BadSpec, HostBusy, PairlabError, TestbedError, Unavai
 from pairlab.flows import read_flows
 from pairlab.records import Run, table
 from pairlab.spec import Spec
-from pairlab.testbed import facts, hostlock, registry
+from pairlab.testbed import facts, hostlock, limits, registry
 from pairlab.testbed.barrier import Process
 from pairlab.testbed.bed import Testbed, open_testbed
-from pairlab.testbed.contracts import Progress, Workload, silent
+from pairlab.testbed.contracts import FEATURES, Pair, Progress, Site, Workload, silent
 from pairlab.testbed.telemetry import CpuTelemetry
 
 #: How long servers may take to listen, and clients to reach the gate: 150 pairs on two slow cores take seconds.
@@ -26,18 +26,35 @@ READY_S = 60.0
 def resolve(spec: Spec) -> Spec:
     """The spec with `auto` replaced: iperf where the backend's endpoints have it, as in the papers, else flowgen.
 
-    Raises UnknownName for a backend, driver or workload that there is not, BadSpec for what the workload cannot do.
+    What iperf cannot do exactly, flows with an end and UDP, is flowgen's.
+
+    Raises UnknownName for a backend, driver, workload or pinning that there is not, BadSpec for what the workload
+    cannot do.
     """
     backend = registry.backends.get(spec.backend)()
     most = registry.drivers.get(spec.driver).max_endpoints
     if most and 2 * spec.pairs > most:
         raise BadSpec(f"pairs: {spec.driver!r} can have {most // 2} at most, not {spec.pairs}")
+    registry.pinnings.get(spec.pinning)
     if spec.workload == "auto":
         iperf = registry.workloads.get("iperf")
         missing = any(backend.lacks_program(program) for program in iperf.programs)
-        spec = spec.replace(workload="flowgen" if missing else "iperf")
-    registry.workloads.get(spec.workload)().check(spec)
+        spec = spec.replace(workload="flowgen" if missing or spec.flow_bytes or spec.udp_share else "iperf")
+    _suit(spec)
     return spec
+
+
+def _suit(spec: Spec) -> None:
+    """Raises BadSpec where the spec's workload cannot do what it asks, and names those that can."""
+    workload = registry.workloads.get(spec.workload)
+    asked = {feature for feature, (asks, _) in FEATURES.items() if asks(spec)}
+    if missing := asked - workload.can:
+        able = [name for name in registry.workloads.names() if asked <= registry.workloads.get(name).can]
+        raise BadSpec(
+            f"workload {spec.workload!r} cannot {', nor '.join(FEATURES[feature][1] for feature in sorted(missing))};"
+            f" what can do all that is asked: {', '.join(able) or 'none'}"
+        )
+    workload().check(spec)
 
 
 def check(spec: Spec) -> None:
@@ -45,9 +62,11 @@ def check(spec: Spec) -> None:
     backend = registry.backends.get(spec.backend)()
     driver = registry.drivers.get(spec.driver)
     workload = registry.workloads.get(spec.workload)
-    workload().check(spec)
+    _suit(spec)
+    asked = limits.limits_of(spec)
     registry.require(backend.lacks(), f"backend {spec.backend!r}")
     registry.require(backend.lacks_for(driver), f"driver {spec.driver!r}")
+    registry.require(backend.lacks_limits(asked.values()), "limits of CPU use")
     missing = [lack for program in workload.programs if (lack := backend.lacks_program(program))]
     registry.require(missing, f"workload {spec.workload!r}")
 
@@ -124,6 +143,7 @@ def _take(bed: Testbed, progress: Progress) -> Run:
         servers, clients, gate = _get_ready(bed, workload, progress)
     known["held"] = sorted({client.held for client in clients})
     known["urgency"] = sorted({client.urgency for client in clients})
+    known["pinning"], unmet = _limits(bed, [*servers, *clients])
     with times("traffic_s"), CpuTelemetry(spec.interval_s) as telemetry:
         cpu_before = time.process_time()
         release_ns = gate.release()
@@ -132,9 +152,10 @@ def _take(bed: Testbed, progress: Progress) -> Run:
     with times("end_s"):
         bed.conductor.stop([*clients, *servers])
         bed.conductor.results([*clients, *servers])
-    flows, intervals = read_flows(spec, workload, clients, servers, release_ns)
+    isolated = registry.drivers.get(spec.driver).isolated
+    flows, intervals = read_flows(spec, workload, clients, servers, release_ns, isolated=isolated)
     skew_s = _skew(clients)
-    status, reasons = _verdict(spec, skew_s, clients, servers, flows)
+    status, reasons = _verdict(spec, skew_s, clients, servers, flows, unmet)
     return Run(
         spec,
         status,
@@ -176,18 +197,44 @@ def _facts(bed: Testbed, workload: Workload) -> dict:
     }
 
 
+def _limits(bed: Testbed, processes: Sequence[Process]) -> tuple[dict, list[str]]:
+    """What the endpoints were held to, for the record, and why that is not what was asked; both as the kernel says."""
+    seen = sorted({(process.endpoint.name, process.cpus) for process in processes if process.ready})
+    of_groups = bed.site.limits_in_force()
+    return limits.in_force(seen, of_groups), limits.unmet(bed.limits, seen, of_groups)
+
+
 def _get_ready(bed: Testbed, workload: Workload, progress: Progress):
     """All servers listening, then all clients at one gate."""
     conductor, site, spec = bed.conductor, bed.site, bed.spec
+    workload.prepare(spec, bed.directory)
     servers = conductor.start(
         [(pair.server, workload.server(pair, spec, site)) for pair in bed.pairs],
-        listen=[p.port for p in bed.pairs],
+        options=[_where_it_listens(pair) for pair in bed.pairs],
+        keep_output=not workload.prints_payload,
     )
     conductor.wait_ready(servers, READY_S, progress, "servers listening")
     gate = conductor.gate()
-    clients = conductor.start([(pair.client, workload.client(pair, spec, site)) for pair in bed.pairs], gate=gate)
+    clients = conductor.start(
+        [(pair.client, workload.client(pair, spec, site)) for pair in bed.pairs],
+        gate=gate,
+        options=[_how_it_sends(pair, spec, workload, site) for pair in bed.pairs],
+    )
     conductor.wait_ready(clients, READY_S, progress, "clients ready")
     return servers, clients, gate
+
+
+def _where_it_listens(pair: Pair) -> list[str]:
+    """Options of the server's launcher: the port that makes it ready."""
+    return ["--listen-udp" if pair.task.protocol == "udp" else "--listen", str(pair.port)]
+
+
+def _how_it_sends(pair: Pair, spec: Spec, workload: Workload, site: Site) -> list[str]:
+    """Options of the client's launcher: what it reads."""
+    options = []
+    if file := workload.client_reads(pair, spec, site):
+        options += ["--stdin", file]
+    return options
 
 
 def _watch(bed: Testbed, clients: Sequence[Process], release_ns: int, limit_s: float, progress: Progress) -> None:
@@ -207,20 +254,29 @@ def _skew(clients: Sequence[Process]) -> float:
 
 
 def _verdict(
-    spec: Spec, skew_s: float, clients: Sequence[Process], servers: Sequence[Process], flows: Sequence[dict]
+    spec: Spec,
+    skew_s: float,
+    clients: Sequence[Process],
+    servers: Sequence[Process],
+    flows: Sequence[dict],
+    unmet: Sequence[str] = (),
 ) -> tuple[str, list[str]]:
     """ok, invalid or failed, with the reasons.
 
     A flow that failed on its way is a result, and does not spoil the run; all failed do. What never ran together with
-    the others is no contention: starts too far apart, connections that came late, clients that never started.
+    the others is no contention: starts too far apart, connections that came late, clients that never started. unmet:
+    limits of CPU use that were asked and not kept.
+
+    Of flows with an end, only the starts are held against the run. That such a flow waited for its connection is part
+    of its completion time, and the others are the reason; that some were over before it stood is contention's outcome.
     """
     failed = [flow for flow in flows if flow["status"] != "ok"]
     if len(failed) == len(flows):
         return "failed", [f"all {len(flows)} flows failed, the first: {failed[0]['error']}"]
-    reasons = []
+    reasons = list(unmet)
     if skew_s > spec.max_skew_s:
         reasons.append(f"clients started within {skew_s:.3f} s, and max_skew_s is {spec.max_skew_s:g}")
-    late_s = max(spec.max_skew_s, 0.1 * spec.total_s)
+    late_s = float("inf") if spec.flow_bytes else max(spec.max_skew_s, 0.1 * spec.total_s)
     if late := [flow["connected_s"] for flow in flows if flow.get("connected_s", 0.0) > late_s]:
         reasons.append(
             f"{len(late)} of {len(flows)} connections stood only after {late_s:g} s, the last at {max(late):.3f} s"

@@ -74,8 +74,8 @@ TABLES: dict[str, dict[str, Column]] = {
         "cwnd_bytes": Column("float64", "B", "congestion window at the end (TCP_INFO)"),
         "delivery_rate_bps": Column("float64", "bit/s", "delivery rate at the end (TCP_INFO)"),
         "congestion_control": Column("str", "", "congestion control of the sender, where the tool tells"),
-        "client_cpu_s": Column("float64", "s", "CPU time of the client process, user and system (getrusage)"),
-        "server_cpu_s": Column("float64", "s", "CPU time of the server process, user and system (getrusage)"),
+        "client_cpu_s": Column("float64", "s", "CPU time of the client process (getrusage), with its first flow"),
+        "server_cpu_s": Column("float64", "s", "CPU time of the server process (getrusage), likewise"),
     },
     "intervals": {
         "pair": Column("int64", "", "number of the pair"),
@@ -161,7 +161,8 @@ class Run:
             return f"{self.spec}: {self.status}: {'; '.join(self.reasons)}"
         failed = f", {self.failed_flows} of {len(self.flows)} flows failed" if self.failed_flows else ""
         why = f" ({'; '.join(self.reasons)})" if self.reasons else ""
-        return (
-            f"{self.spec}: {self.status}{why}: {self.total_throughput_bps / 1e9:.2f} Gbit/s in total,"
-            f" starts within {self.skew_s * 1e3:.1f} ms{failed}"
-        )
+        if self.spec.flow_bytes:
+            result = f"median FCT {self.flows['fct_s'].median() * 1e3:.1f} ms"
+        else:
+            result = f"{self.total_throughput_bps / 1e9:.2f} Gbit/s in total"
+        return f"{self.spec}: {self.status}{why}: {result}, starts within {self.skew_s * 1e3:.1f} ms{failed}"

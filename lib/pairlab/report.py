@@ -50,7 +50,7 @@ def make(
     pdf, why = None, ""
     try:
         tell("building the paper")
-        pdf = paper.build(label)
+        pdf = paper.build(label, runs=found)
     except PairlabError as error:
         if need_paper:
             raise

@@ -1,4 +1,4 @@
-"""Keeps runs: writes one whole or not at all, and reads it back.
+"""Keeps runs: writes one whole or not at all, and reads it back, its tables when they are asked for.
 
 runs/<experiment>/<key>/ holds run.json, flows.parquet, intervals.parquet, cpu.parquet, raw/ and, where papermill ran
 it, notebook.ipynb. A run is written under a hidden name and renamed when whole, so what has its name is whole; a run
@@ -14,19 +14,24 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pairlab import paths
 from pairlab.errors import DamagedRun, NoRuns, SchemaMismatch, StoreError
-from pairlab.records import SCHEMA, STATUSES, TABLES, Run, table
+from pairlab.records import SCHEMA, STATUSES, TABLES, Run
 from pairlab.spec import Spec
 
-#: A run's tables are short, and what Parquet adds to find its way in long ones would be most of their size.
+#: Most runs' tables are short, and what Parquet adds to find its way in long ones would be most of their size.
 _SMALL = {"compression": "zstd", "use_dictionary": False, "write_statistics": False, "store_schema": False}
+#: Of tables with more rows than this, each text is written once.
+_LONG = 1000
 
 
 #: Errors over a file that tell of a run's contents: a part of it is missing or is something else; or, with None, of
@@ -48,7 +53,7 @@ def write(run: Run, root: Path | None = None) -> Run:
     try:
         with draft(run.spec, root) as unfinished:
             for name in TABLES:
-                getattr(run, name).to_parquet(unfinished / f"{name}.parquet", index=False, **_SMALL)
+                getattr(run, name).to_parquet(_file(unfinished, name), index=False, **_how(run, name))
             if run.raw:
                 (unfinished / "raw").mkdir()
             for name, text in run.raw.items():
@@ -62,6 +67,11 @@ def write(run: Run, root: Path | None = None) -> Run:
     except OSError as error:
         raise StoreError(_cannot_write(place, error)) from error
     return read(place)
+
+
+def _how(run: Run, name: str) -> dict:
+    texts = [key for key, column in TABLES[name].items() if column.dtype == "str"]
+    return _SMALL | ({"use_dictionary": texts} if len(getattr(run, name)) > _LONG else {})
 
 
 @contextlib.contextmanager
@@ -106,40 +116,114 @@ def _abandoned(draft: Path) -> bool:
     return False
 
 
-def _table(place: Path, name: str) -> pd.DataFrame:
-    """A table as it is now: columns that came after the run was written are missing values."""
-    stored = pd.read_parquet(place / f"{name}.parquet")
-    return (
-        stored if list(stored) == list(TABLES[name]) else stored.reindex(columns=table(name).columns).pipe(_typed, name)
-    )
+class _Stored(Run):
+    """A run on disk. A table is read when asked for, and then kept; one that proves damaged then is a DamagedRun."""
+
+    @cached_property
+    def flows(self) -> pd.DataFrame:
+        return _frame(self.path, "flows")
+
+    @cached_property
+    def intervals(self) -> pd.DataFrame:
+        return _frame(self.path, "intervals")
+
+    @cached_property
+    def cpu(self) -> pd.DataFrame:
+        return _frame(self.path, "cpu")
 
 
-def _typed(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    texts = {key: "" for key, column in TABLES[name].items() if column.dtype == "str"}
-    return frame.fillna(texts).astype({key: column.dtype for key, column in TABLES[name].items()})
+def _stored(**values) -> Run:
+    run = _Stored(**values, **dict.fromkeys(TABLES))
+    for name in TABLES:
+        del vars(run)[name]  # else what the constructor was given would hide what is on disk
+    return run
+
+
+def _frame(place: Path, name: str) -> pd.DataFrame:
+    with _told(place):
+        texts = {key: "str" for key, column in TABLES[name].items() if column.dtype == "str"}
+        return _columns(place, name, list(TABLES[name])).to_pandas().astype(texts)
+
+
+def columns(run: Run, name: str, wanted: Sequence[str]) -> pa.Table:
+    """These columns of a run's table as an Arrow table, texts as dictionary and indices. Raises as `read`.
+
+    Of a stored run no others are read, and they are not kept.
+    """
+    if isinstance(run, _Stored):
+        with _told(run.path):
+            return _columns(run.path, name, wanted)
+    frame = getattr(run, name)[list(wanted)]
+    return pa.Table.from_pandas(frame, preserve_index=False).cast(_schema(name, wanted))
+
+
+def length(run: Run, name: str) -> int:
+    """How many rows a run's table has; of a stored run it is not read for that. Raises as `read`."""
+    if not isinstance(run, _Stored):
+        return len(getattr(run, name))
+    with _told(run.path):
+        return _metadata(run.path, name).num_rows
+
+
+def _columns(place: Path, name: str, wanted: Sequence[str]) -> pa.Table:
+    """A table as it is now: columns that came after the run was written are missing values (text: empty)."""
+    schema, metadata = _schema(name, wanted), _metadata(place, name)
+    known = set(metadata.schema.names)
+    texts = [field.name for field in schema if field.name in known and pa.types.is_dictionary(field.type)]
+    with pq.ParquetFile(_file(place, name), metadata=metadata, read_dictionary=texts) as parquet:
+        read = parquet.read([key for key in wanted if key in known], use_threads=False)
+    arrays = [read[field.name] if field.name in known else _missing(field, metadata.num_rows) for field in schema]
+    return pa.table(arrays, names=schema.names).cast(schema)
+
+
+def _missing(field: pa.Field, rows: int) -> pa.Array:
+    numeric = pa.types.is_floating(field.type)
+    return pa.nulls(rows, field.type) if numeric else pa.repeat("", rows).cast(field.type)
+
+
+def _schema(name: str, wanted: Sequence[str]) -> pa.Schema:
+    return pa.schema({key: _ARROW[TABLES[name][key].dtype] for key in wanted})
+
+
+def _file(place: Path, name: str) -> Path:
+    return place / f"{name}.parquet"
+
+
+def _metadata(place: Path, name: str) -> pq.FileMetaData:
+    return pq.read_metadata(_file(place, name))
+
+
+#: The types of columns in Arrow.
+_ARROW = {
+    "int64": pa.int64(),
+    "float64": pa.float64(),
+    "bool": pa.bool_(),
+    "str": pa.dictionary(pa.int32(), pa.string()),
+}
 
 
 def read(place: Path) -> Run:
-    """The run in that directory.
+    """The run in that directory. Its tables are read when asked for; that they are there, and as long as its head
+    says, is made sure of now.
 
     Raises DamagedRun where it is not whole, SchemaMismatch where it is newer, StoreError where it cannot be read now.
     """
-    try:
+    with _told(place):
         head = json.loads((place / "run.json").read_text(encoding="utf-8"))
         if head["schema"] > SCHEMA:
             raise SchemaMismatch(_newer(place, f"with schema {head['schema']}, and this one knows up to {SCHEMA}"))
         if unknown := sorted(set(head["spec"]) - set(Spec.model_fields)):
             raise SchemaMismatch(_newer(place, f"whose specs have {', '.join(map(repr, unknown))}"))
-        tables = {name: _table(place, name) for name in TABLES}
+        found = {name: _metadata(place, name).num_rows for name in TABLES}
         for name, rows in head["rows"].items():
-            if len(tables[name]) != rows:
-                raise ValueError(f"{name}.parquet has {len(tables[name])} rows and should have {rows}")
+            if found[name] != rows:
+                raise ValueError(f"{name}.parquet has {found[name]} rows and should have {rows}")
         if head["status"] not in STATUSES:
             raise ValueError(f"unknown status {head['status']!r}")
         spec = Spec(**head["spec"])
         if not place.name.startswith(spec.key):
             raise ValueError(f"it holds the run {spec.key}, which belongs in a directory of that name")
-        return Run(
+        return _stored(
             spec=spec,
             status=head["status"],
             reasons=tuple(head["reasons"]),
@@ -150,8 +234,14 @@ def read(place: Path) -> Run:
             facts=head["facts"],
             raw=_Raw(place / "raw"),
             path=place,
-            **tables,
         )
+
+
+@contextlib.contextmanager
+def _told(place: Path) -> Iterator[None]:
+    """Whatever goes wrong over a run's files, as DamagedRun or StoreError."""
+    try:
+        yield
     except SchemaMismatch:
         raise
     except Exception as error:  # pyarrow alone raises a dozen kinds over damaged files
@@ -162,7 +252,7 @@ def read(place: Path) -> Run:
             ) from error
         told = " ".join(str(error).split()) if isinstance(error, (OSError, ValueError)) else repr(error)
         raise DamagedRun(
-            f"{paths.shown(place)} is not a whole run: {told}. It is left out of every analysis;"
+            f"{paths.shown(place)} is not a whole run: {told}. It is of no use to any analysis;"
             " `pairlab clean` moves it to .replaced/, and measuring again replaces it"
         ) from error
 
@@ -213,7 +303,9 @@ def debris(root: Path | None = None, *, with_replaced: bool = False) -> Iterator
             yield place, "a draft that was never finished"
     for place in directories(root):
         try:
-            read(place)
+            run = read(place)
+            for name in TABLES:
+                getattr(run, name)
         except DamagedRun:
             yield place, "damaged, kept in .replaced/"
         except StoreError:  # of a newer pairlab, or not to be read just now
@@ -278,7 +370,11 @@ class _Raw(Mapping):
     """What the tools printed, read when asked for."""
 
     def __init__(self, place: Path):
-        self._files = {path.name: path for path in sorted(place.glob("*"))}
+        self._place = place
+
+    @cached_property
+    def _files(self) -> dict[str, Path]:
+        return {path.name: path for path in sorted(self._place.glob("*"))}
 
     def __getitem__(self, name: str) -> str:
         return self._files[name].read_text()

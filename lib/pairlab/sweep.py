@@ -8,16 +8,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
 
 from pairlab import experiments, paths, store
 from pairlab.errors import BadInput, BadSpec, BadSweep, HostBusy, PairlabError, StoreError, Unavailable
 from pairlab.measurement import check, resolve
 from pairlab.records import Run
 from pairlab.spec import Name, Spec
+from pairlab.testbed import registry
 
 #: What a cell costs above its traffic, for the first estimate; afterwards the cells themselves tell.
 OVERHEAD_S = 3.0
@@ -26,8 +28,32 @@ OVERHEAD_S = 3.0
 Executor = Callable[[Spec], Run]
 
 
+class Grid(BaseModel):
+    """Cells of one experiment: of its parameters, a list is an axis and a plain value holds for all cells.
+
+    backends: those it is for; else for any. repetitions: in how many of the sweep's it takes part, the first ones.
+    """
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    backends: list[Name] | None = Field(None, min_length=1)
+    repetitions: int | None = Field(None, ge=1)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
+
+
+def _as_grids(told: Any) -> list[Any]:
+    """One grid may stand without a list around it."""
+    grids = told if isinstance(told, list) else [told]
+    if not grids or not all(isinstance(grid, dict) for grid in grids):
+        raise PydanticCustomError("grid", "must be a mapping of parameters to values, or a list of such grids")
+    return grids
+
+
 class SweepFile(BaseModel):
-    """A sweep as its file has it. In `experiments`, a list is an axis of the grid and a plain value holds for all."""
+    """A sweep as its file has it: each experiment with one grid of cells, or several."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -37,7 +63,7 @@ class SweepFile(BaseModel):
     repetitions: int = Field(1, ge=1, le=10000)
     backend: Name = "netns"
     unavailable: Literal["skip", "fail"] = "fail"
-    experiments: dict[str, dict[str, Any]] = Field(min_length=1)
+    experiments: dict[str, Annotated[list[Grid], BeforeValidator(_as_grids)]] = Field(min_length=1)
 
 
 def load(path: str | Path) -> SweepFile:
@@ -70,25 +96,40 @@ def _explain(detail: Any) -> str:
 def cells(sweep: SweepFile, backend: str | None = None) -> list[Spec]:
     """Every cell, in the order it is measured: each repetition visits every cell once, shuffled by the seed.
 
-    Raises BadSweep for a parameter or a value that an experiment does not take; nothing is measured then.
+    A cell of a grid with fewer repetitions is in the first of them only. Raises BadSweep for a parameter or a value
+    that an experiment does not take, and where no grid is for this backend; nothing is measured then.
     """
-    grid = []
-    for experiment, parameters in sweep.experiments.items():
-        try:
-            combinations = _combinations(sweep, parameters, backend)
-            cells_here = [resolve(experiments.spec_of(experiment, values)) for values in combinations]
-        except (BadInput, TypeError) as error:
-            raise BadSweep(f"sweep {sweep.name!r}, experiment {experiment!r}: {error}") from None
-        twice = [spec for spec, count in Counter(cells_here).items() if count > 1]
-        if twice:
-            raise BadSweep(f"sweep {sweep.name!r} has a cell more than once: {twice[0]}")
-        grid += cells_here
+    repetitions: dict[Spec, int] = {}
+    for experiment, grids in sweep.experiments.items():
+        for grid in grids:
+            try:
+                found = list(_cells_of(sweep, experiment, grid, backend))
+            except (BadInput, TypeError) as error:
+                raise BadSweep(f"sweep {sweep.name!r}, experiment {experiment!r}: {error}") from None
+            for spec in found:
+                if spec in repetitions:
+                    raise BadSweep(f"sweep {sweep.name!r} has a cell more than once: {spec}")
+                repetitions[spec] = grid.repetitions or sweep.repetitions
+    if not repetitions:
+        raise BadSweep(f"sweep {sweep.name!r} has no cell for backend {backend or sweep.backend!r}: see its `backends`")
     ordered = []
     for repetition in range(sweep.repetitions):
-        block = [spec.replace(repetition=repetition) for spec in grid]
+        block = [spec.replace(repetition=repetition) for spec, count in repetitions.items() if repetition < count]
         random.Random(f"{sweep.seed}/{repetition}").shuffle(block)
         ordered += block
     return ordered
+
+
+def _cells_of(sweep: SweepFile, experiment: str, grid: Grid, backend: str | None) -> Iterator[Spec]:
+    """A grid's cells for this backend, as of repetition 0. Those for other backends are checked all the same."""
+    for name in grid.backends or ():
+        registry.backends.get(name)
+    if grid.repetitions and grid.repetitions > sweep.repetitions:
+        raise BadSpec(f"repetitions: the sweep has {sweep.repetitions}, so that a grid cannot have {grid.repetitions}")
+    for values in _combinations(sweep, grid.parameters, backend):
+        spec = experiments.spec_of(experiment, values)
+        if grid.backends is None or spec.backend in grid.backends:
+            yield resolve(spec)
 
 
 def _combinations(sweep: SweepFile, parameters: dict[str, Any], backend: str | None) -> Iterator[dict[str, Any]]:
@@ -169,7 +210,7 @@ def run(
         begun = time.monotonic()
         state, told = _settle(spec, execute, retry)
         if state in ("done", "invalid", "failed"):
-            costs.append(time.monotonic() - begun - spec.total_s)
+            costs.append(time.monotonic() - begun - _traffic_s(spec))
         if state in ("done", "stored"):
             tally.done += 1
         elif state == "skipped":
@@ -188,7 +229,7 @@ def _settle(spec: Spec, execute: Executor, retry: bool) -> tuple[str, str]:
     if stored and stored.status in ("failed", "invalid") and not retry:
         return stored.status, f"kept from before ({'; '.join(stored.reasons)})"
     try:
-        check(spec)
+        _check_host(spec)
         run = execute(spec)
     except Unavailable as error:
         if not stored or (stored.status, stored.reasons) != ("skipped", (str(error),)):
@@ -206,6 +247,14 @@ def _settle(spec: Spec, execute: Executor, retry: bool) -> tuple[str, str]:
     return run.status, "; ".join(run.reasons)
 
 
+def _check_host(spec: Spec) -> None:
+    """Raises Unavailable where this host cannot do it: also for more cores than it has, as the cell as such is fine."""
+    try:
+        check(spec)
+    except BadSpec as error:
+        raise Unavailable(str(error)) from error
+
+
 def _figures(run: Run) -> str:
     failed = f", {run.failed_flows} of {len(run.flows)} flows failed" if run.failed_flows else ""
     return f"{run.total_throughput_bps / 1e9:.2f} Gbit/s{failed}"
@@ -220,7 +269,12 @@ def _waiting(todo: list[Spec], retry: bool) -> set[Spec]:
 def _left(waiting: set[Spec], costs: list[float]) -> float:
     """Seconds still to go: traffic of the cells that wait, and what a cell has cost above it so far."""
     overhead_s = sum(costs) / len(costs) if costs else OVERHEAD_S
-    return sum(spec.total_s + overhead_s for spec in waiting)
+    return sum(_traffic_s(spec) + overhead_s for spec in waiting)
+
+
+def _traffic_s(spec: Spec) -> float:
+    """How long its traffic takes, as far as it is known before: flows with an end take a small part of their time."""
+    return 0.0 if spec.flow_bytes else spec.total_s
 
 
 def estimate_s(todo: list[Spec], *, retry: bool = False) -> float:

@@ -1,23 +1,31 @@
+import matplotlib.pyplot as plt
 import pytest
 
 from pairlab import paths, store
-from pairlab.analysis.origin import account, facts_of, origin_of, write_atomically
-from pairlab.collection import load_runs
+from pairlab.analysis import figures, latex
+from pairlab.analysis.origin import Stamp, account, facts_of, origin_of, stamp_of, write_atomically
+from pairlab.collection import digest_of, load_runs
 from pairlab.errors import BadInput, StoreError
 
 from .synthetic import run
 
 
-def test_the_account_names_every_run_that_does_not_count(tmp_path):
+def test_the_account_names_every_run_that_does_not_count_by_reason(tmp_path):
     store.write(run([1]), tmp_path)
-    store.write(run([1], repetition=1, status="invalid", reasons=("the clients started too late",)), tmp_path)
-    damaged = store.write(run([1], repetition=2), tmp_path)
+    for repetition in (1, 2):
+        late = {"status": "invalid", "reasons": ("the clients started too late",)}
+        store.write(run([1], repetition=repetition, **late), tmp_path)
+    damaged = store.write(run([1], repetition=3), tmp_path)
     (damaged.path / "flows.parquet").unlink()
-    told = account(load_runs(tmp_path))
-    assert told.startswith("3 runs read, 1 count, 2 left out\n")
-    assert "invalid: throughput: flowgen over bridge" in told
-    assert "the clients started too late" in told
-    assert f"damaged: {damaged.path} is not a whole run" in told
+    newer = store.write(run([1], repetition=4), tmp_path)
+    head = newer.path / "run.json"
+    head.write_text(head.read_text().replace('"schema": 1', '"schema": 99'))
+    told = account(load_runs(tmp_path)).splitlines()
+    assert told[:2] == ["5 runs read, 1 count, 4 left out", "  2 invalid: the clients started too late"]
+    assert [line.startswith("    throughput: flowgen over bridge") for line in told[2:4]] == [True, True]
+    assert told[4].startswith(f"  damaged: {damaged.path} is not a whole run")
+    assert told[5].startswith(f"  newer: {newer.path} was written by a newer pairlab")
+    assert len(told) == 6
 
 
 def test_the_origin_counts_what_counts_and_tells_the_days_of_measuring(campaign):
@@ -35,6 +43,36 @@ def test_other_runs_have_another_digest(tmp_path):
     two = origin_of(load_runs(tmp_path), tmp_path)
     assert one == again
     assert one.digest != two.digest
+
+
+def test_a_part_of_the_runs_keeps_the_digest_of_all_that_was_loaded(tmp_path):
+    for repetition in (0, 1):
+        store.write(run([1], repetition=repetition), tmp_path)
+    loaded = load_runs(tmp_path)
+    part = loaded.where(lambda each: each.spec.repetition == 0)
+    assert len(part) == 1
+    assert part.digest == loaded.digest != digest_of(part)
+
+
+def test_a_file_carries_the_stamp_of_its_experiments_and_runs(tmp_path, out):
+    store.write(run([1]), tmp_path)
+    store.write(run([1], experiment="fct"), tmp_path)
+    loaded = load_runs(tmp_path, experiment=["throughput", "fct"])
+    whole, of_both = origin_of(load_runs(tmp_path), tmp_path), origin_of(loaded, tmp_path)
+    one = origin_of(load_runs(tmp_path, experiment="fct"), tmp_path)
+    digest = loaded.digest
+    axes = plt.subplots(figsize=(2, 2))[1]
+    axes.plot([0, 1], [0, 1])
+    for origin, experiments in ((whole, ()), (of_both, ("throughput", "fct")), (one, ("fct",))):
+        files = figures.save(axes.figure, "some_(figure)", origin)
+        values = latex.Values("some")
+        values.number("key", 1, 0)
+        files.append(values.write("01-some", origin))
+        for file in files:
+            assert stamp_of(file) == Stamp(experiments, digest if experiments != ("fct",) else one.digest), file
+    (tmp_path / "other.tex").write_text("made by hand")
+    assert stamp_of(tmp_path / "other.tex") is None
+    assert one.digest == digest_of(loaded, ["fct"]) != digest
 
 
 def test_the_sweep_names_the_label_and_a_folder_inside_the_checkout_is_told_relative(tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ from pairlab import paths, store
 from pairlab.analysis import figures, latex, paper, stats, texlive, throughput
 from pairlab.analysis.origin import origin_of
 from pairlab.collection import load_runs
-from pairlab.errors import NoRuns, PairlabError, Unavailable
+from pairlab.errors import NoRuns, OutOfDate, PairlabError, Unavailable
 
 from .synthetic import run
 
@@ -21,7 +21,7 @@ def results(tmp_path, out):
     for repetition in (0, 1):
         for driver, rate in (("bridge", 4), ("my_driver", 5)):
             store.write(run([rate + repetition], driver=driver, repetition=repetition), tmp_path / "few_runs")
-    runs = load_runs(tmp_path / "few_runs")
+    runs = load_runs(tmp_path / "few_runs", experiment="throughput")
     origin = origin_of(runs, tmp_path / "few_runs")
     cells = stats.throughput_by_cell(runs.flows)
     repetitions = stats.throughput_by_repetition(runs.flows)
@@ -55,6 +55,46 @@ def test_an_unknown_result_stops_the_paper_and_is_named(results, monkeypatch, tm
     with pytest.raises(PairlabError, match=r"There is no result 'throughput/bridge/10/totl'.*main\.log"):
         paper.build("few_runs")
     assert not (results / "main.pdf").exists()
+
+
+@needs_latex
+def test_a_paper_of_the_runs_there_are_is_built_whatever_else_lies_beside(results, tmp_path):
+    store.write(run([1], experiment="other"), tmp_path / "few_runs")  # no result that the paper reads is of it
+    (results / "tables" / "few_runs" / "throughput-left-over.tex").write_text(
+        "% table throughput-left-over: made from 1 runs of few_runs, measured 2020-01-01, keys 0123456789abcdef.\n"
+    )
+    assert paper.build("few_runs", runs=tmp_path / "few_runs") == results / "main.pdf"
+
+
+def test_a_value_file_of_other_runs_stops_the_paper_before_latex(results, tmp_path, monkeypatch):
+    monkeypatch.setattr(texlive, "missing", list)
+    monkeypatch.setattr(paper.subprocess, "run", lambda *args, **options: pytest.fail("LaTeX was run"))
+    store.write(run([3], driver="bridge", repetition=2), tmp_path / "few_runs")
+    told = r"01-throughput\.tex \(notebooks/analysis/01-throughput\.ipynb\)"
+    with pytest.raises(OutOfDate, match=f"1 of its results were made of other runs .*{told}"):
+        paper.build("few_runs", runs=load_runs(tmp_path / "few_runs"))
+    assert not (results / "main.pdf").exists()
+
+
+@needs_latex
+@pytest.mark.parametrize(
+    "old", ["figures/few_runs/throughput-box.pgf", "paper/tables/few_runs/throughput-netns-flowgen.tex"]
+)
+def test_a_table_or_figure_of_other_runs_stops_the_paper_and_is_named(results, tmp_path, old):
+    file = results.parent / old
+    file.write_text(re.sub("keys [0-9a-f]{16}", "keys 0123456789abcdef", file.read_text()))
+    with pytest.raises(OutOfDate, match=rf"{re.escape(str(file))} \(notebooks/analysis/01-throughput\.ipynb\)"):
+        paper.build("few_runs", runs=tmp_path / "few_runs")
+    assert not (results / "main.pdf").exists()
+
+
+@needs_latex
+def test_a_figure_that_only_exists_as_an_old_pdf_stops_the_paper(results, tmp_path):
+    figure = results.parent / "figures" / "few_runs" / "throughput-total.pdf"
+    figure.with_suffix(".pgf").unlink()
+    figure.write_bytes(re.sub(b"keys [0-9a-f]{16}", b"keys 0123456789abcdef", figure.read_bytes()))
+    with pytest.raises(OutOfDate, match=r"throughput-total\.pdf"):
+        paper.build("few_runs", runs=tmp_path / "few_runs")
 
 
 def test_without_latex_it_says_what_to_install(out, monkeypatch):

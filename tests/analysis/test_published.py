@@ -21,7 +21,37 @@ def test_the_stated_levels_are_those_of_bridge_and_ovs():
     assert level.to_dict() == {"bridge": 56e9, "ovs": 70e9}
 
 
-@pytest.mark.parametrize("name", ["throughput", "saturation", "testbeds"])
+def test_the_stated_growth_of_p99_is_that_of_the_stated_p99s():
+    fct = published.load("fct").set_index(["driver", "pairs"])["fct_s"]
+    assert fct[("bridge", 50)] == pytest.approx(0.2026)
+    changes = published.load("fct_changes")
+    assert len(changes) == 3
+    for row in changes.itertuples():
+        found = 100 * (fct[(row.driver, row.to_pairs)] / fct[(row.driver, row.from_pairs)] - 1)
+        assert found == pytest.approx(row.change_percent, abs=0.05)
+
+
+def test_the_upper_end_of_fct_grows_with_the_pairs():
+    ranges = published.load("fct_ranges")
+    plain = ranges[(ranges["paper"] == "E") & (ranges["experiment"] == "fct")].set_index("pairs")
+    assert plain["high_s"].to_dict() == {10: 0.18, 50: 0.25, 100: 3, 150: 7}
+    assert plain.loc[10, "low_s"] == 0.02
+    assert plain.loc[[100, 150], "low_s"].isna().all()
+
+
+def test_the_stated_clients_of_bridge_lie_within_the_stated_threefold():
+    fairness = published.load("fairness")
+    bridge = fairness[fairness["driver"] == "bridge"].iloc[0]
+    assert (bridge["low_bps"], bridge["high_bps"]) == (0.6e9, 1.6e9)
+    assert 2 < bridge["high_bps"] / bridge["low_bps"] < fairness["most_over_least"].max() == 3
+
+
+def test_pinning_is_stated_for_one_driver_per_policy():
+    changes = published.load("pinning").set_index(["driver", "policy"])["change_percent"]
+    assert changes.to_dict() == {("ovs", "different-cores"): 21.2, ("bridge", "same-core"): -13.2}
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in published.FOLDER.glob("*.csv")))
 def test_every_row_names_its_paper_and_the_place_in_it(name):
     table = published.load(name)
     assert set(table["paper"]) <= set(published.PAPERS)
@@ -29,5 +59,5 @@ def test_every_row_names_its_paper_and_the_place_in_it(name):
 
 
 def test_an_unknown_table_lists_those_there_are():
-    with pytest.raises(UnknownName, match="there are: saturation, testbeds, throughput"):
+    with pytest.raises(UnknownName, match=r"there are: core_ratio, fairness, fct, .*, throughput"):
         published.load("troughput")

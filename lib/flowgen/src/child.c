@@ -66,6 +66,12 @@ static _Noreturn void become(const struct child_plan *plan, pid_t launcher, int 
         dup2(plan->stderr_fd, STDERR_FILENO) < 0)
         give_up(progress, "redirect the output of", plan->argv[0]);
 
+    for (const char *const *cgroup = plan->cgroups; *cgroup; cgroup++)
+        if (!cgroup_join(*cgroup))
+            give_up(progress, "join the cgroup", *cgroup);
+    if (plan->cpus && !cpus_apply(plan->cpus)) /* after the cgroups: to join a cpuset sets the affinity, too */
+        give_up(progress, "run on the CPUs", plan->cpus->text);
+
     bool held = plan->gate && held_request();
     if (plan->gate && !held)
         wait_at_gate(plan, progress);

@@ -6,12 +6,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "placement.h"
+
 struct child_plan {
     char **argv;
     const char *gate;            /* the path of the FIFO to be held at; NULL: start at once */
     int gate_fd;
     int control;                 /* inherited, to see at the gate whether the controller still lives */
     int stdin_fd, stdout_fd, stderr_fd;
+    const char *const *cgroups;  /* folders of cgroups to join, up to a NULL */
+    const struct cpus *cpus;     /* NULL: wherever it may run anyway */
 };
 
 /* What child.progress carries. It ends when the child has become ARGV, or has died.

@@ -1,264 +1,205 @@
-/* client: one TCP flow at full rate for a given time, sampled at every interval. */
-#include <errno.h>
-#include <linux/tcp.h>
-#include <math.h>
-#include <poll.h>
+/* client: one flow, or several at once: TCP for a given time or a given number of bytes, or UDP for a given time. */
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "address.h"
 #include "commands.h"
+#include "descriptors.h"
 #include "errors.h"
-#include "json.h"
 #include "monotonic.h"
 #include "options.h"
-#include "tcpsample.h"
+#include "report.h"
+#include "tcpflow.h"
+#include "udpflow.h"
 
-enum { MAX_INTERVALS = 1000000, CONGESTION_NAME = 16, ERROR_TEXT = 256 };
+enum { MAX_FLOWS = 1000, STACK_BYTES = 256 * 1024, TCP_USUAL_BYTES = 128 * 1024, TCP_MOST_BYTES = 64 * 1024 * 1024 };
 
-struct plan {
-    struct sockaddr_in server;
-    uint64_t duration_ns, interval_ns;
-    const char *congestion; /* NULL: the kernel's default */
+struct request {
+    bool udp;             /* then the plan of udp counts, else that of tcp */
+    struct tcp_plan tcp_plan;
+    struct udp_plan udp_plan;
+    size_t flows;
     size_t write_bytes;
+    char *data;           /* write_bytes of it */
 };
 
-struct sample {
-    uint64_t at_ns;
-    uint64_t written;
-    struct tcp_sample tcp;
+/* One flow and the thread that runs it. */
+struct runner {
+    pthread_t thread;
+    pthread_barrier_t *together; /* NULL: it is alone */
+    const struct request *request;
+    size_t number;
+    struct tcp_flow tcp;
+    struct udp_flow udp;
+    bool whole;
 };
 
-/* Samples are kept in memory and printed at the end: printing would disturb the flow. */
-struct flow {
-    int socket;
-    uint64_t connect_ns;
-    uint64_t written;
-    char congestion[CONGESTION_NAME];
-    struct sample *samples; /* the first is taken when connected; each later one ends an interval */
-    size_t count;           /* 0: never connected */
-    char error[ERROR_TEXT]; /* empty: none */
-};
-
-static void take_sample(struct flow *flow)
+static void *run_one(void *argument)
 {
-    struct sample *sample = &flow->samples[flow->count++];
-    sample->at_ns = monotonic_ns();
-    sample->written = flow->written;
-    sample->tcp = tcp_sample(flow->socket);
+    struct runner *runner = argument;
+    const struct request *request = runner->request;
+    if (runner->together)
+        pthread_barrier_wait(runner->together); /* making a thread takes long enough for a short flow to end */
+    runner->whole = request->udp
+                        ? udp_flow_run(&runner->udp, &request->udp_plan, request->data, (uint16_t)runner->number)
+                        : tcp_flow_run(&runner->tcp, &request->tcp_plan, request->data);
+    return NULL;
 }
 
-/* Bytes that the peer acknowledged between two samples. Bytes that were only written have crossed nothing yet: up to
-   some megabytes of them lie in the socket buffer, which at short durations is most of what was written. A kernel
-   that does not count acknowledged bytes leaves no better measure than the written ones. */
-static uint64_t bytes_between(const struct sample *from, const struct sample *to)
+static void run_all(struct runner *runners, size_t flows)
 {
-    if (!to->tcp.counts_acked)
-        return to->written - from->written;
-    return to->tcp.bytes_acked - from->tcp.bytes_acked;
-}
-
-static bool open_connection(struct flow *flow, const struct plan *plan)
-{
-    char server[ADDRESS_TEXT];
-    address_format(&plan->server, server);
-
-    flow->socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (flow->socket < 0) {
-        snprintf(flow->error, ERROR_TEXT, "cannot make a socket: %s", strerror(errno));
-        return false;
+    if (flows == 1) {
+        run_one(&runners[0]);
+        return;
     }
-    if (plan->congestion && setsockopt(flow->socket, IPPROTO_TCP, TCP_CONGESTION, plan->congestion,
-                                       (socklen_t)strlen(plan->congestion)) < 0) {
-        snprintf(flow->error, ERROR_TEXT, "cannot use congestion control '%s': %s; sysctl %s", plan->congestion,
-                 strerror(errno),
-                 errno == EPERM ? "net.ipv4.tcp_allowed_congestion_control lists what may be used"
-                                : "net.ipv4.tcp_available_congestion_control lists what there is");
-        return false;
+    pthread_barrier_t together;
+    pthread_attr_t attributes;
+    int error = pthread_barrier_init(&together, NULL, (unsigned)flows);
+    if (!error)
+        error = pthread_attr_init(&attributes);
+    if (!error)
+        error = pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    for (size_t i = 0; !error && i < flows; i++) {
+        runners[i].together = &together;
+        error = pthread_create(&runners[i].thread, &attributes, run_one, &runners[i]);
     }
-    if (connect(flow->socket, (const struct sockaddr *)&plan->server, sizeof plan->server) < 0) {
-        snprintf(flow->error, ERROR_TEXT, "cannot connect to %s: %s; a server must listen there first", server,
-                 strerror(errno));
-        return false;
+    if (error)
+        die("cannot make a thread for each of %zu flows: %s; ulimit -u may be too low", flows, strerror(error));
+    for (size_t i = 0; i < flows; i++)
+        pthread_join(runners[i].thread, NULL);
+    pthread_attr_destroy(&attributes);
+    pthread_barrier_destroy(&together);
+}
+
+/* Returns the exit status. */
+static int report_all(const struct runner *runners, const struct request *request)
+{
+    size_t failed = 0;
+    const struct runner *first_failed = NULL;
+    for (size_t i = 0; i < request->flows; i++) {
+        if (request->udp)
+            report_udp(i, &runners[i].udp, &request->udp_plan);
+        else
+            report_tcp(i, &runners[i].tcp, &request->tcp_plan);
+        if (!runners[i].whole && failed++ == 0)
+            first_failed = &runners[i];
     }
-    return true;
-}
-
-/* When the interval that holds `now` ends. After a stall this skips what passed meanwhile: one long interval tells
-   the truth, and several empty ones would not. */
-static uint64_t interval_end(const struct plan *plan, uint64_t connected_ns, uint64_t now)
-{
-    uint64_t intervals = (now - connected_ns) / plan->interval_ns + 1;
-    uint64_t elapsed = intervals * plan->interval_ns;
-    return connected_ns + (elapsed < plan->duration_ns ? elapsed : plan->duration_ns);
-}
-
-/* Writes until the time is over. The clock, not the peer, ends intervals: a write never blocks. */
-static bool transfer(struct flow *flow, const struct plan *plan, const char *data)
-{
-    uint64_t connected_ns = flow->samples[0].at_ns;
-    uint64_t deadline_ns = connected_ns + plan->duration_ns;
-    uint64_t boundary_ns = interval_end(plan, connected_ns, connected_ns);
-
-    for (;;) {
-        if (monotonic_ns() >= boundary_ns) {
-            take_sample(flow);
-            uint64_t sampled_ns = flow->samples[flow->count - 1].at_ns;
-            if (sampled_ns >= deadline_ns)
-                return true;
-            boundary_ns = interval_end(plan, connected_ns, sampled_ns);
-        }
-        ssize_t sent = send(flow->socket, data, plan->write_bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (sent >= 0) {
-            flow->written += (uint64_t)sent;
-        } else if (errno == EAGAIN) {
-            struct timespec left = time_until(boundary_ns);
-            ppoll(&(struct pollfd){.fd = flow->socket, .events = POLLOUT}, 1, &left, NULL);
-        } else if (errno != EINTR) {
-            snprintf(flow->error, ERROR_TEXT, "the connection broke: %s", strerror(errno));
-            take_sample(flow);
-            return false;
-        }
-    }
-}
-
-static bool run(struct flow *flow, const struct plan *plan, const char *data)
-{
-    flow->connect_ns = monotonic_ns();
-    if (!open_connection(flow, plan))
-        return false;
-    take_sample(flow);
-    socklen_t length = sizeof flow->congestion;
-    if (getsockopt(flow->socket, IPPROTO_TCP, TCP_CONGESTION, flow->congestion, &length) < 0)
-        flow->congestion[0] = '\0';
-    flow->congestion[CONGESTION_NAME - 1] = '\0';
-    return transfer(flow, plan, data);
-}
-
-static void print_line(struct json *line)
-{
-    if (!json_print(line, stdout))
-        die("cannot write to stdout: %s", strerror(errno));
-}
-
-static void print_interval(const struct flow *flow, size_t index)
-{
-    const struct sample *first = &flow->samples[0];
-    const struct sample *from = &flow->samples[index - 1];
-    const struct sample *to = &flow->samples[index];
-
-    struct json line;
-    json_begin(&line, "interval");
-    json_number(&line, "start_s", (double)(from->at_ns - first->at_ns) / 1e9);
-    json_number(&line, "end_s", (double)(to->at_ns - first->at_ns) / 1e9);
-    json_integer(&line, "bytes", bytes_between(from, to));
-    json_integer(&line, "retransmits", to->tcp.retransmits - from->tcp.retransmits);
-    json_number(&line, "rtt_s", to->tcp.rtt_s);
-    json_number(&line, "min_rtt_s", to->tcp.min_rtt_s);
-    json_number(&line, "cwnd_bytes", to->tcp.cwnd_bytes);
-    json_number(&line, "delivery_rate_bps", to->tcp.delivery_rate_bps);
-    print_line(&line);
-}
-
-static void print_total(const struct flow *flow)
-{
-    /* A flow that never connected is a total like any other: nothing sent, and what was not measured is null. */
-    struct sample nothing = {
-        .at_ns = monotonic_ns(),
-        .tcp = {.rtt_s = NAN, .rtt_var_s = NAN, .min_rtt_s = NAN, .cwnd_bytes = NAN, .mss_bytes = NAN,
-                .delivery_rate_bps = NAN},
-    };
-    bool connected = flow->count > 0;
-    const struct sample *first = connected ? &flow->samples[0] : &nothing;
-    const struct sample *last = connected ? &flow->samples[flow->count - 1] : &nothing;
-    uint64_t flow_bytes = bytes_between(first, last);
-    double duration_s = (double)(last->at_ns - first->at_ns) / 1e9;
-
-    struct json line;
-    json_begin(&line, "total");
-    json_integer(&line, "connect_ns", flow->connect_ns);
-    if (connected)
-        json_integer(&line, "connected_ns", first->at_ns);
+    if (!failed)
+        return 0;
+    const char *error = request->udp ? first_failed->udp.error : first_failed->tcp.error;
+    if (request->flows == 1)
+        complain("%s", error);
     else
-        json_null(&line, "connected_ns");
-    json_integer(&line, "end_ns", last->at_ns);
-    json_number(&line, "duration_s", duration_s);
-    json_integer(&line, "bytes_written", flow->written);
-    json_integer(&line, "flow_bytes", flow_bytes);
-    json_number(&line, "throughput_bps", duration_s > 0 ? (double)flow_bytes * 8 / duration_s : NAN);
-    json_integer(&line, "retransmits", last->tcp.retransmits - first->tcp.retransmits);
-    json_number(&line, "rtt_s", last->tcp.rtt_s);
-    json_number(&line, "rtt_var_s", last->tcp.rtt_var_s);
-    json_number(&line, "min_rtt_s", last->tcp.min_rtt_s);
-    json_number(&line, "cwnd_bytes", last->tcp.cwnd_bytes);
-    json_number(&line, "delivery_rate_bps", last->tcp.delivery_rate_bps);
-    if (*flow->congestion)
-        json_text(&line, "congestion_control", flow->congestion);
-    else
-        json_null(&line, "congestion_control");
-    json_number(&line, "mss_bytes", last->tcp.mss_bytes);
-    if (*flow->error)
-        json_text(&line, "error", flow->error);
-    print_line(&line);
+        complain("%zu of %zu flows failed, the first of them flow %zu: %s", failed, request->flows,
+                 first_failed->number, error);
+    return STATUS_FAILED;
 }
 
-static struct plan parse_plan(char **arguments)
+static uint64_t to_ns(double seconds)
 {
-    const char *server = NULL, *congestion = NULL;
-    double duration_s = 0, interval_s = 0.5;
-    long write_bytes = 128 * 1024;
+    return (uint64_t)(seconds * 1e9 + 0.5);
+}
+
+/* Of options that are 0 when not given. */
+static void check_protocol(bool udp, double duration_s, long finite_bytes, const char *congestion, long rate_bps,
+                           long write_bytes)
+{
+    if (!udp && rate_bps)
+        die_usage("--rate is for --udp: TCP finds its own; leave it out");
+    if (udp && finite_bytes)
+        die_usage("--bytes is for TCP, where all arrive: give --udp a --duration instead");
+    if (udp && congestion)
+        die_usage("--congestion is for TCP: UDP has no such control; leave it out");
+    if (udp && write_bytes && (write_bytes < UDP_LEAST_BYTES || write_bytes > UDP_MOST_BYTES))
+        die_usage("--write-bytes '%ld' is no size of a datagram from %d to %d", write_bytes, UDP_LEAST_BYTES,
+                  UDP_MOST_BYTES);
+    if (duration_s == 0 && finite_bytes == 0)
+        die_usage("--duration is missing%s (see flowgen --help)",
+                  udp ? "" : ", or --bytes: one of them says when the flow ends");
+}
+
+static struct request parse_request(char **arguments)
+{
+    const char *server_text = NULL, *congestion = NULL;
+    double duration_s = 0, limit_s = 0, interval_s = 0.5;
+    long finite_bytes = 0, write_bytes = 0, flows = 1, rate_bps = 0;
+    bool udp = false;
     struct option options[] = {
-        {"--connect", OPTION_TEXT, &server, .required = true},
-        {"--duration", OPTION_SECONDS, &duration_s, .required = true, .min = 0.001, .max = 1e6},
+        {"--connect", OPTION_TEXT, &server_text, .required = true},
+        {"--duration", OPTION_SECONDS, &duration_s, .min = 0.001, .max = 1e6},
+        {"--bytes", OPTION_INTEGER, &finite_bytes, .min = 1, .max = 1e15},
+        {"--limit", OPTION_SECONDS, &limit_s, .min = 0.001, .max = 1e6},
         {"--interval", OPTION_SECONDS, &interval_s, .min = 0.001, .max = 1e6},
         {"--congestion", OPTION_TEXT, &congestion, .required = false},
-        {"--write-bytes", OPTION_INTEGER, &write_bytes, .min = 1, .max = 64 * 1024 * 1024},
+        {"--write-bytes", OPTION_INTEGER, &write_bytes, .min = 1, .max = TCP_MOST_BYTES},
+        {"--flows", OPTION_INTEGER, &flows, .min = 1, .max = MAX_FLOWS},
+        {"--udp", OPTION_FLAG, &udp, .required = false},
+        {"--rate", OPTION_INTEGER, &rate_bps, .min = 0, .max = 1e15},
         {0},
     };
     if (parse_options(arguments, options))
         die_usage("unexpected '--'; client runs no command");
+    check_protocol(udp, duration_s, finite_bytes, congestion, rate_bps, write_bytes);
+    if (duration_s > 0 && finite_bytes > 0)
+        die_usage("--duration and --bytes exclude each other: a flow ends by time or by bytes; leave one out");
+    if (limit_s > 0 && duration_s > 0)
+        die_usage("--limit is for --bytes: a flow of a given --duration ends by itself; leave it out");
+    if (!write_bytes)
+        write_bytes = udp ? UDP_USUAL_BYTES : TCP_USUAL_BYTES;
 
-    struct plan plan = {
-        .duration_ns = (uint64_t)(duration_s * 1e9 + 0.5),
-        .interval_ns = (uint64_t)(interval_s * 1e9 + 0.5),
-        .congestion = congestion,
-        .write_bytes = (size_t)write_bytes,
-    };
-    if (!address_parse_pair(&plan.server, server))
-        die_usage("--connect '%s' is not an IPv4 address and port such as 10.77.0.1:5001", server);
+    struct sockaddr_in server;
+    if (!address_parse_pair(&server, server_text))
+        die_usage("--connect '%s' is not an IPv4 address and port such as 10.77.0.1:5001", server_text);
     if (congestion && strlen(congestion) >= CONGESTION_NAME)
         die_usage("--congestion '%s' is longer than any name the kernel has (%d bytes)", congestion,
                   CONGESTION_NAME - 1);
-    if ((plan.duration_ns - 1) / plan.interval_ns >= MAX_INTERVALS)
-        die_usage("--duration %g with --interval %g makes more than %d intervals; choose a longer --interval",
-                  duration_s, interval_s, MAX_INTERVALS);
-    return plan;
+    double longest_s = duration_s + limit_s;
+    if (longest_s > 0 && (to_ns(longest_s) - 1) / to_ns(interval_s) >= MAX_INTERVALS)
+        die_usage("%s %g with --interval %g makes more than %d intervals; choose a longer --interval",
+                  limit_s > 0 ? "--limit" : "--duration", longest_s, interval_s, MAX_INTERVALS);
+    return (struct request){
+        .udp = udp,
+        .tcp_plan = {
+            .server = server,
+            .duration_ns = to_ns(duration_s),
+            .finite_bytes = (uint64_t)finite_bytes,
+            .limit_ns = to_ns(limit_s),
+            .interval_ns = to_ns(interval_s),
+            .congestion = congestion,
+            .write_bytes = (size_t)write_bytes,
+        },
+        .udp_plan = {
+            .server = server,
+            .duration_ns = to_ns(duration_s),
+            .rate_bps = (uint64_t)rate_bps,
+            .datagram_bytes = (size_t)write_bytes,
+        },
+        .flows = (size_t)flows,
+        .write_bytes = (size_t)write_bytes,
+    };
 }
 
 int client_main(char **arguments)
 {
-    struct plan plan = parse_plan(arguments);
-    size_t intervals = (size_t)((plan.duration_ns - 1) / plan.interval_ns) + 1;
-    struct flow flow = {.socket = -1, .samples = calloc(intervals + 1, sizeof *flow.samples)};
-    char *data = malloc(plan.write_bytes);
-    if (!flow.samples || !data)
-        die("out of memory for %zu intervals and writes of %zu bytes", intervals, plan.write_bytes);
-    memset(data, 'f', plan.write_bytes); /* untouched memory is one shared page of zeros: it would copy too fast */
-
-    bool whole = run(&flow, &plan, data);
-    if (flow.socket >= 0) {
-        shutdown(flow.socket, SHUT_WR);
-        close(flow.socket);
+    struct request request = parse_request(arguments);
+    struct runner *runners = calloc(request.flows, sizeof *runners);
+    request.data = malloc(request.write_bytes);
+    if (!runners || !request.data)
+        die("out of memory for %zu flows and writes of %zu bytes", request.flows, request.write_bytes);
+    memset(request.data, 'f', request.write_bytes); /* untouched memory is one shared page: it would copy too fast */
+    for (size_t i = 0; i < request.flows; i++) {
+        runners[i].request = &request;
+        runners[i].number = i;
     }
-    for (size_t i = 1; i < flow.count; i++)
-        print_interval(&flow, i);
-    print_total(&flow);
-    if (!whole)
-        complain("%s", flow.error);
-    free(flow.samples);
-    free(data);
-    return whole ? 0 : STATUS_FAILED;
+
+    descriptors_allow_many();
+    run_all(runners, request.flows);
+    int status = report_all(runners, &request);
+    for (size_t i = 0; i < request.flows; i++)
+        tcp_flow_free(&runners[i].tcp);
+    free(runners);
+    free(request.data);
+    return status;
 }

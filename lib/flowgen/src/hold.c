@@ -33,7 +33,10 @@
 #include "held.h"
 #include "listening.h"
 #include "monotonic.h"
+#include "netcounters.h"
 #include "options.h"
+#include "placement.h"
+#include "sockdiag.h"
 #include "urgency.h"
 
 enum { SLOT_BYTES = 128, ERROR_BYTES = 1024 };
@@ -44,7 +47,10 @@ static const uint64_t FIRST_PROBE_NS = 1 * NS_PER_MS, LAST_PROBE_NS = 5 * NS_PER
 struct launcher {
     const char *slot, *gate, *netns, *stdout_file, *stderr_file;
     char **argv;
-    long listen_port;                  /* 0: ready does not depend on a port */
+    const char *cgroups[MAX_TEXTS + 1];
+    struct cpus cpus;                  /* cpus.text NULL: not restricted */
+    long listen_port, listen_udp_port; /* 0: ready does not depend on such a port */
+    uint64_t diagnose_after_ns;        /* since the release; 0: never */
 
     int control;                       /* -1: the controller has gone, and nothing more is sent */
     int signals;
@@ -54,7 +60,11 @@ struct launcher {
 
     bool traced;                       /* the child is to stop after its exec, or has, and was not let go yet */
     bool held;                         /* it has stopped there, and waits for us to let it go */
+    bool outside;                      /* it waits at the gate by itself */
     bool ready, stopping, ended;
+    uint64_t diagnose_ns;              /* when that is due; 0: not due */
+    int64_t diag_retransmits;          /* -1: not known */
+    struct net_counters before, after; /* when ready, and when ended */
     uint64_t probe_ns, probe_every_ns; /* next look at the port; 0: none */
     uint64_t kill_ns;                  /* when SIGKILL is due; 0: not due */
     uint64_t end_ns;
@@ -100,6 +110,15 @@ __attribute__((format(printf, 2, 3))) static bool note_failure(struct launcher *
     return false;
 }
 
+/* A count, of which -1 is not known. */
+static void add_count(struct json *event, const char *key, int64_t count)
+{
+    if (count < 0)
+        json_null(event, key);
+    else
+        json_integer(event, key, (uint64_t)count);
+}
+
 static void report_end(struct launcher *launcher)
 {
     uint64_t start_ns = atomic_load(launcher->child.start_ns);
@@ -123,6 +142,11 @@ static void report_end(struct launcher *launcher)
     json_number(&event, "user_s", (double)usage->ru_utime.tv_sec + (double)usage->ru_utime.tv_usec / 1e6);
     json_number(&event, "sys_s", (double)usage->ru_stime.tv_sec + (double)usage->ru_stime.tv_usec / 1e6);
     json_integer(&event, "max_rss_bytes", (uint64_t)usage->ru_maxrss * 1024);
+    const struct net_counters *before = &launcher->before, *after = &launcher->after;
+    add_count(&event, "tcp_retransmits", net_counters_growth(before->tcp_retransmits, after->tcp_retransmits));
+    add_count(&event, "udp_receive_errors",
+              net_counters_growth(before->udp_receive_errors, after->udp_receive_errors));
+    add_count(&event, "diag_retransmits", launcher->diag_retransmits);
     send_event(launcher, &event);
 }
 
@@ -162,6 +186,12 @@ static void announce_ready(struct launcher *launcher, const char *held, const ch
         json_text(&event, "held", held);
         json_text(&event, "urgency", urgency);
     }
+    char cpus[CPUS_TEXT];
+    if (cpus_allowed(launcher->child.pid, cpus))
+        json_text(&event, "cpus", cpus);
+    else
+        json_null(&event, "cpus");
+    launcher->before = net_counters_read();
     send_event(launcher, &event);
     if (launcher->control < 0)
         stop(launcher);
@@ -192,6 +222,12 @@ static void read_signals(struct launcher *launcher)
         stop(launcher);
 }
 
+static void plan_diagnosis(struct launcher *launcher, uint64_t released_ns)
+{
+    if (launcher->diagnose_after_ns)
+        launcher->diagnose_ns = released_ns + launcher->diagnose_after_ns;
+}
+
 /* The child can report nothing more: it has become ARGV, or it is dead. */
 static void progress_ended(struct launcher *launcher)
 {
@@ -200,7 +236,8 @@ static void progress_ended(struct launcher *launcher)
     bool started = !*launcher->failure && atomic_load(launcher->child.start_ns);
     if (!started || launcher->stopping || launcher->ready)
         return;
-    if (!launcher->listen_port) {
+    plan_diagnosis(launcher, atomic_load(launcher->child.start_ns));
+    if (!launcher->listen_port && !launcher->listen_udp_port) {
         announce_ready(launcher, NULL, NULL);
         return;
     }
@@ -212,6 +249,7 @@ static void progress_ended(struct launcher *launcher)
 static void wait_outside(struct launcher *launcher)
 {
     launcher->traced = false;
+    launcher->outside = true;
     announce_ready(launcher, "gate", "none");
 }
 
@@ -235,16 +273,18 @@ static void read_progress(struct launcher *launcher)
 }
 
 /* The kernel tells nobody that a socket listens, so this is the one thing that must be looked for again and again. */
-static void probe_port(struct launcher *launcher)
+static void probe_ports(struct launcher *launcher)
 {
-    int listened_on = tcp_port_is_listened_on((unsigned)launcher->listen_port);
-    if (listened_on == 1) {
+    int tcp = launcher->listen_port ? tcp_port_is_listened_on((unsigned)launcher->listen_port) : 1;
+    int udp = launcher->listen_udp_port && tcp == 1 ? udp_port_is_bound((unsigned)launcher->listen_udp_port) : 1;
+    if (tcp == 1 && udp == 1) {
         announce_ready(launcher, NULL, NULL);
         return;
     }
-    if (listened_on < 0) {
-        note_failure(launcher, "cannot see whether port %ld is listened on: /proc/self/net/tcp: %s",
-                     launcher->listen_port, strerror(errno));
+    if (tcp < 0 || udp < 0) {
+        note_failure(launcher, "cannot see whether port %ld is listened on: /proc/self/net/%s: %s",
+                     tcp < 0 ? launcher->listen_port : launcher->listen_udp_port, tcp < 0 ? "tcp" : "udp",
+                     strerror(errno));
         stop(launcher);
         return;
     }
@@ -289,7 +329,9 @@ static void wait_for_leader(struct launcher *launcher)
     launcher->status = status;
     launcher->end_ns = monotonic_ns();
     launcher->ended = true;
+    launcher->diagnose_ns = 0;
     hold_no_more(launcher);
+    launcher->after = launcher->ready ? net_counters_read() : launcher->before;
 }
 
 /* The moment that counts: between the wake-up and the detach there is nothing that could wait. */
@@ -299,7 +341,21 @@ static void release(struct launcher *launcher)
     if (!held_release(launcher->child.pid))
         return; /* someone killed it: its end is about to be reported */
     atomic_store(launcher->child.start_ns, now);
+    plan_diagnosis(launcher, now);
     hold_no_more(launcher);
+}
+
+/* The same moment, where the child waits by itself: we only need to know of it. */
+static void note_release(struct launcher *launcher)
+{
+    launcher->outside = false;
+    plan_diagnosis(launcher, monotonic_ns());
+}
+
+static void diagnose(struct launcher *launcher)
+{
+    launcher->diagnose_ns = 0;
+    launcher->diag_retransmits = sockdiag_retransmits(launcher->child.pid);
 }
 
 /* Whether anything of the child's group is left. As a subreaper the launcher inherits what the leader left behind,
@@ -318,18 +374,25 @@ static bool is_due(uint64_t at_ns)
     return at_ns && monotonic_ns() >= at_ns;
 }
 
+/* Of two moments, of which 0 is never. */
+static uint64_t sooner(uint64_t one_ns, uint64_t other_ns)
+{
+    return one_ns && (!other_ns || one_ns < other_ns) ? one_ns : other_ns;
+}
+
 static void wait_for_events(struct launcher *launcher)
 {
     /* poll skips a descriptor of -1. After "ready" the child's progress is left unread until its end: at the release
        every launcher would wake for it, just when the children need the CPUs to start. */
     enum { GATE, CONTROL, SIGNALS, PROGRESS, SOURCES };
+    bool gate_matters = launcher->held || (launcher->outside && launcher->diagnose_after_ns);
     struct pollfd source[SOURCES] = {
-        [GATE] = {.fd = launcher->held && !launcher->stopping ? launcher->gate_fd : -1, .events = 0},
+        [GATE] = {.fd = gate_matters && !launcher->stopping ? launcher->gate_fd : -1, .events = 0},
         [CONTROL] = {.fd = launcher->control, .events = POLLIN},
         [SIGNALS] = {.fd = launcher->signals, .events = POLLIN},
         [PROGRESS] = {.fd = launcher->ready ? -1 : launcher->child.progress, .events = POLLIN},
     };
-    uint64_t next_ns = launcher->kill_ns ? launcher->kill_ns : launcher->probe_ns; /* a stop ends the probing */
+    uint64_t next_ns = sooner(launcher->kill_ns, sooner(launcher->probe_ns, launcher->diagnose_ns));
     struct timespec left = time_until(next_ns);
     if (ppoll(source, SOURCES, next_ns ? &left : NULL, NULL) <= 0)
         return;
@@ -337,7 +400,10 @@ static void wait_for_events(struct launcher *launcher)
     /* Whatever the controller says goes first: the kernel opens the gate of a dead controller too. (If it comes to
        the gate before the control socket, the child starts, and is ended a moment later.) */
     if (gate_has_opened(source[GATE].revents) && !source[CONTROL].revents && !control_has_hung_up(launcher->control)) {
-        release(launcher);
+        if (launcher->held)
+            release(launcher);
+        else
+            note_release(launcher);
         return;
     }
     if (source[PROGRESS].revents)
@@ -361,7 +427,9 @@ static void watch(struct launcher *launcher)
             stop(launcher);
         }
         if (is_due(launcher->probe_ns))
-            probe_port(launcher);
+            probe_ports(launcher);
+        if (is_due(launcher->diagnose_ns))
+            diagnose(launcher);
         if (is_due(launcher->kill_ns)) {
             launcher->kill_ns = 0;
             signal_group(launcher, SIGKILL);
@@ -381,12 +449,15 @@ static bool enter_netns(struct launcher *launcher)
 }
 
 /* A server that someone else runs on this port would be taken for the child, long before the child listens. */
-static bool port_is_free(struct launcher *launcher)
+static bool ports_are_free(struct launcher *launcher)
 {
-    if (tcp_port_is_listened_on((unsigned)launcher->listen_port) != 1)
-        return true;
-    return note_failure(launcher, "port %ld is already listened on in this network namespace; choose another",
-                        launcher->listen_port);
+    if (launcher->listen_port && tcp_port_is_listened_on((unsigned)launcher->listen_port) == 1)
+        return note_failure(launcher, "port %ld is already listened on in this network namespace; choose another",
+                            launcher->listen_port);
+    if (launcher->listen_udp_port && udp_port_is_bound((unsigned)launcher->listen_udp_port) == 1)
+        return note_failure(launcher, "UDP port %ld is already bound in this network namespace; choose another",
+                            launcher->listen_udp_port);
+    return true;
 }
 
 static bool open_output(struct launcher *launcher, const char *path, int *output)
@@ -415,12 +486,14 @@ static bool launch(struct launcher *launcher)
         .argv = launcher->argv,
         .gate = launcher->gate,
         .control = launcher->control,
+        .cgroups = launcher->cgroups,
+        .cpus = launcher->cpus.text ? &launcher->cpus : NULL,
         .stdout_fd = STDOUT_FILENO,
         .stderr_fd = STDERR_FILENO,
     };
     if (launcher->netns && !enter_netns(launcher))
         return false;
-    if (launcher->listen_port && !port_is_free(launcher))
+    if (!ports_are_free(launcher))
         return false;
     plan.stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (plan.stdin_fd < 0)
@@ -463,13 +536,18 @@ static void check_slot(const char *slot)
 
 static const char *parse(char **arguments, struct launcher *launcher)
 {
-    const char *control = NULL;
+    const char *control = NULL, *cpus = NULL;
+    double diagnose_after_s = 0;
     struct option options[] = {
         {"--control", OPTION_TEXT, &control, .required = true},
         {"--slot", OPTION_TEXT, &launcher->slot, .required = true},
         {"--gate", OPTION_TEXT, &launcher->gate, .required = false},
         {"--netns", OPTION_TEXT, &launcher->netns, .required = false},
         {"--listen", OPTION_INTEGER, &launcher->listen_port, .min = 1, .max = 65535},
+        {"--listen-udp", OPTION_INTEGER, &launcher->listen_udp_port, .min = 1, .max = 65535},
+        {"--cpus", OPTION_TEXT, &cpus, .required = false},
+        {"--cgroup", OPTION_TEXTS, launcher->cgroups, .required = false},
+        {"--diagnose-after", OPTION_SECONDS, &diagnose_after_s, .min = 0.001, .max = 1e6},
         {"--stdout", OPTION_TEXT, &launcher->stdout_file, .required = false},
         {"--stderr", OPTION_TEXT, &launcher->stderr_file, .required = false},
         {0},
@@ -477,15 +555,19 @@ static const char *parse(char **arguments, struct launcher *launcher)
     launcher->argv = parse_options(arguments, options);
     if (!launcher->argv || !*launcher->argv)
         die_usage("no command to launch; give it after '--', as in: hold ... -- iperf -s");
-    if (launcher->gate && launcher->listen_port)
-        die_usage("--gate and --listen exclude each other: at the gate nothing listens yet; leave one out");
+    if (launcher->gate && (launcher->listen_port || launcher->listen_udp_port))
+        die_usage("--gate and --listen%s exclude each other: at the gate nothing listens yet; leave one out",
+                  launcher->listen_port ? "" : "-udp");
+    if (cpus && !cpus_parse(&launcher->cpus, cpus))
+        die_usage("--cpus '%s' is no list of CPUs such as 0,2-3", cpus);
+    launcher->diagnose_after_ns = (uint64_t)(diagnose_after_s * 1e9);
     check_slot(launcher->slot);
     return control;
 }
 
 int hold_main(char **arguments)
 {
-    struct launcher launcher = {.gate_fd = -1};
+    struct launcher launcher = {.gate_fd = -1, .diag_retransmits = -1, .before = {-1, -1}};
     const char *control = parse(arguments, &launcher);
     launcher.control = control_connect(control);
     greet(&launcher);

@@ -57,6 +57,11 @@ void json_number(struct json *json, const char *key, double value)
         json_null(json, key);
 }
 
+void json_boolean(struct json *json, const char *key, bool value)
+{
+    append(json, ",\"%s\":%s", key, value ? "true" : "false");
+}
+
 void json_null(struct json *json, const char *key)
 {
     append(json, ",\"%s\":null", key);

@@ -6,20 +6,23 @@
 #include "commands.h"
 #include "errors.h"
 
-#define VERSION "0.1.0"
+#define VERSION "0.2.0"
 
 static const struct command {
     const char *name;
     int (*run)(char **arguments);
     const char *usage;
 } commands[] = {
-    {"server", server_main, "server --port P [--bind ADDR]"},
+    {"server", server_main, "server --port P [--bind ADDR] [--udp]"},
     {"client", client_main,
-     "client --connect ADDR:PORT --duration SECONDS [--interval SECONDS] [--congestion NAME]\n"
+     "client --connect ADDR:PORT (--duration SECONDS | --bytes N [--limit SECONDS]) [--flows K]\n"
+     "               [--interval SECONDS] [--congestion NAME] [--write-bytes N]\n"
+     "       flowgen client --udp --connect ADDR:PORT --duration SECONDS [--rate BPS] [--flows K]\n"
      "               [--write-bytes N]"},
     {"hold", hold_main,
-     "hold --control SOCK --slot NAME [--gate FIFO | --listen PORT] [--netns PATH]\n"
-     "               [--stdout FILE] [--stderr FILE] -- ARGV..."},
+     "hold --control SOCK --slot NAME [--gate FIFO | [--listen PORT] [--listen-udp PORT]] [--netns PATH]\n"
+     "               [--cpus LIST] [--cgroup FOLDER]... [--diagnose-after SECONDS] [--stdout FILE]\n"
+     "               [--stderr FILE] -- ARGV..."},
     {"pause", pause_main, "pause"},
     {"facts", facts_main, "facts --link NAME"},
 };
@@ -31,8 +34,9 @@ static int print_help(void)
         printf("%s flowgen %s\n", i == 0 ? "usage:" : "      ", commands[i].usage);
     printf("       flowgen version\n"
            "\n"
-           "server   receives TCP and prints one JSON line per connection that ends\n"
-           "client   sends TCP at full rate for a time and prints JSON lines: intervals, then the total\n"
+           "server   receives TCP, and UDP too if asked, and prints one JSON line per flow that ends\n"
+           "client   sends TCP at full rate, for a time or until all bytes have arrived, and prints JSON lines for\n"
+           "         each flow: intervals, then the total; or UDP, for a time, and the total of what arrived\n"
            "hold     starts ARGV when the gate opens, and reports on it over the control socket\n"
            "pause    does nothing until SIGTERM; reaps orphans; the first process of a container\n"
            "facts    prints the settings of TCP and the offloads of a link, as JSON\n");

@@ -45,16 +45,21 @@ static void set_seconds(const struct option *option, const char *text)
 
 static void set(struct option *option, const char *text)
 {
-    if (!text)
+    if (!text && option->kind != OPTION_FLAG)
         die_usage("%s needs a value after it", option->name);
-    if (option->given)
-        die_usage("%s is given twice; leave one out", option->name);
-    option->given = true;
+    size_t most = option->kind == OPTION_TEXTS ? MAX_TEXTS : 1;
+    if (option->given == most)
+        die_usage(most == 1 ? "%s is given twice; leave one out" : "%s is given more than %zu times", option->name, most);
+    size_t index = option->given++;
     switch (option->kind) {
+    case OPTION_FLAG:
+        *(bool *)option->value = true;
+        return;
     case OPTION_TEXT:
+    case OPTION_TEXTS:
         if (!*text)
             die_usage("%s is empty; give a value, or leave it out", option->name);
-        *(const char **)option->value = text;
+        ((const char **)option->value)[index] = text;
         return;
     case OPTION_INTEGER:
         set_integer(option, text);
@@ -76,7 +81,7 @@ char **parse_options(char **arguments, struct option *options)
         if (!option->name)
             refuse_unknown(*arguments, options);
         set(option, arguments[1]);
-        arguments += 2;
+        arguments += option->kind == OPTION_FLAG ? 1 : 2;
     }
     for (const struct option *option = options; option->name; option++)
         if (option->required && !option->given)

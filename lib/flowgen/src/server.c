@@ -1,21 +1,23 @@
-/* server: takes any number of TCP connections, reads all they send, and reports each when it ends. */
+/* server: takes any number of TCP connections, and UDP where that is asked for; reads all they send, and reports each
+   flow when it ends. */
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "address.h"
 #include "commands.h"
+#include "descriptors.h"
 #include "errors.h"
 #include "json.h"
 #include "monotonic.h"
 #include "options.h"
+#include "udpserver.h"
 
 enum { BACKLOG = 4096, RECEIVE_BYTES = 128 * 1024, EVENTS = 64 };
 
@@ -32,6 +34,7 @@ struct connection {
 struct server {
     int epoll, listener, signals;
     bool accepting;
+    struct udp_server *udp; /* NULL: TCP only */
     struct connection *connections;
     char buffer[RECEIVE_BYTES];
 };
@@ -43,6 +46,7 @@ static void report(const struct connection *connection, const char *error)
 
     struct json line;
     json_begin(&line, "received");
+    json_text(&line, "protocol", "tcp");
     json_text(&line, "peer", peer);
     json_integer(&line, "flow_bytes", connection->flow_bytes);
     json_integer(&line, "accept_ns", connection->accept_ns);
@@ -79,8 +83,8 @@ static void set_accepting(struct server *server, bool accepting)
 
 static void end_connection(struct server *server, struct connection *connection, const char *error)
 {
+    close(connection->socket); /* first of all: a finite flow ends with it */
     report(connection, error);
-    close(connection->socket);
     if (connection->previous)
         connection->previous->next = connection->next;
     else
@@ -153,6 +157,8 @@ static void serve(struct server *server)
                 return;
             if (events[i].data.ptr == &server->listener)
                 accept_all(server);
+            else if (events[i].data.ptr == server->udp)
+                udp_server_receive(server->udp);
             else
                 receive(server, events[i].data.ptr);
         }
@@ -196,22 +202,15 @@ static int stop_signals(void)
     return signalfd(-1, &stop, SFD_CLOEXEC);
 }
 
-static void allow_many_connections(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
 int server_main(char **arguments)
 {
     long port = 0;
     const char *bind_to = "0.0.0.0";
+    bool udp = false;
     struct option options[] = {
         {"--port", OPTION_INTEGER, &port, .required = true, .min = 1, .max = 65535},
         {"--bind", OPTION_TEXT, &bind_to, .required = false},
+        {"--udp", OPTION_FLAG, &udp, .required = false},
         {0},
     };
     if (parse_options(arguments, options))
@@ -220,7 +219,7 @@ int server_main(char **arguments)
     if (!address_parse(&address, bind_to, port))
         die_usage("--bind '%s' is not an IPv4 address such as 10.77.0.1", bind_to);
 
-    allow_many_connections();
+    descriptors_allow_many();
     static struct server server;
     server.signals = stop_signals();
     server.epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -229,10 +228,16 @@ int server_main(char **arguments)
     server.listener = listen_on(&address);
     watch(&server, server.signals, &server.signals);
     set_accepting(&server, true);
+    if (udp) {
+        server.udp = udp_server_open(&address);
+        watch(&server, udp_server_socket(server.udp), server.udp);
+    }
 
     serve(&server);
     drain(&server);
     while (server.connections)
         end_connection(&server, server.connections, "the server was stopped before the peer was done");
+    if (server.udp)
+        udp_server_close(server.udp);
     return 0;
 }

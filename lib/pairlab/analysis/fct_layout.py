@@ -151,10 +151,8 @@ def phase_table(phases: pd.DataFrame) -> pd.DataFrame:
 
 
 def stated_changes() -> dict[str, float]:
-    """The change of the p99 from 10 to 50 pairs by driver, in percent, from the times that paper C states."""
-    times = published.load("fct").query("paper == 'C'").pivot(index="driver", columns="pairs", values="fct_s")
-    few, many = fct.PUBLISHED_STEP
-    return (100 * (times[many] / times[few] - 1)).to_dict()
+    """The change of the p99 from 10 to 50 pairs by driver, in percent, as paper C states it."""
+    return published.load("fct_changes").set_index("driver")["change_percent"].to_dict()
 
 
 def gaps(*frames: pd.DataFrame) -> Iterable[str]:
@@ -232,9 +230,11 @@ def values(
 
 def _cite(found: Values) -> None:
     for cell in published.load("fct").itertuples():
-        if cell.paper == "C":
-            found.number(f"c/{cell.driver}/{cell.pairs}/p99", cell.fct_s * 1e3, 1, "ms")
-        else:
-            found.text(f"e/{cell.pairs}/{'least' if cell.q == 0 else 'most'}", f"{cell.fct_s:g} s")
+        found.number(f"c/{cell.driver}/{cell.pairs}/{percent_name(cell.quantile)}", cell.fct_s * 1e3, 1, "ms")
     for driver, step in stated_changes().items():
         found.text(f"c/{driver}/10-50/p99", f"{step:+.1f} %")
+    ranges = published.load("fct_ranges").query("paper == 'E' and experiment == 'fct'")
+    for row in ranges.itertuples():
+        for what, bound in (("least", row.low_s), ("most", row.high_s)):
+            if bound == bound:
+                found.text(f"e/{row.pairs:.0f}/{what}", f"{bound:g} s")

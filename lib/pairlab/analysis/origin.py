@@ -1,6 +1,5 @@
 """Which runs a figure, table or number was made from: every file that leaves an analysis carries it."""
 
-import hashlib
 import os
 import re
 import tempfile
@@ -24,13 +23,19 @@ FACTS = {
 }
 
 
+#: An Origin's text, as it stands in a comment or in a figure's metadata.
+_STAMP = re.compile(
+    rb"made from \d+ runs of [^\n]*?(?:, experiment ([a-z0-9_+-]+))?, measured [^\n]*?, keys ([0-9a-f]{16})"
+)
+
+
 @dataclass(frozen=True)
 class Origin:
     """Where the data of one analysis came from.
 
-    label names the output folders. folder is told relative to the checkout. runs is how many count. first and
-    last are the days (UTC) of measuring. digest is over the keys and times of the runs that count: other
-    runs, other digest.
+    label names the output folders. folder is told relative to the checkout. experiments are those that were loaded
+    (none named: all). runs is how many count. first and last are the days (UTC) of measuring. digest is over the keys
+    and times of the loaded runs that count: other runs, other digest.
     """
 
     label: str
@@ -40,9 +45,11 @@ class Origin:
     first: str
     last: str
     digest: str
+    experiments: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         sweep = f", sweep {self.sweep}" if self.sweep else ""
+        sweep += f", experiment {'+'.join(self.experiments)}" if self.experiments else ""
         days = self.first if self.first == self.last else f"{self.first} to {self.last}"
         return f"{self.runs} runs of {self.folder}{sweep}, measured {days}, keys {self.digest}"
 
@@ -61,9 +68,8 @@ def origin_of(runs: Runs, folder: str | Path, sweep: str = "") -> Origin:
     if not label:
         raise BadInput(f"the runs folder {folder!r} has no name to label the figures with: give a folder below it")
     counted = [run for run in runs if run.status == "ok"]
-    times = {run.key: run.measured_at.astimezone(UTC).isoformat() if run.measured_at else "" for run in counted}
-    days = sorted(time[:10] for time in times.values() if time) or ["on an unknown day"]
-    told = "\n".join(f"{key} {time}" for key, time in sorted(times.items()))
+    days = sorted(f"{run.measured_at.astimezone(UTC):%Y-%m-%d}" for run in counted if run.measured_at)
+    days = days or ["on an unknown day"]
     return Origin(
         label=label,
         folder=str(root.relative_to(paths.ROOT)) if root.is_relative_to(paths.ROOT) else root.name,
@@ -71,18 +77,42 @@ def origin_of(runs: Runs, folder: str | Path, sweep: str = "") -> Origin:
         runs=len(counted),
         first=days[0],
         last=days[-1],
-        digest=hashlib.sha256(told.encode()).hexdigest()[:16],
+        digest=runs.digest,
+        experiments=runs.experiments,
     )
 
 
 def account(runs: Runs) -> str:
-    """How many runs were read and how many count, and each one that does not, with its reason."""
+    """How many runs were read and how many count, and those that do not, by reason."""
     left_out = [run for run in runs if run.status != "ok"]
-    total = len(runs) + len(runs.damaged)
+    total = len(runs) + len(runs.unread)
     lines = [f"{total} runs read, {len(runs) - len(left_out)} count, {total - len(runs) + len(left_out)} left out"]
-    lines += sorted(f"  {run.status}: {run.spec}: {'; '.join(run.reasons) or 'no reason given'}" for run in left_out)
+    by_reason: dict[str, list[str]] = {}
+    for run in left_out:
+        why = "; ".join(run.reasons) or "no reason given"
+        by_reason.setdefault(f"{run.status}: {why}", []).append(str(run.spec))
+    for why, which in sorted(by_reason.items()):
+        lines.append(f"  {len(which)} {why}")
+        lines += [f"    {spec}" for spec in sorted(which)]
     lines += [f"  damaged: {told}" for told in runs.damaged]
+    lines += [f"  newer: {told}" for told in runs.newer]
     return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What a generated file says of its runs: the experiments (none named: all) and their digest."""
+
+    experiments: tuple[str, ...]
+    digest: str
+
+
+def stamp_of(file: Path) -> Stamp | None:
+    """The stamp in a .tex, .pgf, .pdf or .png that an analysis wrote; None where the file has none."""
+    found = _STAMP.search(file.read_bytes())
+    if not found:
+        return None
+    return Stamp(tuple(found[1].decode().split("+")) if found[1] else (), found[2].decode())
 
 
 def facts_of(runs: Runs) -> dict[str, str]:

@@ -32,8 +32,10 @@ def cdf_permutation(
 
     p is the share of assignments of repetitions to groups whose distance is as large: exact where there are at
     most `permutations` assignments, else of that many drawn ones, (1 + as large) / (1 + drawn), never zero. With
-    blocks (per value; mostly `repetition` again) the two repetitions of one block are swapped instead; a block
-    that one group lacks is not used, and n counts what is. Holds alpha for any correlation within repetitions.
+    blocks (per value; mostly `repetition` again) the two repetitions of one block are swapped instead, and their
+    CDFs compared at places spread through that block's values, so that drift from block to block hides nothing; a
+    block that one group lacks is not used, and n counts what is. Holds alpha for any correlation within repetitions.
+    Exact if the repetitions of both groups have as many flows; near it (see `make bench`) if they do not.
     Look at least_p: 3 repetitions against 3 cannot give less than 0.1, blocks of 5 not less than 0.0625.
     Raises TooFewSamples for fewer than two repetitions of a group or two blocks, AnalysisError for a NaN, another
     number of groups, labels of another length, or a block with two repetitions of one group.
@@ -48,15 +50,18 @@ def cdf_permutation(
                 f"the groups have {counts[0]} and {counts[1]} repetitions, and permuting them needs 2 of each:"
                 " measure more repetitions"
             )
-        curves, every = _curves(clusters["values"]), comb(sum(counts), n_first)
+        places = min(GRID, sum(map(len, clusters["values"])))
+        curves, every = _curves(clusters["values"], places), comb(sum(counts), n_first)
         # The weights of an assignment add up to zero, so the mean curve can go: squares lose no digits to it.
         curves = curves - curves.mean(axis=0)
         weights = _assignments(clusters["first"].to_numpy(), every, permutations, seed)
         least = (1 + (counts[0] == counts[1])) / every
     else:
         # Sorted by block, with the first group's before the second's.
-        curves = _curves(clusters["values"])
-        curves, every = curves[0::2] - curves[1::2], 2**n_first
+        pairs = [clusters["values"].iloc[place : place + 2] for place in range(0, len(clusters), 2)]
+        places = min(GRID, max(sum(map(len, pair)) for pair in pairs))
+        curves = np.stack([np.subtract(*_curves(pair, places)) for pair in pairs])
+        every = 2**n_first
         weights = _swaps(n_first, every, permutations, seed)
         least = 2 / every
     squares = np.einsum("ik,kl,il->i", weights, curves @ curves.T / curves.shape[1], weights)
@@ -102,11 +107,11 @@ def _clusters(values, repetition, group, blocks) -> pd.DataFrame:
     return clusters[whole].sort_values(["block", "first"], ascending=[True, False], kind="stable")
 
 
-def _curves(clusters: pd.Series) -> np.ndarray:
-    """The CDF of each cluster at common places: clusters x places. The places do not depend on the groups."""
+def _curves(clusters: pd.Series, places: int) -> np.ndarray:
+    """The CDF of each cluster at so many of all their values, whichever their groups: clusters x places."""
     pooled = np.sort(np.concatenate(list(clusters)))
-    places = pooled if pooled.size <= GRID else pooled[np.linspace(0, pooled.size - 1, GRID).astype(int)]
-    return np.stack([np.searchsorted(np.sort(each), places, "right") / each.size for each in clusters])
+    at = pooled[np.rint(np.linspace(0, pooled.size - 1, places)).astype(int)]
+    return np.stack([np.searchsorted(np.sort(each), at, "right") / each.size for each in clusters])
 
 
 def _assignments(first: np.ndarray, every: int, permutations: int, seed: int) -> np.ndarray:

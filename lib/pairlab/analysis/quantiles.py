@@ -6,9 +6,12 @@ repetition is sorted once and no row is ever copied, however many flows there ar
 """
 
 import math
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -52,7 +55,7 @@ def percentile(
     clusters = _clusters(values, repetition)
     if short := too_few(len(clusters.pooled), q):
         raise TooFewSamples(short)
-    return _estimate(clusters, q, float(np.quantile(clusters.pooled, q)), confidence, resamples, seed)
+    return _estimate(clusters, q, confidence, resamples, seed)
 
 
 def percentiles(
@@ -75,18 +78,19 @@ def percentiles(
     Where more than 1 − q of them failed, the quantile of all is not known, and there is a gap. Raises AnalysisError
     where several runs claim one repetition of a group: name what sets them apart in `by`.
     """
-    rows = []
-    for names, group in _groups(frame, by, value):
-        gaps = [group.gap(q, value) for q in qs]
-        known = [q for q, gap in zip(qs, gaps, strict=True) if not gap]
-        points = dict(zip(known, np.quantile(group.clusters.pooled, known), strict=True)) if known else {}
-        for q, gap in zip(qs, gaps, strict=True):
-            found = Estimate(np.nan, np.nan, np.nan, group.repetitions)
-            if not gap:
-                found = _estimate(group.clusters, q, float(points[q]), confidence, resamples, seed)
-            rows.append([*names, q, *found, group.flows, group.failed_flows, confidence, gap])
+
+    def rows(names: tuple, group: _Group) -> list[list]:
+        made = []
+        for q in qs:
+            gap = group.gap(q, value)
+            unknown = Estimate(np.nan, np.nan, np.nan, group.repetitions)
+            found = unknown if gap else _estimate(group.clusters, q, confidence, resamples, seed)
+            made.append([*names, q, *found, group.flows, group.failed_flows, confidence, gap])
+        return made
+
     columns = ["q", "value", "low", "high", "repetitions", "flows", "failed_flows", "confidence", "gap"]
-    return pd.DataFrame(rows, columns=[*by, *columns])
+    made = _each_group(frame, by, value, rows)
+    return pd.DataFrame([row for part in made for row in part], columns=[*by, *columns])
 
 
 def percent_change(
@@ -122,7 +126,7 @@ def percent_change(
     for side, name in zip(sides, ("before", "after"), strict=True):
         if short := too_few(len(side.pooled), q):
             raise TooFewSamples(f"{name}: {short}")
-    first, second = (float(np.quantile(side.pooled, q)) for side in sides)
+    first, second = (side.quantile(q) for side in sides)
     if first <= 0:
         raise AnalysisError(f"the quantile before is {first:g}: a change has no percentage of what is not positive")
     ratio, n = second / first, min(len(side.labels) for side in sides)
@@ -138,7 +142,7 @@ def percent_change(
         half = _welch(
             [_variance(part, len(side.labels)) for part, side in zip(parts, sides, strict=True)], sides, confidence
         )
-    low, high = (ratio * math.exp(-half), ratio * math.exp(half)) if logarithmic else (ratio - half, ratio + half)
+    low, high = (ratio / _exp(half), ratio * _exp(half)) if logarithmic else (ratio - half, ratio + half)
     return Estimate(*(100 * (bound - 1) for bound in (ratio, low, high)), n)
 
 
@@ -154,10 +158,7 @@ def cdf(values: Sequence[float], *, points: int = 2000) -> pd.DataFrame:
     values = np.sort(_finite(values))
     if not len(values):
         raise TooFewSamples("a CDF needs at least one value, and there is none")
-    if len(values) == 1:
-        return pd.DataFrame({"value": values.repeat(2), "share": [0.0, 1.0]})
-    kept = np.arange(len(values)) if len(values) <= points else _thinned(values)
-    return pd.DataFrame({"value": values[kept], "share": kept / (len(values) - 1)})
+    return _line(values, points)
 
 
 def cdf_by(frame: pd.DataFrame, by: Sequence[str], value: str, *, points: int = 2000) -> pd.DataFrame:
@@ -166,13 +167,15 @@ def cdf_by(frame: pd.DataFrame, by: Sequence[str], value: str, *, points: int = 
     frame: as for `percentiles`. The share is of the flows that ended; failed_flows says how many did not. A group
     in which none has a value has no rows: `percentiles` names it.
     """
-    parts = []
-    for names, group in _groups(frame, by, value):
-        if len(group.clusters.pooled):
-            part = cdf(group.clusters.pooled, points=points)
-            told = dict(zip(by, names, strict=True))
-            counts = {name: getattr(group, name) for name in ("repetitions", "flows", "failed_flows")}
-            parts.append(part.assign(**told, **counts)[[*by, "value", "share", *counts]])
+
+    def line(names: tuple, group: _Group) -> list[pd.DataFrame]:
+        if not len(group.clusters.pooled):
+            return []
+        counts = {name: getattr(group, name) for name in ("repetitions", "flows", "failed_flows")}
+        part = _line(group.clusters.pooled, points).assign(**dict(zip(by, names, strict=True)), **counts)
+        return [part[[*by, "value", "share", *counts]]]
+
+    parts = [part for made in _each_group(frame, by, value, line) for part in made]
     if not parts:
         raise TooFewSamples(f"no flow has a {value}: measure with a tool that tells it")
     return pd.concat(parts, ignore_index=True)
@@ -197,7 +200,14 @@ class _Clusters:
 
     @cached_property
     def pooled(self) -> np.ndarray:
-        return np.concatenate(self.parts) if self.parts else np.empty(0)
+        """All values, sorted."""
+        return np.sort(np.concatenate(self.parts)) if self.parts else np.empty(0)
+
+    def quantile(self, q: float) -> float:
+        """numpy's, of what is sorted already."""
+        below, part = divmod(q * (len(self.pooled) - 1), 1)
+        near = self.pooled[int(below) : int(below) + 2]
+        return float(np.quantile(near, part)) if len(near) > 1 else float(near[0])
 
     def only(self, labels: np.ndarray) -> "_Clusters":
         chosen = np.isin(self.labels, labels)
@@ -211,23 +221,28 @@ class _Clusters:
         """
         sizes = np.array([len(part) for part in self.parts])
         own = [part[max(math.ceil(q * len(part) - 1e-9), 1) - 1] for part in self.parts]
-        spans = [
-            (np.searchsorted(part, min(own), "left"), np.searchsorted(part, max(own), "right")) for part in self.parts
-        ]
-        step = max(1, sum(end - begin for begin, end in spans) // _CANDIDATES)
+        spans = [np.searchsorted(part, [min(own), np.nextafter(max(own), np.inf)]) for part in self.parts]
+        step = max(1, int(np.diff(spans).sum()) // _CANDIDATES)
         near = [part[begin:end:step] for part, (begin, end) in zip(self.parts, spans, strict=True)]
         candidates = np.unique(np.concatenate([*near, own]))
         below = np.stack([np.searchsorted(part, candidates, "right") for part in self.parts])
-        count = len(self.parts)
-        weights = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=resamples)
-        wanted = q * (weights @ sizes)
+        weights = _weights(len(self.parts), resamples, seed)
+        wanted = q * (weights @ sizes) - 1e-9 * sizes.sum()
         # The first candidate that enough lie below: a search by halves, in all draws at once.
         low, high = np.zeros(resamples, dtype=int), np.full(resamples, len(candidates) - 1)
         while (low < high).any():
             middle = (low + high) // 2
-            enough = np.einsum("br,rb->b", weights, below[:, middle]) >= wanted - 1e-9 * sizes.sum()
+            enough = np.einsum("br,rb->b", weights, below[:, middle]) >= wanted
             low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
         return candidates[low]
+
+
+@lru_cache(maxsize=8)
+def _weights(count: int, resamples: int, seed: int) -> np.ndarray:
+    """How often each of `count` repetitions is in each draw of as many."""
+    drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=resamples)
+    drawn.flags.writeable = False
+    return drawn
 
 
 @dataclass(frozen=True)
@@ -249,6 +264,8 @@ class _Group:
         return too_few(len(self.clusters.pooled), q)
 
 
+#: A frame of more stretches of equal rows than this is sorted first.
+_SCATTERED = 20_000
 #: Enough for a grid far finer than the interval, few enough that the search costs nothing.
 _CANDIDATES = 1024
 
@@ -270,22 +287,60 @@ def _clusters(values: Sequence[float], repetition: Sequence) -> _Clusters:
     return _Clusters(np.asarray(labels), tuple(np.sort(part) for part in parts) if len(labels) else ())
 
 
-def _groups(frame: pd.DataFrame, by: Sequence[str], value: str) -> Iterable[tuple[tuple, _Group]]:
+def _each_group(frame: pd.DataFrame, by: Sequence[str], value: str, work: Callable[[tuple, _Group], Any]) -> list:
+    """What `work` makes of each group, in their order; as many at once as there are CPUs."""
     by = list(by)
     needed = [*by, "repetition", value]
     if missing := [name for name in needed if name not in frame]:
         raise AnalysisError(f"there is no column {', '.join(missing)}; there are: {', '.join(map(str, frame))}")
-    extra = [name for name in ("status", "key") if name in frame and name not in needed]
-    for names, group in frame[[*needed, *extra]].groupby(by, sort=True, observed=True):
-        if "key" in group:
-            _one_run_each(names, group)
-        told = group[value].to_numpy(dtype=float, na_value=np.nan)
-        ok = (group["status"] == "ok").to_numpy() if "status" in group else ~np.isnan(told)
-        usable = ok & ~np.isnan(told)
-        repetition = group["repetition"].to_numpy()
-        clusters = _clusters(told[usable], repetition[usable])
-        failed = int((~ok).sum())
-        yield names, _Group(clusters, len(clusters.labels), len(group), failed, int((ok & ~usable).sum()))
+    apart = [*by, "repetition", *({"key"} & set(frame))]
+    frame = frame[list(dict.fromkeys([*apart, value, *({"status"} & set(frame))]))]
+    if len(begins := _begins(frame[apart])) > _SCATTERED:
+        order = np.argsort(frame.groupby(apart, observed=True).ngroup().to_numpy(), kind="stable")
+        frame = frame.take(order)
+        begins = _begins(frame[apart])
+    stretches = frame[apart].take(begins).assign(begin=begins, end=np.append(begins[1:], len(frame)))
+    told = frame[value].to_numpy(dtype=float, na_value=np.nan)
+    ok = (frame["status"] == "ok").to_numpy() if "status" in frame else None
+
+    def one(names_and_stretches: tuple[tuple, pd.DataFrame]) -> Any:
+        names, mine = names_and_stretches
+        if "key" in mine:
+            _one_run_each(names, mine)
+        return work(names, _group(mine, told, ok))
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(one, stretches.groupby(by, sort=True, observed=True)))
+
+
+def _begins(frame: pd.DataFrame) -> np.ndarray:
+    """Where a stretch of equal rows begins."""
+    changes = np.zeros(len(frame), dtype=bool)
+    changes[:1] = True
+    for name in frame:
+        column = frame[name]
+        codes = column.cat.codes if column.dtype == "category" else column
+        codes = codes.to_numpy() if pd.api.types.is_numeric_dtype(codes) else pd.factorize(codes)[0]
+        changes[1:] |= codes[1:] != codes[:-1]
+    return np.flatnonzero(changes)
+
+
+def _group(stretches: pd.DataFrame, told: np.ndarray, ok: np.ndarray | None) -> _Group:
+    """stretches: begin and end of rows, each of one repetition; told, ok: of all rows."""
+    labels, parts, flows, failed, untold = [], [], 0, 0, 0
+    for label, mine in stretches.groupby("repetition", sort=True, observed=True):
+        spans = list(zip(mine["begin"], mine["end"], strict=True))
+        values = np.concatenate([told[begin:end] for begin, end in spans])
+        known = ~np.isnan(values)
+        good = known if ok is None else np.concatenate([ok[begin:end] for begin, end in spans])
+        usable = known & good
+        flows += len(values)
+        failed += len(values) - int(np.count_nonzero(good))
+        untold += int(np.count_nonzero(good) - np.count_nonzero(usable))
+        if usable.any():
+            labels.append(label)
+            parts.append(np.sort(_finite(values[usable])))
+    return _Group(_Clusters(np.asarray(labels), tuple(parts)), len(parts), flows, failed, untold)
 
 
 def _one_run_each(names: tuple, group: pd.DataFrame) -> None:
@@ -297,15 +352,15 @@ def _one_run_each(names: tuple, group: pd.DataFrame) -> None:
         )
 
 
-def _estimate(clusters: _Clusters, q: float, value: float, confidence: float, resamples: int, seed: int) -> Estimate:
+def _estimate(clusters: _Clusters, q: float, confidence: float, resamples: int, seed: int) -> Estimate:
     if not 0 < confidence < 1:
         raise AnalysisError(f"confidence is a share between 0 and 1, such as 0.95, not {confidence!r}")
-    n = len(clusters.labels)
+    n, value = len(clusters.labels), clusters.quantile(q)
     if n < 2:
         return Estimate(value, np.nan, np.nan, n)
     drawn = clusters.drawn(q, resamples, seed)
     if drawn.min() > 0:
-        factor = math.exp(_half_width(np.log(drawn), n, confidence))
+        factor = _exp(_half_width(np.log(drawn), n, confidence))
         return Estimate(value, value / factor, value * factor, n)
     half = _half_width(drawn, n, confidence)
     return Estimate(value, value - half, value + half, n)
@@ -313,11 +368,15 @@ def _estimate(clusters: _Clusters, q: float, value: float, confidence: float, re
 
 def _variance(drawn: np.ndarray, n: int) -> float:
     """The variance of an estimate from its bootstrap draws, which spread as if n were n − 1."""
-    return float(drawn.var(ddof=1)) * n / (n - 1)
+    return float((drawn - drawn[0]).var(ddof=1)) * n / (n - 1)  # equal draws have none at all
 
 
 def _half_width(drawn: np.ndarray, n: int, confidence: float) -> float:
     return float(stats.t.ppf((1 + confidence) / 2, n - 1)) * math.sqrt(_variance(drawn, n))
+
+
+def _exp(half: float) -> float:
+    return math.exp(half) if half < 700 else math.inf
 
 
 def _welch(variances: list[float], sides: list[_Clusters], confidence: float) -> float:
@@ -328,24 +387,32 @@ def _welch(variances: list[float], sides: list[_Clusters], confidence: float) ->
     return float(stats.t.ppf((1 + confidence) / 2, total**2 / sum(parts))) * math.sqrt(total)
 
 
+def _line(values: np.ndarray, points: int) -> pd.DataFrame:
+    """As `cdf`, of sorted values."""
+    if len(values) == 1:
+        return pd.DataFrame({"value": values.repeat(2), "share": [0.0, 1.0]})
+    kept = np.arange(len(values)) if len(values) <= points else _thinned(values)
+    return pd.DataFrame({"value": values[kept], "share": kept / (len(values) - 1)})
+
+
 def _thinned(values: np.ndarray) -> np.ndarray:
     """Which of the sorted values to keep so that straight lines between them stay within TOLERANCE.
 
-    First to candidates by value: between two neighbours, all values lie within a fifth of the tolerance. Then from
+    First to candidates by value: between two neighbours, all values lie within a third of the tolerance. Then from
     few points to more: where a line is off by more than the rest of it, the worst candidate becomes a point too.
     """
     last = len(values) - 1
-    candidates = _by_value(values, TOLERANCE / 5)
-    inner = (candidates >= math.floor(SHOWN[0] * last)) & (candidates <= math.ceil(SHOWN[1] * last))
+    candidates = _by_value(values, 0.3 * TOLERANCE)
+    ends = math.floor(SHOWN[0] * last), math.ceil(SHOWN[1] * last)
     # Beyond the quantiles that are kept, a line may be off by as much as is not seen: a hundredth.
-    allowed = np.where(inner, 0.75 * TOLERANCE, 1e-2) * np.abs(values[candidates])
-    kept = np.unique(np.searchsorted(candidates, [0, math.floor(SHOWN[0] * last), math.ceil(SHOWN[1] * last), last]))
+    inner = (candidates >= ends[0]) & (candidates <= ends[1])
+    exact = values[candidates]
+    allowed = np.where(inner, 0.65 * TOLERANCE, 1e-2) * np.abs(exact)
+    kept = np.unique(np.searchsorted(candidates, [0, *ends, last]))
     while True:
-        line = np.interp(candidates, candidates[kept], values[candidates[kept]])
-        off = np.abs(line - values[candidates]) - allowed
-        worst = np.maximum.reduceat(off, kept)
-        segment = np.searchsorted(kept, np.arange(len(candidates)), "right") - 1
-        more = np.flatnonzero((off > 0) & (off == worst[segment]))
+        off = np.abs(np.interp(candidates, candidates[kept], exact[kept]) - exact) - allowed
+        worst = np.repeat(np.maximum.reduceat(off, kept), np.diff(kept, append=len(candidates)))
+        more = np.flatnonzero((off > 0) & (off == worst))
         if not len(more):
             return candidates[kept]
         kept = np.union1d(kept, more)
@@ -353,18 +420,14 @@ def _thinned(values: np.ndarray) -> np.ndarray:
 
 def _by_value(values: np.ndarray, step: float) -> np.ndarray:
     """Ranks of sorted values so that two neighbouring ranks are next to each other or differ by less than `step`."""
-    if len(values) <= _DENSE:
-        return np.arange(len(values))
-    ranks = [0, len(values) - 1]
-    for sign in (1, -1):
-        part = sign * values[sign * values > 0]
+    last = len(values) - 1
+    ranks = [np.array([0, math.floor(SHOWN[0] * last), math.ceil(SHOWN[1] * last), last])]
+    below, above = np.searchsorted(values, [0, np.nextafter(0, 1)])
+    for part, sign in ((values[above:], 1), (values[:below], -1)):
         if len(part):
-            low, high = math.log(part.min()), math.log(part.max())
-            edges = sign * np.exp(np.arange(low, high + step, step))
-            first = np.searchsorted(values, edges, "left" if sign > 0 else "right")
+            low, high = sorted(math.log(abs(end)) for end in (part[0], part[-1]))
+            if high - low > len(part) * step:
+                return np.arange(len(values))
+            first = np.searchsorted(values, sign * np.exp(np.arange(low, high + step, step)))
             ranks += [first - 1, first]
-    return np.unique(np.clip(np.concatenate([np.atleast_1d(rank) for rank in ranks]), 0, len(values) - 1))
-
-
-#: So many values are searched for a CDF's points one and all.
-_DENSE = 20_000
+    return np.unique(np.clip(np.concatenate(ranks), 0, last))

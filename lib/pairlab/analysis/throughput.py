@@ -83,7 +83,7 @@ def values(runs: Runs, cells: pd.DataFrame, shape: Shape, level: Shape, compared
     for fact, text in facts_of(runs).items():
         found.text(f"host/{fact}", text)
     found.number("runs", sum(run.status == "ok" for run in runs), 0)
-    found.number("left-out", len(runs.left_out) + len(runs.damaged), 0)
+    found.number("left-out", len(runs.left_out) + len(runs.unread), 0)
     found.text("confidence", f"{cells['confidence'].iloc[0] * 100:g} %")
     found.names("systems", list(systems(cells)))
     for system, part in systems(cells).items():

@@ -40,12 +40,18 @@ class Process:
     """Where it held: after its `exec`, or at the `gate` before it."""
     urgency: str = ""
     """How soon its launcher has the CPU to let it go: `realtime`, a short `slice`, or as anybody: `none`."""
+    cpus: str = ""
+    """Those it may run on, as /proc says of it when it is ready: 0-2,5."""
     over: bool = False
     start_ns: int | None = None
     end_ns: int | None = None
     exit_code: int | None = None
     signal: int | None = None
     cpu_s: float = float("nan")
+    tcp_retransmits: int | None = None
+    """TCP segments retransmitted in its network namespace since its start, as the kernel counts them there."""
+    diag_retransmits: int | None = None
+    """The same of the sockets open there when they were looked at (see start's options)."""
     error: str = ""
     stdout: str = ""
     stderr: str = ""
@@ -96,8 +102,14 @@ class Conductor:
         *,
         gate: "Gate | None" = None,
         listen: Sequence[int] | None = None,
+        options: Sequence[Sequence[str]] | None = None,
+        keep_output: bool = True,
     ) -> list[Process]:
-        """Starts these commands; each holds at the gate, if there is one. listen: the port each is to listen on."""
+        """Starts these commands; each holds at the gate, if there is one.
+
+        listen: the TCP port each is to listen on. options: more of `flowgen hold`'s options, for each. keep_output:
+        whether what they print is kept; what they complain of always is.
+        """
         started, calls = [], []
         for position, (endpoint, argv) in enumerate(commands):
             slot = f"{endpoint.name}.{next(self._numbers)}"
@@ -108,9 +120,12 @@ class Conductor:
                 file.chmod(0o666)
             inside = self._site.directory
             launcher = [self._site.flowgen, "hold", "--control", f"{inside}/control", "--slot", slot]
-            launcher += ["--stdout", f"{inside}/{slot}.out", "--stderr", f"{inside}/{slot}.err"]
+            launcher += ["--stdout", f"{inside}/{slot}.out" if keep_output else "/dev/null"]
+            launcher += ["--stderr", f"{inside}/{slot}.err"]
             launcher += ["--gate", f"{inside}/{gate.name}"] if gate else []
             launcher += ["--listen", str(listen[position])] if listen else []
+            launcher += options[position] if options else []
+            launcher += self._site.launch_options(endpoint.name)
             self._processes[slot] = process
             started.append(process)
             calls.append((endpoint.name, [*launcher, "--", *argv]))
@@ -217,6 +232,7 @@ class Conductor:
             process.held, process.urgency = message.get("held", ""), message.get("urgency", "")
             if process.urgency in ("slice", "none") and self._site.hasten(_peer(connection)):
                 process.urgency = "realtime"
+            process.cpus = message.get("cpus") or ""
             return
         process.over = True
         if message["event"] == FAILED:
@@ -225,6 +241,8 @@ class Conductor:
         process.start_ns, process.end_ns = message["start_ns"], message["end_ns"]
         process.exit_code, process.signal = message["exit_code"], message["signal"]
         process.cpu_s = message["user_s"] + message["sys_s"]
+        process.tcp_retransmits = message.get("tcp_retransmits")
+        process.diag_retransmits = message.get("diag_retransmits")
 
     def _lose(self, connection: socket.socket) -> None:
         """A launcher is gone. If it had not said how its process ended, it was killed, and its process with it."""

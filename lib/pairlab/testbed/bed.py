@@ -2,27 +2,35 @@
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from pairlab.spec import Spec
 from pairlab.testbed import registry
 from pairlab.testbed.barrier import Conductor
-from pairlab.testbed.contracts import Endpoint, Pair, Progress, Site, silent
+from pairlab.testbed.contracts import Endpoint, Limits, Pair, Progress, Site, silent
+from pairlab.testbed.limits import limits_of
+from pairlab.testbed.tasks import draw
 from pairlab.testbed.workdir import working_directory
 
 
 class Testbed:
     """Pairs that are up. pairs[i].client and .server are endpoints, with .run([...]) for a command in them.
 
-    up_s: how long bringing it up took, in seconds.
+    directory: its working directory. limits: what each endpoint may use of the CPUs, by name. up_s: how long bringing
+    it up took, in seconds.
     """
 
     __test__ = False  # pytest: not a test class
 
-    def __init__(self, spec: Spec, site: Site, conductor: Conductor, up_s: float):
+    def __init__(
+        self, spec: Spec, site: Site, conductor: Conductor, directory: Path, limits: Mapping[str, Limits], up_s: float
+    ):
         self.spec = spec
+        self.directory = directory
         self.site = site
         self.conductor = conductor
+        self.limits = limits
         self.up_s = up_s
         self.pairs = tuple(
             Pair(
@@ -30,8 +38,9 @@ class Testbed:
                 self._endpoint(f"client-{index}"),
                 self._endpoint(f"server-{index}"),
                 site.first_port + index,
+                task,
             )
-            for index in range(spec.pairs)
+            for index, task in enumerate(draw(spec))
         )
 
     def _endpoint(self, name: str) -> Endpoint:
@@ -47,16 +56,19 @@ class Testbed:
 def open_testbed(spec: Spec, progress: Progress = silent) -> Iterator[Testbed]:
     """Brings up the pairs of `spec` and nothing else; everything is gone when the block is left.
 
-    Raises Unavailable, before anything is built, where this host cannot do it; UnknownName for names it does not know.
+    Raises, before anything is built, Unavailable where this host cannot do it, UnknownName for names it does not know,
+    and BadSpec for more cores than this process may use.
     """
     backend = registry.backends.get(spec.backend)()
     driver = registry.drivers.get(spec.driver)
-    registry.require(backend.lacks() or backend.lacks_for(driver), f"backend {spec.backend!r}, driver {spec.driver!r}")
+    limits = limits_of(spec)
+    lacks = backend.lacks() or backend.lacks_for(driver) or backend.lacks_limits(limits.values())
+    registry.require(lacks, f"backend {spec.backend!r}, driver {spec.driver!r}")
     names = [f"{side}-{index}" for index in range(spec.pairs) for side in ("client", "server")]
     with working_directory() as directory:
         begun = time.monotonic()
         with (
-            backend.open(names, driver(), directory, progress) as site,
+            backend.open(names, driver(), directory, progress, limits) as site,
             contextlib.closing(Conductor(site, directory)) as conductor,
         ):
-            yield Testbed(spec, site, conductor, time.monotonic() - begun)
+            yield Testbed(spec, site, conductor, directory, limits, time.monotonic() - begun)

@@ -2,8 +2,8 @@
 
 A *testbed* is a number of client/server pairs of *endpoints* on one network. A backend makes the endpoints
 (containers, or bare network namespaces), a driver connects them, a workload says what runs in them and reads what
-it printed. Each plugin is one class in one file of its folder (or an entry point of another package); nothing else
-has to know of it.
+it printed; a pinning says which core each is bound to. Each plugin is one class in one file of its folder (or an
+entry point of another package); nothing else has to know of it.
 
 This module imports nothing heavy, as the process inside a sandbox starts with it.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 if TYPE_CHECKING:
     from pairlab.spec import Spec
     from pairlab.testbed.netlink import Lan
+    from pairlab.testbed.tasks import Task
 
 #: Told how far a phase is: phase, done, total (0 where there is nothing to count).
 Progress = Callable[[str, int, int], None]
@@ -64,6 +65,35 @@ class EndpointPlan:
     name: str
     address: str
     prefix: int = 16
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one endpoint may use of the CPUs.
+
+    cpus: those it may run on, by number; None: any. cpu_quota: CPUs' worth of time at most; 0: no limit. cpu_shares:
+    weight of its time against other endpoints', where 1024 is the kernel's default; 0: that default.
+    """
+
+    cpus: tuple[int, ...] | None = None
+    cpu_quota: float = 0.0
+    cpu_shares: int = 0
+
+
+class Pinning(ABC):
+    """A policy that binds each endpoint to one core."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    least_cores: ClassVar[int] = 1
+    """How many cores it makes sense on."""
+
+    @abstractmethod
+    def place(self, pairs: int, cores: Sequence[int]) -> Mapping[str, int]:
+        """The core of each endpoint (client-0, server-0, client-1, …), by name; none for those left unbound.
+
+        cores: numbers of the CPUs there are, each once, least_cores of them or more.
+        """
 
 
 @dataclass(frozen=True)
@@ -139,6 +169,17 @@ class Site(ABC):
         """Gives a launcher (its pid, as we see it) the real time that it may not take itself; whether that came off."""
         return False
 
+    def launch_options(self, endpoint: str) -> list[str]:
+        """What `flowgen hold` must be told so that a process in this endpoint keeps to its limits."""
+        return []
+
+    def limits_in_force(self) -> Mapping[str, Mapping[str, float]]:
+        """By endpoint, what its cgroup's files say of its CPU time; only of those that were to be limited in it.
+
+        cpu_quota (CPUs; 0: no limit), and cpu_shares (cgroup v1) or cpu_weight (v2).
+        """
+        return {}
+
     @abstractmethod
     def facts(self) -> Mapping[str, Any]:
         """What a record should say of this site."""
@@ -162,11 +203,23 @@ class Backend(ABC):
     def lacks_program(self, program: Program) -> Lack | None:
         """Whether this program is there inside the backend's endpoints."""
 
+    def lacks_limits(self, limits: Collection[Limits]) -> list[Lack]:
+        """What this host misses to hold endpoints to these limits. Builds nothing that stays."""
+        return [Lack(f"backend {self.name!r} limits no CPU use", "take another backend")] if limits else []
+
     @abstractmethod
     def open(
-        self, endpoints: Sequence[str], driver: NetworkDriver, directory: Path, progress: Progress
+        self,
+        endpoints: Sequence[str],
+        driver: NetworkDriver,
+        directory: Path,
+        progress: Progress,
+        limits: Mapping[str, Limits],
     ) -> AbstractContextManager[Site]:
-        """Brings up endpoints of these names on the driver's network; takes all of it away on leaving."""
+        """Brings up endpoints of these names on the driver's network; takes all of it away on leaving.
+
+        limits: by endpoint; one that is not in it is not limited.
+        """
 
 
 @dataclass(frozen=True)
@@ -197,12 +250,13 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Pair:
-    """A client and its server; port is the one the server is to listen on."""
+    """A client and its server; port is the one the server is to listen on, task what the client is to send."""
 
     index: int
     client: Endpoint
     server: Endpoint
     port: int
+    task: Task
 
 
 @dataclass(frozen=True)
@@ -210,12 +264,30 @@ class Measured:
     """What a tool reported of one flow, in the columns of records.TABLES.
 
     flow: totals, as columns of `flows`; intervals: rows of `intervals`, with start_s and end_s from its connection.
-    connected_ns: when the connection stood, CLOCK_MONOTONIC, where the tool tells.
+    number: of the flow within its pair, from 0. error: why this flow failed, where others of its client did not.
+    Moments, CLOCK_MONOTONIC in ns, where the tool tells: when the connection stood, when the server had the first
+    byte, and when a flow with an end was complete.
     """
 
     flow: Mapping[str, Any]
     intervals: Sequence[Mapping[str, Any]] = ()
     connected_ns: int | None = None
+    number: int = 0
+    first_byte_ns: int | None = None
+    completed_ns: int | None = None
+    error: str = ""
+
+
+#: What a spec can ask of a tool: by feature, whether it does, and in words.
+FEATURES: Mapping[str, tuple[Callable[[Spec], bool], str]] = {
+    "time": (lambda spec: not spec.flow_bytes, "send until a time is over: give flow_bytes"),
+    "bytes": (lambda spec: spec.flow_bytes > 0, "send a flow of flow_bytes that then ends"),
+    "flows": (lambda spec: spec.flows_per_pair > 1, "send several flows at once (flows_per_pair)"),
+    "message": (lambda spec: spec.message_bytes > 0, "write message_bytes in each call"),
+    "udp": (lambda spec: spec.udp_share > 0, "send UDP (udp_share)"),
+    "congestion": (lambda spec: bool(spec.congestion_control), "choose the congestion_control"),
+    "warmup": (lambda spec: spec.warmup_s > 0, "tell of intervals, from which warmup_s could be left out"),
+}
 
 
 class Workload(ABC):
@@ -223,27 +295,41 @@ class Workload(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    can: ClassVar[frozenset[str]] = frozenset({"time"})
+    """Which of FEATURES it has. A spec that asks for another is refused before anything is built."""
     programs: ClassVar[tuple[Program, ...]] = ()
     """Programs it needs inside the endpoints."""
     version_argv: ClassVar[tuple[str, ...]] = ()
     """Prints the tool's version, on its first line."""
     ends_by_itself_s: ClassVar[float] = 10.0
     """How long after its sending time a client may take to end before it counts as hung."""
+    prints_payload: ClassVar[bool] = False
+    """Whether the server prints what it receives, which is then thrown away."""
 
     def check(self, spec: Spec) -> None:  # noqa: B027
-        """Raises BadSpec, before anything is built, where the tool cannot do what the spec asks."""
+        """Raises BadSpec, before anything is built, where the tool cannot do what the spec asks, beside FEATURES."""
+
+    def prepare(self, spec: Spec, directory: Path) -> None:  # noqa: B027
+        """Makes the files that its commands read, in the testbed's working directory (site.directory inside)."""
 
     @abstractmethod
     def server(self, pair: Pair, spec: Spec, site: Site) -> list[str]:
-        """The server's command; it must listen on pair.port (TCP)."""
+        """The server's command; it must listen on pair.port (TCP, or UDP where that is the pair's task)."""
 
     @abstractmethod
     def client(self, pair: Pair, spec: Spec, site: Site) -> list[str]:
-        """The client's command; it must send for spec.total_s and then end."""
+        """The client's command; it must send pair.task and then end: after spec.total_s, or its flow_bytes."""
+
+    def client_reads(self, pair: Pair, spec: Spec, site: Site) -> str:
+        """The file that the client has as its standard input; empty: there is nothing to read."""
+        return ""
 
     @abstractmethod
-    def parse(self, stdout: str) -> Measured:
-        """Reads what the client printed. Raises ValueError, with what is wrong, where it tells of no finished flow."""
+    def parse(self, stdout: str, served: str = "") -> list[Measured]:
+        """Reads what the client printed, and what its server did: one Measured for each flow it tells of.
+
+        Raises ValueError, with what is wrong, where that is no whole report.
+        """
 
 
 def installed(programs: Sequence[Program]) -> Iterator[Lack]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from pairlab.testbed import owner
+from pairlab.testbed import cgroups, owner
 from pairlab.testbed.workdir import PREFIX
 
 LINKS = Path("/sys/class/net")
@@ -22,11 +22,13 @@ class Leftover(NamedTuple):
 
 
 def find() -> Iterator[Leftover]:
-    """Working directories in /tmp, links, containers and networks, whose owner is dead. Never those of others."""
+    """Directories in /tmp, cgroups, links, containers and networks, whose owner is dead. Never those of others."""
     for directory in sorted(Path("/tmp").glob(f"{PREFIX}*")):
         with contextlib.suppress(OSError):
             if directory.stat().st_uid == os.geteuid() and _is_nobodys(directory):
                 yield Leftover(f"directory {directory}", lambda at=directory: shutil.rmtree(at, ignore_errors=True))
+    for group in cgroups.left_behind():
+        yield Leftover(f"cgroup {group}", lambda at=group: cgroups.remove(at))
     yield from _docker_leftovers()
     yield from _links()
 

@@ -1,4 +1,4 @@
-"""Finds plugins: every module in backends/, drivers/ and workloads/, and the entry points of other packages."""
+"""Finds plugins: every module in backends/, drivers/, workloads/ and pinnings/, and other packages' entry points."""
 
 import functools
 import inspect
@@ -8,9 +8,9 @@ from importlib import import_module, metadata
 from typing import Generic, TypeVar
 
 from pairlab.errors import Unavailable, UnknownName
-from pairlab.testbed.contracts import Backend, Lack, NetworkDriver, Workload
+from pairlab.testbed.contracts import Backend, Lack, NetworkDriver, Pinning, Workload
 
-Kind = TypeVar("Kind", Backend, NetworkDriver, Workload)
+Kind = TypeVar("Kind", Backend, NetworkDriver, Workload, Pinning)
 
 
 class Registry(Generic[Kind]):
@@ -44,6 +44,7 @@ class Registry(Generic[Kind]):
 backends: Registry[Backend] = Registry(Backend, "backend")
 drivers: Registry[NetworkDriver] = Registry(NetworkDriver, "driver")
 workloads: Registry[Workload] = Registry(Workload, "workload")
+pinnings: Registry[Pinning] = Registry(Pinning, "pinning")
 
 
 def require(lacks: Sequence[Lack], what: str) -> None:

@@ -32,6 +32,7 @@ class CpuTelemetry:
         self._thread = threading.Thread(target=self._sample_until_done, name="cpu-telemetry", daemon=True)
 
     def __enter__(self) -> "CpuTelemetry":
+        self._sample()  # by us, so that what follows at once is not missed
         self._thread.start()
         return self
 
@@ -52,11 +53,14 @@ class CpuTelemetry:
                 rows.append({"cpu": cpu, **times, **{name: share / total for name, share in spent.items()}})
         return rows
 
+    def _sample(self) -> None:
+        self._samples.append((time.monotonic_ns(), psutil.cpu_times(percpu=True)))
+
     def _sample_until_done(self) -> None:
         """Samples on a fixed grid of times, so that a late sample does not shift the next; once more at the end."""
         begun = time.monotonic()
         for number in range(1, 1_000_000_000):
-            self._samples.append((time.monotonic_ns(), psutil.cpu_times(percpu=True)))
-            if self._done.wait(max(0.0, begun + number * self._interval_s - time.monotonic())):
-                self._samples.append((time.monotonic_ns(), psutil.cpu_times(percpu=True)))
+            done = self._done.wait(max(0.0, begun + number * self._interval_s - time.monotonic()))
+            self._sample()
+            if done:
                 return

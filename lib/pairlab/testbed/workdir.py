@@ -1,20 +1,19 @@
 """A process's working directory on this host: short-lived, and known by its owner."""
 
 import contextlib
-import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from pairlab.errors import TestbedError
 from pairlab.testbed import owner
+from pairlab.testbed.guard import guarded
 
 PREFIX = "pairlab-"
 
-#: Waits for the end of its input, then removes a directory that is still there; again where somebody writes into it.
-_REMOVE_AT_THE_END = 'read -r _; for _ in 1 2 3 4 5; do [ -e "$1" ] || exit 0; rm -rf -- "$1" || sleep 1; done'
+#: Removes a directory that is still there; again where somebody writes into it.
+_REMOVE = 'for _ in 1 2 3 4 5; do [ -e "$1" ] || exit 0; rm -rf -- "$1" || sleep 1; done'
 
 
 @contextlib.contextmanager
@@ -29,7 +28,8 @@ def working_directory() -> Iterator[Path]:
         try:
             directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir="/tmp"))
             stack.callback(shutil.rmtree, directory, ignore_errors=True)
-            stack.enter_context(_guard(directory))
+            stack.enter_context(guarded(_REMOVE, str(directory)))
+            stack.callback(shutil.rmtree, directory, ignore_errors=True)  # before the guard is let go
             directory.chmod(0o711)
             (directory / "owner").write_text(owner.me())
         except OSError as error:
@@ -38,23 +38,3 @@ def working_directory() -> Iterator[Path]:
                 " Make room there, or raise this user's limits (`ulimit -a`), and try again"
             ) from error
         yield directory
-
-
-@contextlib.contextmanager
-def _guard(directory: Path) -> Iterator[None]:
-    """A process that removes the directory when we are gone: then the kernel closes our end of its pipe."""
-    process = subprocess.Popen(
-        ["/bin/sh", "-c", _REMOVE_AT_THE_END, "sh", str(directory)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,  # ours may be a pipe, whose reader waits for its end
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "PATH": os.defpath},
-        cwd="/",
-        start_new_session=True,  # Ctrl-C is for us to handle
-    )
-    try:
-        yield
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-        process.stdin.close()
-        process.wait()

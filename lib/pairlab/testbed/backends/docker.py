@@ -15,12 +15,13 @@ from docker.types import LogConfig, Mount
 
 from pairlab import paths
 from pairlab.errors import TestbedError
-from pairlab.testbed import image, owner, sandbox
+from pairlab.testbed import cgroups, image, owner, sandbox
 from pairlab.testbed.agent import bridge_nf_call_iptables
 from pairlab.testbed.aside import aside
 from pairlab.testbed.backends.netns import flowgen_lack, import_path, plan
-from pairlab.testbed.contracts import Backend, Lack, Site, installed
+from pairlab.testbed.contracts import Backend, Lack, Limits, Site, installed
 from pairlab.testbed.lifeline import AT_ONCE, DOCKER_ERRORS, LABEL
+from pairlab.testbed.limits import cpu_list
 from pairlab.testbed.sandbox import Sandbox
 
 FLOWGEN = "/pairlab/flowgen"
@@ -32,11 +33,12 @@ class DockerSite(Site):
     flowgen = FLOWGEN
     directory = DIRECTORY
 
-    def __init__(self, client, containers, addresses, facts, isolated):
+    def __init__(self, client, containers, addresses, facts, isolated, limits):
         self._client = client
         self._containers = containers
         self.addresses = addresses
         self._facts = facts
+        self._limits = limits
         if not isolated:
             self.interface = "lo"
             self.first_port = _free_ports(len(containers) // 2)
@@ -58,6 +60,13 @@ class DockerSite(Site):
         except OSError:
             return False
         return True
+
+    def limits_in_force(self):
+        found = {}
+        for name, each in self._limits.items():
+            if each.cpu_quota or each.cpu_shares:
+                found[name] = cgroups.read_of(_process(self._client, self._containers[name]))
+        return found
 
     def facts(self):
         return self._facts
@@ -90,8 +99,24 @@ class Docker(Backend):
             return None
         return Lack(f"{program.name} is not in the image", f"add {program.package} to lib/image/packages.txt")
 
+    def lacks_limits(self, limits):
+        if not limits:
+            return []
+        with contextlib.closing(_client()) as client, _translated("the daemon does not say what it can limit"):
+            told = client.info()
+        wanted = {
+            "CPUSet": ("cpuset", any(each.cpus is not None for each in limits)),
+            "CpuCfsQuota": ("cpu", any(each.cpu_quota for each in limits)),
+            "CPUShares": ("cpu", any(each.cpu_shares for each in limits)),
+        }
+        missing = dict.fromkeys(name for key, (name, asked) in wanted.items() if asked and not told.get(key))
+        remedy = (
+            "see the warnings of `docker info`; a rootless daemon needs it delegated (systemd: Delegate=cpu cpuset)"
+        )
+        return [Lack(f"the Docker daemon has no cgroup controller {name!r}", remedy) for name in missing]
+
     @contextlib.contextmanager
-    def open(self, endpoints, driver, directory, progress):
+    def open(self, endpoints, driver, directory, progress, limits):
         with contextlib.ExitStack() as stack, _translated("the Docker testbed could not be built"):
             client = stack.enter_context(contextlib.closing(_client()))
             image_id = image.ensure(client, progress)
@@ -100,7 +125,7 @@ class Docker(Backend):
             stack.enter_context(_lifeline(run, directory, parent))
             labels = {LABEL: run, "pairlab.owner": owner.me()}
             network = _network(client, driver, run, parent, labels)
-            make = functools.partial(_container, client, run, directory, labels, network)
+            make = functools.partial(_container, client, run, directory, labels, network, limits)
             with ThreadPoolExecutor(AT_ONCE) as pool:
                 containers = {}
                 for name, container in zip(endpoints, pool.map(make, endpoints), strict=True):
@@ -117,7 +142,7 @@ class Docker(Backend):
             else:
                 addresses = _addresses(client, run, endpoints, network)
                 facts |= driver.facts()
-            yield DockerSite(client, containers, addresses, facts, driver.isolated)
+            yield DockerSite(client, containers, addresses, facts, driver.isolated, limits)
 
 
 def _client():
@@ -206,7 +231,7 @@ def _make_parent(name):
             ipr.link("set", index=socket.if_nametoindex(end), state="up")
 
 
-def _container(client, run, directory, labels, network, name):
+def _container(client, run, directory, labels, network, limits, name):
     """Creates and starts one; returns its id."""
     mounts = [
         Mount(FLOWGEN, str(paths.flowgen()), type="bind", read_only=True),
@@ -223,10 +248,27 @@ def _container(client, run, directory, labels, network, name):
             log_config=LogConfig(type=LogConfig.types.NONE),
             security_opt=["label=disable"],  # SELinux would keep our mounts from it
             cap_add=["SYS_NICE"],  # for the launcher; what it launches does not have it
+            **_limited(limits.get(name, Limits())),
         ),
     )
     client.api.start(made["Id"])
     return made["Id"]
+
+
+def _limited(limits):
+    """Docker's words for them, which count for all that is started in the container."""
+    found = {}
+    if limits.cpus is not None:
+        found["cpuset_cpus"] = cpu_list(limits.cpus)
+    if limits.cpu_quota:
+        found["nano_cpus"] = round(limits.cpu_quota * 1e9)
+    if limits.cpu_shares:
+        found["cpu_shares"] = limits.cpu_shares
+    return found
+
+
+def _process(client, container):
+    return client.api.inspect_container(container)["State"]["Pid"]
 
 
 def _addresses(client, run, endpoints, network):
@@ -242,7 +284,7 @@ def _attached(client, containers, driver, directory):
     with contextlib.ExitStack() as stack:
         namespaces = {}
         for name, container in containers.items():
-            pid = client.api.inspect_container(container)["State"]["Pid"]
+            pid = _process(client, container)
             namespaces[name] = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
             stack.callback(os.close, namespaces[name])
         running = stack.enter_context(Sandbox(directory, inherit=list(namespaces.values())))

@@ -4,21 +4,32 @@ import contextlib
 import ipaddress
 
 from pairlab import paths
-from pairlab.testbed import sandbox
+from pairlab.testbed import cgroups, sandbox
 from pairlab.testbed.contracts import Backend, EndpointPlan, Lack, Site, installed
+from pairlab.testbed.limits import cpu_list
 from pairlab.testbed.sandbox import Sandbox
 
 SUBNET = ipaddress.IPv4Network("10.77.0.0/16")
 
 
 class NetnsSite(Site):
-    def __init__(self, running, directory, addresses, facts, isolated):
+    def __init__(self, running, directory, addresses, facts, isolated, limits, groups):
         self.sandbox = running
         self.flowgen = str(paths.flowgen())
         self.directory = str(directory)
         self.addresses = addresses
         self.interface = "eth0" if isolated else "lo"
         self._facts = facts
+        self._limits = limits
+        self._groups = groups
+
+    def launch_options(self, endpoint):
+        cpus = self._limits[endpoint].cpus if endpoint in self._limits else None
+        options = ["--cpus", cpu_list(cpus)] if cpus is not None else []
+        return options + (["--cgroup", str(self._groups[endpoint])] if endpoint in self._groups else [])
+
+    def limits_in_force(self):
+        return {name: cgroups.read(group) for name, group in self._groups.items()}
 
     def spawn(self, calls):
         self.sandbox.call("spawn", [(name, list(argv)) for name, argv in calls])
@@ -42,10 +53,15 @@ class Netns(Backend):
     def lacks_program(self, program):
         return program.lack()
 
+    def lacks_limits(self, limits):
+        missing = cgroups.lack() if any(each.cpu_quota or each.cpu_shares for each in limits) else None
+        return [missing] if missing else []
+
     @contextlib.contextmanager
-    def open(self, endpoints, driver, directory, progress):
+    def open(self, endpoints, driver, directory, progress, limits):
         progress("bringing up", 0, len(endpoints))
-        with Sandbox(directory) as running:
+        run = directory.name.removeprefix("pairlab-")
+        with cgroups.groups(run, limits) as groups, Sandbox(directory) as running:  # its processes end before them
             if driver.isolated:
                 plans = plan(endpoints)
                 facts = running.call("build", import_path(driver), plans)
@@ -54,7 +70,7 @@ class Netns(Backend):
                 facts = running.call("build_shared")
                 addresses = dict.fromkeys(endpoints, "127.0.0.1")
             progress("bringing up", len(endpoints), len(endpoints))
-            yield NetnsSite(running, directory, addresses, facts, driver.isolated)
+            yield NetnsSite(running, directory, addresses, facts, driver.isolated, limits, groups)
 
 
 def plan(names):

@@ -1,0 +1,12 @@
+#include "descriptors.h"
+
+#include <sys/resource.h>
+
+void descriptors_allow_many(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}

@@ -1,0 +1,16 @@
+/* What a client prints of a flow: JSON lines. */
+#ifndef FLOWGEN_REPORT_H
+#define FLOWGEN_REPORT_H
+
+#include <stddef.h>
+
+#include "tcpflow.h"
+#include "udpflow.h"
+
+/* The intervals, then the total. */
+void report_tcp(size_t number, const struct tcp_flow *flow, const struct tcp_plan *plan);
+
+/* The total: what goes out in an interval is not what comes in, and only the server knows that. */
+void report_udp(size_t number, const struct udp_flow *flow, const struct udp_plan *plan);
+
+#endif

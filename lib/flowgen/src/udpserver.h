@@ -1,0 +1,21 @@
+/* The UDP side of a server: counts what came of each flow, and tells the client at its end. */
+#ifndef FLOWGEN_UDPSERVER_H
+#define FLOWGEN_UDPSERVER_H
+
+#include <netinet/in.h>
+
+struct udp_server;
+
+/* Binds the address, or ends the program. */
+struct udp_server *udp_server_open(const struct sockaddr_in *address);
+
+/* Readable when there is something to receive. */
+int udp_server_socket(const struct udp_server *server);
+
+/* Takes what is there, up to some number of datagrams; prints a line for each flow that ended. */
+void udp_server_receive(struct udp_server *server);
+
+/* Prints a line, with an error, for each flow that has not ended. */
+void udp_server_close(struct udp_server *server);
+
+#endif
