@@ -1,5 +1,7 @@
 """How experiment E2 is laid out: how evenly clients that run side by side share the network."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -21,37 +23,37 @@ _SHOWN = {
 _KEYS = {"least_bps": "min", "most_bps": "max", "ratio": "ratio", "jain_index": "jain"}
 
 
-def clients(flows: pd.DataFrame) -> pd.DataFrame:
+def clients(flows: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
     """One row per client of each repetition: the columns of stats.CELL, repetition, pair, throughput_bps, failed.
 
-    flows: as Runs.flows. All flows of a client are added up; a failed one adds zero. Raises AnalysisError where runs
-    do not belong together.
+    flows: as Runs.flows. also: columns that tell cells apart besides stats.CELL, and are returned too. All flows
+    of a client are added up; a failed one adds zero. Raises AnalysisError where runs do not belong together.
     """
-    stats.check_comparable(flows)
+    stats.check_comparable(flows, also)
     ok = flows["status"] == "ok"
     counted = flows.assign(throughput_bps=flows["throughput_bps"].where(ok, 0.0).fillna(0.0).astype(float), failed=~ok)
-    each = counted.groupby([*stats.CELL, "repetition", "pair"], sort=True)
+    each = counted.groupby([*stats.CELL, *also, "repetition", "pair"], sort=True)
     return each.agg(throughput_bps=("throughput_bps", "sum"), failed=("failed", "any")).reset_index()
 
 
-def by_repetition(clients: pd.DataFrame) -> pd.DataFrame:
+def by_repetition(clients: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
     """How evenly the clients of each repetition share: one row per repetition of each cell.
 
-    clients: as clients(). Returns stats.CELL, repetition, flows (clients), failed_flows, least_bps, most_bps, ratio
-    (most over least; infinite where a client got nothing), least_share (least over most, from 0 to 1, which is
-    always finite and so is what tests use), jain_index. Source: paper C, figure 3; Jain, Chiu and Hawe 1984.
+    clients, also: as clients(). Returns stats.CELL, `also`, repetition, flows (clients), failed_flows, total_bps,
+    least_bps, most_bps, ratio (most over least; infinite where a client got nothing), least_share (least over most,
+    from 0 to 1, which is always finite and so is what tests use), jain_index.
+    Source: paper C, figure 3; Jain, Chiu and Hawe 1984.
     """
     rows = []
-    for names, group in clients.groupby([*stats.CELL, "repetition"], sort=True):
+    for names, group in clients.groupby([*stats.CELL, *also, "repetition"], sort=True):
         rates = group["throughput_bps"].to_numpy()
         least, most = float(rates.min()), float(rates.max())
         ratio = most / least if least else np.inf
         share = least / most if most else np.nan
-        rows.append(
-            [*names, len(group), int(group["failed"].sum()), least, most, ratio, share, stats.jain_index(rates)]
-        )
-    columns = ["flows", "failed_flows", "least_bps", "most_bps", "ratio", "least_share", "jain_index"]
-    return pd.DataFrame(rows, columns=[*stats.CELL, "repetition", *columns])
+        counts = [len(group), int(group["failed"].sum())]
+        rows.append([*names, *counts, float(rates.sum()), least, most, ratio, share, stats.jain_index(rates)])
+    columns = ["flows", "failed_flows", "total_bps", "least_bps", "most_bps", "ratio", "least_share", "jain_index"]
+    return pd.DataFrame(rows, columns=[*stats.CELL, *also, "repetition", *columns])
 
 
 def cells(repetitions: pd.DataFrame, confidence: float) -> dict[str, pd.DataFrame]:

@@ -60,10 +60,14 @@ def rows_by_driver(
     ranks = {name: {each: place for place, each in enumerate(given)} for name, given in orders.items()}
     sorted_frame = frame.sort_values(list(index), key=lambda part: part.map(ranks.get(part.name, lambda each: each)))
     body = [
-        [*(getattr(cell, name) for name in index), *(tell(cell) for tell in columns.values())]
+        [*(_index_text(getattr(cell, name)) for name in index), *(tell(cell) for tell in columns.values())]
         for cell in sorted_frame.itertuples()
     ]
     return pd.DataFrame(body, columns=[*heads, *columns]).set_index(list(heads))
+
+
+def _index_text(value: object) -> object:
+    return f"{value:g}" if isinstance(value, float) else value
 
 
 def repetitions_text(n: pd.Series) -> str:

@@ -138,3 +138,37 @@ def by_number(
     ax.set_xlabel(name)
     ax.set_ylabel(label)
     return ax
+
+
+def scatter(
+    clients: pd.DataFrame,
+    ax: Axes | None = None,
+    *,
+    x: str,
+    y: str,
+    x_label: str,
+    y_label: str,
+    x_scale: float = 1,
+    y_scale: float = 1,
+) -> Axes:
+    """A point per client: the form of paper C's figure 4.
+
+    clients: columns driver, x and y, of one system. Points are translucent, so that many in one place show as many.
+    """
+    ax = ax or plt.subplots(figsize=(figures.COLUMN_IN, figures.HEIGHT_IN), layout="constrained")[1]
+    for driver in figures.ordered(clients["driver"]):
+        mine = clients[clients["driver"] == driver]
+        style = figures.driver_style(driver) | {"linestyle": "none"}
+        ax.plot(mine[x] * x_scale, mine[y] * y_scale, **style, markersize=2.6, markeredgewidth=0, alpha=0.55)
+    ax.grid(True, axis="x")
+    ax.set_xlim(left=0)
+    ax.autoscale(axis="y")
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel(x_label)
+    ax.set_ylabel(y_label)
+    return ax
+
+
+def points_only(driver: str) -> dict[str, object]:
+    """The style of a driver's points where no line joins them, for the legend."""
+    return figures.driver_style(driver) | {"linestyle": "none"}
