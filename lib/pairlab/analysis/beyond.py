@@ -12,7 +12,7 @@ import pandas as pd
 from pairlab.analysis import estimates, fairness, stats, udp
 from pairlab.analysis.latex import MISSING, Values
 from pairlab.analysis.layout import head, p_text, put, rows_by_driver, shown, slug, systems, with_bounds
-from pairlab.analysis.selection import BEYOND, asked, plain
+from pairlab.analysis.selection import BEYOND, asked
 from pairlab.collection import Runs
 from pairlab.spec import Spec
 
@@ -63,17 +63,6 @@ class Answer(NamedTuple):
     changes: dict[str, pd.DataFrame]
     settings: list[str]
     gap: str
-
-
-def special(spec: Spec) -> bool:
-    """Whether a run goes beyond plain ones."""
-    return not plain(spec)
-
-
-def joined(*parts: Runs) -> Runs:
-    """Runs that were selected apart, as one; what is damaged is named once."""
-    damaged = dict.fromkeys(told for part in parts for told in part.damaged)
-    return Runs(tuple(run for part in parts for run in part), tuple(damaged))
 
 
 def answer(flows: pd.DataFrame, question: Question, confidence: float) -> Answer:

@@ -23,13 +23,13 @@ def cdf_lines(
     label: str,
     scale: float = 1,
     log: bool = False,
-    share_label: str = "Share of flows",
+    of: str = "flows",
 ) -> Axes:
     """The share of the flows up to each value, a line per driver.
 
     line_points: as quantiles.cdf_by, of one panel. label names the value with its unit, and scale brings it there:
-    "Flow completion time (ms)" and 1e3; share_label says what has it. A linear axis begins at zero, so that panels
-    can be compared by eye.
+    "Flow completion time (ms)" and 1e3; of: what has it. A linear axis begins at zero, so that panels can be compared
+    by eye.
     """
     ax = ax or plt.subplots(figsize=(figures.COLUMN_IN, figures.HEIGHT_IN), layout="constrained")[1]
     for driver in figures.ordered(line_points["driver"]):
@@ -47,7 +47,7 @@ def cdf_lines(
     ax.set_ylim(0, 1)
     ax.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
     ax.set_xlabel(label)
-    ax.set_ylabel(share_label)
+    ax.set_ylabel(f"Share of {of}")
     return ax
 
 

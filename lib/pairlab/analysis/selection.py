@@ -1,6 +1,6 @@
 """Which runs answer a question, and what is said where there are none: a gap with a name, not an error."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import pandas as pd
@@ -37,22 +37,36 @@ def plain(spec: Spec) -> bool:
 
 
 def select(
-    runs: str, *, experiment: str, sweep: str = "", which: Callable[[Spec], bool] = lambda spec: True
+    runs: str,
+    *,
+    experiment: str | Sequence[str],
+    sweep: str = "",
+    which: Callable[[Spec], bool] = lambda spec: True,
 ) -> Selection:
-    """The runs of an experiment below `runs` (of one sweep, if named) whose spec `which` accepts.
+    """The runs of one experiment (or of several) below `runs`, of one sweep, if named, whose spec `which` accepts.
 
     Without any that counts, the gap says so: analysis notebooks must work on what there is. Raises what load_runs
     raises but NoRuns.
     """
+    names = (experiment,) if isinstance(experiment, str) else tuple(experiment)
     try:
-        loaded = load_runs(runs, experiment=experiment, sweep=sweep)
+        loaded = load_runs(runs, experiment=names, sweep=sweep)
     except NoRuns as error:
-        return Selection(Runs(()), str(error))
-    found = Runs(tuple(run for run in loaded if which(run.spec)), loaded.damaged)
+        return Selection(Runs((), experiments=names), str(error))
+    return among(loaded, which, " and ".join(map(repr, names)))
+
+
+def among(loaded: Runs, which: Callable[[Spec], bool], what: str) -> Selection:
+    """Those of loaded runs whose spec `which` accepts; without any that counts, the gap says that of `what`.
+
+    What is made of several parts has the origin of the whole: load it together, and take the parts from it.
+    """
+    found = loaded.where(lambda run: which(run.spec))
     if any(run.status == "ok" for run in found):
         return Selection(found, "")
-    why = f": {'; '.join(sorted(set(found.index['reasons'])))}" if len(found) else " as this question needs them"
-    return Selection(found, f"none of the {len(found) or len(loaded)} runs of {experiment!r} counts{why}")
+    if len(found):
+        return Selection(found, f"none of the {len(found)} runs of {what} counts: {_reasons(found)}")
+    return Selection(found, f"there are no runs of {what} as this question needs them")
 
 
 def asked(name: str) -> str:
@@ -72,3 +86,7 @@ def cpu_of(runs: Runs) -> pd.DataFrame:
     if any(run.status == "ok" for run in runs):
         return runs.cpu
     return pd.DataFrame(columns=["key", *Spec.model_fields, *TABLES["cpu"]])
+
+
+def _reasons(runs: Runs) -> str:
+    return "; ".join(sorted(set(runs.index["reasons"])))
