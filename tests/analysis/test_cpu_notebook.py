@@ -48,7 +48,7 @@ def test_without_runs_of_its_experiment_the_notebook_writes_the_reason_only(runs
     shutil.copytree(runs / "throughput", tmp_path / "other" / "fct")
     done = Executed("09-cpu", tmp_path / "other", tmp_path)
     assert done.made == {"paper/values/other/09-cpu.tex"}
-    assert r"\defineresult{cpu/missing}{no runs of 'throughput' in" in done.values("09-cpu")
+    assert r"\defineresult{cpu/missing}{there are no runs of 'throughput'}" in done.values("09-cpu")
 
 
 def test_only_what_lies_in_the_window_counts(repetitions):

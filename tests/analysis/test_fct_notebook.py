@@ -57,7 +57,7 @@ def test_few_repetitions_of_one_tool_and_driver_leave_named_gaps(tmp_path, repet
 def test_without_runs_of_its_experiment_the_notebook_writes_the_reason_only(campaign, tmp_path):
     done = Executed("04-fct", campaign, tmp_path)
     assert done.made == {"paper/values/campaign/04-fct.tex"}
-    assert r"\defineresult{fct/missing}{no runs of 'fct' in" in done.values("04-fct")
+    assert r"\defineresult{fct/missing}{there are no runs of 'fct'}" in done.values("04-fct")
 
 
 def test_the_notebook_has_the_form_that_every_notebook_has():

@@ -69,4 +69,4 @@ def test_without_the_policy_none_there_is_no_change_and_no_figure_of_it(tmp_path
 def test_without_its_experiment_the_notebook_says_so_and_draws_nothing(campaign, tmp_path):
     executed = Executed("07-pinning", campaign, tmp_path)
     assert executed.made == {"paper/values/campaign/07-pinning.tex"}
-    assert r"\defineresult{pinning/missing}{no runs of 'pinning' in" in executed.values("07-pinning")
+    assert r"\defineresult{pinning/missing}{there are no runs of 'pinning'}" in executed.values("07-pinning")

@@ -49,11 +49,13 @@ def select(
     raises but NoRuns.
     """
     names = (experiment,) if isinstance(experiment, str) else tuple(experiment)
+    what = " and ".join(map(repr, names))
     try:
         loaded = load_runs(runs, experiment=names, sweep=sweep)
     except NoRuns as error:
-        return Selection(Runs((), experiments=names), str(error))
-    return among(loaded, which, " and ".join(map(repr, names)))
+        unread = str(error) if "left out" in str(error) else ""  # damaged, or newer: that is another gap than none
+        return Selection(Runs((), experiments=names), unread or f"there are no runs of {what}")
+    return among(loaded, which, what)
 
 
 def among(loaded: Runs, which: Callable[[Spec], bool], what: str) -> Selection:

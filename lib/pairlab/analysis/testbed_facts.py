@@ -1,0 +1,83 @@
+"""What was measured, and on what: for the reader of all other results."""
+
+import pandas as pd
+
+from pairlab.analysis.figures import ordered, span
+from pairlab.analysis.latex import Values
+from pairlab.analysis.origin import facts_of
+from pairlab.collection import Runs
+from pairlab.records import STATUSES
+
+#: Facts that facts_of does not tell, and where Run.facts has them.
+_MORE = {
+    "distribution": ("host", "distribution"),
+    "cgroup": ("host", "cgroup"),
+    "docker": ("network", "docker"),
+    "ovs": ("network", "ovs"),
+    "mtu": ("network", "mtu_bytes"),
+}
+
+
+def measured(runs: Runs) -> pd.DataFrame:
+    """What each experiment had in each backend, as text: a row each; how many runs count, and how many do not."""
+    rows = []
+    for (experiment, backend), part in runs.index.groupby(["experiment", "backend"], sort=True):
+        ok = part[part["status"] == "ok"]
+        told = ok if len(ok) else part
+        cells = told.drop(columns=["key", "repetition", "status", "reasons", "skew_s", "measured_at"])
+        repetitions = told.groupby(list(cells.columns), dropna=False)["repetition"].nunique()
+        rows.append(
+            {
+                "Experiment": experiment,
+                "Backend": backend,
+                "Drivers": ", ".join(ordered(told["driver"])),
+                "Workloads": ", ".join(sorted(told["workload"].unique())),
+                "Pairs": ", ".join(map(str, sorted(told["pairs"].unique()))),
+                "Repetitions": span(repetitions),
+                "Runs": str(len(ok)),
+                "Left out": str(len(part) - len(ok)),
+            }
+        )
+    return pd.DataFrame(rows).set_index(["Experiment", "Backend"])
+
+
+def skews(runs: Runs) -> pd.DataFrame:
+    """How far apart the clients of a run started, by backend and pair count: median and largest over runs, in ms."""
+    ok = runs.index[(runs.index["status"] == "ok") & runs.index["skew_s"].notna()]
+    found = ok.groupby(["backend", "pairs"], sort=True)["skew_s"].agg(["median", "max", "size"])
+    told = found[["median", "max"]].mul(1e3).map("{:.2f}".format).assign(runs=found["size"].astype(str))
+    return told.set_axis(["Median (ms)", "Largest (ms)", "Runs"], axis=1)
+
+
+def values(runs: Runs) -> Values:
+    r"""The keyed numbers of the testbed, all below `testbed/`.
+
+    - host/<fact>: as recorded; several values are listed, "not recorded" where there is none;
+    - runs (that count), left-out, invalid, failed, skipped, damaged; experiments (how many), backends (a list);
+    - <backend>/runs, skew-median, skew-most (ms), most-pairs; versions: of the tools, as text.
+    """
+    found = Values("testbed")
+    for fact, text in facts_of(runs).items():
+        found.text(f"host/{fact}", text)
+    counted = [run for run in runs if run.status == "ok"]
+    for fact, (part, name) in _MORE.items():
+        known = {str((run.facts.get(part) or {}).get(name) or "") for run in counted} - {""}
+        found.text(f"host/{fact}", ", ".join(sorted(known)) or "not recorded")
+    tools = {version for run in counted for version in (run.facts.get("versions") or {}).values() if version}
+    found.text("versions", ", ".join(sorted(tools)) or "not recorded")
+    index = runs.index
+    found.number("runs", len(counted), 0)
+    found.number("left-out", len(runs) - len(counted) + len(runs.unread), 0)
+    found.number("damaged", len(runs.unread), 0)
+    for status in STATUSES[1:]:
+        found.number(status, (index["status"] == status).sum(), 0)
+    ok = index[index["status"] == "ok"]
+    found.number("experiments", ok["experiment"].nunique(), 0)
+    found.names("backends", sorted(ok["backend"].unique()))
+    for backend, part in ok.groupby("backend"):
+        found.number(f"{backend}/runs", len(part), 0)
+        found.number(f"{backend}/most-pairs", part["pairs"].max(), 0)
+        if part["skew_s"].notna().any():
+            found.number(f"{backend}/skew-median", part["skew_s"].median() * 1e3, 2, "ms")
+            found.number(f"{backend}/skew-most", part["skew_s"].max() * 1e3, 1, "ms")
+    return found
