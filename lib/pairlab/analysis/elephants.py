@@ -141,6 +141,7 @@ def values(
     - <system>/<driver>/<pairs>/mouse-p50, elephant-p99 and so on, with -interval (ms);
     - <system>/<driver>/<pairs>/mice-over-plain-p50, -p99: percent change from E4's flows;
     - <system>/<pairs>/spread-mouse, spread-elephant, spread-ratio: largest over smallest median of the drivers;
+    - <system>/shown/pairs: 50 where measured, else the most; shown/spread-mouse and so on: there;
     - not-compared: why mice cannot be compared with plain flows, if so; c/mice-over-plain: as paper C states it.
     """
     first = cells[(cells["role"] == "mouse") & (cells["q"] == 0.5)]
@@ -158,6 +159,10 @@ def values(
         put(found, key, cell, 1, "%", signed=True)
     for cell in spreads.itertuples():
         put(found, f"{cell.backend}-{cell.workload}/{cell.pairs}/spread-{cell.role}", cell, 2)
+    for system, part in systems(estimates.at_pairs(spreads, fct.PUBLISHED_STEP[-1])).items():
+        found.number(f"{system}/shown/pairs", part["pairs"].iloc[0], 0)
+        for cell in part.itertuples():
+            put(found, f"{system}/shown/spread-{cell.role}", cell, 2)
     if plain_gap:
         found.text("not-compared", plain_gap)
     found.text("c/mice-over-plain", f"about {STATED_CHANGE:+.0f} %")

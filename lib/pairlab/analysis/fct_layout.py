@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 from pairlab.analysis import fct, published
+from pairlab.analysis.estimates import at_pairs
 from pairlab.analysis.figures import ordered
 from pairlab.analysis.latex import MISSING, Values
 from pairlab.analysis.layout import head, p_text, put, rows_by_driver, systems
@@ -185,9 +186,11 @@ def values(
 
     - flow-size (MB), failed, flows; <system>/<driver>/<pairs>/p50 and so on, intended-p50, with -interval (ms);
     - <system>/<driver>/<few>-<many>/p50, p99: change in percent; <system>/<driver>/<pairs>/p50-over-bridge, p99-…;
+    - <system>/shown/pairs: 50 where measured, else the most; shown/fastest and slowest: /driver and /p50 there;
     - <system>/largest-lead: by how much the intended-start median exceeds the actual-start one at most (ms);
     - <system>/differ, compared, undecidable: of the tests between drivers, how many find a difference (p after Holm
       at most 0.05), how many there are, and how many have too few repetitions to find one;
+    - steps, compared-tools, split: how many rows those three tables rest on, if any;
     - tools/<backend>-<tool>/least, most: how far its medians lie from flowgen's, in percent;
     - <system>/<driver>/<pairs>/connect, first-byte, rest: medians of parts (ms);
     - c/<driver>/<pairs>/p99, c/<driver>/10-50/p99: as paper C states them; e/<pairs>/least, most: as paper E does.
@@ -215,8 +218,17 @@ def values(
         found.number(f"{system}/compared", len(part), 0)
         found.number(f"{system}/differ", (part["p_holm"] <= 0.05).sum(), 0)
         found.number(f"{system}/undecidable", (~(part["least_p"] <= 0.05)).sum(), 0)
+    medians = at_pairs(cells[cells["q"] == 0.5].dropna(subset=["value"]), fct.PUBLISHED_STEP[-1])
+    for system, part in systems(medians).items():
+        found.number(f"{system}/shown/pairs", part["pairs"].iloc[0], 0)
+        for rank, at in (("fastest", part["value"].idxmin()), ("slowest", part["value"].idxmax())):
+            found.text(f"{system}/shown/{rank}/driver", part.loc[at, "driver"])
+            put(found, f"{system}/shown/{rank}/p50", part.loc[at], 1, "ms", scale=1e3)
     for names, part in leads(cells, intended).dropna().groupby(list(SYSTEM)):
         found.text(f"{'-'.join(names)}/largest-lead", f"{part.max() * 1e3:.2f} ms")
+    for key, frame in (("steps", by_pairs), ("compared-tools", beside), ("split", phases)):
+        if len(frame):
+            found.number(key, len(frame), 0)
     for (backend, tool), part in beside[beside["q"] == 0.5].dropna(subset=["value"]).groupby(["backend", "workload"]):
         for name, at in (("least", part["value"].min()), ("most", part["value"].max())):
             found.text(f"tools/{backend}-{tool}/{name}", f"{at:+.1f} %")

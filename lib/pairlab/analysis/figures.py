@@ -293,6 +293,11 @@ def grid(
     return figure
 
 
+def row_height_in(rows: int) -> float:
+    """The height of each of several rows of small panels, which share one legend, one note and the x axis's name."""
+    return 1.3 + 0.8 / rows
+
+
 def span(counts: pd.Series) -> str:
     """The least and the most of some counts, as text: "4", or "2 to 4"."""
     low, high = int(counts.min()), int(counts.max())

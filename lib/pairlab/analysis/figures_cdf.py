@@ -81,7 +81,7 @@ def cdf_panels(
         note=note(line_points),
         across=len(columns) if several else None,
         share_x="col" if log and several else False,
-        height_in=_ROW_IN if len(panels) > 2 else figures.HEIGHT_IN,
+        height_in=figures.row_height_in(-(-len(panels) // len(columns))) if several else figures.HEIGHT_IN,
         style=_style,
     )
 
@@ -92,9 +92,6 @@ def note(line_points: pd.DataFrame) -> str:
     told = f"n = {figures.span(lines['repetitions'])} repetitions, {figures.span(lines['flows'])} flows in each line"
     failed = int(lines["failed_flows"].sum())
     return f"{told}; {failed} of all flows failed and are in no line" if failed else f"{told}; none failed"
-
-
-_ROW_IN = 1.6  # the height of a row, where there are several
 
 
 class _Decades(LogLocator):

@@ -86,5 +86,6 @@ def parts_by_pairs(cells: dict[str, pd.DataFrame]) -> Figure:
         return ax
 
     handles = [Patch(facecolor=_LOOK[part], label=part) for part in shown]
+    height_in = figures.row_height_in(len(panels) // len(drivers))
     told = f"mean of n = {figures.span(parts['n'])} repetitions, of all CPUs over the measuring window"
-    return figures.grid(panels, draw, note=told, across=len(drivers), height_in=1.6, handles=handles)
+    return figures.grid(panels, draw, note=told, across=len(drivers), height_in=height_in, handles=handles)

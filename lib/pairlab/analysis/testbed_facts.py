@@ -63,7 +63,7 @@ def values(runs: Runs) -> Values:
     for fact, (part, name) in _MORE.items():
         known = {str((run.facts.get(part) or {}).get(name) or "") for run in counted} - {""}
         found.text(f"host/{fact}", ", ".join(sorted(known)) or "not recorded")
-    tools = {version for run in counted for version in (run.facts.get("versions") or {}).values() if version}
+    tools = {_tool(*each) for run in counted for each in (run.facts.get("versions") or {}).items() if each[1]}
     found.text("versions", ", ".join(sorted(tools)) or "not recorded")
     index = runs.index
     found.number("runs", len(counted), 0)
@@ -81,3 +81,7 @@ def values(runs: Runs) -> Values:
             found.number(f"{backend}/skew-median", part["skew_s"].median() * 1e3, 2, "ms")
             found.number(f"{backend}/skew-most", part["skew_s"].max() * 1e3, 1, "ms")
     return found
+
+
+def _tool(name: str, version: str) -> str:
+    return version if version.startswith(name) else f"{name} {version}"
