@@ -23,7 +23,7 @@ def read_flows(
 ) -> tuple[list[Row], list[Row]]:
     """The rows of `flows` and of `intervals`, from each client's output, its start and its end.
 
-    isolated: whether each endpoint has a network namespace of its own: else its counters are everybody's.
+    isolated: whether each endpoint has a network namespace of its own; else what is counted there is everybody's.
     """
     flows, intervals = [], []
     for pair, (task, client, server) in enumerate(zip(draw(spec), clients, servers, strict=True)):
@@ -53,10 +53,12 @@ def _of_start(client: Process, release_ns: int) -> Row:
 
 
 def _of_processes(client: Process, server: Process, isolated: bool) -> Row:
-    row = {"client_cpu_s": client.cpu_s, "server_cpu_s": server.cpu_s}
-    if isolated:
-        row |= {"netns_retransmits": client.tcp_retransmits, "diag_retransmits": client.diag_retransmits}
-    return row
+    return {
+        "client_cpu_s": client.cpu_s,
+        "server_cpu_s": server.cpu_s,
+        "netns_retransmits": client.tcp_retransmits if isolated else None,
+        "diag_retransmits": client.diag_retransmits,
+    }
 
 
 def _reported(spec: Spec, workload: Workload, client: Process, server: Process) -> dict[int, Measured]:

@@ -230,10 +230,15 @@ def _where_it_listens(pair: Pair) -> list[str]:
 
 
 def _how_it_sends(pair: Pair, spec: Spec, workload: Workload, site: Site) -> list[str]:
-    """Options of the client's launcher: what it reads."""
+    """Options of the client's launcher: what it reads, and when the kernel is asked what its sockets retransmitted.
+
+    That is shortly before a flow without an end is over, as nobody can ask of a socket that is gone.
+    """
     options = []
     if file := workload.client_reads(pair, spec, site):
         options += ["--stdin", file]
+    if not pair.task.flow_bytes and pair.task.protocol == "tcp":
+        options += ["--diagnose-after", f"{spec.total_s - min(0.2, 0.1 * spec.total_s):g}"]
     return options
 
 
