@@ -147,6 +147,41 @@ def test_every_flow_of_a_pair_is_a_row(workload, runs_dir, clean_host):
     assert by_flow.to_list() == pytest.approx(flows["flow_bytes"].to_list(), rel=0.02)
 
 
+@pytest.mark.parametrize("workload", able("udp"))
+@pytest.mark.parametrize("driver", ["bridge", "host"])
+@pytest.mark.parametrize("backend", registry.backends.names())
+def test_udp_beside_tcp_tells_what_was_sent_and_what_came(backend, driver, workload, runs_dir, clean_host):
+    need(backend, driver, workload)
+    asked = {"udp_share": 0.5, "udp_rate_bps": 2e7, "flows_per_pair": 2, "message_bytes": 1000}
+    run = measure(asking(workload, backend=backend, driver=driver, **asked))
+    assert (run.status, run.reasons) == ("ok", ())
+    flows = run.flows.set_index("protocol")
+    udp, tcp = flows.loc["udp"], flows.loc["tcp"]
+    assert (len(udp), len(tcp)) == (2, 2)
+    assert (udp["datagrams_sent"] == udp["datagrams_received"] + udp["datagrams_lost"]).all()
+    assert (udp["datagrams_reordered"] <= udp["datagrams_received"]).all()
+    assert (udp["flow_bytes"] == udp["datagrams_received"] * 1000).all()
+    assert udp["datagrams_sent"].between(250, 2600).all()  # 20 Mbit/s for a second are 2500
+    assert (udp["first_byte_s"] > udp["start_s"]).all()
+    assert udp[["retransmits", "netns_retransmits", "connected_s", "rtt_s"]].isna().all(axis=None)
+    assert tcp[["datagrams_sent", "datagrams_lost"]].isna().all(axis=None)
+    assert (tcp["throughput_bps"] > 1e6).all()
+
+
+def test_udp_without_a_server_is_a_failed_flow(runs_dir, monkeypatch):
+    need("netns")
+    plugin = registry.workloads.get("flowgen")
+    real = plugin.server
+
+    def deaf(self, pair, spec, site):
+        return real(self, pair, spec, site) if pair.task.protocol == "tcp" else ["false"]
+
+    monkeypatch.setattr(plugin, "server", deaf)
+    run = measure(asking("flowgen", udp_share=0.5))
+    assert dict(zip(run.flows["protocol"], run.flows["status"], strict=True)) == {"tcp": "ok", "udp": "failed"}
+    assert "1 of 2 servers never listened" in run.reasons[0]
+
+
 @pytest.mark.parametrize("workload", able("flows", "warmup"))
 @pytest.mark.parametrize("backend", registry.backends.names())
 def test_the_kernel_counts_what_a_client_retransmits_as_its_tool_does(backend, workload, runs_dir, clean_host):

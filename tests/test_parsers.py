@@ -333,6 +333,36 @@ def test_a_flow_that_was_not_complete_has_failed_whatever_its_server_had():
     assert all(flow.error for flow in finite(text))
 
 
+def test_flowgen_tells_of_udp_what_the_server_counted():
+    first, second = Flowgen().parse(captured("flowgen-0.2.0-udp-client.jsonl"))
+    assert (first.number, second.number) == (0, 1)
+    assert first.flow == {
+        "duration_s": 1.003964019,
+        "flow_bytes": 24_468 * 1448,
+        "throughput_bps": pytest.approx(24_468 * 1448 * 8 / 1.003964019),
+        "datagrams_sent": 99_612,
+        "datagrams_received": 24_468,
+        "datagrams_lost": 75_144,
+        "datagrams_reordered": 0,
+    }
+    assert (first.connected_ns, first.first_byte_ns, first.completed_ns) == (None, 13_361_396_231_228, None)
+
+
+def test_flowgen_that_had_no_answer_of_its_udp_server_has_failed():
+    (total, _) = map(json.loads, captured("flowgen-0.2.0-udp-client.jsonl").splitlines())
+    total |= {"flow_bytes": None, "datagrams_received": None, "error": "the server did not answer"}
+    assert only(Flowgen().parse(json.dumps(total))).error == "flowgen: the server did not answer"
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [({"warmup_s": 1.0}, "no intervals of UDP"), ({"message_bytes": 23}, "from 24 to 65507, not 23")],
+)
+def test_flowgen_says_what_it_cannot_do_of_udp(asked, told):
+    with pytest.raises(BadSpec, match=told):
+        Flowgen().check(Spec(udp_share=0.5, **asked))
+
+
 # --- sockperf
 
 
@@ -431,6 +461,15 @@ json_values = st.recursive(
 )
 
 
+DAMAGED = (
+    "iperf3-3.12-one.json",
+    "flowgen-0.1.0-one.jsonl",
+    "flowgen-0.2.0-finite-client.jsonl",
+    "flowgen-0.2.0-finite-server.jsonl",
+    "flowgen-0.2.0-udp-client.jsonl",
+)
+
+
 def damaged_reports():
     """Whole reports in which one value, anywhere, is another."""
 
@@ -439,7 +478,7 @@ def damaged_reports():
         places = list(_places(lines))
         return st.tuples(st.sampled_from(places), json_values).map(lambda chosen: _with(lines, *chosen, name))
 
-    return st.sampled_from(["iperf3-3.12-one.json", "flowgen-0.1.0-one.jsonl"]).flatmap(damaged)
+    return st.sampled_from(DAMAGED).flatmap(damaged)
 
 
 def _documents(name):
