@@ -32,6 +32,7 @@ class Sockperf(Workload):
     can = frozenset({"time", "message"})
     programs = (Program("sockperf", "sockperf"),)
     version_argv = ("sockperf", "--version")
+    waits_s = 2.1
 
     def check(self, spec):
         if spec.total_s != int(spec.total_s):
