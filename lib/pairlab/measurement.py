@@ -147,7 +147,7 @@ def _take(bed: Testbed, progress: Progress) -> Run:
     with times("traffic_s"), CpuTelemetry(spec.interval_s) as telemetry:
         cpu_before = time.process_time()
         release_ns = gate.release()
-        _watch(bed, clients, release_ns, spec.total_s + workload.ends_by_itself_s, progress)
+        _watch(bed, clients, release_ns, _longest_s(spec, workload), progress)
         harness_cpu_s = time.process_time() - cpu_before
     with times("end_s"):
         bed.conductor.stop([*clients, *servers])
@@ -230,11 +230,21 @@ def _where_it_listens(pair: Pair) -> list[str]:
 
 
 def _how_it_sends(pair: Pair, spec: Spec, workload: Workload, site: Site) -> list[str]:
-    """Options of the client's launcher: what it reads."""
+    """Options of the client's launcher: what it reads, and when the kernel is asked what its sockets retransmitted.
+
+    That is shortly before a flow without an end is over, as nobody can ask of a socket that is gone.
+    """
     options = []
     if file := workload.client_reads(pair, spec, site):
         options += ["--stdin", file]
+    if not pair.task.flow_bytes and pair.task.protocol == "tcp":
+        options += ["--diagnose-after", f"{workload.waits_s + spec.total_s - min(0.2, 0.1 * spec.total_s):g}"]
     return options
+
+
+def _longest_s(spec: Spec, workload: Workload) -> float:
+    """How long after the release a client may run before it counts as hung."""
+    return workload.waits_s + spec.total_s + workload.ends_by_itself_s
 
 
 def _watch(bed: Testbed, clients: Sequence[Process], release_ns: int, limit_s: float, progress: Progress) -> None:
