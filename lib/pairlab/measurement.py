@@ -1,5 +1,6 @@
 """measure(spec) -> Run: the one place where testbed, workload, telemetry and store meet."""
 
+import os
 import time
 import warnings
 from collections.abc import Sequence
@@ -201,7 +202,9 @@ def _limits(bed: Testbed, processes: Sequence[Process]) -> tuple[dict, list[str]
     """What the endpoints were held to, for the record, and why that is not what was asked; both as the kernel says."""
     seen = sorted({(process.endpoint.name, process.cpus) for process in processes if process.ready})
     of_groups = bed.site.limits_in_force()
-    return limits.in_force(seen, of_groups), limits.unmet(bed.limits, seen, of_groups)
+    held = limits.in_force(seen, of_groups)
+    held["harness_cpus"] = limits.cpu_list(os.sched_getaffinity(0))  # pairlab and its switches are not limited
+    return held, limits.unmet(bed.limits, seen, of_groups)
 
 
 def _get_ready(bed: Testbed, workload: Workload, progress: Progress):
