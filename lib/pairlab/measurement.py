@@ -14,7 +14,7 @@ from pairlab.errors import BadSpec, HostBusy, PairlabError, TestbedError, Unavai
 from pairlab.flows import read_flows
 from pairlab.records import Run, table
 from pairlab.spec import Spec
-from pairlab.testbed import facts, hostlock, limits, registry
+from pairlab.testbed import congestion, facts, hostlock, limits, registry
 from pairlab.testbed.barrier import Process
 from pairlab.testbed.bed import Testbed, open_testbed
 from pairlab.testbed.contracts import FEATURES, Pair, Progress, Site, Workload, silent
@@ -68,6 +68,7 @@ def check(spec: Spec) -> None:
     registry.require(backend.lacks(), f"backend {spec.backend!r}")
     registry.require(backend.lacks_for(driver), f"driver {spec.driver!r}")
     registry.require(backend.lacks_limits(asked.values()), "limits of CPU use")
+    registry.require(congestion.lacks(spec.congestion_control, type(backend)), "congestion control")
     missing = [lack for program in workload.programs if (lack := backend.lacks_program(program))]
     registry.require(missing, f"workload {spec.workload!r}")
 

@@ -190,6 +190,8 @@ class Backend(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    administers: ClassVar[bool] = False
+    """Whether what runs in its endpoints has CAP_NET_ADMIN over their network."""
 
     @abstractmethod
     def lacks(self) -> list[Lack]:
