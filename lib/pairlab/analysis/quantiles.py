@@ -421,8 +421,9 @@ def _thinned(values: np.ndarray) -> np.ndarray:
 def _by_value(values: np.ndarray, step: float) -> np.ndarray:
     """Ranks of sorted values so that two neighbouring ranks are next to each other or differ by less than `step`."""
     last = len(values) - 1
-    ranks = [np.array([0, math.floor(SHOWN[0] * last), math.ceil(SHOWN[1] * last), last])]
     below, above = np.searchsorted(values, [0, np.nextafter(0, 1)])
+    ends = [0, below - 1, below, above - 1, above, math.floor(SHOWN[0] * last), math.ceil(SHOWN[1] * last), last]
+    ranks = [np.array(ends)]
     for part, sign in ((values[above:], 1), (values[:below], -1)):
         if len(part):
             low, high = sorted(math.log(abs(end)) for end in (part[0], part[-1]))
