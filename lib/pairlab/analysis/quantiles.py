@@ -330,16 +330,20 @@ def _group(stretches: pd.DataFrame, told: np.ndarray, ok: np.ndarray | None) -> 
     labels, parts, flows, failed, untold = [], [], 0, 0, 0
     for label, mine in stretches.groupby("repetition", sort=True, observed=True):
         spans = list(zip(mine["begin"], mine["end"], strict=True))
-        values = np.concatenate([told[begin:end] for begin, end in spans])
-        known = ~np.isnan(values)
-        good = known if ok is None else np.concatenate([ok[begin:end] for begin, end in spans])
-        usable = known & good
+        values = np.concatenate([told[begin:end] for begin, end in spans])  # a copy, to be sorted in its place
+        good = None if ok is None else np.concatenate([ok[begin:end] for begin, end in spans])
+        lost = 0 if good is None else len(good) - int(np.count_nonzero(good))
+        if lost:
+            values[~good] = np.nan
+        values.sort()  # what is missing comes last
+        known = int(np.searchsorted(values, np.nan))
         flows += len(values)
-        failed += len(values) - int(np.count_nonzero(good))
-        untold += int(np.count_nonzero(good) - np.count_nonzero(usable))
-        if usable.any():
+        failed += len(values) - known if ok is None else lost
+        untold += 0 if ok is None else len(values) - known - lost
+        if known:
+            _finite(values[[0, known - 1]])
             labels.append(label)
-            parts.append(np.sort(_finite(values[usable])))
+            parts.append(values[:known])
     return _Group(_Clusters(np.asarray(labels), tuple(parts)), len(parts), flows, failed, untold)
 
 
