@@ -67,8 +67,7 @@ def ours(root: Path) -> dict:
     """Percentiles with intervals, and the points of the CDFs."""
     begun = time.perf_counter()
     flows = load_runs(root).select("flows", [*GROUP, "key", "repetition", "status", "fct_s"])
-    found = quantiles.percentiles(flows, GROUP, "fct_s")
-    lines = quantiles.cdf_by(flows, GROUP, "fct_s")
+    found, lines = quantiles.percentiles_and_cdf(flows, GROUP, "fct_s")
     took = time.perf_counter() - begun
     assert (len(flows), len(found)) == (FLOWS, CELLS * len(quantiles.PERCENTILES))
     assert (found["gap"] == "").all()
