@@ -386,10 +386,19 @@ def test_sockperf_of_another_unit_is_refused_and_not_misread():
         Sockperf().parse(text)
 
 
-@pytest.mark.parametrize("name", ["refused", "server-died"])
-def test_sockperf_without_a_whole_test_says_so(name):
-    with pytest.raises(ValueError, match="sockperf reported no whole test"):
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("refused", "errno=111 Connection refused"), ("server-died", "A connection was forcibly closed by a peer")],
+)
+def test_sockperf_tells_what_went_wrong_in_its_own_words(name, told):
+    with pytest.raises(ValueError, match=f"^sockperf: .*{told}"):
         Sockperf().parse(captured(f"sockperf-3.7-{name}.txt"))
+
+
+def test_sockperf_that_was_killed_reported_no_whole_test():
+    text = captured("sockperf-3.7-one.txt")
+    with pytest.raises(ValueError, match="sockperf reported no whole test"):
+        Sockperf().parse(text[: text.index("sockperf: Summary: BandWidth")])
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ TOTAL = re.compile(r"^sockperf: Total of (\d{1,18}) messages sent in (\d{1,9}\.\
 RATE = re.compile(r"^sockperf: Summary: Message Rate is (\d{1,18}) \[msg/sec\]", re.MULTILINE)
 BANDWIDTH = re.compile(r"^sockperf: Summary: BandWidth is (\d{1,12}\.\d{1,9}) MBps", re.MULTILINE)
 
+ERROR = re.compile(r"sockperf: ERROR: ([^\n]{1,200})")
 REPORT = (TOTAL, RATE, BANDWIDTH)
 NOTE = re.compile(r"NOTE: test was performed, using msg-size=(\d{1,9})\.")
 
@@ -44,7 +45,8 @@ class Sockperf(Workload):
             )
 
     def server(self, pair, spec, site):
-        return ["sockperf", "server", "-i", pair.server.address, "-p", str(pair.port), "--tcp"]
+        argv = ["sockperf", "server", "-i", pair.server.address, "-p", str(pair.port), "--tcp"]
+        return [*argv, "--uc-reuseaddr"]  # a connection that others had on this port may wait for its end
 
     def client(self, pair, spec, site):
         argv = ["sockperf", "throughput", "-i", pair.server.address, "-p", str(pair.port), "--tcp"]
@@ -54,7 +56,8 @@ class Sockperf(Workload):
     def parse(self, stdout, served=""):
         total, rate, bandwidth = (line.search(stdout) for line in REPORT)
         if not (total and rate and bandwidth):
-            raise ValueError("sockperf reported no whole test")
+            told = ERROR.search(stdout)  # it ends well even where it could not connect
+            raise ValueError(f"sockperf: {told[1]}" if told else "sockperf reported no whole test")
         messages, duration_s, rate_hz = int(total[1]), float(total[2]), int(rate[1])
         if not (messages and duration_s and rate_hz):
             raise ValueError("sockperf sent nothing")
