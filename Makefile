@@ -26,6 +26,7 @@ paper: setup
 
 bench: setup
 	@.venv/bin/python -m tests.bench
+	@.venv/bin/python -m tests.study
 
 lint: setup
 	.venv/bin/ruff check lib tests notebooks

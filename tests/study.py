@@ -98,8 +98,10 @@ def changes():
 
 def correlations():
     def hit(repetitions, clients, method):
-        many = contrasts.correlation(*correlated(np.random.default_rng(0), 4000, clients), method=method)
-        truth = -0.5 if method == "pearson" else many.value
+        truth = -0.5
+        if method != "pearson":  # no formula for so many clients: what very many repetitions give
+            many = correlated(np.random.default_rng(0), 2000, clients)
+            truth = contrasts.correlation(*many, method=method).value
         return lambda random: holds(
             contrasts.correlation(*correlated(random, repetitions, clients), method=method), truth
         )

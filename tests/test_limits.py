@@ -301,6 +301,7 @@ def test_a_run_tells_where_its_processes_were(backend, runs_dir, clean_host):
     assert (run.status, run.reasons) == ("ok", ())
     told = dict(run.facts["pinning"])
     assert told.pop("cpus") == {str(CPUS[0]): 3, str(CPUS[1]): 3}
+    assert told.pop("harness_cpus") == cpu_list(CPUS)
     assert told.pop("cpu_quota") == {"0.5": 6}
     assert told in ({"cpu_shares": {"512": 6}}, {"cpu_weight": {"20": 6}})
 

@@ -17,10 +17,14 @@ from pairlab.flows import whole, window
 from pairlab.records import TABLES, table
 from pairlab.spec import Spec
 from pairlab.testbed import registry
+from pairlab.testbed.contracts import Measured
 from pairlab.testbed.workloads import iperf as iperf_module
+from pairlab.testbed.workloads import sockperf as sockperf_module
 from pairlab.testbed.workloads.flowgen import Flowgen
 from pairlab.testbed.workloads.iperf import Iperf
 from pairlab.testbed.workloads.iperf3 import Iperf3
+from pairlab.testbed.workloads.netcat import Netcat
+from pairlab.testbed.workloads.sockperf import Sockperf
 
 CAPTURED = Path(__file__).parent / "captured"
 
@@ -40,9 +44,21 @@ def workloads():
     return [registry.workloads.get(name)() for name in registry.workloads.names()]
 
 
-def test_every_workload_has_captured_output_of_several_intervals():
-    for workload in workloads():
-        assert list(CAPTURED.glob(f"{workload.name}-*-several.*")), f"capture what {workload.name} prints"
+def report_of(workload):
+    """A captured report of the longest kind the tool has: of several intervals, where it tells of those."""
+    kind = "several" if "warmup" in workload.can else "one"
+    (file,) = CAPTURED.glob(f"{workload.name}-*-{kind}.*")
+    return file.read_text()
+
+
+def reporting():
+    """Workloads whose clients print a report; of the others, the launcher tells when they were done."""
+    return [workload for workload in workloads() if "time" in workload.can]
+
+
+def test_every_workload_that_reports_has_captured_output():
+    for workload in reporting():
+        assert report_of(workload), f"capture what {workload.name} prints"
 
 
 # --- iperf 2
@@ -121,7 +137,7 @@ def test_iperf2_leaves_out_an_unknown_window():
 
 
 def test_iperf2_tells_of_each_of_its_flows():
-    told = Iperf().parse(captured("iperf-2.1.8-parallel.txt"))
+    told = Iperf().parse(captured("iperf-2.1.8-flows.txt"))
     assert [(flow.number, flow.flow["flow_bytes"], flow.flow["duration_s"]) for flow in told] == [
         (0, 461_035_580, 1.5667),
         (1, 247_689_276, 1.5666),
@@ -137,7 +153,7 @@ def test_iperf2_tells_of_each_of_its_flows():
 
 
 def test_iperf2_that_was_killed_midway_passes_no_flow_off_as_whole():
-    whole_text = captured("iperf-2.1.8-parallel.txt")
+    whole_text = captured("iperf-2.1.8-flows.txt")
     with pytest.raises(ValueError, match=r"iperf reported no total, and its last interval at 1\.5 s"):
         Iperf().parse(whole_text[: whole_text.index("[  3] 0.0000-1.5570")])
 
@@ -199,8 +215,8 @@ def test_iperf3_without_tcp_info_leaves_it_missing():
 
 
 def test_iperf3_tells_of_each_of_its_flows():
-    told = Iperf3().parse(captured("iperf3-3.12-parallel.json"))
-    report = json.loads(captured("iperf3-3.12-parallel.json"))
+    told = Iperf3().parse(captured("iperf3-3.12-flows.json"))
+    report = json.loads(captured("iperf3-3.12-flows.json"))
     assert [flow.number for flow in told] == [0, 1, 2]
     assert sum(flow.flow["flow_bytes"] for flow in told) == report["end"]["sum_sent"]["bytes"]
     assert sum(flow.flow["retransmits"] for flow in told) == report["end"]["sum_sent"]["retransmits"]
@@ -268,8 +284,8 @@ def test_flowgen_that_was_killed_reported_no_total():
 
 
 def test_flowgen_tells_of_each_of_its_flows():
-    told = Flowgen().parse(captured("flowgen-0.1.0-parallel.jsonl"))
-    assert [flow.number for flow in told] == [0, 1]
+    told = Flowgen().parse(captured("flowgen-0.2.0-flows-client.jsonl"))
+    assert [flow.number for flow in told] == [0, 1, 2]
     for flow in told:
         assert len(flow.intervals) == 2
         assert sum(row["interval_bytes"] for row in flow.intervals) == flow.flow["flow_bytes"]
@@ -277,7 +293,7 @@ def test_flowgen_tells_of_each_of_its_flows():
 
 
 def finite(text=None, served=None):
-    names = ("flowgen-0.1.0-finite.jsonl", "flowgen-0.1.0-finite-server.jsonl")
+    names = ("flowgen-0.2.0-finite-flows-client.jsonl", "flowgen-0.2.0-finite-flows-server.jsonl")
     return Flowgen().parse(
         *(captured(name) if told is None else told for name, told in zip(names, (text, served), strict=True))
     )
@@ -286,9 +302,9 @@ def finite(text=None, served=None):
 def test_a_flow_with_an_end_is_complete_when_its_server_had_the_last_byte():
     told = finite()
     received = {
-        line["peer"]: line for line in map(json.loads, captured("flowgen-0.1.0-finite-server.jsonl").splitlines())
+        line["peer"]: line for line in map(json.loads, captured("flowgen-0.2.0-finite-flows-server.jsonl").splitlines())
     }
-    sent = [json.loads(line) for line in captured("flowgen-0.1.0-finite.jsonl").splitlines()]
+    sent = [json.loads(line) for line in captured("flowgen-0.2.0-finite-flows-client.jsonl").splitlines()]
     totals = {line["flow"]: line for line in sent if line["event"] == "total"}
     assert [flow.number for flow in told] == [0, 1, 2]
     for flow in told:
@@ -301,7 +317,9 @@ def test_a_flow_with_an_end_is_complete_when_its_server_had_the_last_byte():
 
 
 def test_a_flow_of_which_its_server_did_not_get_all_has_failed_and_no_other():
-    lines = captured("flowgen-0.1.0-finite-server.jsonl").replace('"flow_bytes":5000000', '"flow_bytes":4999999', 1)
+    lines = captured("flowgen-0.2.0-finite-flows-server.jsonl").replace(
+        '"flow_bytes":5000000', '"flow_bytes":4999999', 1
+    )
     assert sorted(flow.error for flow in finite(served=lines)) == [
         "",
         "",
@@ -311,32 +329,130 @@ def test_a_flow_of_which_its_server_did_not_get_all_has_failed_and_no_other():
 
 
 def test_a_flow_that_was_not_complete_has_failed_whatever_its_server_had():
-    text = captured("flowgen-0.1.0-finite.jsonl").replace('"complete":true', '"complete":false')
+    text = captured("flowgen-0.2.0-finite-flows-client.jsonl").replace('"complete":true', '"complete":false')
     assert all(flow.error for flow in finite(text))
+
+
+def test_flowgen_tells_of_udp_what_the_server_counted():
+    first, second = Flowgen().parse(captured("flowgen-0.2.0-udp-client.jsonl"))
+    assert (first.number, second.number) == (0, 1)
+    assert first.flow == {
+        "duration_s": 1.003964019,
+        "flow_bytes": 24_468 * 1448,
+        "throughput_bps": pytest.approx(24_468 * 1448 * 8 / 1.003964019),
+        "datagrams_sent": 99_612,
+        "datagrams_received": 24_468,
+        "datagrams_lost": 75_144,
+        "datagrams_reordered": 0,
+    }
+    assert (first.connected_ns, first.first_byte_ns, first.completed_ns) == (None, 13_361_396_231_228, None)
+
+
+def test_flowgen_that_had_no_answer_of_its_udp_server_has_failed():
+    (total, _) = map(json.loads, captured("flowgen-0.2.0-udp-client.jsonl").splitlines())
+    total |= {"flow_bytes": None, "datagrams_received": None, "error": "the server did not answer"}
+    assert only(Flowgen().parse(json.dumps(total))).error == "flowgen: the server did not answer"
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [({"warmup_s": 1.0}, "no intervals of UDP"), ({"message_bytes": 23}, "from 24 to 65507, not 23")],
+)
+def test_flowgen_says_what_it_cannot_do_of_udp(asked, told):
+    with pytest.raises(BadSpec, match=told):
+        Flowgen().check(Spec(udp_share=0.5, **asked))
+
+
+# --- sockperf
+
+
+@pytest.mark.parametrize(
+    ("name", "messages", "message_bytes", "rate_hz"),
+    [("one", 2_560_725, 1024, 1_280_008), ("1472", 1_528_446, 1472, 764_006), ("65507", 44_520, 65_507, 22_254)],
+)
+def test_sockperf_reports_messages_of_a_size(name, messages, message_bytes, rate_hz):
+    measured = only(Sockperf().parse(captured(f"sockperf-3.7-{name}.txt")))
+    assert measured.flow == {
+        "duration_s": pytest.approx(2, abs=0.001),
+        "flow_bytes": messages * message_bytes,
+        "throughput_bps": rate_hz * message_bytes * 8,
+    }
+    assert measured.intervals == ()
+
+
+def test_sockperf_of_another_unit_is_refused_and_not_misread():
+    text = captured("sockperf-3.7-one.txt").replace("BandWidth is 1250.008 MBps", "BandWidth is 1310.728 MBps")
+    with pytest.raises(ValueError, match="that of messages of 1074 bytes, not of its 1024"):
+        Sockperf().parse(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("refused", "errno=111 Connection refused"), ("server-died", "A connection was forcibly closed by a peer")],
+)
+def test_sockperf_tells_what_went_wrong_in_its_own_words(name, told):
+    with pytest.raises(ValueError, match=f"^sockperf: .*{told}"):
+        Sockperf().parse(captured(f"sockperf-3.7-{name}.txt"))
+
+
+def test_sockperf_that_was_killed_reported_no_whole_test():
+    text = captured("sockperf-3.7-one.txt")
+    with pytest.raises(ValueError, match="sockperf reported no whole test"):
+        Sockperf().parse(text[: text.index("sockperf: Summary: BandWidth")])
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"message_bytes": 13}, "from 14 to 65507, not 13"),
+        ({"message_bytes": 65_508}, "from 14 to 65507, not 65508"),
+        ({"duration_s": 2.5}, r"whole seconds only, and duration_s is 2\.5"),
+    ],
+)
+def test_sockperf_says_what_it_cannot_take(asked, told):
+    with pytest.raises(BadSpec, match=told):
+        Sockperf().check(Spec(**asked))
+
+
+# --- netcat
+
+
+def test_netcat_tells_nothing_and_what_is_told_is_not_from_our_server():
+    assert only(Netcat().parse("")) == Measured({})
+    with pytest.raises(ValueError, match="netcat printed"):
+        Netcat().parse("hello")
+
+
+def test_netcat_sends_files_of_each_size_without_holes(tmp_path):
+    Netcat().prepare(Spec(flow_bytes=5_000_001, elephant_bytes=6_000_000, elephant_share=0.5), tmp_path)
+    assert {file.name: file.stat().st_size for file in tmp_path.iterdir()} == {
+        "payload-5000001": 5_000_001,
+        "payload-6000000": 6_000_000,
+    }
+    assert set((tmp_path / "payload-5000001").read_bytes()) == set(b"n")
 
 
 # --- all of them
 
 
-@pytest.mark.parametrize("workload", workloads(), ids=lambda workload: workload.name)
+@pytest.mark.parametrize("workload", reporting(), ids=lambda workload: workload.name)
 def test_output_cut_off_anywhere_is_refused(workload):
-    (file,) = CAPTURED.glob(f"{workload.name}-*-several.*")
-    text = file.read_text()
+    text = report_of(workload)
     last_line = text.rstrip().rfind("\n" if workload.name != "iperf3" else "}")
     for end in range(0, last_line, 41):
         with pytest.raises(ValueError, match=r"\w"):
             workload.parse(text[:end])
 
 
-@pytest.mark.parametrize("workload", workloads(), ids=lambda workload: workload.name)
+@pytest.mark.parametrize("workload", reporting(), ids=lambda workload: workload.name)
 def test_what_is_read_fits_the_tables(workload):
-    (file,) = CAPTURED.glob(f"{workload.name}-*-several.*")
-    measured = only(workload.parse(file.read_text()))
+    measured = only(workload.parse(report_of(workload)))
     flows = table("flows", [{"pair": 0, "flow": 0, **measured.flow}])
     intervals = table("intervals", [{"pair": 0, "flow": 0, "warmup": False, **row} for row in measured.intervals])
     assert flows["throughput_bps"][0] == pytest.approx(flows["flow_bytes"][0] * 8 / flows["duration_s"][0], rel=1e-3)
-    assert intervals["retransmits"].sum() == flows["retransmits"][0]
-    assert set(measured.intervals[0]) <= set(TABLES["intervals"])
+    if "warmup" in workload.can:
+        assert intervals["retransmits"].sum() == flows["retransmits"][0]
+        assert set(measured.intervals[0]) <= set(TABLES["intervals"])
 
 
 json_values = st.recursive(
@@ -354,6 +470,15 @@ json_values = st.recursive(
 )
 
 
+DAMAGED = (
+    "iperf3-3.12-one.json",
+    "flowgen-0.1.0-one.jsonl",
+    "flowgen-0.2.0-finite-client.jsonl",
+    "flowgen-0.2.0-finite-server.jsonl",
+    "flowgen-0.2.0-udp-client.jsonl",
+)
+
+
 def damaged_reports():
     """Whole reports in which one value, anywhere, is another."""
 
@@ -362,7 +487,7 @@ def damaged_reports():
         places = list(_places(lines))
         return st.tuples(st.sampled_from(places), json_values).map(lambda chosen: _with(lines, *chosen, name))
 
-    return st.sampled_from(["iperf3-3.12-one.json", "flowgen-0.1.0-one.jsonl"]).flatmap(damaged)
+    return st.sampled_from(DAMAGED).flatmap(damaged)
 
 
 def _documents(name):
@@ -388,6 +513,9 @@ def _with(documents, path, value, name):
 any_text = st.one_of(
     st.text(),
     st.from_regex(iperf_module.LINE),
+    st.tuples(*map(st.from_regex, (sockperf_module.TOTAL, sockperf_module.RATE, sockperf_module.BANDWIDTH))).map(
+        "\n".join
+    ),
     st.lists(st.from_regex(iperf_module.LINE), max_size=4).map("\n".join),
     json_values.map(json.dumps),
     st.lists(json_values.map(json.dumps), max_size=3).map("\n".join),
@@ -431,10 +559,9 @@ def test_a_flow_that_ended_before_its_time_did_not_do_its_work(name):
         whole(measured, 10)
 
 
-@pytest.mark.parametrize("workload", workloads(), ids=lambda workload: workload.name)
+@pytest.mark.parametrize("workload", reporting(), ids=lambda workload: workload.name)
 def test_a_flow_that_lasted_as_long_as_asked_is_whole(workload):
-    (file,) = CAPTURED.glob(f"{workload.name}-*-several.*")
-    measured = only(workload.parse(file.read_text()))
+    measured = only(workload.parse(report_of(workload)))
     assert whole(measured, 2) is measured
 
 

@@ -434,7 +434,7 @@ def test_a_run_that_cannot_be_read_just_now_is_not_damaged(tmp_path, monkeypatch
 def spoil_the_pages(path):
     """Damage that neither the length of the file nor its footer tells of."""
     text = bytearray(path.read_bytes())
-    text[4:200] = bytes(len(text[4:200]))
+    text[4:40] = bytes(36)
     path.write_bytes(bytes(text))
 
 
@@ -600,7 +600,7 @@ def test_columns_that_came_after_a_run_was_written_are_missing_and_the_others_ar
     old = store.write(made_up(1e9, pairs=1), tmp_path)
     store.write(made_up(2e9, pairs=2), tmp_path)
     file = old.path / "flows.parquet"
-    pd.read_parquet(file).drop(columns=["protocol", "fct_s"]).to_parquet(file, index=False)
+    assert "protocol" not in pd.read_parquet(file)  # as if it had come later: what says nothing is not stored
     found = load_runs(tmp_path)
     assert list(found.flows["protocol"]) == ["", ""]
     assert found.flows["fct_s"].isna().all()
@@ -615,7 +615,7 @@ def test_chosen_columns_are_those_of_the_whole_table_with_texts_and_specs_as_cat
     store.write(made_up(status="invalid", reasons=("apart",), pairs=3), tmp_path)
     found = load_runs(tmp_path)
     file = found.runs[0].path / "flows.parquet"
-    pd.read_parquet(file).drop(columns=["role", "fct_s"]).to_parquet(file, index=False)
+    pd.read_parquet(file).drop(columns=["role", "fct_s"], errors="ignore").to_parquet(file, index=False)
     wanted = ["key", "throughput_bps", "status", "pairs", "driver", "role", "asked_duration_s", "fct_s", "pair"]
     chosen = found.select("flows", wanted)
     assert list(chosen) == wanted

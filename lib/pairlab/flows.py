@@ -23,7 +23,7 @@ def read_flows(
 ) -> tuple[list[Row], list[Row]]:
     """The rows of `flows` and of `intervals`, from each client's output, its start and its end.
 
-    isolated: whether each endpoint has a network namespace of its own: else its counters are everybody's.
+    isolated: whether each endpoint has a network namespace of its own; else what is counted there is everybody's.
     """
     flows, intervals = [], []
     for pair, (task, client, server) in enumerate(zip(draw(spec), clients, servers, strict=True)):
@@ -31,7 +31,7 @@ def read_flows(
         told = _reported(spec, workload, client, server)
         for number in range(spec.flows_per_pair):
             # What a process or a namespace counts is of all its flows together: it stands once, with the first.
-            row = {**common, "flow": number, **({} if number else _of_processes(client, server, isolated))}
+            row = {**common, "flow": number, **({} if number else _of_processes(task, client, server, isolated))}
             measured = told.get(number) or Measured({}, error=f"{workload.name} told nothing of this flow")
             try:
                 done, rows = _read(spec, task, measured, client, server, row, release_ns)
@@ -52,11 +52,13 @@ def _of_start(client: Process, release_ns: int) -> Row:
     return {"intended_start_s": 0.0, **started}
 
 
-def _of_processes(client: Process, server: Process, isolated: bool) -> Row:
-    row = {"client_cpu_s": client.cpu_s, "server_cpu_s": server.cpu_s}
-    if isolated:
-        row |= {"netns_retransmits": client.tcp_retransmits, "diag_retransmits": client.diag_retransmits}
-    return row
+def _of_processes(task: Task, client: Process, server: Process, isolated: bool) -> Row:
+    return {
+        "client_cpu_s": client.cpu_s,
+        "server_cpu_s": server.cpu_s,
+        "netns_retransmits": client.tcp_retransmits if isolated and task.protocol == "tcp" else None,
+        "diag_retransmits": client.diag_retransmits,
+    }
 
 
 def _reported(spec: Spec, workload: Workload, client: Process, server: Process) -> dict[int, Measured]:
@@ -89,6 +91,8 @@ def _read(
     begun_s = done.get("connected_s", row["start_s"])
     if task.flow_bytes:
         done |= {**measured.flow, **_completion(task, measured, client, server, row, begun_s, release_ns)}
+    elif task.protocol == "udp":  # the last datagram that comes may be an early one
+        done |= measured.flow
     else:
         measured = window(whole(measured, spec.total_s), spec.warmup_s)
         done |= measured.flow

@@ -1,5 +1,6 @@
 """measure(spec) -> Run: the one place where testbed, workload, telemetry and store meet."""
 
+import os
 import time
 import warnings
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from pairlab.errors import BadSpec, HostBusy, PairlabError, TestbedError, Unavai
 from pairlab.flows import read_flows
 from pairlab.records import Run, table
 from pairlab.spec import Spec
-from pairlab.testbed import facts, hostlock, limits, registry
+from pairlab.testbed import congestion, facts, hostlock, limits, registry
 from pairlab.testbed.barrier import Process
 from pairlab.testbed.bed import Testbed, open_testbed
 from pairlab.testbed.contracts import FEATURES, Pair, Progress, Site, Workload, silent
@@ -67,6 +68,7 @@ def check(spec: Spec) -> None:
     registry.require(backend.lacks(), f"backend {spec.backend!r}")
     registry.require(backend.lacks_for(driver), f"driver {spec.driver!r}")
     registry.require(backend.lacks_limits(asked.values()), "limits of CPU use")
+    registry.require(congestion.lacks(spec.congestion_control, type(backend)), "congestion control")
     missing = [lack for program in workload.programs if (lack := backend.lacks_program(program))]
     registry.require(missing, f"workload {spec.workload!r}")
 
@@ -147,7 +149,7 @@ def _take(bed: Testbed, progress: Progress) -> Run:
     with times("traffic_s"), CpuTelemetry(spec.interval_s) as telemetry:
         cpu_before = time.process_time()
         release_ns = gate.release()
-        _watch(bed, clients, release_ns, spec.total_s + workload.ends_by_itself_s, progress)
+        _watch(bed, clients, release_ns, _longest_s(spec, workload), progress)
         harness_cpu_s = time.process_time() - cpu_before
     with times("end_s"):
         bed.conductor.stop([*clients, *servers])
@@ -201,7 +203,9 @@ def _limits(bed: Testbed, processes: Sequence[Process]) -> tuple[dict, list[str]
     """What the endpoints were held to, for the record, and why that is not what was asked; both as the kernel says."""
     seen = sorted({(process.endpoint.name, process.cpus) for process in processes if process.ready})
     of_groups = bed.site.limits_in_force()
-    return limits.in_force(seen, of_groups), limits.unmet(bed.limits, seen, of_groups)
+    held = limits.in_force(seen, of_groups)
+    held["harness_cpus"] = limits.cpu_list(os.sched_getaffinity(0))  # pairlab and its switches are not limited
+    return held, limits.unmet(bed.limits, seen, of_groups)
 
 
 def _get_ready(bed: Testbed, workload: Workload, progress: Progress):
@@ -230,11 +234,21 @@ def _where_it_listens(pair: Pair) -> list[str]:
 
 
 def _how_it_sends(pair: Pair, spec: Spec, workload: Workload, site: Site) -> list[str]:
-    """Options of the client's launcher: what it reads."""
+    """Options of the client's launcher: what it reads, and when the kernel is asked what its sockets retransmitted.
+
+    That is shortly before a flow without an end is over, as nobody can ask of a socket that is gone.
+    """
     options = []
     if file := workload.client_reads(pair, spec, site):
         options += ["--stdin", file]
+    if not pair.task.flow_bytes and pair.task.protocol == "tcp":
+        options += ["--diagnose-after", f"{workload.waits_s + spec.total_s - min(0.2, 0.1 * spec.total_s):g}"]
     return options
+
+
+def _longest_s(spec: Spec, workload: Workload) -> float:
+    """How long after the release a client may run before it counts as hung."""
+    return workload.waits_s + spec.total_s + workload.ends_by_itself_s
 
 
 def _watch(bed: Testbed, clients: Sequence[Process], release_ns: int, limit_s: float, progress: Progress) -> None:

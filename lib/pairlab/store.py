@@ -53,7 +53,7 @@ def write(run: Run, root: Path | None = None) -> Run:
     try:
         with draft(run.spec, root) as unfinished:
             for name in TABLES:
-                getattr(run, name).to_parquet(_file(unfinished, name), index=False, **_how(run, name))
+                _told_of(run, name).to_parquet(_file(unfinished, name), index=False, **_how(run, name))
             if run.raw:
                 (unfinished / "raw").mkdir()
             for name, text in run.raw.items():
@@ -143,6 +143,13 @@ def _frame(place: Path, name: str) -> pd.DataFrame:
     with _told(place):
         texts = {key: "str" for key, column in TABLES[name].items() if column.dtype == "str"}
         return _columns(place, name, list(TABLES[name])).to_pandas().astype(texts)
+
+
+def _told_of(run: Run, name: str) -> pd.DataFrame:
+    """A run's table without the columns that say nothing: most flows have no datagrams, and each column costs room."""
+    frame = getattr(run, name)
+    said = frame.notna() & (frame != "")
+    return frame.loc[:, said.any() | (frame.columns == frame.columns[0])]
 
 
 def columns(run: Run, name: str, wanted: Sequence[str]) -> pa.Table:

@@ -360,6 +360,14 @@ def test_the_cdf_of_each_group_tells_what_failed_in_it():
     assert list(found["repetitions"]) == [2] * 5
 
 
+def test_percentiles_and_cdf_in_one_pass_are_the_same():
+    random = np.random.default_rng(4)
+    flows = pd.concat([frame(*clustered(random, 4, 60), driver=driver) for driver in ("ovs", "bridge")])
+    table, lines = quantiles.percentiles_and_cdf(flows, ["driver"], "fct_s", QS, confidence=0.9, points=50)
+    pd.testing.assert_frame_equal(table, quantiles.percentiles(flows, ["driver"], "fct_s", QS, confidence=0.9))
+    pd.testing.assert_frame_equal(lines, quantiles.cdf_by(flows, ["driver"], "fct_s", points=50))
+
+
 def test_a_cdf_of_nothing_is_an_error():
     with pytest.raises(TooFewSamples, match="at least one value"):
         quantiles.cdf([])

@@ -12,11 +12,11 @@ import pytest
 
 from pairlab.errors import MeasurementFailed
 from pairlab.testbed.barrier import Conductor
-from pairlab.testbed.contracts import Endpoint
+from pairlab.testbed.contracts import Endpoint, Site
 from tests.flowgen.helpers import PATIENCE_S, children_of, free_port, has_gone, run, until
 
 
-class Here:
+class Here(Site):
     """A site whose endpoints are this host."""
 
     def __init__(self, flowgen: str, directory: Path, start):
@@ -26,6 +26,9 @@ class Here:
 
     def spawn(self, calls) -> None:
         self.launchers += [self._start(*argv) for _, argv in calls]
+
+    def facts(self) -> dict:
+        return {}
 
 
 @pytest.fixture

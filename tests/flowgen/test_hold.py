@@ -38,6 +38,22 @@ def test_at_the_gate_a_child_is_ready_but_has_not_started(hold_at_gate, held_at,
     assert held.event() is None
 
 
+def test_a_file_can_be_the_standard_input_of_a_child(hold, tmp_path):
+    (tmp_path / "in").write_text("given")
+    (tmp_path / "out").touch()
+    held = hold("--stdin", tmp_path / "in", "--stdout", tmp_path / "out", "--", "cat")
+    assert [held.event()["event"] for _ in range(2)] == ["ready", "ended"]
+    assert (tmp_path / "out").read_text() == "given"
+
+
+def test_a_standard_input_that_there_is_not_is_a_failure_and_starts_nothing(hold, tmp_path):
+    mark = tmp_path / "mark"
+    failed = hold("--stdin", tmp_path / "none", "--", "touch", mark).event()
+    assert failed["event"] == "failed"
+    assert failed["error"] == f"cannot open {tmp_path / 'none'} for input: No such file or directory"
+    assert not mark.exists()
+
+
 def test_a_held_child_has_become_the_program_and_executed_nothing_of_it(hold, gate):
     program = shutil.which("sleep")
     held = hold("--gate", gate.path, "--", program, "1000")

@@ -45,7 +45,7 @@ static const uint64_t GRACE_NS = 200 * NS_PER_MS; /* between SIGTERM and SIGKILL
 static const uint64_t FIRST_PROBE_NS = 1 * NS_PER_MS, LAST_PROBE_NS = 5 * NS_PER_MS;
 
 struct launcher {
-    const char *slot, *gate, *netns, *stdout_file, *stderr_file;
+    const char *slot, *gate, *netns, *stdin_file, *stdout_file, *stderr_file;
     char **argv;
     const char *cgroups[MAX_TEXTS + 1];
     struct cpus cpus;                  /* cpus.text NULL: not restricted */
@@ -495,9 +495,9 @@ static bool launch(struct launcher *launcher)
         return false;
     if (!ports_are_free(launcher))
         return false;
-    plan.stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    plan.stdin_fd = open(launcher->stdin_file, O_RDONLY | O_CLOEXEC);
     if (plan.stdin_fd < 0)
-        return note_failure(launcher, "cannot open /dev/null: %s", strerror(errno));
+        return note_failure(launcher, "cannot open %s for input: %s", launcher->stdin_file, strerror(errno));
     if (!open_output(launcher, launcher->stdout_file, &plan.stdout_fd) ||
         !open_output(launcher, launcher->stderr_file, &plan.stderr_fd))
         return false;
@@ -548,6 +548,7 @@ static const char *parse(char **arguments, struct launcher *launcher)
         {"--cpus", OPTION_TEXT, &cpus, .required = false},
         {"--cgroup", OPTION_TEXTS, launcher->cgroups, .required = false},
         {"--diagnose-after", OPTION_SECONDS, &diagnose_after_s, .min = 0.001, .max = 1e6},
+        {"--stdin", OPTION_TEXT, &launcher->stdin_file, .required = false},
         {"--stdout", OPTION_TEXT, &launcher->stdout_file, .required = false},
         {"--stderr", OPTION_TEXT, &launcher->stderr_file, .required = false},
         {0},
@@ -567,7 +568,8 @@ static const char *parse(char **arguments, struct launcher *launcher)
 
 int hold_main(char **arguments)
 {
-    struct launcher launcher = {.gate_fd = -1, .diag_retransmits = -1, .before = {-1, -1}};
+    struct launcher launcher = {
+        .gate_fd = -1, .stdin_file = "/dev/null", .diag_retransmits = -1, .before = {-1, -1}};
     const char *control = parse(arguments, &launcher);
     launcher.control = control_connect(control);
     greet(&launcher);

@@ -21,8 +21,8 @@ static const struct command {
      "               [--write-bytes N]"},
     {"hold", hold_main,
      "hold --control SOCK --slot NAME [--gate FIFO | [--listen PORT] [--listen-udp PORT]] [--netns PATH]\n"
-     "               [--cpus LIST] [--cgroup FOLDER]... [--diagnose-after SECONDS] [--stdout FILE]\n"
-     "               [--stderr FILE] -- ARGV..."},
+     "               [--cpus LIST] [--cgroup FOLDER]... [--diagnose-after SECONDS] [--stdin FILE]\n"
+     "               [--stdout FILE] [--stderr FILE] -- ARGV..."},
     {"pause", pause_main, "pause"},
     {"facts", facts_main, "facts --link NAME"},
 };

@@ -51,7 +51,7 @@ class Process:
     tcp_retransmits: int | None = None
     """TCP segments retransmitted in its network namespace since its start, as the kernel counts them there."""
     diag_retransmits: int | None = None
-    """The same of the sockets open there when they were looked at (see start's options)."""
+    """The same of its own connections, as the kernel told when it was asked (--diagnose-after)."""
     error: str = ""
     stdout: str = ""
     stderr: str = ""

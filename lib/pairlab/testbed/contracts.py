@@ -190,6 +190,8 @@ class Backend(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    administers: ClassVar[bool] = False
+    """Whether what runs in its endpoints has CAP_NET_ADMIN over their network."""
 
     @abstractmethod
     def lacks(self) -> list[Lack]:
@@ -301,6 +303,8 @@ class Workload(ABC):
     """Programs it needs inside the endpoints."""
     version_argv: ClassVar[tuple[str, ...]] = ()
     """Prints the tool's version, on its first line."""
+    waits_s: ClassVar[float] = 0.0
+    """How long a client waits, from its start, before it sends."""
     ends_by_itself_s: ClassVar[float] = 10.0
     """How long after its sending time a client may take to end before it counts as hung."""
     prints_payload: ClassVar[bool] = False

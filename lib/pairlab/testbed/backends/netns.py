@@ -43,6 +43,7 @@ class Netns(Backend):
 
     name = "netns"
     summary = "network namespaces in a sandbox; needs neither root nor Docker"
+    administers = True
 
     def lacks(self):
         return [found for found in (sandbox.lack(), flowgen_lack()) if found]

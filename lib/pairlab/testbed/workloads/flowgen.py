@@ -2,35 +2,62 @@
 
 import json
 
+from pairlab.errors import BadSpec
 from pairlab.testbed.contracts import FEATURES, Measured, Workload
 
-KEPT = ("retransmits", "rtt_s", "min_rtt_s", "cwnd_bytes", "delivery_rate_bps")
+#: What is kept of a total as it is, by protocol.
+KEPT = {
+    "tcp": ("retransmits", "rtt_s", "min_rtt_s", "cwnd_bytes", "delivery_rate_bps"),
+    "udp": ("datagrams_sent", "datagrams_received", "datagrams_lost", "datagrams_reordered"),
+}
+
+#: Its own header, and the most that IPv4 carries in a datagram.
+LEAST_DATAGRAM_BYTES, MOST_DATAGRAM_BYTES = 24, 65507
 
 
 class Flowgen(Workload):
-    """TCP flows, by time or by bytes; bytes are those the receiver acknowledged (tcp(7), TCP_INFO).
+    """TCP by time or by bytes, and UDP by time, as fast as it goes or at a rate.
 
-    A flow with an end is complete when its server has read the last byte.
+    Bytes are of payload: of TCP those the receiver acknowledged (tcp(7), TCP_INFO), of UDP those the server received.
+    A flow with an end is complete when its server has read the last byte. A UDP flow lasts from its first datagram
+    sent to its last received; datagrams have 1448 bytes, or message_bytes.
     """
 
     name = "flowgen"
-    summary = "flowgen: TCP by time or by bytes, exact, built with pairlab"
-    can = frozenset(FEATURES) - {"udp"}
+    summary = "flowgen: TCP by time or by bytes, and UDP; exact, built with pairlab"
+    can = frozenset(FEATURES)
+
+    def check(self, spec):
+        if spec.udp_share and spec.warmup_s:
+            raise BadSpec("flowgen tells of no intervals of UDP, so warmup_s could not be left out: leave it at 0")
+        fits = not spec.message_bytes or LEAST_DATAGRAM_BYTES <= spec.message_bytes <= MOST_DATAGRAM_BYTES
+        if spec.udp_share and not fits:
+            raise BadSpec(
+                f"flowgen sends UDP with message_bytes from {LEAST_DATAGRAM_BYTES} to {MOST_DATAGRAM_BYTES},"
+                f" not {spec.message_bytes}"
+            )
 
     def server(self, pair, spec, site):
-        return [site.flowgen, "server", "--bind", pair.server.address, "--port", str(pair.port)]
+        argv = [site.flowgen, "server", "--bind", pair.server.address, "--port", str(pair.port)]
+        return [*argv, "--udp"] if pair.task.protocol == "udp" else argv
 
     def client(self, pair, spec, site):
         argv = [site.flowgen, "client", "--connect", f"{pair.server.address}:{pair.port}"]
-        argv += ["--interval", f"{spec.interval_s:g}"]
-        if pair.task.flow_bytes:
-            argv += ["--bytes", str(pair.task.flow_bytes), "--limit", f"{spec.duration_s:g}"]
-        else:
-            argv += ["--duration", f"{spec.total_s:g}"]
+        argv += self._udp(spec) if pair.task.protocol == "udp" else self._tcp(pair.task, spec)
         argv += ["--flows", str(spec.flows_per_pair)] if spec.flows_per_pair > 1 else []
         argv += ["--write-bytes", str(spec.message_bytes)] if spec.message_bytes else []
-        argv += ["--congestion", spec.congestion_control] if spec.congestion_control else []
         return argv
+
+    def _udp(self, spec):
+        rate = ["--rate", str(max(1, round(spec.udp_rate_bps)))] if spec.udp_rate_bps else []
+        return ["--udp", "--duration", f"{spec.total_s:g}", *rate]
+
+    def _tcp(self, task, spec):
+        argv = ["--interval", f"{spec.interval_s:g}"]
+        argv += ["--congestion", spec.congestion_control] if spec.congestion_control else []
+        if task.flow_bytes:
+            return [*argv, "--bytes", str(task.flow_bytes), "--limit", f"{spec.duration_s:g}"]
+        return [*argv, "--duration", f"{spec.total_s:g}"]
 
     def parse(self, stdout, served=""):
         lines, received = _lines(stdout, "flowgen"), _lines(served, "flowgen's server")
@@ -57,10 +84,13 @@ def _measured(total, intervals, received):
     number = int(total.get("flow", 0))
     if error := _trouble(total, received):
         return Measured({}, number=number, error=f"flowgen: {error}")
+    protocol = total.get("protocol", "tcp")
     flow = {key: float(total[key]) for key in ("duration_s", "flow_bytes", "throughput_bps")}
-    flow["congestion_control"] = str(total["congestion_control"])
+    flow |= {key: _number(total, key) for key in KEPT[protocol]}
+    if protocol == "udp":
+        return Measured(flow, number=number, first_byte_ns=_moment(total, "first_ns"))
     return Measured(
-        {**flow, **{key: _number(total, key) for key in KEPT}},
+        {**flow, "congestion_control": str(total["congestion_control"])},
         [_row(line) for line in intervals if int(line.get("flow", 0)) == number],
         connected_ns=int(total["connected_ns"]),
         number=number,

@@ -1,0 +1,54 @@
+"""netcat, with which papers C and E sent a flow of 5 MB: OpenBSD's, under the name it has in Debian."""
+
+from pairlab.errors import BadSpec
+from pairlab.testbed.contracts import Measured, Program, Workload
+
+#: The payload is a file in the testbed's working directory.
+MOST_BYTES = 1 << 30
+
+PIECE_BYTES = 1 << 20
+
+
+class Netcat(Workload):
+    """One TCP flow of flow_bytes, from a file; it is complete when its client ends.
+
+    With -N the client says that it is done, and ends when the server has read that and closed, so its end is after
+    the last byte's arrival. It counts from the client's start, as in the papers: no connection is told of. A client
+    whose connection breaks ends well all the same; that its server died is seen from the server.
+    """
+
+    name = "netcat"
+    summary = "OpenBSD netcat: a TCP flow of given size (the papers' tool for that)"
+    can = frozenset({"bytes"})
+    programs = (Program("nc.openbsd", "netcat-openbsd"),)
+    version_argv = ("nc.openbsd", "-h")
+    ends_by_itself_s = 0.0
+    prints_payload = True
+
+    def check(self, spec):
+        if (most := max(spec.flow_bytes, spec.elephant_bytes)) > MOST_BYTES:
+            raise BadSpec(f"netcat sends a file, of {MOST_BYTES} bytes at most, not {most}: take flowgen instead")
+
+    def prepare(self, spec, directory):
+        for size in {spec.flow_bytes, spec.elephant_bytes} - {0}:
+            with open(directory / _name(size), "wb") as file:  # no holes: they would be read faster than data
+                for begin in range(0, size, PIECE_BYTES):
+                    file.write(b"n" * min(PIECE_BYTES, size - begin))
+
+    def server(self, pair, spec, site):
+        return ["nc.openbsd", "-n", "-d", "-l", pair.server.address, str(pair.port)]
+
+    def client(self, pair, spec, site):
+        return ["nc.openbsd", "-n", "-N", pair.server.address, str(pair.port)]
+
+    def client_reads(self, pair, spec, site):
+        return f"{site.directory}/{_name(pair.task.flow_bytes)}"
+
+    def parse(self, stdout, served=""):
+        if stdout:
+            raise ValueError("netcat printed what a server had sent, and ours sends nothing")
+        return [Measured({})]
+
+
+def _name(size):
+    return f"payload-{size}"
