@@ -113,6 +113,7 @@ def write_cpu(
     pairs=(1, 2, 5, 10),
     repetitions=4,
     idle=(0.5, 0.2, 0.01, 0.01),
+    workload="flowgen",
 ) -> Path:
     """E1 with CPU use on two CPUs: idle by pair count, the rest half system time; 10 Gbit/s times what is busy."""
     random = np.random.default_rng(8)
@@ -124,7 +125,7 @@ def write_cpu(
                         backend=backend,
                         driver=driver,
                         pairs=count,
-                        workload="flowgen",
+                        workload=workload,
                         duration_s=2.0,
                         warmup_s=0.5,
                         repetition=repetition,

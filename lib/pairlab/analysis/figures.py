@@ -181,7 +181,8 @@ def by_system(
     several share the width of the page.
     """
     panels = [(", ".join(map(str, names)), part) for names, part in frame.groupby(list(by), sort=True)]
-    return grid(panels, draw, wide=wide, note=note(frame))
+    height_in = row_height_in(len(panels)) if wide and len(panels) > 1 else HEIGHT_IN
+    return grid(panels, draw, wide=wide, note=note(frame), height_in=height_in)
 
 
 def published_shape(ours: pd.DataFrame, published: pd.DataFrame) -> Figure:
