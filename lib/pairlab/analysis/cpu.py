@@ -140,6 +140,8 @@ def values(runs: Runs, cells: dict[str, pd.DataFrame], saturated: pd.DataFrame, 
     - <system>/<driver>/saturated-from, surely-from: a pair count, or "never";
     - <system>/<driver>/most: busy at the most pairs; <system>/least-busy, most-busy: of the drivers, there.
     """
+    if not gap and cells["busy"]["value"].isna().all():
+        gap = "no run has samples of the CPU throughout"
     found = head("cpu", runs, cells["busy"], gap)
     found.text("level", f"{100 * SATURATED:g} %")
     for name, frame in cells.items():
@@ -159,8 +161,9 @@ def values(runs: Runs, cells: dict[str, pd.DataFrame], saturated: pd.DataFrame, 
         key = f"{row.backend}-{row.workload}/{row.driver}"
         found.text(f"{key}/saturated-from", _pairs_text(row.from_pairs))
         found.text(f"{key}/surely-from", _pairs_text(row.sure_from_pairs))
-        found.text(f"{key}/most", f"{100 * row.busy:.1f} %")
-    for system, part in systems(saturated).items():
+        if row.busy == row.busy:
+            found.text(f"{key}/most", f"{100 * row.busy:.1f} %")
+    for system, part in systems(saturated.dropna(subset=["busy"])).items():
         found.text(f"{system}/least-busy", f"{100 * part['busy'].min():.1f} %")
         found.text(f"{system}/most-busy", f"{100 * part['busy'].max():.1f} %")
     return found
