@@ -156,6 +156,25 @@ def remedies(limits: Answer) -> list[str]:
     return lines
 
 
+def summaries(limits: Answer) -> dict[tuple[str, str], str]:
+    """The remedies of each system in short, by system and limit: in how many cells fairer, and at what cost.
+
+    A cell (driver and pairs) is fairer where the interval of the paired change shows Jain's index to rise or max/min
+    to fall, less fair where it shows the contrary.
+    """
+    jain, ratio, total = (limits.changes[name].set_index(list(BY)) for name in ("jain_index", "ratio", "total_bps"))
+    fairer, less = (jain["low"] > 0) | (ratio["high"] < 0), (jain["high"] < 0) | (ratio["low"] > 0)
+    found = {}
+    for (backend, workload, setting), cells in total.groupby(["backend", "workload", "setting"], sort=True):
+        here = cells.index
+        told = f"fairer in {fairer[here].sum()} of {len(here)} cells, less fair in {less[here].sum()}"
+        cost = cells["value"].dropna()
+        if len(cost):
+            told += f"; the total changes by {cost.min():+.1f} to {cost.max():+.1f} %"
+        found[f"{backend}-{workload}", setting] = told
+    return found
+
+
 def values(
     runs: Runs, answers: Sequence[Answer], udp_cells: dict[str, pd.DataFrame], udp_changes: pd.DataFrame, gap_udp: str
 ) -> Values:
@@ -167,6 +186,9 @@ def values(
     for each in answers:
         put_answer(found, each)
         found.names(f"{each.question.name}/systems", list(systems(each.cells["total_bps"])))
+        if each.question is LIMITS:
+            for (system, setting), told in summaries(each).items():
+                found.text(f"{each.question.name}/{system}/{slug(setting)}/told", told)
     udp.put_cells(found, udp_cells, udp_changes, gap_udp)
     return found
 
@@ -216,9 +238,9 @@ def _effect(what: str, change, digits: int, unit: str) -> str:
         return f"{what}: {change.gap}"
     size = with_bounds(change.value, change.low, change.high, digits)
     if change.low != change.low:
-        return f"{what} changes by {size}{unit} in one repetition"
+        return f"{what} changes in one repetition ({size}{unit})"
     if change.low > 0 or change.high < 0:
-        return f"{'raises' if change.low > 0 else 'lowers'} {what} by {size}{unit}"
+        return f"{'raises' if change.low > 0 else 'lowers'} {what} ({size}{unit})"
     return f"no change of {what} shown ({size}{unit})"
 
 

@@ -77,14 +77,14 @@ def load_text(share: float, rate_bps: float) -> str:
     """How many clients send UDP and how fast, as text."""
     if not share:
         return "TCP only"
-    return f"{share:.0%} UDP at {rate_bps / 1e6:g} Mbit/s" if rate_bps else f"{share:.0%} UDP at full rate"
+    return f"{share * 100:g} % UDP at {rate_bps / 1e6:g} Mbit/s" if rate_bps else f"{share * 100:g} % UDP at full rate"
 
 
 def placed(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with `place`: protocol, share and rate of UDP, as an axis tells it."""
     told = []
     for row in frame.itertuples():
-        share = f"{row.udp_share:.0%} UDP"
+        share = f"{row.udp_share * 100:g} % UDP"
         rate = f"\n{row.udp_rate_bps / 1e6:g} Mbit/s" if row.udp_rate_bps else ""
         told.append(f"{row.protocol.upper()}\nat {share}{rate}")
     return frame.assign(place=pd.Series(told, index=frame.index, dtype=object))
