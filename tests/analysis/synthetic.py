@@ -1,5 +1,6 @@
 """Small runs with known numbers, made without measuring anything."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -41,6 +42,38 @@ def run(rates_gbps, *, status="ok", reasons=(), failed=0, **spec) -> Run:
             )
     when = datetime(2024, 5, 1, 12, spec.repetition, tzinfo=UTC)
     return Run(spec, status, reasons, when, 0.001, facts=FACTS, flows=table("flows", rows))
+
+
+def bulk(rates_gbps, *, retransmits=None, busy=None, iowait=0.0, **spec) -> Run:
+    """A run of flows without an end, with their retransmits and the share of time that both CPUs were busy."""
+    made = run(rates_gbps, **spec)
+    if retransmits is not None:
+        made.flows["retransmits"] = np.asarray(retransmits, dtype=float)
+    rest = [] if busy is None else [(0.0, 1.0, busy), (1.0, 2.0, busy), (5.0, 6.0, 0.0)]  # the last one: afterwards
+    samples = [
+        {"cpu": cpu, "start_s": begin, "end_s": end, "idle": 1 - share - iowait, "iowait": iowait}
+        for begin, end, share in rest
+        for cpu in (0, 1)
+    ]
+    return replace(made, cpu=table("cpu", samples))
+
+
+def ending(fcts_s, *, roles=None, failed=0, **spec) -> Run:
+    """A run of flows that end after these times; the last `failed` of them failed."""
+    asked = {"workload": "flowgen", "pairs": len(fcts_s), "flow_bytes": 5_000_000, "experiment": "fct"}
+    if roles is not None:
+        asked |= {"elephant_share": 0.2, "elephant_bytes": 50_000_000, "experiment": "elephant-mice"}
+    spec = Spec(**{**asked, **spec})
+    rows = []
+    for pair, fct in enumerate(fcts_s):
+        row = {"pair": pair, "flow": 0, "role": roles[pair] if roles is not None else "", "status": "ok"}
+        if pair < len(fcts_s) - failed:
+            row |= {"fct_s": fct, "start_s": 0.0, "completed_s": fct, "throughput_bps": spec.flow_bytes * 8 / fct}
+        else:
+            row |= {"status": "failed", "error": "not complete in time"}
+        rows.append(row)
+    when = datetime(2024, 5, 1, 12, spec.repetition, tzinfo=UTC)
+    return Run(spec, "ok", (), when, 0.001, facts=FACTS, flows=table("flows", rows))
 
 
 def write_campaign(

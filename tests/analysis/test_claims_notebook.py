@@ -1,0 +1,59 @@
+import os
+import subprocess
+import sys
+
+import nbformat
+import pytest
+
+from pairlab import paths, store
+
+from .synthetic import ending
+
+NOTEBOOK = paths.ANALYSES / "11-claims.ipynb"
+
+
+def execute(runs, out, target):
+    command = [sys.executable, "-m", "papermill", "-k", "python3", "--no-progress-bar", str(NOTEBOOK), str(target)]
+    return subprocess.run(
+        [*command, "-p", "runs", str(runs)],
+        env=os.environ | {"PAIRLAB_OUT": str(out)},
+        cwd=target.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def only_fct(tmp_path):
+    """One experiment, one backend, one driver."""
+    for repetition in (0, 1, 2):
+        for count in (10, 50):
+            store.write(ending([0.1 + 0.001 * pair for pair in range(count)], repetition=repetition), tmp_path / "few")
+    return tmp_path / "few"
+
+
+def test_the_notebook_makes_tables_and_values_of_two_backends(campaign, tmp_path):
+    done = execute(campaign, tmp_path / "out", tmp_path / "done.ipynb")
+    assert done.returncode == 0, done.stderr
+    made = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*.tex")}
+    tables = {f"claims-{backend}-{part}" for backend in ("docker", "netns") for part in ("throughput", "fct", "cores")}
+    assert made == {f"paper/tables/campaign/{name}.tex" for name in tables} | {"paper/values/campaign/11-claims.tex"}
+
+
+def test_the_notebook_works_with_one_experiment_and_names_what_is_missing(only_fct, tmp_path):
+    done = execute(only_fct, tmp_path / "out", tmp_path / "done.ipynb")
+    assert done.returncode == 0, done.stderr
+    values = (tmp_path / "out" / "paper" / "values" / "few" / "11-claims.tex").read_text()
+    assert r"\defineresult{claims/total-rises-bridge/netns/missing}{no runs of throughput}" in values
+    assert r"\defineresult{claims/fct-p99-grows-bridge/netns-flowgen/needed}{10}" in values
+
+
+def test_the_notebook_has_the_form_that_every_notebook_has():
+    notebook = nbformat.read(NOTEBOOK, 4)
+    nbformat.validate(notebook)
+    assert notebook.cells[0].cell_type == "markdown"
+    assert notebook.cells[1].metadata["tags"] == ["parameters"]
+    code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+    for forbidden in ("class ", "subprocess", "open(", "re.", "/work", "/home"):
+        assert forbidden not in code
