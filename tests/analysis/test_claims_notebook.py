@@ -37,7 +37,7 @@ def test_the_notebook_makes_tables_and_values_of_two_backends(campaign, tmp_path
     done = execute(campaign, tmp_path / "out", tmp_path / "done.ipynb")
     assert done.returncode == 0, done.stderr
     made = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*.tex")}
-    tables = {f"claims-{backend}-{part}" for backend in ("docker", "netns") for part in ("throughput", "fct", "cores")}
+    tables = {f"claims-{part}" for part in ("throughput", "fct", "cores")}
     assert made == {f"paper/tables/campaign/{name}.tex" for name in tables} | {"paper/values/campaign/11-claims.tex"}
 
 

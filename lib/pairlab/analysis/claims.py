@@ -67,7 +67,8 @@ def evaluate(runs: Runs, *, confidence: float = 0.95, claims: Iterable[Claim] | 
     """A row per claim and system, with COLUMNS.
 
     A system is a backend and a workload that has runs of the claim's experiment; a backend that has none gets one row
-    "not measured", whose system is the backend alone. value, low, high and published are in `unit`. size compares
+    "not measured", whose system is the backend alone. A workload that lacks the claim's cells has no row where another
+    one of its backend has them. value, low, high and published are in `unit`. size compares
     the published size with the interval: agrees, smaller or larger here, or empty where none is stated or another
     number of pairs stands in. repetitions_needed: in all, for an undecided claim, with 80 % power if mean and spread
     are as found; missing where that is unknown or above contrasts.MOST_REPETITIONS. Raises NoRuns where no plain run
@@ -99,10 +100,18 @@ def evaluate(runs: Runs, *, confidence: float = 0.95, claims: Iterable[Claim] | 
         for backend, workload, part in _systems(claim, frame)
     ]
     found = pd.DataFrame(rows, columns=list(COLUMNS))
+    found = found[~_elsewhere(found)].reset_index(drop=True)
     found["repetitions_needed"] = found["repetitions_needed"].astype("Int64")
     for _, part in found[found["p"].notna()].groupby(["backend", "workload"]):
         found.loc[part.index, "p_holm"] = multipletests(part["p"], method="holm")[1]
     return found
+
+
+def _elsewhere(found: pd.DataFrame) -> pd.Series:
+    """Rows of a workload that was not measured for a claim which another workload of the same backend decides."""
+    unmeasured = found["verdict"] == "not measured"
+    decided = (~unmeasured).groupby([found["backend"], found["id"], found["statement"]]).transform("any")
+    return unmeasured & decided
 
 
 def counts(verdicts: pd.DataFrame) -> pd.DataFrame:
@@ -164,37 +173,53 @@ PARTS = {
     "fct": ("fct", "elephant-mice"),
     "cores": ("core-ratio", "pinning", "message-size"),
 }
+PART_TITLES = {
+    "throughput": "throughput, fairness and retransmissions",
+    "fct": "flow completion times",
+    "cores": "cores, pinning and message sizes",
+}
 
 
 def tables(verdicts: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The tables of the paper by name, <backend>-<part>, as text; what is not measured keeps its row, with a dash."""
+    """The tables of the paper, one for each of PARTS, as text: a row per claim and workload, the backends side by side.
+
+    What is not measured keeps its row.
+    """
     first = {claim.id: claim.experiments[0] for claim in ledger.load()}
     part_of = verdicts["id"].map(lambda name: next(part for part, its in PARTS.items() if first[name] in its))
-    return {
-        f"{backend}-{part}": _table(rows)
-        for part in PARTS
-        for backend, rows in verdicts[part_of == part].groupby("backend", sort=True)
-    }
+    return {part: _table(verdicts[part_of == part]) for part in PARTS if (part_of == part).any()}
 
 
 def _table(verdicts: pd.DataFrame) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "Claim": [statement[0].upper() + statement[1:] for statement in verdicts["statement"]],
-            "Paper": verdicts["papers"].to_list(),
-            "Workload": [workload or MISSING for workload in verdicts["workload"]],
-            "Published": [_shown(row.published, row.unit) or MISSING for row in verdicts.itertuples()],
-            "Here, with interval": [_here(row) or MISSING for row in verdicts.itertuples()],
-            "n": [str(row.repetitions) if row.repetitions else MISSING for row in verdicts.itertuples()],
-            "Verdict": [_verdict(row) for row in verdicts.itertuples()],
-        }
-    )
+    backends = sorted(verdicts["backend"].unique())
+    rows = []
+    for (_, statement), mine in verdicts.groupby(["id", "statement"], sort=False):
+        by = {(row.backend, row.workload): row for row in mine.itertuples()}
+        any_row = next(iter(by.values()))
+        # A backend without runs of the experiment has no workload, and says so beside those of the other.
+        for workload in sorted({name for _, name in by} - {""}) or [""]:
+            line = {
+                ("", "Claim"): statement[0].upper() + statement[1:],
+                ("", "Paper"): any_row.papers,
+                ("", "Workload"): workload or MISSING,
+                ("", "Published"): _shown(any_row.published, any_row.unit) or MISSING,
+            }
+            for backend in backends:
+                row = by.get((backend, workload))
+                measured = row is not None and row.repetitions
+                line[backend, "here, with interval"] = _here(row) if measured else MISSING
+                line[backend, "n"] = str(row.repetitions) if measured else MISSING
+                line[backend, "verdict"] = "not measured" if row is None else _verdict(row)
+            rows.append(line)
+    table = pd.DataFrame(rows)
+    table.columns = pd.MultiIndex.from_tuples(table.columns)
+    return table
 
 
 def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
     r"""The keyed numbers, all below `claims/`.
 
-    - runs, left-out, claims, confidence, policy; systems and tables (lists); <table>/backend;
+    - runs, left-out, claims, confidence, policy; systems and tables (lists); <table>/told;
     - all/<verdict> and <system>/count/<verdict>: how many, with "-" for the spaces of a verdict;
     - <id>/<system>/verdict, claimed, published; where measured, estimate, interval, repetitions, cells, size, else
       missing; needed, where undecided and known.
@@ -207,7 +232,7 @@ def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
     found.number("claims", verdicts["id"].nunique(), 0)
     found.names("tables", list(tables(verdicts)))
     for name in tables(verdicts):
-        found.text(f"{name}/backend", name.rpartition("-")[0])
+        found.text(f"{name}/told", PART_TITLES[name])
     by_system = counts(verdicts)
     found.names("systems", list(by_system.index))
     for verdict in VERDICTS:
