@@ -226,10 +226,10 @@ def test_what_is_missing_is_told_by_experiment_driver_and_pairs():
     cells = cells_of("drivers_change", 0.1, 0.01)
     assert verdict_on("drivers_change", [run([1])], experiments=("fct",))["missing"] == "no runs of fct"
     bridge = [each for each in cells if each.spec.driver == "bridge"]
-    assert verdict_on("drivers_change", bridge)["missing"] == "no runs of ovs"
+    assert verdict_on("drivers_change", bridge)["missing"] == "flowgen: no runs of ovs"
     exact = {"drivers": ["ovs", "bridge"], "pairs": 50}
     assert verdict_on("drivers_change", cells, parameters=exact)["missing"] == (
-        "no 50 pairs (there are, for ovs and bridge: 5)"
+        "flowgen: no 50 pairs (there are, for ovs and bridge: 5)"
     )
 
 
@@ -292,6 +292,15 @@ def test_systems_are_never_pooled():
         "docker-flowgen": "contradicted",
         "netns-flowgen": "holds",
     }
+
+
+def test_a_claim_that_one_workload_measured_is_not_told_missing_in_another():
+    cells = cells_of("core_ratio_change", 0.2, 0.01)
+    iperf = [run([1, 1, 1, 1], experiment="core-ratio", workload="iperf", cores=each) for each in (1, 2)]
+    found = claims.evaluate(Runs((*cells, *iperf)), claims=[claim_of("core_ratio_change")])
+    assert list(found["system"]) == ["netns-flowgen"]
+    found = claims.evaluate(Runs(tuple(iperf)), claims=[claim_of("core_ratio_change")])
+    assert found[["system", "missing"]].to_numpy().tolist() == [["netns", "iperf: no runs of flows with an end"]]
 
 
 def test_holm_corrects_within_a_system():
@@ -370,7 +379,12 @@ def test_the_whole_ledger_is_judged_on_a_campaign(verdicts):
     netns = verdicts[verdicts["system"] == "netns-flowgen"].set_index("id")["verdict"]
     assert netns["total-rises-bridge"] == "holds"
     assert netns["client-falls-ovs"] == "holds"
-    assert netns["total-stays-level-ovs"] == "not measured"
+    absent = verdicts[verdicts["system"] == "netns"].set_index("id")["missing"]
+    assert (
+        absent["total-stays-level-ovs"]
+        == "flowgen: no two numbers of pairs for 10 and most (there are, for ovs: 1, 2, 5, 10)"
+    )
+    assert absent["pinning-apart-helps-ovs"] == "no runs of pinning"
     counts = claims.counts(verdicts)
     assert list(counts.columns) == list(claims.VERDICTS)
     assert counts.loc[["netns", "netns-flowgen"]].to_numpy().sum() == len(ledger.load())

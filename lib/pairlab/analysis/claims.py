@@ -66,13 +66,13 @@ COLUMNS = (
 def evaluate(runs: Runs, *, confidence: float = 0.95, claims: Iterable[Claim] | None = None) -> pd.DataFrame:
     """A row per claim and system, with COLUMNS.
 
-    A system is a backend and a workload that has runs of the claim's experiment; a backend that has none gets one row
-    "not measured", whose system is the backend alone. A workload that lacks the claim's cells has no row where another
-    one of its backend has them. value, low, high and published are in `unit`. size compares
-    the published size with the interval: agrees, smaller or larger here, or empty where none is stated or another
-    number of pairs stands in. repetitions_needed: in all, for an undecided claim, with 80 % power if mean and spread
-    are as found; missing where that is unknown or above contrasts.MOST_REPETITIONS. Raises NoRuns where no plain run
-    counts, AnalysisError where runs do not belong together (per_run.reduce).
+    A system is a backend and a workload. A claim has a row for each system that measured it; a backend none of whose
+    systems did has one row "not measured", whose system is the backend alone and whose `missing` says why. value, low,
+    high and published are in `unit`. size compares the published size with the interval: agrees, smaller or larger
+    here, or empty where none is stated or another number of pairs stands in. repetitions_needed: in all, for an
+    undecided claim, with 80 % power if mean and spread are as found; missing where that is unknown or above
+    contrasts.MOST_REPETITIONS. Raises NoRuns where no plain run counts, AnalysisError where runs do not belong
+    together (per_run.reduce).
     """
     claims = ledger.load() if claims is None else tuple(claims)
     frame = per_run.reduce(runs)
@@ -87,31 +87,20 @@ def evaluate(runs: Runs, *, confidence: float = 0.95, claims: Iterable[Claim] | 
             "statement": claim.statement,
             "papers": ledger.papers(claim),
             "sources": "; ".join(map(str, claim.sources)),
-            "system": "-".join(filter(None, (backend, workload))),
-            "backend": backend,
-            "workload": workload,
             "claimed": _claimed(claim),
             "published": claim.published.value if claim.published else np.nan,
             "unit": claim.unit,
             "confidence": confidence,
-            **_decide(claim, part, confidence),
+            **decided,
         }
         for claim in claims
-        for backend, workload, part in _systems(claim, frame)
+        for decided in _by_system(claim, frame, confidence)
     ]
     found = pd.DataFrame(rows, columns=list(COLUMNS))
-    found = found[~_elsewhere(found)].reset_index(drop=True)
     found["repetitions_needed"] = found["repetitions_needed"].astype("Int64")
     for _, part in found[found["p"].notna()].groupby(["backend", "workload"]):
         found.loc[part.index, "p_holm"] = multipletests(part["p"], method="holm")[1]
     return found
-
-
-def _elsewhere(found: pd.DataFrame) -> pd.Series:
-    """Rows of a workload that was not measured for a claim which another workload of the same backend decides."""
-    unmeasured = found["verdict"] == "not measured"
-    decided = (~unmeasured).groupby([found["backend"], found["id"], found["statement"]]).transform("any")
-    return unmeasured & decided
 
 
 def counts(verdicts: pd.DataFrame) -> pd.DataFrame:
@@ -269,14 +258,20 @@ def as_json(verdicts: pd.DataFrame, origin: Origin) -> str:
     return json.dumps(told, indent=1)
 
 
-def _systems(claim: Claim, frame: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+def _by_system(claim: Claim, frame: pd.DataFrame, confidence: float) -> Iterator[dict[str, Any]]:
     mine = frame[frame["experiment"].isin(claim.experiments)]
     for backend in sorted(frame["backend"].unique()):
-        systems = list(mine[mine["backend"] == backend].groupby("workload"))
-        if not systems:
-            yield backend, "", mine.iloc[:0]
-        for workload, part in systems:
-            yield backend, workload, part
+        decided = [
+            {"system": f"{backend}-{workload}", "backend": backend, "workload": workload}
+            | _decide(claim, part, confidence)
+            for workload, part in mine[mine["backend"] == backend].groupby("workload")
+        ]
+        if measured := [each for each in decided if each["verdict"] != "not measured"]:
+            yield from measured
+            continue
+        why = "; ".join(f"{each['workload']}: {each['missing']}" for each in decided)
+        nothing = decided[0] if decided else _decide(claim, mine.iloc[:0], confidence)
+        yield nothing | {"system": backend, "backend": backend, "workload": ""} | ({"missing": why} if why else {})
 
 
 def _decide(claim: Claim, part: pd.DataFrame, confidence: float) -> dict[str, Any]:

@@ -485,7 +485,10 @@ class _Step:
 def _core_ratios(runs: pd.DataFrame, drivers: Sequence[str], what: str) -> list[_Step]:
     """The settings of one series, by rising containers per core: cores varied at one number of pairs, where they were,
     else pairs varied on the same cores, which changes the offered load too."""
-    runs = runs[runs["ends"] == ("fct" in what)]
+    ends = "fct" in what
+    runs = runs[runs["ends"] == ends]
+    if runs.empty:
+        raise NotMeasured(f"no runs of flows {'with' if ends else 'without'} an end")
     settings = [
         set(zip(*(_of_driver(runs, driver)[name] for name in ("containers_per_core", "pairs", "cores")), strict=True))
         for driver in drivers

@@ -17,7 +17,7 @@ from pairlab.spec import Spec
 #: What experiments beyond the papers vary: a run that has other values than these decides nothing about the papers.
 BEYOND = ("flows_per_pair", "udp_share", "congestion_control", "cpu_quota", "cpu_shares")
 #: What only its own experiment may vary, beside that.
-OWN = {"cores": ("core-ratio", "pinning"), "pinning": ("core-ratio", "pinning")}
+OWN = {"cores": ("core-ratio", "pinning"), "pinning": ("pinning",), "message_bytes": ("message-size",)}
 #: What all runs of one experiment of a system must share, or their numbers do not belong together.
 CONDITIONS = ("duration_s", "warmup_s", "flow_bytes", "elephant_share", "elephant_bytes", "hosts", "placement")
 #: A setting: runs that differ in nothing else but the repetition measure the same thing.
