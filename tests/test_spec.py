@@ -97,6 +97,9 @@ def test_a_spec_cannot_be_changed_but_replaced_and_is_then_checked_again():
 def test_a_spec_reads_as_a_sentence():
     assert str(Spec(driver="ovs", workload="iperf")) == "throughput: iperf over ovs, 1 pair, 10 s, repetition 0 (netns)"
     assert "2 pairs, 2.5 s" in str(Spec(pairs=2, duration_s=2.5))
+    mice = Spec(flow_bytes=5_000_000, elephant_share=0.2, elephant_bytes=50_000_000, cores=1, pinning="same-core")
+    told = "1 pair, 5,000,000 B each, 20 % elephants of 50,000,000 B, 1 core, pinned to same-core, repetition 0"
+    assert told in str(mice)
 
 
 # --- keys

@@ -347,7 +347,7 @@ def test_every_cell_is_measured_in_order_and_stored(load, runs_dir, any_host):
     assert (tally.done, tally.skipped, tally.not_done, tally.good) == (8, 0, [], True)
     assert statuses() == {"ok": 8}
     assert [(report.number, report.total, report.state) for report in reports] == [(n, 8, "done") for n in range(1, 9)]
-    assert reports[0].told == "2.00 Gbit/s"
+    assert reports[0].told == "2.00 Gbit/s in total"
     assert len(load_runs(sweep="small")) == 8
 
 

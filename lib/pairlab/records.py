@@ -153,6 +153,13 @@ class Run:
         return float(self.flows["throughput_bps"].sum())
 
     @property
+    def outcome(self) -> str:
+        """What was measured, in short: the median completion time of flows with an end, else the total throughput."""
+        if self.spec.flow_bytes:
+            return f"median FCT {self.flows['fct_s'].median() * 1e3:.1f} ms"
+        return f"{self.total_throughput_bps / 1e9:.2f} Gbit/s in total"
+
+    @property
     def failed_flows(self) -> int:
         return int((self.flows["status"] != "ok").sum())
 
@@ -161,8 +168,4 @@ class Run:
             return f"{self.spec}: {self.status}: {'; '.join(self.reasons)}"
         failed = f", {self.failed_flows} of {len(self.flows)} flows failed" if self.failed_flows else ""
         why = f" ({'; '.join(self.reasons)})" if self.reasons else ""
-        if self.spec.flow_bytes:
-            result = f"median FCT {self.flows['fct_s'].median() * 1e3:.1f} ms"
-        else:
-            result = f"{self.total_throughput_bps / 1e9:.2f} Gbit/s in total"
-        return f"{self.spec}: {self.status}{why}: {result}, starts within {self.skew_s * 1e3:.1f} ms{failed}"
+        return f"{self.spec}: {self.status}{why}: {self.outcome}, starts within {self.skew_s * 1e3:.1f} ms{failed}"

@@ -111,9 +111,24 @@ class Spec(BaseModel):
         return self.warmup_s + self.duration_s
 
     def __str__(self) -> str:
+        """What tells this cell from the others of its sweep, in a line."""
+        lasts = f"{self.flow_bytes:,} B each" if self.flow_bytes else f"{self.duration_s:g} s"
+        aside = [
+            (self.elephant_share, f"{self.elephant_share * 100:g} % elephants of {self.elephant_bytes:,} B"),
+            (self.flows_per_pair > 1, f"{self.flows_per_pair} flows per pair"),
+            (self.message_bytes, f"messages of {self.message_bytes:,} B"),
+            (self.udp_share, f"{self.udp_share * 100:g} % UDP"),
+            (self.udp_rate_bps, f"at {self.udp_rate_bps / 1e6:g} Mbit/s"),
+            (self.congestion_control, self.congestion_control),
+            (self.cores, f"{self.cores} core{'s' * (self.cores != 1)}"),
+            (self.pinning != "none", f"pinned to {self.pinning}"),
+            (self.cpu_quota, f"{self.cpu_quota:g} CPUs per container"),
+            (self.cpu_shares, f"{self.cpu_shares} CPU shares"),
+        ]
+        told = "".join(f", {text}" for given, text in aside if given)
         return (
             f"{self.experiment}: {self.workload} over {self.driver}, {self.pairs} pair{'s' * (self.pairs != 1)},"
-            f" {self.duration_s:g} s, repetition {self.repetition} ({self.backend})"
+            f" {lasts}{told}, repetition {self.repetition} ({self.backend})"
         )
 
 

@@ -257,7 +257,7 @@ def _check_host(spec: Spec) -> None:
 
 def _figures(run: Run) -> str:
     failed = f", {run.failed_flows} of {len(run.flows)} flows failed" if run.failed_flows else ""
-    return f"{run.total_throughput_bps / 1e9:.2f} Gbit/s{failed}"
+    return f"{run.outcome}{failed}"
 
 
 def _waiting(todo: list[Spec], retry: bool) -> set[Spec]:
