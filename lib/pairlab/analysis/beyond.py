@@ -44,6 +44,8 @@ CONTROL = Question("congestion-control", ("congestion_control",), lambda name: n
 LIMITS = Question("cpu-limits", ("cpu_quota", "cpu_shares"), _limits)
 
 BY = (*stats.CELL, "setting")
+#: Of how many cells the prose tells one by one; of more, the tables do.
+_MOST_LINES = 8
 #: What is estimated, how tables and figures call it, its scale there, and digits.
 MEASURES = {
     "total_bps": ("Total (Gbit/s)", 1e-9, 2),
@@ -186,6 +188,8 @@ def values(
     for each in answers:
         put_answer(found, each)
         found.names(f"{each.question.name}/systems", list(systems(each.cells["total_bps"])))
+        if 0 < len(lines := remedies(each) if each.changes else []) <= _MOST_LINES:
+            found.text(f"{each.question.name}/told", " ".join(f"{line}." for line in lines))
         if each.question is LIMITS:
             for (system, setting), told in summaries(each).items():
                 found.text(f"{each.question.name}/{system}/{slug(setting)}/told", told)
@@ -196,7 +200,7 @@ def values(
 def put_answer(found: Values, answer: Answer) -> None:
     r"""The keyed numbers of one question, below its name (such as cpu-limits/):
 
-    - missing: why there are none; settings: those measured, as text;
+    - missing: why there are none; settings: those measured, as text; told: the changes in words, if they are few;
     - <system>/<driver>/<pairs>/<setting>/total, jain, ratio, with -interval; total-change, ratio-change (percent) and
       jain-change (difference) against the plain setting, with -interval; total-p, jain-p, ratio-p (Holm).
     """

@@ -188,7 +188,7 @@ def _table(verdicts: pd.DataFrame) -> pd.DataFrame:
         # A backend without runs of the experiment has no workload, and says so beside those of the other.
         for workload in sorted({name for _, name in by} - {""}) or [""]:
             line = {
-                ("", "Claim"): statement[0].upper() + statement[1:],
+                ("", "Claim"): statement,
                 ("", "Paper"): any_row.papers,
                 ("", "Workload"): workload or MISSING,
                 ("", "Published"): _shown(any_row.published, any_row.unit) or MISSING,

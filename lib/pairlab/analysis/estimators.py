@@ -200,34 +200,40 @@ def percentile_change(
     """Change of a percentile of the FCT from one number of pairs to another, over the flows of all repetitions.
 
     One repetition of few pairs has too few flows for a high percentile, so percentiles are of all flows together, and
-    the spread is that of a bootstrap of whole repetitions. Close to the largest flow the bootstrap is too narrow:
-    simulated repetitions without a difference were called different twice to three times as often as they should, so
-    the spread is widened by PERCENTILE_WIDENING. Raises TooFewFlows where a cell has less than 1/(1-q) flows.
+    the spread is that of a bootstrap of whole repetitions; the one cell may have more of them than the other. Close to
+    the largest flow the bootstrap is too narrow: simulated repetitions without a difference were called different
+    twice to three times as often as they should, so the spread is widened by PERCENTILE_WIDENING. Raises TooFewFlows
+    where a cell has less than 1/(1-q) flows.
     Source: Hyndman and Fan 1996 (the median-unbiased quantile, as the cells differ in size).
     """
     cells = _Cells(runs)
     counts = cells.choose([driver], pairs)
-    table = cells.beside({count: cells.of("fcts_s", driver=driver, pairs=count) for count in counts})
+    fcts = [cells.of("fcts_s", driver=driver, pairs=count).dropna() for count in counts]
     needed = int(np.ceil(1 / (1 - q) - 1e-9))
-    for count in counts:
-        flows = sum(map(len, table[count]))
-        if flows < needed:
+    for count, cell in zip(counts, fcts, strict=True):
+        if sum(map(len, cell)) < needed:
             raise TooFewFlows(
-                f"percentile {100 * q:g} needs {needed} flows, and {driver} with {count} pairs has {flows}",
+                f"percentile {100 * q:g} needs {needed} flows, and {driver} with {count} pairs has"
+                f" {sum(map(len, cell))}",
                 repetitions_needed=-(-needed // count),
             )
 
-    def change(which: np.ndarray) -> float:
+    def change(*which: np.ndarray) -> float:
         before, after = (
-            np.quantile(np.concatenate([fcts[each] for each in which]), q, method="median_unbiased")
-            for fcts in (table[count].to_list() for count in counts)
+            np.quantile(np.concatenate(cell.iloc[drawn].to_list()), q, method="median_unbiased")
+            for cell, drawn in zip(fcts, which, strict=True)
         )
         return float(np.log(after / before))
 
-    n = len(table)
-    whole = change(np.arange(n))
+    def draw() -> tuple[np.ndarray, ...]:
+        if fcts[0].index.equals(fcts[1].index):  # the same repetitions are drawn of both: what drifts slowly cancels
+            return (random.integers(0, n, n),) * 2
+        return tuple(random.integers(0, len(cell), len(cell)) for cell in fcts)
+
+    n = min(map(len, fcts))
+    whole = change(*(np.arange(len(cell)) for cell in fcts))
     random = np.random.default_rng(0)
-    drawn = [change(random.integers(0, n, n)) for _ in range(_RESAMPLES if n > 1 else 0)]
+    drawn = [change(*draw()) for _ in range(_RESAMPLES if n > 1 else 0)]
     # Values that have this mean and spread, for what is taken over repetitions later: n values spread as sqrt(n) means.
     pattern = np.linspace(-1, 1, n) if n > 1 else np.zeros(1)
     spread = np.std(drawn, ddof=1) * np.sqrt(n / (n - 1)) * PERCENTILE_WIDENING * np.sqrt(n) if n > 1 else 0.0

@@ -73,11 +73,11 @@ def ticks(cells: pd.DataFrame) -> dict[float, str]:
 
 
 def size_text(size: float) -> str:
-    """64 bytes as "64 B", 1024 as "1 KiB"; others as they are."""
+    """64 bytes as "64 B", 1024 as "1 KiB"; others as they are, and from a thousand on with a comma."""
     for unit, step in (("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= step and size % step == 0:
             return f"{size // step:g} {unit}"
-    return f"{size:g} B"
+    return f"{size:,.0f} B"
 
 
 def tables(cells: pd.DataFrame, changes: pd.DataFrame, trends: pd.DataFrame) -> dict[str, pd.DataFrame]:

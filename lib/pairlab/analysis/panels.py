@@ -130,6 +130,9 @@ def by_number(
     ax.xaxis.set_major_locator(FixedLocator(list(marks)))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xticks(list(marks), list(marks.values()))
+    if max(map(len, marks.values())) * len(marks) > 30:  # they would run into each other
+        ax.tick_params(axis="x", labelrotation=35)
+        plt.setp(ax.get_xticklabels(), ha="right", rotation_mode="anchor")
     if not log_base:
         ax.set_xlim(0, max(marks) * 1.06)
     if not from_zero:
