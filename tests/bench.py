@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.table import Table
 from scipy.stats import norm
 
-from pairlab import Spec, experiments, open_testbed
-from pairlab.analysis import quantiles
+from pairlab import Spec, experiments, open_testbed, paths
+from pairlab.analysis import quantiles, texlive
 from pairlab.measurement import READY_S, measure
 from pairlab.testbed import image, registry
 from pairlab.testbed.contracts import Endpoint
@@ -244,6 +244,34 @@ def bench_cell(n=7):
             run = experiments.run("throughput", {"pairs": 10, "repetition": repetition})
             costs.append(time.monotonic() - begun - run.spec.total_s)
     note("a sweep cell above its traffic (netns, 10 pairs)", costs, "≤ 3 s", statistics.median(costs) <= 3, " s")
+
+
+def bench_paper(n=3):
+    """All analysis notebooks over the reference runs, and the paper; one process after the other, as a user has it."""
+    what = "all analysis notebooks and the paper over runs/reference"
+    if missing := texlive.missing():
+        return leave_out(what, f"no {', '.join(missing)}")
+    took = []
+    for _ in range(n):
+        with tempfile.TemporaryDirectory() as place:
+            command = [
+                sys.executable,
+                "-c",
+                "from pairlab.cli import main; main()",
+                "report",
+                "--runs",
+                "runs/reference",
+            ]
+            begun = time.monotonic()
+            subprocess.run(
+                [*command, "--need-paper"],
+                env=os.environ | {"PAIRLAB_OUT": place},
+                cwd=paths.ROOT,
+                stdout=subprocess.DEVNULL,
+                check=True,
+            )
+            took.append(time.monotonic() - begun)
+    note(what, took, "< 180 s", max(took) < 180, " s")
 
 
 def bench_flows(n=7):
