@@ -264,7 +264,7 @@ def bench_paper(n=3):
             ]
             begun = time.monotonic()
             subprocess.run(
-                [*command, "--need-paper"],
+                [*command, "--runs", "runs/reference", "--need-paper"],
                 env=os.environ | {"PAIRLAB_OUT": place},
                 cwd=paths.ROOT,
                 stdout=subprocess.DEVNULL,
