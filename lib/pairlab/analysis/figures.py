@@ -75,7 +75,7 @@ STYLE = {
     "pgf.preamble": r"\usepackage[utf8]{inputenc}\usepackage[T1]{fontenc}\renewcommand{\rmdefault}{ptm}",
 }
 _NOTE_SIZE = 7
-_NOTE_PER_IN = 24  # characters of a note in an inch of its line
+_NOTE_PER_IN = 20  # characters of a note in an inch of its line
 
 
 def use_style() -> None:
