@@ -111,6 +111,7 @@ def test_the_notebook_makes_every_part_from_two_backends(runs, tmp_path):
     assert "{beyond/cpu-limits/netns-flowgen/quota-0.2/told}{fairer in 3 of 3 cells" in values
     assert r"{beyond/udp/netns-flowgen/bridge/4/50-0/udp/lost}{2.00\,\%}" in values
     assert "beyond/missing" not in values
+    assert "{beyond/congestion-control/default}{cubic}" in values
 
 
 def test_each_part_that_was_not_measured_is_named(campaign, tmp_path):

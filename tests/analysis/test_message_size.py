@@ -1,4 +1,3 @@
-import pandas as pd
 import pytest
 
 from pairlab.analysis import message_size
@@ -48,14 +47,6 @@ def test_two_sizes_or_one_repetition_carry_no_trend_and_say_so(repetitions):
 @pytest.mark.parametrize(("size", "text"), [(64, "64 B"), (1024, "1 KiB"), (65507, "65,507 B"), (2 << 20, "2 MiB")])
 def test_sizes_are_told_in_the_largest_whole_unit(size, text):
     assert message_size.size_text(size) == text
-
-
-def test_every_size_has_a_mark_and_only_those_with_room_have_a_name():
-    sizes = [64, 256, 1024, 4096, 16384, 32768, 65507]
-    found = message_size.ticks(pd.DataFrame({"message_bytes": sizes}))
-    assert list(found) == sizes
-    assert list(found.values()) == ["64 B", "", "", "4 KiB", "", "", "65,507 B"]
-    assert message_size.ticks(pd.DataFrame({"message_bytes": [1024]})) == {1024: "1 KiB"}
 
 
 def test_the_notebook_makes_its_figure_tables_and_values_from_both_tools_and_backends(runs, tmp_path):

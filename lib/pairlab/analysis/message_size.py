@@ -13,8 +13,6 @@ from pairlab.collection import Runs
 from pairlab.spec import Spec
 
 BY = (*stats.CELL, "message_bytes")
-#: Sizes closer than this factor have no room for their names beside each other in a panel of a third of a page.
-_APART = 8
 
 
 def has_size(spec: Spec) -> bool:
@@ -70,17 +68,8 @@ def trends(repetitions: pd.DataFrame) -> pd.DataFrame:
 
 
 def ticks(cells: pd.DataFrame) -> dict[float, str]:
-    """Where an axis has marks, and what they say: the least and the largest size, and of the others those with room.
-
-    A name has room where the next named size is at least _APART times as large; the other marks say nothing.
-    """
-    sizes = sorted(cells["message_bytes"].unique())
-    named = [sizes[-1]]
-    for size in reversed(sizes[1:-1]):
-        if named[-1] >= _APART * size and size >= _APART * sizes[0]:
-            named.append(size)
-    named.append(sizes[0])
-    return {float(size): size_text(size) if size in named else "" for size in sizes}
+    """The sizes as an axis names them: in bytes, KiB or MiB."""
+    return {float(size): size_text(size) for size in sorted(cells["message_bytes"].unique())}
 
 
 def size_text(size: float) -> str:
