@@ -60,6 +60,12 @@ def test_drivers_are_compared_by_repetition(tmp_path):
     assert (fairness.drivers_differ(repetitions)["p"] < 0.01).all()
 
 
+@pytest.mark.parametrize(("slow", "failed", "apart"), [(0.1, 0, True), (0.1, 1, False), (1, 0, False)])
+def test_drivers_tenfold_apart_need_a_logarithmic_axis_which_has_no_place_for_zero(tmp_path, slow, failed, apart):
+    made = [synthetic.client_run([slow] * 3, failed=failed), synthetic.client_run([2] * 3, driver="ovs")]
+    assert fairness.far_apart(clients_of(tmp_path, *made)) is apart
+
+
 def test_a_single_repetition_carries_no_test_and_says_so(tmp_path):
     made = [synthetic.client_run([1, 2], driver=driver) for driver in ("bridge", "ovs")]
     repetitions = fairness.by_repetition(clients_of(tmp_path, *made))

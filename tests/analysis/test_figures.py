@@ -149,3 +149,14 @@ def test_fonts_are_embedded_as_outlines_and_never_as_type_three(cells, origin, o
     pdf = figures.save(figures.by_system(cells, figures.total_by_pairs), "total", origin)[0].read_bytes()
     assert b"/FontFile2" in pdf
     assert b"/Type3" not in pdf
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_long_note_stays_within_its_figure(cells, wide):
+    note = "a change, paired by repetition, of n = 2 to 3 repetitions; bars: 95 % interval; " * 4
+    panels = [("netns, flowgen", of_netns(cells))]
+    figure = figures.grid(panels, figures.total_by_pairs, note=note, wide=wide)
+    figure.draw_without_rendering()
+    extent = figure._supxlabel.get_window_extent()
+    assert 0 <= extent.x0 < extent.x1 <= figure.bbox.width
+    assert 2 * extent.width > figure.bbox.width  # and makes use of its width

@@ -12,6 +12,7 @@ import pandas as pd
 from pairlab.analysis import estimates, fairness, stats, udp
 from pairlab.analysis.latex import MISSING, Values
 from pairlab.analysis.layout import head, p_text, put, rows_by_driver, shown, slug, systems, with_bounds
+from pairlab.analysis.origin import facts_of
 from pairlab.analysis.selection import BEYOND, asked
 from pairlab.collection import Runs
 from pairlab.spec import Spec
@@ -113,6 +114,12 @@ def axis(answer: Answer, name: str) -> dict[str, object]:
     return {"category": "setting", "order": answer.settings, "ticks": ticks, "name": name}
 
 
+def control_name(runs: Runs) -> str:
+    """What the axis of congestion controls is called: it says which one the kernel takes by default."""
+    default = facts_of(runs)["congestion-control"]
+    return f"Congestion control (default here: {default})"
+
+
 def tables(answer: Answer) -> dict[str, pd.DataFrame]:
     """table() of each system that has an answer, by its name."""
     return {system: table(answer, system) for system in systems(answer.cells["total_bps"])}
@@ -172,7 +179,8 @@ def summaries(limits: Answer) -> dict[tuple[str, str], str]:
         told = f"fairer in {fairer[here].sum()} of {len(here)} cells, less fair in {less[here].sum()}"
         cost = cells["value"].dropna()
         if len(cost):
-            told += f"; the total changes by {cost.min():+.1f} to {cost.max():+.1f} %"
+            span = f"{cost.min():+.1f} to {cost.max():+.1f}" if len(cost) > 1 else f"{cost.iloc[0]:+.1f}"
+            told += f"; the total changes by {span} %"
         found[f"{backend}-{workload}", setting] = told
     return found
 
@@ -185,6 +193,8 @@ def values(
     """
     every = pd.concat([each.cells["total_bps"] for each in answers] + [udp_cells["client_bps"]])
     found = head("beyond", runs, every, *(each.gap for each in answers), gap_udp)
+    if len(every):
+        found.text("congestion-control/default", facts_of(runs)["congestion-control"])
     for each in answers:
         put_answer(found, each)
         found.names(f"{each.question.name}/systems", list(systems(each.cells["total_bps"])))

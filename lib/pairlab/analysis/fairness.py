@@ -139,6 +139,15 @@ def table_of_pairs(pairs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(body, columns=heads).set_index(["Measure", "Drivers"])
 
 
+def far_apart(clients: pd.DataFrame) -> bool:
+    """Whether drivers lie so far apart that a linear axis would show one of them as a stroke: tenfold in the median.
+
+    A client that got nothing has no place on a logarithmic axis, so there this is never said.
+    """
+    middles = clients.groupby(list(stats.CELL))["throughput_bps"].median()
+    return bool((clients["throughput_bps"] > 0).all() and middles.max() > 10 * middles.min())
+
+
 def note(clients: pd.DataFrame) -> str:
     """What a reader must know of the clients behind a figure's lines."""
     lines = clients.groupby(list(stats.CELL))

@@ -9,6 +9,7 @@ import io
 import shutil
 import subprocess
 import sys
+import textwrap
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -74,6 +75,7 @@ STYLE = {
     "pgf.preamble": r"\usepackage[utf8]{inputenc}\usepackage[T1]{fontenc}\renewcommand{\rmdefault}{ptm}",
 }
 _NOTE_SIZE = 7
+_NOTE_PER_IN = 20  # characters of a note in an inch of its line
 
 
 def use_style() -> None:
@@ -290,7 +292,7 @@ def grid(
         drivers = ordered(driver for _, part in panels for driver in part["driver"])
         shown = list(handles) or [Line2D([], [], **style(driver), label=_text(driver)) for driver in drivers]
         figure.legend(handles=shown, loc="outside upper center", ncols=max(1, min(len(shown), 7)))
-        figure.supxlabel(note, fontsize=_NOTE_SIZE, color="0.3")
+        figure.supxlabel(textwrap.fill(note, int(width * _NOTE_PER_IN)), fontsize=_NOTE_SIZE, color="0.3")
     return figure
 
 

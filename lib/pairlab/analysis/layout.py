@@ -27,8 +27,13 @@ def with_bounds(value: float, low: float, high: float, digits: int) -> str:
     """An estimate whose interval need not be symmetric, as "0.42 [0.10, 0.66]"."""
     if value != value:
         return MISSING
-    bounds = f" [{low:.{digits}f}, {high:.{digits}f}]" if low == low and high == high else ""
-    return f"{value:.{digits}f}{bounds}"
+    bounds = f" [{_number(low, digits)}, {_number(high, digits)}]" if low == low and high == high else ""
+    return f"{_number(value, digits)}{bounds}"
+
+
+def _number(value: float, digits: int) -> str:
+    """The number with its digits; from a million on with its power of ten, as a bound from few repetitions can be."""
+    return f"{value:.{digits}f}" if abs(value) < 1e6 else f"{value:.0e}"
 
 
 def shown(cell, digits: int, *, scale: float = 1) -> str:
