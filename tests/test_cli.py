@@ -426,7 +426,7 @@ def analysed(monkeypatch):
 
 @pytest.fixture
 def no_paper(monkeypatch, tmp_path):
-    def build(label):
+    def build(label, *, runs):
         raise PairlabError("the paper was not built: ! Undefined control sequence.")
 
     monkeypatch.setattr(report.paper, "build", build)

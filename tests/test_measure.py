@@ -12,7 +12,7 @@ from pairlab import Spec, load_runs, measure, measurement, open_testbed
 from pairlab.errors import BadSpec, HostBusy, TestbedError, Unavailable
 from pairlab.flows import window
 from pairlab.records import TABLES
-from pairlab.testbed import hostlock, registry
+from pairlab.testbed import congestion, hostlock, registry
 from pairlab.testbed.contracts import Measured, Program
 from pairlab.testbed.tasks import draw
 from pairlab.testbed.workloads import iperf3 as iperf3_module
@@ -211,10 +211,13 @@ def test_smaller_messages_are_written_in_more_calls(workload, runs_dir, clean_ho
 
 
 @pytest.mark.parametrize("workload", able("congestion"))
-def test_congestion_control_is_what_was_asked_for_or_the_flow_failed(workload, runs_dir, clean_host):
+def test_congestion_control_is_what_was_asked_for_or_the_flow_failed(workload, runs_dir, clean_host, monkeypatch):
     need("netns", workload=workload)
     reno = measure(asking(workload, congestion_control="reno"))
     assert set(reno.flows["congestion_control"]) == {"reno"}
+    with pytest.raises(Unavailable, match="this kernel has no congestion control 'no_such'"):
+        measure(asking(workload, congestion_control="no_such"))
+    monkeypatch.setattr(congestion, "lacks", lambda name, backend: [])  # a host that does not tell what it has
     none = measure(asking(workload, congestion_control="no_such"))
     assert none.status == "failed"
     assert "ongestion" in none.flows["error"][0]

@@ -29,7 +29,7 @@ def udp_server(start, flowgen) -> Server:
 def silent():
     """Bound, and says nothing."""
     with socket.socket(type=socket.SOCK_DGRAM) as bound:
-        bound.bind(("127.0.0.1", 0))
+        bound.bind(("127.0.0.1", free_port()))
         bound.settimeout(PATIENCE_S)
         yield bound
 
