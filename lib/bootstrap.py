@@ -1,14 +1,16 @@
-"""Sets up everything inside the checkout: .venv from the lock file, and flowgen.
+"""Sets up everything inside the checkout: .venv from the lock file, its kernel, flowgen, and git's notebook filters.
 
 Runs with the system's python3 and nothing but its standard library; `make run` and `make test` call it first.
 It may be repeated: what is in place is left alone, so a second call costs a fraction of a second.
 """
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -16,7 +18,16 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 LOCKS = ROOT / "lib" / "requirements"
 FLOWGEN = ROOT / "lib" / "flowgen"
+KERNEL = VENV / "share" / "jupyter" / "kernels" / "python3" / "kernel.json"
 OLDEST = (3, 11)
+
+# What Jupyter adds to a notebook that it saves, and what differs by the Python that ran it.
+ADDED = ("codemirror_mode", "file_extension", "mimetype", "nbconvert_exporter", "pygments_lexer", "version")
+STRIP = ".venv/bin/python -m nbstripout --keep-id --extra-keys '%s'" % " ".join(
+    "metadata.language_info." + key for key in ADDED
+)
+# Named in .gitattributes. From the checkout's root, where git runs them.
+FILTERS = {"notebook-source": STRIP, "notebook-with-outputs": STRIP + " --keep-output --keep-count"}
 
 
 def main():
@@ -25,9 +36,15 @@ def main():
             "pairlab needs Python 3.11 or newer, and python3 here is %d.%d." % sys.version_info[:2],
             "Install a newer one (Debian 12, Ubuntu 24.04 and later have it) and say which: make run PYTHON=python3.12",
         )
+    begun = time.monotonic()
     make_venv()
     install_packages()
+    name_kernel()
     build_flowgen()
+    set_git_filters()
+    took_s = time.monotonic() - begun
+    if took_s > 2:
+        say("set up in %.0f s" % took_s)
 
 
 def make_venv():
@@ -36,7 +53,7 @@ def make_venv():
     # A checkout that was moved, and a Python that is gone or another, make the old one useless.
     if PYTHON.exists() and stamp.exists() and stamp.read_text() == told:
         return
-    say("making .venv with Python %d.%d" % sys.version_info[:2])
+    step(1, "making .venv with Python %d.%d" % sys.version_info[:2], "5 s")
     done = subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], capture_output=True, text=True)
     if done.returncode:
         shutil.rmtree(VENV, ignore_errors=True)
@@ -51,10 +68,9 @@ def install_packages():
     lock = LOCKS / "pairlab.lock"
     if stamp_matches("packages", lock, ROOT / "pyproject.toml"):
         return
-    say("installing the packages of lib/requirements/pairlab.lock")
+    step(2, "installing the packages of lib/requirements/pairlab.lock", "half a minute")
     uv = install_uv()
-    pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    ways = [pip + ["--require-hashes", "-r", str(lock)]]
+    ways = [pip_install("--require-hashes", "-r", str(lock))]
     if uv:
         ways.insert(
             0,
@@ -81,20 +97,14 @@ def install_packages():
             "Is PyPI reachable? Then: make run",
         )
     run(
-        [
-            str(PYTHON),
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--no-deps",
-            "--no-index",
-        ]
-        + ["--no-build-isolation", "--editable", str(ROOT)],
+        pip_install("--no-deps", "--no-index", "--no-build-isolation", "--editable", str(ROOT)),
         "pairlab itself could not be installed into .venv.",
     )
     write_stamp("packages", lock, ROOT / "pyproject.toml")
+
+
+def pip_install(*words):
+    return [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *words]
 
 
 def install_uv():
@@ -102,19 +112,16 @@ def install_uv():
     home = VENV / "uv"
     uv = home / "bin" / "uv"
     if not uv.exists():
-        subprocess.run(
-            [
-                str(PYTHON),
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-                "--require-hashes",
-            ]
-            + ["--target", str(home), "-r", str(LOCKS / "uv.lock")]
-        )
+        subprocess.run(pip_install("--require-hashes", "--target", str(home), "-r", str(LOCKS / "uv.lock")))
     return str(uv) if uv.exists() else None
+
+
+def name_kernel():
+    """JupyterLab shows which environment a notebook runs in. The kernel's own name stays python3, as everywhere."""
+    kernel = json.loads(KERNEL.read_text())
+    if kernel["display_name"] != "pairlab":
+        kernel["display_name"] = "pairlab"
+        KERNEL.write_text(json.dumps(kernel, indent=1) + "\n")
 
 
 def build_flowgen():
@@ -125,20 +132,11 @@ def build_flowgen():
         fail("flowgen is built with make, which is not installed.", "On Debian and Ubuntu: sudo apt-get install make")
     if has_static_compiler():
         compiler = "cc"
-        say("building flowgen with the system's C compiler")
+        step(3, "building flowgen with the system's C compiler", "5 s")
     else:
-        say("building flowgen with PyPI's ziglang, as there is no C compiler that links statically (about a minute)")
+        step(3, "building flowgen with PyPI's ziglang, as no C compiler here links statically", "a minute")
         run(
-            [
-                str(PYTHON),
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-                "--require-hashes",
-            ]
-            + ["-r", str(LOCKS / "cc.lock")],
+            pip_install("--require-hashes", "-r", str(LOCKS / "cc.lock")),
             "ziglang could not be installed. With root: sudo apt-get install gcc libc6-dev make",
         )
         compiler = "%s -m ziglang cc -target %s-linux-musl" % (PYTHON, os.uname().machine)
@@ -146,6 +144,20 @@ def build_flowgen():
     run(["make", "-s", "-C", str(FLOWGEN), "clean"], "flowgen could not be cleaned.")
     run(["make", "-s", "-C", str(FLOWGEN), "CC=" + compiler], "flowgen could not be built.", env=cache)
     write_stamp("flowgen", *sources)
+
+
+def set_git_filters():
+    """In this clone, notebooks that were only run are no change to git. Not required: without .venv it adds all."""
+    if not (ROOT / ".git").exists() or not shutil.which("git"):
+        return
+    git = ["git", "-C", str(ROOT), "config", "--local"]
+    told = subprocess.run(git + ["--get-regexp", r"^filter\.notebook-.*\.clean$"], capture_output=True, text=True)
+    wanted = ["filter.%s.clean %s" % each for each in sorted(FILTERS.items())]
+    if sorted(told.stdout.splitlines()) == wanted:
+        return
+    for name, command in FILTERS.items():
+        # Git that does not trust the owner of the folder says so itself, whenever it is called.
+        subprocess.run(git + ["filter.%s.clean" % name, command], capture_output=True)
 
 
 def has_static_compiler():
@@ -177,6 +189,11 @@ def write_stamp(name, *paths):
 def run(argv, why, env=None):
     if subprocess.run(argv, env={**os.environ, **(env or {})}).returncode:
         fail(why, "The reason stands above.")
+
+
+def step(number, what, expected):
+    """Says which step of the set-up begins; there is no library yet that could draw a bar."""
+    say("set-up, step %d of 3: %s (about %s)" % (number, what, expected))
 
 
 def say(text):

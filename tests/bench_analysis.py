@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from pairlab import store
-from pairlab.analysis import quantiles
+from pairlab.analysis import by_group, fct
 from pairlab.collection import load_runs
 from pairlab.records import Run, table
 from pairlab.spec import Spec
@@ -67,9 +67,10 @@ def ours(root: Path) -> dict:
     """Percentiles with intervals, and the points of the CDFs."""
     begun = time.perf_counter()
     flows = load_runs(root).select("flows", [*GROUP, "key", "repetition", "status", "fct_s"])
-    found, lines = quantiles.percentiles_and_cdf(flows, GROUP, "fct_s")
+    groups = by_group.of(flows, GROUP, "fct_s")
+    found, lines = groups.percentiles(fct.QS), groups.cdf()
     took = time.perf_counter() - begun
-    assert (len(flows), len(found)) == (FLOWS, CELLS * len(quantiles.PERCENTILES))
+    assert (len(flows), len(found)) == (FLOWS, CELLS * len(fct.QS))
     assert (found["gap"] == "").all()
     assert (found["low"] < found["high"]).all()
     return {"took_s": took, "points": len(lines)}
@@ -106,7 +107,7 @@ def figure(root: Path) -> dict:
 
     runs = load_runs(root)
     flows = runs.select("flows", [*GROUP, "key", "repetition", "status", "fct_s"])
-    lines = quantiles.cdf_by(flows, GROUP, "fct_s")
+    lines = by_group.of(flows, GROUP, "fct_s").cdf()
     drawn = figures_cdf.cdf_panels(lines, label="Flow completion time (ms)", scale=1e3, log=True)
     with tempfile.TemporaryDirectory() as place:
         os.environ["PAIRLAB_OUT"] = place

@@ -8,22 +8,59 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 import uuid
 from pathlib import Path
 
 import psutil
+import requests
 
 from pairlab.testbed import owner
-from pairlab.testbed.lifeline import LABEL
+from pairlab.testbed.kin import SESSION
+from pairlab.testbed.lifeline import DOCKER_ERRORS, LABEL, connect
 
-MARK = "PAIRLAB_TEST_SESSION"
+MARK = SESSION
 os.environ[MARK] = uuid.uuid4().hex
 
+#: How long Docker may take to tell what it has: for any one answer, lifeline.connect gives it up to a minute.
+TELLS_WITHIN_S = 120.0
 
-def heeding_ctrl_c():
-    """For a child process, before its exec: a shell has its background jobs ignore Ctrl-C, and so all they start."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+def started(command, stderr=subprocess.PIPE):
+    """A program in a session of its own, which heeds Ctrl-C; its output is text.
+
+    A shell has its background jobs ignore Ctrl-C, and so all they start, these tests too.
+    """
+    return subprocess.Popen(
+        list(map(str, command)),
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+
+
+#: A process that has a testbed up, with a process in each server that waits, until it is killed.
+_BUILDER = """
+from pairlab import Spec, open_testbed
+with open_testbed(Spec(**{asked!r})) as bed:
+    bed.conductor.start([(pair.server, [bed.site.flowgen, "pause"]) for pair in bed.pairs])
+    print("up", flush=True)
+    input()
+"""
+
+
+@contextlib.contextmanager
+def killed_builder(spec):
+    """In the block, a process of its own has this testbed up; at its end that process is killed."""
+    script = _BUILDER.format(asked=spec.model_dump(exclude_defaults=True))
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"up\n"
+        yield
+        process.kill()
 
 
 def snapshot():
@@ -44,13 +81,15 @@ def difference(before):
 
 
 def settled(before, within_s=5.0):
-    """Whether nothing more than before is there, at the latest after that time."""
+    """Whether nothing more than before is there, at the latest in a look that is begun after that time."""
     deadline = time.monotonic() + within_s
-    while difference(before):
-        if time.monotonic() > deadline:
+    while True:
+        last = time.monotonic() > deadline
+        if not difference(before):
+            return True
+        if last:
             return False
         time.sleep(0.05)
-    return True
 
 
 def _processes():
@@ -95,12 +134,27 @@ def _cgroups():
 
 
 def _docker():
-    """Containers and networks of pairlab's, but for other people's."""
-    import docker
-    from docker.errors import DockerException
+    """Containers and networks of pairlab's, but for other people's; none where there is no daemon."""
+    for name, labels in _labelled():
+        if not _others(labels["pairlab.owner"]):
+            yield name
 
+
+def _labelled():
+    """The names of pairlab's containers and networks, and their labels.
+
+    A daemon that is busy is asked again, as that it does not answer says nothing of what it has.
+    """
     ours = {"label": LABEL}
-    with contextlib.suppress(DockerException), contextlib.closing(docker.from_env(timeout=10)) as client:
-        found = [(each["Names"][0], each) for each in client.api.containers(all=True, filters=ours)]
-        found += [(each["Name"], each) for each in client.api.networks(filters=ours)]
-        yield from (name for name, each in found if not _others(each["Labels"]["pairlab.owner"]))
+    deadline = time.monotonic() + TELLS_WITHIN_S
+    while True:
+        try:
+            with contextlib.closing(connect()) as client:
+                found = [(each["Names"][0], each["Labels"]) for each in client.api.containers(all=True, filters=ours)]
+                return found + [(each["Name"], each["Labels"]) for each in client.api.networks(filters=ours)]
+        except DOCKER_ERRORS as error:
+            if isinstance(error.__cause__, requests.ConnectionError):  # nobody listens there
+                return []
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.1)

@@ -17,10 +17,12 @@ from rich.console import Console
 from rich.table import Table
 from scipy import stats
 
-from pairlab.analysis import contrasts, quantiles
+from pairlab.analysis import contrasts, noise, quantiles
 from pairlab.analysis.stats import mean_interval
 
+from . import evidence
 from .analysis.simulated import by_repetition, clustered, correlated, holds, several_groups, two_groups
+from .pace import paced
 
 CONFIDENCE, ALPHA = 0.95, 0.05
 #: How far below its nominal level an interval may hold and still be called near it.
@@ -208,6 +210,28 @@ def permutations():
     yield Procedure("Kolmogorov-Smirnov over flows, 5 and 5 repetitions", over_flows, ALPHA, None)
 
 
+def calibrations():
+    def compared(random, repetitions, cost):
+        drift = random.normal(0, 0.1, repetitions)
+        first, second = (np.exp(drift + random.normal(0, 0.03, repetitions)) for _ in range(2))
+        return noise.compare(first, (1 - cost) * second)
+
+    def covers(told, percent):
+        return told.low_percent <= percent <= told.high_percent
+
+    for repetitions in (3, 5, 20):
+        told = f"{repetitions} repetitions"
+        yield test(f"compare, A against A, {told}", lambda random, n=repetitions: compared(random, n, 0.0).differs())
+        for cost in (0.05, 0.1, 0.2):
+            yield interval(
+                f"compare, planted -{cost:.0%}, {told}",
+                lambda random, n=repetitions, cost=cost: covers(compared(random, n, cost), -100 * cost),
+            )
+
+
+FAMILIES = (means, percentiles, changes, correlations, effects, tests_of_groups, permutations, calibrations)
+
+
 def study(procedure, n):
     """How often it hits in n data sets, and whether that is within its bounds but for chance (1 in 1000)."""
     random = np.random.default_rng(zlib.crc32(procedure.name.encode()))
@@ -225,16 +249,17 @@ def main(n=1000):
     begun, out = time.monotonic(), Console(highlight=False)
     table = Table("procedure", "nominal", "found", "bound", "simulations", "met", title="intervals and tests")
     every = []
-    for family in (means, percentiles, changes, correlations, effects, tests_of_groups, permutations):
-        for procedure in family():
-            found, met = study(procedure, n)
-            every.append(met is not False)
-            bound = "for comparison"
-            if procedure.bounds:
-                low, high = procedure.bounds
-                bound = f"at most {high:g}" if high < 1 else f"at least {low:g}"
-            verdict = {True: "yes", False: "[red]NO[/]", None: ""}[met]
-            table.add_row(procedure.name, f"{procedure.nominal:g}", f"{found:.3f}", bound, str(n), verdict)
+    procedures = {procedure.name: procedure for family in FAMILIES for procedure in family()}
+    for name in paced(procedures, evidence.CACHE / f"study-{n}-took.json", out):
+        procedure = procedures[name]
+        found, met = study(procedure, n)
+        every.append(met is not False)
+        bound = "for comparison"
+        if procedure.bounds:
+            low, high = procedure.bounds
+            bound = f"at most {high:g}" if high < 1 else f"at least {low:g}"
+        verdict = {True: "yes", False: "[red]NO[/]", None: ""}[met]
+        table.add_row(name, f"{procedure.nominal:g}", f"{found:.3f}", bound, str(n), verdict)
     out.print(table)
     out.print(f"{time.monotonic() - begun:.0f} s")
     gc.unfreeze()

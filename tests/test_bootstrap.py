@@ -61,6 +61,11 @@ def made(bootstrap, monkeypatch):
     return calls
 
 
+def test_each_step_of_the_set_up_says_which_it_is_and_how_long_it_takes(bootstrap, capsys):
+    bootstrap.step(2, "installing the packages", "half a minute")
+    assert capsys.readouterr().out == "pairlab: set-up, step 2 of 3: installing the packages (about half a minute)\n"
+
+
 def test_a_venv_that_fits_is_kept(bootstrap, made):
     bootstrap.make_venv()
     assert len(made) == 1
@@ -141,10 +146,11 @@ def test_flowgen_really_builds_with_the_compiler_from_pypi(bootstrap, only):
 
 
 def test_every_target_of_make_that_is_told_of_is_there():
-    targets = set(re.findall(r"^([a-z]+):", (paths.ROOT / "Makefile").read_text(), re.MULTILINE))
-    ours = [*paths.ROOT.glob("*.md"), *(paths.ROOT / "lib").rglob("*.py"), *(paths.ROOT / "lib").glob("*.sh")]
+    targets = set(re.findall(r"^([a-z-]+):", (paths.ROOT / "Makefile").read_text(), re.MULTILINE))
+    lib = paths.ROOT / "lib"
+    ours = [*paths.ROOT.glob("*.md"), *paths.ROOT.glob("docs/**/*.md"), *lib.rglob("*.py"), *lib.glob("*.sh")]
     # A command stands at the beginning of a line or a string, in backticks, or after a colon; elsewhere it is prose.
-    command = re.compile(r"(?:^|[\"'`\]]|[:;] |&& )make ([a-z]+)\b", re.MULTILINE)
+    command = re.compile(r"(?:^|[\"'`\]]|[:;] |&& )make ([a-z][a-z-]*)\b", re.MULTILINE)
     told = {(path.name, match[1]) for path in ours for match in command.finditer(path.read_text())}
-    assert {("README.md", "bench"), ("cli.py", "tools"), ("collection.py", "run")} <= told
+    assert {("README.md", "bench"), ("doctor.py", "tools"), ("collection.py", "run")} <= told
     assert [each for each in sorted(told) if each[1] not in targets] == []

@@ -19,11 +19,12 @@ from rattler import MatchSpec
 from pairlab import paths
 from pairlab.errors import MeasurementFailed, StoreError
 from pairlab.notebooks import execute
+from tests.host import started
 
 PROJECT = tomllib.loads((paths.ROOT / "pyproject.toml").read_text())["project"]
 LOCKS = sorted((paths.ROOT / "lib" / "requirements").glob("*.lock"))
 #: What conda calls packages of PyPI, where it is something else.
-ON_CONDA = {"docker": "docker-py", "duckdb": "python-duckdb"}
+ON_CONDA = {"docker": "docker-py", "duckdb": "python-duckdb", "playwright": "playwright-python"}
 #: Not packages of PyPI.
 CONDA_ONLY = {"python", "c-compiler", "make"}
 
@@ -185,6 +186,51 @@ def test_a_kernel_that_dies_is_told_as_what_it_is(tmp_path):
     with pytest.raises(MeasurementFailed, match=r"the kernel of the notebook small\.ipynb died: out of memory\?"):
         execute(notebook_that(tmp_path, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"), executed, {})
     assert str(tmp_path) not in executed.read_text()
+
+
+INTERRUPTED = """
+import asyncio, os, sys
+from pathlib import Path
+from pairlab import notebooks
+
+class Slow(notebooks.MortalKernelManager):  # long enough for nbclient, which looks once a second, to find it dead
+    async def shutdown_kernel(self, *args, **options):
+        await super().shutdown_kernel(*args, **options)
+        await asyncio.sleep(1.5)
+
+notebooks.MortalKernelManager = Slow
+try:
+    notebooks.execute(Path(sys.argv[1]), Path(sys.argv[2]), {"pairs": os.getpid()})
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+#: Ctrl-C comes while nbclient looks whether the kernel is alive, in a task of its own, and not while all wait.
+STRUCK = INTERRUPTED.replace(
+    "        await asyncio.sleep(1.5)\n",
+    """
+    async def _async_is_alive(self):
+        if asyncio.current_task().get_coro().__name__ == "_async_poll_kernel_alive":
+            os.kill(os.getpid(), 2)
+        return await super()._async_is_alive()
+""",
+)
+
+
+def test_of_an_interrupted_notebook_nothing_is_told_later(tmp_path):
+    waits = "import os, signal, time; os.kill(pairs, signal.SIGINT); time.sleep(60)"
+    command = [sys.executable, "-c", INTERRUPTED, notebook_that(tmp_path, waits), tmp_path / "out.ipynb"]
+    with started(command) as process:
+        told, complaints = process.communicate(timeout=60)
+    assert (process.returncode, told, complaints) == (0, "interrupted\n", "")
+
+
+def test_nor_where_the_interruption_comes_while_the_kernel_is_looked_at(tmp_path):
+    waits = notebook_that(tmp_path, "import time; time.sleep(60)")
+    with started([sys.executable, "-c", STRUCK, waits, tmp_path / "out.ipynb"]) as process:
+        told, complaints = process.communicate(timeout=60)
+    assert (process.returncode, told, complaints) == (0, "interrupted\n", "")
 
 
 def test_a_disk_that_fills_up_while_a_notebook_runs_is_told_and_leaves_no_half_of_it(tmp_path, monkeypatch):

@@ -3,7 +3,6 @@
 import itertools
 import os
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -296,7 +295,7 @@ def test_a_run_tells_where_its_processes_were(backend, runs_dir, clean_host):
     if len(CPUS) < 2:
         pytest.skip("needs 2 CPUs")
     limits = {"pinning": "different-cores", "cores": 2, "cpu_quota": 0.5, "cpu_shares": 512}
-    spec = limited(backend, workload="flowgen", pairs=3, duration_s=1, max_skew_s=5, **limits)
+    spec = limited(backend, workload="flowgen", pairs=3, duration_s=1, max_skew_s=5, max_foreign_cpu=1, **limits)
     run = measure(spec)
     assert (run.status, run.reasons) == ("ok", ())
     told = dict(run.facts["pinning"])
@@ -312,7 +311,7 @@ def test_processes_that_are_not_where_they_were_asked_to_be_make_the_run_invalid
 ):
     if len(CPUS) < 2:
         pytest.skip("needs 2 CPUs")
-    spec = limited(backend, workload="flowgen", pairs=2, duration_s=0.5, max_skew_s=5, cores=1)
+    spec = limited(backend, workload="flowgen", pairs=2, duration_s=0.5, max_skew_s=5, max_foreign_cpu=1, cores=1)
     real = registry.backends.get(backend).open
 
     def forgetful(self, endpoints, driver, directory, progress, limits):
@@ -345,17 +344,8 @@ def test_a_quota_holds_what_runs_in_an_endpoint_to_its_share_of_time(backend, cl
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_limited_endpoints_leave_nothing_behind_when_their_process_is_killed(backend, clean_host):
     spec = limited(backend, pairs=2, cpu_quota=0.5, cpu_shares=512)
-    script = (
-        "from pairlab import Spec, open_testbed\n"
-        f"with open_testbed(Spec(**{spec.model_dump(exclude_defaults=True)!r})) as bed:\n"
-        "    bed.conductor.start([(p.server, [bed.site.flowgen, 'pause']) for p in bed.pairs])\n"
-        "    print('up', flush=True)\n"
-        "    input()\n"
-    )
-    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout.readline() == b"up\n"
+    with host.killed_builder(spec):
         assert ("cgroups" in host.difference(clean_host)) == (backend == "netns")
-        process.kill()
     assert host.settled(clean_host, within_s=20), host.difference(clean_host)
 
 

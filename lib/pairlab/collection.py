@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -13,9 +14,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from pairlab import paths, store
+from pairlab import cards, paths, store
 from pairlab.errors import DamagedRun, MixedHosts, NoRuns, SchemaMismatch
-from pairlab.records import TABLES, Run
+from pairlab.records import STATUSES, TABLES, Run
 from pairlab.spec import Spec
 
 
@@ -23,14 +24,14 @@ from pairlab.spec import Spec
 class Runs:
     """Many runs, as DataFrames. Only runs with status ok are in flows, intervals and cpu.
 
-    index has a row per run, whatever its status: the spec's values, key, status, reasons (one text), skew_s and
-    host. The other frames carry the spec's values and the key as columns before their own (asked_duration_s is the
-    spec's, where duration_s is the flow's). damaged names the runs left out as they are not whole, newer those that
-    only a newer pairlab can read, each with the reason. A table is read when asked for; of many flows, take what is
-    needed by `select`.
+    index has a row per run, whatever its status: the spec's values, key, status, reasons (one text), failed_flows
+    (missing where it was not noted), skew_s and host. The other frames carry the spec's values and the key as columns
+    before their own (asked_duration_s is the spec's, where duration_s is the flow's). damaged names the runs left out
+    as they are not whole, newer those that only a newer pairlab can read, each with the reason. A table is read when
+    asked for; of many flows, take what is needed by `select`.
 
-    experiments (empty: all) and digest tell what was loaded, and stay when `where` takes a part of it: a result made
-    of the part is out of date when the whole is another.
+    root (the folder), experiments (empty: all) and digest tell what was loaded, and stay when `where` takes a part of
+    it: a result made of the part is out of date when the whole is another.
     """
 
     runs: tuple[Run, ...]
@@ -38,6 +39,7 @@ class Runs:
     newer: tuple[str, ...] = ()
     experiments: tuple[str, ...] = ()
     digest: str = ""
+    root: Path | None = None
 
     def __post_init__(self):
         if not self.digest:
@@ -49,6 +51,48 @@ class Runs:
     def __len__(self) -> int:
         return len(self.runs)
 
+    def __str__(self) -> str:
+        told = [self._counted, *(f"{name}: {cells}" for name, cells in self._contents)]
+        return "\n".join([*told, *(f"left out, {why}" for why in self._why_left_out)])
+
+    def __repr__(self) -> str:
+        return f"<Runs: {self._counted}>"
+
+    def _repr_html_(self) -> str:
+        left_out = [("left out", why) for why in self._why_left_out]
+        return cards.card(
+            "Runs", [*self._contents, *left_out], badge=self._counted, tone="warn" if left_out else "good"
+        )
+
+    @property
+    def _counted(self) -> str:
+        """How many of each status, and where they lie: "3 ok, 1 invalid, in runs/mine"."""
+        counts = Counter(run.status for run in self.runs)
+        told = ", ".join(f"{counts[status]:,} {status}" for status in STATUSES if counts[status]) or "none"
+        return f"{told}, in {paths.shown(self.root)}" if self.root else told
+
+    @property
+    def _contents(self) -> list[tuple[str, str]]:
+        """By experiment: how many runs of which backends, workloads and drivers, with how many pairs."""
+        if not self.runs:
+            return []
+        found = []
+        for experiment, part in self.index.groupby("experiment"):
+            names = "; ".join(", ".join(sorted(part[name].unique())) for name in ("backend", "workload", "driver"))
+            pairs = ", ".join(map(str, sorted(part["pairs"].unique())))
+            runs = f"{len(part):,} run{'s' * (len(part) != 1)}"
+            found.append((experiment, f"{runs}: {names}; {pairs} pair{'s' * (pairs != '1')}"))
+        return found
+
+    @property
+    def _why_left_out(self) -> list[str]:
+        """What is not in the frames, and why: a line for each status and reason, and for each run that is damaged."""
+        told = Counter((run.status, "; ".join(run.reasons)) for run in self.runs if run.status != "ok")
+        return [
+            *(f"{status}: {count} run{'s' * (count != 1)}, {why}" for (status, why), count in told.items()),
+            *(f"not readable: {why}" for why in self.unread),
+        ]
+
     @cached_property
     def index(self) -> pd.DataFrame:
         rows = [
@@ -57,6 +101,7 @@ class Runs:
                 **run.spec.model_dump(),
                 "status": run.status,
                 "reasons": "; ".join(run.reasons),
+                "failed_flows": run.checks.get("failed_flows"),
                 "skew_s": run.skew_s,
                 "host": run.facts.get("host", {}).get("fingerprint", ""),
                 "measured_at": run.measured_at,
@@ -202,7 +247,7 @@ def load_runs(
             f"no {what} in {paths.shown(root)}: measure some, for instance with `make run`,"
             f" or `pairlab run {names[0] if names else 'throughput'}`{spoilt}"
         )
-    found = Runs(tuple(runs), tuple(damaged), tuple(newer), names)
+    found = Runs(tuple(runs), tuple(damaged), tuple(newer), names, root=root)
     hosts = set(found.index.loc[found.index["status"] == "ok", "host"])
     if len(hosts) > 1 and not pool_hosts:
         raise MixedHosts(

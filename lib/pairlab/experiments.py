@@ -3,16 +3,18 @@
 import ast
 import difflib
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pairlab import paths, store
 from pairlab.errors import BadSpec, MeasurementFailed, PairlabError, UnknownName
-from pairlab.notebooks import execute
+from pairlab.notebooks import execute, papermill_path
 from pairlab.records import Run
 from pairlab.spec import Spec
+from pairlab.testbed import hostlock
+from pairlab.testbed.contracts import Progress, silent
 
 #: A notebook's parameters that say how to measure, not what.
 BESIDES = ("fresh",)
@@ -46,13 +48,25 @@ def spec_from(namespace: Mapping[str, Any], *, experiment: str) -> Spec:
     return Spec(experiment=experiment, **given)
 
 
+class Parameter(NamedTuple):
+    """A parameter as its notebook has it: the value there, and what the comment behind it says, unit and all."""
+
+    default: Any
+    meaning: str
+
+
 @functools.cache
-def defaults(experiment: str) -> dict[str, Any]:
-    """The parameters an experiment's notebook takes, with their values as it stands."""
+def parameters(experiment: str) -> Mapping[str, Parameter]:
+    """The parameters an experiment's notebook takes, by name, in its order."""
     import papermill
 
-    told = papermill.inspect_notebook(str(notebook_of(experiment)))
-    return {name: ast.literal_eval(parameter["default"]) for name, parameter in told.items()}
+    told = papermill.inspect_notebook(papermill_path(notebook_of(experiment)))
+    return {name: Parameter(ast.literal_eval(each["default"]), each["help"]) for name, each in told.items()}
+
+
+def defaults(experiment: str) -> dict[str, Any]:
+    """The parameters an experiment's notebook takes, with their values as it stands."""
+    return {name: parameter.default for name, parameter in parameters(experiment).items()}
 
 
 def spec_of(experiment: str, parameters: Mapping[str, Any]) -> Spec:
@@ -70,8 +84,18 @@ def spec_of(experiment: str, parameters: Mapping[str, Any]) -> Spec:
     return Spec(experiment=experiment, **{name: value for name, value in values.items() if name not in BESIDES})
 
 
-def run(experiment: str, parameters: Mapping[str, Any]) -> Run:
+def run(
+    experiment: str,
+    parameters: Mapping[str, Any],
+    *,
+    wait: bool = True,
+    say: Callable[[str], None] = lambda text: None,
+    progress: Progress = silent,
+) -> Run:
     """Executes the experiment's notebook with these parameters; returns the run it stored, notebook and all.
+
+    wait: for another measurement on this host to end, after saying whose it is; else HostBusy. progress: hears of each
+    phase, in a thread of its own.
 
     Parameters are checked before a kernel is started. A run that failed or was invalid is returned too: it has its
     reasons. Raises what else stopped the notebook.
@@ -80,12 +104,14 @@ def run(experiment: str, parameters: Mapping[str, Any]) -> Run:
 
     notebook = notebook_of(experiment)
     spec = resolve(spec_of(experiment, parameters))
+    if parameters.get("fresh") or store.status(spec) != "ok":
+        _await_turn(spec, wait, say)
     begun = datetime.now(UTC)
-    with store.draft(spec) as place:
+    with store.draft(spec) as place, hostlock.told_whether_to(wait):
         executed = place / notebook.name
         trouble: PairlabError | None = None
         try:
-            execute(notebook, executed, parameters)
+            execute(notebook, executed, parameters, progress)
         except PairlabError as error:
             trouble = error
         stored = store.find(spec)
@@ -97,3 +123,14 @@ def run(experiment: str, parameters: Mapping[str, Any]) -> Run:
     if stored is None:
         raise MeasurementFailed(f"the notebook {notebook.name} ended well, but stored no run of {spec}")
     return stored
+
+
+def _await_turn(spec: Spec, wait: bool, say: Callable[[str], None]) -> None:
+    """Waits for other measurements on this host; the notebook's own waiting would not be heard."""
+    from pairlab.measurement import check
+
+    try:
+        check(spec)
+    except PairlabError:
+        return  # which the notebook will tell, and keep
+    hostlock.await_turn(wait, say)

@@ -1,10 +1,10 @@
 """measure(spec) -> Run: the one place where testbed, workload, telemetry and store meet."""
 
+import contextlib
 import os
 import time
 import warnings
-from collections.abc import Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,16 +12,22 @@ from pathlib import Path
 from pairlab import __version__, store
 from pairlab.errors import BadSpec, HostBusy, PairlabError, TestbedError, Unavailable
 from pairlab.flows import read_flows
+from pairlab.observation import Observer, checks_of_flows
+from pairlab.progress import automatic
 from pairlab.records import Run, table
 from pairlab.spec import Spec
-from pairlab.testbed import congestion, facts, hostlock, limits, registry
+from pairlab.testbed import congestion, facts, hostlock, limits, links, neighbours, registry
 from pairlab.testbed.barrier import Process
 from pairlab.testbed.bed import Testbed, open_testbed
-from pairlab.testbed.contracts import FEATURES, Pair, Progress, Site, Workload, silent
-from pairlab.testbed.telemetry import CpuTelemetry
+from pairlab.testbed.contracts import FEATURES, Pair, Progress, Site, Workload
+from pairlab.testbed.live import Sampler, Watch, next_s
+from pairlab.verdict import judge
 
 #: How long servers may take to listen, and clients to reach the gate: 150 pairs on two slow cores take seconds.
 READY_S = 60.0
+
+#: How long servers may take to say what they received, once their clients have ended.
+TOLD_S = 5.0
 
 
 def resolve(spec: Spec) -> Spec:
@@ -64,10 +70,12 @@ def check(spec: Spec) -> None:
     driver = registry.drivers.get(spec.driver)
     workload = registry.workloads.get(spec.workload)
     _suit(spec)
-    asked = limits.limits_of(spec)
+    asked, shaped = limits.limits_of(spec), links.links_of(spec)
     registry.require(backend.lacks(), f"backend {spec.backend!r}")
     registry.require(backend.lacks_for(driver), f"driver {spec.driver!r}")
     registry.require(backend.lacks_limits(asked.values()), "limits of CPU use")
+    registry.require(backend.lacks_links(shaped.values()), "shaped links")
+    registry.require(neighbours.lacks(spec, driver), f"{spec.pairs} pairs")
     registry.require(congestion.lacks(spec.congestion_control, type(backend)), "congestion control")
     missing = [lack for program in workload.programs if (lack := backend.lacks_program(program))]
     registry.require(missing, f"workload {spec.workload!r}")
@@ -79,17 +87,24 @@ def measure(
     fresh: bool = False,
     wait: bool = True,
     root: Path | None = None,
-    progress: Progress = silent,
+    progress: Progress | None = None,
+    watch: Watch | None = None,
 ) -> Run:
     """Measures `spec`, stores the run and returns it.
 
     A run of the same spec that is stored and counts is returned as it is; fresh=True measures again and keeps the old
-    one in .replaced/. wait: for another measurement on this host to end (else HostBusy). root: where runs are kept,
-    by default runs/.
+    one in .replaced/. wait: for another measurement on this host to end (else HostBusy; so also in a
+    notebook that `pairlab run --no-wait` executes). root: where runs are kept,
+    by default runs/. progress: hears of each phase; by default what suits where this runs (pairlab.progress), and
+    contracts.silent tells nobody. watch: is given a Sample of what flows every half second while clients send; it must
+    be quick.
 
     Raises BadInput or Unavailable before anything is built; what this host cannot do is stored as skipped, with the
     reason. A measurement that does not come off is stored as failed, and raised as MeasurementFailed or TestbedError.
     """
+    if progress is None:
+        with automatic() as progress:
+            return measure(spec, fresh=fresh, wait=wait, root=root, progress=progress, watch=watch)
     spec = resolve(spec)
     try:
         check(spec)
@@ -100,9 +115,9 @@ def measure(
     if stored and stored.status == "ok" and not fresh:
         progress(f"stored already, measured {stored.measured_at:%Y-%m-%d %H:%M} UTC", 1, 1)
         return stored
-    with hostlock.measuring(wait, lambda text: progress(text, 0, 0)):
+    with hostlock.measuring(wait and hostlock.may_wait(), lambda text: progress(text, 0, 0)):
         try:
-            run = _measure(spec, progress)
+            run = _measure(spec, progress, watch)
         except HostBusy:
             raise
         except PairlabError as error:
@@ -118,11 +133,11 @@ def _note(run: Run, root: Path | None) -> None:
         store.write(run, root)
 
 
-def _measure(spec: Spec, progress: Progress) -> Run:
+def _measure(spec: Spec, progress: Progress, watch: Watch | None) -> Run:
     run = None
     try:
         with open_testbed(spec, progress) as bed:
-            run = _take(bed, progress)
+            run = _take(bed, progress, watch)
             progress("taking down", 0, 0)
             begun = time.monotonic()
     except TestbedError as error:
@@ -134,7 +149,7 @@ def _measure(spec: Spec, progress: Progress) -> Run:
     return replace(run, times_s={**run.times_s, "down_s": time.monotonic() - begun})
 
 
-def _take(bed: Testbed, progress: Progress) -> Run:
+def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
     """The measurement itself, from idle pairs to a whole Run."""
     spec, times = bed.spec, _Times()
     workload = registry.workloads.get(spec.workload)()
@@ -146,30 +161,40 @@ def _take(bed: Testbed, progress: Progress) -> Run:
     known["held"] = sorted({client.held for client in clients})
     known["urgency"] = sorted({client.urgency for client in clients})
     known["pinning"], unmet = _limits(bed, [*servers, *clients])
-    with times("traffic_s"), CpuTelemetry(spec.interval_s) as telemetry:
-        cpu_before = time.process_time()
+    observer = Observer(bed)
+    isolated = registry.drivers.get(spec.driver).isolated
+    sampling = Sampler(clients, bed.site, isolated, spec.total_s, watch) if watch else contextlib.nullcontext()
+    with times("traffic_s"), sampling as sampler, observer:
         release_ns = gate.release()
-        _watch(bed, clients, release_ns, _longest_s(spec, workload), progress)
-        harness_cpu_s = time.process_time() - cpu_before
+        _watch(bed, clients, release_ns, _longest_s(spec, workload), _beat(spec.total_s, progress, sampler))
+        if sampler:
+            sampler.look(_since_s(release_ns), last=True)
+        hung = sum(not client.over for client in clients)
     with times("end_s"):
+        bed.conductor.wait_ended(_still_telling(workload, clients, servers), TOLD_S)
         bed.conductor.stop([*clients, *servers])
         bed.conductor.results([*clients, *servers])
-    isolated = registry.drivers.get(spec.driver).isolated
-    flows, intervals = read_flows(spec, workload, clients, servers, release_ns, isolated=isolated)
-    skew_s = _skew(clients)
-    status, reasons = _verdict(spec, skew_s, clients, servers, flows, unmet)
+        observer.look_at_ports()
+    reading = read_flows(spec, workload, clients, servers, release_ns, isolated=isolated)
+    checks = (
+        checks_of_flows(reading, clients, isolated)
+        | {"hung": hung}
+        | observer.checks(reading, servers, known["network"])
+    )
+    status, reasons = judge(spec, checks, clients, servers, reading, unmet)
     return Run(
         spec,
         status,
         tuple(reasons),
         measured_at,
-        skew_s=skew_s,
-        harness_cpu_s=harness_cpu_s,
+        skew_s=float("nan") if checks["skew_s"] is None else checks["skew_s"],
+        harness_cpu_s=observer.harness_cpu_s,
         times_s={"up_s": bed.up_s, **times.spent},
         facts=known,
-        flows=table("flows", flows),
-        intervals=table("intervals", intervals),
-        cpu=table("cpu", telemetry.rows(release_ns)),
+        checks=checks,
+        flows=table("flows", reading.flows),
+        intervals=table("intervals", reading.intervals),
+        cpu=table("cpu", observer.cpu_rows(release_ns)),
         raw=_printed([*clients, *servers]),
     )
 
@@ -180,7 +205,7 @@ class _Times:
     def __init__(self):
         self.spent: dict[str, float] = {}
 
-    @contextmanager
+    @contextlib.contextmanager
     def __call__(self, name: str):
         begun = time.monotonic()
         yield
@@ -196,6 +221,7 @@ def _facts(bed: Testbed, workload: Workload) -> dict:
         "host": facts.host(),
         "network": {**facts.network(client, flowgen, bed.site.interface), **bed.site.facts()},
         "versions": versions,
+        "waits_s": workload.waits_s,
     }
 
 
@@ -214,7 +240,7 @@ def _get_ready(bed: Testbed, workload: Workload, progress: Progress):
     workload.prepare(spec, bed.directory)
     servers = conductor.start(
         [(pair.server, workload.server(pair, spec, site)) for pair in bed.pairs],
-        options=[_where_it_listens(pair) for pair in bed.pairs],
+        options=[_where_it_listens(pair, site) for pair in bed.pairs],
         keep_output=not workload.prints_payload,
     )
     conductor.wait_ready(servers, READY_S, progress, "servers listening")
@@ -228,9 +254,9 @@ def _get_ready(bed: Testbed, workload: Workload, progress: Progress):
     return servers, clients, gate
 
 
-def _where_it_listens(pair: Pair) -> list[str]:
-    """Options of the server's launcher: the port that makes it ready."""
-    return ["--listen-udp" if pair.task.protocol == "udp" else "--listen", str(pair.port)]
+def _where_it_listens(pair: Pair, site: Site) -> list[str]:
+    """Options of the server's launcher: the port that makes it ready, and the link whose packets are counted."""
+    return ["--listen-udp" if pair.task.protocol == "udp" else "--listen", str(pair.port), "--link", site.interface]
 
 
 def _how_it_sends(pair: Pair, spec: Spec, workload: Workload, site: Site) -> list[str]:
@@ -241,9 +267,16 @@ def _how_it_sends(pair: Pair, spec: Spec, workload: Workload, site: Site) -> lis
     options = []
     if file := workload.client_reads(pair, spec, site):
         options += ["--stdin", file]
-    if not pair.task.flow_bytes and pair.task.protocol == "tcp":
+    if spec.telemetry and not pair.task.flow_bytes and pair.task.protocol == "tcp":
         options += ["--diagnose-after", f"{workload.waits_s + spec.total_s - min(0.2, 0.1 * spec.total_s):g}"]
     return options
+
+
+def _still_telling(workload: Workload, clients: Sequence[Process], servers: Sequence[Process]) -> list[Process]:
+    """The servers that are about to end by themselves, and would not tell all if they were ended now."""
+    if not workload.serves_once:
+        return []
+    return [server for client, server in zip(clients, servers, strict=True) if client.over and not client.trouble]
 
 
 def _longest_s(spec: Spec, workload: Workload) -> float:
@@ -251,55 +284,33 @@ def _longest_s(spec: Spec, workload: Workload) -> float:
     return workload.waits_s + spec.total_s + workload.ends_by_itself_s
 
 
-def _watch(bed: Testbed, clients: Sequence[Process], release_ns: int, limit_s: float, progress: Progress) -> None:
-    """Waits for the clients' end, and says every half second how far the measuring is."""
-    total_s = bed.spec.total_s
-    while (passed_s := (time.monotonic_ns() - release_ns) / 1e9) < limit_s:
-        progress("measuring (s)", round(min(passed_s, total_s)), round(total_s))
-        bed.conductor.wait_ended(clients, min(0.5, limit_s - passed_s))
+def _watch(
+    bed: Testbed, clients: Sequence[Process], release_ns: int, limit_s: float, beat: Callable[[float], None]
+) -> None:
+    """Waits for the clients' end; calls `beat` at once, with 0, and every half second, with the time since release."""
+    passed_s = 0.0
+    while passed_s < limit_s:
+        beat(passed_s)
+        now_s = _since_s(release_ns)  # a slow beat leaves out others, and makes no client look hung
+        bed.conductor.wait_ended(clients, min(next_s(now_s), limit_s) - now_s)
         if all(client.over for client in clients):
             return
+        passed_s = _since_s(release_ns)
 
 
-def _skew(clients: Sequence[Process]) -> float:
-    """The last start less the first, in seconds, over those that started; NaN where none did."""
-    starts = [client.start_ns for client in clients if client.start_ns is not None]
-    return (max(starts) - min(starts)) / 1e9 if starts else float("nan")
+def _beat(total_s: float, progress: Progress, sampler: Sampler | None) -> Callable[[float], None]:
+    """What is told every half second: what flows, where somebody watches, and how far the measuring is."""
+
+    def beat(passed_s: float) -> None:
+        if sampler:
+            sampler.look(passed_s)
+        progress("measuring (s)", round(min(passed_s, total_s), 1), total_s)
+
+    return beat
 
 
-def _verdict(
-    spec: Spec,
-    skew_s: float,
-    clients: Sequence[Process],
-    servers: Sequence[Process],
-    flows: Sequence[dict],
-    unmet: Sequence[str] = (),
-) -> tuple[str, list[str]]:
-    """ok, invalid or failed, with the reasons.
-
-    A flow that failed on its way is a result, and does not spoil the run; all failed do. What never ran together with
-    the others is no contention: starts too far apart, connections that came late, clients that never started. unmet:
-    limits of CPU use that were asked and not kept.
-
-    Of flows with an end, only the starts are held against the run. That such a flow waited for its connection is part
-    of its completion time, and the others are the reason; that some were over before it stood is contention's outcome.
-    """
-    failed = [flow for flow in flows if flow["status"] != "ok"]
-    if len(failed) == len(flows):
-        return "failed", [f"all {len(flows)} flows failed, the first: {failed[0]['error']}"]
-    reasons = list(unmet)
-    if skew_s > spec.max_skew_s:
-        reasons.append(f"clients started within {skew_s:.3f} s, and max_skew_s is {spec.max_skew_s:g}")
-    late_s = float("inf") if spec.flow_bytes else max(spec.max_skew_s, 0.1 * spec.total_s)
-    if late := [flow["connected_s"] for flow in flows if flow.get("connected_s", 0.0) > late_s]:
-        reasons.append(
-            f"{len(late)} of {len(flows)} connections stood only after {late_s:g} s, the last at {max(late):.3f} s"
-        )
-    if missing := sum(client.start_ns is None for client in clients):
-        reasons.append(f"{missing} of {len(clients)} clients never started")
-    if deaf := [server for server in servers if not server.ready]:
-        reasons.append(f"{len(deaf)} of {len(servers)} servers never listened, the first: {deaf[0].trouble}")
-    return ("invalid", reasons) if reasons else ("ok", [])
+def _since_s(moment_ns: int) -> float:
+    return (time.monotonic_ns() - moment_ns) / 1e9
 
 
 def _printed(processes: Sequence[Process]) -> dict[str, str]:

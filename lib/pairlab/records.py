@@ -6,19 +6,24 @@ part of the name. A failed flow is a row like any other, with its status and err
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
+from pairlab import cards, completion_times, paths, quantities
 from pairlab.spec import Spec
 
-SCHEMA = 1
+#: Of run.json; what an older one lacks is in migrations.py.
+SCHEMA = 2
 
 #: ok: counts. invalid: measured, but a condition for trusting it was not met. failed: not measured.
 #: skipped: this host cannot do it. `reasons` says why for all but ok.
 STATUSES = ("ok", "invalid", "failed", "skipped")
+#: Of their badges (cards.TONES).
+TONES = {"ok": "good", "invalid": "warn", "failed": "bad", "skipped": ""}
 
 
 class Column(NamedTuple):
@@ -48,22 +53,27 @@ TABLES: dict[str, dict[str, Column]] = {
         ),
         "fct_s": Column("float64", "s", "flow completion time from its actual start: completed_s - start_s"),
         "intended_fct_s": Column("float64", "s", "flow completion time from its intended start"),
-        "duration_s": Column("float64", "s", "the time over which throughput_bps is taken (without warm-up)"),
+        "duration_s": Column(
+            "float64", "s", "the time over which throughput_bps is taken (without warm-up), by the clock of who counted"
+        ),
         "flow_bytes": Column(
             "float64",
             "B",
-            "payload in duration_s: acknowledged (flowgen), received (UDP), or written by the client (iperf, iperf3)",
+            "payload in duration_s: acknowledged (flowgen), received by the server (iperf, iperf3, sockperf, UDP)",
         ),
         "throughput_bps": Column("float64", "bit/s", "goodput: flow_bytes * 8 / duration_s"),
         "retransmits": Column("float64", "segments", "TCP segments retransmitted in duration_s, where the tool tells"),
         "netns_retransmits": Column(
             "float64",
             "segments",
-            "TCP segments retransmitted in the client's network namespace between release and its"
-            " end, all its flows together (RetransSegs of proc_net_snmp), where the namespace is its own",
+            "TCP segments retransmitted in the client's network namespace between release and the end of its"
+            " connections, all its flows together (RetransSegs of proc_net_snmp), where the namespace is its own",
         ),
         "diag_retransmits": Column(
-            "float64", "segments", "the same of its open sockets shortly before the end (sock_diag(7)), where sampled"
+            "float64",
+            "segments",
+            "the same of those of its connections that stood shortly before the end, to the end of each"
+            " (sock_diag(7)), where they were looked at",
         ),
         "datagrams_sent": Column("float64", "datagrams", "UDP: sent by the client"),
         "datagrams_received": Column("float64", "datagrams", "UDP: received by the server"),
@@ -126,7 +136,8 @@ class Run:
     """One measurement: what was asked, what came of it, and the host it came from.
 
     flows, intervals and cpu are DataFrames with the columns of TABLES. skew_s is the last client's start less the
-    first's; harness_cpu_s the CPU time pairlab itself took between release and the last end.
+    first's; harness_cpu_s the CPU time pairlab itself took between release and the last end. checks holds what its
+    verdict was made from (verdict.CHECKS), empty where it was not looked at.
     """
 
     spec: Spec
@@ -141,6 +152,7 @@ class Run:
     intervals: pd.DataFrame = field(default_factory=lambda: table("intervals"), repr=False)
     cpu: pd.DataFrame = field(default_factory=lambda: table("cpu"), repr=False)
     raw: Mapping[str, str] = field(default_factory=dict, repr=False)
+    checks: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
 
     @property
@@ -154,9 +166,16 @@ class Run:
 
     @property
     def outcome(self) -> str:
-        """What was measured, in short: the median completion time of flows with an end, else the total throughput."""
+        """What was measured, in short: the median completion time of flows with an end, else the total throughput.
+
+        The median is of all flows, and not known where half of them failed (completion_times.py).
+        """
         if self.spec.flow_bytes:
-            return f"median FCT {self.flows['fct_s'].median() * 1e3:.1f} ms"
+            times_s = completion_times.of(self.flows)
+            if np.isinf(times_s).all():
+                return "no flow was complete"
+            median_s = completion_times.median(times_s)
+            return f"median FCT {median_s * 1e3:.1f} ms" if median_s == median_s else "median FCT not known"
         return f"{self.total_throughput_bps / 1e9:.2f} Gbit/s in total"
 
     @property
@@ -169,3 +188,28 @@ class Run:
         failed = f", {self.failed_flows} of {len(self.flows)} flows failed" if self.failed_flows else ""
         why = f" ({'; '.join(self.reasons)})" if self.reasons else ""
         return f"{self.spec}: {self.status}{why}: {self.outcome}, starts within {self.skew_s * 1e3:.1f} ms{failed}"
+
+    def __repr__(self) -> str:
+        return f"<Run {self.key}: {self}>"
+
+    def _repr_html_(self) -> str:
+        host = (self.facts.get("host") or {}).get("fingerprint", "")
+        failed = f"{self.failed_flows:,} of them failed" if self.failed_flows else "none failed"
+        measured = [
+            ("outcome", self.outcome),
+            ("flows", f"{len(self.flows):,}, {failed}"),
+            ("starts", f"within {quantities.told(self.skew_s, 's')}" if self.skew_s == self.skew_s else ""),
+        ]
+        return cards.card(
+            f"Run {self.key}",
+            [
+                ("asked", self.spec),
+                *(measured if len(self.flows) else []),
+                ("reasons", "\n".join(self.reasons)),
+                ("measured", f"{self.measured_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if self.measured_at else ""),
+                ("host", host),
+                ("stored in", paths.shown(self.path) if self.path else ""),
+            ],
+            badge=self.status,
+            tone=TONES[self.status],
+        )

@@ -1,7 +1,6 @@
 """report: every analysis notebook over a set of runs, and the paper from what they made."""
 
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from pairlab.analysis.selection import plain, select
 from pairlab.collection import load_runs
 from pairlab.errors import PairlabError
 from pairlab.notebooks import execute
+from pairlab.testbed.contracts import Progress, silent
 
 
 @dataclass(frozen=True)
@@ -31,25 +31,26 @@ def analyses() -> dict[str, Path]:
     return {path.stem[3:]: path for path in sorted(paths.ANALYSES.glob("[0-9][0-9]-*.ipynb"))}
 
 
-def make(
-    runs: str, sweep: str = "", *, need_paper: bool = False, tell: Callable[[str], None] = lambda text: None
-) -> Report:
+def make(runs: str, sweep: str = "", *, need_paper: bool = False, progress: Progress = silent) -> Report:
     """Runs all analyses over the runs below `runs` (of one sweep, or `sweep/backend`, if named), then builds the paper.
 
     The executed notebooks stand beside their figures. need_paper: raise what kept the paper from being built, such as
-    a missing LaTeX, which is else a reason in the report. Raises NoRuns, MixedHosts, and whatever stops a notebook.
+    a missing LaTeX, which is else a reason in the report. progress: hears of each step when it begins, and how many of
+    all are done. Raises NoRuns, MixedHosts, and whatever stops a notebook.
     """
     found = load_runs(runs, sweep=sweep)
     label = origin.origin_of(found, runs, sweep).label
     place = paths.figures() / label
-    for name, notebook in analyses().items():
-        tell(f"analysing: {name}")
+    notebooks = analyses()
+    steps = len(notebooks) + 1  # the paper
+    for done, (name, notebook) in enumerate(notebooks.items()):
+        progress(f"analysing: {name}", done, steps)
         executed = place / notebook.name
         executed.parent.mkdir(parents=True, exist_ok=True)
         execute(notebook, executed, {"runs": runs, "sweep": sweep})
     pdf, why = None, ""
     try:
-        tell("building the paper")
+        progress("building the paper", steps - 1, steps)
         pdf = paper.build(label, runs=found)
     except PairlabError as error:
         if need_paper:

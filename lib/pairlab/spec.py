@@ -7,7 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from pairlab import cards, quantities
 from pairlab.errors import BadSpec
+from pairlab.signature import shows_its_fields
 
 #: The largest integer that a table's int64 column holds.
 LARGEST = 2**63 - 1
@@ -25,8 +27,9 @@ Finite = Annotated[float, AfterValidator(_finite)]
 Seconds = Finite
 
 
+@shows_its_fields("replace")
 class Spec(BaseModel):
-    """What one measurement depends on. Times in seconds.
+    """What one measurement depends on, in base units.
 
     Equal specs have equal keys, on every machine. A default is part of the schema: it never changes, so that a field
     added later leaves the keys of older runs as they were. Raises BadSpec on a wrong name, type or value.
@@ -34,9 +37,9 @@ class Spec(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    experiment: Name = "throughput"
-    backend: Name = "netns"
-    driver: Name = "bridge"
+    experiment: Name = Field("throughput", description="whose notebook measures it, and whose folder keeps the run")
+    backend: Name = Field("netns", description="where the pairs live")
+    driver: Name = Field("bridge", description="their network")
     pairs: int = Field(1, ge=1, le=5000, description="client/server pairs, all active at once")
     workload: Name = Field("auto", description="traffic tool; auto: iperf where installed, else flowgen")
     duration_s: Seconds = Field(
@@ -47,6 +50,10 @@ class Spec(BaseModel):
     repetition: int = Field(0, ge=0, le=LARGEST, description="which of the repetitions of the same cell")
     seed: int = Field(0, ge=0, le=LARGEST, description="drawn from for every random choice in the run")
     max_skew_s: Seconds = Field(0.1, gt=0, description="a larger spread of client starts makes the run invalid")
+    max_foreign_cpu: Finite = Field(
+        0.1, ge=0, le=1, description="share of all CPU time that others may take meanwhile; more makes the run invalid"
+    )
+    telemetry: bool = Field(True, description="sample CPU use, foreign load and counters; off: to see what that costs")
     flow_bytes: int = Field(
         0, ge=0, le=LARGEST, description="payload of each flow, which then ends; 0: no end but time"
     )
@@ -61,8 +68,12 @@ class Spec(BaseModel):
     pinning: Name = Field("none", description="which core each container is bound to, by policy")
     cpu_quota: Finite = Field(0.0, ge=0, le=4096, description="CPUs that each container may use at most; 0: no limit")
     cpu_shares: int = Field(0, ge=0, le=262144, description="weight of each container's CPU time; 0: the default")
-    hosts: Literal[1] = 1
-    placement: Literal["same-host"] = "same-host"
+    link_rate_bps: Finite = Field(
+        0.0, ge=0, description="what each client's link carries, link-layer headers included; 0: as much as it can"
+    )
+    link_loss: Finite = Field(0.0, ge=0, lt=1, description="share of the packets that each server loses on arrival")
+    hosts: Literal[1] = Field(1, description="machines that the containers are on")
+    placement: Literal["same-host"] = Field("same-host", description="where a pair's server is, seen from its client")
 
     def __init__(self, /, **values: Any):
         try:
@@ -95,8 +106,8 @@ class Spec(BaseModel):
             raise ValueError("udp_rate_bps is for UDP flows: give udp_share, the share of the clients that send them")
         return self
 
-    def replace(self, **changes: Any) -> "Spec":
-        """The same spec with some values changed, validated again."""
+    def replace(self, /, **changes: Any) -> "Spec":
+        """The same spec with some values changed, validated again. changes: by the names of Spec's parameters."""
         return type(self)(**{**self.model_dump(), **changes})
 
     @property
@@ -110,9 +121,9 @@ class Spec(BaseModel):
         """How long each client sends: warm-up and window."""
         return self.warmup_s + self.duration_s
 
-    def __str__(self) -> str:
-        """What tells this cell from the others of its sweep, in a line."""
-        lasts = f"{self.flow_bytes:,} B each" if self.flow_bytes else f"{self.duration_s:g} s"
+    @property
+    def particulars(self) -> list[str]:
+        """What this measurement has beyond pairs that each send one TCP flow; in words, a piece each."""
         aside = [
             (self.elephant_share, f"{self.elephant_share * 100:g} % elephants of {self.elephant_bytes:,} B"),
             (self.flows_per_pair > 1, f"{self.flows_per_pair} flows per pair"),
@@ -124,12 +135,54 @@ class Spec(BaseModel):
             (self.pinning != "none", f"pinned to {self.pinning}"),
             (self.cpu_quota, f"{self.cpu_quota:g} CPUs per container"),
             (self.cpu_shares, f"{self.cpu_shares} CPU shares"),
+            (not self.telemetry, "without telemetry"),
+            (self.link_rate_bps, f"links of {self.link_rate_bps / 1e6:g} Mbit/s"),
+            (self.link_loss, f"{self.link_loss * 100:g} % loss"),
         ]
-        told = "".join(f", {text}" for given, text in aside if given)
+        return [text for given, text in aside if given]
+
+    def __repr_args__(self) -> list[tuple[str, Any]]:
+        """What differs from the defaults: enough to make it again."""
+        return list(self.model_dump(exclude_defaults=True).items())
+
+    def _repr_html_(self) -> str:
+        return cards.card(
+            f"{_count(self.pairs, 'pair')} over {self.driver}",
+            [
+                ("experiment", self.experiment),
+                ("backend", self.backend),
+                ("traffic", f"{self.workload}, {self._lasts}"),
+                ("besides", ", ".join(self.particulars)),
+                (
+                    "invalid where",
+                    f"starts are more than {quantities.told(self.max_skew_s, 's')} apart, or others take more"
+                    f" than {self.max_foreign_cpu * 100:g} % of the CPU time",
+                ),
+                ("repetition", f"{self.repetition}, with seed {self.seed}"),
+                ("key", self.key),
+            ],
+            badge="spec",
+        )
+
+    @property
+    def _lasts(self) -> str:
+        within = f"{self.duration_s:g} s"
+        if self.flow_bytes:
+            return f"flows of {quantities.told(self.flow_bytes, 'B')} each, which have {within}"
+        return f"{within} after a warm-up of {self.warmup_s:g} s" if self.warmup_s else within
+
+    def __str__(self) -> str:
+        """What tells this cell from the others of its sweep, in a line."""
+        lasts = f"{self.flow_bytes:,} B each" if self.flow_bytes else f"{self.duration_s:g} s"
+        told = "".join(f", {text}" for text in self.particulars)
         return (
             f"{self.experiment}: {self.workload} over {self.driver}, {self.pairs} pair{'s' * (self.pairs != 1)},"
             f" {lasts}{told}, repetition {self.repetition} ({self.backend})"
         )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def _explain(error: ValidationError, model: type[BaseModel]) -> str:

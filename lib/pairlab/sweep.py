@@ -1,158 +1,52 @@
-"""Sweeps: many measurements from one file, in an order that spreads the machine's drift over all cells alike."""
+"""Sweeps: measures the cells of a plan one after another, and goes on where it was interrupted."""
 
 import itertools
-import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from functools import partial
 
-import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from pydantic_core import PydanticCustomError
-
-from pairlab import experiments, paths, store
-from pairlab.errors import BadInput, BadSpec, BadSweep, HostBusy, PairlabError, StoreError, Unavailable
-from pairlab.measurement import check, resolve
+from pairlab import experiments, started, store
+from pairlab.course import OVERHEAD_S, Course, estimate_s, measured_again, traffic_s, well_done
+from pairlab.errors import BadSpec, HostBusy, PairlabError, StoreError, Unavailable
+from pairlab.measurement import check
+from pairlab.plan import SweepFile, block, cells, load, rules
 from pairlab.records import Run
-from pairlab.spec import Name, Spec
+from pairlab.spec import Spec
 from pairlab.testbed import registry
+from pairlab.testbed.contracts import Progress, silent
 
-#: What a cell costs above its traffic, for the first estimate; afterwards the cells themselves tell.
-OVERHEAD_S = 3.0
+__all__ = [
+    "OVERHEAD_S",
+    "Executor",
+    "Report",
+    "SweepFile",
+    "Tally",
+    "cells",
+    "estimate_s",
+    "here",
+    "load",
+    "rules",
+    "run",
+]
 
 #: Measures one cell and returns its run, or raises why not. Another executor may send it to another host.
 Executor = Callable[[Spec], Run]
 
 
-class Grid(BaseModel):
-    """Cells of one experiment: of its parameters, a list is an axis and a plain value holds for all cells.
-
-    backends: those it is for; else for any. repetitions: in how many of the sweep's it takes part, the first ones.
-    """
-
-    model_config = ConfigDict(extra="allow", strict=True)
-
-    backends: list[Name] | None = Field(None, min_length=1)
-    repetitions: int | None = Field(None, ge=1)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return dict(self.model_extra or {})
-
-
-def _as_grids(told: Any) -> list[Any]:
-    """One grid may stand without a list around it."""
-    grids = told if isinstance(told, list) else [told]
-    if not grids or not all(isinstance(grid, dict) for grid in grids):
-        raise PydanticCustomError("grid", "must be a mapping of parameters to values, or a list of such grids")
-    return grids
-
-
-class SweepFile(BaseModel):
-    """A sweep as its file has it: each experiment with one grid of cells, or several."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    name: Name
-    description: str = ""
-    seed: int = Field(0, ge=0)
-    repetitions: int = Field(1, ge=1, le=10000)
-    backend: Name = "netns"
-    unavailable: Literal["skip", "fail"] = "fail"
-    experiments: dict[str, Annotated[list[Grid], BeforeValidator(_as_grids)]] = Field(min_length=1)
-
-
-def load(path: str | Path) -> SweepFile:
-    """Reads and checks a sweep file. Raises BadSweep, naming the file and what is wrong in it."""
-    path = Path(path)
-    try:
-        told = yaml.safe_load(path.read_text())
-    except OSError as error:
-        known = ", ".join(sorted(found.name for found in paths.SWEEPS.glob("*.yaml")))
-        raise BadSweep(f"{path}: {error.strerror}; sweeps/ has: {known}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: the 31st of February; not UTF-8
-        raise BadSweep(f"{path} is not YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(told, dict):
-        raise BadSweep(f"{path} must be a mapping with the keys {', '.join(SweepFile.model_fields)}")
-    try:
-        return SweepFile(**told)
-    except ValidationError as error:
-        raise BadSweep(f"{path}: {'; '.join(_explain(detail) for detail in error.errors())}") from None
-    except TypeError as error:
-        raise BadSweep(f"{path}: keys must be words: {error}") from None
-
-
-def _explain(detail: Any) -> str:
-    where = ".".join(str(part) for part in detail["loc"])
-    if detail["type"] == "extra_forbidden":
-        return f"unknown key {where!r} (there are: {', '.join(SweepFile.model_fields)})"
-    return f"{where}: {detail['msg'][0].lower()}{detail['msg'][1:]}"
-
-
-def cells(sweep: SweepFile, backend: str | None = None) -> list[Spec]:
-    """Every cell, in the order it is measured: each repetition visits every cell once, shuffled by the seed.
-
-    A cell of a grid with fewer repetitions is in the first of them only. Raises BadSweep for a parameter or a value
-    that an experiment does not take, and where no grid is for this backend; nothing is measured then.
-    """
-    repetitions: dict[Spec, int] = {}
-    for experiment, grids in sweep.experiments.items():
-        for grid in grids:
-            try:
-                found = list(_cells_of(sweep, experiment, grid, backend))
-            except (BadInput, TypeError) as error:
-                raise BadSweep(f"sweep {sweep.name!r}, experiment {experiment!r}: {error}") from None
-            for spec in found:
-                if spec in repetitions:
-                    raise BadSweep(f"sweep {sweep.name!r} has a cell more than once: {spec}")
-                repetitions[spec] = grid.repetitions or sweep.repetitions
-    if not repetitions:
-        raise BadSweep(f"sweep {sweep.name!r} has no cell for backend {backend or sweep.backend!r}: see its `backends`")
-    ordered = []
-    for repetition in range(sweep.repetitions):
-        block = [spec.replace(repetition=repetition) for spec, count in repetitions.items() if repetition < count]
-        random.Random(f"{sweep.seed}/{repetition}").shuffle(block)
-        ordered += block
-    return ordered
-
-
-def _cells_of(sweep: SweepFile, experiment: str, grid: Grid, backend: str | None) -> Iterator[Spec]:
-    """A grid's cells for this backend, as of repetition 0. Those for other backends are checked all the same."""
-    for name in grid.backends or ():
-        registry.backends.get(name)
-    if grid.repetitions and grid.repetitions > sweep.repetitions:
-        raise BadSpec(f"repetitions: the sweep has {sweep.repetitions}, so that a grid cannot have {grid.repetitions}")
-    for values in _combinations(sweep, grid.parameters, backend):
-        spec = experiments.spec_of(experiment, values)
-        if grid.backends is None or spec.backend in grid.backends:
-            yield resolve(spec)
-
-
-def _combinations(sweep: SweepFile, parameters: dict[str, Any], backend: str | None) -> Iterator[dict[str, Any]]:
-    for taken in ("repetition", *experiments.BESIDES):
-        if taken in parameters:
-            raise BadSpec(f"{taken!r} is set by the sweep, not by its grid")
-    values = {"backend": sweep.backend, "seed": sweep.seed, **parameters}
-    if backend:
-        values["backend"] = backend
-    axes = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
-    for name, axis in axes.items():
-        if not axis or len({str(value) for value in axis}) < len(axis):
-            raise BadSpec(f"{name}: an axis must list values, each once, not {axis}")
-    for combination in itertools.product(*axes.values()):
-        yield dict(zip(axes, combination, strict=True))
-
-
 @dataclass(frozen=True)
 class Report:
-    """Where a sweep stands after a cell. state: done, stored (done before), invalid, failed or skipped."""
+    """Where a sweep stands after a cell. state: done, stored (done before), invalid, failed or skipped.
+
+    total: how many cells it will have, as far as is known; most: how many it can have, where cells are repeated until
+    an estimate is known.
+    """
 
     number: int
     total: int
+    most: int
     spec: Spec
     state: str
     told: str
@@ -161,12 +55,18 @@ class Report:
 
 @dataclass
 class Tally:
-    """How many cells ended how: done, skipped for each reason, and the names of those that are not done."""
+    """How many cells ended how: done, skipped for each reason, and the names of those that are not done.
+
+    imprecise: cells whose estimate was not known closely enough after at_most repetitions, and how closely it was.
+    stopped: the sweep ended at the first failure, as it was told to.
+    """
 
     unavailable: str
     done: int = 0
     skips: Counter[str] = field(default_factory=Counter)
     not_done: list[str] = field(default_factory=list)
+    imprecise: list[str] = field(default_factory=list)
+    stopped: bool = False
 
     @property
     def skipped(self) -> int:
@@ -174,17 +74,16 @@ class Tally:
 
     @property
     def good(self) -> bool:
-        """Every cell is done, but for those that this host cannot do where the sweep lets them be skipped.
-
-        Some must be done: a sweep that only skipped has told nothing.
-        """
-        return self.done > 0 and not self.not_done and (self.unavailable == "skip" or not self.skipped)
+        """Whether the sweep is done as it should be: course.well_done."""
+        return well_done(self.done, len(self.not_done), self.skipped, self.unavailable)
 
 
-def here(spec: Spec) -> Run:
+def here(
+    spec: Spec, *, wait: bool = True, say: Callable[[str], None] = lambda text: None, progress: Progress = silent
+) -> Run:
     """The executor that measures on this host: papermill on the experiment's notebook."""
     values = spec.model_dump(include=set(experiments.defaults(spec.experiment)))
-    return experiments.run(spec.experiment, values)
+    return experiments.run(spec.experiment, values, wait=wait, say=say, progress=progress)
 
 
 def run(
@@ -192,59 +91,100 @@ def run(
     *,
     backend: str | None = None,
     retry: bool = False,
+    wait: bool = True,
+    stop_on_failure: bool | None = None,
     tell: Callable[[Report], None] = lambda report: None,
-    execute: Executor = here,
+    say: Callable[[str], None] = lambda text: None,
+    progress: Progress = silent,
+    execute: Executor | None = None,
 ) -> Tally:
     """Measures every cell that is not done yet, one after another; resumes where it was interrupted.
 
     retry: also those that failed or were invalid before, which are else kept and counted as not done. A cell that
-    fails is kept with its reason, and the sweep goes on. tell hears of each cell. Raises BadSweep before anything is
-    measured, and StoreError where runs cannot be stored.
+    fails is kept with its reason, and the sweep goes on, or ends there: stop_on_failure, by default as the file says;
+    what failed in an earlier run does not stop it. wait: for other measurements on this host (else HostBusy); say hears
+    whose. tell hears of each cell that has ended, progress of the phases of the one that is measured. execute: by
+    default `here`. Raises BadSweep before anything is measured, and StoreError where runs cannot be stored.
     """
-    todo = cells(sweep, backend)
-    store.remember_sweep(sweep.name, todo)
+    often = rules(sweep, backend)
+    again = measured_again(retry)
+    course = Course(often, lambda spec: store.status(spec) in again)
+    settle = _Settler(execute or partial(here, wait=wait, say=say, progress=progress), retry)
+    stop = sweep.on_failure == "stop" if stop_on_failure is None else stop_on_failure
+    backends = started.note(sweep, often, retry=retry)
+    with store.running(sweep.name, backends):
+        return _measure(sweep, course, settle, stop, tell)
+
+
+def _measure(sweep: SweepFile, course: Course, settle: "_Settler", stop: bool, tell: Callable[[Report], None]) -> Tally:
+    """Brings cell after cell to an end, block by block, until no cell needs another repetition."""
     tally = Tally(sweep.unavailable)
-    waiting = _waiting(todo, retry)
     costs: list[float] = []
-    for number, spec in enumerate(todo, 1):
-        begun = time.monotonic()
-        state, told = _settle(spec, execute, retry)
-        if state in ("done", "invalid", "failed"):
-            costs.append(time.monotonic() - begun - _traffic_s(spec))
-        if state in ("done", "stored"):
-            tally.done += 1
-        elif state == "skipped":
-            tally.skips[told] += 1
-        else:
-            tally.not_done.append(f"{spec}: {told}")
-        tell(Report(number, len(todo), spec, state, told, _left(waiting & set(todo[number:]), costs)))
-    return tally
+    numbers = itertools.count(1)
+    for number in itertools.count():
+        visited = block(sweep, number, course.going_on(number))
+        for spec in visited:
+            begun = time.monotonic()
+            state, told, run = settle(spec)
+            if state in ("done", "invalid", "failed") and not settle.kept:
+                costs.append(time.monotonic() - begun - traffic_s(spec))
+            if state in ("done", "stored"):
+                tally.done += 1
+            elif state == "skipped":
+                tally.skips[told] += 1
+            else:
+                tally.not_done.append(f"{spec}: {told}")
+            course.settled(spec, run)
+            tell(Report(next(numbers), course.total, course.most, spec, state, told, course.left_s(costs)))
+            if stop and state == "failed" and not settle.kept:
+                tally.stopped = True
+                return tally
+        if not visited:
+            tally.imprecise = course.imprecise()
+            return tally
 
 
-def _settle(spec: Spec, execute: Executor, retry: bool) -> tuple[str, str]:
-    """Brings one cell to an end: what became of it, and a line about it."""
-    stored = store.find(spec)
-    if stored and stored.status == "ok":
-        return "stored", _figures(stored)
-    if stored and stored.status in ("failed", "invalid") and not retry:
-        return stored.status, f"kept from before ({'; '.join(stored.reasons)})"
-    try:
-        _check_host(spec)
-        run = execute(spec)
-    except Unavailable as error:
-        if not stored or (stored.status, stored.reasons) != ("skipped", (str(error),)):
-            store.write(Run(spec, "skipped", (str(error),), datetime.now(UTC)))
-        return "skipped", str(error)
-    except (HostBusy, StoreError):  # the next cell would fare no better
-        raise
-    except PairlabError as error:
+class _Settler:
+    """Brings one cell after another to an end. kept: the last one was not tried, as it failed before."""
+
+    def __init__(self, execute: Executor, retry: bool):
+        self._execute = execute
+        self._retry = retry
+        self._there: set[str] = set()
+        self.kept = False
+
+    def __call__(self, spec: Spec) -> tuple[str, str, Run | None]:
+        """What became of the cell, a line about it, and its run where there is one that was measured."""
+        stored = store.find(spec)
+        self.kept = bool(stored and stored.status in ("failed", "invalid") and not self._retry)
+        if stored and stored.status == "ok":
+            return "stored", _figures(stored), stored
+        if self.kept:
+            return stored.status, f"kept from before ({'; '.join(stored.reasons)})", stored
+        try:
+            _check_host(spec)
+            self._there.add(spec.backend)
+            run = self._execute(spec)
+        except Unavailable as error:
+            if spec.backend in self._there and registry.backends.get(spec.backend)().lacks():
+                return self._failed(spec, stored, f"backend {spec.backend!r} went away: {error}")
+            if not stored or (stored.status, stored.reasons) != ("skipped", (str(error),)):
+                store.write(Run(spec, "skipped", (str(error),), datetime.now(UTC)))
+            return "skipped", str(error), None
+        except (HostBusy, StoreError):  # the next cell would fare no better
+            raise
+        except PairlabError as error:
+            return self._failed(spec, stored, str(error))
+        if run.status == "ok":
+            return "done", _figures(run), run
+        return run.status, "; ".join(run.reasons), run
+
+    def _failed(self, spec: Spec, before: Run | None, told: str) -> tuple[str, str, None]:
         now = store.find(spec)
-        if now is None or (stored and now.measured_at == stored.measured_at):  # else measure() has kept it
-            store.write(Run(spec, "failed", (str(error),), datetime.now(UTC)))
-        return "failed", str(error)
-    if run.status == "ok":
-        return "done", _figures(run)
-    return run.status, "; ".join(run.reasons)
+        measured = now is not None and not (before and now.measured_at == before.measured_at)
+        if not measured or now.status == "skipped":  # else measure() has kept it
+            store.write(Run(spec, "failed", (told,), datetime.now(UTC)))
+        return "failed", told, None
 
 
 def _check_host(spec: Spec) -> None:
@@ -258,25 +198,3 @@ def _check_host(spec: Spec) -> None:
 def _figures(run: Run) -> str:
     failed = f", {run.failed_flows} of {len(run.flows)} flows failed" if run.failed_flows else ""
     return f"{run.outcome}{failed}"
-
-
-def _waiting(todo: list[Spec], retry: bool) -> set[Spec]:
-    """The cells to be measured: without a run, or with one that is to be retried."""
-    again = (None, "failed", "invalid") if retry else (None,)
-    return {spec for spec in todo if store.status(spec) in again}
-
-
-def _left(waiting: set[Spec], costs: list[float]) -> float:
-    """Seconds still to go: traffic of the cells that wait, and what a cell has cost above it so far."""
-    overhead_s = sum(costs) / len(costs) if costs else OVERHEAD_S
-    return sum(_traffic_s(spec) + overhead_s for spec in waiting)
-
-
-def _traffic_s(spec: Spec) -> float:
-    """How long its traffic takes, as far as it is known before: flows with an end take a small part of their time."""
-    return 0.0 if spec.flow_bytes else spec.total_s
-
-
-def estimate_s(todo: list[Spec], *, retry: bool = False) -> float:
-    """How long the cells to be measured will take, in seconds, before any has been."""
-    return _left(_waiting(todo, retry), [])

@@ -1,4 +1,5 @@
 import matplotlib
+import matplotlib.pyplot as plt
 import pytest
 
 from pairlab.analysis.origin import Origin
@@ -13,6 +14,13 @@ def out(tmp_path, monkeypatch):
     """A folder of its own for figures and the paper's values and tables."""
     monkeypatch.setenv("PAIRLAB_OUT", str(tmp_path / "out"))
     return tmp_path / "out"
+
+
+@pytest.fixture
+def closes_figures():
+    """Has pyplot forget what a test drew."""
+    yield
+    plt.close("all")
 
 
 @pytest.fixture

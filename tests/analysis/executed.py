@@ -1,34 +1,25 @@
 """Executes analysis notebooks over made-up runs, and reads what they told and wrote."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import nbformat
+import pytest
 
-from pairlab import paths
+from pairlab import notebooks, paths
 
 
 class Executed:
     """An analysis notebook, executed over a folder of runs into a folder of its own."""
 
     def __init__(self, name: str, runs: Path, place: Path, **parameters):
+        """As a report executes it, by papermill in this process: its command line would load papermill each time."""
         self.out = place / "out"
         self.notebook = place / "done.ipynb"
-        given = [str(each) for key, value in ({"runs": runs} | parameters).items() for each in ("-p", key, value)]
-        source = paths.ANALYSES / f"{name}.ipynb"
-        command = [sys.executable, "-m", "papermill", "-k", "python3", "--no-progress-bar", str(source)]
-        done = subprocess.run(
-            [*command, str(self.notebook), *given],
-            env=os.environ | {"PAIRLAB_OUT": str(self.out)},
-            cwd=place,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+        place.mkdir(parents=True, exist_ok=True)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PAIRLAB_OUT", str(self.out))
+            notebooks.execute(paths.ANALYSES / f"{name}.ipynb", self.notebook, {"runs": str(runs), **parameters})
 
     def told(self, cell: str) -> str:
         """What a cell printed."""
@@ -47,9 +38,11 @@ class Executed:
         return path.read_text()
 
 
-def run_all(runs: Path) -> None:
-    """Runs the code of every analysis notebook over a folder of runs in this process, which is fast."""
+def run_all(runs: Path, *, that_have: str = "") -> None:
+    """Runs the code of every analysis notebook (that has such a text) over runs in this process, which is fast."""
     for path in sorted(paths.ANALYSES.glob("[0-9][0-9]-*.ipynb")):
+        if that_have not in path.read_text(encoding="utf-8"):
+            continue
         names: dict = {}
         for cell in nbformat.read(path, 4).cells:
             if cell.cell_type == "code":
@@ -60,7 +53,7 @@ def run_all(runs: Path) -> None:
 
 
 def figures(label: str, *names: str) -> set[str]:
-    return {f"figures/{label}/{name}.{kind}" for name in names for kind in ("pdf", "png")}
+    return {f"figures/{label}/{name}.{kind}" for name in names for kind in ("pdf", "png", "svg")}
 
 
 def tables(label: str, *names: str) -> set[str]:

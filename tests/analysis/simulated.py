@@ -12,6 +12,12 @@ def clustered(random, repetitions, flows, *, between=0.5, within=1.0, mean=0.0):
     return values, labels
 
 
+def lognormal(random, repetitions, flows, *, between=0.1, within=0.4, level=0.0):
+    """Values and labels of flows whose logarithms are clustered."""
+    values, labels = clustered(random, repetitions, flows, between=between, within=within, mean=level)
+    return np.exp(values), labels
+
+
 def two_groups(random, repetitions, flows, *, shift=0.0, drift=0.0, between=0.5):
     """The values, repetitions and groups of two groups; `drift` is common to both groups of a repetition."""
     common, values, labels, groups = random.normal(0, drift, repetitions), [], [], []

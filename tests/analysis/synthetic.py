@@ -47,6 +47,7 @@ def run(rates_gbps, *, status="ok", reasons=(), failed=0, **spec) -> Run:
 def bulk(rates_gbps, *, retransmits=None, busy=None, iowait=0.0, **spec) -> Run:
     """A run of flows without an end, with their retransmits and the share of time that both CPUs were busy."""
     made = run(rates_gbps, **spec)
+    made.flows["start_s"] = 0.0
     if retransmits is not None:
         made.flows["retransmits"] = np.asarray(retransmits, dtype=float)
     rest = [] if busy is None else [(0.0, 1.0, busy), (1.0, 2.0, busy), (5.0, 6.0, 0.0)]  # the last one: afterwards

@@ -137,6 +137,7 @@ def write_cpu(
                             "pair": pair,
                             "flow": 0,
                             "status": "ok",
+                            "start_s": 0.0,
                             "duration_s": 2.0,
                             "throughput_bps": rate,
                             "flow_bytes": rate * 2.0 / 8,
@@ -144,6 +145,18 @@ def write_cpu(
                             "server_cpu_s": 0.4 / count,
                         }
                         for pair in range(count)
+                    ]
+                    intervals = [
+                        {
+                            "pair": pair,
+                            "flow": 0,
+                            "start_s": begin,
+                            "end_s": end,
+                            "interval_bytes": rate * (end - begin) / 8,
+                            "warmup": end <= 0.5,
+                        }
+                        for pair in range(count)
+                        for begin, end in ((0.0, 0.5), (0.5, 2.5))
                     ]
                     cpu = []
                     for number in range(2):
@@ -163,6 +176,7 @@ def write_cpu(
                             0.001,
                             facts=FACTS,
                             flows=table("flows", flows),
+                            intervals=table("intervals", intervals),
                             cpu=table("cpu", cpu),
                         ),
                         root,

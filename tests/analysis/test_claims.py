@@ -1,175 +1,15 @@
-"""Each estimator on cells whose effect is set, so that each verdict is forced; and how often verdicts are wrong."""
-
-import json
+"""The verdict of each estimator on cells whose effect is set, and what is told beside it."""
 
 import numpy as np
-import pandas as pd
 import pytest
-from click.testing import CliRunner
 
-from pairlab import store
-from pairlab.analysis import claims, estimators, ledger, per_run
-from pairlab.analysis.ledger import Claim, Published, Source
-from pairlab.cli import main
+from pairlab.analysis import claims, estimators
+from pairlab.analysis.ledger import Published
 from pairlab.collection import Runs
 from pairlab.errors import NoRuns
 
-from .synthetic import bulk, ending, run
-
-REPETITIONS = 5
-
-
-def throughput(factor, **cell):
-    return bulk(np.full(cell.pop("clients", 5), 2.0 * factor), **cell)
-
-
-def by_pairs(effect, noise, repetition):
-    drift = np.exp(noise())
-    yield throughput(drift, clients=2, repetition=repetition)
-    yield throughput(drift * 0.4 * np.exp(effect + noise()), clients=5, repetition=repetition)
-
-
-def by_trend(effect, noise, repetition):
-    for count in (2, 4, 8):
-        share = np.exp(effect * np.log(count / 2) / np.log(4) + noise())
-        yield throughput(share / count, clients=count, repetition=repetition)
-
-
-def by_driver(effect, noise, repetition):
-    yield throughput(np.exp(noise()), driver="bridge", repetition=repetition)
-    yield throughput(np.exp(effect + noise()), driver="ovs", repetition=repetition)
-
-
-def by_busy(effect, noise, repetition):
-    yield bulk([1, 1], busy=float(np.clip(0.8 + effect + noise(), 0, 1)), repetition=repetition)
-
-
-def by_correlation(effect, noise, repetition):
-    random = np.random.default_rng(repetition)
-    wanted = np.tanh(effect + noise())
-    across = stats_normal(random, 30)
-    beside = stats_normal(random, 30)
-    beside = beside - across * (beside @ across) / (across @ across)
-    beside *= np.linalg.norm(across) / np.linalg.norm(beside)
-    retransmits = 100 + wanted * across + np.sqrt(1 - wanted**2) * beside
-    yield bulk(10 + across, retransmits=retransmits, experiment="retransmissions", repetition=repetition)
-
-
-def stats_normal(random, count):
-    values = random.normal(size=count)
-    return values - values.mean()
-
-
-def by_percentile(effect, noise, repetition):
-    random = np.random.default_rng(repetition)
-    for count, shift in ((10, 0), (20, effect)):
-        yield ending(0.1 * np.exp(random.uniform(0, 0.1, count) + shift + noise()), repetition=repetition)
-
-
-def by_experiment(effect, noise, repetition):
-    yield ending(np.linspace(0.1, 0.2, 5) * np.exp(noise()), repetition=repetition)
-    mice = np.append(np.linspace(0.1, 0.2, 4) * np.exp(effect + noise()), 5.0)
-    yield ending(mice, roles=["mouse"] * 4 + ["elephant"], repetition=repetition)
-
-
-def by_role(effect, noise, repetition):
-    roles = ["mouse"] * 4 + ["elephant"]
-    for driver, mouse, elephant in (("bridge", 1.1, 1.1 * np.exp(effect + noise())), ("ovs", 1.0, 1.0)):
-        fcts = np.append(np.full(4, 0.1 * mouse), 2.0 * elephant)
-        yield ending(fcts, roles=roles, driver=driver, repetition=repetition)
-
-
-def by_core_ratio(effect, noise, repetition):
-    for cores, steps in ((4, 0), (2, 1), (1, 2)):
-        fcts = np.full(4, 0.1 * np.exp(steps / 2 * effect + noise()))
-        yield ending(fcts, experiment="core-ratio", cores=cores, repetition=repetition)
-
-
-def by_core_ratio_gap(effect, noise, repetition):
-    for cores, gap in ((4, 0.1), (1, 0.1 + effect)):
-        for driver, slower in (("bridge", gap + noise()), ("ovs", 0.0)):
-            fcts = np.full(4, 0.4 / cores * np.exp(slower))
-            yield ending(fcts, experiment="core-ratio", cores=cores, driver=driver, repetition=repetition)
-
-
-def by_core_ratio_gap_ms(effect, noise, repetition):
-    for cores, gap in ((4, 20), (1, 20 + 100 * effect)):
-        for driver, slower in (("bridge", gap + 100 * noise()), ("ovs", 0.0)):
-            fcts = np.full(4, 0.2 / cores + 1e-3 * slower)
-            yield ending(fcts, experiment="core-ratio", cores=cores, driver=driver, repetition=repetition)
-
-
-def by_pinning(effect, noise, repetition):
-    for policy, shift in (("none", 0), ("same-core", effect)):
-        yield throughput(np.exp(shift + noise()), experiment="pinning", pinning=policy, repetition=repetition)
-
-
-def by_message_size(effect, noise, repetition):
-    for doublings in (0, 3, 6):
-        size, shift = 1024 << doublings, effect * doublings + noise()
-        yield throughput(np.exp(shift), experiment="message-size", message_bytes=size, repetition=repetition)
-
-
-#: estimator: parameters, where the effect is 0, the margin (both as shown), and what makes its cells
-CASES = {
-    "pairs_change": ({"driver": "bridge", "pairs": [2, 5]}, 0, 5, by_pairs),
-    "pairs_trend": ({"driver": "bridge", "pairs": ["least", "most"]}, 0, 5, by_trend),
-    "drivers_change": ({"drivers": ["ovs", "bridge"], "pairs": 5}, 0, 5, by_driver),
-    "share": ({"driver": "bridge", "pairs": 2, "what": "busy"}, 0.8, 0.04, by_busy),
-    "correlation": ({"driver": "bridge", "pairs": 30}, 0, 0.08, by_correlation),
-    "percentile_change": ({"driver": "bridge", "pairs": [10, 20], "q": 0.9}, 0, 5, by_percentile),
-    "experiments_change": (
-        {"driver": "all", "pairs": "most", "of": ["elephant-mice", "mouse_max_s"], "over": ["fct", "fct_max_s"]},
-        0,
-        5,
-        by_experiment,
-    ),
-    "roles_gap": (
-        {"drivers": ["bridge", "ovs"], "pairs": 5, "roles": ["elephant_median_s", "mouse_median_s"]},
-        0,
-        5,
-        by_role,
-    ),
-    "core_ratio_change": ({"driver": "bridge", "what": "fct_mean_s"}, 0, 5, by_core_ratio),
-    "core_ratio_gap": ({"drivers": ["bridge", "ovs"], "what": "fct_mean_s"}, 0, 5, by_core_ratio_gap),
-    "core_ratio_gap_ms": ({"drivers": ["bridge", "ovs"]}, 0, 5, by_core_ratio_gap_ms),
-    "pinning_change": ({"driver": "bridge", "policy": "same-core"}, 0, 5, by_pinning),
-    "message_size_trend": ({"driver": "bridge"}, 0, 5, by_message_size),
-}
-
-
-def cells_of(name, effect, spread, *, seed=0, repetitions=REPETITIONS):
-    random = np.random.default_rng(seed)
-    make = CASES[name][3]
-    return [
-        each for repetition in range(repetitions) for each in make(effect, lambda: random.normal(0, spread), repetition)
-    ]
-
-
-def claim_of(name, *, claimed="more", **changes):
-    parameters, than, margin, _ = CASES[name]
-    made = cells_of(name, 0, 0, repetitions=1)
-    experiments = tuple(dict.fromkeys(each.spec.experiment for each in made))
-    values = {
-        "id": f"made-up-{name.replace('_', '-')}",
-        "statement": "it is so",
-        "sources": (Source(paper="C", where="figure 1"),),
-        "experiments": experiments,
-        "estimator": name,
-        "parameters": parameters,
-        "claimed": claimed,
-        "than": float(than),
-        "margin": float(margin),
-        "published": None,
-        "note": "",
-    }
-    return Claim(**(values | changes))
-
-
-def verdict_on(name, cells, **claim):
-    found = claims.evaluate(Runs(tuple(cells)), claims=[claim_of(name, **claim)])
-    assert len(found) == 1
-    return found.iloc[0]
+from .claimed import CASES, REPETITIONS, cells_of, claim_of, verdict_on
+from .synthetic import run
 
 
 def test_every_estimator_has_a_case():
@@ -178,20 +18,20 @@ def test_every_estimator_has_a_case():
         estimators.get(name).check(parameters)
 
 
+def verdicts_on(name, effect):
+    """The verdict on each claim that could be made of an effect of that size, which five repetitions know well."""
+    cells = cells_of(name, effect, 0.005)
+    return {claimed: verdict_on(name, cells, claimed=claimed)["verdict"] for claimed in ("more", "less", "equal")}
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_an_effect_on_the_claimed_side_holds_and_contradicts_the_reverse(name):
-    cells = cells_of(name, 0.15, 0.005)
-    assert verdict_on(name, cells)["verdict"] == "holds"
-    assert verdict_on(name, cells, claimed="less")["verdict"] == "contradicted"
-    assert verdict_on(name, cells, claimed="equal")["verdict"] == "contradicted"
+    assert verdicts_on(name, 0.15) == {"more": "holds", "less": "contradicted", "equal": "contradicted"}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_an_effect_that_lies_within_the_margin_contradicts_a_difference_and_is_equality(name):
-    cells = cells_of(name, 0.0, 0.005)
-    assert verdict_on(name, cells)["verdict"] == "contradicted"
-    assert verdict_on(name, cells, claimed="less")["verdict"] == "contradicted"
-    assert verdict_on(name, cells, claimed="equal")["verdict"] == "holds"
+    assert verdicts_on(name, 0.0) == {"more": "contradicted", "less": "contradicted", "equal": "holds"}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -311,118 +151,6 @@ def test_holm_corrects_within_a_system():
     assert np.allclose(found["p_holm"], np.minimum(3 * found["p"], 1))
 
 
-@pytest.mark.parametrize("name", sorted(set(CASES) - {"percentile_change", "share"}))
-def test_verdicts_on_cells_without_a_difference_are_rarely_wrong(name):
-    """Every run has noise of its own, and those of a repetition share some: flows are no independent samples."""
-    claim, estimator, tries, wrong = claim_of(name, margin=1e-6), estimators.get(name), 300, 0
-    even = per_run.reduce(cells_of(name, 0.0, 0.0, repetitions=4))
-    columns = [column for column in even if column.endswith(("_bps", "_s")) and column != "fcts_s"]
-    random = np.random.default_rng(3)
-    for _ in range(tries):
-        drift = random.normal(0, 0.1, 4)[even["repetition"]]
-        factors = np.exp(drift + random.normal(0, 0.05, len(even)))
-        noisy = even[columns].mul(factors, axis=0).assign(correlation=np.tanh(np.log(factors)))
-        frame = even.assign(**noisy)
-        wrong += claims.judge(claim, estimator(frame, claim.parameters))["verdict"] == "holds"
-    assert wrong / tries < 0.025 + 3 * np.sqrt(0.025 * 0.975 / tries)
-
-
-def flows_of_one_distribution(random, repetitions, spread):
-    rows = []
-    for repetition in range(repetitions):
-        for pairs in (10, 50):
-            fcts = np.exp(random.normal(0, 0.3, pairs) + random.normal(0, spread))
-            row = {"driver": "bridge", "pairs": pairs, "repetition": repetition, "fcts_s": fcts, "ends": True}
-            rows.append(row | {"flows": pairs, "failed_flows": 0})
-    return pd.DataFrame(rows)
-
-
-@pytest.mark.parametrize("spread", [0, 0.2])  # of repetitions as a whole: flows of one are no independent samples
-def test_equal_percentiles_of_clustered_flows_are_rarely_called_different(spread, monkeypatch):
-    monkeypatch.setattr(estimators, "_RESAMPLES", 100)
-    random, tries = np.random.default_rng(1), 150
-    parameters = {"driver": "bridge", "pairs": [10, 50], "q": 0.99}
-    claim, verdicts = claim_of("percentile_change", margin=1e-6), []
-    for _ in range(tries):
-        effect = estimators.get("percentile_change")(flows_of_one_distribution(random, 10, spread), parameters)
-        verdicts.append(claims.judge(claim, effect)["verdict"])
-    assert verdicts.count("holds") / tries < 0.025 + 3 * np.sqrt(0.025 * 0.975 / tries)
-    assert verdicts.count("contradicted") / tries < 0.025 + 3 * np.sqrt(0.025 * 0.975 / tries)
-
-
-def test_equality_is_rarely_found_at_the_edge_of_its_margin():
-    random, tries, wrong = np.random.default_rng(2), 400, 0
-    claim = claim_of("drivers_change", claimed="equal", margin=10.0)
-    for _ in range(tries):
-        values = np.log(1.1) + random.normal(0, 0.02, 5)
-        wrong += claims.judge(claim, estimators.Effect(values, estimators.PERCENT, "made up"))["verdict"] == "holds"
-    assert wrong / tries < 0.025 + 3 * np.sqrt(0.025 * 0.975 / tries)
-
-
 def test_runs_that_decide_nothing_are_an_error():
     with pytest.raises(NoRuns, match="none of the 1 runs decides a claim"):
         claims.evaluate(Runs((run([1], flows_per_pair=2),)))
-
-
-@pytest.fixture(scope="module")
-def verdicts(campaign):
-    return claims.evaluate(load(campaign))
-
-
-def load(root):
-    from pairlab.collection import load_runs
-
-    return load_runs(root)
-
-
-def test_the_whole_ledger_is_judged_on_a_campaign(verdicts):
-    netns = verdicts[verdicts["system"] == "netns-flowgen"].set_index("id")["verdict"]
-    assert netns["total-rises-bridge"] == "holds"
-    assert netns["client-falls-ovs"] == "holds"
-    absent = verdicts[verdicts["system"] == "netns"].set_index("id")["missing"]
-    assert (
-        absent["total-stays-level-ovs"]
-        == "flowgen: no two numbers of pairs for 10 and most (there are, for ovs: 1, 2, 5, 10)"
-    )
-    assert absent["pinning-apart-helps-ovs"] == "no runs of pinning"
-    counts = claims.counts(verdicts)
-    assert list(counts.columns) == list(claims.VERDICTS)
-    assert counts.loc[["netns", "netns-flowgen"]].to_numpy().sum() == len(ledger.load())
-
-
-def test_tables_and_values_cover_every_claim(verdicts, campaign):
-    tables = claims.tables(verdicts)
-    assert set(tables) == set(claims.PARTS)
-    told = {claim for table in tables.values() for claim in table["", "Claim"]}
-    assert told == set(verdicts["statement"])
-    shown = [text for table in tables.values() for backend in ("docker", "netns") for text in table[backend, "verdict"]]
-    assert sum(text == "holds" or text.startswith("holds,") for text in shown) == (verdicts["verdict"] == "holds").sum()
-    found = claims.values(verdicts, load(campaign))
-    assert found["total-rises-bridge/netns-flowgen/verdict"] == "holds"
-    assert found["total-rises-bridge/netns-flowgen/cells"] == "1 → 5 pairs"
-    assert found["fct-p99-grows-ovs/netns/missing"] == "no runs of fct"
-    assert found["fct-p99-grows-ovs/netns/published"] == r"32.0 \%"
-    assert found["netns/count/not-measured"] == str(claims.counts(verdicts).loc["netns", "not measured"])
-
-
-def test_the_command_shows_every_verdict_and_json_is_for_programs(campaign):
-    shown = CliRunner().invoke(main, ["claims", "--runs", str(campaign)])
-    assert shown.exit_code == 0, shown.output
-    assert "bridge: total throughput rises up to about 5 pairs" in shown.output
-    assert "72 runs" in shown.output or "144 runs" in shown.output
-    told = CliRunner().invoke(main, ["claims", "--runs", str(campaign), "--json"])
-    assert told.exit_code == 0
-    found = json.loads(told.output)
-    assert found["format"] == 1
-    first = found["verdicts"][0]
-    assert set(first) == set(claims.COLUMNS)
-    assert first["published"] is None
-    assert sum(found["counts"]["netns"].values()) == sum(row["system"] == "netns" for row in found["verdicts"])
-
-
-def test_the_command_says_what_stops_it(tmp_path):
-    done = CliRunner().invoke(main, ["claims", "--runs", str(tmp_path)])
-    assert done.exit_code == 1
-    assert "no runs in" in done.output
-    store.write(run([1], flows_per_pair=2), tmp_path)
-    assert "none of the 1 runs decides a claim" in CliRunner().invoke(main, ["claims", "--runs", str(tmp_path)]).output

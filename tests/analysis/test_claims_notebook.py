@@ -2,7 +2,6 @@ import os
 import subprocess
 import sys
 
-import nbformat
 import pytest
 
 from pairlab import paths, store
@@ -47,13 +46,3 @@ def test_the_notebook_works_with_one_experiment_and_names_what_is_missing(only_f
     values = (tmp_path / "out" / "paper" / "values" / "few" / "11-claims.tex").read_text()
     assert r"\defineresult{claims/total-rises-bridge/netns/missing}{no runs of throughput}" in values
     assert r"\defineresult{claims/fct-p99-grows-bridge/netns-flowgen/needed}{10}" in values
-
-
-def test_the_notebook_has_the_form_that_every_notebook_has():
-    notebook = nbformat.read(NOTEBOOK, 4)
-    nbformat.validate(notebook)
-    assert notebook.cells[0].cell_type == "markdown"
-    assert notebook.cells[1].metadata["tags"] == ["parameters"]
-    code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
-    for forbidden in ("class ", "subprocess", "open(", "re.", "/work", "/home"):
-        assert forbidden not in code

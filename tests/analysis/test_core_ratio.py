@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from pairlab import store
@@ -56,12 +57,20 @@ def test_only_repetitions_with_all_drivers_have_a_gap(flows):
     assert core_ratio.gaps(throughput[throughput["driver"] == "ovs"], "client_bps").empty
 
 
-def test_a_failed_flow_has_no_completion_time_and_is_counted(tmp_path):
-    told = {"experiment": "core-ratio", "flow_bytes": 5_000_000, "cores": 1, "duration_s": 30.0}
-    store.write(synthetic.client_run([1, 1, 1], failed=1, columns={"fct_s": [0.1, 0.3, 9.0]}, **told), tmp_path)
+def test_where_a_flow_failed_the_mean_completion_time_is_a_gap_and_so_is_its_change(tmp_path):
+    told = {"experiment": "core-ratio", "flow_bytes": 5_000_000, "duration_s": 30.0}
+    for cores, failed, repetition in ((1, 1, 0), (1, 0, 1), (2, 0, 0), (2, 0, 1)):
+        lost = told | {"failed": failed, "cores": cores, "repetition": repetition}
+        store.write(synthetic.client_run([1, 1, 1], columns={"fct_s": [0.1, 0.3, 9.0]}, **lost), tmp_path)
     found = load_runs(tmp_path)
-    row = core_ratio.completion(core_ratio.with_ratio(found.flows, found)).iloc[0]
-    assert (row["mean_fct_s"], row["flows"], row["failed_flows"]) == (pytest.approx(0.2), 3, 1)
+    times = core_ratio.completion(core_ratio.with_ratio(found.flows, found))
+    row = times[times["failed_flows"] > 0].squeeze()
+    assert np.isnan(row["mean_fct_s"])
+    assert (row["flows"], row["failed_flows"]) == (3, 1)
+    cells = core_ratio.cells(times.iloc[:0].assign(client_bps=0.0, total_bps=0.0), times, 0.95)["mean_fct_s"]
+    assert list(cells["gap"]) == ["mean_fct_s has no finite value in 1 of 2 repetitions", ""]
+    (change,) = core_ratio.changes(times, "mean_fct_s", 0.95).itertuples()
+    assert change.gap == "the change has no finite value in 1 of 2 repetitions"
 
 
 def test_the_notebook_makes_every_figure_table_and_value_from_two_backends(runs, tmp_path):

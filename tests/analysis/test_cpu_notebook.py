@@ -1,12 +1,16 @@
 import shutil
+from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from pairlab.analysis import cpu, figures_cpu
 from pairlab.collection import load_runs
+from pairlab.records import table
 
 from .executed import Executed, figures, tables
+from .synthetic import run
 from .synthetic_flows import write_cpu
 
 
@@ -17,8 +21,7 @@ def runs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def repetitions(runs):
-    found = load_runs(runs)
-    return cpu.by_repetition(found.cpu, found.flows)
+    return cpu.by_repetition(load_runs(runs))
 
 
 @pytest.fixture(scope="module")
@@ -63,16 +66,43 @@ def test_taken_time_is_busy_but_used_by_nobody_here(repetitions):
     one = repetitions.query("pairs == 10 and driver == 'bridge'").iloc[0]
     moved_gb_per_s = one["total_bps"] / 8e9
     assert one["host_s_per_gb"] == pytest.approx(2 * one["busy"] * 0.95 / moved_gb_per_s)
-    assert one["processes_s_per_gb"] == pytest.approx(0.6 / (2.0 * moved_gb_per_s))
+    assert one["processes_s_per_gb"] == pytest.approx(0.6 / (2.5 * moved_gb_per_s))  # they sent in the warm-up, too
 
 
 def test_a_run_without_samples_is_a_gap_and_is_never_called_saturated(runs):
-    found = load_runs(runs)
-    none = found.cpu[(found.cpu["driver"] != "ovs") | (found.cpu["pairs"] != 10)]
-    cells = cpu.cells(cpu.by_repetition(none, found.flows))
+    found = [
+        replace(run, cpu=table("cpu")) if (run.spec.driver, run.spec.pairs) == ("ovs", 10) else run
+        for run in load_runs(runs)
+    ]
+    cells = cpu.cells(cpu.by_repetition(found))
     cell = cells["busy"].query("driver == 'ovs' and pairs == 10")
     assert cell["gap"].str.contains("no finite value in 4 of 4 repetitions").all()
     assert cpu.saturation(cells["busy"]).query("driver == 'ovs'")["from_pairs"].isna().all()
+
+
+def sending(**changes):
+    """A run of one flow that carried 2 GB in its window, for 4 s of CPU time of its processes."""
+    made = run([8], duration_s=2.0)
+    made.flows["start_s"], made.flows["flow_bytes"] = 0.0, 2e9
+    made.flows["client_cpu_s"], made.flows["server_cpu_s"] = 1.0, 3.0
+    return replace(made, **changes)
+
+
+def test_what_processes_cost_counts_what_they_sent_in_the_warmup_that_was_found():
+    def cost(made):
+        return cpu.by_repetition([made])["processes_s_per_gb"].item()
+
+    warm = {"pair": 0, "flow": 0, "start_s": 0.0, "end_s": 0.5, "interval_bytes": 5e8, "warmup": True}
+    later = warm | {"start_s": 0.5, "end_s": 2.0, "interval_bytes": 2e9, "warmup": False}
+    assert cost(sending()) == 4 / 2
+    assert cost(sending(intervals=table("intervals", [later]))) == 4 / 2
+    assert cost(sending(intervals=table("intervals", [warm, later]), checks={"warmup_s": 0.5})) == 4 / 2.5
+    assert np.isnan(cost(sending(checks={"warmup_s": 0.5})))  # nobody tells what was sent in it
+
+
+def test_where_no_run_counts_there_is_no_row():
+    assert cpu.by_repetition([sending(status="invalid")]).empty
+    assert cpu.cells(cpu.by_repetition([]))["busy"].empty
 
 
 def test_saturation_begins_where_all_later_pair_counts_are_saturated_too():

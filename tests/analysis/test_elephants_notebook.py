@@ -84,6 +84,21 @@ def test_the_drivers_spread_is_that_of_their_medians_and_the_host_is_left_out(fl
     assert list(with_host["value"]) == pytest.approx(list(found["value"]))
 
 
+def test_a_driver_whose_slow_flows_failed_makes_the_spread_a_gap_and_does_not_narrow_it(flows, tmp_path):
+    cell = flows[(flows["backend"] == "netns") & (flows["pairs"] == 50)].copy()
+    mine = (cell["driver"] == "bridge") & (cell["role"] == "mouse") & (cell["repetition"] == 1)
+    limit_s = cell.loc[mine, "fct_s"].quantile(0.4)
+    cell.loc[mine & (cell["fct_s"] > limit_s), ["status", "fct_s"]] = ["failed", np.nan]
+    found = elephants.spread(cell).set_index("role")
+    whole = elephants.spread(flows).query("backend == 'netns' and pairs == 50").set_index("role")
+    assert found.loc["elephant", "value"] == whole.loc["elephant", "value"]
+    assert found.loc[["mouse", "ratio"], "value"].isna().all()
+    assert found.loc["mouse", "gap"] == "1 of 15 medians are not known, as half of the flows failed or more"
+    assert found.loc["ratio", "gap"].startswith("1 of 30 medians")
+    table = elephants.spread_table(elephants.spread(cell))
+    assert table.loc[("netns-flowgen", 50), ["Mice", "Elephants over mice"]].tolist() == ["–", "–"]
+
+
 def test_the_interval_of_a_spread_holds_the_true_one_about_as_often_as_it_says():
     random, true = np.random.default_rng(3), {"bridge": 0.3, "macvlan": 0.1, "ovs": 0.0}
     held = 0

@@ -57,6 +57,20 @@ def test_a_repetition_without_its_reference_is_not_used_and_none_at_all_is_a_gap
     assert found.loc["bridge", "gap"] == "no repetition also has setting none"
 
 
+def test_a_repetition_without_a_value_is_not_left_out_of_a_change():
+    rows = [
+        ("none", 0, 10.0),
+        ("new", 0, 20.0),
+        ("none", 1, 10.0),
+        ("new", 1, np.nan),
+        ("none", 2, 10.0),
+        ("new", 2, 21.0),
+    ]
+    found = change(frame(*[("ovs", *row) for row in rows])).iloc[0]
+    assert np.isnan(found["value"])
+    assert found["gap"] == "the change has no finite value in 1 of 3 repetitions"
+
+
 def test_a_total_of_zero_makes_the_relative_change_a_gap():
     made = frame(*[("ovs", *row) for row in (("none", 0, 10.0), ("new", 0, 0.0), ("none", 1, 10.0), ("new", 1, 5.0))])
     found = change(made).iloc[0]

@@ -1,9 +1,7 @@
-import nbformat
 import numpy as np
 import pandas as pd
 import pytest
 
-from pairlab import paths
 from pairlab.analysis import fct, fct_layout
 from pairlab.collection import load_runs
 
@@ -60,21 +58,10 @@ def test_without_runs_of_its_experiment_the_notebook_writes_the_reason_only(camp
     assert r"\defineresult{fct/missing}{there are no runs of 'fct'}" in done.values("04-fct")
 
 
-def test_the_notebook_has_the_form_that_every_notebook_has():
-    for path in (paths.ANALYSES / f"{name}.ipynb" for name in ("04-fct", "05-elephant-mice", "09-cpu")):
-        notebook = nbformat.read(path, 4)
-        nbformat.validate(notebook)
-        assert notebook.cells[0].cell_type == "markdown"
-        assert notebook.cells[1].metadata["tags"] == ["parameters"]
-        code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
-        for forbidden in ("class ", "subprocess", "open(", "re.", "/work", "/home", "/tmp"):
-            assert forbidden not in code
-
-
 def test_a_cell_has_the_percentiles_of_its_flows_and_counts_those_that_failed(flows):
     cells = fct.percentiles(flows)
     cell = of(cells, backend="netns", workload="flowgen", driver="ovs", pairs=50)
-    mine = of(flows, backend="netns", workload="flowgen", driver="ovs", pairs=50)["fct_s"].dropna()
+    mine = of(flows, backend="netns", workload="flowgen", driver="ovs", pairs=50)["fct_s"].fillna(1e9)
     known = cell[cell["gap"] == ""]
     assert list(known["q"]) == [0.5, 0.9, 0.95, 0.99]
     assert list(known["value"]) == pytest.approx(list(np.quantile(mine, known["q"])))
@@ -92,11 +79,21 @@ def test_the_change_between_pair_counts_covers_the_true_one(flows):
 def test_more_failures_than_lie_beyond_a_percentile_are_a_gap_and_no_number(flows):
     cell = of(flows, backend="netns", workload="flowgen", driver="bridge", pairs=50).copy()
     before = cell.copy()
-    cell.loc[cell.index[:3], "fct_s"] = np.nan
+    cell.loc[cell.index[:3], ["status", "fct_s"]] = ["failed", np.nan]
     found = fct.change(before, cell, 0.99)
     assert np.isnan(found["value"])
-    assert found["gap"] == "3 of 250 flows have no time, more than lie beyond p99"
+    assert found["gap"] == (
+        "after: 3 of 250 flows failed: p99 hangs on how long they would have taken, and is not known"
+    )
     assert fct.change(before, cell, 0.9)["gap"] == ""
+
+
+def test_a_change_is_of_all_flows_and_not_of_those_that_are_left(flows):
+    before = of(flows, backend="netns", workload="flowgen", driver="bridge", pairs=50)
+    after = before.copy()
+    slow = after["fct_s"] > after["fct_s"].quantile(0.7)
+    after.loc[slow, ["status", "fct_s"]] = ["failed", np.nan]
+    assert fct.change(before, after, 0.5)["value"] == 0
 
 
 def test_drivers_that_differ_are_told_apart_and_a_driver_from_itself_is_not(flows):

@@ -1,20 +1,15 @@
+import re
 import shutil
-import subprocess
-import sys
 
 import matplotlib.pyplot as plt
+import pandas as pd
 import pytest
-from matplotlib.colors import to_hex
 from PIL import Image
 
-from pairlab.analysis import figures, published, stats
+from pairlab.analysis import figure_files, figures, grids, look, panels, published, stats
 from pairlab.collection import load_runs
 
-
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    plt.close("all")
+pytestmark = pytest.mark.usefixtures("closes_figures")
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +57,7 @@ def test_every_panel_starts_at_zero_and_shows_its_highest_value(cells, repetitio
 
 def test_every_repetition_is_a_point_in_the_box_plot(repetitions):
     ax = figures.box_by_pairs(of_netns(repetitions))
-    points = {line.get_label(): line for line in ax.lines if line.get_label() in figures.DRIVERS}
+    points = {line.get_label(): line for line in ax.lines if line.get_label() in look.DRIVERS}
     for driver, mine in of_netns(repetitions).groupby("driver"):
         assert sorted(points[driver].get_ydata()) == pytest.approx(sorted(mine["total_bps"] / 1e9))
 
@@ -71,19 +66,7 @@ def test_a_driver_looks_the_same_whoever_else_is_in_the_figure(cells):
     every = lines(figures.total_by_pairs(of_netns(cells)))["ovs"]
     alone = lines(figures.total_by_pairs(of_netns(cells)[of_netns(cells)["driver"] == "ovs"]))["ovs"]
     for line in (every[0], alone[0]):
-        assert (to_hex(line.get_color()), line.get_marker()) == ("#009e73", "^")
-
-
-def test_an_unknown_driver_is_drawn_from_its_name_and_never_like_a_known_one():
-    told = "from pairlab.analysis.figures import driver_style; print(driver_style('calico'))"
-    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str(figures.driver_style("calico"))
-    known = {style[0] for style in figures.DRIVERS.values()}
-    assert figures.driver_style("calico")["color"] not in known
-
-
-def test_the_known_drivers_come_first_in_one_order():
-    assert figures.ordered(["zeta", "ovs", "alpha", "bridge"]) == ["bridge", "ovs", "alpha", "zeta"]
+        assert (line.get_color(), line.get_marker()) == look.DRIVERS["ovs"][:2]
 
 
 def test_the_note_tells_n_and_what_the_bars_are(cells, repetitions):
@@ -109,7 +92,7 @@ def test_saving_again_gives_the_same_bytes(cells, origin, out):
         for path in figures.save(figures.by_system(cells, figures.total_by_pairs), "total", origin)
     }
     again = figures.save(figures.by_system(cells, figures.total_by_pairs), "total", origin)
-    assert {"total.pdf", "total.png"} <= set(first)
+    assert {"total.pdf", "total.png", "total.svg"} <= set(first)
     for path in again:
         assert path.parent == out / "figures" / "made-up"
         assert path.read_bytes() == first[path.name], path.name
@@ -123,6 +106,7 @@ def test_every_format_says_which_runs_it_was_made_from(cells, origin, out):
     assert f"({told})".encode() in files[".pdf"].read_bytes()
     with Image.open(files[".png"]) as image:
         assert image.text == {"Description": told}
+    assert f"<dc:description>{told}</dc:description>" in files[".svg"].read_text()
     if ".pgf" in files:
         assert files[".pgf"].read_text().startswith(f"% {told}.\n")
 
@@ -135,7 +119,7 @@ def test_without_latex_pgf_is_left_out_with_one_line_and_one_of_other_runs_remov
     place.mkdir(parents=True)
     figure = figures.by_system(cells, figures.total_by_pairs)
     (place / "total.pgf").write_text(origin.comment("total") + "picture")
-    assert [path.suffix for path in figures.save(figure, "total", origin)] == [".pdf", ".png"]
+    assert [path.suffix for path in figures.save(figure, "total", origin)] == [".pdf", ".png", ".svg"]
     assert (place / "total.pgf").exists()
     (place / "total.pgf").write_text("% made from others\npicture")
     figures.save(figure, "total", origin)
@@ -155,8 +139,44 @@ def test_fonts_are_embedded_as_outlines_and_never_as_type_three(cells, origin, o
 def test_a_long_note_stays_within_its_figure(cells, wide):
     note = "a change, paired by repetition, of n = 2 to 3 repetitions; bars: 95 % interval; " * 4
     panels = [("netns, flowgen", of_netns(cells))]
-    figure = figures.grid(panels, figures.total_by_pairs, note=note, wide=wide)
+    figure = grids.grid(panels, figures.total_by_pairs, note=note, wide=wide)
     figure.draw_without_rendering()
     extent = figure._supxlabel.get_window_extent()
     assert 0 <= extent.x0 < extent.x1 <= figure.bbox.width
     assert 2 * extent.width > figure.bbox.width  # and makes use of its width
+
+
+def test_a_notebook_shows_a_figure_in_the_size_of_the_page_times_a_factor(cells):
+    figure = figures.by_system(cells, figures.total_by_pairs)
+    width, height = (
+        float(size) for size in re.findall(r'(?:width|height)="([\d.]+)pt"', figure_files.on_screen(figure))
+    )
+    assert width == pytest.approx(1.35 * 72 * look.PAGE_IN, abs=0.1)
+    assert height / width == pytest.approx(look.HEIGHT_IN / look.PAGE_IN, rel=1e-3)
+
+
+def test_whatever_style_came_before_a_figure_is_black_on_white(cells):
+    with plt.style.context("dark_background"):
+        svg = figure_files.as_svg(figures.by_system(cells, figures.total_by_pairs))
+    assert re.search(r"fill: (#\w+)", svg)[1] == "#ffffff"
+    plain = figure_files.as_svg(figures.by_system(cells, figures.total_by_pairs))
+    assert svg == plain
+
+
+def test_pairs_are_on_the_axis_that_sets_them_more_evenly_apart():
+    for counts, scale in (([1, 5, 10, 50], "log"), ([10, 20, 30, 40, 50], "linear"), ([10], "linear")):
+        ax = plt.subplots()[1]
+        figures.count_axis(ax, pd.Series(counts))
+        assert ax.get_xscale() == scale
+        assert [mark for mark in ax.get_xticks() if ax.get_xlim()[0] <= mark <= ax.get_xlim()[1]] == counts
+
+
+def test_very_many_points_are_an_image_and_the_paper_takes_the_pdf(origin, out, capsys):
+    clients = pd.DataFrame({"driver": "bridge", "backend": "netns", "workload": "iperf"}, index=range(20_000))
+    clients = clients.assign(throughput_bps=clients.index * 1e5, retransmits=clients.index % 97)
+    axes = {"x": "throughput_bps", "y": "retransmits", "x_label": "Throughput (Gbit/s)", "y_label": "Retransmits"}
+    figure = panels.by_system(clients, panels.scatter, note="n = 1 repetition", **axes)
+    files = {path.suffix: path for path in figures.save(figure, "many", origin)}
+    assert set(files) == {".pdf", ".png", ".svg"}
+    assert "it has so many points" in capsys.readouterr().err
+    assert files[".svg"].stat().st_size < 300_000

@@ -1,7 +1,7 @@
 import pandas as pd
 import pytest
 
-from pairlab.analysis import latex
+from pairlab.analysis import latex, layout, stats
 from pairlab.errors import BadInput
 
 
@@ -67,3 +67,11 @@ def test_a_table_of_two_levels_groups_its_head_and_shows_what_is_missing(origin,
     assert r"{Pairs} & \multicolumn{2}{c}{Total} \\" in text
     assert r"\cmidrule(lr){2-3}" in text
     assert "5 & 1.00 & " in text
+
+
+def test_a_bound_that_rounds_to_nothing_has_no_sign():
+    values = latex.Values("cpu")
+    layout.put(values, "idle", stats.Estimate(1e-5, -1e-5, 3e-5, 3), 1, "%", scale=100)
+    layout.put(values, "steal", stats.Estimate(0.001, -0.002, 0.004, 3), 1, "%", scale=100)
+    assert values["idle-interval"] == r"[0.0, 0.0] \%"
+    assert values["steal-interval"] == r"[-0.2, 0.4] \%"

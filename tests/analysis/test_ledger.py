@@ -103,5 +103,5 @@ def test_what_is_no_list_of_claims_is_refused(tmp_path):
     with pytest.raises(BadInput, match="must be a list of claims, not a dict"):
         ledger.load(tmp_path / "a.yaml")
     (tmp_path / "a.yaml").write_text("- [")
-    with pytest.raises(BadInput, match="is no YAML"):
+    with pytest.raises(BadInput, match="is not YAML"):
         ledger.load(tmp_path / "a.yaml")

@@ -4,8 +4,10 @@ import pytest
 from pairlab import paths, store
 from pairlab.analysis import figures, latex
 from pairlab.analysis.origin import Stamp, account, facts_of, origin_of, stamp_of, write_atomically
-from pairlab.collection import digest_of, load_runs
+from pairlab.collection import Runs, digest_of, load_runs
 from pairlab.errors import BadInput, StoreError
+from pairlab.records import SCHEMA, Run
+from pairlab.spec import Spec
 
 from .synthetic import run
 
@@ -19,7 +21,7 @@ def test_the_account_names_every_run_that_does_not_count_by_reason(tmp_path):
     (damaged.path / "flows.parquet").unlink()
     newer = store.write(run([1], repetition=4), tmp_path)
     head = newer.path / "run.json"
-    head.write_text(head.read_text().replace('"schema": 1', '"schema": 99'))
+    head.write_text(head.read_text().replace(f'"schema": {SCHEMA}', '"schema": 99'))
     told = account(load_runs(tmp_path)).splitlines()
     assert told[:2] == ["5 runs read, 1 count, 4 left out", "  2 invalid: the clients started too late"]
     assert [line.startswith("    throughput: flowgen over bridge") for line in told[2:4]] == [True, True]
@@ -104,3 +106,14 @@ def test_a_file_that_cannot_be_written_is_a_clear_error_and_leaves_no_draft(tmp_
     with pytest.raises(StoreError, match="could not be written: Is a directory"):
         write_atomically(tmp_path / "taken", b"text")
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+def test_runs_left_out_for_one_kind_of_reason_are_told_together_each_with_its_numbers():
+    load = [f"other processes took {share}% of the CPU time, and max_foreign_cpu is 0.1" for share in ("12.5", "80.0")]
+    hung = "3 clients hung"
+    told = account(Runs(tuple(Run(Spec(seed=seed), "invalid", (why,)) for seed, why in enumerate([*load, hung, hung]))))
+    lines = told.splitlines()
+    assert lines[0] == "4 runs read, 0 count, 4 left out"
+    assert "  2 invalid: 3 clients hung" in lines
+    assert "  2 invalid: other processes took … of the CPU time, and max_foreign_cpu is …" in lines
+    assert sum(line.endswith(tuple(load)) for line in lines) == 2

@@ -11,13 +11,33 @@ def only(*runs):
     return per_run.reduce(runs).iloc[0]
 
 
-def test_a_failed_flow_is_zero_in_throughput_and_fairness_and_missing_in_fct():
+def test_a_failed_flow_is_zero_in_throughput_and_fairness_and_longer_than_any_in_fct():
     row = only(run([1, 2, 4], failed=1))
     assert row["total_bps"] == 3e9
     assert row["client_bps"] == 1e9
     assert row["least_over_most"] == 0
     row = only(ending([0.1, 0.3, 0.9], failed=1))
-    assert (row["fct_median_s"], row["fct_max_s"], row["failed_flows"]) == (pytest.approx(0.2), 0.3, 1)
+    assert (row["fct_median_s"], row["failed_flows"]) == (0.3, 1)
+    assert np.isnan([row["fct_mean_s"], row["fct_max_s"]]).all()
+    assert list(row["fcts_s"]) == [0.1, 0.3, np.inf]
+
+
+def test_where_most_flows_failed_those_that_are_left_do_not_stand_for_them():
+    row = only(ending([6.0] * 20 + [9.0] * 30, failed=30))
+    assert np.isnan(row["fct_median_s"])
+    assert (row["flows"], row["failed_flows"]) == (50, 30)
+
+
+def test_a_role_is_told_as_far_as_its_own_flows_are():
+    row = only(ending([0.1, 0.3, 2.0], roles=["mouse", "mouse", "elephant"], failed=1))
+    assert (row["mouse_max_s"], row["mouse_median_s"]) == (0.3, 0.2)
+    assert np.isnan([row["elephant_median_s"], row["elephant_max_s"]]).all()
+
+
+def test_flows_without_an_end_have_no_completion_times_failed_or_not():
+    row = only(run([1, 2, 4], failed=1))
+    assert len(row["fcts_s"]) == 0
+    assert np.isnan([row["fct_median_s"], row["fct_max_s"]]).all()
 
 
 def test_mice_and_elephants_are_told_apart():

@@ -1,80 +1,29 @@
-import os
-import subprocess
-import sys
-
-import nbformat
 import pytest
 
 from pairlab import paths
 from pairlab.analysis import published, stats, throughput
 from pairlab.collection import load_runs
 
+from .executed import Executed, figures, tables
 from .synthetic import write_campaign
 
 NOTEBOOK = paths.ANALYSES / "01-throughput.ipynb"
 
 
-def execute(runs, out, target):
-    command = [
-        sys.executable,
-        "-m",
-        "papermill",
-        "-k",
-        "python3",
-        "--no-progress-bar",
-        str(NOTEBOOK),
-        str(target),
-    ]
-    return subprocess.run(
-        [*command, "-p", "runs", str(runs)],
-        env=os.environ | {"PAIRLAB_OUT": str(out)},
-        cwd=target.parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def told(target, cell):
-    found = next(each for each in nbformat.read(target, 4).cells if each.id == cell)
-    return "".join(output.get("text", "") for output in found.outputs if output.get("name") != "stderr")
-
-
 def test_the_notebook_makes_every_figure_table_and_value_from_two_backends(campaign, tmp_path):
-    done = execute(campaign, tmp_path / "out", tmp_path / "done.ipynb")
-    assert done.returncode == 0, done.stderr
-    assert told(tmp_path / "done.ipynb", "load").startswith("72 runs read, 70 count, 2 left out")
-    assert "netns-flowgen: 2 to 3 repetitions per cell; 1 of 161 flows failed" in told(tmp_path / "done.ipynb", "table")
-    made = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    figures = {
-        f"figures/campaign/throughput-{name}.{kind}"
-        for name in ("total", "box", "published")
-        for kind in ("pdf", "png")
-    }
-    tables = {
-        f"paper/tables/campaign/throughput-{name}.tex" for name in ("netns-flowgen", "docker-flowgen", "published")
-    }
-    assert figures | tables | {"paper/values/campaign/01-throughput.tex"} == {
-        name for name in made if not name.endswith(".pgf")
-    }
+    executed = Executed("01-throughput", campaign, tmp_path)
+    assert executed.told("load").startswith("72 runs read, 70 count, 2 left out")
+    assert "netns-flowgen: 2 to 3 repetitions per cell; 1 of 161 flows failed" in executed.told("table")
+    made = figures("campaign", *(f"throughput-{name}" for name in ("total", "box", "published")))
+    made |= tables("campaign", *(f"throughput-{name}" for name in ("netns-flowgen", "docker-flowgen", "published")))
+    assert executed.made == made | {"paper/values/campaign/01-throughput.tex"}
 
 
 def test_the_notebook_works_with_one_driver_and_says_why_there_is_no_comparison(tmp_path):
     write_campaign(tmp_path / "few", backends=("netns",), drivers=("ovs",), pairs=(1, 2), repetitions=1)
-    done = execute(tmp_path / "few", tmp_path / "out", tmp_path / "done.ipynb")
-    assert done.returncode == 0, done.stderr
-    assert told(tmp_path / "done.ipynb", "published") == "netns, flowgen: no bridge at 10 pairs to be the reference\n"
-    assert not list((tmp_path / "out").rglob("throughput-published*"))
-
-
-def test_the_notebook_has_the_form_that_every_notebook_has():
-    notebook = nbformat.read(NOTEBOOK, 4)
-    nbformat.validate(notebook)
-    assert notebook.cells[0].cell_type == "markdown"
-    assert notebook.cells[1].metadata["tags"] == ["parameters"]
-    code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
-    for forbidden in ("class ", "subprocess", "open(", "re.", "/work", "/home"):
-        assert forbidden not in code
+    executed = Executed("01-throughput", tmp_path / "few", tmp_path)
+    assert executed.told("published") == "netns, flowgen: no bridge at 10 pairs to be the reference\n"
+    assert not [name for name in executed.made if "throughput-published" in name]
 
 
 def test_the_table_has_the_form_of_the_published_one(campaign):

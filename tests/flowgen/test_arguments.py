@@ -89,7 +89,8 @@ HOLD = ["hold", "--control", "nowhere", "--slot", "a"]
         (["facts"], "--link is missing"),
         (["facts", "--link", "n" * 16], "--link 'nnnn"),
         (["pause", "now"], "'now'"),
-        (["pause", "--for", "1"], "unknown option '--for'; there are: none"),
+        (["pause", "--", "true"], "pause runs nothing"),
+        (["pause", "--for", "1"], "unknown option '--for'; there are: --lifeline"),
     ],
 )
 def test_a_wrong_argument_is_refused_by_name_on_one_line(flowgen, arguments, named):

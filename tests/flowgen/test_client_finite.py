@@ -50,7 +50,7 @@ def test_a_finite_flow_ends_when_the_server_has_had_all_of_it(flowgen, server, s
 
 def test_a_finite_flow_is_sampled_at_every_interval(flowgen, silent):
     done = run(flowgen, "client", "--connect", address(silent), "--bytes", NEVER_TAKEN, "--interval", 0.1,
-               "--limit", 0.35)  # fmt: skip
+               "--limit", 0.95)  # fmt: skip
     *intervals, total = lines(done.stdout)
     assert len(intervals) >= 2
     assert all(a["end_s"] == b["start_s"] for a, b in itertools.pairwise(intervals))

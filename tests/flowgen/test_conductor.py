@@ -31,6 +31,13 @@ class Here(Site):
         return {}
 
 
+class Late(Here):
+    """Its launchers come after half a second."""
+
+    def spawn(self, calls) -> None:
+        super().spawn([(name, ["sh", "-c", 'sleep 0.5; exec "$@"', "sh", *argv]) for name, argv in calls])
+
+
 @pytest.fixture
 def here(flowgen, tmp_path, start):
     return Here(flowgen, tmp_path, start)
@@ -62,6 +69,14 @@ def test_a_launcher_that_is_not_ready_yet_can_be_stopped(conductor, endpoint):
         conductor.wait_ready([process], 0.2)
     conductor.stop([process], PATIENCE_S)
     assert (process.over, process.signal) == (True, signal.SIGTERM)
+
+
+def test_a_launcher_that_comes_after_its_time_is_stopped_all_the_same(flowgen, tmp_path, start, endpoint):
+    late = Late(flowgen, tmp_path, start)
+    with contextlib.closing(Conductor(late, tmp_path)) as conductor:
+        with pytest.raises(MeasurementFailed, match=r"sleep in here did not end within 0\.1 s"):
+            conductor.run(endpoint, ["sleep", "1000"], 0.1)
+        assert late.launchers[0].wait(PATIENCE_S) == 128 + signal.SIGTERM
 
 
 def test_a_process_knows_how_it_was_held_and_how_urgent_its_launcher_was(conductor, endpoint):

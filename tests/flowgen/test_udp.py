@@ -82,10 +82,16 @@ def test_a_flow_that_is_slow_enough_arrives_whole_and_both_sides_say_the_same(fl
 
 
 def test_a_flow_keeps_its_rate_for_as_long_as_asked(flowgen, udp_server):
-    done, (total,) = send(flowgen, udp_server.port, "--duration", 0.25, "--rate", 8_000_000, "--write-bytes", 1000)
-    assert done.returncode == 0, done.stderr
-    assert 200 <= total["datagrams_sent"] <= 250  # 250 are due; who stalls at the end misses some
-    assert 0.25e9 <= total["end_ns"] - total["connected_ns"] < 1.25e9
+    """1000 are due. Who stalls at the end misses some, or is late; that hardly comes three times in a row."""
+    for _ in range(3):
+        done, (total,) = send(flowgen, udp_server.port, "--duration", 1, "--rate", 8_000_000, "--write-bytes", 1000)
+        assert done.returncode == 0, done.stderr
+        sent, lasted_s = total["datagrams_sent"], (total["end_ns"] - total["connected_ns"]) / 1e9
+        assert sent <= 1000
+        assert lasted_s >= 1
+        if sent >= 900 and lasted_s < 2:
+            return
+    pytest.fail(f"of 1000 datagrams {sent} were sent, in {lasted_s} s")
 
 
 def test_without_a_rate_datagrams_go_as_fast_as_they_can(flowgen, udp_server):
@@ -97,7 +103,8 @@ def test_without_a_rate_datagrams_go_as_fast_as_they_can(flowgen, udp_server):
 
 @pytest.mark.parametrize("size_bytes", [24, 65507])
 def test_the_smallest_and_the_largest_datagrams_arrive(flowgen, udp_server, size_bytes):
-    options = ["--duration", 0.05, "--rate", size_bytes * 8 * 100, "--write-bytes", size_bytes]
+    # Two, for which there is room, however late the server has its turn of the CPU.
+    options = ["--duration", 0.015, "--rate", size_bytes * 8 * 100, "--write-bytes", size_bytes]
     done, (total,) = send(flowgen, udp_server.port, *options)
     assert done.returncode == 0, done.stderr
     assert total["flow_bytes"] == size_bytes * total["datagrams_sent"] > 0

@@ -11,11 +11,15 @@ void errors_name_command(const char *command)
     command_name = command;
 }
 
-/* One write for the whole line: the lines of many launchers that share a stderr do not mix. */
+/* One write for the whole line: the lines of many launchers that share a stderr do not mix. It is one line whatever
+   was given to us, and nothing in it is for a terminal to obey. */
 static void print_line(const char *format, va_list arguments)
 {
-    char text[1024];
+    char text[1024] = "";
     vsnprintf(text, sizeof text, format, arguments);
+    for (char *byte = text; *byte; byte++)
+        if ((unsigned char)*byte < 0x20 || *byte == 0x7f)
+            *byte = '?';
     fprintf(stderr, "flowgen%s%s: %s\n", command_name ? " " : "", command_name ? command_name : "", text);
 }
 

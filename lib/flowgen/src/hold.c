@@ -45,7 +45,7 @@ static const uint64_t GRACE_NS = 200 * NS_PER_MS; /* between SIGTERM and SIGKILL
 static const uint64_t FIRST_PROBE_NS = 1 * NS_PER_MS, LAST_PROBE_NS = 5 * NS_PER_MS;
 
 struct launcher {
-    const char *slot, *gate, *netns, *stdin_file, *stdout_file, *stderr_file;
+    const char *slot, *gate, *netns, *link, *stdin_file, *stdout_file, *stderr_file;
     char **argv;
     const char *cgroups[MAX_TEXTS + 1];
     struct cpus cpus;                  /* cpus.text NULL: not restricted */
@@ -63,8 +63,10 @@ struct launcher {
     bool outside;                      /* it waits at the gate by itself */
     bool ready, stopping, ended;
     uint64_t diagnose_ns;              /* when that is due; 0: not due */
+    struct sockdiag *diagnosis;        /* NULL: not begun, or over */
     int64_t diag_retransmits;          /* -1: not known */
-    struct net_counters before, after; /* when ready, and when ended */
+    struct net_counters before;            /* when ready */
+    struct net_counters ended_with, after; /* when the child had ended, and when its connections were diagnosed, too */
     uint64_t probe_ns, probe_every_ns; /* next look at the port; 0: none */
     uint64_t kill_ns;                  /* when SIGKILL is due; 0: not due */
     uint64_t end_ns;
@@ -144,9 +146,17 @@ static void report_end(struct launcher *launcher)
     json_integer(&event, "max_rss_bytes", (uint64_t)usage->ru_maxrss * 1024);
     const struct net_counters *before = &launcher->before, *after = &launcher->after;
     add_count(&event, "tcp_retransmits", net_counters_growth(before->tcp_retransmits, after->tcp_retransmits));
+    add_count(&event, "tcp_retransmits_by_end",
+              net_counters_growth(before->tcp_retransmits, launcher->ended_with.tcp_retransmits));
+    add_count(&event, "syn_retransmits",
+              net_counters_growth(before->syn_retransmits, launcher->ended_with.syn_retransmits));
     add_count(&event, "udp_receive_errors",
               net_counters_growth(before->udp_receive_errors, after->udp_receive_errors));
     add_count(&event, "diag_retransmits", launcher->diag_retransmits);
+    add_count(&event, "rx_bytes", net_counters_growth(before->rx_bytes, after->rx_bytes));
+    add_count(&event, "rx_packets", net_counters_growth(before->rx_packets, after->rx_packets));
+    add_count(&event, "tx_bytes", net_counters_growth(before->tx_bytes, after->tx_bytes));
+    add_count(&event, "tx_packets", net_counters_growth(before->tx_packets, after->tx_packets));
     send_event(launcher, &event);
 }
 
@@ -191,7 +201,7 @@ static void announce_ready(struct launcher *launcher, const char *held, const ch
         json_text(&event, "cpus", cpus);
     else
         json_null(&event, "cpus");
-    launcher->before = net_counters_read();
+    launcher->before = net_counters_read(launcher->link);
     send_event(launcher, &event);
     if (launcher->control < 0)
         stop(launcher);
@@ -331,7 +341,14 @@ static void wait_for_leader(struct launcher *launcher)
     launcher->ended = true;
     launcher->diagnose_ns = 0;
     hold_no_more(launcher);
-    launcher->after = launcher->ready ? net_counters_read() : launcher->before;
+    launcher->ended_with = launcher->ready ? net_counters_read(launcher->link) : launcher->before;
+    launcher->after = launcher->ended_with;
+    if (!launcher->diagnosis)
+        return;
+    launcher->diag_retransmits = sockdiag_end(launcher->diagnosis);
+    launcher->diagnosis = NULL;
+    /* After the sockets, which may send again even now: what they count, the namespace then has counted as well. */
+    launcher->after = net_counters_read(launcher->link);
 }
 
 /* The moment that counts: between the wake-up and the detach there is nothing that could wait. */
@@ -355,7 +372,7 @@ static void note_release(struct launcher *launcher)
 static void diagnose(struct launcher *launcher)
 {
     launcher->diagnose_ns = 0;
-    launcher->diag_retransmits = sockdiag_retransmits(launcher->child.pid);
+    launcher->diagnosis = sockdiag_begin(launcher->child.pid);
 }
 
 /* Whether anything of the child's group is left. As a subreaper the launcher inherits what the leader left behind,
@@ -543,6 +560,7 @@ static const char *parse(char **arguments, struct launcher *launcher)
         {"--slot", OPTION_TEXT, &launcher->slot, .required = true},
         {"--gate", OPTION_TEXT, &launcher->gate, .required = false},
         {"--netns", OPTION_TEXT, &launcher->netns, .required = false},
+        {"--link", OPTION_TEXT, &launcher->link, .required = false},
         {"--listen", OPTION_INTEGER, &launcher->listen_port, .min = 1, .max = 65535},
         {"--listen-udp", OPTION_INTEGER, &launcher->listen_udp_port, .min = 1, .max = 65535},
         {"--cpus", OPTION_TEXT, &cpus, .required = false},
@@ -569,7 +587,7 @@ static const char *parse(char **arguments, struct launcher *launcher)
 int hold_main(char **arguments)
 {
     struct launcher launcher = {
-        .gate_fd = -1, .stdin_file = "/dev/null", .diag_retransmits = -1, .before = {-1, -1}};
+        .gate_fd = -1, .stdin_file = "/dev/null", .diag_retransmits = -1, .before = NET_COUNTERS_UNKNOWN};
     const char *control = parse(arguments, &launcher);
     launcher.control = control_connect(control);
     greet(&launcher);

@@ -21,9 +21,9 @@ static const struct command {
      "               [--write-bytes N]"},
     {"hold", hold_main,
      "hold --control SOCK --slot NAME [--gate FIFO | [--listen PORT] [--listen-udp PORT]] [--netns PATH]\n"
-     "               [--cpus LIST] [--cgroup FOLDER]... [--diagnose-after SECONDS] [--stdin FILE]\n"
-     "               [--stdout FILE] [--stderr FILE] -- ARGV..."},
-    {"pause", pause_main, "pause"},
+     "               [--cpus LIST] [--cgroup FOLDER]... [--diagnose-after SECONDS] [--link NAME]\n"
+     "               [--stdin FILE] [--stdout FILE] [--stderr FILE] -- ARGV..."},
+    {"pause", pause_main, "pause [--lifeline FIFO]"},
     {"facts", facts_main, "facts --link NAME"},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
@@ -38,7 +38,8 @@ static int print_help(void)
            "client   sends TCP at full rate, for a time or until all bytes have arrived, and prints JSON lines for\n"
            "         each flow: intervals, then the total; or UDP, for a time, and the total of what arrived\n"
            "hold     starts ARGV when the gate opens, and reports on it over the control socket\n"
-           "pause    does nothing until SIGTERM; reaps orphans; the first process of a container\n"
+           "pause    does nothing until SIGTERM, or until nobody holds the FIFO open any more; reaps orphans; the first\n"
+           "         process of a container\n"
            "facts    prints the settings of TCP and the offloads of a link, as JSON\n");
     return 0;
 }

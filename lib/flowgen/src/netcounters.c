@@ -1,5 +1,6 @@
 #include "netcounters.h"
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,35 +8,95 @@
 
 enum { LINE_BYTES = 1024 };
 
+const struct net_counters NET_COUNTERS_UNKNOWN = {-1, -1, -1, -1, -1, -1, -1};
+
+/* A number that is wanted of tables, and where it goes. */
+struct wanted {
+    const char *table; /* NULL: the end of the list */
+    const char *name;
+    int64_t *count;
+};
+
 /* "Tcp: RtoAlgorithm RtoMin ..." over "Tcp: 1 200 ...": the number under that name; -1: there is none. */
-static int64_t value_under(const char *name, char *names, char *values)
+static int64_t value_under(const char *name, const char *names, const char *values)
 {
-    char *names_left, *values_left;
-    char *column = strtok_r(names, " \n", &names_left);
-    char *value = strtok_r(values, " \n", &values_left);
-    while (column && value) {
-        if (!strcmp(column, name))
-            return strtoll(value, NULL, 10);
-        column = strtok_r(NULL, " \n", &names_left);
-        value = strtok_r(NULL, " \n", &values_left);
+    const size_t length = strlen(name);
+    for (;;) {
+        names += strspn(names, " \n");
+        values += strspn(values, " \n");
+        const size_t name_length = strcspn(names, " \n"), value_length = strcspn(values, " \n");
+        if (!name_length || !value_length)
+            return -1;
+        if (name_length == length && !memcmp(names, name, length))
+            return *values >= '0' && *values <= '9' ? strtoll(values, NULL, 10) : -1;
+        names += name_length;
+        values += value_length;
     }
-    return -1;
 }
 
-struct net_counters net_counters_read(void)
+/* Tables of two lines each, of names and of numbers; which there are, and in which order, is each kernel's affair. */
+static void read_tables(FILE *tables, const struct wanted *wanted)
 {
-    struct net_counters counters = {-1, -1};
-    FILE *table = fopen("/proc/self/net/snmp", "re");
+    char *names = NULL, *values = NULL; /* of any length: netstat's have thousands of bytes, and grow */
+    size_t names_room = 0, values_room = 0;
+    while (getline(&names, &names_room, tables) > 0 && getline(&values, &values_room, tables) > 0) {
+        for (const struct wanted *each = wanted; each->table; each++) {
+            const size_t length = strlen(each->table);
+            if (!strncmp(names, each->table, length) && !strncmp(values, each->table, length))
+                *each->count = value_under(each->name, names, values);
+        }
+    }
+    free(names);
+    free(values);
+}
+
+static void read_file(const char *path, const struct wanted *wanted)
+{
+    FILE *tables = fopen(path, "re");
+    if (!tables)
+        return;
+    read_tables(tables, wanted);
+    fclose(tables);
+}
+
+/* "eth0: 1514 1 0 ..." (proc_pid_net(5)): received bytes and packets come first, sent ones after six more. */
+static void read_link(struct net_counters *counters, const char *link)
+{
+    FILE *table = fopen("/proc/self/net/dev", "re");
     if (!table)
-        return counters;
-    char names[LINE_BYTES], values[LINE_BYTES];
-    while (fgets(names, sizeof names, table) && fgets(values, sizeof values, table)) {
-        if (!strncmp(names, "Tcp:", 4))
-            counters.tcp_retransmits = value_under("RetransSegs", names, values);
-        else if (!strncmp(names, "Udp:", 4))
-            counters.udp_receive_errors = value_under("InErrors", names, values); /* has RcvbufErrors in it */
+        return;
+    char line[LINE_BYTES];
+    size_t length = strlen(link);
+    while (fgets(line, sizeof line, table)) {
+        const char *name = line + strspn(line, " ");
+        if (strncmp(name, link, length) || name[length] != ':')
+            continue;
+        int64_t rx_bytes, rx_packets, tx_bytes, tx_packets;
+        if (sscanf(name + length + 1, "%" SCNd64 " %" SCNd64 " %*s %*s %*s %*s %*s %*s %" SCNd64 " %" SCNd64, &rx_bytes,
+                   &rx_packets, &tx_bytes, &tx_packets) == 4) {
+            counters->rx_bytes = rx_bytes;
+            counters->rx_packets = rx_packets;
+            counters->tx_bytes = tx_bytes;
+            counters->tx_packets = tx_packets;
+        }
+        break;
     }
     fclose(table);
+}
+
+struct net_counters net_counters_read(const char *link)
+{
+    struct net_counters counters = NET_COUNTERS_UNKNOWN;
+    const struct wanted wanted[] = {
+        {"Tcp:", "RetransSegs", &counters.tcp_retransmits},
+        {"TcpExt:", "TCPSynRetrans", &counters.syn_retransmits},
+        {"Udp:", "InErrors", &counters.udp_receive_errors}, /* has RcvbufErrors in it */
+        {0},
+    };
+    if (link)
+        read_link(&counters, link);
+    read_file("/proc/self/net/snmp", wanted);
+    read_file("/proc/self/net/netstat", wanted);
     return counters;
 }
 

@@ -1,19 +1,35 @@
-/* pause: process 1 of a container. It keeps the namespaces alive, and buries the orphans that fall to it. */
+/* pause: process 1 of a container. It keeps the namespaces alive, and buries the orphans that fall to it.
+
+   With a lifeline, a FIFO that others hold open for writing, it ends when the last of them has let go: a container
+   needs nobody, not even a daemon, to end it when those it was made for are dead. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stddef.h>
+#include <string.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "commands.h"
 #include "errors.h"
+#include "gate.h"
 #include "options.h"
 
-int pause_main(char **arguments)
+static int enter_lifeline(const char *path)
 {
-    struct option options[] = {{0}};
-    if (parse_options(arguments, options))
-        die_usage("pause takes no arguments");
+    int lifeline = gate_enter(path);
+    if (lifeline < 0)
+        die("cannot open the lifeline %s: %s", path, strerror(errno));
+    if (!gate_is_held(lifeline))
+        die("nobody holds the lifeline %s: those we were to wait for are gone", path);
+    return lifeline;
+}
 
-    /* The kernel discards signals to process 1 that it neither handles nor blocks: block, then wait for them. */
+/* The kernel discards signals to process 1 that it neither handles nor blocks: block, then read them. */
+static int block_signals(void)
+{
     sigset_t wanted;
     sigemptyset(&wanted);
     sigaddset(&wanted, SIGTERM);
@@ -21,12 +37,37 @@ int pause_main(char **arguments)
     sigaddset(&wanted, SIGCHLD);
     sigprocmask(SIG_BLOCK, &wanted, NULL);
     signal(SIGCHLD, SIG_DFL); /* if it was inherited as ignored, SIGCHLD would not come */
+    int signals = signalfd(-1, &wanted, SFD_CLOEXEC);
+    if (signals < 0)
+        die("cannot wait for signals: %s", strerror(errno));
+    return signals;
+}
 
+int pause_main(char **arguments)
+{
+    const char *lifeline_path = NULL;
+    struct option options[] = {
+        {.name = "--lifeline", .kind = OPTION_TEXT, .value = &lifeline_path},
+        {0},
+    };
+    if (parse_options(arguments, options))
+        die_usage("pause runs nothing: leave out what follows --");
+
+    enum { SIGNALS, LIFELINE, SOURCES };
+    struct pollfd source[SOURCES] = {
+        [SIGNALS] = {.fd = block_signals(), .events = POLLIN},
+        [LIFELINE] = {.fd = lifeline_path ? enter_lifeline(lifeline_path) : -1, .events = 0}, /* poll skips a -1 */
+    };
     for (;;) {
-        int received = sigwaitinfo(&wanted, NULL);
-        if (received == SIGTERM || received == SIGINT)
-            return 0;
         while (waitpid(-1, NULL, WNOHANG) > 0)
             ;
+        if (poll(source, SOURCES, -1) < 0)
+            continue;
+        if (gate_has_opened(source[LIFELINE].revents))
+            return 0;
+        struct signalfd_siginfo received;
+        if (source[SIGNALS].revents && read(source[SIGNALS].fd, &received, sizeof received) == sizeof received)
+            if (received.ssi_signo != SIGCHLD)
+                return 0;
     }
 }

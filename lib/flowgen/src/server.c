@@ -145,24 +145,24 @@ static bool receive(struct server *server, struct connection *connection)
     return false;
 }
 
-static void serve(struct server *server)
+/* What has come by now, or the first that comes within that time. False: a signal says to stop. */
+static bool take_turn(struct server *server, int timeout_ms)
 {
-    for (;;) {
-        struct epoll_event events[EVENTS];
-        int count = epoll_wait(server->epoll, events, EVENTS, -1);
-        if (count < 0 && errno != EINTR)
-            die("cannot wait for connections: %s", strerror(errno));
-        for (int i = 0; i < count; i++) {
-            if (events[i].data.ptr == &server->signals)
-                return;
-            if (events[i].data.ptr == &server->listener)
-                accept_all(server);
-            else if (events[i].data.ptr == server->udp)
-                udp_server_receive(server->udp);
-            else
-                receive(server, events[i].data.ptr);
-        }
+    struct epoll_event events[EVENTS];
+    int count = epoll_wait(server->epoll, events, EVENTS, timeout_ms);
+    if (count < 0 && errno != EINTR)
+        die("cannot wait for connections: %s", strerror(errno));
+    for (int i = 0; i < count; i++) {
+        if (events[i].data.ptr == &server->signals)
+            return false;
+        if (events[i].data.ptr == &server->listener)
+            accept_all(server);
+        else if (events[i].data.ptr == server->udp)
+            udp_server_receive(server->udp);
+        else
+            receive(server, events[i].data.ptr);
     }
+    return true;
 }
 
 /* The peers count as delivered what the kernel has acknowledged on our behalf, so that is read too; but a peer at
@@ -176,6 +176,12 @@ static void drain(struct server *server)
         while (receive(server, connection) && monotonic_ns() < give_up_ns)
             ;
     }
+}
+
+static void end_all(struct server *server)
+{
+    while (server->connections)
+        end_connection(server, server->connections, "the server was stopped before the peer was done");
 }
 
 static int listen_on(const struct sockaddr_in *address)
@@ -233,10 +239,10 @@ int server_main(char **arguments)
         watch(&server, udp_server_socket(server.udp), server.udp);
     }
 
-    serve(&server);
+    while (take_turn(&server, -1))
+        ;
     drain(&server);
-    while (server.connections)
-        end_connection(&server, server.connections, "the server was stopped before the peer was done");
+    end_all(&server);
     if (server.udp)
         udp_server_close(server.udp);
     return 0;

@@ -1,12 +1,14 @@
 #include "sockdiag.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -15,11 +17,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "monotonic.h"
+
 /* Those of the kernel that a connection is in between its handshake and its end: who has sent all there was to send,
    and shut that side down, waits in FIN_WAIT1. */
 enum { ESTABLISHED = 1, FIN_WAIT1 = 4, FIN_WAIT2 = 5, CLOSE_WAIT = 8, LAST_ACK = 9, CLOSING = 11 };
 
-enum { DEPTH = 16, REPLY_BYTES = 64 * 1024, PATH_BYTES = 128 };
+enum { DEPTH = 16, REPLY_BYTES = 64 * 1024, PATH_BYTES = 128, PATIENCE_MS = 50 };
+
+static const uint64_t LONGEST_NS = NS_PER_S; /* others' connections may end all the time */
 
 /* Socket inodes: how a process's descriptors and the kernel's table of connections are brought together. */
 struct inodes {
@@ -127,40 +133,144 @@ static bool has_sent(const struct tcp_info *info)
     return info->tcpi_bytes_sent > 0 || info->tcpi_bytes_acked > 1; /* the SYN counts as one acknowledged */
 }
 
-/* Takes in the answer; adds to *sum, which is -1 before the first connection. */
-static void take_answer(int diag, const struct inodes *inodes, int64_t *sum)
+/* One connection, and what is known of it so far. */
+struct connection {
+    uint32_t cookie[2]; /* the kernel's name for it: its inode is gone when its process is */
+    uint32_t retransmits;
+    bool seen_again; /* since the process has ended */
+};
+
+struct sockdiag {
+    int ends; /* where the kernel tells of connections that have ended; -1: it does not */
+    struct inodes inodes;
+    struct connection *list;
+    size_t count, capacity;
+};
+
+static struct connection *find(const struct sockdiag *diag, const uint32_t *cookie)
 {
-    static _Alignas(struct nlmsghdr) char reply[REPLY_BYTES];
-    for (;;) {
-        ssize_t received = recv(diag, reply, sizeof reply, 0);
-        if (received <= 0)
-            return;
-        unsigned left = (unsigned)received;
-        for (struct nlmsghdr *message = (void *)reply; NLMSG_OK(message, left); message = NLMSG_NEXT(message, left)) {
-            struct tcp_info info;
-            if (message->nlmsg_type == NLMSG_DONE || message->nlmsg_type == NLMSG_ERROR)
-                return;
-            if (!has(inodes, ((struct inet_diag_msg *)NLMSG_DATA(message))->idiag_inode))
-                continue;
-            if (find_info(message, &info) && has_sent(&info))
-                *sum = (*sum < 0 ? 0 : *sum) + info.tcpi_total_retrans;
-        }
-    }
+    for (size_t i = 0; i < diag->count; i++)
+        if (!memcmp(diag->list[i].cookie, cookie, sizeof diag->list[i].cookie))
+            return &diag->list[i];
+    return NULL;
 }
 
-int64_t sockdiag_retransmits(pid_t process)
+static void note_connection(struct sockdiag *diag, const struct inet_diag_msg *told, const struct tcp_info *info)
 {
-    struct inodes inodes = {0};
-    add_sockets_of_family(&inodes, process, DEPTH);
-    int64_t sum = -1;
-    int diag = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-    if (diag >= 0) {
-        const int families[] = {AF_INET, AF_INET6};
-        for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-            if (ask(diag, families[i]))
-                take_answer(diag, &inodes, &sum);
-        close(diag);
+    if (!has(&diag->inodes, told->idiag_inode) || !has_sent(info))
+        return;
+    if (diag->count == diag->capacity) {
+        size_t capacity = diag->capacity ? 2 * diag->capacity : 16;
+        struct connection *list = realloc(diag->list, capacity * sizeof *list);
+        if (!list)
+            return;
+        diag->list = list;
+        diag->capacity = capacity;
     }
-    free(inodes.list);
+    struct connection *connection = &diag->list[diag->count++];
+    *connection = (struct connection){.retransmits = info->tcpi_total_retrans};
+    memcpy(connection->cookie, told->id.idiag_cookie, sizeof connection->cookie);
+}
+
+static void update_connection(struct sockdiag *diag, const struct inet_diag_msg *told, const struct tcp_info *info)
+{
+    struct connection *connection = find(diag, told->id.idiag_cookie);
+    if (!connection)
+        return;
+    connection->retransmits = info->tcpi_total_retrans;
+    connection->seen_again = true;
+}
+
+typedef void take(struct sockdiag *diag, const struct inet_diag_msg *told, const struct tcp_info *info);
+
+/* Takes what is in one packet; false: it was the last of an answer, or there is none. */
+static bool take_packet(struct sockdiag *diag, int from, int flags, take *take)
+{
+    static _Alignas(struct nlmsghdr) char packet[REPLY_BYTES];
+    ssize_t received = recv(from, packet, sizeof packet, flags);
+    if (received <= 0)
+        return false;
+    unsigned left = (unsigned)received;
+    for (struct nlmsghdr *message = (void *)packet; NLMSG_OK(message, left); message = NLMSG_NEXT(message, left)) {
+        struct tcp_info info;
+        if (message->nlmsg_type == NLMSG_DONE || message->nlmsg_type == NLMSG_ERROR)
+            return false;
+        if (message->nlmsg_len >= NLMSG_LENGTH(sizeof(struct inet_diag_msg)) && find_info(message, &info))
+            take(diag, NLMSG_DATA(message), &info);
+    }
+    return true;
+}
+
+static int diag_socket(void)
+{
+    return socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+}
+
+static void take_connections(struct sockdiag *diag, take *take)
+{
+    const int families[] = {AF_INET, AF_INET6};
+    int table = diag_socket();
+    if (table < 0)
+        return;
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        if (ask(table, families[i]))
+            while (take_packet(diag, table, 0, take)) {
+            }
+    close(table);
+}
+
+/* Where the kernel tells of each connection of this namespace that ends, with its last TCP_INFO; or -1. */
+static int listen_to_ends(void)
+{
+    const int group = SKNLGRP_INET_TCP_DESTROY, much = 8 << 20;
+    int ends = diag_socket();
+    if (ends < 0)
+        return -1;
+    if (setsockopt(ends, SOL_SOCKET, SO_RCVBUFFORCE, &much, sizeof much) < 0) /* root's only */
+        setsockopt(ends, SOL_SOCKET, SO_RCVBUF, &much, sizeof much);
+    struct sockaddr_nl here = {.nl_family = AF_NETLINK};
+    if (bind(ends, (struct sockaddr *)&here, sizeof here) == 0 &&
+        setsockopt(ends, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof group) == 0)
+        return ends;
+    close(ends);
+    return -1;
+}
+
+static bool all_seen_again(const struct sockdiag *diag)
+{
+    for (size_t i = 0; i < diag->count; i++)
+        if (!diag->list[i].seen_again)
+            return false;
+    return true;
+}
+
+struct sockdiag *sockdiag_begin(pid_t process)
+{
+    struct sockdiag *diag = calloc(1, sizeof *diag);
+    if (!diag)
+        return NULL;
+    diag->ends = listen_to_ends(); /* before looking, so that none ends unseen between the two */
+    add_sockets_of_family(&diag->inodes, process, DEPTH);
+    take_connections(diag, note_connection);
+    return diag;
+}
+
+int64_t sockdiag_end(struct sockdiag *diag)
+{
+    /* What stands yet, having data to deliver, is in the table. Of what has ended the kernel tells, a moment later. */
+    take_connections(diag, update_connection);
+    struct pollfd source = {.fd = diag->ends, .events = POLLIN};
+    uint64_t give_up_ns = monotonic_ns() + LONGEST_NS;
+    while (diag->ends >= 0 && !all_seen_again(diag) && monotonic_ns() < give_up_ns && poll(&source, 1, PATIENCE_MS) > 0)
+        if (!take_packet(diag, diag->ends, MSG_DONTWAIT, update_connection) && errno != ENOBUFS)
+            break;
+    int64_t sum = diag->count ? 0 : -1;
+    for (size_t i = 0; i < diag->count; i++)
+        sum += diag->list[i].retransmits;
+    if (diag->ends >= 0)
+        close(diag->ends);
+    free(diag->inodes.list);
+    free(diag->list);
+    free(diag);
     return sum;
 }

@@ -32,6 +32,7 @@ __all__ = [
     "pairwise",
     "ratio_by_repetition",
     "repetitions_needed",
+    "repetitions_to_tell",
 ]
 
 #: From this many repetitions of each group the chi-squared approximation of kruskal serves.
@@ -181,21 +182,31 @@ def repetitions_needed(
     as when the mean is `null` itself. The mean and spread found are taken for the true ones: it is a plan, not a
     result. Raises TooFewSamples for fewer than 2, AnalysisError for a value not finite. Source: Cohen 1988.
     """
-    _check_share(power, "power")
-    _check_share(alpha, "alpha")
     values = np.asarray(values, dtype=float)
     if values.size < 2:
         raise TooFewSamples(f"the spread of {values.size} repetitions is not known, 2 are needed: measure more")
     if not np.isfinite(values).all():
         raise AnalysisError("a repetition has no finite value: leave it out by name")
-    distance, spread = abs(float(values.mean()) - null), float(values.std(ddof=1))
+    return repetitions_to_tell(float(values.mean()) - null, float(values.std(ddof=1)), power=power, alpha=alpha)
+
+
+def repetitions_to_tell(distance: float, spread: float, *, power: float = 0.8, alpha: float = 0.05) -> int | None:
+    """How many repetitions a t test needs to tell from zero a mean that lies that far from it.
+
+    spread: the standard deviation of one repetition. None where more than MOST_REPETITIONS would be needed, or either
+    is not known. Raises AnalysisError for a power or an alpha that is no share. Source: Cohen 1988.
+    """
+    _check_share(power, "power")
+    _check_share(alpha, "alpha")
     if distance == 0 or spread == 0:
         return 2 if distance else None
+    if not (np.isfinite(distance) and np.isfinite(spread)):
+        return None
 
     def suffices(n: int) -> bool:
         # To find the opposite sign would decide nothing, so one tail at alpha / 2. Far out, where the power is one,
         # the noncentral t distribution is at times NaN.
-        return not TTestPower().power(distance / spread, n, alpha / 2, alternative="larger") < power
+        return not TTestPower().power(abs(distance) / spread, n, alpha / 2, alternative="larger") < power
 
     candidates = range(2, MOST_REPETITIONS + 1)
     found = bisect_left(candidates, True, key=suffices)

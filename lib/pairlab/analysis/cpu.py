@@ -5,17 +5,19 @@ A CPU is *busy* unless it is idle or waits for a disk; time that a hypervisor ta
 to be used, but it is not *used* by anybody here.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 import pandas as pd
 
-from pairlab.analysis import estimates
+from pairlab.analysis import cpu_use, estimates
+from pairlab.analysis.cpu_use import PARTS
 from pairlab.analysis.latex import Values
 from pairlab.analysis.layout import head, put, rows_by_driver, shown, systems
 from pairlab.analysis.stats import CELL, SYSTEM
 from pairlab.collection import Runs
+from pairlab.records import Run
 
-#: What a CPU's time is split into, in the order it is drawn; irq is told with softirq.
-PARTS = ("usr", "sys", "softirq", "irq", "steal", "iowait", "idle")
 #: A CPU is saturated where at least this share of its time is busy.
 SATURATED = 0.95
 #: What is estimated for each cell, how tables call it, its scale and digits there.
@@ -30,36 +32,43 @@ _SHOWN = {
 }
 
 
-def by_repetition(cpu: pd.DataFrame, flows: pd.DataFrame) -> pd.DataFrame:
-    """One row per repetition of each cell: CPU use in the window, beside what was moved in it.
+def by_repetition(runs: Iterable[Run]) -> pd.DataFrame:
+    """One row per run that counts: CPU use in its window (cpu_use.window_s), beside what was moved in it.
 
-    cpu, flows: as Runs.cpu and Runs.flows. Samples weigh by how long they lie in the window (from warmup_s on, for
-    duration_s). Returns CELL, repetition, flows, failed_flows, PARTS and busy (shares of all CPUs), cpus, total_bps,
-    host_s_per_gb (CPU seconds used on the host per 10^9 bytes of payload), processes_s_per_gb (those of the clients
-    and servers themselves, by getrusage, over all they sent).
-    A run without a sample in its window has NaN shares.
+    Returns CELL, repetition, flows, failed_flows, total_bps, PARTS and busy (shares of all CPUs), cpus, host_s_per_gb
+    (CPU seconds used on the host per 10^9 bytes of payload), processes_s_per_gb (those of the clients and servers
+    themselves, by getrusage, over all they sent, in the warm-up too). What a run does not tell is NaN.
     """
-    cell = [*CELL, "repetition"]
-    begin = cpu["start_s"].clip(lower=cpu["warmup_s"])
-    end = cpu["end_s"].clip(upper=cpu["warmup_s"] + cpu["duration_s"])
-    weight = (end - begin).clip(lower=0).astype(float)
-    weighed = cpu[list(PARTS)].astype(float).mul(weight, axis=0).assign(weight=weight)
-    use = weighed.groupby([cpu[name] for name in cell]).sum()
-    use = use[list(PARTS)].div(use["weight"].replace(0, np.nan), axis=0)
-    use["cpus"] = cpu.groupby(cell)["cpu"].nunique()
-    rows = []
-    for names, run in flows.groupby(cell, sort=True):
-        ok = run["status"] == "ok"
-        total = float(run["throughput_bps"].where(ok, 0.0).fillna(0.0).sum())
-        sent = run.loc[ok, "flow_bytes"].sum() / 1e9
-        own = run.loc[ok, ["client_cpu_s", "server_cpu_s"]].astype(float).sum(axis=1, min_count=2)
-        rows.append([*names, len(run), int((~ok).sum()), total, own.sum(min_count=ok.sum()) / sent if sent else np.nan])
-    moved = pd.DataFrame(rows, columns=[*cell, "flows", "failed_flows", "total_bps", "processes_s_per_gb"])
-    found = moved.merge(use.reset_index(), on=cell, how="left")
-    found["busy"] = 1 - found["idle"] - found["iowait"]
-    used = found[["usr", "sys", "softirq", "irq"]].sum(axis=1, min_count=4) * found["cpus"]
-    found["host_s_per_gb"] = used / (found["total_bps"] / 8e9).replace(0, np.nan)
-    return found
+    rows = [_row(run) for run in runs if run.status == "ok"]
+    by = [*CELL, "repetition"]
+    columns = [*by, "flows", "failed_flows", "total_bps", *PARTS, "busy", "cpus"]
+    columns += ["host_s_per_gb", "processes_s_per_gb"]
+    return pd.DataFrame(rows, columns=columns).sort_values(by, ignore_index=True)
+
+
+def _row(run: Run) -> dict:
+    shares, cpus, total_bps = cpu_use.shares(run), run.cpu["cpu"].nunique(), run.total_throughput_bps
+    used = shares[["usr", "sys", "softirq", "irq"]].sum(skipna=False) * cpus
+    done = run.flows[run.flows["status"] == "ok"]
+    own_s = done[["client_cpu_s", "server_cpu_s"]].sum(skipna=False).sum(skipna=False)
+    return {
+        **{name: getattr(run.spec, name) for name in (*CELL, "repetition")},
+        "flows": len(run.flows),
+        "failed_flows": run.failed_flows,
+        "total_bps": total_bps,
+        **shares,
+        "cpus": cpus,
+        "host_s_per_gb": used / (total_bps / 8e9 or np.nan),
+        "processes_s_per_gb": own_s / (_carried_bytes(run, done) / 1e9 or np.nan),
+    }
+
+
+def _carried_bytes(run: Run, done: pd.DataFrame) -> float:
+    """Payload of these flows in all of their time; NaN where a warm-up was left out that no intervals tell of."""
+    warm = run.intervals.loc[run.intervals["warmup"], "interval_bytes"]
+    if cpu_use.warmup_s(run) and warm.empty:
+        return np.nan
+    return float(done["flow_bytes"].sum() + warm.sum())
 
 
 def cells(repetitions: pd.DataFrame, confidence: float = 0.95) -> dict[str, pd.DataFrame]:

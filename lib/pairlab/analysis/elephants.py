@@ -5,11 +5,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 
-from pairlab.analysis import estimates, fct, quantiles
+from pairlab import completion_times
+from pairlab.analysis import by_group, estimates, fct
 from pairlab.analysis.fct_layout import ms, percent, percent_name
-from pairlab.analysis.figures import ordered
 from pairlab.analysis.latex import MISSING, Values
 from pairlab.analysis.layout import head, put, rows_by_driver, systems, with_bounds
+from pairlab.analysis.look import ordered
 from pairlab.analysis.stats import CELL, SYSTEM, mean_interval
 from pairlab.collection import Runs
 
@@ -23,7 +24,7 @@ STATED_CHANGE = 100.0
 def percentiles(flows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
     """The percentiles of fct.QS of each role and cell, as fct.percentiles; only flows with a role."""
     told = flows[flows["role"] != ""]
-    found = quantiles.percentiles(told, ["role", *CELL], "fct_s", fct.QS, confidence=confidence)
+    found = by_group.of(told, ["role", *CELL], "fct_s").percentiles(fct.QS, confidence=confidence)
     return found.rename(columns={"repetitions": "n"})
 
 
@@ -60,16 +61,18 @@ def spread(flows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
     """How far the drivers lie apart: the largest over the smallest median completion time of a role.
 
     A driver's median is the geometric mean over repetitions of each one's median, over the repetitions in which every
-    driver has a flow of that role that ended. The host's own network is left out. The interval is Student's over
-    jackknife pseudo-values of the repetitions, on the logarithm. Noise alone makes a spread exceed 1, the more so the
-    fewer flows there are, and elephants are fewer than mice. Returns SYSTEM, pairs, role, COLUMNS of estimates; the
-    role "ratio" is the elephants' spread over the mice's. Nothing where there are not two drivers.
+    driver has a flow of that role. Where half of the flows behind one failed there is a gap: to leave that repetition
+    out would flatter the driver. The host's own network is left out. The interval is Student's over jackknife
+    pseudo-values of the repetitions, on the logarithm. Noise alone makes a spread exceed 1, the more so the fewer flows
+    there are, and elephants are fewer than mice. Returns SYSTEM, pairs, role, COLUMNS of estimates; the role "ratio" is
+    the elephants' spread over the mice's. Nothing where there are not two drivers.
     Source: the comparison in paper C, figure 6; jackknife: Tukey 1958.
     """
     told = flows[(flows["role"] != "") & (flows["driver"] != BASELINE)]
     by = [*SYSTEM, "pairs"]
-    medians = told.groupby([*by, "role", "repetition", "driver"], sort=True)["fct_s"].median()
-    logs = np.log(medians.astype(float)).unstack("driver")
+    times_s = completion_times.of(told)
+    medians = times_s.groupby([told[name] for name in (*by, "role", "repetition", "driver")], sort=True).median()
+    logs = np.log(medians).unstack("driver")
     rows = []
     for names, cell in logs.groupby(level=by, sort=True):
         cell = cell.droplevel(by).dropna(axis="columns", how="all")
@@ -177,8 +180,13 @@ def _jackknife(parts: Sequence[pd.DataFrame], confidence: float) -> dict[str, ob
         return float(first - sum(second))
 
     labels = parts[0].index
-    middle, n = log_spread(labels), len(labels)
-    row = {"value": np.exp(middle), "low": np.nan, "high": np.nan, "n": n, "confidence": confidence, "gap": ""}
+    n = len(labels)
+    row = {"value": np.nan, "low": np.nan, "high": np.nan, "n": n, "confidence": confidence, "gap": ""}
+    if lost := sum(int(np.isinf(part).to_numpy().sum()) for part in parts):
+        medians = sum(part.size for part in parts)
+        return row | {"gap": f"{lost} of {medians} medians are not known, as half of the flows failed or more"}
+    middle = log_spread(labels)
+    row["value"] = np.exp(middle)
     if n < 2:
         return row
     pseudo = [n * middle - (n - 1) * log_spread(labels.drop(label)) for label in labels]

@@ -48,11 +48,11 @@ def changes(
     """How far each setting moves `value` from what it is at the setting `against`, paired by repetition.
 
     A sweep visits every cell once per repetition, so each repetition is compared with the same repetition of the
-    reference, and slow drift of the machine cancels. A repetition without its reference is not used. relative: the
-    change in percent, from the geometric mean of the ratios within repetitions (Student's interval of the
-    logarithms, as contrasts.ratio_by_repetition), else the mean difference in the unit of `value` with Student's
-    interval. p is of the t test that goes with it, p_holm the same corrected (Holm 1979) over all changes of the
-    system. From one repetition there is no interval and no test.
+    reference, and slow drift of the machine cancels. A repetition without its reference is not used; one without a
+    finite value makes a gap, as in means. relative: the change in percent, from the geometric mean of the ratios within
+    repetitions (Student's interval of the logarithms, as contrasts.ratio_by_repetition), else the mean difference in
+    the unit of `value` with Student's interval. p is of the t test that goes with it, p_holm the same corrected (Holm
+    1979) over all changes of the system. From one repetition there is no interval and no test.
 
     repetitions: columns of `by`, `setting`, repetition, `value`. Returns `by`, `setting`, COLUMNS, p, p_holm: a row
     for each setting but the reference; a gap says why there is no value, as where nothing could be compared.
@@ -61,7 +61,8 @@ def changes(
     for names, cell in repetitions.groupby(list(by), sort=True):
         reference = cell[cell[setting] == against].set_index("repetition")[value]
         for other, part in cell[cell[setting] != against].groupby(setting, sort=True):
-            pairs = part.assign(before=part["repetition"].map(reference))[[value, "before"]].dropna().astype(float)
+            both = part[part["repetition"].isin(reference.index)]
+            pairs = both.assign(before=both["repetition"].map(reference))[[value, "before"]].astype(float)
             if pairs.empty:
                 nothing = f"no repetition also has {setting} {against}"
                 row = [np.nan, np.nan, np.nan, 0, confidence, nothing, np.nan]

@@ -1,7 +1,7 @@
 """Flow completion times (E4): percentiles, their changes, whole distributions compared, and where the time goes.
 
 All frames of estimates have the form of estimates.COLUMNS. Times are in seconds from a flow's actual start unless
-`value` says otherwise; a failed flow has none, is in no percentile, and is counted beside it.
+`value` says otherwise; a failed flow took longer than any other (completion_times.py), and is counted beside them.
 """
 
 import itertools
@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 from statsmodels.stats.multitest import multipletests
 
-from pairlab.analysis import contrasts, quantiles
-from pairlab.analysis.figures import ordered
+from pairlab import completion_times
+from pairlab.analysis import by_group, contrasts, quantiles
+from pairlab.analysis.look import ordered
 from pairlab.analysis.stats import CELL, SYSTEM
 from pairlab.errors import TooFewSamples
 
@@ -31,8 +32,8 @@ _BLOCKS = 6
 
 
 def percentiles(flows: pd.DataFrame, value: str = "fct_s", confidence: float = 0.95) -> pd.DataFrame:
-    """The percentiles QS of each cell, with cluster-bootstrap intervals: quantiles.percentiles, by CELL."""
-    found = quantiles.percentiles(flows, list(CELL), value, QS, confidence=confidence)
+    """The percentiles QS of each cell, with cluster-bootstrap intervals: those of by_group, by CELL."""
+    found = by_group.of(flows, CELL, value).percentiles(QS, confidence=confidence)
     return found.rename(columns={"repetitions": "n"}).assign(confidence=confidence)
 
 
@@ -43,19 +44,14 @@ def change(
 
     before, after: as Runs.flows. Where both have the same repetitions these are resampled together, since a sweep
     visits every cell once per repetition and slow drift is common to them. A gap where a percentile cannot be had:
-    too few flows, or more of them failed than lie beyond it.
+    too few flows, or so many of them failed that it hangs on these.
     """
     row = {"value": np.nan, "low": np.nan, "high": np.nan, "n": 0, "confidence": confidence, "gap": ""}
-    for side in (before, after):
-        missing = int(side[value].isna().sum())
-        if missing > (1 - q) * len(side) + 1e-9:
-            return row | {"gap": f"{missing} of {len(side)} flows have no time, more than lie beyond p{100 * q:g}"}
-    before, after = before.dropna(subset=[value]), after.dropna(subset=[value])
     try:
         found = quantiles.percent_change(
-            before[value].to_numpy(),
+            completion_times.of(before, value),
             before["repetition"].to_numpy(),
-            after[value].to_numpy(),
+            completion_times.of(after, value),
             after["repetition"].to_numpy(),
             q=q,
             paired=set(before["repetition"]) == set(after["repetition"]),
@@ -103,10 +99,10 @@ def changes_by_driver(flows: pd.DataFrame, reference: str = "bridge", confidence
 def distributions(flows: pd.DataFrame, value: str = "fct_s") -> pd.DataFrame:
     """Whether two drivers' whole distributions differ, for each two at each pair count, by permuting repetitions.
 
-    A failed flow counts as one that never completes. Repetitions are swapped within a block (the same repetition of
-    both drivers) where there are enough of them for a p below 0.05, else permuted freely. Returns SYSTEM, pairs,
-    first, second, distance (root mean square between the CDFs, 0 to 1), p, p_holm (over the comparisons at
-    that pair count), least_p (what the repetitions can give at best), n, and gap.
+    A failed flow took longer than any other. Repetitions are swapped within a block (the same repetition of both
+    drivers) where there are enough of them for a p below 0.05, else permuted freely. Returns SYSTEM, pairs, first,
+    second, distance (root mean square between the CDFs, 0 to 1), p, p_holm (over the comparisons at that pair count),
+    least_p (what the repetitions can give at best), n, and gap.
     """
     rows = []
     for names, cell in flows.groupby([*SYSTEM, "pairs"], sort=True):
@@ -163,7 +159,7 @@ def _permuted(sides: pd.DataFrame, value: str) -> dict[str, object]:
     common = sides.groupby("repetition")["driver"].nunique()
     try:
         found = contrasts.cdf_permutation(
-            sides[value].fillna(np.inf).to_numpy(),
+            completion_times.of(sides, value).to_numpy(),
             repetition,
             sides["driver"].to_numpy(),
             blocks=repetition if (common == 2).sum() >= _BLOCKS else None,

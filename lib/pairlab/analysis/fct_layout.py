@@ -6,9 +6,9 @@ import pandas as pd
 
 from pairlab.analysis import fct, published
 from pairlab.analysis.estimates import at_pairs
-from pairlab.analysis.figures import ordered
 from pairlab.analysis.latex import MISSING, Values
 from pairlab.analysis.layout import head, p_text, put, rows_by_driver, systems
+from pairlab.analysis.look import ordered
 from pairlab.analysis.stats import SYSTEM
 from pairlab.collection import Runs
 

@@ -1,18 +1,17 @@
 """Cumulative distributions: a line per driver, a panel per system and pair count; the form of C's figures 3, 5 and 6.
 
-The points of the lines come from quantiles.cdf_by, which reduces any number of flows to what a figure can show.
+The points of the lines come from by_group, which reduces any number of flows to what a figure can show.
 cdf_lines draws one panel, cdf_panels a whole figure.
 """
 
 import math
 
-import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FormatStrFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from pairlab.analysis import figures
+from pairlab.analysis import figures, grids, look
 from pairlab.analysis.stats import SYSTEM
 
 
@@ -27,14 +26,14 @@ def cdf_lines(
 ) -> Axes:
     """The share of the flows up to each value, a line per driver.
 
-    line_points: as quantiles.cdf_by, of one panel. label names the value with its unit, and scale brings it there:
+    line_points: as ByGroup.cdf, of one panel. label names the value with its unit, and scale brings it there:
     "Flow completion time (ms)" and 1e3; of: what has it. A linear axis begins at zero, so that panels can be compared
     by eye.
     """
-    ax = ax or plt.subplots(figsize=(figures.COLUMN_IN, figures.HEIGHT_IN), layout="constrained")[1]
-    for driver in figures.ordered(line_points["driver"]):
+    ax = grids.single(ax)
+    for driver in look.ordered(line_points["driver"]):
         mine = line_points[line_points["driver"] == driver].sort_values(["value", "share"])
-        ax.plot(mine["value"] * scale, mine["share"], **_style(driver), label=driver)
+        ax.plot(mine["value"] * scale, mine["share"], **look.line_only(driver), label=driver, clip_on=False)
     if log:
         ax.set_xscale("log")
         ax.xaxis.set_major_locator(_Decades())
@@ -75,23 +74,22 @@ def cdf_panels(
         return cdf_lines(part, ax, label=label, scale=scale, log=log)
 
     several = len(columns) > 1
-    return figures.grid(
+    return grids.grid(
         panels,
         draw,
         note=note(line_points),
         across=len(columns) if several else None,
         share_x="col" if log and several else False,
-        height_in=figures.row_height_in(-(-len(panels) // len(columns))) if several else figures.HEIGHT_IN,
-        style=_style,
+        height_in=grids.row_height_in(-(-len(panels) // len(columns))) if several else look.HEIGHT_IN,
     )
 
 
 def note(line_points: pd.DataFrame) -> str:
-    """What a reader must know of the flows behind the lines: repetitions, flows of a line, and those with no value."""
+    """What a reader must know of the flows behind the lines: repetitions, flows of a line, and how many failed."""
     lines = line_points.drop_duplicates([*SYSTEM, "driver", *{"pairs", "role"} & set(line_points)])
     told = f"n = {figures.span(lines['repetitions'])} repetitions, {figures.span(lines['flows'])} flows in each line"
     failed = int(lines["failed_flows"].sum())
-    return f"{told}; {failed} of all flows failed and are in no line" if failed else f"{told}; none failed"
+    return f"{told}; {failed} of all flows failed: lines end below 1 by that" if failed else f"{told}; none failed"
 
 
 class _Decades(LogLocator):
@@ -100,7 +98,3 @@ class _Decades(LogLocator):
     def tick_values(self, vmin, vmax):
         self.set_params(subs=(1, 2, 5) if vmin > 0 and math.log10(vmax / vmin) < 1.6 else (1,))
         return super().tick_values(vmin, vmax)
-
-
-def _style(driver: str) -> dict[str, object]:
-    return figures.driver_style(driver) | {"marker": ""}

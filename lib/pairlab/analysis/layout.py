@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pandas as pd
 
-from pairlab.analysis.figures import ordered
 from pairlab.analysis.latex import MISSING, Values
+from pairlab.analysis.look import ordered
 from pairlab.analysis.stats import SYSTEM
 from pairlab.collection import Runs
 
@@ -124,8 +124,13 @@ def put(found: Values, key: str, cell, digits: int, unit: str = "", *, scale: fl
         found.text(key, f"{sign}{cell.value * scale:.{digits}f}{behind}")
     else:
         found.number(key, cell.value * scale, digits, unit)
-    bounds = f"[{cell.low * scale:.{digits}f}, {cell.high * scale:.{digits}f}]{behind}"
-    found.text(f"{key}-interval", bounds if cell.low == cell.low else "no interval from one repetition")
+    bounds = f"[{cell.low * scale:z.{digits}f}, {cell.high * scale:z.{digits}f}]{behind}"  # z: 0.0 has no sign
+    found.text(f"{key}-interval", bounds if cell.low == cell.low else no_interval(cell.n))
+
+
+def no_interval(repetitions: int) -> str:
+    """What stands in the place of bounds; several repetitions have none where too many of their flows failed."""
+    return "no interval from one repetition" if repetitions < 2 else "no interval"
 
 
 def slug(text: object) -> str:

@@ -5,14 +5,14 @@ it. `margin` is the deviation from `than` that makes no difference in practice, 
 chosen before the runs were seen, and stand in the file beside the statement.
 """
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from pairlab import paths
+from pairlab import paths, yamlfile
 from pairlab.analysis import estimators, published
 from pairlab.errors import BadInput
 
@@ -21,6 +21,8 @@ FILE = paths.DATA / "claims.yaml"
 Slug = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 Text = Annotated[str, Field(min_length=1)]
 Claimed = Literal["more", "less", "equal"]
+#: With how many digits behind the point a claim's values are shown, by unit.
+DIGITS = {"%": 1, "share": 2, "r": 2, "ms": 1}
 
 
 class _Part(BaseModel):
@@ -118,9 +120,9 @@ def load(file: Path = FILE) -> tuple[Claim, ...]:
     """
     told = paths.shown(file)
     try:
-        entries = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise BadInput(f"{told} is no YAML: {' '.join(str(error).split())}") from None
+        entries = yamlfile.read(file)
+    except ValueError as error:
+        raise BadInput(f"{told} {error}") from None
     if not isinstance(entries, list):
         raise BadInput(f"{told} must be a list of claims, not a {type(entries).__name__}")
     claims: list[Claim] = []
@@ -148,3 +150,11 @@ def papers(claim: Claim) -> str:
 
 def _explain(error: ValidationError) -> str:
     return "; ".join(f"{'.'.join(map(str, detail['loc'])) or 'entry'}: {detail['msg']}" for detail in error.errors())
+
+
+def shown(value: float, unit: str) -> str:
+    """A claim's value with its unit; empty where there is none."""
+    if math.isnan(value):
+        return ""
+    behind = "" if unit in ("share", "r") else f" {unit}"
+    return f"{value:.{DIGITS[unit]}f}{behind}"

@@ -82,18 +82,23 @@ def origin_of(runs: Runs, folder: str | Path, sweep: str = "") -> Origin:
     )
 
 
+#: What differs between reasons of one kind.
+_NUMBER = re.compile(r"[-+]?\d+(?:[.,]\d+)*%?")
+
+
 def account(runs: Runs) -> str:
-    """How many runs were read and how many count, and those that do not, by reason."""
+    """How many runs were read and how many count, and those that do not, by reason, whatever its numbers."""
     left_out = [run for run in runs if run.status != "ok"]
     total = len(runs) + len(runs.unread)
     lines = [f"{total} runs read, {len(runs) - len(left_out)} count, {total - len(runs) + len(left_out)} left out"]
-    by_reason: dict[str, list[str]] = {}
+    by_reason: dict[str, list[tuple[str, str]]] = {}
     for run in left_out:
-        why = "; ".join(run.reasons) or "no reason given"
-        by_reason.setdefault(f"{run.status}: {why}", []).append(str(run.spec))
-    for why, which in sorted(by_reason.items()):
-        lines.append(f"  {len(which)} {why}")
-        lines += [f"    {spec}" for spec in sorted(which)]
+        why = f"{run.status}: {'; '.join(run.reasons) or 'no reason given'}"
+        by_reason.setdefault(_NUMBER.sub("…", why), []).append((str(run.spec), why))
+    for kind, which in sorted(by_reason.items()):
+        same = len({why for _, why in which}) == 1
+        lines.append(f"  {len(which)} {which[0][1] if same else kind}")
+        lines += [f"    {spec}" if same else f"    {spec}: {why}" for spec, why in sorted(which)]
     lines += [f"  damaged: {told}" for told in runs.damaged]
     lines += [f"  newer: {told}" for told in runs.newer]
     return "\n".join(lines)
@@ -125,8 +130,8 @@ def facts_of(runs: Runs) -> dict[str, str]:
     return told
 
 
-def write_atomically(path: Path, content: bytes) -> Path:
-    """Writes the file whole or not at all. Raises StoreError where it cannot be written."""
+def write_atomically(path: Path, content: bytes, *, remedy: str = "PAIRLAB_OUT names another one") -> Path:
+    """Writes the file whole or not at all. Raises StoreError, which tells the remedy, where it cannot be written."""
     draft = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -140,6 +145,6 @@ def write_atomically(path: Path, content: bytes) -> Path:
             Path(draft).unlink(missing_ok=True)
         raise StoreError(
             f"{paths.shown(path)} could not be written: {error.strerror or error}."
-            " Make room or make the folder writable; PAIRLAB_OUT names another one"
+            f" Make room or make the folder writable; {remedy}"
         ) from error
     return path

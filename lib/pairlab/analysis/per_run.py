@@ -9,13 +9,23 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from pairlab import completion_times
+from pairlab.analysis import cpu_use
 from pairlab.analysis.stats import SYSTEM
 from pairlab.errors import AnalysisError
 from pairlab.records import Run
 from pairlab.spec import Spec
 
 #: What experiments beyond the papers vary: a run that has other values than these decides nothing about the papers.
-BEYOND = ("flows_per_pair", "udp_share", "congestion_control", "cpu_quota", "cpu_shares")
+BEYOND = (
+    "flows_per_pair",
+    "udp_share",
+    "congestion_control",
+    "cpu_quota",
+    "cpu_shares",
+    "link_rate_bps",
+    "link_loss",
+)
 #: What only its own experiment may vary, beside that.
 OWN = {"cores": ("core-ratio", "pinning"), "pinning": ("pinning",), "message_bytes": ("message-size",)}
 #: What all runs of one experiment of a system must share, or their numbers do not belong together.
@@ -40,10 +50,10 @@ def reduce(runs: Iterable[Run]) -> pd.DataFrame:
 
     - total_bps, client_bps (total / pairs), least_over_most (the least client's throughput as a share of the most):
       a failed flow counts as zero;
-    - fct_median_s, fct_mean_s, fct_max_s of all flows that ended, the same as mouse_* and elephant_*, and fcts_s (an
-      array of them): a failed flow has none, and is counted in failed_flows;
+    - fct_median_s, fct_mean_s, fct_max_s of flows with an end, the same as mouse_* and elephant_*, and fcts_s (an array
+      of all their times): a failed flow is infinite in the array, and what hangs on it is NaN (completion_times.py);
     - correlation: Pearson's r of retransmits and throughput over the clients; busy: share of all CPUs' time in the
-      window that was neither idle nor waiting for a disk.
+      window that was neither idle nor waiting for a disk (cpu_use.shares).
 
     What a run does not have is NaN. Raises AnalysisError where two runs claim one repetition of a setting, or runs of
     one experiment and system differ in CONDITIONS.
@@ -67,7 +77,7 @@ def _row(run: Run) -> dict:
     ok = flows["status"] == "ok"
     clients = flows["throughput_bps"].where(ok, 0.0).fillna(0.0).groupby(flows["pair"]).sum()
     cores = spec.cores or (run.facts.get("host") or {}).get("cpus") or np.nan
-    ended = flows[ok & flows["fct_s"].notna()]
+    to_end = flows if spec.flow_bytes else flows.iloc[:0]
     row = {
         **{name: getattr(spec, name) for name in (*SETTING[:-1], "repetition")},
         "ends": spec.flow_bytes > 0,
@@ -77,13 +87,15 @@ def _row(run: Run) -> dict:
         "total_bps": float(clients.sum()),
         "client_bps": float(clients.sum()) / spec.pairs,
         "least_over_most": float(clients.min() / clients.max()) if clients.max() > 0 else np.nan,
-        "fcts_s": ended["fct_s"].to_numpy(),
+        "fcts_s": completion_times.of(to_end).to_numpy(),
         "correlation": _correlation(flows[ok]),
-        "busy": _busy(run),
+        "busy": cpu_use.shares(run)["busy"],
     }
-    for prefix, part in (("fct", ended), *((role, ended[ended["role"] == role]) for role in ("mouse", "elephant"))):
-        for name in ("median", "mean", "max"):
-            row[f"{prefix}_{name}_s"] = float(getattr(part["fct_s"], name)()) if len(part) else np.nan
+    for prefix, part in (("fct", to_end), *((role, to_end[to_end["role"] == role]) for role in ("mouse", "elephant"))):
+        times_s = completion_times.of(part)
+        row[f"{prefix}_median_s"] = completion_times.median(times_s)
+        row[f"{prefix}_mean_s"] = completion_times.mean(times_s)
+        row[f"{prefix}_max_s"] = completion_times.longest(times_s)
     return row
 
 
@@ -92,15 +104,6 @@ def _correlation(flows: pd.DataFrame) -> float:
     if len(known) < LEAST_CLIENTS or (known.nunique() < 2).any():
         return np.nan
     return float(stats.pearsonr(known["retransmits"], known["throughput_bps"]).statistic)
-
-
-def _busy(run: Run) -> float:
-    begin, end = run.spec.warmup_s, run.spec.total_s
-    inside = run.cpu[(run.cpu["start_s"] >= begin) & (run.cpu["end_s"] <= end + run.spec.interval_s / 2)]
-    if inside.empty:
-        return np.nan
-    at_rest = inside["idle"] + inside["iowait"].fillna(0.0)
-    return float(1 - np.average(at_rest, weights=inside["end_s"] - inside["start_s"]))
 
 
 def _check_comparable(specs: list[Spec]) -> None:

@@ -43,7 +43,7 @@ def order(policies: Iterable[str]) -> list[str]:
 
 def axis(policies: Sequence[str]) -> dict[str, object]:
     """The policies as panels.by_category takes its categories: each named in two lines where it has two words."""
-    ticks = ["no pinning" if policy == NONE else policy.replace("-", "\n", 1) for policy in policies]
+    ticks = ["no\npinning" if policy == NONE else policy.replace("-", "\n", 1) for policy in policies]
     return {"category": "pinning", "order": policies, "ticks": ticks, "name": "Pinning"}
 
 

@@ -21,6 +21,8 @@ BEYOND = (
     "pinning",
     "cpu_quota",
     "cpu_shares",
+    "link_rate_bps",
+    "link_loss",
 )
 
 
@@ -81,13 +83,6 @@ def flows_of(runs: Runs) -> pd.DataFrame:
     if any(run.status == "ok" for run in runs):
         return runs.flows
     return pd.DataFrame(columns=["key", *map(asked, Spec.model_fields), *TABLES["flows"]])
-
-
-def cpu_of(runs: Runs) -> pd.DataFrame:
-    """Runs.cpu; where no run counts, a frame with the same columns and no rows."""
-    if any(run.status == "ok" for run in runs):
-        return runs.cpu
-    return pd.DataFrame(columns=["key", *Spec.model_fields, *TABLES["cpu"]])
 
 
 def _reasons(runs: Runs) -> str:

@@ -2,8 +2,9 @@
 
 import pandas as pd
 
-from pairlab.analysis.figures import ordered, span
+from pairlab.analysis.figures import span
 from pairlab.analysis.latex import Values
+from pairlab.analysis.look import ordered
 from pairlab.analysis.origin import facts_of
 from pairlab.collection import Runs
 from pairlab.records import STATUSES

@@ -3,9 +3,9 @@
 import pandas as pd
 
 from pairlab.analysis import published
-from pairlab.analysis.figures import ordered
 from pairlab.analysis.latex import MISSING, Values
 from pairlab.analysis.layout import systems, with_half
+from pairlab.analysis.look import ordered
 from pairlab.analysis.origin import facts_of
 from pairlab.analysis.stats import Shape
 from pairlab.collection import Runs

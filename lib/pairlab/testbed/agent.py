@@ -6,26 +6,35 @@ socket closes, however its parent came to die.
 
 import contextlib
 import os
-import shutil
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from pairlab.errors import PairlabError
-from pairlab.testbed.contracts import EndpointPlan
+from pairlab.testbed.contracts import EndpointPlan, Lack, Link
+from pairlab.testbed.namespaces import sent_by
+from pairlab.testbed.workdir import remove
+
+#: In the place of an answer's success: it is none yet, but tells how far the call is.
+NOT_YET = None
+#: How far apart such tellings are at least.
+_TELL_EVERY_S = 0.05
 
 
 class Agent:
-    """What can be called from outside; one testbed each."""
+    """What can be called from outside; one testbed each. tell: told how many endpoints are up, while they are built."""
 
-    def __init__(self, directory: Path | None):
+    def __init__(self, directory: Path | None, tell: Callable[[int], None]):
         self._directory = directory
+        self._tell = tell
         self._lan = None
         self._driver = None
         self._namespaces: dict[str, int] = {}
+        self._endpoints: list[str] = []
 
     def knows(self, kinds: Sequence[str]) -> dict[str, bool]:
         """Whether the kernel can make each of these kinds of link."""
@@ -44,12 +53,27 @@ class Agent:
             self._lan = self._open_lan(dict(given))
         self._driver = getattr(import_module(module), name)()
         self._driver.create(self._lan)
-        for endpoint in endpoints:
+        self._endpoints = [endpoint.name for endpoint in endpoints]
+        for number, endpoint in enumerate(endpoints):
             self._driver.attach(self._lan, endpoint)
+            self._tell(number // 2)  # it is half up
         self._driver.finish(self._lan)
-        for endpoint in endpoints:
+        for number, endpoint in enumerate(endpoints, len(endpoints)):
             self._lan.configure(endpoint)
+            self._tell(number // 2)
         return {**self._driver.facts(), "bridge_nf_call_iptables": bridge_nf_call_iptables()}
+
+    def shape(self, links: Mapping[str, Link]) -> dict:
+        """Shapes these endpoints' links; returns what was set."""
+        from pairlab.testbed import shaping
+
+        return shaping.shape(self._namespaces, links)
+
+    def lacks_shaping(self, link: Link) -> list[Lack]:
+        """What is missing to shape a link so. For a sandbox of its own: leaves a rule."""
+        from pairlab.testbed import shaping
+
+        return shaping.lacks(link)
 
     def build_shared(self) -> dict:
         """Brings up loopback, which all endpoints then share."""
@@ -65,6 +89,17 @@ class Agent:
             if endpoint in self._namespaces:
                 argv[2:2] = ["--netns", f"/proc/1/fd/{self._namespaces[endpoint]}"]
             os.posix_spawn(argv[0], argv, os.environ, file_actions=quiet)
+
+    def check(self) -> None:
+        """Raises TestbedError where the driver's network does not stand any more."""
+        self._reap()  # else one of its daemons that has ended looks as if it ran
+        if self._driver:
+            self._driver.check()
+
+    def port_counts(self) -> tuple[int, int] | None:
+        """Bytes and packets that have gone out at the driver's ports; None where it has none."""
+        ports = self._driver.ports(self._endpoints) if self._driver else ()
+        return sent_by(ports) if ports else None
 
     def _reap(self) -> None:
         """Takes leave of launchers that have ended: process 1 is everybody's heir."""
@@ -112,6 +147,19 @@ def bridge_nf_call_iptables() -> int | None:
         return None
 
 
+def _seldom(tell: Callable[[int], None]) -> Callable[[int], None]:
+    """Passes on only what comes long enough after what was passed on before."""
+    next_s = time.monotonic()
+
+    def told(done: int) -> None:
+        nonlocal next_s
+        if time.monotonic() >= next_s:
+            tell(done)
+            next_s = time.monotonic() + _TELL_EVERY_S
+
+    return told
+
+
 def serve(connection: Connection, agent: Agent) -> None:
     """Answers calls until the other end closes."""
     while True:
@@ -134,10 +182,11 @@ def serve(connection: Connection, agent: Agent) -> None:
 def main() -> None:
     directory = Path(sys.argv[2]) if sys.argv[2] else None
     try:
-        serve(Connection(int(sys.argv[1])), Agent(directory))
+        connection = Connection(int(sys.argv[1]))
+        serve(connection, Agent(directory, _seldom(lambda done: connection.send((NOT_YET, done)))))
     finally:
-        if directory:  # the parent does this too, unless it was killed
-            shutil.rmtree(directory, ignore_errors=True)
+        if directory:  # the parent does this too, unless it was killed, and its guard, unless that was
+            remove(directory)
         os._exit(0)
 
 

@@ -21,11 +21,24 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 from pairlab.errors import MeasurementFailed
 from pairlab.testbed.contracts import Completed, Endpoint, Progress, Site, silent
 
 HELLO, READY, ENDED, FAILED = "hello", "ready", "ended", "failed"
+
+
+class LinkCounts(NamedTuple):
+    """What a link received and sent, by the kernel's counters: bytes with link-layer headers, and packets.
+
+    A packet here is what the kernel hands over at once: with segmentation offloads up to 64 KiB under one header.
+    """
+
+    rx_bytes: int
+    rx_packets: int
+    tx_bytes: int
+    tx_packets: int
 
 
 @dataclass
@@ -35,6 +48,8 @@ class Process:
     slot: str
     endpoint: Endpoint
     argv: tuple[str, ...]
+    pid: int = 0
+    """Its launcher's, as we see it; 0: it has not said hello, or is in a PID namespace that is not below ours."""
     ready: bool = False
     held: str = ""
     """Where it held: after its `exec`, or at the `gate` before it."""
@@ -43,18 +58,31 @@ class Process:
     cpus: str = ""
     """Those it may run on, as /proc says of it when it is ready: 0-2,5."""
     over: bool = False
+    stopped_ns: int | None = None
+    """When we told it to end; None: it ended by itself, as far as we had heard."""
     start_ns: int | None = None
     end_ns: int | None = None
     exit_code: int | None = None
     signal: int | None = None
     cpu_s: float = float("nan")
     tcp_retransmits: int | None = None
-    """TCP segments retransmitted in its network namespace since its start, as the kernel counts them there."""
+    """TCP segments retransmitted in its network namespace from its start until its connections' ends were awaited."""
+    tcp_retransmits_by_end: int | None = None
+    """The same until the process had ended, when its connections may still have had data to deliver."""
+    syn_retransmits: int | None = None
+    """The packets among these that were to open a connection; a client that listens nowhere has its own SYNs only."""
     diag_retransmits: int | None = None
-    """The same of its own connections, as the kernel told when it was asked (--diagnose-after)."""
+    """Those of its own connections that stood when the kernel was asked (--diagnose-after), to the end of each."""
+    link: "LinkCounts | None" = None
+    """What its link carried between its being ready and its end (--link)."""
     error: str = ""
     stdout: str = ""
     stderr: str = ""
+
+    @property
+    def ended_by_itself(self) -> bool:
+        """Whether it was over before anybody told it to end."""
+        return self.end_ns is not None and (self.stopped_ns is None or self.end_ns < self.stopped_ns)
 
     @property
     def trouble(self) -> str:
@@ -156,9 +184,9 @@ class Conductor:
     def stop(self, processes: Sequence[Process], timeout_s: float = 5.0) -> None:
         """Ends those that still run (SIGTERM, then SIGKILL) and waits until they are over."""
         for process in processes:
-            if not process.over and process.slot in self._connections:
-                with contextlib.suppress(OSError):
-                    self._connections[process.slot].send(b"term")
+            if not process.over:
+                process.stopped_ns = time.monotonic_ns()
+                self._tell_to_end(process)
         self._wait(processes, lambda process: process.over, timeout_s, silent, "")
 
     def results(self, processes: Sequence[Process]) -> list[Process]:
@@ -199,8 +227,7 @@ class Conductor:
         deadline = time.monotonic() + timeout_s
         while left := [process for process in processes if not done(process)]:
             progress(phase, len(processes) - len(left), len(processes))
-            remaining = deadline - time.monotonic()
-            if remaining <= 0 or not self._hear(remaining):
+            if not self._hear(max(0.0, deadline - time.monotonic())):  # what has come is heard, however late we are
                 return
         progress(phase, len(processes), len(processes))
 
@@ -216,16 +243,19 @@ class Conductor:
                 packet = key.fileobj.recv(65536)
             except OSError:
                 packet = b""
-            if packet:
+            try:
                 self._note(json.loads(packet), key.fileobj)
-            else:
-                self._lose(key.fileobj)
+            except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+                self._lose(key.fileobj)  # its end, or no launcher of ours: nothing it says can count
         return bool(events)
 
     def _note(self, message: dict, connection: socket.socket) -> None:
         process = self._processes[message["slot"]]
         self._connections[process.slot] = connection
         if message["event"] == HELLO:
+            process.pid = _peer(connection)
+            if process.stopped_ns is not None:
+                self._tell_to_end(process)
             return
         if message["event"] == READY:
             process.ready = True
@@ -242,7 +272,17 @@ class Conductor:
         process.exit_code, process.signal = message["exit_code"], message["signal"]
         process.cpu_s = message["user_s"] + message["sys_s"]
         process.tcp_retransmits = message.get("tcp_retransmits")
+        process.tcp_retransmits_by_end = message.get("tcp_retransmits_by_end")
+        process.syn_retransmits = message.get("syn_retransmits")
         process.diag_retransmits = message.get("diag_retransmits")
+        counted = [message.get(name) for name in LinkCounts._fields]
+        process.link = None if None in counted else LinkCounts(*counted)
+
+    def _tell_to_end(self, process: Process) -> None:
+        """Tells its launcher; one that has not said hello yet is told when it does."""
+        if connection := self._connections.get(process.slot):
+            with contextlib.suppress(OSError):
+                connection.send(b"term")
 
     def _lose(self, connection: socket.socket) -> None:
         """A launcher is gone. If it had not said how its process ended, it was killed, and its process with it."""

@@ -5,13 +5,18 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from pairlab import cards
 from pairlab.spec import Spec
 from pairlab.testbed import registry
 from pairlab.testbed.barrier import Conductor
 from pairlab.testbed.contracts import Endpoint, Limits, Pair, Progress, Site, silent
-from pairlab.testbed.limits import limits_of
+from pairlab.testbed.limits import limits_of, told
+from pairlab.testbed.links import links_of
 from pairlab.testbed.tasks import draw
 from pairlab.testbed.workdir import working_directory
+
+#: So many pairs are named on a card.
+SHOWN = 3
 
 
 class Testbed:
@@ -51,18 +56,36 @@ class Testbed:
             f"<Testbed: {self.spec.pairs} pairs on {self.spec.driver} ({self.spec.backend}), up in {self.up_s:.2f} s>"
         )
 
+    def _repr_html_(self) -> str:
+        count, shown = len(self.pairs), self.pairs[:SHOWN]
+        rest = [f"and {count - SHOWN:,} more"] if count > SHOWN else []
+        addresses = [f"{pair.client.name} {pair.client.address} → {pair.server.address}:{pair.port}" for pair in shown]
+        return cards.card(
+            f"{count:,} pair{'s' * (count != 1)} over {self.spec.driver}",
+            [
+                ("backend", self.spec.backend),
+                ("pairs", "\n".join([*addresses, *rest])),
+                ("limits", told(self.limits) or "none"),
+                ("besides", ", ".join(self.spec.particulars)),
+                ("directory", self.directory),
+            ],
+            badge=f"up in {self.up_s:.2f} s",
+            tone="good",
+        )
+
 
 @contextlib.contextmanager
 def open_testbed(spec: Spec, progress: Progress = silent) -> Iterator[Testbed]:
     """Brings up the pairs of `spec` and nothing else; everything is gone when the block is left.
 
     Raises, before anything is built, Unavailable where this host cannot do it, UnknownName for names it does not know,
-    and BadSpec for more cores than this process may use.
+    and BadSpec for more cores than this process may use, or links that cannot be shaped.
     """
     backend = registry.backends.get(spec.backend)()
     driver = registry.drivers.get(spec.driver)
-    limits = limits_of(spec)
-    lacks = backend.lacks() or backend.lacks_for(driver) or backend.lacks_limits(limits.values())
+    limits, links = limits_of(spec), links_of(spec)
+    lacks = backend.lacks() or backend.lacks_for(driver)
+    lacks = lacks or backend.lacks_limits(limits.values()) or backend.lacks_links(links.values())
     registry.require(lacks, f"backend {spec.backend!r}, driver {spec.driver!r}")
     names = [f"{side}-{index}" for index in range(spec.pairs) for side in ("client", "server")]
     with working_directory() as directory:
@@ -71,4 +94,6 @@ def open_testbed(spec: Spec, progress: Progress = silent) -> Iterator[Testbed]:
             backend.open(names, driver(), directory, progress, limits) as site,
             contextlib.closing(Conductor(site, directory)) as conductor,
         ):
+            if links:
+                site.shape(links)
             yield Testbed(spec, site, conductor, directory, limits, time.monotonic() - begun)

@@ -8,12 +8,12 @@ v2 a weight is what runc makes of Docker's shares, so that both backends ask the
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pairlab.errors import TestbedError
-from pairlab.testbed import owner
+from pairlab.testbed import kin, owner
 from pairlab.testbed.contracts import Lack, Limits
 from pairlab.testbed.guard import guarded
 
@@ -200,6 +200,15 @@ def remove(ours: Path) -> None:
                     " when they have ended, `pairlab clean` removes it"
                 ) from error
             time.sleep(0.01)
+
+
+def remove_of_containers(identities: Collection[str]) -> None:
+    """Removes the groups of Docker's containers of these ids, in every hierarchy, where nothing runs in them."""
+    for folder, names, _ in os.walk("/sys/fs/cgroup", topdown=False):
+        for name in names:
+            if (told := kin.CONTAINER.search(name)) and told[0] in identities:
+                with contextlib.suppress(OSError):  # somebody else removes it, or only root may
+                    os.rmdir(os.path.join(folder, name))
 
 
 def left_behind() -> Iterator[Path]:

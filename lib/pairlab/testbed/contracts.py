@@ -19,16 +19,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pairlab.errors import Unavailable
+
 if TYPE_CHECKING:
     from pairlab.spec import Spec
     from pairlab.testbed.netlink import Lan
     from pairlab.testbed.tasks import Task
 
-#: Told how far a phase is: phase, done, total (0 where there is nothing to count).
-Progress = Callable[[str, int, int], None]
+#: Told how far a phase is: phase, done, total (0 where there is nothing to count); seconds come in tenths.
+Progress = Callable[[str, float, float], None]
 
 
-def silent(phase: str, done: int, total: int) -> None:
+def silent(phase: str, done: float, total: float) -> None:
     """The Progress that tells nobody."""
 
 
@@ -80,6 +82,18 @@ class Limits:
     cpu_shares: int = 0
 
 
+@dataclass(frozen=True)
+class Link:
+    """How one endpoint's link is made worse than it is, so that what tools must read over it is known.
+
+    rate_bps: what it sends at most, link-layer headers included; 0: as much as it can. loss: share of the packets
+    arriving there that are lost, by chance.
+    """
+
+    rate_bps: float = 0.0
+    loss: float = 0.0
+
+
 class Pinning(ABC):
     """A policy that binds each endpoint to one core."""
 
@@ -123,6 +137,8 @@ class NetworkDriver(ABC):
     """Programs of the host that it runs."""
     isolated: ClassVar[bool] = True
     """Whether each endpoint has a network namespace of its own (else: one for all, on loopback)."""
+    floods: ClassVar[bool] = False
+    """Whether endpoints get frames that are for others: their links count these too, and prove no tool wrong."""
     max_endpoints: ClassVar[int | None] = None
     """How many endpoints the network can have, where there is a limit."""
     docker: ClassVar[DockerNetwork | None] = None
@@ -139,8 +155,18 @@ class NetworkDriver(ABC):
     def attach(self, lan: Lan, endpoint: EndpointPlan) -> None:  # noqa: B027
         """Gives one endpoint its eth0; the address is set and the link brought up by the caller."""
 
+    def ports(self, endpoints: Sequence[str]) -> Sequence[str]:
+        """Links of the sandbox by which all traffic goes out to these endpoints, where the driver has such."""
+        return ()
+
     def finish(self, lan: Lan) -> None:  # noqa: B027
         """Called once all endpoints are attached."""
+
+    def check(self) -> None:  # noqa: B027
+        """Called before the network is taken down: raises TestbedError where it does not stand as it was made.
+
+        What the kernel keeps, stands; a driver that has daemons says here whether they still run.
+        """
 
     def facts(self) -> Mapping[str, Any]:
         """What a record should say of this network, such as the datapath in use."""
@@ -158,6 +184,8 @@ class Site(ABC):
     """Each endpoint's IPv4 address, by name."""
     interface: str = "eth0"
     """The link an endpoint's traffic leaves by."""
+    loopback_is_own: bool = True
+    """Whether nobody else uses the loopback that endpoints without a network of their own share."""
     first_port: int = 5201
     """The port of the first pair's server; each further pair takes the next."""
 
@@ -173,12 +201,28 @@ class Site(ABC):
         """What `flowgen hold` must be told so that a process in this endpoint keeps to its limits."""
         return []
 
+    def marks(self) -> Collection[str]:
+        """Words in the command lines of processes that hold the endpoints and did not come from us (a shim's)."""
+        return ()
+
+    def port_counts(self) -> tuple[int, int] | None:
+        """Bytes and packets that have gone out to endpoints at the ports of the driver's network; None: it counts none.
+
+        What a switch dropped has come in there and not gone out. With link-layer headers, and a packet as for
+        barrier.LinkCounts.
+        """
+        return None
+
     def limits_in_force(self) -> Mapping[str, Mapping[str, float]]:
         """By endpoint, what its cgroup's files say of its CPU time; only of those that were to be limited in it.
 
         cpu_quota (CPUs; 0: no limit), and cpu_shares (cgroup v1) or cpu_weight (v2).
         """
         return {}
+
+    def shape(self, links: Mapping[str, Link]) -> None:
+        """Makes these endpoints' links, by name, as asked, before there is traffic; `facts` tells of it."""
+        raise Unavailable("this backend shapes no links: leave out link_rate_bps and link_loss")
 
     @abstractmethod
     def facts(self) -> Mapping[str, Any]:
@@ -190,6 +234,8 @@ class Backend(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    endpoint: ClassVar[str] = "endpoint"
+    """What an endpoint of it is, in a word."""
     administers: ClassVar[bool] = False
     """Whether what runs in its endpoints has CAP_NET_ADMIN over their network."""
 
@@ -208,6 +254,10 @@ class Backend(ABC):
     def lacks_limits(self, limits: Collection[Limits]) -> list[Lack]:
         """What this host misses to hold endpoints to these limits. Builds nothing that stays."""
         return [Lack(f"backend {self.name!r} limits no CPU use", "take another backend")] if limits else []
+
+    def lacks_links(self, links: Collection[Link]) -> list[Lack]:
+        """What this host misses to shape links so. Builds nothing that stays."""
+        return [Lack(f"backend {self.name!r} shapes no links", "take another backend")] if links else []
 
     @abstractmethod
     def open(
@@ -266,7 +316,10 @@ class Measured:
     """What a tool reported of one flow, in the columns of records.TABLES.
 
     flow: totals, as columns of `flows`; intervals: rows of `intervals`, with start_s and end_s from its connection.
-    number: of the flow within its pair, from 0. error: why this flow failed, where others of its client did not.
+    number: of the flow within its pair, from 0. received_bytes: payload that its server had received of it, from its
+    connection to its end, where the tool tells. error: why this flow failed, where others of its client did not.
+    lasted_s: how long it was sending, where its duration_s is another time. connect_s: how long connecting took, where
+    the tool tells that, and not when the connection stood.
     Moments, CLOCK_MONOTONIC in ns, where the tool tells: when the connection stood, when the server had the first
     byte, and when a flow with an end was complete.
     """
@@ -275,9 +328,22 @@ class Measured:
     intervals: Sequence[Mapping[str, Any]] = ()
     connected_ns: int | None = None
     number: int = 0
+    received_bytes: float | None = None
     first_byte_ns: int | None = None
     completed_ns: int | None = None
     error: str = ""
+    lasted_s: float | None = None
+    connect_s: float | None = None
+
+    def __post_init__(self):
+        """Raises ValueError for what no tool can have measured, so that no table and no mean ever has it."""
+        moments = {key: getattr(self, key) for key in ("connected_ns", "first_byte_ns", "completed_ns", "number")}
+        for told in (self.flow, moments, *self.intervals):
+            for column, value in told.items():
+                if isinstance(value, str):
+                    value.encode()  # JSON can escape half a character, which no file takes
+                elif value is not None and not 0 <= value < 2**63:  # nor is NaN
+                    raise ValueError(f"{column} cannot be {str(value)[:40]}: the report is damaged")
 
 
 #: What a spec can ask of a tool: by feature, whether it does, and in words.
@@ -305,8 +371,14 @@ class Workload(ABC):
     """Prints the tool's version, on its first line."""
     waits_s: ClassVar[float] = 0.0
     """How long a client waits, from its start, before it sends."""
+    connects_first: ClassVar[bool] = False
+    """Whether no flow of a client sends before all its connections stand; then one that was late was late for all."""
     ends_by_itself_s: ClassVar[float] = 10.0
     """How long after its sending time a client may take to end before it counts as hung."""
+    serves_once: ClassVar[bool] = False
+    """Whether the server ends by itself once its client has, and only then has told all it has to tell."""
+    late_s: ClassVar[float] = 0.0
+    """How long before its end a client may take its last count, so that the kernel has more than it tells."""
     prints_payload: ClassVar[bool] = False
     """Whether the server prints what it receives, which is then thrown away."""
 

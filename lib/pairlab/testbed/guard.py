@@ -5,6 +5,8 @@ import os
 import subprocess
 from collections.abc import Iterator
 
+from pairlab.testbed import environment
+
 
 @contextlib.contextmanager
 def guarded(script: str, *arguments: str) -> Iterator[None]:
@@ -18,7 +20,7 @@ def guarded(script: str, *arguments: str) -> Iterator[None]:
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,  # ours may be a pipe, whose reader waits for its end
         stderr=subprocess.DEVNULL,
-        env={**os.environ, "PATH": os.defpath},
+        env={**environment.needed(), "PATH": os.defpath},
         cwd="/",
         start_new_session=True,  # Ctrl-C is for us to handle
     )

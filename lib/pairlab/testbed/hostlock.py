@@ -1,8 +1,14 @@
 """One measurement at a time on a host, whoever starts it: two at once would measure each other.
 
 The lock is an abstract Unix socket (unix(7)): it belongs to whichever process is bound to it, leaves no file behind,
-ends with its process however that dies, and tells by SO_PEERCRED who holds it. It is seen by all users of one network
-namespace, that is, of one host.
+ends with its process however that dies, and tells by SO_PEERCRED who holds it, which the kernel vouches for. It is seen
+by all users of one network namespace, that is, of one host; containers with network namespaces of their own do not see
+each other's.
+
+Whatever all users of a host may lock, any of them may keep locked: a process that is no pairlab can take the name, too.
+It can hold measurements up, and no more: two never run at once, and whoever waits is told the process, its user and its
+command, or how to find it where it hides. Against that a file in /run/lock would be no better (any user may flock(2)
+what it can read), and one that only root can write would shut users out.
 """
 
 import contextlib
@@ -11,34 +17,66 @@ import os
 import pwd
 import socket
 import struct
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pairlab.errors import HostBusy
 
 ADDRESS = "\0pairlab-measuring"
+#: Tells the processes that run a notebook for us not to wait.
+NO_WAIT = "PAIRLAB_NO_WAIT"
+#: How long a holder may take from binding to listening; it is two system calls.
+_SILENT_S = 2.0
+_AGAIN_S = 0.2
 
 
 @contextlib.contextmanager
 def measuring(wait: bool = True, tell: Callable[[str], None] = lambda text: None) -> Iterator[None]:
     """Holds the host meanwhile. Another holder is waited for, after telling who it is, or HostBusy is raised."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock:
-        told = None
+        told, begun = None, time.monotonic()
         while not _bind(lock):
-            holder = _holder()
-            if holder is None:
-                continue  # gone in between
-            connection, who = holder
-            with connection:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+                named = _holder(connection)
+                if named is None and time.monotonic() - begun < _SILENT_S:
+                    time.sleep(0.01)  # gone in between, or not listening yet
+                    continue
+                who = named or f"a process that does not answer ({_remedy()})"
                 if not wait:
                     raise HostBusy(f"{who} is measuring on this host: wait for it to end, or stop it")
                 if who != told:
                     tell(f"waiting for {who}, which is measuring on this host")
                     told = who
-                with contextlib.suppress(ConnectionError):
-                    connection.recv(1)  # comes back when the holder is done, or dead
+                _await_end(connection)
+                if named:
+                    begun = time.monotonic()  # who takes it next has as long to answer
         lock.listen(64)
         yield
+
+
+def await_turn(wait: bool = True, tell: Callable[[str], None] = lambda text: None) -> None:
+    """Waits until nobody measures on this host, as `measuring`; somebody may begin right after."""
+    with measuring(wait, tell):
+        pass
+
+
+@contextlib.contextmanager
+def told_whether_to(wait: bool) -> Iterator[None]:
+    """Processes started meanwhile, such as a notebook's kernel, wait for other measurements, or refuse."""
+    before = os.environ.get(NO_WAIT)
+    if not wait:
+        os.environ[NO_WAIT] = "1"
+    try:
+        yield
+    finally:
+        if not wait and before is None:
+            os.environ.pop(NO_WAIT, None)
+
+
+def may_wait() -> bool:
+    """Whether the one who started this process lets it wait."""
+    return not os.environ.get(NO_WAIT)
 
 
 def _bind(lock: socket.socket) -> bool:
@@ -51,16 +89,34 @@ def _bind(lock: socket.socket) -> bool:
         raise
 
 
-def _holder() -> tuple[socket.socket, str] | None:
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+def _holder(connection: socket.socket) -> str | None:
+    """Who holds the lock, by a connection to it; None where nobody answers."""
+    connection.settimeout(0)  # a queue of waiters that is full must not block us unheard
     try:
         connection.connect(ADDRESS)
-    except ConnectionError:
-        connection.close()
+    except OSError:
         return None
+    connection.settimeout(None)
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     pid, uid, _ = struct.unpack("3i", credentials)
-    return connection, f"process {pid} of {_user(uid)} ({_command(pid)})"
+    if not pid:
+        return f"a process of {_user(uid)}, in another PID namespace,"
+    return f"process {pid} of {_user(uid)} ({_command(pid)})"
+
+
+def _await_end(connection: socket.socket) -> None:
+    """Comes back when the holder is done, or dead; after a while where it does not answer."""
+    try:
+        while connection.recv(64):
+            pass
+    except ConnectionError:
+        pass
+    except OSError:  # not connected
+        time.sleep(_AGAIN_S)
+
+
+def _remedy() -> str:
+    return "`sudo ss -xlap | grep pairlab-measuring` names it"
 
 
 def _user(uid: int) -> str:

@@ -1,6 +1,7 @@
 """The container image: from lib/image/Dockerfile, or, with no registry, from Debian's packages."""
 
 import hashlib
+import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -16,6 +17,21 @@ from pairlab.testbed.lifeline import DOCKER_ERRORS
 REPOSITORY = "pairlab"
 SUITE = "bookworm"
 MMDEBSTRAP = Program("mmdebstrap", "mmdebstrap")
+
+PHASE = "building the container image"
+#: A step of a Dockerfile, as the builder tells it: "Step 2/3 : COPY packages.txt /tmp/packages.txt".
+_STEP = re.compile(r"Step (\d+)/(\d+) : ")
+#: Steps of mmdebstrap 1.3, as it tells them: "I: extracting archives...". The last of all is Docker's import.
+_STEPS = (
+    "running apt-get update",
+    "downloading packages",
+    "extracting archives",
+    "installing essential packages",
+    "installing remaining packages",
+    "cleaning package lists",
+    "creating tarball",
+    "importing",
+)
 
 
 def tag() -> str:
@@ -37,15 +53,15 @@ def ensure(client: docker.DockerClient, progress: Progress) -> str:
     try:
         return client.images.get(tag()).id
     except ImageNotFound:
-        progress("building the container image", 0, 0)
+        progress(PHASE, 0, 0)
     try:
-        return _build(client)
+        return _build(client, progress)
     except (BuildError, *DOCKER_ERRORS) as error:
         from_registry = f"docker build failed ({str(error).strip().splitlines()[0][:200]})"
     if missing := MMDEBSTRAP.lack():
         raise Unavailable(f"the container image: {from_registry}, and without a registry {missing}")
     try:
-        return _from_packages(client)
+        return _from_packages(client, progress)
     except (subprocess.CalledProcessError, *DOCKER_ERRORS) as error:
         told = (getattr(error, "stderr", "") or str(error)).strip().splitlines()
         raise Unavailable(
@@ -54,27 +70,45 @@ def ensure(client: docker.DockerClient, progress: Progress) -> str:
         ) from error
 
 
-def _build(client: docker.DockerClient) -> str:
-    image, _ = client.images.build(path=str(paths.IMAGE), tag=tag(), rm=True, network_mode="host")
-    return image.id
+def _build(client: docker.DockerClient, progress: Progress) -> str:
+    """By the daemon, from the Dockerfile. Raises BuildError."""
+    for told in client.api.build(path=str(paths.IMAGE), tag=tag(), rm=True, network_mode="host", decode=True):
+        if "error" in told:
+            raise BuildError(told["error"], [])
+        if step := _STEP.match(told.get("stream", "")):
+            progress(PHASE, int(step[1]) - 1, int(step[2]))
+    return client.images.get(tag()).id
 
 
-def _from_packages(client: docker.DockerClient) -> str:
+def _from_packages(client: docker.DockerClient, progress: Progress) -> str:
+    """By mmdebstrap, which needs a mirror of Debian and no registry. Raises CalledProcessError."""
     with tempfile.TemporaryDirectory(prefix="pairlab-image-") as place:
         archive = Path(place) / "rootfs.tar"
-        subprocess.run(
-            [
-                MMDEBSTRAP.path(),
-                "--quiet",
-                "--variant=minbase",
-                f"--include={','.join(packages())}",
-                SUITE,
-                str(archive),
-            ],
-            check=True,
-            capture_output=True,
-            text=True,
-        )
+        _bootstrap(archive, progress)
+        progress(PHASE, len(_STEPS) - 1, len(_STEPS))
         repository, version = tag().split(":")
         client.api.import_image_from_file(str(archive), repository=repository, tag=version)
     return client.images.get(tag()).id
+
+
+def _bootstrap(archive: Path, progress: Progress) -> None:
+    include = f"--include={','.join(packages())}"
+    command = [MMDEBSTRAP.path(), "--variant=minbase", include, SUITE, str(archive)]
+    trouble = []
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            for line in running.stderr:
+                if (step := _step(line)) is not None:
+                    progress(PHASE, step, len(_STEPS))
+                elif not line.startswith("I: "):
+                    trouble.append(line)
+        except BaseException:  # a notebook's stop button is heard by us alone
+            running.kill()
+            raise
+    if running.returncode:
+        raise subprocess.CalledProcessError(running.returncode, command, stderr="".join(trouble))
+
+
+def _step(line: str) -> int | None:
+    """Which of the steps begins with this line of mmdebstrap's; None: none."""
+    return next((number for number, name in enumerate(_STEPS) if line.startswith(f"I: {name}")), None)

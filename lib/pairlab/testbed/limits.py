@@ -44,6 +44,19 @@ def _check_shares_of_time(spec: Spec, cpus: int) -> None:
         raise BadSpec(f"cpu_shares: must be {LEAST_SHARES} or more (1024 is the default), not {spec.cpu_shares}")
 
 
+def told(limits: Mapping[str, Limits]) -> str:
+    """How many endpoints may use what, a line for each kind of limits; empty where nobody is limited."""
+    lines = []
+    for each, count in Counter(limits.values()).items():
+        parts = [
+            f"on CPU {cpu_list(each.cpus)}" if each.cpus is not None else "",
+            f"at most {each.cpu_quota:g} CPUs" if each.cpu_quota else "",
+            f"weight {each.cpu_shares:,}" if each.cpu_shares else "",
+        ]
+        lines.append(f"{count:,} endpoint{'s' * (count != 1)}: {', '.join(filter(None, parts))}")
+    return "\n".join(lines)
+
+
 def cpu_list(cpus: Iterable[int]) -> str:
     """As the kernel and Docker write it: 0-2,5."""
     ranges: list[list[int]] = []

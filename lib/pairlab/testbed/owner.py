@@ -4,6 +4,9 @@ import os
 
 import psutil
 
+#: In the environment of what pairlab starts, and of what that starts, however its parent ended: whose it is.
+MARK = "PAIRLAB_OWNER"
+
 
 def me() -> str:
     """Names this process for all time: its id, and when it began, as ids come round again."""

@@ -1,6 +1,6 @@
 """Sandbox: a process with namespaces of its own, in which a testbed lives and with which it dies.
 
-Its own network, mount and PID namespaces, and where pairlab is not root a user namespace too (unshare(1),
+Its own network, mount and PID namespaces, and where pairlab may not make those a user namespace too (unshare(1),
 user_namespaces(7)). When its first process ends, the kernel kills every process in it and removes every link,
 namespace and mount: there is nothing to clean up, so nothing can be left.
 """
@@ -10,22 +10,35 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from pairlab import errors
-from pairlab.errors import TestbedError, Unavailable
-from pairlab.testbed.contracts import Lack, NetworkDriver, Program
+from pairlab.errors import MeasurementFailed, TestbedError, Unavailable
+from pairlab.testbed import environment
+from pairlab.testbed.agent import NOT_YET
+from pairlab.testbed.contracts import Lack, Link, NetworkDriver, Program
 
 UNSHARE = Program("unshare", "util-linux")
 SYSCTLS = Path("/proc/sys")
 
 
+#: Bits of capabilities(7): what it takes to make namespaces, and to set up links in them.
+CAP_NET_ADMIN, CAP_SYS_ADMIN = 12, 21
+
+
+def privileged() -> bool:
+    """Whether we may make namespaces without a user namespace. Root in a container often may not."""
+    status = Path("/proc/self/status").read_text()
+    (effective,) = (int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:"))
+    return all(effective >> bit & 1 for bit in (CAP_NET_ADMIN, CAP_SYS_ADMIN))
+
+
 def command() -> list[str]:
-    """unshare's command line here: a user namespace only where we are not root."""
-    rootless = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    """unshare's command line here: a user namespace only where it takes one."""
+    rootless = [] if privileged() else ["--user", "--map-root-user"]
     return [UNSHARE.path(), *rootless, "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
 
 
@@ -36,7 +49,7 @@ def lack() -> Lack | None:
         return missing
     # Setting loopback up shows whether we really hold the rights: AppArmor grants the namespace and not them.
     trial = [*command(), sys.executable, "-c", _SET_LOOPBACK_UP]
-    done = subprocess.run(trial, capture_output=True, text=True, check=False)
+    done = subprocess.run(trial, env=environment.needed(), capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return None
     why = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
@@ -52,9 +65,12 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
 
 
 def _remedy() -> str:
-    """What to do about it, by what the kernel says of user namespaces, which only those need who are not root."""
+    """What to do about it, by what the kernel says of user namespaces, which only those need who lack capabilities."""
     if os.geteuid() == 0:
-        return "this root lacks CAP_SYS_ADMIN (a container?): give it --privileged, or run on the host"
+        return (
+            "this root lacks CAP_SYS_ADMIN (a container?): start it with --security-opt seccomp=unconfined and"
+            " --security-opt systempaths=unconfined, as .devcontainer does, or run on the host"
+        )
     switches = {
         "kernel/apparmor_restrict_unprivileged_userns": ("1", "0"),
         "kernel/unprivileged_userns_clone": ("0", "1"),
@@ -83,6 +99,13 @@ def _known_links(kinds: tuple[str, ...]) -> dict[str, bool]:
         return probe.call("knows", kinds)
 
 
+@functools.cache
+def missing_shaping(link: Link) -> list[Lack]:
+    """What this host misses to shape a link so: tried in a sandbox."""
+    with Sandbox() as probe:
+        return probe.call("lacks_shaping", link)
+
+
 class Sandbox:
     """A running sandbox. Use as a context manager; leaving it ends everything inside.
 
@@ -107,22 +130,41 @@ class Sandbox:
                 pass_fds=[theirs.fileno(), *inherit],
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
+                env=environment.needed(),  # and with it all that it starts: switches, launchers, traffic tools
                 cwd="/",
                 start_new_session=True,  # Ctrl-C is for us to handle
             )
         self._connection = Connection(ours.detach())
 
-    def call(self, name: str, *arguments: Any) -> Any:
-        """Calls that method of the agent. Raises what it raised, or TestbedError when the sandbox is gone."""
+    def call(self, name: str, *arguments: Any, told: Callable[[int], None] = lambda done: None) -> Any:
+        """Calls that method of the agent. Raises what it raised, or TestbedError when the sandbox is gone.
+
+        told: is told meanwhile how far it is, by methods that say so.
+        """
         try:
             self._connection.send((name, arguments))
-            good, answer = self._connection.recv()
+            while (answer := self._connection.recv())[0] is NOT_YET:
+                told(answer[1])
         except (EOFError, OSError) as error:
-            raise TestbedError(f"the sandbox ended during {name!r}: {self._last_words() or error!r}") from error
+            raise TestbedError(f"the sandbox ended during {name!r}: {self._last_words() or repr(error)}") from error
+        good, answer = answer
         if good:
             return answer
         kind, message = answer
         raise errors.by_name(kind)(message)
+
+    def check(self) -> None:
+        """Raises MeasurementFailed where what was built in here does not stand any more.
+
+        What is measured in its endpoints then says nothing, although it may look like something.
+        """
+        try:
+            self.call("check")
+        except TestbedError as error:
+            raise MeasurementFailed(
+                f"the testbed broke while it was in use: {error}. Does `dmesg` tell of memory running out?"
+                " Measure again; fewer pairs need less"
+            ) from error
 
     @property
     def pid(self) -> int:
@@ -141,11 +183,15 @@ class Sandbox:
             self._process.stderr.close()
 
     def _last_words(self) -> str:
+        """What it complained of, or how it ended; empty where it did not."""
         try:
             _, told = self._process.communicate(timeout=2)
         except subprocess.TimeoutExpired:
             return ""
-        return told.decode(errors="replace").strip()[-500:]
+        words = told.decode(errors="replace").strip()[-500:]
+        # When the agent is killed, unshare means to end in the same way, and (2.38) complains that it may not.
+        killed = self._process.returncode < 0 or "sigprocmask unblock failed" in words
+        return "it was killed" if killed else words or f"it ended with {self._process.returncode}"
 
     def __enter__(self) -> "Sandbox":
         return self

@@ -5,23 +5,24 @@ import functools
 import os
 import platform
 import socket
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import docker
+from docker.errors import APIError
 from docker.types import LogConfig, Mount
 
 from pairlab import paths
-from pairlab.errors import TestbedError
-from pairlab.testbed import cgroups, image, owner, sandbox
+from pairlab.errors import MeasurementFailed, TestbedError
+from pairlab.testbed import cgroups, image, owner, sandbox, shaping
 from pairlab.testbed.agent import bridge_nf_call_iptables
 from pairlab.testbed.aside import aside
 from pairlab.testbed.backends.netns import flowgen_lack, import_path, plan
+from pairlab.testbed.confinement import USER, confinement
 from pairlab.testbed.contracts import Backend, Lack, Limits, Site, installed
-from pairlab.testbed.lifeline import AT_ONCE, DOCKER_ERRORS, LABEL
+from pairlab.testbed.lifeline import AT_ONCE, DOCKER_ERRORS, FIFO, LABEL, PING_S, connect, lifeline, note
 from pairlab.testbed.limits import cpu_list
+from pairlab.testbed.namespaces import sent_by
 from pairlab.testbed.sandbox import Sandbox
 
 FLOWGEN = "/pairlab/flowgen"
@@ -32,13 +33,15 @@ CPU_CGROUP = Path("/sys/fs/cgroup/cpu")
 class DockerSite(Site):
     flowgen = FLOWGEN
     directory = DIRECTORY
+    loopback_is_own = False
 
-    def __init__(self, client, containers, addresses, facts, isolated, limits):
+    def __init__(self, client, containers, addresses, facts, isolated, limits, port_counts):
         self._client = client
         self._containers = containers
         self.addresses = addresses
         self._facts = facts
         self._limits = limits
+        self._port_counts = port_counts
         if not isolated:
             self.interface = "lo"
             self.first_port = _free_ports(len(containers) // 2)
@@ -61,12 +64,25 @@ class DockerSite(Site):
             return False
         return True
 
+    def marks(self):
+        return list(self._containers.values())
+
+    def port_counts(self):
+        with _translated("the ports' counters could not be read"):
+            return self._port_counts()
+
     def limits_in_force(self):
         found = {}
-        for name, each in self._limits.items():
-            if each.cpu_quota or each.cpu_shares:
-                found[name] = cgroups.read_of(_process(self._client, self._containers[name]))
+        with _translated("the limits in force could not be read"):
+            for name, each in self._limits.items():
+                if each.cpu_quota or each.cpu_shares:
+                    found[name] = cgroups.read_of(_process(self._client, self._containers[name]))
         return found
+
+    def shape(self, links):
+        with _translated("links could not be shaped"), contextlib.ExitStack() as stack:
+            namespaces = _namespaces(self._client, {name: self._containers[name] for name in links}, stack)
+            self._facts = {**self._facts, "shaping": aside(shaping.shape, namespaces, links)}
 
     def facts(self):
         return self._facts
@@ -77,6 +93,7 @@ class Docker(Backend):
 
     name = "docker"
     summary = "Docker containers; needs a Docker daemon on this host"
+    endpoint = "container"
 
     def lacks(self):
         missing = flowgen_lack()
@@ -102,7 +119,7 @@ class Docker(Backend):
     def lacks_limits(self, limits):
         if not limits:
             return []
-        with contextlib.closing(_client()) as client, _translated("the daemon does not say what it can limit"):
+        with contextlib.closing(connect()) as client, _translated("the daemon does not say what it can limit"):
             told = client.info()
         wanted = {
             "CPUSet": ("cpuset", any(each.cpus is not None for each in limits)),
@@ -115,17 +132,25 @@ class Docker(Backend):
         )
         return [Lack(f"the Docker daemon has no cgroup controller {name!r}", remedy) for name in missing]
 
+    def lacks_links(self, links):
+        if links and os.geteuid() != 0:
+            return [Lack("links of containers are shaped from outside, which needs root", "run as root")]
+        if links and (missing := sandbox.lack()):
+            return [missing]
+        return [lack for link in dict.fromkeys(links) for lack in sandbox.missing_shaping(link)]
+
     @contextlib.contextmanager
     def open(self, endpoints, driver, directory, progress, limits):
         with contextlib.ExitStack() as stack, _translated("the Docker testbed could not be built"):
-            client = stack.enter_context(contextlib.closing(_client()))
+            client = stack.enter_context(contextlib.closing(connect()))
             image_id = image.ensure(client, progress)
             run = directory.name.removeprefix("pairlab-")
             parent = f"pl{run}"[:15] if driver.docker and driver.docker.parent else ""
-            stack.enter_context(_lifeline(run, directory, parent))
+            stack.enter_context(lifeline(run, directory, parent))
             labels = {LABEL: run, "pairlab.owner": owner.me()}
             network = _network(client, driver, run, parent, labels)
-            make = functools.partial(_container, client, run, directory, labels, network, limits)
+            confined = confinement(client.info()["MemTotal"])
+            make = functools.partial(_container, client, run, directory, labels, network, confined, limits)
             with ThreadPoolExecutor(AT_ONCE) as pool:
                 containers = {}
                 for name, container in zip(endpoints, pool.map(make, endpoints), strict=True):
@@ -137,16 +162,15 @@ class Docker(Backend):
                 "bridge_nf_call_iptables": bridge_nf_call_iptables(),
             }
             if driver.docker is None:
-                addresses, more = stack.enter_context(_attached(client, containers, driver, directory))
+                attached = _attached(client, containers, driver, directory)
+                addresses, more, port_counts = stack.enter_context(attached)
                 facts |= more
             else:
                 addresses = _addresses(client, run, endpoints, network)
                 facts |= driver.facts()
-            yield DockerSite(client, containers, addresses, facts, driver.isolated, limits)
-
-
-def _client():
-    return docker.from_env(max_pool_size=AT_ONCE, timeout=120)
+                port_counts = functools.partial(_bridge_counts, client, network, driver)
+            yield DockerSite(client, containers, addresses, facts, driver.isolated, limits, port_counts)
+            _check_that_it_is_still_there(client)
 
 
 def _daemon_lack():
@@ -175,34 +199,24 @@ def _translated(what):
     try:
         yield
     except DOCKER_ERRORS as error:
-        if "bind source path does not exist" in str(error):
-            hint = "the daemon does not see our files: is it a snap's, or in a container? Use one of this host"
+        if not isinstance(error, APIError):
+            hint = "The Docker daemon went away, or does not answer: when `docker info` works again, measure again"
+        elif "bind source path does not exist" in str(error):
+            hint = "The Docker daemon does not see our files: is it a snap's, or in a container? Use one of this host"
         else:
-            hint = "does `docker info` work, and is there room on its disk?"
+            hint = "Does `docker info` work, and has the Docker daemon room on its disk?"
         raise TestbedError(f"{what}: {error}. {hint}") from error
 
 
-@contextlib.contextmanager
-def _lifeline(run, directory, link):
-    """Removes the testbed on leaving, through the process that would also do it without us."""
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "pairlab.testbed.lifeline", run, str(directory), link],
-        stdin=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd="/",
-        start_new_session=True,  # Ctrl-C is for us to handle
-    )
+def _check_that_it_is_still_there(client):
+    """Raises MeasurementFailed where the daemon went meanwhile: what containers do without it is no measurement."""
+    client.api.timeout = PING_S
     try:
-        yield
-    finally:
-        _, told = process.communicate("done\n")
-        if process.returncode:
-            raise TestbedError(
-                f"the Docker testbed could not be removed whole: {told.strip().splitlines()[-1:]};"
-                f" docker ps --all --filter label={LABEL}={run} shows what is left, and `pairlab clean` tries again."
-                " A network that Docker says has active endpoints, and that has none, goes when Docker is restarted"
-            )
+        client.ping()
+    except DOCKER_ERRORS as error:
+        raise MeasurementFailed(
+            f"the Docker daemon went away while its containers were in use: {error}. Start it, and measure again"
+        ) from error
 
 
 def _network(client, driver, run, parent, labels):
@@ -231,7 +245,7 @@ def _make_parent(name):
             ipr.link("set", index=socket.if_nametoindex(end), state="up")
 
 
-def _container(client, run, directory, labels, network, limits, name):
+def _container(client, run, directory, labels, network, confined, limits, name):
     """Creates and starts one; returns its id."""
     mounts = [
         Mount(FLOWGEN, str(paths.flowgen()), type="bind", read_only=True),
@@ -239,18 +253,21 @@ def _container(client, run, directory, labels, network, limits, name):
     ]
     made = client.api.create_container(
         image.tag(),
-        [FLOWGEN, "pause"],
+        [FLOWGEN, "pause", "--lifeline", f"{DIRECTORY}/{FIFO}"],
+        user=USER,
         name=f"pairlab-{run}-{name}",
         labels=labels,
+        use_config_proxy=False,  # else the user's proxy, with its password, is in the environment of each container
         host_config=client.api.create_host_config(
             network_mode=network,
             mounts=mounts,
             log_config=LogConfig(type=LogConfig.types.NONE),
-            security_opt=["label=disable"],  # SELinux would keep our mounts from it
-            cap_add=["SYS_NICE"],  # for the launcher; what it launches does not have it
+            auto_remove=True,
+            **confined,
             **_limited(limits.get(name, Limits())),
         ),
     )
+    note(directory, made["Id"])
     client.api.start(made["Id"])
     return made["Id"]
 
@@ -278,20 +295,37 @@ def _addresses(client, run, endpoints, network):
     return {each["Name"].removeprefix(f"pairlab-{run}-"): each["IPv4Address"].split("/")[0] for each in members}
 
 
+def _namespaces(client, containers, stack):
+    """A descriptor of each container's network namespace, by name, which the stack closes."""
+    found = {}
+    for name, container in containers.items():
+        found[name] = os.open(f"/proc/{_process(client, container)}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        stack.callback(os.close, found[name])
+    return found
+
+
 @contextlib.contextmanager
 def _attached(client, containers, driver, directory):
     """Links from a sandbox, where the driver's network lives, into containers that have none."""
     with contextlib.ExitStack() as stack:
-        namespaces = {}
-        for name, container in containers.items():
-            pid = _process(client, container)
-            namespaces[name] = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-            stack.callback(os.close, namespaces[name])
+        namespaces = _namespaces(client, containers, stack)
         running = stack.enter_context(Sandbox(directory, inherit=list(namespaces.values())))
         plans = plan(list(containers))
         facts = running.call("build", import_path(driver), plans, namespaces)
         facts.pop("bridge_nf_call_iptables")  # of the sandbox, which has no iptables rules
-        yield {each.name: each.address for each in plans}, facts
+        yield {each.name: each.address for each in plans}, facts, lambda: running.call("port_counts")
+        running.check()
+
+
+def _bridge_counts(client, network, driver):
+    """What has gone out at the ports of Docker's own bridge, where the network is one."""
+    if driver.docker.driver != "bridge":
+        return None
+    bridge = f"br-{client.api.inspect_network(network)['Id'][:12]}"  # Docker's name for it
+    try:
+        return sent_by(os.listdir(f"/sys/class/net/{bridge}/brif"))
+    except FileNotFoundError:  # the daemon's network namespace is not ours
+        return None
 
 
 def _free_ports(count):

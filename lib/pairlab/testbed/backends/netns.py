@@ -34,6 +34,12 @@ class NetnsSite(Site):
     def spawn(self, calls):
         self.sandbox.call("spawn", [(name, list(argv)) for name, argv in calls])
 
+    def port_counts(self):
+        return self.sandbox.call("port_counts")
+
+    def shape(self, links):
+        self._facts = {**self._facts, "shaping": self.sandbox.call("shape", dict(links))}
+
     def facts(self):
         return self._facts
 
@@ -43,6 +49,7 @@ class Netns(Backend):
 
     name = "netns"
     summary = "network namespaces in a sandbox; needs neither root nor Docker"
+    endpoint = "namespace"
     administers = True
 
     def lacks(self):
@@ -58,20 +65,28 @@ class Netns(Backend):
         missing = cgroups.lack() if any(each.cpu_quota or each.cpu_shares for each in limits) else None
         return [missing] if missing else []
 
+    def lacks_links(self, links):
+        return [lack for link in dict.fromkeys(links) for lack in sandbox.missing_shaping(link)]
+
     @contextlib.contextmanager
     def open(self, endpoints, driver, directory, progress, limits):
-        progress("bringing up", 0, len(endpoints))
+        def told(done):
+            progress("bringing up", done, len(endpoints))
+
+        told(0)
+        directory.chmod(0o700)  # all that run here are we: no other user has business with gates and control socket
         run = directory.name.removeprefix("pairlab-")
         with cgroups.groups(run, limits) as groups, Sandbox(directory) as running:  # its processes end before them
             if driver.isolated:
                 plans = plan(endpoints)
-                facts = running.call("build", import_path(driver), plans)
+                facts = running.call("build", import_path(driver), plans, told=told)
                 addresses = {each.name: each.address for each in plans}
             else:
                 facts = running.call("build_shared")
                 addresses = dict.fromkeys(endpoints, "127.0.0.1")
-            progress("bringing up", len(endpoints), len(endpoints))
+            told(len(endpoints))
             yield NetnsSite(running, directory, addresses, facts, driver.isolated, limits, groups)
+            running.check()
 
 
 def plan(names):

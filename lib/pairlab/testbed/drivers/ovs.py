@@ -33,10 +33,10 @@ class Ovs(NetworkDriver):
 
     def create(self, lan):
         self.where = {program.name: program.path() for program in self.programs}
-        self.ports = []
+        self.ports_made = []
         self.datapath = "system" if kernel_datapath() else "netdev"
         self.version = lan.run([self.where["ovs-vswitchd"], "--version"]).splitlines()[0]
-        base = lan.directory / "ovs"
+        base = self.base = lan.directory / "ovs"
         base.mkdir()
         # Everything OVS writes stays in here, or it would meet the host's own OVS.
         os.environ.update(OVS_RUNDIR=str(base), OVS_LOGDIR=str(base), OVS_DBDIR=str(base))
@@ -50,18 +50,27 @@ class Ovs(NetworkDriver):
         self._configure(lan, "add-br", "pairlab0", "--", "set", "bridge", "pairlab0", f"datapath_type={self.datapath}")
 
     def attach(self, lan, endpoint):
-        self.ports.append(lan.add_veth(endpoint))
+        self.ports_made.append(lan.add_veth(endpoint))
+
+    def ports(self, endpoints):
+        return self.ports_made
 
     def finish(self, lan):
         """All ports in one transaction: the switch reconfigures itself once, and ovs-vsctl waits until it has."""
-        self._configure(lan, *(word for port in self.ports for word in ("--", "add-port", "pairlab0", port)))
+        self._configure(lan, *(word for port in self.ports_made for word in ("--", "add-port", "pairlab0", port)))
         shown = [self.where["ovs-vsctl"], f"--db={self.database}", "--format=csv", "--no-headings"]
         told = lan.run([*shown, "--columns=name,ofport", "list", "interface"])
         numbers = dict(line.split(",") for line in told.split())
-        if wrong := [port for port in self.ports if not numbers.get(port, "").isdigit()]:
+        if wrong := [port for port in self.ports_made if not numbers.get(port, "").isdigit()]:
             log = (lan.directory / "ovs" / "ovs-vswitchd.log").read_text().splitlines()
             why = next((line.split("|")[-1] for line in log if "|WARN|" in line or "|ERR|" in line), "no reason logged")
-            raise TestbedError(f"Open vSwitch refused {len(wrong)} of its {len(self.ports)} ports: {why}")
+            raise TestbedError(f"Open vSwitch refused {len(wrong)} of its {len(self.ports_made)} ports: {why}")
+
+    def check(self):
+        for daemon in DAEMONS:
+            pid = int((self.base / f"{daemon}.pid").read_text())
+            if not os.path.exists(f"/proc/{pid}"):
+                raise TestbedError(f"{daemon} is gone, and with it the network")
 
     def facts(self):
         return {"datapath": self.datapath, "userspace_tso": self.datapath == "netdev", "ovs": self.version}

@@ -66,7 +66,10 @@ class Flowgen(Workload):
             if not totals:
                 raise ValueError("flowgen reported 0 totals, not one for each flow")
             by_peer = {line["peer"]: line for line in received if line["event"] == "received"}
-            intervals = [line for line in lines if line["event"] == "interval"]
+            intervals = {}
+            for line in lines:
+                if line["event"] == "interval":
+                    intervals.setdefault(int(line.get("flow", 0)), []).append(line)
             return [_measured(total, intervals, by_peer.get(total.get("local"), {})) for total in totals]
         except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"flowgen's report lacks what it should have: {error!r}") from None
@@ -91,9 +94,10 @@ def _measured(total, intervals, received):
         return Measured(flow, number=number, first_byte_ns=_moment(total, "first_ns"))
     return Measured(
         {**flow, "congestion_control": str(total["congestion_control"])},
-        [_row(line) for line in intervals if int(line.get("flow", 0)) == number],
+        [_row(line) for line in intervals.get(number, ())],
         connected_ns=int(total["connected_ns"]),
         number=number,
+        received_bytes=_number(received, "flow_bytes"),
         first_byte_ns=_moment(received, "first_ns"),
         completed_ns=_moment(received, "last_ns") if "complete" in total else None,
     )

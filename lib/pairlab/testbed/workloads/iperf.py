@@ -1,10 +1,11 @@
 """iperf 2, the tool of papers C and E."""
 
 import re
+from dataclasses import replace
 
 from pairlab.testbed.contracts import Measured, Program, Workload
 
-# The enhanced report (-e) in bytes and bits (-f b). What follows the rate is there for TCP senders only, and the
+# A line of the enhanced report. What follows the rate is there for TCP senders only, and the
 # variance of the RTT since 2.1.
 LINE = re.compile(
     r"^\[\s*(?P<stream>\d{1,9})\]\s+(?P<start>\d{1,9}\.\d+)-\s*(?P<end>\d{1,9}\.\d+)\s+sec"
@@ -13,54 +14,124 @@ LINE = re.compile(
     re.MULTILINE,
 )
 
+#: The enhanced report, in bytes and bits.
+REPORT = ("-e", "-f", "b")
 
 CONGESTION = re.compile(r"^TCP congestion control set to (\w{1,15})$", re.MULTILINE)
 
+# Which stream is which: by the client's port, which both sides tell. And how long the client took to connect.
+CONNECTED = re.compile(
+    r"^\[\s*(?P<stream>\d{1,9})\] local \S{1,99} port (?P<own>\d{1,5})"
+    r" connected with \S{1,99} port (?P<peer>\d{1,5})\b(?:[^\n]{0,99}\(ct=(?P<connect_ms>\d{1,9}\.\d{1,9}) ms\))?",
+    re.MULTILINE,
+)
+
 
 class Iperf(Workload):
-    """TCP at full rate, reported by the client with -e: bytes written, retries, window, RTT."""
+    """TCP at full rate: bytes received by the server, and retries, window and RTT of the client (-e on both sides).
+
+    A client counts what it has written, which is more by what its socket buffer still holds, megabytes at times. So
+    totals and intervals are the server's; without its report (as of runs before it was asked) they are the client's.
+    """
 
     name = "iperf"
     summary = "iperf 2: TCP at full rate (the papers' tool)"
     can = frozenset({"time", "flows", "message", "congestion", "warmup"})
     programs = (Program("iperf", "iperf"),)
     version_argv = ("iperf", "--version")
+    serves_once = True
 
     def server(self, pair, spec, site):
-        return ["iperf", "-s", "-B", pair.server.address, "-p", str(pair.port)]
+        argv = ["iperf", "-s", "-B", pair.server.address, "-p", str(pair.port)]
+        return [*argv, *REPORT, "-i", f"{spec.interval_s:g}", "-P", str(spec.flows_per_pair)]  # ends after as many
 
     def client(self, pair, spec, site):
         argv = ["iperf", "-c", pair.server.address, "-p", str(pair.port)]
-        argv += ["-t", f"{spec.total_s:g}", "-i", f"{spec.interval_s:g}", "-e", "-f", "b"]
+        argv += ["-t", f"{spec.total_s:g}", "-i", f"{spec.interval_s:g}", *REPORT]
         argv += ["-P", str(spec.flows_per_pair)] if spec.flows_per_pair > 1 else []
         argv += ["-l", str(spec.message_bytes)] if spec.message_bytes else []
         argv += ["-Z", spec.congestion_control] if spec.congestion_control else []
         return argv
 
     def parse(self, stdout, served=""):
-        streams = {}
-        for found in LINE.finditer(stdout):
-            streams.setdefault(int(found["stream"]), []).append(_row(found))
-        if not streams:
+        sent, received = _streams(stdout), _streams(served)
+        if not sent:
             raise ValueError("iperf reported no transfer")
         # Where it could not set what it was told, it goes on with the kernel's default, and says nothing here.
         told = CONGESTION.search(stdout)
         congestion = {"congestion_control": told[1]} if told else {}
-        return [_measured(number, streams[stream], congestion) for number, stream in enumerate(sorted(streams))]
+        connected = {int(found["stream"]): found for found in CONNECTED.finditer(stdout)}
+        if served:
+            ports = {stream: found["own"] for stream, found in connected.items()}
+            streams = {found["peer"]: int(found["stream"]) for found in CONNECTED.finditer(served)}
+            sent = {
+                stream: _received(rows, received.get(streams.get(ports.get(stream)))) for stream, rows in sent.items()
+            }
+        found = [
+            _measured(number, sent[stream], congestion, connected.get(stream))
+            for number, stream in enumerate(sorted(sent))
+        ]
+        return [replace(each, received_bytes=each.flow["flow_bytes"]) for each in found] if served else found
 
 
-def _measured(number, rows, congestion):
-    *intervals, total = rows  # the last line is the total, of one interval too
-    if not intervals or total["start_s"] != intervals[0]["start_s"]:
-        raise ValueError(f"iperf reported no total, and its last interval at {total['end_s']:g} s")
+def _streams(text):
+    """Each stream's rows, by its number; the last is its total, of one interval too."""
+    found = {}
+    for line in LINE.finditer(text):
+        found.setdefault(int(line["stream"]), []).append(_row(line))
+    return found
+
+
+def _received(sent, received):
+    """The server's rows, each with what TCP told the client in the same interval."""
+    if not received:
+        raise ValueError("iperf's server reported no transfer of this connection")
+    _check_total(sent, "iperf")
+    _check_total(received, "iperf's server")
+    told = {row["start_s"]: row for row in sent[:-1]}
+    rows = [{**_tcp(told.get(row["start_s"], {})), **row} for row in received[:-1]]
+    total = {**_tcp(sent[-1]), **received[-1]}
+    return [*rows, *_rest(rows, total), total]
+
+
+def _rest(rows, total):
+    """The time after the last interval, of which the server tells in its total only."""
+    duration_s = total["end_s"] - rows[-1]["end_s"]
+    interval_bytes = total["interval_bytes"] - sum(row["interval_bytes"] for row in rows)
+    if duration_s <= 0 or interval_bytes <= 0:
+        return []
+    rest = {
+        "start_s": rows[-1]["end_s"],
+        "end_s": total["end_s"],
+        "interval_bytes": interval_bytes,
+        "throughput_bps": interval_bytes * 8 / duration_s,
+    }
+    if "retransmits" in total and all("retransmits" in row for row in rows):
+        rest["retransmits"] = total["retransmits"] - sum(row["retransmits"] for row in rows)
+    return [rest]
+
+
+def _tcp(row):
+    return {key: row[key] for key in ("retransmits", "rtt_s", "cwnd_bytes") if key in row}
+
+
+def _check_total(rows, whose):
+    if len(rows) < 2 or rows[-1]["start_s"] != rows[0]["start_s"]:
+        raise ValueError(f"{whose} reported no total, and its last interval at {rows[-1]['end_s']:g} s")
+
+
+def _measured(number, rows, congestion, connected):
+    _check_total(rows, "iperf")
+    *intervals, total = rows
     flow = {
         "duration_s": total["end_s"] - total["start_s"],
         "flow_bytes": total["interval_bytes"],
         "throughput_bps": total["throughput_bps"],
-        **{key: total[key] for key in ("retransmits", "rtt_s", "cwnd_bytes") if key in total},
+        **_tcp(total),
         **congestion,
     }
-    return Measured(flow, intervals, number=number)
+    took_ms = connected and connected["connect_ms"]
+    return Measured(flow, intervals, number=number, connect_s=float(took_ms) * 1e-3 if took_ms else None)
 
 
 def _row(found):

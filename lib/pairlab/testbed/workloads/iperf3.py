@@ -8,15 +8,25 @@ from pairlab.testbed.contracts import Measured, Program, Workload
 #: iperf3's own limits.
 MOST_FLOWS, MOST_MESSAGE_BYTES = 128, 1 << 20
 
+#: Up to this share of what the server read, what it left unread matters to nobody.
+KNOWN = 0.002
+
 
 class Iperf3(Workload):
-    """TCP at full rate, reported by the client as JSON."""
+    """TCP at full rate, reported by the client as JSON, with its server's report in it (--get-server-output).
+
+    Bytes are those the server received: totals, and the intervals too where its report has them (that of runs before
+    it was asked has not). Retransmits, RTT and window are the client's.
+    """
 
     name = "iperf3"
     summary = "iperf3: TCP at full rate"
     can = frozenset({"time", "flows", "message", "congestion", "warmup"})
     programs = (Program("iperf3", "iperf3"),)
     version_argv = ("iperf3", "--version")
+    connects_first = True  # a test starts when the server has the control connection and every stream
+
+    late_s = 0.1  # it counts when it tells its server to end, and closes when it has the server's report
 
     def check(self, spec):
         if spec.total_s != int(spec.total_s):
@@ -30,11 +40,12 @@ class Iperf3(Workload):
             raise BadSpec(f"iperf3 takes message_bytes up to {MOST_MESSAGE_BYTES}, not {spec.message_bytes}")
 
     def server(self, pair, spec, site):
-        return ["iperf3", "-s", "-B", pair.server.address, "-p", str(pair.port)]
+        argv = ["iperf3", "-s", "-B", pair.server.address, "-p", str(pair.port)]
+        return [*argv, "-i", f"{spec.interval_s:g}", "--json"]
 
     def client(self, pair, spec, site):
         argv = ["iperf3", "-c", pair.server.address, "-p", str(pair.port)]
-        argv += ["-t", f"{spec.total_s:.0f}", "-i", f"{spec.interval_s:g}", "--json"]
+        argv += ["-t", f"{spec.total_s:.0f}", "-i", f"{spec.interval_s:g}", "--json", "--get-server-output"]
         argv += ["-P", str(spec.flows_per_pair)] if spec.flows_per_pair > 1 else []
         argv += ["-l", str(spec.message_bytes)] if spec.message_bytes else []
         argv += ["-C", spec.congestion_control] if spec.congestion_control else []
@@ -51,25 +62,69 @@ class Iperf3(Workload):
             streams = report["end"]["streams"]
             if not streams:
                 raise ValueError("iperf3 reported no transfer")
-            return [_measured(number, stream["sender"], report) for number, stream in enumerate(streams)]
+            received = _intervals_received(report)
+            return [_measured(number, stream, report, received) for number, stream in enumerate(streams)]
         except (KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"iperf3's report lacks what it should have: {error!r}") from None
 
 
-def _measured(number, sent, report):
-    """One flow. In every interval, the streams stand in the same order as at the end."""
+def _intervals_received(report):
+    """What the server received in each interval, by the client's port of each stream; empty where it does not tell."""
+    told = report.get("server_output_json")
+    if told is None:
+        return {}
+    if "error" in told:
+        raise ValueError(f"iperf3's server: {told['error']}")
+    ports = [int(each["remote_port"]) for each in told["start"]["connected"]]
+    streams = zip(*(interval["streams"] for interval in told["intervals"]), strict=True)
+    return dict(zip(ports, streams, strict=True))
+
+
+def _measured(number, stream, report, received):
+    """One flow. In every interval, the streams stand in the same order as at the end, and as they were connected."""
+    sent, arrived = stream["sender"], stream["receiver"]
     intervals = [_row(interval["streams"][number]) for interval in report["intervals"]]
+    last = intervals[-1] if intervals else {}
+    if received:
+        told = received[int(report["start"]["connected"][number]["local_port"])]
+        intervals = _with_arrivals(intervals, told, _number(sent, "retransmits"))
+    duration_s = float(arrived["end"]) - float(arrived["start"])  # its own clock's; its `seconds` are the sender's
+    flow_bytes = float(arrived["bytes"])
     flow = {
-        "duration_s": float(sent["seconds"]),
-        "flow_bytes": float(sent["bytes"]),
-        "throughput_bps": float(sent["bits_per_second"]),
+        "duration_s": duration_s,
+        "flow_bytes": flow_bytes,
+        "throughput_bps": flow_bytes * 8 / duration_s if duration_s > 0 else 0.0,
         "retransmits": _number(sent, "retransmits"),
         "min_rtt_s": _number(sent, "min_rtt", 1e-6),
-        "rtt_s": intervals[-1]["rtt_s"] if intervals else None,
-        "cwnd_bytes": intervals[-1]["cwnd_bytes"] if intervals else None,
+        "rtt_s": last.get("rtt_s"),
+        "cwnd_bytes": last.get("cwnd_bytes"),
         "congestion_control": str(report["end"].get("sender_tcp_congestion", "")),
     }
-    return Measured(flow, intervals, number=number)
+    # What was on its way when the time was over is carried in part, and read by nobody: then it is not known.
+    on_its_way = float(sent["bytes"]) - flow_bytes
+    known = flow_bytes if on_its_way <= KNOWN * flow_bytes else None
+    return Measured(flow, intervals, number=number, received_bytes=known)
+
+
+def _with_arrivals(intervals, told, retransmits):
+    """The client's intervals with what its server received in each.
+
+    The server may have one more, of what came in when the time was over: what was retransmitted then is the rest.
+    """
+    known = [row["retransmits"] for row in intervals]
+    rest = None if retransmits is None or None in known else retransmits - sum(known)
+    more = [{"retransmits": rest}] if len(told) == len(intervals) + 1 else []
+    return [{**own, **_received(theirs)} for own, theirs in zip([*intervals, *more], told, strict=False)]
+
+
+def _received(stream):
+    """The columns of an interval that the server knows better."""
+    return {
+        "start_s": float(stream["start"]),
+        "end_s": float(stream["end"]),
+        "interval_bytes": float(stream["bytes"]),
+        "throughput_bps": float(stream["bits_per_second"]),
+    }
 
 
 def _row(stream):

@@ -34,6 +34,7 @@ class Netcat(Workload):
             with open(directory / _name(size), "wb") as file:  # no holes: they would be read faster than data
                 for begin in range(0, size, PIECE_BYTES):
                     file.write(b"n" * min(PIECE_BYTES, size - begin))
+            (directory / _name(size)).chmod(0o644)  # a container's user is not ours
 
     def server(self, pair, spec, site):
         return ["nc.openbsd", "-n", "-d", "-l", pair.server.address, str(pair.port)]

@@ -1,0 +1,112 @@
+"""The flows of a frame by group, each group's repetitions apart: what percentiles and CDFs by group are made of.
+
+A frame can have many millions of rows, so it is cut where its groups change, each value is copied and sorted once,
+and groups are worked on side by side.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import pandas as pd
+
+from pairlab.analysis.clusters import Clusters
+from pairlab.errors import AnalysisError
+
+#: A frame of more stretches of equal rows than this is sorted first.
+_SCATTERED = 20_000
+
+Item, Made = TypeVar("Item"), TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class Group:
+    """The flows of one group. untold: how many of them are ok and have no value, as their tool does not tell it."""
+
+    names: tuple
+    clusters: Clusters
+    untold: int
+
+    @property
+    def repetitions(self) -> int:
+        return len(self.clusters.labels)
+
+    @property
+    def flows(self) -> int:
+        return len(self.clusters.pooled) + self.untold
+
+
+def grouped(frame: pd.DataFrame, by: Sequence[str], value: str) -> list[Group]:
+    """The groups of a frame as by_group.of takes it, in their order."""
+    by = list(by)
+    needed = [*by, "repetition", value]
+    if missing := [name for name in needed if name not in frame]:
+        raise AnalysisError(f"there is no column {', '.join(missing)}; there are: {', '.join(map(str, frame))}")
+    apart = [*by, "repetition", *({"key"} & set(frame))]
+    frame = frame[list(dict.fromkeys([*apart, value, *({"status"} & set(frame))]))]
+    if len(begins := _begins(frame[apart])) > _SCATTERED:
+        order = np.argsort(frame.groupby(apart, observed=True).ngroup().to_numpy(), kind="stable")
+        frame = frame.take(order)
+        begins = _begins(frame[apart])
+    stretches = frame[apart].take(begins).assign(begin=begins, end=np.append(begins[1:], len(frame)))
+    told = frame[value].to_numpy(dtype=float, na_value=np.nan)
+    ok = (frame["status"] == "ok").to_numpy() if "status" in frame else None
+
+    def one(names_and_stretches: tuple[tuple, pd.DataFrame]) -> Group:
+        names, mine = names_and_stretches
+        if "key" in mine:
+            _one_run_each(names, mine)
+        return _group(names, mine, told, ok)
+
+    return at_once(one, stretches.groupby(by, sort=True, observed=True))
+
+
+def at_once(work: Callable[[Item], Made], items: Iterable[Item]) -> list[Made]:
+    """What `work` makes of each, in their order; as many at once as there are CPUs."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(work, items))
+
+
+def _begins(frame: pd.DataFrame) -> np.ndarray:
+    """Where a stretch of equal rows begins."""
+    changes = np.zeros(len(frame), dtype=bool)
+    changes[:1] = True
+    for name in frame:
+        column = frame[name]
+        codes = column.cat.codes if column.dtype == "category" else column
+        codes = codes.to_numpy() if pd.api.types.is_numeric_dtype(codes) else pd.factorize(codes)[0]
+        changes[1:] |= codes[1:] != codes[:-1]
+    return np.flatnonzero(changes)
+
+
+def _group(names: tuple, stretches: pd.DataFrame, told: np.ndarray, ok: np.ndarray | None) -> Group:
+    """stretches: begin and end of rows, each of one repetition; told, ok: of all rows."""
+    labels, parts, untold = [], [], 0
+    for label, mine in stretches.groupby("repetition", sort=True, observed=True):
+        spans = list(zip(mine["begin"], mine["end"], strict=True))
+        values = np.concatenate([told[begin:end] for begin, end in spans])  # a copy, to be sorted in its place
+        good = ~np.isnan(values) if ok is None else np.concatenate([ok[begin:end] for begin, end in spans])
+        lost = len(good) - int(np.count_nonzero(good))
+        if lost:
+            values[~good] = np.inf
+        values.sort()  # what is missing comes last
+        known = int(np.searchsorted(values, np.nan))
+        untold += len(values) - known
+        if known > lost and not np.isfinite(values[[0, known - lost - 1]]).all():
+            raise AnalysisError("a flow that did not fail has no finite value: leave it out by name")
+        if known:
+            labels.append(label)
+            parts.append(values[:known])
+    return Group(names, Clusters(np.asarray(labels), tuple(parts)), untold)
+
+
+def _one_run_each(names: tuple, group: pd.DataFrame) -> None:
+    pairs = group[["repetition", "key"]].drop_duplicates()
+    if len(several := pairs["repetition"][pairs["repetition"].duplicated()]):
+        raise AnalysisError(
+            f"several runs claim to be repetition {several.iloc[0]} of {', '.join(map(str, names))}: they were measured"
+            " under different specs. Name what sets them apart in `by`, or name one sweep"
+        )

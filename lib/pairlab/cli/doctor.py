@@ -1,0 +1,83 @@
+"""What this machine can do."""
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from pairlab.cli.group import NOT_DONE
+from pairlab.cli.terminal import out
+from pairlab.errors import BadInput
+
+
+@click.command()
+@click.option("--snapshot", "taken", type=click.Path(path_type=Path), help="Note in that file what is on the host.")
+@click.option("--diff", "before", type=click.Path(path_type=Path), help="What is not as in that file; status 1 if so.")
+@click.option("--ours", is_flag=True, help="With --diff, on a busy host: only what is known to be pairlab's counts.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def doctor(taken, before, ours, as_json):
+    """What this machine can do, what is missing, and how to get it.
+
+    With --snapshot and --diff, whether the host is as it was: containers, networks, namespaces, links, switches,
+    firewall rules, sysctls, cgroups, processes, temporary files, mounts. Both look, and change nothing.
+    """
+    from pairlab.doctor import compare, examine
+    from pairlab.testbed import snapshot
+
+    if taken and before:
+        raise BadInput("--snapshot notes the host as it is, --diff compares it with one: one at a time")
+    if ours and not before:
+        raise BadInput("--ours goes with --diff FILE")
+    if taken:
+        taken.touch()  # so that it is no news itself
+        now = snapshot.take()
+        taken.write_text(now.to_json(), encoding="utf-8")
+        if as_json:
+            click.echo(json.dumps({"file": str(taken), "things": len(now.things), "unseen": dict(now.unseen)}))
+            return
+        out.print(f"{len(now.things)} things noted in {taken}", markup=False)
+        for kind, why in now.unseen.items():
+            out.print(f"not looked at: {kind}: {why}", markup=False)
+        return
+    if before:
+        found = compare(snapshot.Snapshot.from_json(before.read_text(encoding="utf-8")), ours_only=ours)
+        if as_json:
+            click.echo(json.dumps(found.as_dict(), indent=1))
+        else:
+            out.print(str(found), markup=False)
+        if found.left:
+            sys.exit(NOT_DONE)
+        return
+    found = examine()
+    if as_json:
+        click.echo(json.dumps(found, indent=1))
+        return
+    host = found["host"]
+    out.print(f"[bold]{host['cpu_model']}[/], {host['cpus']} CPUs, {host['memory_bytes'] / 2**30:.0f} GiB,", end=" ")
+    out.print(f"{host['distribution']}, Linux {host['kernel']}")
+    for name, backend in found["backends"].items():
+        out.print()
+        out.print(_finding(name, backend, f"[bold]backend {name}[/]"))
+        if backend["available"]:
+            for kind in ("drivers", "workloads"):
+                for each, finding in backend[kind].items():
+                    out.print(_finding(each, finding, f"  {kind[:-1]} {each}"))
+    out.print()
+    for name, extra in found["extras"].items():
+        out.print(_finding(name, extra, name))
+    if not all(thing["available"] for thing in _all_findings(found)):
+        out.print("\nWith root, [bold]make tools[/] installs all that Debian and Ubuntu have of the above.")
+
+
+def _finding(name, finding, title):
+    if finding["available"]:
+        return f"[green]✓[/] {title}: {finding['summary']}"
+    lacks = "".join(f"\n      {lack['what']}: {lack['remedy']}" for lack in finding["missing"])
+    return f"[yellow]–[/] {title}: {finding['summary']}{lacks}"
+
+
+def _all_findings(found):
+    yield from found["extras"].values()
+    for backend in found["backends"].values():
+        yield from (backend, *backend["drivers"].values(), *backend["workloads"].values())

@@ -1,0 +1,35 @@
+"""How commands end: pairlab's errors as one clear line and an exit status."""
+
+import errno
+import sys
+
+import click
+
+from pairlab.errors import BadInput, PairlabError
+
+#: Exit statuses beside 0: something was not done; the input was wrong; this host cannot do it (of a sweep: none of it).
+NOT_DONE, WRONG_INPUT, UNAVAILABLE = 1, 2, 3
+
+
+class Group(click.Group):
+    """Turns pairlab's errors into one clear line and an exit status."""
+
+    def invoke(self, context):
+        try:
+            return super().invoke(context)
+        except BadInput as error:
+            fail(error, WRONG_INPUT)
+        except PairlabError as error:
+            fail(error, UNAVAILABLE if type(error).__name__ == "Unavailable" else NOT_DONE)
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # `pairlab ls | head`: click knows
+                raise
+            where = f"{error.filename}: " if error.filename else ""
+            fail(f"{where}{error.strerror or error}: see to the disk, its permissions and limits, and go on", NOT_DONE)
+        except KeyboardInterrupt:
+            fail("interrupted: the host is clean, and finished runs are kept", 130)
+
+
+def fail(why, status):
+    click.echo(f"pairlab: {why}", err=True)
+    sys.exit(status)

@@ -1,0 +1,54 @@
+"""How long flows with an end took where some of them failed: statistics of all flows, not of those that are left.
+
+A flow that failed, for whatever reason, took longer than any that was complete: its time is infinite. So it stands
+beyond every percentile that the others reach, and what hangs on how long it would have taken is not known: NaN. To
+leave failed flows out would make the slower side the faster one.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pandas as pd
+
+
+def of(flows: pd.DataFrame, column: str = "fct_s") -> pd.Series:
+    """The completion time of each of these flows, which all were to end, in s: infinite where it never was complete."""
+    return flows[column].astype(float).where(flows["status"] == "ok").fillna(np.inf)
+
+
+def quantile(times_s: Sequence[float], q: float, method: str = "linear") -> float:
+    """The q-th quantile, as numpy's `method` has it; NaN of no times, and where it hangs on flows that failed."""
+    return _known(times_s, lambda times: np.quantile(times, q, method=method))
+
+
+def median(times_s: Sequence[float]) -> float:
+    """The median; NaN of no times, and where half of the flows failed."""
+    return _known(times_s, np.median)
+
+
+def mean(times_s: Sequence[float]) -> float:
+    """The mean; NaN of no times, and where a flow failed."""
+    return _known(times_s, np.mean)
+
+
+def longest(times_s: Sequence[float]) -> float:
+    """The longest; NaN of no times, and where a flow failed."""
+    return _known(times_s, np.max)
+
+
+def unknown(failed: int, flows: int, q: float) -> str:
+    """Why a quantile is NaN, in words."""
+    return f"{failed} of {flows} flows failed: p{100 * q:g} hangs on how long they would have taken, and is not known"
+
+
+def _known(times_s: Sequence[float], statistic: Callable[[np.ndarray], float]) -> float:
+    """The statistic of the times, where it is the same however much longer the failed flows took than the others."""
+    times_s = np.asarray(times_s, dtype=float)
+    failed = np.isinf(times_s)
+    if failed.all():
+        return np.nan
+    if not failed.any():
+        return float(statistic(times_s))
+    most = times_s[~failed].max()
+    least, more = (float(statistic(np.where(failed, took, times_s))) for took in (most, most + abs(most) + 1))
+    return least if least == more else np.nan

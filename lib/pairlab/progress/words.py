@@ -1,0 +1,81 @@
+"""What a Progress tells, in words: a line while it lasts, and a short one of what was done."""
+
+import re
+import time
+from collections.abc import Callable
+
+#: Seconds are the only unit that phases count in; others in brackets are a part of the name, such as of a program.
+_WITH_UNIT = re.compile(r"(.*) \((s)\)")
+
+#: How much of a phase's name is told where many stand in one line: one that waits names whom for, command and all.
+_NAME_CHARACTERS = 40
+
+
+def told(phase: str, done: float, total: float) -> str:
+    """How far a phase is: "bringing up 31/50"; "measuring 4.2/10 s" of "measuring (s)"; its name where none counts."""
+    name, unit = split(phase)
+    return f"{name} {done:g}/{total:g} {unit}".rstrip() if total else name
+
+
+def extent(phase: str, total: float) -> str:
+    """A phase at its beginning: "bringing up (50)", "measuring (10 s)"."""
+    name, unit = split(phase)
+    return f"{name} ({f'{total:g} {unit}'.rstrip()})" if total else name
+
+
+def split(phase: str) -> tuple[str, str]:
+    """A phase's name, and the unit of its counts: ("measuring", "s") of "measuring (s)"; often it has none.
+
+    Without what would do something to a terminal: a phase may name another user's process.
+    """
+    phase = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in phase)
+    found = _WITH_UNIT.fullmatch(phase)
+    return (found[1], found[2]) if found else (phase, "")
+
+
+def duration(seconds: float) -> str:
+    """In whole seconds, and no more than two units: "42 s", "3 min 20 s", "2 h 5 min"."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+class Phases:
+    """The phases so far, and how long each took."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic):
+        self._clock = clock
+        self._begun: list[tuple[str, float]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._begun)
+
+    def goes_on(self, phase: str) -> bool:
+        """Notes that work is in that phase; whether it was already."""
+        if self._begun and self._begun[-1][0] == phase:
+            return True
+        self._begun.append((phase, self._clock()))
+        return False
+
+    def summary(self, *, whole: bool = True) -> str:
+        """What was done and how long it took; not whole: in which phase it ended."""
+        now = self._clock()
+        names = [_short(split(phase)[0]) for phase, _ in self._begun]
+        moments = [begun for _, begun in self._begun]
+        took_s = now - moments[0]
+        if not whole:
+            return f"ended after {seconds_or_more(took_s)}, while {names[-1]}"
+        if len(names) == 1:
+            return names[0]
+        each = zip(names, moments, [*moments[1:], now], strict=True)
+        parts = ", ".join(f"{name} {seconds_or_more(end - begun)}" for name, begun, end in each)
+        return f"done in {seconds_or_more(took_s)}: {parts}"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _NAME_CHARACTERS else f"{name[: _NAME_CHARACTERS - 1]}…"
+
+
+def seconds_or_more(seconds: float) -> str:
+    """As duration, with tenths below a minute: "4.2 s"."""
+    return f"{seconds:.1f} s" if seconds < 60 else duration(seconds)

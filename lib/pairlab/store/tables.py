@@ -1,0 +1,78 @@
+"""A run's tables as Parquet: written without the columns that say nothing, read by column as they are now."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pairlab.records import TABLES
+
+#: Most runs' tables are short, and what Parquet adds to find its way in long ones would be most of their size.
+_SMALL = {"compression": "zstd", "use_dictionary": False, "write_statistics": False, "store_schema": False}
+#: Of tables with more rows than this, each text is written once.
+_LONG = 1000
+#: The types of columns in Arrow.
+_ARROW = {
+    "int64": pa.int64(),
+    "float64": pa.float64(),
+    "bool": pa.bool_(),
+    "str": pa.dictionary(pa.int32(), pa.string()),
+}
+
+
+def write(frame: pd.DataFrame, place: Path, name: str) -> None:
+    """Writes that table into a run's directory."""
+    _telling(frame).to_parquet(_file(place, name), index=False, **_how(frame, name))
+
+
+def rows(place: Path, name: str) -> int:
+    """How many rows the table has, as its footer tells."""
+    return _metadata(place, name).num_rows
+
+
+def frame(place: Path, name: str) -> pd.DataFrame:
+    """The whole table, typed as TABLES has it."""
+    texts = {key: "str" for key, column in TABLES[name].items() if column.dtype == "str"}
+    return columns(place, name, list(TABLES[name])).to_pandas().astype(texts)
+
+
+def columns(place: Path, name: str, wanted: Sequence[str]) -> pa.Table:
+    """A table as it is now: columns that came after the run was written are missing values (text: empty)."""
+    wished, metadata = schema(name, wanted), _metadata(place, name)
+    known = set(metadata.schema.names)
+    texts = [field.name for field in wished if field.name in known and pa.types.is_dictionary(field.type)]
+    with pq.ParquetFile(_file(place, name), metadata=metadata, read_dictionary=texts) as parquet:
+        read = parquet.read([key for key in wanted if key in known], use_threads=False)
+    arrays = [read[field.name] if field.name in known else _missing(field, metadata.num_rows) for field in wished]
+    return pa.table(arrays, names=wished.names).cast(wished)
+
+
+def schema(name: str, wanted: Sequence[str]) -> pa.Schema:
+    """These columns of a table in Arrow, texts as dictionary and indices."""
+    return pa.schema({key: _ARROW[TABLES[name][key].dtype] for key in wanted})
+
+
+def _telling(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table without the columns that say nothing: most flows have no datagrams, and each column costs room."""
+    said = frame.notna() & (frame != "")
+    return frame.loc[:, said.any() | (frame.columns == frame.columns[0])]
+
+
+def _how(frame: pd.DataFrame, name: str) -> dict:
+    texts = [key for key, column in TABLES[name].items() if column.dtype == "str"]
+    return _SMALL | ({"use_dictionary": texts} if len(frame) > _LONG else {})
+
+
+def _missing(field: pa.Field, rows: int) -> pa.Array:
+    numeric = pa.types.is_floating(field.type)
+    return pa.nulls(rows, field.type) if numeric else pa.repeat("", rows).cast(field.type)
+
+
+def _metadata(place: Path, name: str) -> pq.FileMetaData:
+    return pq.read_metadata(_file(place, name))
+
+
+def _file(place: Path, name: str) -> Path:
+    return place / f"{name}.parquet"

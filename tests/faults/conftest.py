@@ -1,0 +1,18 @@
+"""What fault tests share. They are run by `make test-faults`, one after another, and never by `make test`.
+
+They have folders of their own for temporary files, so that whatever stays in there is seen to be ours.
+"""
+
+import tempfile
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def folders_of_our_own(tmp_path_factory):
+    """TMPDIR and Jupyter's folder for running kernels, for this process and all that it starts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("tmp")))
+        patch.setattr(tempfile, "tempdir", None)  # else what it found before stays
+        patch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path_factory.mktemp("jupyter")))
+        yield

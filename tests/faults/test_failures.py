@@ -1,0 +1,88 @@
+"""Failures are results: what breaks in a measurement is in its record, and a sweep goes on, or stops as told.
+
+Real namespaces and traffic, and one process among them killed.
+"""
+
+import contextlib
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+from pairlab import Spec, load_runs, measure, measurement, store, sweep
+from tests.conftest import need
+
+PAIRS = 50
+
+
+def clients():
+    """The flowgen clients among the processes that we have begun, one for each pair."""
+    for each in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error, IndexError):
+            program, *words = each.cmdline()
+            if Path(program).name == "flowgen" and "client" in words[:2]:
+                yield each
+
+
+def test_one_client_of_fifty_that_dies_is_a_failed_flow_in_a_run_that_says_so(
+    runs_dir, clean_host, monkeypatch, record_property
+):
+    need("netns", workload="flowgen")
+    real = measurement._watch
+    killed = []
+
+    def watch(*arguments):
+        """Kills one client as soon as it sends."""
+        if not killed:
+            victim = list(clients())[PAIRS // 2]
+            victim.kill()
+            killed.append(victim.pid)
+        real(*arguments)
+
+    monkeypatch.setattr(measurement, "_watch", watch)
+    spec = Spec(pairs=PAIRS, workload="flowgen", duration_s=2, max_skew_s=2)
+    run = measure(spec)
+    assert killed
+    failed = run.flows[run.flows["status"] != "ok"]
+    assert len(run.flows) == PAIRS
+    assert len(failed) == run.failed_flows == 1, list(failed["error"])
+    assert "SIGKILL" in failed["error"].iloc[0] or "signal 9" in failed["error"].iloc[0]
+    assert failed["throughput_bps"].isna().all()
+    assert (run.flows.loc[run.flows["status"] == "ok", "throughput_bps"] > 0).all()
+    assert f"1 of {PAIRS} flows failed" in str(run)
+    stored = load_runs().runs[0]
+    assert (stored.status, stored.reasons, stored.failed_flows) == (run.status, run.reasons, 1)
+    record_property("failed flows, of one client of 50 killed", run.failed_flows)
+    record_property("status of that run", run.status)
+
+
+@pytest.mark.parametrize("on_failure", ["continue", "stop"])
+def test_a_sandbox_that_dies_is_a_failed_cell_and_the_sweep_goes_on_or_stops_as_told(
+    runs_dir, clean_host, tmp_path, monkeypatch, on_failure
+):
+    need("netns", workload="flowgen")
+    file = tmp_path / "three.yaml"
+    grid = {"workload": "flowgen", "pairs": [1, 2, 3], "duration_s": 0.5, "max_skew_s": 2}
+    file.write_text(yaml.safe_dump({"name": "three", "on_failure": on_failure, "experiments": {"throughput": grid}}))
+    plan = sweep.load(file)
+    first, *others = sweep.cells(plan)
+    real = measurement._watch
+
+    def watch(bed, *rest):
+        if bed.spec == first:
+            sandbox = [each for each in psutil.Process().children() if "pairlab.testbed.agent" in each.cmdline()]
+            sandbox[0].kill()
+        real(bed, *rest)
+
+    monkeypatch.setattr(measurement, "_watch", watch)
+    tally = sweep.run(plan, execute=measure)
+    assert store.find(first).status == "failed"
+    assert tally.not_done[0] == f"{first}: {store.find(first).reasons[0]}"
+    assert tally.stopped is (on_failure == "stop")
+    went_on = [spec for spec in others if store.find(spec)]
+    assert went_on == ([] if tally.stopped else others)
+
+    monkeypatch.setattr(measurement, "_watch", real)
+    sweep.run(plan, execute=measure, retry=True)
+    assert {store.find(spec).status for spec in (first, *others)} <= {"ok", "invalid"}  # a busy host makes invalid ones

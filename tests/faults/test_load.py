@@ -1,0 +1,23 @@
+"""Load, at a size that fits: the promises of the soak (tests/soak.py), with fewer pairs and cells.
+
+Many pairs come and go and leave nothing; a sweep under kills ends with every cell done.
+"""
+
+from tests import soak_load, soak_sweep
+from tests.conftest import need
+
+
+def test_many_pairs_in_namespaces_come_and_go_and_leave_nothing(record_property):
+    need("netns")
+    soak_load.netns(record_property, quick=True)
+
+
+def test_pairs_in_docker_come_and_go_and_leave_nothing(record_property):
+    need("docker")
+    soak_load.docker(record_property, quick=True)
+
+
+def test_a_sweep_under_kills_ends_with_every_cell_done_and_nothing_left(record_property):
+    need("netns")
+    need("netns", driver="macvlan")
+    soak_sweep.run(record_property, quick=True)
