@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, settings
 from pairlab import sweep
 from pairlab.testbed import registry
 from pairlab.testbed.links import links_of
-from tests import evidence, host
+from tests import evidence, host, stillness
 
 #: Properties are held by what they say, on a machine of any speed, and by the same examples each time. `search`, which
 #: `make soak` does, looks for others.
@@ -14,6 +14,10 @@ ANY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slo
 settings.register_profile("pairlab", ANY_MACHINE, derandomize=True)
 settings.register_profile("search", ANY_MACHINE, max_examples=1000)
 settings.load_profile("pairlab")
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(stillness.Again())
 
 
 def pytest_collection_modifyitems(items):

@@ -116,6 +116,9 @@ class Dockerd:
         self.signal(signal.SIGKILL)
         self._daemon.wait()
 
+    def alive(self):
+        return self._daemon.poll() is None
+
     def set_trap(self):
         """Has it killed while it starts the next container."""
         (self.folder / "trap").touch()
