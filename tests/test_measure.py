@@ -18,6 +18,7 @@ from pairlab.testbed.contracts import Measured, Program
 from pairlab.testbed.workloads import iperf3 as iperf3_module
 from tests import host
 from tests.conftest import need
+from tests.spoilt import measured
 
 
 @pytest.fixture
@@ -33,12 +34,12 @@ def sound(short):
 
 
 def test_a_stored_run_is_given_back_and_measured_again_only_when_told(sound, runs_dir):
-    first = measure(sound)
+    first = measured(sound)
     again = measure(sound)
     assert again.measured_at == first.measured_at
     fresh = measure(sound, fresh=True)
     assert fresh.measured_at > first.measured_at
-    assert [path.name[:16] for path in (runs_dir / "throughput" / ".replaced").iterdir()] == [sound.key]
+    assert {path.name[:16] for path in (runs_dir / "throughput" / ".replaced").iterdir()} == {sound.key}
 
 
 def test_warm_up_is_left_out_of_a_flow_and_kept_in_its_intervals(short, runs_dir):
@@ -85,7 +86,7 @@ def test_a_client_that_dies_is_a_failed_flow_and_spoils_no_other(sound, runs_dir
         return ["sh", "-c", "echo out of luck >&2; exit 7"] if pair.index == 1 else argv
 
     monkeypatch.setattr(workload, "client", broken)
-    run = measure(sound.replace(pairs=3))
+    run = measured(sound.replace(pairs=3))
     assert run.status == "ok"
     assert list(run.flows["status"]) == ["ok", "failed", "ok"]
     assert run.flows["error"][1] == "ended with 7: out of luck"
@@ -133,7 +134,7 @@ def test_a_testbed_that_does_not_go_whole_costs_no_run_and_is_told_of(sound, run
 
     monkeypatch.setattr(measurement, "open_testbed", sticky)
     with pytest.warns(UserWarning, match="not taken down whole: a network stays"):
-        run = measure(sound)
+        run = measured(sound)
     assert run.status == "ok"
     assert run.facts["left_behind"] == "a network stays"
 
@@ -205,7 +206,7 @@ def test_a_second_measurement_waits_for_the_first_or_is_refused(sound, runs_dir)
                 holder.stdin.write("\n")
                 holder.stdin.flush()
 
-        assert measure(sound, progress=tell).status == "ok"
+        assert measured(sound, progress=tell).status == "ok"
     assert told[0].startswith(f"waiting for process {holder.pid} of ")
     with hostlock.measuring(wait=False):  # and it is free again
         pass

@@ -8,19 +8,8 @@ import nbformat
 import pytest
 
 from pairlab import paths, store
-from pairlab.verdict import CHECKS
 from tests.conftest import need
-
-#: What a machine that does other things, too, may spoil, whatever we do.
-UP_TO_THE_MACHINE = {"skew_s", "overlap", "foreign_cpu", "steal", "clock_step_s", "throttled", "frequency_change"}
-UP_TO_THE_MACHINE |= {"telemetry_missed", "settled"}
-ATTEMPTS = 3
-
-
-def spoilt_by_the_machine(run):
-    """Whether it is invalid for nothing else."""
-    why = [name for name, check in CHECKS.items() if check.reason(run.checks.get(name), run.spec)]
-    return run.status == "invalid" and len(why) == len(run.reasons) and UP_TO_THE_MACHINE.issuperset(why)
+from tests.spoilt import ATTEMPTS, spoilt_by_the_machine
 
 
 def test_every_experiment_runs_as_it_stands_and_stores_its_run(runs_dir, clean_host):

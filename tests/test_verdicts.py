@@ -13,6 +13,7 @@ import pytest
 from pairlab import Spec, load_runs, measure
 from pairlab.testbed import registry
 from tests.conftest import backend_and_driver, need
+from tests.spoilt import measured
 
 #: Burns CPU time until its input ends; begun by a process that has ended, so that it is nobody's of ours.
 BURNER = (
@@ -40,7 +41,7 @@ def foreign_load():
 @pytest.mark.parametrize(("backend", "driver"), backend_and_driver())
 def test_bytes_and_retransmissions_agree_in_every_source(backend, driver, runs_dir, record_property):
     need(backend, driver)
-    run = measure(spec_of(backend=backend, driver=driver))
+    run = measured(spec_of(backend=backend, driver=driver))
     assert run.status == "ok", run.reasons
     for name in ("interface_bytes", "port_bytes", "retransmits"):
         if run.checks[name] is not None:
@@ -119,7 +120,7 @@ def test_warm_up_is_found_and_left_out_of_the_totals(runs_dir, monkeypatch, reco
         ]
 
     monkeypatch.setattr(workload, "parse", slowly)
-    run = measure(spec_of(interval_s=0.2, link_rate_bps=1e8, duration_s=3.0))
+    run = measured(spec_of(interval_s=0.2, link_rate_bps=1e8, duration_s=3.0))
     assert run.status == "ok", run.reasons
     assert run.checks["warmup_s"] == pytest.approx(0.6)
     assert run.checks["settled"] is True

@@ -15,6 +15,7 @@ from pairlab.testbed.barrier import Process
 from pairlab.testbed.contracts import Endpoint
 from pairlab.testbed.tasks import draw
 from tests.conftest import backend_and_driver, need, need_links
+from tests.spoilt import measured
 
 #: What a contract test asks of a workload: a second of traffic, or a flow where it can do no other.
 FLOW_BYTES = 2_000_000
@@ -32,7 +33,7 @@ def test_every_workload_measures_over_every_driver_in_every_backend(backend, dri
     need(backend, driver, workload)
     spec = asking(workload, backend=backend, driver=driver)
     can = registry.workloads.get(workload).can
-    run = measure(spec)
+    run = measured(spec)
     assert (run.status, run.reasons) == ("ok", ())
     assert run.path == runs_dir / "throughput" / spec.key
     for name, columns in TABLES.items():
@@ -89,7 +90,7 @@ def able(*features):
 def test_a_flow_with_an_end_is_timed_from_its_start_to_its_last_byte(backend, workload, runs_dir, clean_host):
     need(backend, workload=workload)
     asked = {"elephant_share": 0.34, "elephant_bytes": 3 * FLOW_BYTES, "flow_bytes": FLOW_BYTES, "duration_s": 20}
-    run = measure(asking(workload, backend=backend, pairs=3, **asked))
+    run = measured(asking(workload, backend=backend, pairs=3, **asked))
     assert (run.status, run.reasons) == ("ok", ())
     flows = run.flows
     assert sorted(flows["role"]) == ["elephant", "mouse", "mouse"]
@@ -112,7 +113,7 @@ def test_over_the_hosts_own_link_flows_may_end_one_after_another(runs_dir, clean
     need("netns", "host", "netcat")
     asked = {"elephant_share": 0.5, "elephant_bytes": 50 * FLOW_BYTES}
     specs = [asking("netcat", driver="host", seed=seed, **asked) for seed in range(20)]
-    run = measure(next(spec for spec in specs if draw(spec)[0].role == "mouse"))
+    run = measured(next(spec for spec in specs if draw(spec)[0].role == "mouse"))
     assert list(run.flows["role"]) == ["mouse", "elephant"]
     assert run.checks["interface_bytes"] == 0.0
 
@@ -124,7 +125,7 @@ def test_a_flow_that_is_not_complete_in_its_time_has_failed_and_says_so(workload
     asked = {"flow_bytes": FLOW_BYTES, "elephant_bytes": 1 << 30, "elephant_share": 0.5}
     spec = asking(workload, **asked, duration_s=1.0, link_rate_bps=1e8)
     need_links(spec)
-    run = measure(spec)
+    run = measured(spec)
     by_role = run.flows.set_index("role")
     assert by_role.loc["elephant", "status"] == "failed"
     assert "not complete after 1 s" in by_role.loc["elephant", "error"]
@@ -180,7 +181,7 @@ def test_a_flow_whose_server_dies_on_the_way_has_failed(workload, runs_dir, clea
     asked = {"flow_bytes": FLOW_BYTES, "elephant_bytes": 300_000_000, "elephant_share": 0.5, "link_rate_bps": 1e9}
     spec = asking(workload, **asked, duration_s=20, seed=elephant_is(1))
     need_links(spec)
-    run = measure(spec)
+    run = measured(spec)
     assert list(run.flows["status"]) == ["ok", "failed"], list(run.flows["error"])
     assert run.flows["fct_s"].isna().to_list() == [False, True]
 
@@ -188,7 +189,7 @@ def test_a_flow_whose_server_dies_on_the_way_has_failed(workload, runs_dir, clea
 @pytest.mark.parametrize("workload", able("flows"))
 def test_every_flow_of_a_pair_is_a_row(workload, runs_dir, clean_host):
     need("netns", workload=workload)
-    run = measure(asking(workload, flows_per_pair=3))
+    run = measured(asking(workload, flows_per_pair=3))
     assert (run.status, run.reasons) == ("ok", ())
     flows = run.flows
     assert list(zip(flows["pair"], flows["flow"], strict=True)) == [(p, f) for p in range(2) for f in range(3)]
@@ -204,7 +205,7 @@ def test_every_flow_of_a_pair_is_a_row(workload, runs_dir, clean_host):
 def test_udp_beside_tcp_tells_what_was_sent_and_what_came(backend, driver, workload, runs_dir, clean_host):
     need(backend, driver, workload)
     asked = {"udp_share": 0.5, "udp_rate_bps": 2e7, "flows_per_pair": 2, "message_bytes": 1000}
-    run = measure(asking(workload, backend=backend, driver=driver, **asked))
+    run = measured(asking(workload, backend=backend, driver=driver, **asked))
     assert (run.status, run.reasons) == ("ok", ())
     flows = run.flows.set_index("protocol")
     udp, tcp = flows.loc["udp"], flows.loc["tcp"]
@@ -238,7 +239,7 @@ def test_udp_without_a_server_is_a_failed_flow(runs_dir, monkeypatch):
 def test_the_kernel_counts_what_a_client_retransmits_as_its_tool_does(backend, workload, runs_dir, clean_host):
     need(backend, workload=workload)
     # The kernel is asked a tenth of the time before the end, and who asks waits for a CPU as everybody.
-    flows = measure(asking(workload, backend=backend, pairs=3, flows_per_pair=4, duration_s=2)).flows
+    flows = measured(asking(workload, backend=backend, pairs=3, flows_per_pair=4, duration_s=2)).flows
     by_pair = flows.groupby("pair")[["retransmits", "netns_retransmits", "diag_retransmits"]].sum(min_count=1)
     assert by_pair.notna().all(axis=None)
     assert flows["netns_retransmits"].notna().to_list() == [True, False, False, False] * 3
@@ -248,7 +249,7 @@ def test_the_kernel_counts_what_a_client_retransmits_as_its_tool_does(backend, w
 
 def test_of_clients_that_share_a_namespace_none_has_its_counts(runs_dir):
     need("netns", "host")
-    run = measure(asking("flowgen", driver="host", duration_s=2))
+    run = measured(asking("flowgen", driver="host", duration_s=2))
     assert run.flows["netns_retransmits"].isna().all()
     assert run.flows["diag_retransmits"].notna().all()
 
@@ -257,7 +258,7 @@ def test_of_clients_that_share_a_namespace_none_has_its_counts(runs_dir):
 def test_smaller_messages_are_written_in_more_calls(workload, runs_dir, clean_host):
     """Throughput falls by so much that it can be seen on any machine: 64 B in a call, or 64 KiB."""
     need("netns", workload=workload)
-    small, large = (measure(asking(workload, message_bytes=size)) for size in (64, 65_000))
+    small, large = (measured(asking(workload, message_bytes=size)) for size in (64, 65_000))
     assert small.status == large.status == "ok"
     assert small.total_throughput_bps < 0.7 * large.total_throughput_bps
 
@@ -265,7 +266,7 @@ def test_smaller_messages_are_written_in_more_calls(workload, runs_dir, clean_ho
 @pytest.mark.parametrize("workload", able("congestion"))
 def test_congestion_control_is_what_was_asked_for_or_the_flow_failed(workload, runs_dir, clean_host, monkeypatch):
     need("netns", workload=workload)
-    reno = measure(asking(workload, congestion_control="reno"))
+    reno = measured(asking(workload, congestion_control="reno"))
     assert set(reno.flows["congestion_control"]) == {"reno"}
     with pytest.raises(Unavailable, match="this kernel has no congestion control 'no_such'"):
         measure(asking(workload, congestion_control="no_such"))
