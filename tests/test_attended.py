@@ -309,9 +309,9 @@ STARTING = """
 import signal, time
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 time.sleep(1)
-signal.signal(signal.SIGINT, signal.default_int_handler)
-print('{{"owner": "0@0"}}', flush=True)
 try:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    print('{{"owner": "0@0"}}', flush=True)
     time.sleep(600)
 except KeyboardInterrupt:
     open({clean!r}, "x").close()
