@@ -13,16 +13,18 @@ run: setup
 # The notebooks write into .cache/, so that a test changes nothing in the tree. What measures has the machine to itself;
 # what only computes takes all of its CPUs, a file on each.
 AT_ONCE = -n auto --dist loadfile
+# RERUNS=3: a test that fails is run once more, three at most, and how they failed is printed. As in CI.
+AGAIN = $(if $(RERUNS),--reruns 1 --max-suite-reruns $(RERUNS) --rerun-show-tracebacks)
 test: setup lint
 	rm -rf .cache/figures .cache/paper
-	.venv/bin/python -m pytest tests --ignore=tests/analysis --junit-xml=.cache/test.xml
+	.venv/bin/python -m pytest tests --ignore=tests/analysis $(AGAIN) --junit-xml=.cache/test.xml
 	.venv/bin/python -m pytest tests/analysis $(AT_ONCE) --junit-xml=.cache/analysis.xml
 	PAIRLAB_OUT=$(CURDIR)/.cache .venv/bin/python -m pytest -p tests.kernels --nbval notebooks/analysis $(AT_ONCE)
 
 # Interrupted at its bound as by Ctrl-C, so that it tidies up and tells what it was at.
 WITHIN ?= 15m
 test-faults: setup
-	timeout --foreground --signal=INT --kill-after=60 $(WITHIN) .venv/bin/python -m pytest tests/faults -m "not long" --junit-xml=.cache/faults.xml
+	timeout --foreground --signal=INT --kill-after=60 $(WITHIN) .venv/bin/python -m pytest tests/faults -m "not long" $(AGAIN) --junit-xml=.cache/faults.xml
 
 soak: setup
 	.venv/bin/python -m pytest tests/faults -m long --junit-xml=.cache/faults-long.xml

@@ -68,8 +68,10 @@ class Again:
         self._heart = held.enter_context(Heart())
 
     def pytest_collection_modifyitems(self, config, items):
+        if config.option.usepdb or config.option.reruns:  # then all that fail are run again, or none
+            return
         for item in items:
-            if isinstance(item, pytest.Function) and not config.option.usepdb:
+            if isinstance(item, pytest.Function):
                 condition = functools.partial(self._stood_still_in, item.nodeid)
                 item.add_marker(pytest.mark.flaky(reruns=1, condition=condition))
 

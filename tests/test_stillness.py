@@ -1,6 +1,7 @@
 """A test that fails while the machine stands still is run again; one that fails otherwise is not."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -63,20 +64,26 @@ def test_it_ends_with_whoever_reads_it():
 
 
 @pytest.mark.parametrize(
-    ("halted", "always", "told"),
-    [(False, True, "1 failed"), (True, False, "1 passed, 1 rerun"), (True, True, "1 failed, 1 rerun")],
+    ("halted", "always", "options", "told"),
+    [
+        (False, False, [], "1 failed"),
+        (True, False, [], "1 passed, 1 rerun"),
+        (True, True, [], "1 failed, 1 rerun"),
+        (False, False, ["--reruns", "1", "--max-suite-reruns", "1"], "1 passed, 1 rerun"),
+        (False, False, ["--reruns", "1", "--max-suite-reruns", "0"], "1 failed"),
+    ],
 )
-def test_a_test_is_run_again_once_and_only_for_a_halt(halted, always, told, tmp_path):
+def test_a_test_is_run_again_once_and_only_for_a_halt_or_as_told(halted, always, options, told, tmp_path):
     (tmp_path / "conftest.py").write_text(
         "from tests.stillness import Again\ndef pytest_configure(config): config.pluginmanager.register(Again())\n"
     )
     (tmp_path / "test_tried.py").write_text(TRIED.format(halted=halted, always=always))
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rR", str(tmp_path)],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rR", *options, str(tmp_path)],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(paths.ROOT)},
         capture_output=True,
         text=True,
     )
-    assert told in done.stdout.splitlines()[-1], done.stdout
+    assert re.search(rf"= {told} in ", done.stdout.splitlines()[-1]), done.stdout
     assert ("The machine stood still" in done.stdout) or not halted
