@@ -260,9 +260,13 @@ def test_a_flow_takes_the_time_that_arithmetic_says(backend, workload, rate_bps,
 @pytest.mark.parametrize("workload", ["iperf", "iperf3", "flowgen", "sockperf"])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_planted_retransmissions_are_counted_by_every_source_alike(backend, workload, tmp_path, record_property):
-    """sockperf tells of none itself."""
+    """sockperf tells of none itself. iperf3 sends on after its last look at its sockets, until it has a CPU to stop.
+
+    60 ms of that were seen, in which only the kernel counts: 3 % of 2 s, but 0.6 % of 10.
+    """
     asked = {"message_bytes": 10 * MSS} if workload == "sockperf" else {"congestion_control": "reno"}
-    run = measured(tmp_path, backend, workload=workload, duration_s=2.0, link_rate_bps=5e8, link_loss=0.01, **asked)
+    asked |= {"duration_s": 10.0 if workload == "iperf3" else 2.0}
+    run = measured(tmp_path, backend, workload=workload, link_rate_bps=5e8, link_loss=0.01, **asked)
     columns = {"tool": "retransmits", "namespace": "netns_retransmits", "sock_diag": "diag_retransmits"}
     counts = {source: run.flows[column][0] for source, column in columns.items()}
     if workload == "sockperf":
