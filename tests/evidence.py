@@ -77,18 +77,26 @@ def all_kept() -> Iterator[Evidence]:
 def of_junit(path: Path) -> Iterator[Evidence]:
     """Each test case of a junit XML by pytest, measured here where its suite has no property `host`.
 
-    Tests spread over processes have none: pytest-xdist does not carry a suite's properties.
+    Tests spread over processes have none: pytest-xdist does not carry a suite's properties. A case that stands there
+    again later had failed and was run once more, of which pytest-rerunfailures tells junit XML nothing else.
     """
     for suite in ElementTree.parse(path).getroot().iter("testsuite"):
         told = {each.get("name"): each.get("value") for each in suite.findall("properties/property")}
         when = datetime.fromisoformat(suite.get("timestamp")).astimezone(UTC).isoformat(timespec="seconds")
-        for case in suite.iter("testcase"):
+        cases = list(suite.iter("testcase"))
+        last = {_name_of(case): case for case in cases}
+        for case in cases:
+            outcome = _outcome(case) if last[_name_of(case)] is case else "failed"
             figures: dict[str, list] = {}
             for each in case.findall("properties/property"):
                 figures.setdefault(each.get("name"), []).append(_value(each.get("value")))
             yield Evidence(
-                _test_of(case), _outcome(case), when, told.get("host", this_host()), float(case.get("time", 0)), figures
+                _test_of(case), outcome, when, told.get("host", this_host()), float(case.get("time", 0)), figures
             )
+
+
+def _name_of(case: ElementTree.Element) -> tuple[str, str]:
+    return case.get("classname", ""), case.get("name", "")
 
 
 def _test_of(case: ElementTree.Element) -> str:

@@ -79,6 +79,10 @@ class Again:
     def pytest_runtest_protocol(self, item):
         self._begun[item.nodeid] = time.monotonic()
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item):
+        item.user_properties.clear()  # what it measured when it failed, and is now run again
+
     def _stood_still_in(self, test, _error=None):
         return bool(self._heart.halts(self._begun[test]))
 

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from pairlab import paths
+from tests import evidence
 from tests.stillness import STILL_S, Heart
 
 #: Fails whenever the file is not there, and makes it: run again, it passes. `halted`: what beats is stopped meanwhile.
@@ -20,7 +21,8 @@ from pathlib import Path
 import psutil
 from tests.stillness import STILL_S
 
-def test_tried():
+def test_tried(record_property):
+    record_property("tries", 1)
     (heart,) = psutil.Process().children()
     if {halted}:
         heart.send_signal(signal.SIGSTOP)
@@ -64,22 +66,23 @@ def test_it_ends_with_whoever_reads_it():
 
 
 @pytest.mark.parametrize(
-    ("halted", "always", "options", "told"),
+    ("halted", "always", "options", "told", "outcomes"),
     [
-        (False, False, [], "1 failed"),
-        (True, False, [], "1 passed, 1 rerun"),
-        (True, True, [], "1 failed, 1 rerun"),
-        (False, False, ["--reruns", "1", "--max-suite-reruns", "1"], "1 passed, 1 rerun"),
-        (False, False, ["--reruns", "1", "--max-suite-reruns", "0"], "1 failed"),
+        (False, False, [], "1 failed", ["failed"]),
+        (True, False, [], "1 passed, 1 rerun", ["failed", "passed"]),
+        (True, True, [], "1 failed, 1 rerun", ["failed", "failed"]),
+        (False, False, ["--reruns", "1", "--max-suite-reruns", "1"], "1 passed, 1 rerun", ["failed", "passed"]),
+        (False, False, ["--reruns", "1", "--max-suite-reruns", "0"], "1 failed", ["failed"]),
     ],
 )
-def test_a_test_is_run_again_once_and_only_for_a_halt_or_as_told(halted, always, options, told, tmp_path):
+def test_a_test_is_run_again_once_and_only_for_a_halt_or_as_told(halted, always, options, told, outcomes, tmp_path):
     (tmp_path / "conftest.py").write_text(
         "from tests.stillness import Again\ndef pytest_configure(config): config.pluginmanager.register(Again())\n"
     )
     (tmp_path / "test_tried.py").write_text(TRIED.format(halted=halted, always=always))
+    kept = ["--junit-xml", str(tmp_path / "kept.xml"), "-o", "junit_family=xunit1"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rR", *options, str(tmp_path)],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rR", *options, *kept, str(tmp_path)],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(paths.ROOT)},
         capture_output=True,
@@ -87,3 +90,6 @@ def test_a_test_is_run_again_once_and_only_for_a_halt_or_as_told(halted, always,
     )
     assert re.search(rf"= {told} in ", done.stdout.splitlines()[-1]), done.stdout
     assert ("The machine stood still" in done.stdout) or not halted
+    tries = list(evidence.of_junit(tmp_path / "kept.xml"))
+    assert [each.outcome for each in tries] == outcomes
+    assert [each.figures for each in tries] == [{"tries": [1]}] * len(outcomes)
