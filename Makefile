@@ -5,31 +5,31 @@ RUNS   ?= runs/reference
 PAIRLAB = .venv/bin/pairlab
 
 # .cache/*.xml, .cache/soak and .cache/bench are what tests.trust reads.
-.PHONY: run test test-faults soak sweep paper docs bench lint lab audit tools setup clean
+.PHONY: run test test-faults soak sweep paper outputs docs bench lint lab audit tools setup clean
 run: setup
 	@$(PAIRLAB) sweep sweeps/smoke.yaml $(ARGS); status=$$?; \
 	[ $$status -gt 1 ] || $(PAIRLAB) report --sweep smoke && exit $$status  # above 1, nothing was measured
 
-# The notebooks write into .cache/, so that a test changes nothing in the tree. What measures has the machine to itself;
-# what only computes takes all of its CPUs, a file on each.
-AT_ONCE = -n auto --dist loadfile
-# RERUNS=3: a test that fails is run once more, three at most, and how they failed is printed. As in CI.
-AGAIN = $(if $(RERUNS),--reruns 1 --max-suite-reruns $(RERUNS) --rerun-show-tracebacks)
+# Tier by tier, then the time of each and the ten slowest. ALL=1, as in CI: every driver with every workload in every
+# backend, and flowgen's sanitized build.
+TESTS = .venv/bin/python -m tests
+NBVAL = -p nbval -p tests.support.kernels --nbval --nbval-sanitize-with=lib/nbval.cfg
+ONLY = $(if $(ALL),,-m "not ci and not long")
 test: setup lint
-	rm -rf .cache/figures .cache/paper
-	.venv/bin/python -m pytest tests --ignore=tests/analysis $(AGAIN) --junit-xml=.cache/test.xml
-	.venv/bin/python -m pytest tests/analysis $(AT_ONCE) --junit-xml=.cache/analysis.xml
-	PAIRLAB_OUT=$(CURDIR)/.cache .venv/bin/python -m pytest -p tests.kernels --nbval notebooks/analysis $(AT_ONCE)
+	$(TESTS) -- $(ONLY)
+ifdef ALL  # each analysis in a kernel of its own; `tests notebooks` has executed them in one process
+	PAIRLAB_OUT=$(CURDIR)/.cache .venv/bin/python -m pytest $(NBVAL) notebooks/analysis -n auto --dist loadfile
+endif
 
-# Interrupted at its bound as by Ctrl-C, so that it tidies up and tells what it was at.
-WITHIN ?= 15m
+# Interrupted at its bound as by Ctrl-C, so that it cleans up and prints what it was doing.
+WITHIN ?= 20m
 test-faults: setup
-	timeout --foreground --signal=INT --kill-after=60 $(WITHIN) .venv/bin/python -m pytest tests/faults -m "not long" $(AGAIN) --junit-xml=.cache/faults.xml
+	timeout --foreground --signal=INT --kill-after=60 $(WITHIN) $(TESTS) faults -- -m "not long"
 
 soak: setup
-	.venv/bin/python -m pytest tests/faults -m long --junit-xml=.cache/faults-long.xml
+	$(TESTS) faults -- -m long
 	.venv/bin/python -m tests.soak $(ARGS)
-	.venv/bin/python -m pytest $(shell grep -rl '^@given' tests) $(AT_ONCE) --hypothesis-profile=search
+	$(TESTS) unit host -- -m "ci or hypothesis" --hypothesis-profile=search
 
 setup:
 	@$(PYTHON) lib/bootstrap.py
@@ -40,21 +40,27 @@ sweep: setup
 paper: setup
 	$(PAIRLAB) report --runs $(RUNS) --need-paper
 
+# The committed outputs of the analysis notebooks, with figures/, paper/tables/ and paper/values/ of runs/reference.
+outputs: setup
+	.venv/bin/python lib/outputs.py $(ARGS)
+
 # Into .cache/site; a warning is a failure. The variable keeps Material from advertising its successor.
 docs: setup
 	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict -f docs/site/mkdocs.yml
 
 bench: setup
 	@.venv/bin/python -m tests.bench
-	@.venv/bin/python -m tests.study
+	@.venv/bin/python -m tests.bench.study
 
 lint: setup
 	.venv/bin/ruff check lib tests notebooks docs
 	.venv/bin/ruff format --check lib tests docs
 	.venv/bin/lint-imports --no-cache
+	.venv/bin/deptry lib/pairlab
+	.venv/bin/mypy
 
 lab: setup
-	@.venv/bin/python -m pairlab.lab $(ARGS)
+	@.venv/bin/python -m pairlab.apps.lab $(ARGS)
 
 # Asks a public database, so it is no part of `make test`. Status of the script: 1 vulnerable, 3 not checked.
 audit:

@@ -29,10 +29,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("locks", nargs="*", type=Path, default=sorted(LOCKS.glob("*.lock")))
     parser.add_argument("--database", default=DATABASE, help="another address that answers as OSV's querybatch does")
-    told = parser.parse_args()
+    arguments = parser.parse_args()
     try:
-        pinned = sorted({package for lock in told.locks for package in packages(lock)})
-        found = ask(told.database, pinned)
+        pinned = sorted({package for lock in arguments.locks for package in packages(lock)})
+        found = ask(arguments.database, pinned)
     except NotChecked as error:
         print(f"audit: NOT CHECKED: {error}", file=sys.stderr)
         return NOT_CHECKED

@@ -1,12 +1,20 @@
 """What tests share: a store of their own, and proof that nothing stays on the host."""
 
+import sys
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, settings
 
-from pairlab import sweep
-from pairlab.testbed import registry
-from pairlab.testbed.links import links_of
-from tests import evidence, host, stillness
+from tests.support import host
+from tests.trust import evidence
+
+# What is imported here is imported by each process of the tests, also by the one that only hands them out.
+sys.modules.setdefault("rfc3987_syntax", None)  # as pairlab.batch.execute.imported_papermill does
+
+TESTS = Path(__file__).parent
+
+pytest_plugins = ["tests.support.analysis_fixtures", "tests.support.shared"]
 
 #: Properties are held by what they say, on a machine of any speed, and by the same examples each time. `search`, which
 #: `make soak` does, looks for others.
@@ -16,12 +24,24 @@ settings.register_profile("search", ANY_MACHINE, max_examples=1000)
 settings.load_profile("pairlab")
 
 
-def pytest_configure(config):
-    config.pluginmanager.register(stillness.Again())
+#: Of tests side by side, these files begin, in this order: one that takes long would end alone if it began last.
+LONGEST = (
+    "unit/project/test_site.py",
+    "unit/apps/test_calibration.py",
+    "unit/batch/test_kernels.py",
+    "unit/project/test_environment.py",
+    "unit/analysis/figures/test_figures.py",
+    "notebooks/test_every_figure.py",
+    "notebooks/test_paper.py",
+    "notebooks/test_fct.py",
+    "notebooks/test_beyond.py",
+)
 
 
 def pytest_collection_modifyitems(items):
     """Speed is for `make bench`; a slow machine must not fail the tests."""
+    rank = {TESTS / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path, len(rank)))
     for item in items:
         if item.get_closest_marker("bench"):
             item.add_marker(pytest.mark.skip(reason="measures speed: make bench"))
@@ -31,6 +51,12 @@ def pytest_collection_modifyitems(items):
 def _where_it_was_measured(record_testsuite_property):
     """For docs/trust.md, which quotes the junit XML."""
     record_testsuite_property("host", evidence.this_host())
+
+
+@pytest.fixture
+def record_property(record_property):
+    """As pytest's, of any number: NumPy's cannot be sent between the processes of parallel tests."""
+    return lambda name, value: record_property(name, str(value))
 
 
 @pytest.fixture
@@ -44,7 +70,9 @@ def runs_dir(tmp_path, monkeypatch):
 @pytest.fixture
 def any_host(monkeypatch):
     """Lets sweeps measure every cell, whatever this host has: where an executor makes up what it measures."""
-    monkeypatch.setattr(sweep, "check", lambda spec: None)
+    from pairlab.batch import runner
+
+    monkeypatch.setattr(runner, "check", lambda spec: None)
 
 
 @pytest.fixture
@@ -58,6 +86,8 @@ def clean_host():
 @pytest.fixture
 def begins_late(monkeypatch):
     """Has flowgen's clients begin so many seconds after their release, all but the first pair's."""
+    from pairlab.testbed import registry
+
     workload = registry.workloads.get("flowgen")
     real = workload.client
 
@@ -73,19 +103,62 @@ def begins_late(monkeypatch):
 
 def backend_and_driver():
     """Every driver in every backend, as parameters."""
+    from pairlab.testbed import registry
+
     return [(backend, driver) for backend in registry.backends.names() for driver in registry.drivers.names()]
+
+
+def in_ci(values, *, but):
+    """These as parameters; all are for CI, but those. A value of several parameters is a tuple."""
+    several = [value if isinstance(value, tuple) else (value,) for value in values]
+    kept = [value if isinstance(value, tuple) else (value,) for value in but]
+    return [pytest.param(*each, marks=() if each in kept else pytest.mark.ci) for each in several]
+
+
+def any_backend():
+    """All of them, as parameters of a test that asks nothing of the backend itself: those but netns are for CI."""
+    from pairlab.testbed import registry
+
+    return in_ci(registry.backends.names(), but=["netns"])
+
+
+def _at_hand(combination):
+    backend, driver, *workload = combination
+    return (backend == "netns" or driver == "bridge") and workload in ([], ["flowgen"])
+
+
+def every_driver(*, isolated=False):
+    """Every driver in every backend, as parameters; in CI only, all in Docker but the bridge. isolated: those with
+    links of their own.
+    """
+    from pairlab.testbed import registry
+
+    found = [each for each in backend_and_driver() if registry.drivers.get(each[1]).isolated or not isolated]
+    return in_ci(found, but=[each for each in found if _at_hand(each)])
+
+
+def combinations():
+    """Every workload over every driver in every backend, as parameters; all but a few are for CI.
+
+    The others: every driver in netns, the bridge in Docker, and over netns' bridge every workload.
+    """
+    from pairlab.testbed import registry
+
+    every = [(*where, workload) for where in backend_and_driver() for workload in registry.workloads.names()]
+    return in_ci(every, but=[each for each in every if each[:2] == ("netns", "bridge") or _at_hand(each)])
 
 
 def need(backend, driver="bridge", workload="flowgen"):
     """Skips the test, with the reason, where this machine cannot do it."""
-    its = registry.backends.get(backend)()
-    lacks = its.lacks() or its.lacks_for(registry.drivers.get(driver))
-    lacks += [lack for each in registry.workloads.get(workload).programs if (lack := its.lacks_program(each))]
+    from pairlab.model.spec import Spec
+
+    need_all_of(Spec(backend=backend, driver=driver, workload=workload))
+
+
+def need_all_of(spec):
+    """Skips the test, with the reasons, where this machine lacks something that the spec needs."""
+    from pairlab.testbed import plans
+
+    lacks = plans.layout(spec).lacks()
     if lacks:
-        pytest.skip("; ".join(map(str, lacks)))
-
-
-def need_links(spec):
-    """Skips the test, with the reason, where this machine cannot shape links as that spec asks."""
-    if lacks := registry.backends.get(spec.backend)().lacks_links(links_of(spec).values()):
-        pytest.skip("; ".join(map(str, lacks)))
+        pytest.skip("; ".join(str(lack) for found in lacks.values() for lack in found))

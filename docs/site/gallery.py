@@ -55,7 +55,7 @@ def _saved(sources: Iterator[str]) -> Iterator[tuple[str, str]]:
     """What is drawn, as an assignment has it on its left, and the name it is saved under."""
     for source in sources:
         yield from ((rf'drawn["{name}"]', name) for name in re.findall(r'\bdrawn\["([^"]+)"\] = ', source))
-        yield from re.findall(r'figures\.save\((\w+), "([^"]+)"', source)
+        yield from re.findall(r'\b\w+\.save\((\w+), "([^"]+)"', source)
 
 
 def _section(texts: Sequence[tuple[str, str]], variable: str) -> tuple[str, str]:

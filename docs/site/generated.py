@@ -49,6 +49,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "features": reference.features,
     "errors": reference.exceptions,
     "commands": reference.commands,
+    "environment": reference.environment,
     "gallery": lambda: gallery.page(analyses()),
     "picture": picture,
     "drawing": drawing,

@@ -7,15 +7,15 @@ import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from pairlab import errors
+from pairlab import errors, paths
+from pairlab.batch.stopping_rule import ESTIMATES, Until
+from pairlab.batch.sweep_file import Grid, SweepFile
 from pairlab.cli import main
-from pairlab.plan import Grid, SweepFile
-from pairlab.records import TABLES
-from pairlab.repetition import ESTIMATES, Until
-from pairlab.spec import Spec
+from pairlab.measurement.verdict import CHECKS
+from pairlab.model.records import TABLES
+from pairlab.model.spec import Spec
 from pairlab.testbed import registry
 from pairlab.testbed.contracts import FEATURES
-from pairlab.verdict import CHECKS
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -90,6 +90,11 @@ def exceptions() -> str:
 def commands() -> str:
     """Every command, with its arguments, options and help, as click has them."""
     return "\n\n".join(_command(main.commands[name], name) for name in sorted(main.commands))
+
+
+def environment() -> str:
+    """The environment variables that users set."""
+    return table(("variable", "path of"), [(f"`{name}`", meaning) for name, meaning in paths.VARIABLES.items()])
 
 
 def _command(command: click.Command, name: str) -> str:

@@ -14,32 +14,36 @@ Names are loaded when first used, so that the processes inside sandboxes start f
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pairlab.collection import Runs, load_runs
-    from pairlab.measurement import measure
-    from pairlab.records import Run
-    from pairlab.spec import Spec
-    from pairlab.testbed.bed import open_testbed
+from pairlab._version import __version__ as __version__
 
-__all__ = ["Run", "Runs", "Spec", "load_runs", "measure", "open_testbed"]
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from pairlab.measurement.measure import measure
+    from pairlab.model.records import Run
+    from pairlab.model.spec import Spec, spec_from
+    from pairlab.store.dataset import Runs, load_runs
+    from pairlab.testbed.open import open_testbed
+
+__all__ = ["Run", "Runs", "Spec", "load_runs", "measure", "open_testbed", "spec_from"]
 
 _HOMES = {
-    "Run": "pairlab.records",
-    "Runs": "pairlab.collection",
-    "Spec": "pairlab.spec",
-    "load_runs": "pairlab.collection",
-    "measure": "pairlab.measurement",
-    "open_testbed": "pairlab.testbed.bed",
+    "Run": "pairlab.model.records",
+    "Runs": "pairlab.store.dataset",
+    "Spec": "pairlab.model.spec",
+    "load_runs": "pairlab.store.dataset",
+    "measure": "pairlab.measurement.measure",
+    "open_testbed": "pairlab.testbed.open",
+    "spec_from": "pairlab.model.spec",
 }
 
 
 def __getattr__(name: str):
     if name not in _HOMES:
         raise AttributeError(f"module 'pairlab' has no attribute {name!r}")
+    if _HOMES[name] == "pairlab.model.spec":
+        import_module("pairlab.testbed.registry")  # which tells Spec the names of drivers and other plugins
     value = globals()[name] = getattr(import_module(_HOMES[name]), name)
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*__all__, "__version__"])

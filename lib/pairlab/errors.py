@@ -1,30 +1,33 @@
 """Everything pairlab raises on purpose.
 
 PairlabError
-├── BadInput                 what was asked for cannot be; nothing was built
-│   ├── BadSpec              a parameter's name, type or value
+├── BadInput                 the request is wrong; nothing was built
+│   ├── BadSpec              a parameter's name, type or value, or the name of a plugin in one
 │   ├── BadSweep             a sweep file
 │   └── UnknownName          no such driver, workload, backend or experiment
-├── Unavailable              this host cannot do it as it is; says how to get it
+├── Unavailable              this host lacks something; says how to get it
 ├── HostBusy                 another measurement is running on this host
 ├── TestbedError             the testbed could not be built, or broke
-├── MeasurementFailed        the testbed stood, the measurement did not come off
+├── MeasurementFailed        the testbed came up; the measurement failed
 ├── StoreError               runs could not be written or read
-│   ├── DamagedRun           a run's directory is not whole
+│   ├── DamagedRun           a run's directory is incomplete
 │   └── SchemaMismatch       a run was written by a newer pairlab
-└── AnalysisError            the data cannot carry the statement asked of them
-    ├── NoRuns               nothing to analyse
-    ├── MixedHosts           runs of different hosts would be pooled
+└── AnalysisError            the data do not support the analysis
+    ├── NoRuns               there are no runs to analyse
+    ├── MixedHosts           the runs come from different hosts
     ├── TooFewSamples        fewer values than the estimate needs
-    ├── NotMeasured          the runs lack the cells that a statement is about
-    └── OutOfDate            a result was made of other runs than there are
+    ├── NotMeasured          cells that the statement is about were not measured
+    └── OutOfDate            a result was made from other runs than are stored now
 
 Every message says what happened, why, and what to do next.
 """
 
+import collections.abc
+import difflib
+
 
 class PairlabError(Exception):
-    """The root: catch this to catch all that pairlab raises on purpose."""
+    """The base class: catch this to catch every error that pairlab raises on purpose."""
 
 
 class BadInput(PairlabError): ...
@@ -37,6 +40,17 @@ class BadSweep(BadInput): ...
 
 
 class UnknownName(BadInput): ...
+
+
+def unknown_name(kind: str, name: str, known: collections.abc.Iterable[str]) -> str:
+    """The message for a name that is not among the known ones: all of those, and the closest.
+
+    kind: what is named, such as "driver".
+    """
+    known = list(known)
+    close = difflib.get_close_matches(str(name), known, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    return f"no {kind} {name!r}{hint} (there are: {', '.join(known)})"
 
 
 class Unavailable(PairlabError): ...
@@ -80,6 +94,6 @@ class OutOfDate(AnalysisError): ...
 
 
 def by_name(name: str) -> type[PairlabError]:
-    """The class of that name, to raise an error again that crossed a process boundary."""
+    """The class of that name, to raise again an error of another process."""
     found = globals().get(name)
     return found if isinstance(found, type) and issubclass(found, PairlabError) else TestbedError

@@ -5,8 +5,8 @@ import os
 
 from playwright.sync_api import Browser, sync_playwright
 
-from pairlab import doctor
-from tests import host
+from pairlab.apps import doctor
+from tests.support import host
 
 FLAGS = [
     "--disable-gpu",

@@ -1,16 +1,18 @@
 """A real JupyterLab, a real browser, and the proof that a test left nothing on the host."""
 
+import contextlib
 import time
 
 import pytest
 
-from pairlab import doctor, paths
-from pairlab.testbed import snapshot
+from pairlab import paths
+from pairlab.apps import doctor
+from pairlab.testbed.audit import snapshot
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright: make setup")
 
 from tests.browser.chromium import chromium  # noqa: E402
-from tests.browser.jupyter import Lab  # noqa: E402
+from tests.browser.jupyter import KERNEL, Lab  # noqa: E402
 from tests.browser.workbench import PATIENCE_MS, Workbench  # noqa: E402
 
 SIZE = {"width": 1280, "height": 800}
@@ -19,7 +21,7 @@ SCREENSHOTS = paths.ROOT / ".cache" / "screenshots"
 
 @pytest.fixture(scope="package")
 def browser():
-    """Chromium, for all tests; each has a profile of its own."""
+    """Chromium, for all tests."""
     if lacks := doctor.browser_lacks():
         pytest.skip("; ".join(map(str, lacks)))
     with chromium() as running:
@@ -28,7 +30,7 @@ def browser():
 
 @pytest.fixture(scope="package")
 def lab(tmp_path_factory):
-    """A JupyterLab that `make lab` would start, for all tests; each has kernels of its own."""
+    """A JupyterLab that `make lab` would start, for all tests."""
     running = Lab(tmp_path_factory.mktemp("lab"))
     yield running
     running.end()
@@ -36,42 +38,42 @@ def lab(tmp_path_factory):
 
 @pytest.fixture(scope="package")
 def desk(browser, lab):
-    """Where the workbench is open, for the tests that leave its page and its kernel alive."""
+    """Where the workbench is open, for all tests. In the end no kernel runs, and the host is as it was."""
+    before = snapshot.take()
     desk = Desk(browser, lab)
     yield desk
-    desk.clear()
-
-
-@pytest.fixture
-def workbench(desk, lab, request):
-    """The workbench with a panel as new, forgiving, at 1280 x 800; the store is empty. The host is clean afterwards."""
-    lab.forget_runs()
-    failed = request.session.testsfailed
-    workbench = desk.workbench()
-    before = snapshot.take()
-    yield workbench.forgive()
-    if request.session.testsfailed > failed:
-        desk.clear()  # whatever state it is in
-    wait_clean(before)
-
-
-@pytest.fixture
-def page(browser, lab, desk):
-    """A page of a fresh browser profile; the store is empty. Afterwards, no kernel runs and the host is as it was."""
-    desk.clear()  # of one notebook there is one kernel, whichever page it is in
-    lab.forget_runs()
-    before = snapshot.take()
-    page = new_page(browser)
-    yield page
-    page.context.close()
+    desk.close()
     lab.end_kernels()
     wait_clean(before)
 
 
 @pytest.fixture
-def own_workbench(page, lab):
-    """The workbench in a page of the test's own, which may close it, or end its kernel."""
-    return Workbench(page, lab).open().forgive()
+def workbench(desk, lab, request):
+    """The workbench, open, with a panel that would measure; the store is empty. The host is clean afterwards.
+
+    A test may end its kernel, or close its page.
+    """
+    with _used(desk, lab, request):
+        yield desk.workbench()
+
+
+@pytest.fixture
+def loaded_workbench(desk, lab, request):
+    """The same in a page that has just loaded, before any of its cells is run."""
+    with _used(desk, lab, request):
+        yield desk.load_anew()
+
+
+@contextlib.contextmanager
+def _used(desk, lab, request):
+    lab.forget_runs()
+    failed, before = request.session.testsfailed, snapshot.take()
+    yield
+    if request.session.testsfailed > failed:
+        desk.close()  # whatever state it is in
+        lab.end_kernels()
+    wait_clean(before, but=(KERNEL,))
+    assert len(lab.kernel_pids()) <= 1
 
 
 class Desk:
@@ -79,33 +81,45 @@ class Desk:
 
     def __init__(self, browser, lab):
         self._browser, self._lab = browser, lab
+        self._context = None
         self._workbench = None
 
     def workbench(self):
-        """With all of its cells run anew."""
-        if self._workbench is None:
-            self._workbench = Workbench(new_page(self._browser), self._lab)
-            self._workbench.load()
-        else:
-            self._workbench.page.set_viewport_size(SIZE)
+        """With its form as new, but for what `forgive` sets; opened where its page is closed, or its kernel ended."""
+        if not self._workbench or self._workbench.page.is_closed() or not self._lab.kernel_pids():
+            self._load()
             self._workbench.clear_all_outputs()
-        self._workbench.run_all_cells()
+            self._workbench.run_panel_cell()
+        self._workbench.page.set_viewport_size(SIZE)
+        return self._workbench.reset()
+
+    def load_anew(self):
+        """In a new page, with a new kernel; no cell was run."""
+        self._lab.end_kernels()
+        self._lab.restore_notebooks()
+        return self._load()
+
+    def _load(self):
+        if self._workbench:
+            self._workbench.page.close()
+        self._context = self._context or new_context(self._browser)
+        self._workbench = Workbench(self._context.new_page(), self._lab)
+        self._workbench.load()
         return self._workbench
 
-    def clear(self):
-        """Closes the page, and ends its kernel."""
-        if self._workbench:
-            self._workbench.page.context.close()
-            self._workbench = None
-            self._lab.end_kernels()
+    def close(self):
+        """Closes the page and its profile."""
+        if self._context:
+            self._context.close()
+        self._context = self._workbench = None
 
 
-def new_page(browser):
-    """A page of a fresh profile."""
+def new_context(browser):
+    """A fresh profile."""
     context = browser.new_context(viewport=SIZE)
     context.set_default_timeout(PATIENCE_MS)
     playwright.expect.set_options(timeout=PATIENCE_MS)
-    return context.new_page()
+    return context
 
 
 @pytest.fixture
@@ -135,4 +149,4 @@ def wait_clean(before, but=()):
 
 def _left(before, but):
     found = snapshot.counted(snapshot.diff(before, snapshot.take()), ours_only=True)
-    return [each for each in found if not any(word in each.told for word in but)]
+    return [each for each in found if not any(word in each.detail for word in but)]

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from pairlab import paths, store
-from pairlab.records import Run
+from pairlab.model.records import Run
 
 PATIENCE_S = 90
 #: What a kernel's command line has.
@@ -28,10 +28,16 @@ def checkout(place: Path) -> Path:
     for each in paths.ROOT.iterdir():
         if each.name not in _OWN:
             (place / each.name).symlink_to(each)
-    shutil.copytree(paths.NOTEBOOKS, place / "notebooks", ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
+    copy_notebooks(place)
     (place / "runs").mkdir()
     (place / "runs" / "reference").symlink_to(paths.REFERENCE)
     return place
+
+
+def copy_notebooks(place: Path) -> None:
+    """In the place of those that are there."""
+    ignored = shutil.ignore_patterns(".ipynb_checkpoints")
+    shutil.copytree(paths.NOTEBOOKS, place / "notebooks", ignore=ignored, dirs_exist_ok=True)
 
 
 class Lab:
@@ -55,7 +61,7 @@ class Lab:
         }
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "pairlab.lab", "--no-browser", "--ServerApp.port=0"],
+                [sys.executable, "-m", "pairlab.apps.lab", "--no-browser", "--ServerApp.port=0"],
                 cwd=self.root,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -98,6 +104,10 @@ class Lab:
             assert time.monotonic() < deadline, f"processes that still run: {left}"
             time.sleep(0.02)
 
+    def restore_notebooks(self) -> None:
+        """As they are in git: JupyterLab saves them by and by, with what was run."""
+        copy_notebooks(self.root)
+
     def runs(self) -> list[Run]:
         """What is stored; empty where there is nothing."""
         return [store.read(place) for place in store.directories(self.root / "runs")]
@@ -112,7 +122,7 @@ class Lab:
         deadline = time.monotonic() + PATIENCE_S
         while len(found := self.runs()) < count:
             assert time.monotonic() < deadline, f"{len(found)} of {count} runs are stored"
-            time.sleep(0.2)
+            time.sleep(0.05)
         return found
 
     def end(self) -> None:
@@ -126,11 +136,11 @@ class Lab:
 
     def _wait_for_address(self) -> str:
         deadline = time.monotonic() + PATIENCE_S
-        while not (told := [word for word in self.log.split() if word.startswith("http://")]):
+        while not (addresses := [word for word in self.log.split() if word.startswith("http://")]):
             assert self._process.poll() is None, self.log
             assert time.monotonic() < deadline, self.log
-            time.sleep(0.1)
-        return told[0]
+            time.sleep(0.05)
+        return addresses[0]
 
 
 def _words(process: psutil.Process) -> list[str]:

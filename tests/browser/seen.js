@@ -7,8 +7,8 @@ panel => {
   };
   new MutationObserver(() => {
     note(seen.phases, ".pairlab-phase-name");
-    note(seen.figures, ".pairlab-figures");
+    note(seen.figures, ".pairlab-numbers");
     seen.drawn = Math.max(seen.drawn, panel.querySelectorAll(".pairlab-live svg path").length);
-    seen.stoppable ||= !panel.querySelector("button.pairlab-stop").classList.contains("pairlab-idle");
+    seen.stoppable ||= !panel.querySelector("button.pairlab-stop").classList.contains("pairlab-inactive");
   }).observe(panel, {subtree: true, childList: true, characterData: true, attributes: true});
 }

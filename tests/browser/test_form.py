@@ -2,9 +2,8 @@
 
 from playwright.sync_api import expect
 
-from pairlab.testbed import snapshot
+from pairlab.testbed.audit import snapshot
 from tests.browser.conftest import wait_clean
-from tests.browser.workbench import Workbench
 
 #: A field, what is typed into it, and a word of what is told.
 TROUBLES = [
@@ -15,37 +14,9 @@ TROUBLES = [
 ]
 
 
-def test_bad_input_is_told_at_its_field_and_builds_nothing(workbench, lab):
-    before = snapshot.take()
-    for name, typed, word in TROUBLES:
-        workbench.choose(**{name: typed})
-        trouble = workbench.field(name).locator(".pairlab-error")
-        expect(trouble).to_contain_text(word)
-        expect(workbench.ready).to_have_count(0)
-        workbench.choose(**{name: 2})
-        expect(trouble).to_have_count(0)
-        expect(workbench.ready).to_be_visible()
-    wait_clean(before)
-    assert lab.runs() == []
-
-
-def test_what_vanished_since_is_told_at_its_field_and_builds_nothing(workbench, lab):
-    before = snapshot.take()
-    away = lab.flowgen.rename(lab.flowgen.with_name("away"))
-    try:
-        workbench.run_button.click()
-        expect(workbench.field("backend").locator(".pairlab-error")).to_contain_text("flowgen is not built: make setup")
-        expect(workbench.status).to_contain_text("Nothing was built")
-        wait_clean(before)
-        assert lab.runs() == []
-    finally:
-        away.rename(lab.flowgen)
-
-
-def test_the_keyboard_alone_measures(page, lab):
+def test_the_keyboard_alone_measures(loaded_workbench, lab):
     """Shift-Enter runs a cell, as everywhere in JupyterLab; from there on Tab, Space, arrows and Enter."""
-    workbench = Workbench(page, lab)
-    workbench.load()
+    workbench, page = loaded_workbench, loaded_workbench.page
     press = page.keyboard.press
     page.wait_for_function("document.activeElement.closest('.jp-Notebook')")
     press("Shift+Enter")
@@ -70,6 +41,38 @@ def test_the_keyboard_alone_measures(page, lab):
     tab_to(page, ".pairlab-tabs button[aria-label='Box plot'], .pairlab-tabs button:has-text('Box plot')")
     press("Space")
     expect(workbench.view.locator("img[alt^='Box plot']")).to_be_visible()
+
+
+def test_bad_input_is_told_at_its_field_and_builds_nothing(workbench, lab):
+    before = snapshot.take()
+    for name, typed, word in TROUBLES:
+        workbench.choose(**{name: typed})
+        trouble = workbench.field(name).locator(".pairlab-error")
+        expect(trouble).to_contain_text(word)
+        expect(workbench.ready).to_have_count(0)
+        workbench.choose(**{name: 2})
+        expect(trouble).to_have_count(0)
+        expect(workbench.ready).to_be_visible()
+    wait_clean(before)
+    assert lab.runs() == []
+
+
+def test_what_vanished_since_is_told_at_its_field_and_builds_nothing(workbench, lab):
+    before = snapshot.take()
+    away = lab.flowgen.rename(lab.flowgen.with_name("away"))
+    trouble = workbench.field("backend").locator(".pairlab-error")
+    try:
+        workbench.run_button.click()
+        expect(trouble).to_contain_text("flowgen is not built: make setup")
+        expect(workbench.status).to_contain_text("Not started")
+        wait_clean(before)
+        assert lab.runs() == []
+    finally:
+        away.rename(lab.flowgen)
+    workbench.choose(pairs="many")
+    workbench.run_button.click()  # it looks again, and finds only this wrong
+    expect(trouble).to_have_count(0)
+    expect(workbench.field("pairs").locator(".pairlab-error")).to_contain_text("number")
 
 
 def test_the_keyboard_alone_stops_and_goes_on(workbench, lab):

@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import expect
 
-from pairlab.testbed import snapshot
+from pairlab.testbed.audit import snapshot
 from tests.browser.conftest import wait_clean
 
 BITS_PER_SECOND = re.compile(r"total ([0-9.]+ [kMG]?bit/s)")
@@ -64,16 +64,16 @@ def measure(workbench, lab, count):
 
 def test_two_runs_are_compared_in_words(workbench, lab, picture):
     for done, driver in enumerate(("bridge", "macvlan"), 1):
-        workbench.choose(driver=driver, pairs=3, duration_s=1, repetitions=2)
-        measure(workbench, lab, 2 * done)
+        workbench.choose(driver=driver, pairs=3, duration_s=1, repetitions=3)
+        measure(workbench, lab, 3 * done)
     chosen = workbench.history().locator("option", has_text="3 pairs")
-    expect(chosen).to_have_count(4)
+    expect(chosen).to_have_count(6)
     workbench.history().select_option([each.get_attribute("value") for each in chosen.all()])
     workbench.tab("Difference")
     words = workbench.view.locator(".pairlab-words")
     expect(words).to_contain_text(re.compile("macvlan .* bridge|bridge .* macvlan"))
     expect(words).to_contain_text("95 % interval")
-    expect(words).to_contain_text("n = 2")
+    expect(words).to_contain_text("n = 3")
     workbench.tab("Box plot")
     expect(workbench.view.locator("img[alt^='Box plot']")).to_be_visible()
     picture(workbench.page, "compared")

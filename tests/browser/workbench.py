@@ -10,6 +10,8 @@ from tests.browser.jupyter import PATIENCE_S, Lab
 
 #: How long a page may take for anything: a loaded machine has its time.
 PATIENCE_MS = 1000 * PATIENCE_S
+#: What a new form has in the fields that tests fill in.
+NEW_FORM = {"driver": "bridge", "pairs": 2, "duration_s": 2, "repetitions": 1}
 SEEN = Path(__file__).with_name("seen.js").read_text()
 
 
@@ -28,8 +30,8 @@ class Workbench:
         self.status = self.panel.locator(".pairlab-status")
         self.run_button = self.panel.locator("button.pairlab-run")
         self.stop_button = self.panel.locator("button.pairlab-stop")
-        self.ready = self.panel.locator("button.pairlab-run:not(.pairlab-idle)")
-        self.figures = self.panel.locator(".pairlab-figures")
+        self.ready = self.panel.locator("button.pairlab-run:not(.pairlab-inactive)")
+        self.figures = self.panel.locator(".pairlab-numbers")
         self.view = self.panel.locator(".pairlab-view")
 
     def load(self) -> None:
@@ -47,6 +49,12 @@ class Workbench:
     def run_all_cells(self) -> None:
         """As the Run menu does; the panel is there then."""
         self.menu("Run", "runmenu:run-all")
+        expect(self.ready).to_be_visible()
+
+    def run_panel_cell(self) -> None:
+        """Runs the first two cells, a text and the panel's, as the Run menu does; the panel is there then."""
+        for _ in range(2):
+            self.menu("Run", "runmenu:run")
         expect(self.ready).to_be_visible()
 
     def clear_all_outputs(self) -> None:
@@ -83,8 +91,19 @@ class Workbench:
 
     def forgive(self) -> "Workbench":
         """Lets runs be valid on a machine that does other things, too: with a browser, it does."""
-        self.panel.get_by_role("button", name="More parameters").click()
+        if not self.field("max_skew_s").is_visible():
+            self.panel.get_by_role("button", name="More parameters").click()
         self.choose(max_foreign_cpu=1, max_skew_s=60)
+        return self
+
+    def reset(self) -> "Workbench":
+        """Forgiving, with all that tests choose as in a new form, and a history that lists what is stored now."""
+        self.forgive()
+        self.choose(**NEW_FORM)
+        self.panel.get_by_role("button", name="Refresh").click()
+        expect(self.history().locator("option")).to_have_count(len(self.lab.runs()))
+        expect(self.panel.locator(".pairlab-preview")).to_contain_text("2 client and 2 server namespaces on bridge")
+        expect(self.ready).to_be_visible()
         return self
 
     def watch(self) -> None:

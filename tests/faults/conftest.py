@@ -7,6 +7,8 @@ import tempfile
 
 import pytest
 
+from tests.faults import forked
+
 
 @pytest.fixture(scope="session", autouse=True)
 def folders_of_our_own(tmp_path_factory):
@@ -16,3 +18,9 @@ def folders_of_our_own(tmp_path_factory):
         patch.setattr(tempfile, "tempdir", None)  # else what it found before stays
         patch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path_factory.mktemp("jupyter")))
         yield
+
+
+@pytest.fixture(scope="session")
+def forking(folders_of_our_own):
+    """Starts what tests.faults.forked forks from before any test looks at the host, so that it is not new to it."""
+    forked.start_parent()

@@ -22,8 +22,9 @@ import psutil
 import pytest
 
 from pairlab import paths
-from pairlab.testbed import image, owner
-from pairlab.testbed.lifeline import DOCKER_ERRORS
+from pairlab.testbed.cleanup import ownership
+from pairlab.testbed.docker import image
+from pairlab.testbed.docker.reaper import DOCKER_ERRORS
 
 PATIENCE_S = 30.0
 UNSHARED = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
@@ -155,7 +156,7 @@ class Dockerd:
         Without pairs that the daemon had made and given to no container yet: killed in that moment it forgets them for
         good, whoever asked for the container.
         """
-        listed = json.loads(self._told("ip", "-json", "link", "show"))
+        listed = json.loads(self._output_of("ip", "-json", "link", "show"))
         names = {each["ifname"] for each in listed}
         forgotten = {
             each["ifname"]
@@ -166,17 +167,17 @@ class Dockerd:
 
     def rules_about(self, name):
         """Rules of iptables there that have this in them."""
-        return [line for line in self._told("iptables-save").splitlines() if name in line]
+        return [line for line in self._output_of("iptables-save").splitlines() if name in line]
 
     def directories(self):
         """Working directories of pairlab's whose owner, a number in here, is nobody's on the host."""
         for path in Path("/tmp").glob("pairlab-*"):
             with contextlib.suppress(OSError, ValueError):
                 whose = (path / "owner").read_text()
-                if float(whose.partition("@")[2]) >= self._begun and not owner.alive(whose):
+                if float(whose.partition("@")[2]) >= self._begun and not ownership.alive(whose):
                     yield str(path)
 
-    def _told(self, *argv):
+    def _output_of(self, *argv):
         return subprocess.run([*self._inside, *argv], check=True, capture_output=True, text=True).stdout
 
     def processes(self):
@@ -196,8 +197,9 @@ class Dockerd:
 
     def cgroups(self):
         """Of its containers, in all hierarchies."""
-        for top in Path("/sys/fs/cgroup").glob(f"**/{self.folder.name}"):
-            yield from (str(group) for group in top.iterdir() if group.is_dir())
+        for top, groups, _ in os.walk("/sys/fs/cgroup"):  # it passes over those that vanish meanwhile
+            if Path(top).name == self.folder.name:
+                yield from (f"{top}/{group}" for group in groups)
 
 
 def _tiny():

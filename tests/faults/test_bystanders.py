@@ -13,19 +13,23 @@ from pathlib import Path
 import pytest
 
 from pairlab import Spec, measure
-from pairlab.testbed import cgroups, image, registry, snapshot
+from pairlab.testbed import registry
+from pairlab.testbed.audit import snapshot
+from pairlab.testbed.audit.attribution import OURS
+from pairlab.testbed.cleanup.process_table import SESSION
+from pairlab.testbed.docker import image
 from pairlab.testbed.drivers.ovs import SCHEMA
-from pairlab.testbed.kin import OURS, SESSION
+from pairlab.testbed.netns import cgroups
 from tests.conftest import need
+from tests.faults.host_state import SHARED, wait_clean
 from tests.faults.test_killed_netns import BIN, measuring
-from tests.faults.world import SHARED, wait_clean
 
 NAME = f"by{os.getpid()}"
 #: They are other people's, so they do not bear the mark of this session.
 ELSEWHERE = {name: value for name, value in os.environ.items() if name != SESSION}
 
 pytestmark = [
-    pytest.mark.usefixtures("runs_dir"),
+    pytest.mark.usefixtures("runs_dir", "forking"),
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can put up what belongs to nobody of us"),
 ]
 
@@ -47,7 +51,7 @@ def a_container(stack):
     if registry.backends.get("docker")().lacks():
         return
     client = stack.enter_context(contextlib.closing(docker.from_env()))
-    image.ensure(client, lambda *told: None)
+    image.ensure(client, lambda *progress: None)
     network = client.networks.create(f"{NAME}-pairlab", driver="bridge")
     stack.callback(network.remove)
     container = client.containers.create(image.tag(), ["sleep", "600"], name=f"pairlab-{NAME}", network=network.name)
@@ -112,9 +116,9 @@ def processes_and_folders(stack):
 
 
 def process_name(pid):
-    from pairlab.testbed import kin
+    from pairlab.testbed.cleanup import process_table
 
-    return kin.processes()[pid].name
+    return process_table.read_processes()[pid].name
 
 
 @pytest.fixture
@@ -141,14 +145,14 @@ def test_bystanders_are_untouched_by_runs_accidents_and_cleaning(bystanders):
         need("netns", driver)
         measure(Spec(driver=driver, workload="flowgen", pairs=2, duration_s=0.5))
         with measuring(driver, "measuring (s)") as process:
-            process.communicate()
+            process.wait()
     wait_clean(before)
     # On a shared host, what others have just left is theirs to tidy.
     cleaning = [str(BIN / "pairlab"), "clean", *(["--dry-run"] if SHARED else [])]
-    told = subprocess.run(cleaning, capture_output=True, text=True, check=True).stdout
+    output = subprocess.run(cleaning, capture_output=True, text=True, check=True).stdout
     now = {(each.kind, each.name): each for each in snapshot.take().things}
     assert {one: now.get(one) for one in bystanders} == {one: was[one] for one in bystanders}
-    assert NAME not in told
+    assert NAME not in output
 
 
 def test_a_bystander_is_not_taken_for_ours_but_by_its_name(bystanders):

@@ -11,11 +11,14 @@ once more: that, chance spoils in one of 100,000 times. Intervals at 95 % are re
 
 import pytest
 
-from pairlab import calibration, cli
-from pairlab.analysis import floors, noise
-from pairlab.collection import load_runs
-from pairlab.measurement import measure
-from pairlab.spec import Spec
+from pairlab import cli
+from pairlab.analysis.comparison import noise_floor
+from pairlab.apps import calibration
+from pairlab.measurement.measure import measure
+from pairlab.model.spec import Spec
+from pairlab.statistics import changes, power
+from pairlab.statistics.intervals import ALPHA
+from pairlab.store.dataset import load_runs
 from tests.conftest import need
 
 #: Short cells; what else runs on the host adds noise, and is no reason to find what is not there.
@@ -28,8 +31,8 @@ APART = 4
 def rejections(cell):
     """In how many disjoint comparisons of APART repetitions each test reports a difference: within, by ranks."""
     parts = [slice(at, at + APART) for at in range(0, len(cell.first) - APART + 1, APART)]
-    found = [noise.compare(cell.first[part], cell.second[part]) for part in parts]
-    return len(found), sum(each.differs() for each in found), sum(each.p_ranks <= noise.ALPHA for each in found)
+    found = [changes.change(cell.first[part], cell.second[part]) for part in parts]
+    return len(found), sum(each.differs() for each in found), sum(each.p_ranks <= ALPHA for each in found)
 
 
 @pytest.mark.parametrize(
@@ -48,22 +51,22 @@ def test_equals_are_reported_as_different_no_more_often_than_the_level(
     record_property("comparisons", comparisons)
     record_property("rejections_t", within)
     record_property("rejections_ranks", ranks)
-    record_property("p_of_all", round(cell.comparison.p, 3))
-    record_property("variation_percent", round(100 * noise.variation(cell.values), 2))
+    record_property("p_of_all", round(cell.change.p, 3))
+    record_property("variation_percent", round(100 * power.variation(cell.values), 2))
     record_property("variation_within_percent", round(100 * cell.spread_within, 2))
     record_property("smallest_detectable_percent_at_5", round(cell.detectable_percent(5), 2))
     assert comparisons >= 3
-    assert within <= noise.most_rejections(comparisons)
-    assert ranks <= noise.most_rejections(comparisons)
+    assert within <= power.most_rejections(comparisons)
+    assert ranks <= power.most_rejections(comparisons)
     if link_rate_bps:
         # It was the link that was measured, of each of two pairs.
         assert 0.9 * 2 * link_rate_bps < cell.first[0] < 1.01 * 2 * link_rate_bps
 
 
 def is_found(cell):
-    """Whether that planted cost is told to be a difference, and its size is in the interval at 99.9 %."""
-    surely = noise.compare(cell.first, cell.second, confidence=0.999)
-    return cell.comparison.differs() and surely.low_percent <= -cell.cost_percent <= surely.high_percent
+    """Whether that known loss is found to be a difference, and its size is in the interval at 99.9 %."""
+    surely = changes.change(cell.first, cell.second, confidence=0.999)
+    return cell.change.differs() and surely.low_percent <= -cell.cost_percent <= surely.high_percent
 
 
 @pytest.mark.parametrize(("backend", "repetitions"), [("netns", 6), pytest.param("docker", 4, marks=pytest.mark.long)])
@@ -84,9 +87,9 @@ def test_a_planted_cost_is_found_with_its_size_in_the_interval(
     assert [cell.cost_percent for cell in found.planted] == [5, 10, 20]
     for cell in found.planted:
         for bound in ("change", "low", "high"):
-            told = getattr(cell.comparison, f"{bound}_percent")
-            record_property(f"planted_{cell.cost_percent:g}_{bound}_percent", round(told, 2))
-        record_property("planted_sizes_in_interval", int(cell.in_interval))
+            value = getattr(cell.change, f"{bound}_percent")
+            record_property(f"known_loss_{cell.cost_percent:g}_{bound}_percent", round(value, 2))
+        record_property("known_losses_in_interval", int(cell.in_interval))
         assert is_found(cell), cell
     assert found.trustworthy
 
@@ -103,6 +106,6 @@ def test_the_command_records_what_the_runs_of_this_host_are_judged_by(runs_dir, 
     runs = load_runs()
     assert [run.spec.experiment for run in runs] == ["throughput"]  # those of the calibration are not among them
     # By what the run bears, whatever its verdict: so short a flow is invalid where the host takes a moment's CPU time.
-    (cell,) = floors.find(runs.root, run.facts["host"]["fingerprint"], run.spec.backend).cells
+    (cell,) = noise_floor.find(runs.root, run.facts["host"]["fingerprint"], run.spec.backend).cells
     assert len(cell.first) == 3
     assert min(cell.values) > 1e8

@@ -1,4 +1,4 @@
-"""Failures are results: what breaks in a measurement is in its record, and a sweep goes on, or stops as told.
+"""Failures are results: what breaks in a measurement is in its record, and a sweep goes on, or stops as configured.
 
 Real namespaces and traffic, and one process among them killed.
 """
@@ -10,7 +10,9 @@ import psutil
 import pytest
 import yaml
 
-from pairlab import Spec, load_runs, measure, measurement, store, sweep
+from pairlab import Spec, load_runs, measure, store
+from pairlab.batch import runner
+from pairlab.measurement import measure as measurement
 from tests.conftest import need
 
 PAIRS = 50
@@ -58,25 +60,25 @@ def test_one_client_of_fifty_that_dies_is_a_failed_flow_in_a_run_that_says_so(
 
 
 @pytest.mark.parametrize("on_failure", ["continue", "stop"])
-def test_a_sandbox_that_dies_is_a_failed_cell_and_the_sweep_goes_on_or_stops_as_told(
+def test_a_sandbox_that_dies_is_a_failed_cell_and_the_sweep_goes_on_or_stops_as_configured(
     runs_dir, clean_host, tmp_path, monkeypatch, on_failure
 ):
     need("netns", workload="flowgen")
     file = tmp_path / "three.yaml"
     grid = {"workload": "flowgen", "pairs": [1, 2, 3], "duration_s": 0.5, "max_skew_s": 2}
     file.write_text(yaml.safe_dump({"name": "three", "on_failure": on_failure, "experiments": {"throughput": grid}}))
-    plan = sweep.load(file)
-    first, *others = sweep.cells(plan)
+    plan = runner.load(file)
+    first, *others = runner.cells(plan)
     real = measurement._watch
 
     def watch(bed, *rest):
         if bed.spec == first:
-            sandbox = [each for each in psutil.Process().children() if "pairlab.testbed.agent" in each.cmdline()]
+            sandbox = [each for each in psutil.Process().children() if "pairlab.testbed.netns.agent" in each.cmdline()]
             sandbox[0].kill()
         real(bed, *rest)
 
     monkeypatch.setattr(measurement, "_watch", watch)
-    tally = sweep.run(plan, execute=measure)
+    tally = runner.run(plan, execute=measure)
     assert store.find(first).status == "failed"
     assert tally.not_done[0] == f"{first}: {store.find(first).reasons[0]}"
     assert tally.stopped is (on_failure == "stop")
@@ -84,5 +86,5 @@ def test_a_sandbox_that_dies_is_a_failed_cell_and_the_sweep_goes_on_or_stops_as_
     assert went_on == ([] if tally.stopped else others)
 
     monkeypatch.setattr(measurement, "_watch", real)
-    sweep.run(plan, execute=measure, retry=True)
+    runner.run(plan, execute=measure, retry=True)
     assert {store.find(spec).status for spec in (first, *others)} <= {"ok", "invalid"}  # a busy host makes invalid ones

@@ -1,6 +1,6 @@
 """Killed anywhere, a testbed of the docker backend leaves nothing behind, and touches nobody else's.
 
-Proves, for Docker, "killed anywhere": the measuring process at 30 points of a run, its lifeline, a client, a server,
+Proves, for Docker, "killed anywhere": the measuring process at 16 points of a run, its lifeline, a client, a server,
 the attached sandbox, Open vSwitch, by SIGKILL and by Ctrl-C. Dockerd is in test_killed_dockerd.py.
 """
 
@@ -18,17 +18,19 @@ import psutil
 import pytest
 
 from pairlab import load_runs
-from pairlab.testbed import leftovers, snapshot
-from pairlab.testbed.lifeline import LABEL
-from tests import host
+from pairlab.testbed.audit import leftovers, snapshot
+from pairlab.testbed.docker.reaper import LABEL
 from tests.conftest import need
-from tests.faults.world import wait_clean
+from tests.faults.forked import Forked, points
+from tests.faults.host_state import wait_clean
+
+pytestmark = pytest.mark.usefixtures("forking")
 
 DURATION_S = 0.5
 #: Whether a run counts is not the question here: a machine on which others work makes it invalid.
 MEASURED = ("ok", "invalid")
-#: Where in a run, as a share of its length, the measuring process is killed: 30 points in all.
-POINTS = {"bridge": 13, "macvlan": 12, "ovs": 5}
+#: At how many moments of a run with each driver the measuring process is killed: 16 in all.
+MOMENTS = {"bridge": 6, "host": 2, "macvlan": 5, "ovs": 3}
 
 #: Measures, and tells each phase. Its Ctrl-C, where it is asked for, comes 0.1 s after that phase has begun.
 MEASURE = """
@@ -48,10 +50,10 @@ print(json.dumps([run.status, list(run.reasons), list(run.flows["status"])]), fl
 
 
 class Measuring:
-    """A process that measures. until(phase) waits for that phase; ended() for its end, and gives what it told last."""
+    """A process that measures. until(phase) waits for that phase; ended() for its end, and gives its last output."""
 
     def __init__(self, driver, duration_s=DURATION_S, interrupted=""):
-        self.process = host.started([sys.executable, "-c", MEASURE, driver, duration_s, interrupted])
+        self.process = Forked(MEASURE, driver, duration_s, interrupted)
         self.pid = self.process.pid
         self.last = None
 
@@ -60,11 +62,11 @@ class Measuring:
             self.last = json.loads(line)
             if self.last == phase:
                 return
-        raise AssertionError(f"it ended before {phase!r}: {self.process.stderr.read()}")
+        raise AssertionError(f"it ended before {phase!r}: {self.process.complaint()}")
 
     def ended(self):
-        told, self.complaint = self.process.communicate(timeout=60)
-        return json.loads(told.splitlines()[-1])
+        output, self.complaint = self.process.communicate(timeout=60)
+        return json.loads(output.splitlines()[-1])
 
     def kill(self):
         self.process.kill()
@@ -80,7 +82,7 @@ class Measuring:
 
     def lifeline(self):
         """The shell that starts the lifeline again, and the lifeline."""
-        found = {process.name() == "sh": process for process in self.below("pairlab.testbed.lifeline")}
+        found = {process.name() == "sh": process for process in self.below("pairlab.testbed.docker.reaper")}
         return found[True], found[False]
 
     def containers(self, client):
@@ -116,8 +118,7 @@ def measuring(before):
     for each in started:
         if each.process.poll() is None:
             each.kill()
-        each.process.stdout.close()
-        each.process.stderr.close()
+        each.process.close()
 
 
 @pytest.fixture(scope="module")
@@ -127,20 +128,18 @@ def run_lasts_s(tmp_path_factory):
 
     def lasts_s(driver):
         if driver not in known:
-            for _ in range(2):  # the first finds cold caches, and takes longer
-                one = Measuring(driver)
-                one.until("begun")
-                begun = time.monotonic()
-                assert one.ended()[0] in MEASURED, one.complaint
-                known[driver] = time.monotonic() - begun
+            one = Measuring(driver)
+            one.until("begun")
+            begun = time.monotonic()
+            assert one.ended()[0] in MEASURED, one.complaint
+            known[driver] = time.monotonic() - begun
+            one.process.close()
         return known[driver]
 
     return lasts_s
 
 
-@pytest.mark.parametrize(
-    ("driver", "point"), [(driver, (k + 0.5) / count) for driver, count in POINTS.items() for k in range(count)]
-)
+@pytest.mark.parametrize(("driver", "point"), points(MOMENTS))
 def test_the_measuring_process_killed_at_any_point_leaves_nothing(
     driver, point, before, measuring, run_lasts_s, record_property
 ):
@@ -163,9 +162,10 @@ def _killed_after(one, moment_s):
 
 @pytest.mark.parametrize("victims", [[0], [1], [0, 1]], ids=["its shell", "itself", "both"])
 def test_without_its_lifeline_a_testbed_is_removed_all_the_same(victims, before, measuring, record_property):
-    one = measuring("macvlan", 3)
-    one.until("measuring (s)")
+    one = measuring("macvlan", 1)
+    one.until("clients ready")
     lifeline = one.lifeline()
+    one.until("measuring (s)")
     for number in victims:
         lifeline[number].kill()
     status, _, _ = one.ended()
@@ -179,7 +179,7 @@ def test_a_lifeline_that_was_killed_and_came_back_still_serves(before, measuring
     one.until("measuring (s)")
     _, first = one.lifeline()
     first.kill()
-    until(lambda: len(set(one.below("pairlab.testbed.lifeline")) - {first}) == 2)
+    until(lambda: len(set(one.below("pairlab.testbed.docker.reaper")) - {first}) == 2)
     one.kill()
     record_property("clean_after_s", round(wait_clean(before), 3))
 
@@ -208,9 +208,10 @@ def test_when_all_who_could_remove_them_are_dead_containers_end_by_themselves(
 @pytest.mark.parametrize("side", ["client", "server"])
 def test_one_end_that_is_killed_is_a_failed_flow(side, how, before, measuring, client, record_property):
     """iperf's clients and servers are under flowgen too; here it is flowgen's own."""
-    one = measuring("bridge", 3)
-    one.until("measuring (s)")
+    one = measuring("bridge", 2)
+    one.until("clients ready")
     (container,) = [each for each in one.containers(client) if each["Names"][0].endswith(f"-{side}-1")]
+    one.until("measuring (s)")
     if how == "its container":
         client.api.kill(container["Id"])
     else:
@@ -238,13 +239,14 @@ def _own(process):
     return " hold " not in " ".join(process.cmdline())
 
 
-@pytest.mark.parametrize("victim", ["pairlab.testbed.agent", "ovs-vswitchd", "ovsdb-server"])
+@pytest.mark.parametrize("victim", ["pairlab.testbed.netns.agent", "ovs-vswitchd", "ovsdb-server"])
 def test_a_switch_that_is_killed_leaves_nothing(victim, before, measuring, record_property):
     need("docker", "ovs")
-    one = measuring("ovs", 2)
-    one.until("measuring (s)")
+    one = measuring("ovs", 1)
+    one.until("clients ready")
     killed = [each for each in one.below(victim) if each.name() != "unshare"]
     assert killed
+    one.until("measuring (s)")
     for each in killed:
         with contextlib.suppress(psutil.NoSuchProcess):
             each.kill()
@@ -262,8 +264,8 @@ def test_ctrl_c_leaves_nothing_and_no_half_run(phase, before, measuring, tmp_pat
     one.until(phase)
     if not by_itself:
         os.killpg(one.pid, signal.SIGINT)
-    _, told = one.process.communicate(timeout=60)
-    assert told.rstrip().endswith("KeyboardInterrupt")
+    _, output = one.process.communicate(timeout=60)
+    assert output.rstrip().endswith("KeyboardInterrupt")
     record_property("clean_after_s", round(wait_clean(before), 3))
     assert not list((tmp_path / "runs").glob("throughput/*"))
 
@@ -308,8 +310,8 @@ def _removal_s(client, pairs):
 def _owned(client, owner):
     """Containers and networks of that owner."""
     ours = {"label": LABEL}
-    told = [*client.api.containers(all=True, filters=ours), *client.api.networks(filters=ours)]
-    return [each for each in told if each["Labels"]["pairlab.owner"].startswith(owner)]
+    found = [*client.api.containers(all=True, filters=ours), *client.api.networks(filters=ours)]
+    return [each for each in found if each["Labels"]["pairlab.owner"].startswith(owner)]
 
 
 def test_what_is_not_ours_is_never_touched(client, before, measuring):

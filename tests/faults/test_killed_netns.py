@@ -2,7 +2,7 @@
 
 The measuring process at points all over a run, with every driver; the sandbox, its agent, one client, one server,
 Open vSwitch's daemon, the guard; the kernel of a notebook; Ctrl-C in the shell, and the notebook's stop button. The
-proof is a snapshot of the host before and after. What is measured while something was killed is told to be so.
+proof is a snapshot of the host before and after. What is measured while something was killed is passed to be so.
 """
 
 import contextlib
@@ -17,18 +17,22 @@ from pathlib import Path
 import pytest
 
 from pairlab import Spec, measure, paths
-from pairlab.collection import load_runs
 from pairlab.errors import MeasurementFailed, PairlabError
-from pairlab.testbed import kin, snapshot
-from tests import host
+from pairlab.store.dataset import load_runs
+from pairlab.testbed import registry
+from pairlab.testbed.audit import snapshot
+from pairlab.testbed.cleanup import process_table
 from tests.conftest import need
-from tests.faults.world import wait_clean
+from tests.faults.forked import Forked, points
+from tests.faults.host_state import wait_clean
+from tests.support import host
 
 BIN = Path(sys.executable).parent
-DRIVERS = ("bridge", "macvlan", "ovs")
-#: The phases as measure() reports them; a run is killed at the beginning of each, and at these shares of its length.
+DRIVERS = registry.drivers.names()
+#: The phases as measure() reports them; a run is killed at the beginning of each.
 PHASES = ("bringing up", "servers listening", "clients ready", "measuring (s)", "taking down")
-SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
+#: And at so many moments in between. With the phases, 32 points in all.
+MOMENTS = {"bridge": 3, "host": 3, "macvlan": 3, "ovs": 3}
 
 #: Measures, and says so on its output: when it begins, each phase, the end. Kills itself at the phase it is given.
 MEASURING = """
@@ -44,20 +48,18 @@ measure(Spec(driver=driver, workload="flowgen", pairs=2, duration_s=0.5), fresh=
 print("ended", flush=True)
 """
 
-pytestmark = pytest.mark.usefixtures("runs_dir")
+pytestmark = pytest.mark.usefixtures("runs_dir", "forking")
 
 
 @pytest.fixture
 def clean(record_property):
     """clean(): within 5 s the host is as it was when the test began, or the test fails."""
     before = snapshot.take()
-    return lambda: record_property("left_after_s", round(wait_clean(before), 2))
+    return lambda: record_property("clean_after_s", round(wait_clean(before), 2))
 
 
 def measuring(driver, deadly="", script=MEASURING):
-    return subprocess.Popen(
-        [sys.executable, "-c", script, driver, deadly], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    return Forked(script, driver, deadly)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +72,7 @@ def length_s(tmp_path_factory):
             with measuring(driver) as process:
                 assert process.stdout.readline() == "begun\n"
                 begun = time.monotonic()
-                assert process.stdout.read().endswith("ended\n"), process.stderr.read()
+                assert process.stdout.read().endswith("ended\n"), process.complaint()
                 known[driver] = time.monotonic() - begun
         return known[driver]
 
@@ -82,14 +84,13 @@ def length_s(tmp_path_factory):
 def test_a_measuring_process_killed_as_a_phase_begins_leaves_nothing(driver, phase, clean):
     need("netns", driver)
     with measuring(driver, phase) as process:
-        told = process.stdout.read()
+        output = process.stdout.read()
     assert process.returncode == -signal.SIGKILL
-    assert told.endswith(f"{phase}\n")
+    assert output.endswith(f"{phase}\n")
     clean()
 
 
-@pytest.mark.parametrize("share", SHARES)
-@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize(("driver", "share"), points(MOMENTS))
 def test_a_measuring_process_killed_anywhere_in_its_run_leaves_nothing(driver, share, length_s, clean):
     need("netns", driver)
     wait_s = share * length_s(driver)
@@ -103,16 +104,17 @@ def test_a_measuring_process_killed_anywhere_in_its_run_leaves_nothing(driver, s
 
 def ours(*words):
     """Processes of this session with each of these words in their command line."""
-    known = kin.processes()
+    known = process_table.read_processes()
     return [
         each
         for each in known.values()
-        if each.session == os.environ[kin.SESSION] and all(any(word in one for one in each.words) for word in words)
+        if each.session == os.environ[process_table.SESSION]
+        and all(any(word in one for one in each.words) for word in words)
     ]
 
 
 def children(pid):
-    return [each for each in kin.processes().values() if each.parent == pid]
+    return [each for each in process_table.read_processes().values() if each.parent == pid]
 
 
 def the_sandbox():
@@ -167,7 +169,7 @@ def test_a_killed_sandbox_is_a_failed_run_that_says_so(driver, victim, clean, ru
 
 def test_a_switch_that_died_is_a_failed_run_although_flows_came_to_an_end(clean, runs_dir):
     need("netns", "ovs")
-    with pytest.raises(MeasurementFailed, match="ovs-vswitchd is gone, and with it the network"):
+    with pytest.raises(MeasurementFailed, match="ovs-vswitchd has ended, and with it the network"):
         measure(spec(driver="ovs"), progress=killing(the_switch))
     clean()
     (run,) = load_runs(runs_dir)
@@ -208,9 +210,8 @@ def test_a_guard_and_a_measuring_process_killed_together_leave_nothing(clean):
 def test_groups_of_cpu_time_go_with_a_process_that_is_killed(clean):
     need("netns")
     script = MEASURING.replace("pairs=2", "pairs=2, cpu_quota=0.5")
-    command = [sys.executable, "-c", script, "bridge", "measuring (s)"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        process.communicate()
+    with measuring("bridge", "measuring (s)", script) as process:
+        process.stdout.read()
     assert process.returncode == -signal.SIGKILL
     clean()
 
@@ -229,7 +230,7 @@ def await_process(find, within_s=60.0):
     deadline = time.monotonic() + within_s
     while not (found := find()):
         assert time.monotonic() < deadline, "it did not come up"
-        time.sleep(0.02)
+        time.sleep(0.1)  # to look at all processes takes a fifth of that, from what is waited for
     return found[0]
 
 
@@ -237,7 +238,17 @@ RUN = ("pairlab", "run", "throughput", "-p", "pairs", "2", "-p", "workload", "fl
 
 
 def the_kernel():
-    return await_process(lambda: ours("ipykernel_launcher"))
+    return await_process(
+        lambda: [each for each in ours("pairlab.batch.kernel_parent") if named(each.pid) == "pairlab-kernel"]
+    )
+
+
+def named(pid):
+    """What a process calls itself; empty of one that has ended."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 @pytest.mark.parametrize("moment", [await_traffic, the_kernel], ids=["measuring", "kernel coming up"])
@@ -246,11 +257,11 @@ def test_a_killed_kernel_of_an_experiment_is_a_failed_run_that_says_so(moment, c
     with started(*RUN) as process:
         moment()
         os.kill(the_kernel().pid, signal.SIGKILL)
-        told, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=60)
         clean()
     assert process.returncode == 1
-    assert "kernel" in told
-    assert "Traceback" not in told
+    assert "kernel" in output
+    assert "Traceback" not in output
 
 
 def test_an_experiment_whose_process_is_killed_leaves_no_kernel(clean):
@@ -269,9 +280,9 @@ def test_ctrl_c_in_the_shell_ends_a_run(moment, clean):
         moment()
         os.killpg(process.pid, signal.SIGINT)
         clean()  # and the program itself has ended by then
-        told, _ = process.communicate(timeout=60)
-    assert process.returncode == 130, told
-    assert told.splitlines()[-1] == "pairlab: interrupted: the host is clean, and finished runs are kept"
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert output.splitlines()[-1] == "pairlab: interrupted: the host is clean, and finished runs are kept"
 
 
 SWEEP = """
@@ -291,9 +302,9 @@ def test_ctrl_c_in_the_shell_ends_a_sweep(moment, clean, tmp_path):
         moment()
         os.killpg(process.pid, signal.SIGINT)
         clean()  # and the program itself has ended by then
-        told, _ = process.communicate(timeout=60)
-    assert process.returncode == 130, told
-    assert "interrupted: the host is clean" in told
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert "interrupted: the host is clean" in output
 
 
 class Notebook:
@@ -336,13 +347,13 @@ SHORT_CELL = "assert measure(Spec(workload='flowgen', duration_s=0.5)).flows.sta
 
 ATTENDED = """
 from pairlab import Spec, measure
-from pairlab.attended import attend, attend_async
+from pairlab.measurement.in_subprocess import attend, attend_async
 {}(Spec(workload='flowgen', pairs=2, duration_s=60))
 """
 
 
 def coming_up():
-    await_process(lambda: ours("pairlab.testbed.agent"))
+    await_process(lambda: ours("pairlab.testbed.netns.agent"))
 
 
 @pytest.mark.parametrize("moment", [coming_up, await_traffic], ids=["coming up", "measuring"])

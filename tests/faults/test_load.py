@@ -1,10 +1,11 @@
-"""Load, at a size that fits: the promises of the soak (tests/soak.py), with fewer pairs and cells.
+"""Load, at a size that fits: the promises of the soak (tests/soak/__main__.py), with fewer pairs and cells.
 
 Many pairs come and go and leave nothing; a sweep under kills ends with every cell done.
 """
 
-from tests import soak_load, soak_sweep
 from tests.conftest import need
+from tests.soak import load as soak_load
+from tests.soak import sweep as soak_sweep
 
 
 def test_many_pairs_in_namespaces_come_and_go_and_leave_nothing(record_property):

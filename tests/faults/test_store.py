@@ -10,22 +10,23 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import yaml
 
-from pairlab import store, sweep
-from pairlab.collection import load_runs
-from pairlab.records import Run, table
-from pairlab.spec import Spec
+from pairlab import store
+from pairlab.batch import runner
+from pairlab.model.records import Run, table
+from pairlab.model.spec import Spec
 from pairlab.store import runs
-from pairlab.testbed import sandbox
-from tests.faults.steps import every_step, until_step
-from tests.runs import files_below, made_up, rate_of
+from pairlab.store.dataset import load_runs
+from pairlab.testbed.netns import sandbox
+from tests.faults.kill_at_call import kill_before_every_call, run_until_call
+from tests.support.runs import WHEN, files_below, made_up, rate_of
 
-# --- cut off between any two steps
+# --- cut off between any two calls that change files
 
 
 @pytest.fixture
@@ -80,14 +81,15 @@ def test_a_first_write_cut_off_anywhere_leaves_a_whole_run_or_none(place, record
         store.write(new, place)
         assert rates(place) == {1: 1e9, 2: 2e9}
 
-    steps = every_step(lambda: store.write(new, place), prepare, check)
-    assert steps > 30
-    record_property("steps of a first write, each cut off", steps)
+    calls = kill_before_every_call(lambda: store.write(new, place), prepare, check)
+    assert calls > 30
+    record_property("steps of a first write, each cut off", calls)
 
 
 @pytest.mark.parametrize("exchange", ["exchanged in one step", "where names cannot be exchanged"])
 def test_a_replacing_write_cut_off_anywhere_loses_neither_run(place, monkeypatch, exchange, record_property):
-    old, new = made_up(1e9, raw={"client-0.out": "old"}), made_up(2e9, raw={"client-0.out": "new"})
+    old = made_up(1e9, status="invalid", reasons=("apart",), raw={"client-0.out": "old"})
+    new = made_up(2e9, raw={"client-0.out": "new"})
     if exchange.startswith("where"):
         monkeypatch.setattr(runs, "exchange", lambda one, other: False)
     seen = []
@@ -101,17 +103,40 @@ def test_a_replacing_write_cut_off_anywhere_loses_neither_run(place, monkeypatch
         seen.append(before.get(1))
         clean(place)
         assert rates(place)[1] in (1e9, 2e9)
-        assert 1e9 in [*rates(place).values(), *replaced(place)]  # the old one is never deleted
+        assert 1e9 in [*(rate_of(run) for run in load_runs(place)), *replaced(place)]  # the old one is never deleted
         if before.get(1) == 2e9:
             assert rates(place)[1] == 2e9
         store.write(new, place)
         assert rates(place)[1] == 2e9
 
-    steps = every_step(lambda: store.write(new, place), prepare, check)
+    calls = kill_before_every_call(lambda: store.write(new, place), prepare, check)
     assert {1e9, 2e9} <= set(seen)
     if exchange.startswith("exchanged"):
         assert None not in seen  # at no moment was there none
-    record_property(f"steps of a replacing write, {exchange}, each cut off", steps)
+    record_property(f"steps of a replacing write, {exchange}, each cut off", calls)
+
+
+def test_a_write_beside_an_older_run_cut_off_anywhere_leaves_the_older_one_and_all_or_nothing(place, record_property):
+    old, new = made_up(1e9), made_up(2e9, at=WHEN + timedelta(hours=1))
+
+    def stored():
+        return {rate_of(run) for run in load_runs(place)}
+
+    def prepare():
+        shutil.rmtree(place, ignore_errors=True)
+        store.write(old, place)
+
+    def check(trace):
+        assert stored() in ({1e9}, {1e9, 2e9})
+        clean(place)
+        assert stored() in ({1e9}, {1e9, 2e9})
+        store.write(new, place)
+        assert stored() == {1e9, 2e9}
+        assert rate_of(store.find(new.spec, place)) == 2e9
+
+    calls = kill_before_every_call(lambda: store.write(new, place), prepare, check)
+    assert calls > 20
+    record_property("steps of a write beside an older run, each cut off", calls)
 
 
 def test_a_notebook_cut_off_anywhere_is_the_older_one_or_the_new_one(place, tmp_path, record_property):
@@ -132,9 +157,9 @@ def test_a_notebook_cut_off_anywhere_is_the_older_one_or_the_new_one(place, tmp_
         store.attach_notebook(store.find(run.spec, place), newer)
         assert kept.read_text() == newer.read_text()
 
-    steps = every_step(lambda: store.attach_notebook(store.find(run.spec, place), newer), prepare, check)
-    assert steps > 5
-    record_property("steps of keeping a notebook, each cut off", steps)
+    calls = kill_before_every_call(lambda: store.attach_notebook(store.find(run.spec, place), newer), prepare, check)
+    assert calls > 5
+    record_property("steps of keeping a notebook, each cut off", calls)
 
 
 def test_a_note_of_a_sweep_cut_off_anywhere_is_the_older_one_or_the_new_one(place, record_property):
@@ -150,18 +175,18 @@ def test_a_note_of_a_sweep_cut_off_anywhere_is_the_older_one_or_the_new_one(plac
         store.remember_sweep("small", newer, place)
         assert store.keys_of_sweep("small", place) == {spec.key for spec in newer}
 
-    steps = every_step(lambda: store.remember_sweep("small", newer, place), prepare, check)
-    assert steps > 5
-    record_property("steps of noting a sweep, each cut off", steps)
+    calls = kill_before_every_call(lambda: store.remember_sweep("small", newer, place), prepare, check)
+    assert calls > 5
+    record_property("steps of noting a sweep, each cut off", calls)
 
 
 def test_a_sweep_cut_off_anywhere_goes_on_from_there(place, tmp_path, monkeypatch, record_property):
     monkeypatch.setenv("PAIRLAB_RUNS", str(place))
-    monkeypatch.setattr(sweep, "check", lambda spec: None)
+    monkeypatch.setattr(runner, "check", lambda spec: None)
     file = tmp_path / "sweep.yaml"
     file.write_text(yaml.safe_dump({"name": "two", "experiments": {"throughput": {"pairs": [1, 2]}}}))
-    plan = sweep.load(file)
-    todo = sweep.cells(plan)
+    plan = runner.load(file)
+    todo = runner.cells(plan)
     given = []
 
     def execute(spec):
@@ -172,39 +197,39 @@ def test_a_sweep_cut_off_anywhere_goes_on_from_there(place, tmp_path, monkeypatc
     def check(trace):
         done = {spec for spec in todo if store.find(spec)}
         given.clear()
-        assert sweep.run(plan, execute=execute).good
+        assert runner.run(plan, execute=execute).good
         assert set(given) == set(todo) - done
         assert rates(place) == {1: 1e9, 2: 2e9}
         clean(place)
         assert rates(place) == {1: 1e9, 2: 2e9}
 
-    # Every third step: those of a write are all tried above.
-    steps = every_step(
-        lambda: sweep.run(plan, execute=execute), lambda: shutil.rmtree(place, ignore_errors=True), check, every=3
+    # Every third call: those of a write are all tried above.
+    calls = kill_before_every_call(
+        lambda: runner.run(plan, execute=execute), lambda: shutil.rmtree(place, ignore_errors=True), check, every=3
     )
-    assert steps > 60
-    record_property("steps of a sweep of two cells, each third cut off", steps)
+    assert calls > 60
+    record_property("steps of a sweep of two cells, each third cut off", calls)
 
 
 def test_all_of_a_run_is_on_the_disk_before_it_has_its_name_and_then_the_name(place):
-    store.write(made_up(1e9), place)
+    store.write(made_up(1e9, status="invalid"), place)
     run = made_up(2e9, raw={"client-0.out": "x"})
-    steps = until_step(None, lambda: store.write(run, place)).steps
-    (naming,) = (number for number, step in enumerate(steps) if step[0] == "renameat2")
-    draft = steps[naming][1]
+    calls = run_until_call(None, lambda: store.write(run, place)).calls
+    (naming,) = (number for number, call in enumerate(calls) if call[0] == "renameat2")
+    draft = calls[naming][1]
     whole = store.find(run.spec, place).path
     for file in (*files_below(whole), "raw", ""):
         (synced,) = (
-            number for number, step in enumerate(steps) if step == ("fsync", os.path.join(draft, file).rstrip("/"))
+            number for number, call in enumerate(calls) if call == ("fsync", os.path.join(draft, file).rstrip("/"))
         )
         changes = [
             number
-            for number, step in enumerate(steps[:naming])
-            if step[0] in ("write", "pwrite64", "create", "mkdir") and step[-1].startswith(os.path.join(draft, file))
+            for number, call in enumerate(calls[:naming])
+            if call[0] in ("write", "pwrite64", "create", "mkdir") and call[-1].startswith(os.path.join(draft, file))
         ]
         assert max(changes) < synced < naming, file
-    assert ("fsync", str(whole.parent)) in steps[naming:]
-    assert ("fsync", str(whole.parent / ".replaced")) in steps[naming:]
+    assert ("fsync", str(whole.parent)) in calls[naming:]
+    assert ("fsync", str(whole.parent / ".replaced")) in calls[naming:]
 
 
 # --- on file systems of their own: small ones inside a mount namespace
@@ -219,9 +244,9 @@ def on_a_file_system_of_its_own(script, place):
         import os, subprocess, sys
         from pathlib import Path
         from pairlab import Spec, store
-        from pairlab.collection import load_runs
+        from pairlab.store.dataset import load_runs
         from pairlab.errors import StoreError
-        from pairlab.records import Run
+        from pairlab.model.records import Run
         root = Path(sys.argv[1])
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=192k", "none", root], check=True)
 
@@ -265,7 +290,7 @@ def test_a_disk_that_fills_up_at_any_moment_of_a_write_keeps_the_older_run(tmp_p
         names, reasons, damaged = state()
         print(refused > 3, len(names), reasons, damaged)
     """
-    assert on_a_file_system_of_its_own(script, tmp_path / "small") == "True 2 ['new'] ()\n"
+    assert on_a_file_system_of_its_own(script, tmp_path / "small") == "True 2 ['old', 'new'] ()\n"
 
 
 def test_notebooks_and_notes_of_sweeps_that_do_not_fit_on_the_disk_leave_the_older_ones(tmp_path):
@@ -306,13 +331,13 @@ def test_notebooks_and_notes_of_sweeps_that_do_not_fit_on_the_disk_leave_the_old
 
 def test_a_sweep_into_a_folder_that_cannot_be_written_ends_before_anything_is_measured(tmp_path):
     script = """
-        from pairlab import sweep
+        from pairlab.batch import runner, sweep_file
         (root / "sweep.yaml").write_text("{name: one, experiments: {throughput: {workload: flowgen}}}")
         subprocess.run(["mount", "-o", "remount,bind,ro", root], check=True)
         os.environ["PAIRLAB_RUNS"] = str(root / "runs")
         given = []
         try:
-            sweep.run(sweep.load(root / "sweep.yaml"), execute=given.append)
+            runner.run(sweep_file.load(root / "sweep.yaml"), execute=given.append)
         except StoreError as error:
             print("Read-only file system. Is the folder yours to write?" in str(error), given)
     """

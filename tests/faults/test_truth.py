@@ -25,12 +25,12 @@ from typing import NamedTuple
 
 import pytest
 
-from pairlab import Spec, measure, measurement
+from pairlab import Spec, measure
+from pairlab.measurement import measure as measurement
 from pairlab.testbed import registry
-from pairlab.testbed.links import links_of
-from pairlab.testbed.live import EVERY_S
-from pairlab.testbed.shaping import bucket
-from tests.conftest import need
+from pairlab.testbed.host.live_sampler import EVERY_S
+from pairlab.testbed.netns.shaping import bucket
+from tests.conftest import need, need_all_of
 
 BACKENDS = registry.backends.names()
 RATES = (1e8, 1e9, 5e9)
@@ -124,15 +124,13 @@ def measured(root, backend, **values):
     """A run on this machine, whatever else it does meanwhile; skips where it cannot be."""
     need(backend, "bridge", values["workload"])
     spec = Spec(backend=backend, max_skew_s=1.0, max_foreign_cpu=1.0, **values)
-    its = registry.backends.get(backend)()
-    if lacks := its.lacks_links(links_of(spec).values()):
-        pytest.skip("; ".join(map(str, lacks)))
+    need_all_of(spec)
     run = measure(spec, fresh=True, root=root)
     assert list(run.flows["status"]) == ["ok"], list(run.flows["error"])
     return run
 
 
-def told(take, excuse, record):
+def measured_without_excuse(take, excuse, record):
     """What the first attempt read that has no excuse; skips where all have one.
 
     take: returns the reading, and whatever else is known of that attempt; so does this. excuse: why these tell nothing
@@ -202,8 +200,8 @@ def test_every_tool_reads_the_payload_that_headers_leave_of_a_links_rate(
         full = filled(rate_bps, from_start=not run.spec.warmup_s and reader != "sockperf")
         return run.total_throughput_bps / (rate_bps * share), full, lost
 
-    of_truth, *_ = told(read, not_full, record_property)
-    record_property(f"truth/{backend}/{reader}/{rate_bps:.0e}", f"{of_truth:.4f}")
+    of_truth, *_ = measured_without_excuse(read, not_full, record_property)
+    record_property(f"measured_over_true/{backend}/{reader}/{rate_bps:.0e}", f"{of_truth:.4f}")
     assert of_truth == pytest.approx(1, abs=0.01)
 
 
@@ -219,16 +217,17 @@ def test_netcats_goodput_is_the_links_payload_rate(backend, rate_bps, tmp_path, 
         return run.flows["throughput_bps"][0] * expected_s / (flow_bytes * 8), filled(rate_bps, from_start=True)
 
     least = 0.99 - NETCAT_BEGINS_S / expected_s
-    of_truth, _ = told(read, functools.partial(not_full, least=least), record_property)
-    record_property(f"truth/{backend}/netcat/{rate_bps:.0e}", f"{of_truth:.4f}")
+    of_truth, _ = measured_without_excuse(read, functools.partial(not_full, least=least), record_property)
+    record_property(f"measured_over_true/{backend}/netcat/{rate_bps:.0e}", f"{of_truth:.4f}")
     assert least < of_truth < 1.01
 
 
 @pytest.mark.parametrize(("workload", "rate_bps"), [("flowgen", 1e8), ("netcat", 1e8), ("flowgen", 1e9)])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_flow_takes_the_time_that_arithmetic_says(backend, workload, rate_bps, tmp_path, record_property):
-    """From its client's start: 5 MB at 100 Mbit/s, and 50 MB at 1 Gbit/s.
+    """From its client's start: 5 MB at 100 Mbit/s, and 50 MB at 1 Gbit/s; the median of three flows.
 
+    None is faster than its link; one may truly be later, by the milliseconds that it waits for a CPU.
     5 MB would be over in 42 ms there, in which the kernel's ticks of 10 ms do not tell what others take.
     """
     flow_bytes = round(rate_bps / 20)
@@ -252,9 +251,10 @@ def test_a_flow_takes_the_time_that_arithmetic_says(backend, workload, rate_bps,
             return ""
         return f"others took {others:.1%} of the CPU time, and the flow {taken_s / expected_s:.1%} of its time"
 
-    fct_s, _ = told(take, disturbed, record_property)
-    record_property(f"truth/{backend}/fct-{workload}/{rate_bps:.0e}", f"{fct_s / expected_s:.4f}")
-    assert 0.99 * expected_s <= fct_s <= 1.02 * expected_s
+    taken_s = sorted(measured_without_excuse(take, disturbed, record_property)[0] for _ in range(3))
+    record_property(f"measured_over_true/{backend}/fct-{workload}/{rate_bps:.0e}", f"{taken_s[1] / expected_s:.4f}")
+    assert 0.99 * expected_s <= taken_s[0]
+    assert taken_s[1] <= 1.02 * expected_s
 
 
 @pytest.mark.parametrize("workload", ["iperf", "iperf3", "flowgen", "sockperf"])
@@ -271,6 +271,8 @@ def test_planted_retransmissions_are_counted_by_every_source_alike(backend, work
     counts = {source: run.flows[column][0] for source, column in columns.items()}
     if workload == "sockperf":
         assert math.isnan(counts.pop("tool"))
-    record_property(f"truth/{backend}/retransmits-{workload}", f"{max(counts.values()) / min(counts.values()):.4f}")
+    record_property(
+        f"measured_over_true/{backend}/retransmits-{workload}", f"{max(counts.values()) / min(counts.values()):.4f}"
+    )
     assert min(counts.values()) >= 100  # or 1 % would be less than a segment
     assert max(counts.values()) <= 1.01 * min(counts.values()), counts

@@ -11,7 +11,7 @@ enum { KEPT = 256, MOST_BYTES = 1 << 16 };
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
-    return "handle_abort=1"; /* so that what a harness finds by itself is told, and kept, as all other findings */
+    return "handle_abort=1"; /* so that what a harness finds by itself is reported and kept like all other findings */
 }
 
 void __sanitizer_set_death_callback(void (*callback)(void));

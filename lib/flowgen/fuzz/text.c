@@ -12,9 +12,9 @@ static void check_address(const char *text)
     struct sockaddr_in address, again;
     if (!address_parse_pair(&address, text))
         return;
-    char told[ADDRESS_TEXT];
-    address_format(&address, told);
-    MUST(address_parse_pair(&again, told));
+    char formatted[ADDRESS_TEXT];
+    address_format(&address, formatted);
+    MUST(address_parse_pair(&again, formatted));
     MUST(again.sin_port == address.sin_port && again.sin_addr.s_addr == address.sin_addr.s_addr);
 }
 

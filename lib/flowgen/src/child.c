@@ -26,7 +26,7 @@ static _Noreturn void give_up(int progress, const char *action, const char *obje
     if (length >= (int)sizeof text)
         length = sizeof text - 1;
     if (write(progress, text, (size_t)length) < 0)
-        _exit(STATUS_NOT_STARTED); /* the launcher has gone, and nobody else wants to know */
+        _exit(STATUS_NOT_STARTED); /* the launcher is gone: there is nobody to report to */
     _exit(STATUS_NOT_STARTED);
 }
 

@@ -1,4 +1,4 @@
-/* The process that becomes the workload: how it waits, starts, and tells the launcher of both. */
+/* The process that becomes the workload: how it waits, starts, and reports both to the launcher. */
 #ifndef FLOWGEN_CHILD_H
 #define FLOWGEN_CHILD_H
 
@@ -28,7 +28,7 @@ struct child {
     pid_t pid;                   /* and, soon after the fork, the id of its process group */
     int progress;                /* read end of a pipe */
     _Atomic uint64_t *start_ns;  /* shared memory: CLOCK_MONOTONIC just before exec, or, of a child held after it,
-                                    just before it is let go; 0 before that */
+                                    just before it is released; 0 before that */
 };
 
 /* Returns 0, or errno. */

@@ -33,7 +33,7 @@ enum control_message control_receive(int control)
         return CONTROL_GONE;
     if (length == 4 && !memcmp(packet, "term", 4))
         return CONTROL_TERM;
-    complain("ignored a packet from the controller: the only one known is 'term'");
+    complain("ignored an unknown packet from the controller; the only one is 'term'");
     return CONTROL_NOTHING;
 }
 

@@ -1,5 +1,5 @@
-/* The launcher's connection to its controller: one JSON packet per event goes out, "term" may come in, and its end
-   says that the controller has gone. */
+/* The launcher's connection to its controller: it sends one JSON packet per event, and may receive "term". Its end
+   means that the controller is gone. */
 #ifndef FLOWGEN_CONTROL_H
 #define FLOWGEN_CONTROL_H
 
@@ -9,12 +9,12 @@
 
 enum control_message { CONTROL_NOTHING, CONTROL_TERM, CONTROL_GONE };
 
-/* Ends the program where there is no controller at `path`: there is nobody else to tell. */
+/* Ends the program where there is no controller at `path`. */
 int control_connect(const char *path);
 
 enum control_message control_receive(int control);
 
-/* False: the controller has gone. */
+/* False: the controller is gone. */
 bool control_send(int control, struct json *event);
 
 /* Asks without waiting, and without reading. */

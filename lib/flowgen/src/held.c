@@ -14,11 +14,11 @@ bool held_request(void)
 enum held_stop held_take_stop(pid_t child, int status)
 {
     int number = WSTOPSIG(status);
-    if (number != SIGTRAP) { /* someone's signal came before the exec: it is none of our business */
+    if (number != SIGTRAP) { /* somebody's signal, before the exec: pass it on */
         ptrace(PTRACE_CONT, child, NULL, (void *)(uintptr_t)number);
         return HELD_NOT_YET;
     }
-    /* The kernel lets go of what a dying tracer held: here, that would be a start nobody asked for. */
+    /* When a tracer dies, the kernel would release its child: an unwanted start. */
     if (ptrace(PTRACE_SETOPTIONS, child, NULL, (void *)(uintptr_t)PTRACE_O_EXITKILL) < 0)
         return HELD_UNSAFE;
     return HELD;

@@ -20,7 +20,7 @@ enum held_stop { HELD_NOT_YET, HELD, HELD_UNSAFE };
    exec, but would run if we died. */
 enum held_stop held_take_stop(pid_t child, int status);
 
-/* In the parent: the child runs, and nobody traces it any more. False: there is nothing left to let go. */
+/* In the parent: the child runs and is no longer traced. False: it is gone. */
 bool held_release(pid_t child);
 
 #endif

@@ -1,16 +1,16 @@
 /* hold: launches one process, at once or when a gate opens, and reports on it to a controller over a socket.
 
    With a gate, the child is held after its exec (held.h): then the launcher waits at the gate, in real time where it
-   may (urgency.h), and lets the child go. Where that is refused, the child waits at the gate itself and execs after
+   may (urgency.h), and releases the child. Where that is refused, the child waits at the gate itself and execs after
    it; "ready" says which of the two it is. The child never has CAP_SYS_NICE, which is for the launcher.
 
-   The first event is "hello", before anything is done: a connection that ends after it is a launcher that died.
+   The first event is "hello", before anything else: a connection that ends after it is a launcher that died.
 
-   What is certain at any time: the process group of the child does not outlive the launcher's interest in it. The
-   controller says "term", or closes the socket, or dies; SIGTERM or SIGINT arrives; the child itself ends: in each
-   case the whole group gets SIGTERM, then 200 ms later SIGKILL, and only when all of it is gone the launcher goes.
-   (A child held after its exec has done nothing that it could clean up, and gets SIGKILL at once.) If the launcher
-   itself is killed, the kernel kills the child (PR_SET_PDEATHSIG, and PTRACE_O_EXITKILL of a held one). */
+   Invariant: the process group of the child never outlives the launcher. When the controller sends "term", closes the
+   socket or dies, when SIGTERM or SIGINT arrives, or when the child itself ends, the whole group gets SIGTERM, 200 ms
+   later SIGKILL, and the launcher exits once all of it has ended. (A child held after its exec has nothing to clean
+   up, and gets SIGKILL at once.) If the launcher itself is killed, the kernel kills the child (PR_SET_PDEATHSIG, and
+   PTRACE_O_EXITKILL for a held one). */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -25,6 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "address.h"
 #include "child.h"
 #include "commands.h"
 #include "control.h"
@@ -33,6 +34,7 @@
 #include "held.h"
 #include "listening.h"
 #include "monotonic.h"
+#include "neighbour.h"
 #include "netcounters.h"
 #include "options.h"
 #include "placement.h"
@@ -48,23 +50,24 @@ struct launcher {
     const char *slot, *gate, *netns, *link, *stdin_file, *stdout_file, *stderr_file;
     char **argv;
     const char *cgroups[MAX_TEXTS + 1];
+    struct sockaddr_in neighbour;      /* to be resolved before "ready"; sin_family 0: none */
     struct cpus cpus;                  /* cpus.text NULL: not restricted */
     long listen_port, listen_udp_port; /* 0: ready does not depend on such a port */
     uint64_t diagnose_after_ns;        /* since the release; 0: never */
 
-    int control;                       /* -1: the controller has gone, and nothing more is sent */
+    int control;                       /* -1: the controller is gone, and nothing more is sent */
     int signals;
     int gate_fd;                       /* -1: there is none */
     struct child child;                /* child.progress is -1 once that has ended */
     char failure[ERROR_BYTES];         /* why the child could not start; empty: it could, so far */
 
-    bool traced;                       /* the child is to stop after its exec, or has, and was not let go yet */
-    bool held;                         /* it has stopped there, and waits for us to let it go */
+    bool traced;                       /* the child will stop after its exec, or has, and was not released yet */
+    bool held;                         /* it has stopped there, and waits for its release */
     bool outside;                      /* it waits at the gate by itself */
     bool ready, stopping, ended;
     uint64_t diagnose_ns;              /* when that is due; 0: not due */
     struct sockdiag *diagnosis;        /* NULL: not begun, or over */
-    int64_t diag_retransmits;          /* -1: not known */
+    int64_t diag_retransmits;          /* -1: unknown */
     struct net_counters before;            /* when ready */
     struct net_counters ended_with, after; /* when the child had ended, and when its connections were diagnosed, too */
     uint64_t probe_ns, probe_every_ns; /* next look at the port; 0: none */
@@ -89,7 +92,7 @@ static void greet(struct launcher *launcher)
     json_text(&event, "slot", launcher->slot);
     send_event(launcher, &event);
     if (launcher->control < 0)
-        die("the controller has gone: nothing is launched");
+        die("the controller is gone: nothing is launched");
 }
 
 static int fail(struct launcher *launcher)
@@ -112,7 +115,7 @@ __attribute__((format(printf, 2, 3))) static bool note_failure(struct launcher *
     return false;
 }
 
-/* A count, of which -1 is not known. */
+/* A count; -1: unknown. */
 static void add_count(struct json *event, const char *key, int64_t count)
 {
     if (count < 0)
@@ -162,7 +165,7 @@ static void report_end(struct launcher *launcher)
 
 static void signal_group(const struct launcher *launcher, int number)
 {
-    /* Just after the fork the child may not have made its group yet, and then it is alone. */
+    /* Just after the fork the child may not have made its group yet; then it is alone. */
     if (kill(-launcher->child.pid, number) < 0 && !launcher->ended)
         kill(launcher->child.pid, number);
 }
@@ -173,7 +176,7 @@ static void stop(struct launcher *launcher)
         return;
     launcher->stopping = true;
     launcher->probe_ns = 0;
-    if (launcher->traced) { /* any other signal would wait until the child is let go */
+    if (launcher->traced) { /* any other signal would wait until the child is released */
         signal_group(launcher, SIGKILL);
         return;
     }
@@ -181,7 +184,7 @@ static void stop(struct launcher *launcher)
     signal_group(launcher, SIGTERM);
 }
 
-/* held: how the child waits for the gate, and urgency: how urgent we are to let it go; both NULL: there is none. */
+/* held: how the child waits for the gate; urgency: how the launcher gets the CPU to release it; both NULL: no gate. */
 static void announce_ready(struct launcher *launcher, const char *held, const char *urgency)
 {
     launcher->probe_ns = 0;
@@ -228,7 +231,7 @@ static void read_signals(struct launcher *launcher)
     struct signalfd_siginfo received;
     if (read(launcher->signals, &received, sizeof received) != sizeof received)
         return;
-    if (received.ssi_signo != SIGCHLD) /* ended children are looked for in every turn */
+    if (received.ssi_signo != SIGCHLD) /* ended children are checked for in every turn */
         stop(launcher);
 }
 
@@ -282,7 +285,7 @@ static void read_progress(struct launcher *launcher)
     }
 }
 
-/* The kernel tells nobody that a socket listens, so this is the one thing that must be looked for again and again. */
+/* The kernel gives no notice when a socket listens, so this must be polled. */
 static void probe_ports(struct launcher *launcher)
 {
     int tcp = launcher->listen_port ? tcp_port_is_listened_on((unsigned)launcher->listen_port) : 1;
@@ -319,7 +322,7 @@ static void take_stop(struct launcher *launcher, int status)
     }
 }
 
-/* It runs, or it has ended: from here on nobody waits for us. */
+/* It runs, or it has ended: from here on the launcher is not urgent. */
 static void hold_no_more(struct launcher *launcher)
 {
     launcher->held = launcher->traced = false;
@@ -347,22 +350,22 @@ static void wait_for_leader(struct launcher *launcher)
         return;
     launcher->diag_retransmits = sockdiag_end(launcher->diagnosis);
     launcher->diagnosis = NULL;
-    /* After the sockets, which may send again even now: what they count, the namespace then has counted as well. */
+    /* After the sockets, which may still retransmit: the namespace has then counted all that they have. */
     launcher->after = net_counters_read(launcher->link);
 }
 
-/* The moment that counts: between the wake-up and the detach there is nothing that could wait. */
+/* The release itself: between the wake-up and the detach nothing can block. */
 static void release(struct launcher *launcher)
 {
     uint64_t now = monotonic_ns();
     if (!held_release(launcher->child.pid))
-        return; /* someone killed it: its end is about to be reported */
+        return; /* it was killed: its end is about to be reported */
     atomic_store(launcher->child.start_ns, now);
     plan_diagnosis(launcher, now);
     hold_no_more(launcher);
 }
 
-/* The same moment, where the child waits by itself: we only need to know of it. */
+/* The same moment, where the child waits by itself: only noted. */
 static void note_release(struct launcher *launcher)
 {
     launcher->outside = false;
@@ -375,8 +378,8 @@ static void diagnose(struct launcher *launcher)
     launcher->diagnosis = sockdiag_begin(launcher->child.pid);
 }
 
-/* Whether anything of the child's group is left. As a subreaper the launcher inherits what the leader left behind,
-   so it is told when those end, and while one is unreaped no other group can have this id. */
+/* Whether anything of the child's group is left. As a subreaper the launcher adopts what the leader left behind,
+   so it learns when those end, and while one is unreaped no other group can have this id. */
 static bool group_is_left(struct launcher *launcher)
 {
     pid_t reaped;
@@ -414,8 +417,8 @@ static void wait_for_events(struct launcher *launcher)
     if (ppoll(source, SOURCES, next_ns ? &left : NULL, NULL) <= 0)
         return;
 
-    /* Whatever the controller says goes first: the kernel opens the gate of a dead controller too. (If it comes to
-       the gate before the control socket, the child starts, and is ended a moment later.) */
+    /* Messages of the controller come first: the kernel opens the gate of a dead controller too. (If it closes the
+       gate before the control socket, the child starts, and is ended a moment later.) */
     if (gate_has_opened(source[GATE].revents) && !source[CONTROL].revents && !control_has_hung_up(launcher->control)) {
         if (launcher->held)
             release(launcher);
@@ -431,7 +434,7 @@ static void wait_for_events(struct launcher *launcher)
         read_signals(launcher);
 }
 
-/* Until the child and all of its group are gone. */
+/* Until the child and all of its group have ended. */
 static void watch(struct launcher *launcher)
 {
     for (;;) {
@@ -465,7 +468,7 @@ static bool enter_netns(struct launcher *launcher)
     return true;
 }
 
-/* A server that someone else runs on this port would be taken for the child, long before the child listens. */
+/* Another server on this port would be mistaken for the child. */
 static bool ports_are_free(struct launcher *launcher)
 {
     if (launcher->listen_port && tcp_port_is_listened_on((unsigned)launcher->listen_port) == 1)
@@ -485,7 +488,7 @@ static bool open_output(struct launcher *launcher, const char *path, int *output
     return *output >= 0 || note_failure(launcher, "cannot open %s for output: %s", path, strerror(errno));
 }
 
-/* Before "ready": who comes after the release would be held for ever. */
+/* Before "ready": a launcher that enters after the release would wait for ever. */
 static bool enter_gate(struct launcher *launcher)
 {
     launcher->gate_fd = gate_enter(launcher->gate);
@@ -493,7 +496,7 @@ static bool enter_gate(struct launcher *launcher)
         return note_failure(launcher, "cannot open the gate %s: %s", launcher->gate, strerror(errno));
     launcher->traced = true;
     return gate_is_held(launcher->gate_fd) ||
-           note_failure(launcher, "nobody holds the gate %s: the controller must keep this FIFO open for writing",
+           note_failure(launcher, "the gate %s has no writer: the controller must keep this FIFO open for writing",
                         launcher->gate);
 }
 
@@ -512,6 +515,8 @@ static bool launch(struct launcher *launcher)
         return false;
     if (!ports_are_free(launcher))
         return false;
+    if (launcher->neighbour.sin_family)
+        neighbour_resolve(&launcher->neighbour);
     plan.stdin_fd = open(launcher->stdin_file, O_RDONLY | O_CLOEXEC);
     if (plan.stdin_fd < 0)
         return note_failure(launcher, "cannot open %s for input: %s", launcher->stdin_file, strerror(errno));
@@ -553,7 +558,7 @@ static void check_slot(const char *slot)
 
 static const char *parse(char **arguments, struct launcher *launcher)
 {
-    const char *control = NULL, *cpus = NULL;
+    const char *control = NULL, *cpus = NULL, *neighbour = NULL;
     double diagnose_after_s = 0;
     struct option options[] = {
         {"--control", OPTION_TEXT, &control, .required = true},
@@ -563,6 +568,7 @@ static const char *parse(char **arguments, struct launcher *launcher)
         {"--link", OPTION_TEXT, &launcher->link, .required = false},
         {"--listen", OPTION_INTEGER, &launcher->listen_port, .min = 1, .max = 65535},
         {"--listen-udp", OPTION_INTEGER, &launcher->listen_udp_port, .min = 1, .max = 65535},
+        {"--resolve", OPTION_TEXT, &neighbour, .required = false},
         {"--cpus", OPTION_TEXT, &cpus, .required = false},
         {"--cgroup", OPTION_TEXTS, launcher->cgroups, .required = false},
         {"--diagnose-after", OPTION_SECONDS, &diagnose_after_s, .min = 0.001, .max = 1e6},
@@ -577,6 +583,8 @@ static const char *parse(char **arguments, struct launcher *launcher)
     if (launcher->gate && (launcher->listen_port || launcher->listen_udp_port))
         die_usage("--gate and --listen%s exclude each other: at the gate nothing listens yet; leave one out",
                   launcher->listen_port ? "" : "-udp");
+    if (neighbour && !address_parse(&launcher->neighbour, neighbour, 9)) /* the discard port */
+        die_usage("--resolve '%s' is no IPv4 address", neighbour);
     if (cpus && !cpus_parse(&launcher->cpus, cpus))
         die_usage("--cpus '%s' is no list of CPUs such as 0,2-3", cpus);
     launcher->diagnose_after_ns = (uint64_t)(diagnose_after_s * 1e9);
@@ -596,7 +604,7 @@ int hold_main(char **arguments)
         return fail(&launcher);
 
     watch(&launcher);
-    while (launcher.child.progress >= 0) /* all its writers are dead, so this comes to an end */
+    while (launcher.child.progress >= 0) /* all its writers are dead, so this ends */
         read_progress(&launcher);
     if (*launcher.failure)
         return fail(&launcher);

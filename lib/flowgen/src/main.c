@@ -21,7 +21,7 @@ static const struct command {
      "               [--write-bytes N]"},
     {"hold", hold_main,
      "hold --control SOCK --slot NAME [--gate FIFO | [--listen PORT] [--listen-udp PORT]] [--netns PATH]\n"
-     "               [--cpus LIST] [--cgroup FOLDER]... [--diagnose-after SECONDS] [--link NAME]\n"
+     "               [--cpus LIST] [--cgroup FOLDER]... [--diagnose-after SECONDS] [--link NAME] [--resolve ADDR]\n"
      "               [--stdin FILE] [--stdout FILE] [--stderr FILE] -- ARGV..."},
     {"pause", pause_main, "pause [--lifeline FIFO]"},
     {"facts", facts_main, "facts --link NAME"},
@@ -38,15 +38,15 @@ static int print_help(void)
            "client   sends TCP at full rate, for a time or until all bytes have arrived, and prints JSON lines for\n"
            "         each flow: intervals, then the total; or UDP, for a time, and the total of what arrived\n"
            "hold     starts ARGV when the gate opens, and reports on it over the control socket\n"
-           "pause    does nothing until SIGTERM, or until nobody holds the FIFO open any more; reaps orphans; the first\n"
-           "         process of a container\n"
+           "pause    does nothing until SIGTERM, or until the FIFO has no writer any more; reaps orphans; the first process\n"
+           "         of a container\n"
            "facts    prints the settings of TCP and the offloads of a link, as JSON\n");
     return 0;
 }
 
 int main(int argc, char **argv)
 {
-    /* A reader that has gone is an error to report (EPIPE), not a reason to die without a word. */
+    /* A closed pipe is an error to report (EPIPE), not a reason to die silently. */
     signal(SIGPIPE, SIG_IGN);
 
     if (argc < 2)

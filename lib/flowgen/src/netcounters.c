@@ -10,7 +10,7 @@ enum { LINE_BYTES = 1024 };
 
 const struct net_counters NET_COUNTERS_UNKNOWN = {-1, -1, -1, -1, -1, -1, -1};
 
-/* A number that is wanted of tables, and where it goes. */
+/* A number to be read from a table, and where to put it. */
 struct wanted {
     const char *table; /* NULL: the end of the list */
     const char *name;

@@ -12,13 +12,13 @@ struct net_counters {
     int64_t rx_bytes, rx_packets, tx_bytes, tx_packets; /* of one link, with its link-layer headers */
 };
 
-/* None of them known. */
+/* All unknown. */
 extern const struct net_counters NET_COUNTERS_UNKNOWN;
 
 /* Reads /proc/self/net/snmp and netstat (proc_pid_net(5)), and dev for this link (NULL: none); follows setns(). */
 struct net_counters net_counters_read(const char *link);
 
-/* later - earlier, or -1 where either is not known. */
+/* later - earlier, or -1 where either is unknown. */
 int64_t net_counters_growth(int64_t earlier, int64_t later);
 
 #endif

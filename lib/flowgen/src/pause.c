@@ -1,7 +1,7 @@
-/* pause: process 1 of a container. It keeps the namespaces alive, and buries the orphans that fall to it.
+/* pause: process 1 of a container. It keeps the namespaces alive, and reaps the orphans that PID 1 adopts.
 
-   With a lifeline, a FIFO that others hold open for writing, it ends when the last of them has let go: a container
-   needs nobody, not even a daemon, to end it when those it was made for are dead. */
+   With a lifeline, a FIFO that others keep open for writing, it ends when the last of them has closed it: so a
+   container ends when its users are dead, also without a daemon. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -23,7 +23,7 @@ static int enter_lifeline(const char *path)
     if (lifeline < 0)
         die("cannot open the lifeline %s: %s", path, strerror(errno));
     if (!gate_is_held(lifeline))
-        die("nobody holds the lifeline %s: those we were to wait for are gone", path);
+        die("the lifeline %s has no writer: its users are gone", path);
     return lifeline;
 }
 

@@ -9,7 +9,7 @@
 
 enum { PATH_BYTES = 4096 };
 
-/* A number at *text, which then stands behind it. False: there is none, or none that can be a CPU. */
+/* Reads a number at *text and moves *text behind it. False: there is none, or it cannot be a CPU. */
 static bool take_cpu(const char **text, long *cpu)
 {
     size_t digits = strspn(*text, "0123456789");

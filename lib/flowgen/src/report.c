@@ -126,7 +126,7 @@ static void json_counts(struct json *line, const struct udp_flow *flow)
     json_integer(line, "datagrams_duplicated", counts->duplicated);
 }
 
-/* Without an answer, nothing that only the server knows. */
+/* Without an answer, what only the server counts is left out. */
 static void json_no_counts(struct json *line)
 {
     static const char *const keys[] = {

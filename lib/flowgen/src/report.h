@@ -10,7 +10,7 @@
 /* The intervals, then the total. */
 void report_tcp(size_t number, const struct tcp_flow *flow, const struct tcp_plan *plan);
 
-/* The total: what goes out in an interval is not what comes in, and only the server knows that. */
+/* The total: what is sent in an interval is not what arrives in it, which only the server counts. */
 void report_udp(size_t number, const struct udp_flow *flow, const struct udp_plan *plan);
 
 #endif

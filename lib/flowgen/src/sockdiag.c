@@ -133,15 +133,15 @@ static bool has_sent(const struct tcp_info *info)
     return info->tcpi_bytes_sent > 0 || info->tcpi_bytes_acked > 1; /* the SYN counts as one acknowledged */
 }
 
-/* One connection, and what is known of it so far. */
+/* One connection, and its last known state. */
 struct connection {
-    uint32_t cookie[2]; /* the kernel's name for it: its inode is gone when its process is */
+    uint32_t cookie[2]; /* the kernel's id of it: its inode goes with its process */
     uint32_t retransmits;
     bool seen_again; /* since the process has ended */
 };
 
 struct sockdiag {
-    int ends; /* where the kernel tells of connections that have ended; -1: it does not */
+    int ends; /* where the kernel reports ended connections; -1: it does not */
     struct inodes inodes;
     struct connection *list;
     size_t count, capacity;
@@ -155,9 +155,9 @@ static struct connection *find(const struct sockdiag *diag, const uint32_t *cook
     return NULL;
 }
 
-static void note_connection(struct sockdiag *diag, const struct inet_diag_msg *told, const struct tcp_info *info)
+static void note_connection(struct sockdiag *diag, const struct inet_diag_msg *message, const struct tcp_info *info)
 {
-    if (!has(&diag->inodes, told->idiag_inode) || !has_sent(info))
+    if (!has(&diag->inodes, message->idiag_inode) || !has_sent(info))
         return;
     if (diag->count == diag->capacity) {
         size_t capacity = diag->capacity ? 2 * diag->capacity : 16;
@@ -169,19 +169,19 @@ static void note_connection(struct sockdiag *diag, const struct inet_diag_msg *t
     }
     struct connection *connection = &diag->list[diag->count++];
     *connection = (struct connection){.retransmits = info->tcpi_total_retrans};
-    memcpy(connection->cookie, told->id.idiag_cookie, sizeof connection->cookie);
+    memcpy(connection->cookie, message->id.idiag_cookie, sizeof connection->cookie);
 }
 
-static void update_connection(struct sockdiag *diag, const struct inet_diag_msg *told, const struct tcp_info *info)
+static void update_connection(struct sockdiag *diag, const struct inet_diag_msg *message, const struct tcp_info *info)
 {
-    struct connection *connection = find(diag, told->id.idiag_cookie);
+    struct connection *connection = find(diag, message->id.idiag_cookie);
     if (!connection)
         return;
     connection->retransmits = info->tcpi_total_retrans;
     connection->seen_again = true;
 }
 
-typedef void take(struct sockdiag *diag, const struct inet_diag_msg *told, const struct tcp_info *info);
+typedef void take(struct sockdiag *diag, const struct inet_diag_msg *message, const struct tcp_info *info);
 
 /* Takes what is in one packet; false: it was the last of an answer, or there is none. */
 static bool take_packet(struct sockdiag *diag, int from, int flags, take *take)
@@ -219,7 +219,7 @@ static void take_connections(struct sockdiag *diag, take *take)
     close(table);
 }
 
-/* Where the kernel tells of each connection of this namespace that ends, with its last TCP_INFO; or -1. */
+/* Where the kernel reports each connection of this namespace that ends, with its last TCP_INFO; or -1. */
 static int listen_to_ends(void)
 {
     const int group = SKNLGRP_INET_TCP_DESTROY, much = 8 << 20;
@@ -257,7 +257,7 @@ struct sockdiag *sockdiag_begin(pid_t process)
 
 int64_t sockdiag_end(struct sockdiag *diag)
 {
-    /* What stands yet, having data to deliver, is in the table. Of what has ended the kernel tells, a moment later. */
+    /* Connections that still deliver data are in the table. Ended ones the kernel reports a moment later. */
     take_connections(diag, update_connection);
     struct pollfd source = {.fd = diag->ends, .events = POLLIN};
     uint64_t give_up_ns = monotonic_ns() + LONGEST_NS;

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-/* A kernel returns as much of the struct as it knows: whether it got as far as this field. */
+/* A kernel returns the part of the struct that it has: whether this field is in it. */
 #define HAS(field) (length >= offsetof(struct tcp_info, field) + sizeof info.field)
 
 struct tcp_sample tcp_sample(int socket)

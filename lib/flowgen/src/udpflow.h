@@ -1,4 +1,4 @@
-/* One flow of UDP datagrams, at a rate or as fast as they go, of which the server tells at its end what came. */
+/* One flow of UDP datagrams, at a rate or as fast as they go, for which the server reports at the end what arrived. */
 #ifndef FLOWGEN_UDPFLOW_H
 #define FLOWGEN_UDPFLOW_H
 

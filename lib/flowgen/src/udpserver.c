@@ -15,7 +15,7 @@
 
 enum { BUCKETS = 1024, BATCH = 32, DATAGRAM_BYTES = 65536 };
 
-/* How far back duplicates are told from late datagrams: many times what a receive buffer holds. */
+/* How far back duplicates are distinguished from late datagrams: many times what a receive buffer holds. */
 enum { WINDOW = 65536, WORD_BITS = 64 };
 
 struct stream {
@@ -24,7 +24,7 @@ struct stream {
     struct udp_counts counts;
     uint64_t next_expected;               /* as in RFC 4737, section 3: one more than the greatest number so far */
     uint64_t seen[WINDOW / WORD_BITS];    /* of the numbers below it, by number modulo WINDOW */
-    uint64_t ended_ns;                    /* 0: it goes on */
+    uint64_t ended_ns;                    /* 0: not ended */
     struct stream *next;                  /* of the same bucket */
 };
 
@@ -58,7 +58,7 @@ static struct stream *stream_of(struct udp_server *server, const struct sockaddr
 }
 
 /* A client may get the port of one that has ended; what was sent before that end is late, and no new flow. Returns
-   whether this belongs to a flow that goes on. */
+   whether this belongs to a flow that has not ended. */
 static bool goes_on(struct stream *stream, uint64_t sent_ns)
 {
     if (!stream->ended_ns)

@@ -1,4 +1,4 @@
-/* The UDP side of a server: counts what came of each flow, and tells the client at its end. */
+/* The UDP side of a server: counts what arrived of each flow, and reports it to the client at the end. */
 #ifndef FLOWGEN_UDPSERVER_H
 #define FLOWGEN_UDPSERVER_H
 

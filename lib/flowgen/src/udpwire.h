@@ -1,5 +1,5 @@
 /* What a client and a server of UDP send each other. Both are on one host, so its byte order and clock are shared; the
-   magic number tells another's. */
+   magic number identifies others. */
 #ifndef FLOWGEN_UDPWIRE_H
 #define FLOWGEN_UDPWIRE_H
 

@@ -1,9 +1,9 @@
 /* Urgency: to have the CPU as soon as it is needed. At the release every launcher needs some microseconds, while the
-   processes that were let go before it want whole slices.
+   processes released before it want whole slices.
 
-   Real time (SCHED_FIFO) is best: all launchers then go before all that they let go, also where each container is a
+   Real time (SCHED_FIFO) is best: all launchers then run before all that they release, also where each container is a
    CPU cgroup of its own. It needs CAP_SYS_NICE, and a kernel with RT_GROUP_SCHED refuses it in a CPU cgroup that was
-   given no real time, as Docker's are. Then a short time slice: who asks for less of the CPU at a time gets it sooner.
+   given no real time, as Docker's are. Otherwise a short time slice: a process that asks for less CPU at a time gets it sooner.
 
    CAP_SYS_NICE is there for the launcher alone, and a measured program is to have the same rights in every backend:
    so no process that we launch has it, whether the launcher could use it or not. */

@@ -13,8 +13,8 @@ from typing import TypeVar
 import numpy as np
 import pandas as pd
 
-from pairlab.analysis.clusters import Clusters
 from pairlab.errors import AnalysisError
+from pairlab.statistics.clusters import Clusters
 
 #: A frame of more stretches of equal rows than this is sorted first.
 _SCATTERED = 20_000
@@ -24,11 +24,11 @@ Item, Made = TypeVar("Item"), TypeVar("Made")
 
 @dataclass(frozen=True)
 class Group:
-    """The flows of one group. untold: how many of them are ok and have no value, as their tool does not tell it."""
+    """The flows of one group. unreported: how many of them are ok and have no value, as their tool reports none."""
 
     names: tuple
     clusters: Clusters
-    untold: int
+    unreported: int
 
     @property
     def repetitions(self) -> int:
@@ -36,7 +36,7 @@ class Group:
 
     @property
     def flows(self) -> int:
-        return len(self.clusters.pooled) + self.untold
+        return len(self.clusters.pooled) + self.unreported
 
 
 def grouped(frame: pd.DataFrame, by: Sequence[str], value: str) -> list[Group]:
@@ -52,14 +52,14 @@ def grouped(frame: pd.DataFrame, by: Sequence[str], value: str) -> list[Group]:
         frame = frame.take(order)
         begins = _begins(frame[apart])
     stretches = frame[apart].take(begins).assign(begin=begins, end=np.append(begins[1:], len(frame)))
-    told = frame[value].to_numpy(dtype=float, na_value=np.nan)
+    reported = frame[value].to_numpy(dtype=float, na_value=np.nan)
     ok = (frame["status"] == "ok").to_numpy() if "status" in frame else None
 
     def one(names_and_stretches: tuple[tuple, pd.DataFrame]) -> Group:
         names, mine = names_and_stretches
         if "key" in mine:
             _one_run_each(names, mine)
-        return _group(names, mine, told, ok)
+        return _group(names, mine, reported, ok)
 
     return at_once(one, stretches.groupby(by, sort=True, observed=True))
 
@@ -82,25 +82,25 @@ def _begins(frame: pd.DataFrame) -> np.ndarray:
     return np.flatnonzero(changes)
 
 
-def _group(names: tuple, stretches: pd.DataFrame, told: np.ndarray, ok: np.ndarray | None) -> Group:
-    """stretches: begin and end of rows, each of one repetition; told, ok: of all rows."""
-    labels, parts, untold = [], [], 0
+def _group(names: tuple, stretches: pd.DataFrame, reported: np.ndarray, ok: np.ndarray | None) -> Group:
+    """stretches: begin and end of rows, each of one repetition; reported, ok: of all rows."""
+    labels, parts, unreported = [], [], 0
     for label, mine in stretches.groupby("repetition", sort=True, observed=True):
         spans = list(zip(mine["begin"], mine["end"], strict=True))
-        values = np.concatenate([told[begin:end] for begin, end in spans])  # a copy, to be sorted in its place
+        values = np.concatenate([reported[begin:end] for begin, end in spans])  # a copy, to be sorted in its place
         good = ~np.isnan(values) if ok is None else np.concatenate([ok[begin:end] for begin, end in spans])
         lost = len(good) - int(np.count_nonzero(good))
         if lost:
             values[~good] = np.inf
         values.sort()  # what is missing comes last
         known = int(np.searchsorted(values, np.nan))
-        untold += len(values) - known
+        unreported += len(values) - known
         if known > lost and not np.isfinite(values[[0, known - lost - 1]]).all():
             raise AnalysisError("a flow that did not fail has no finite value: leave it out by name")
         if known:
             labels.append(label)
             parts.append(values[:known])
-    return Group(names, Clusters(np.asarray(labels), tuple(parts)), untold)
+    return Group(names, Clusters(np.asarray(labels), tuple(parts)), unreported)
 
 
 def _one_run_each(names: tuple, group: pd.DataFrame) -> None:

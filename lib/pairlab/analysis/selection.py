@@ -1,29 +1,30 @@
 """Which runs answer a question, and what is said where there are none: a gap with a name, not an error."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import pandas as pd
 
-from pairlab.collection import Runs, load_runs
-from pairlab.errors import NoRuns
-from pairlab.records import TABLES
-from pairlab.spec import Spec
+from pairlab.errors import AnalysisError, MixedHosts, NoRuns
+from pairlab.model.records import TABLES, Run
+from pairlab.model.spec import Spec
+from pairlab.store.dataset import GROUND, Runs, load_runs
 
-#: What the papers left alone, and the experiments beyond them vary.
-BEYOND = (
-    "flows_per_pair",
-    "message_bytes",
-    "udp_share",
-    "udp_rate_bps",
-    "congestion_control",
-    "cores",
-    "pinning",
-    "cpu_quota",
-    "cpu_shares",
-    "link_rate_bps",
-    "link_loss",
+#: What a run of the papers has a value of. Whatever else a spec can ask for they left alone.
+PAPERS = (
+    *("experiment", "backend", "driver", "pairs", "workload", "repetition", "seed"),
+    *("duration_s", "warmup_s", "interval_s", "flow_bytes", "elephant_share", "elephant_bytes"),
+    *("max_skew_s", "max_foreign_cpu", "telemetry", "hosts", "placement"),
 )
+#: What the papers left alone, or vary in experiments of its own only; and which these are.
+BEYOND = tuple(name for name in Spec.model_fields if name not in PAPERS)
+OWN = {"cores": ("core-ratio", "pinning"), "pinning": ("pinning",), "message_bytes": ("message-size",)}
+
+
+#: What is never pooled.
+SYSTEM = ("backend", "workload")
+#: What one estimate is made for.
+CELL = (*SYSTEM, "driver", "pairs")
 
 
 class Selection(NamedTuple):
@@ -34,8 +35,9 @@ class Selection(NamedTuple):
 
 
 def plain(spec: Spec) -> bool:
-    """Whether a run is as the papers' are: nothing in it that only experiments beyond them vary."""
-    return all(getattr(spec, name) == Spec.model_fields[name].default for name in BEYOND)
+    """Whether a run is as the papers' are: it asks for nothing that only experiments beyond them vary."""
+    own = [name for name, experiments in OWN.items() if spec.experiment in experiments]
+    return all(getattr(spec, name) == Spec.model_fields[name].default for name in BEYOND if name not in own)
 
 
 def select(
@@ -63,10 +65,12 @@ def select(
 def among(loaded: Runs, which: Callable[[Spec], bool], what: str) -> Selection:
     """Those of loaded runs whose spec `which` accepts; without any that counts, the gap says that of `what`.
 
+    Raises AnalysisError where hosts, or what was in force on them, keep the runs from being compared (check_alike).
     What is made of several parts has the origin of the whole: load it together, and take the parts from it.
     """
     found = loaded.where(lambda run: which(run.spec))
-    if any(run.status == "ok" for run in found):
+    if counted := [run for run in found if run.status == "ok"]:
+        check_alike(counted, also=CONDITIONS)  # what is asked for may be what the question varies
         return Selection(found, "")
     if len(found):
         return Selection(found, f"none of the {len(found)} runs of {what} counts: {_reasons(found)}")
@@ -82,8 +86,89 @@ def flows_of(runs: Runs) -> pd.DataFrame:
     """Runs.flows; where no run counts, a frame with the same columns and no rows, on which summaries come out empty."""
     if any(run.status == "ok" for run in runs):
         return runs.flows
-    return pd.DataFrame(columns=["key", *map(asked, Spec.model_fields), *TABLES["flows"]])
+    return pd.DataFrame(columns=["key", *map(asked, Spec.model_fields), *GROUND, *TABLES["flows"]])
 
 
 def _reasons(runs: Runs) -> str:
     return "; ".join(sorted(set(runs.index["reasons"])))
+
+
+#: What all runs of one system must ask for alike, or their numbers do not belong together.
+CONDITIONS = (
+    *("experiment", "duration_s", "warmup_s", "hosts", "placement"),
+    *("flow_bytes", "elephant_share", "elephant_bytes"),
+    *BEYOND,
+)
+
+
+def in_force(run: Run) -> dict[str, str]:
+    """What decided a run's numbers and its spec does not say; empty where the run did not record it.
+
+    The congestion control that TCP had, and the datapath of the driver's switch. Host and kernel are the run's ground.
+    """
+    network = run.facts.get("network") or {}
+    return {
+        "congestion control": run.spec.congestion_control or network.get("tcp_congestion_control") or "",
+        "datapath": network.get("datapath") or "",
+    }
+
+
+def check_alike(runs: Iterable[Run], also: Sequence[str] = ()) -> None:
+    """Raises AnalysisError where runs of one experiment and system may not be pooled, paired or compared.
+
+    They may where they ask for the same CONDITIONS but those in `also`, on the same host and kernel, under one
+    congestion control for each that is asked for, and, of one driver, over one datapath. Flows that end and flows that
+    do not may stand in one experiment; their conditions are apart. What a run did not record is not held against it.
+    """
+    found: dict[tuple, set] = {}
+    for run in runs:
+        spec, ground = run.spec, run.ground
+        here = {"host": ground.host, "kernel": ground.kernel} | in_force(run)
+        system = (spec.experiment, *(getattr(spec, name) for name in SYSTEM))
+        for condition in [name for name in CONDITIONS if name not in also and name not in OWN]:
+            found.setdefault((system, spec.flow_bytes > 0, condition, ""), set()).add(getattr(spec, condition))
+        parts = {"congestion control": spec.congestion_control, "datapath": spec.driver}
+        for condition in [name for name in here if name not in also]:
+            where = (system, "", condition, parts.get(condition, ""))
+            found.setdefault(where, set()).update({here[condition]} - {""})
+    for (system, _, condition, _), values in found.items():
+        if len(values) > 1:
+            raise AnalysisError(_differ(system, condition, values))
+
+
+def check_comparable(flows: pd.DataFrame, also: Sequence[str] = ()) -> None:
+    """As check_alike, of what the flows of selected runs ask for; and that no two runs claim one repetition of a cell.
+
+    also: columns that set cells apart besides CELL, and so may differ. Raises MixedHosts where they do not hold host or
+    kernel, and runs of several would be pooled.
+    """
+    for name in [name for name in GROUND if name in flows and name not in also]:
+        if len(values := sorted(flows[name].unique())) > 1:
+            raise MixedHosts(
+                f"the runs come from {len(values)} {name}s ({'; '.join(values)}), whose numbers do not belong together:"
+                f' load them with ground="newest", or tell them apart by {name!r}'
+            )
+    by = [*CELL, *also, "repetition"]
+    keys = flows.groupby(by)["key"].nunique()
+    for names in keys.index[keys > 1]:
+        cell = dict(zip(by, names, strict=True))
+        special = "".join(f", {name} {cell[name]}" for name in also)
+        raise AnalysisError(
+            f"{keys[names]} runs claim to be repetition {cell['repetition']} of {cell['driver']} with {cell['pairs']}"
+            f" pairs{special} ({cell['backend']}, {cell['workload']}): they were measured under different specs."
+            f" {_APART}"
+        )
+    for names, system in flows.groupby(list(SYSTEM)):
+        for condition in map(asked, CONDITIONS):
+            if condition not in also and len(values := set(system[condition].unique())) > 1:
+                raise AnalysisError(_differ(names, condition, values))
+
+
+def _differ(system: Sequence[str], condition: str, values: set) -> str:
+    return (
+        f"the runs of {', '.join(system)} differ in {condition} ({', '.join(map(str, sorted(values)))}),"
+        f" so their numbers do not belong together. {_APART}"
+    )
+
+
+_APART = "Name one sweep, or keep them in a folder each"

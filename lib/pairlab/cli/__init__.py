@@ -1,26 +1,39 @@
-"""pairlab's command line: a module for each group of commands, which imports what is heavy only when it runs."""
+"""pairlab's command line: a module for each group of commands, which imports heavy packages only when it runs."""
 
 import click
 
-from pairlab import __version__
-from pairlab.cli import analysing, calibrating, doctor, keeping, running, sweeping
+from pairlab import paths
+from pairlab._version import __version__
+from pairlab.cli import calibrate, compare, doctor, reports, run, store, sweep
 from pairlab.cli.group import Group
 
+EPILOG = "\b\nEnvironment variables (relative paths count from the current directory):\n" + "\n".join(
+    f"  {name:15}  {meaning.partition(';')[0]}" for name, meaning in paths.VARIABLES.items()
+)
 
-@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+
+@click.group(cls=Group, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="pairlab")
 def main():
-    """Measure how containers that share a host contend for its network."""
+    """Measure how containers that share a host compete for its network.
+
+    \b
+    pairlab doctor                        what this machine can do
+    pairlab run throughput -p pairs=5     measure once
+    pairlab sweep sweeps/smoke.yaml       measure a whole grid; resumes where it was interrupted
+    pairlab report                        results, figures and the paper
+    """
 
 
 for command in (
     doctor.doctor,
-    running.run,
-    sweeping.sweep,
-    analysing.report,
-    analysing.claims,
-    calibrating.calibrate,
-    keeping.list_runs,
-    keeping.clean,
+    run.run,
+    sweep.sweep,
+    reports.report,
+    compare.compare,
+    reports.claims,
+    calibrate.calibrate,
+    store.list_runs,
+    store.clean,
 ):
     main.add_command(command)

@@ -12,33 +12,38 @@ from pairlab.errors import BadInput
 
 
 @click.command()
-@click.option("--snapshot", "taken", type=click.Path(path_type=Path), help="Note in that file what is on the host.")
-@click.option("--diff", "before", type=click.Path(path_type=Path), help="What is not as in that file; status 1 if so.")
-@click.option("--ours", is_flag=True, help="With --diff, on a busy host: only what is known to be pairlab's counts.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--snapshot", "taken", type=click.Path(path_type=Path), help="Write what is on the host to a file.")
+@click.option(
+    "--diff",
+    "before",
+    type=click.Path(path_type=Path),
+    help="Compare the host with that file; status 1 if they differ.",
+)
+@click.option("--ours", is_flag=True, help="With --diff: count only what is known to be pairlab's.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(taken, before, ours, as_json):
-    """What this machine can do, what is missing, and how to get it.
+    """Show what this machine can do, what is missing, and how to get it.
 
-    With --snapshot and --diff, whether the host is as it was: containers, networks, namespaces, links, switches,
-    firewall rules, sysctls, cgroups, processes, temporary files, mounts. Both look, and change nothing.
+    With --snapshot and --diff, check that the host is as it was: containers, networks, namespaces, links, switches,
+    firewall rules, sysctls, cgroups, processes, temporary files, mounts. Both read only, and change nothing.
     """
-    from pairlab.doctor import compare, examine
-    from pairlab.testbed import snapshot
+    from pairlab.apps.doctor import compare, examine
+    from pairlab.testbed.audit import snapshot
 
     if taken and before:
-        raise BadInput("--snapshot notes the host as it is, --diff compares it with one: one at a time")
+        raise BadInput("use either --snapshot, which writes a snapshot, or --diff, which compares the host with one")
     if ours and not before:
-        raise BadInput("--ours goes with --diff FILE")
+        raise BadInput("--ours needs --diff FILE")
     if taken:
-        taken.touch()  # so that it is no news itself
+        taken.touch()  # so that the file itself is in the snapshot
         now = snapshot.take()
         taken.write_text(now.to_json(), encoding="utf-8")
         if as_json:
             click.echo(json.dumps({"file": str(taken), "things": len(now.things), "unseen": dict(now.unseen)}))
             return
-        out.print(f"{len(now.things)} things noted in {taken}", markup=False)
+        out.print(f"{len(now.things)} things written to {taken}", markup=False)
         for kind, why in now.unseen.items():
-            out.print(f"not looked at: {kind}: {why}", markup=False)
+            out.print(f"not checked: {kind}: {why}", markup=False)
         return
     if before:
         found = compare(snapshot.Snapshot.from_json(before.read_text(encoding="utf-8")), ours_only=ours)

@@ -1,4 +1,4 @@
-"""How commands end: pairlab's errors as one clear line and an exit status."""
+"""How commands end: errors as one line and an exit status."""
 
 import errno
 import sys
@@ -7,12 +7,12 @@ import click
 
 from pairlab.errors import BadInput, PairlabError
 
-#: Exit statuses beside 0: something was not done; the input was wrong; this host cannot do it (of a sweep: none of it).
+#: Exit statuses beside 0: something failed or is incomplete; wrong input; this host cannot do it (a sweep: any of it).
 NOT_DONE, WRONG_INPUT, UNAVAILABLE = 1, 2, 3
 
 
 class Group(click.Group):
-    """Turns pairlab's errors into one clear line and an exit status."""
+    """Turns pairlab's errors into one line and an exit status."""
 
     def invoke(self, context):
         try:
@@ -22,10 +22,11 @@ class Group(click.Group):
         except PairlabError as error:
             fail(error, UNAVAILABLE if type(error).__name__ == "Unavailable" else NOT_DONE)
         except OSError as error:
-            if error.errno == errno.EPIPE:  # `pairlab ls | head`: click knows
+            if error.errno == errno.EPIPE:  # `pairlab ls | head`: click handles it
                 raise
             where = f"{error.filename}: " if error.filename else ""
-            fail(f"{where}{error.strerror or error}: see to the disk, its permissions and limits, and go on", NOT_DONE)
+            advice = "check the disk's free space, permissions and limits, then run the command again"
+            fail(f"{where}{error.strerror or error}: {advice}", NOT_DONE)
         except KeyboardInterrupt:
             fail("interrupted: the host is clean, and finished runs are kept", 130)
 

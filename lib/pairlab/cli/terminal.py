@@ -1,4 +1,4 @@
-"""What commands print with, and how they show on a terminal what is at work."""
+"""How commands print, and show progress on a terminal."""
 
 import contextlib
 import json
@@ -17,24 +17,24 @@ out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
 def say(text: str) -> None:
-    """A word beside the results, such as whom a measurement waits for."""
+    """Prints a message that is no result, such as what a measurement waits for."""
     beside(f"pairlab: {text}")
 
 
 def beside(line: str) -> None:
-    """A line on stderr, above the bars where there are any: click.echo would write past them, into their place."""
+    """Prints a line on stderr, above progress bars, which click.echo would overwrite."""
     if sys.stderr is not None:
         print(line, file=sys.stderr, flush=True)
 
 
-def event(kind: str, **told: Any) -> None:
-    """One line for programs: a JSON object, whose "event" says what the others are."""
-    click.echo(json.dumps({"event": kind, **told}))
+def event(kind: str, **values: Any) -> None:
+    """Prints a JSON object on a line; its "event" says what the other keys are."""
+    click.echo(json.dumps({"event": kind, **values}))
 
 
 @contextlib.contextmanager
 def phases() -> Iterator[Progress]:
-    """A Progress that shows what is at work on a terminal, and nothing elsewhere."""
+    """A Progress that shows the current phase on a terminal, and nothing elsewhere."""
     if not out.is_terminal:
         yield silent
         return
@@ -43,7 +43,7 @@ def phases() -> Iterator[Progress]:
 
 
 class Steps:
-    """Work of many steps, on a terminal: a bar for all of it, and one for what is at work; nothing elsewhere."""
+    """Work of many steps, on a terminal: a bar for all steps and one for the current step; nothing elsewhere."""
 
     def __init__(self, shown: Bars, total: int, noun: str, left_s: float | None):
         self._shown, self._noun = shown, noun
@@ -52,7 +52,7 @@ class Steps:
         self.reached(0, total, left_s)
 
     def reached(self, done: int, total: int, left_s: float | None = None) -> None:
-        """So many steps are done. left_s: seconds still to go; None: by the pace so far."""
+        """Updates the number of finished steps. left_s: seconds left; None: estimated from the pace so far."""
         self._part.clear()
         self._shown.update(self._task, completed=done, total=total, description=f"{done} of {total} {self._noun}")
         if left_s is not None:
@@ -60,7 +60,7 @@ class Steps:
 
     @property
     def phase(self) -> Progress:
-        """Hears of the phases inside a step."""
+        """The Progress for the phases inside a step."""
         return self._part if out.is_terminal else silent
 
 

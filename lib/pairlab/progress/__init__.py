@@ -1,4 +1,4 @@
-"""Where work shows how far it is: a bar in a notebook, a bar on a terminal, else a plain line for each phase.
+"""How progress is shown: a bar in a notebook, a bar on a terminal, otherwise a plain line for each phase.
 
 with automatic() as progress:          # a contracts.Progress
     progress("bringing up", 31, 50)
@@ -17,18 +17,18 @@ __all__ = ["automatic"]
 
 @contextlib.contextmanager
 def automatic() -> Iterator[Progress]:
-    """The Progress that suits where this process runs; what it shows is gone, or one short line, after the block.
+    """The Progress for where this process runs; after the block, what it showed is removed or becomes one short line.
 
-    In a kernel that papermill runs for `pairlab`, that process is told, and the notebook keeps the short line alone.
-    Left by an exception, that line says in which phase.
+    In a kernel that papermill runs for `pairlab`, progress goes to that process, and the notebook has only the short
+    line. If an exception ends the block, that line says in which phase.
     """
     with contextlib.ExitStack() as stack:
-        told = stack.enter_context(relay.told()) if relay.asked() else None
+        sent = stack.enter_context(relay.sender()) if relay.wanted() else None
         if notebook.here():
-            shown = stack.enter_context(notebook.bar(live=not told))
-            yield _both(told, shown) if told else shown
-        elif told:
-            yield told
+            shown = stack.enter_context(notebook.bar(live=not sent))
+            yield _both(sent, shown) if sent else shown
+        elif sent:
+            yield sent
         elif sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
             yield stack.enter_context(terminal.bar())
         else:

@@ -1,4 +1,4 @@
-"""Progress where nobody looks at it live, such as in a log: a line on stderr for each phase."""
+"""Progress that is read later, such as in a log: a line on stderr for each phase."""
 
 import click
 
@@ -6,7 +6,7 @@ from pairlab.progress.words import Phases, extent
 
 
 class Lines:
-    """A Progress that says when a phase begins, and how much there is to do in it."""
+    """A Progress that prints when a phase starts, and how much it has to do."""
 
     def __init__(self):
         self._phases = Phases()

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-from pairlab.progress.words import Phases, told
+from pairlab.progress.words import Phases, status
 
-#: Seconds between two updates of one phase: more often is not seen, but costs the machine that measures.
+#: Seconds between two updates of one phase: more would not be seen, but would cost the machine that measures.
 _APART_S = 0.2
 
 _STYLE = (
@@ -27,7 +27,7 @@ def here() -> bool:
 
 @contextlib.contextmanager
 def bar(*, live: bool = True) -> Iterator["Bar"]:
-    """A Progress shown below the cell that runs. live=False: nothing but the line in the end."""
+    """A Progress shown below the cell that runs. live=False: only the line at the end."""
     shown = Bar(live)
     try:
         yield shown
@@ -38,7 +38,7 @@ def bar(*, live: bool = True) -> Iterator["Bar"]:
 
 
 class Bar:
-    """A Progress that draws itself where the first call of it is made."""
+    """A Progress that is drawn below the cell of its first call."""
 
     def __init__(self, live: bool):
         self._live = live
@@ -50,10 +50,10 @@ class Bar:
         goes_on = self._phases.goes_on(phase)
         if self._live and not (goes_on and time.monotonic() - self._drawn < _APART_S):
             self._drawn = time.monotonic()
-            self._show(drawn(phase, done, total), told(phase, done, total))
+            self._show(drawn(phase, done, total), status(phase, done, total))
 
     def close(self, *, whole: bool) -> None:
-        """What was done stays, as one line; nothing where there was nothing to do."""
+        """Leaves what was done as one line, or nothing if nothing was done."""
         if self._phases:
             words = self._phases.summary(whole=whole)
             self._show(f'<div style="{_STYLE}">{escape(words)}</div>', words)
@@ -70,7 +70,7 @@ class Bar:
 
 def drawn(phase: str, done: float, total: float) -> str:
     """A bar and its words as HTML; one without an end where nothing is counted."""
-    words = escape(told(phase, done, total))
+    words = escape(status(phase, done, total))
     filled = f' max="{total:g}" value="{done:g}"' if total else ""
     progress = f'<progress{filled} style="{_BAR_STYLE}" aria-label="{words}"></progress>'
     return f'<div role="status" style="{_STYLE}">{progress}<span>{words}</span></div>'

@@ -1,4 +1,4 @@
-"""Progress on a terminal: bars with what is at work, how far it is, and how long it still takes."""
+"""Progress on a terminal: bars with what is at work, how far it has come, and the time left."""
 
 import contextlib
 import sys
@@ -10,16 +10,16 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, Tex
 from rich.table import Column
 from rich.text import Text
 
-from pairlab.progress.words import duration, told
+from pairlab.progress.words import duration, status
 
-#: Times a second that bars are drawn anew: often enough for seconds, and next to nothing for the machine that measures.
+#: How often a second bars are redrawn: often enough for seconds, at almost no cost to the machine that measures.
 _REFRESHED = 2
 
 
 def bars(console: Console | None = None) -> Progress:
-    """rich's bars in the house's columns, on a terminal only; lines that are printed meanwhile stand above them.
+    """rich's bars with pairlab's columns, on a terminal only; lines that are printed meanwhile appear above them.
 
-    console: by default stderr's. A task may be told left_s, with `expect`; else its pace says how long it takes.
+    console: by default stderr's. `expect` sets the time left of a task; otherwise it follows from its pace.
     """
     console = console or Console(stderr=True, highlight=False)
     return Progress(
@@ -38,13 +38,13 @@ def bars(console: Console | None = None) -> Progress:
 
 @contextlib.contextmanager
 def bar() -> Iterator["Bar"]:
-    """The phases of one work, one after another, in one line that is gone afterwards."""
+    """The phases of one task, one after another, in one line that is removed afterwards."""
     with bars() as shown:
         yield Bar(shown)
 
 
 class Bar:
-    """A Progress in a line of its own among `shown`. A new phase is drawn at once, however soon it is over."""
+    """A Progress in a line of its own among `shown`. A new phase is drawn at once, however short it is."""
 
     def __init__(self, shown: Progress):
         self._shown = shown
@@ -52,7 +52,7 @@ class Bar:
         self._phase = ""
 
     def __call__(self, phase: str, done: float, total: float) -> None:
-        words = told(phase, done, total)
+        words = status(phase, done, total)
         if self._task is None:
             self._task = self._shown.add_task(words, total=None)
         if phase != self._phase:
@@ -61,19 +61,19 @@ class Bar:
         self._shown.update(self._task, completed=done, total=total or None, description=words)
 
     def clear(self) -> None:
-        """Nothing is at work; the line goes."""
+        """Nothing is at work; the line is removed."""
         if self._task is not None:
             self._shown.remove_task(self._task)
         self._task, self._phase = None, ""
 
 
 def expect(shown: Progress, task: TaskID, left_s: float | None) -> None:
-    """The task has so many seconds to go from now on, whatever its pace so far; None: nobody knows."""
-    shown.update(task, left_s=left_s, told_at=time.monotonic())
+    """The task has so many seconds left from now on, whatever its pace so far; None: unknown."""
+    shown.update(task, left_s=left_s, set_at=time.monotonic())
 
 
 class TimeLeft(ProgressColumn):
-    """How long a task still takes."""
+    """The time left of a task."""
 
     def render(self, task: Task) -> Text:
         seconds = left_s(task, time.monotonic())
@@ -81,14 +81,14 @@ class TimeLeft(ProgressColumn):
 
 
 def left_s(task: Task, now: float) -> float | None:
-    """Seconds that the task still takes: as it was told, less what has passed since, else at its pace so far.
+    """Seconds left: as set by `expect`, less what has passed since, otherwise at the pace so far.
 
     None where neither is known, or nothing is left.
     """
     if task.finished or ("left_s" in task.fields and task.fields["left_s"] is None):
         return None
     if "left_s" in task.fields:
-        return max(0.0, task.fields["left_s"] - (now - task.fields["told_at"]))
+        return max(0.0, task.fields["left_s"] - (now - task.fields["set_at"]))
     if not task.total or not task.completed or not task.elapsed:
         return None
     return task.elapsed / task.completed * (task.total - task.completed)

@@ -1,4 +1,4 @@
-"""What a Progress tells, in words: a line while it lasts, and a short one of what was done."""
+"""Progress in words: a line for a phase at work, and a short one for what was done."""
 
 import re
 import time
@@ -7,12 +7,12 @@ from collections.abc import Callable
 #: Seconds are the only unit that phases count in; others in brackets are a part of the name, such as of a program.
 _WITH_UNIT = re.compile(r"(.*) \((s)\)")
 
-#: How much of a phase's name is told where many stand in one line: one that waits names whom for, command and all.
+#: The longest name of a phase in a line of several: one that waits names whom for, with their command.
 _NAME_CHARACTERS = 40
 
 
-def told(phase: str, done: float, total: float) -> str:
-    """How far a phase is: "bringing up 31/50"; "measuring 4.2/10 s" of "measuring (s)"; its name where none counts."""
+def status(phase: str, done: float, total: float) -> str:
+    """A phase's progress: "bringing up 31/50"; "measuring 4.2/10 s" of "measuring (s)"; its name if not counted."""
     name, unit = split(phase)
     return f"{name} {done:g}/{total:g} {unit}".rstrip() if total else name
 
@@ -26,7 +26,7 @@ def extent(phase: str, total: float) -> str:
 def split(phase: str) -> tuple[str, str]:
     """A phase's name, and the unit of its counts: ("measuring", "s") of "measuring (s)"; often it has none.
 
-    Without what would do something to a terminal: a phase may name another user's process.
+    Control characters are replaced: a phase may name another user's process.
     """
     phase = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in phase)
     found = _WITH_UNIT.fullmatch(phase)
@@ -51,14 +51,14 @@ class Phases:
         return bool(self._begun)
 
     def goes_on(self, phase: str) -> bool:
-        """Notes that work is in that phase; whether it was already."""
+        """Records that work is in that phase; returns whether it was already."""
         if self._begun and self._begun[-1][0] == phase:
             return True
         self._begun.append((phase, self._clock()))
         return False
 
     def summary(self, *, whole: bool = True) -> str:
-        """What was done and how long it took; not whole: in which phase it ended."""
+        """What was done and how long it took; if not whole, in which phase it ended."""
         now = self._clock()
         names = [_short(split(phase)[0]) for phase, _ in self._begun]
         moments = [begun for _, begun in self._begun]

@@ -1,38 +1,86 @@
 """Keeps runs: writes one whole or not at all, and reads it back, its tables when they are asked for.
 
 runs/<experiment>/<key>/ holds run.json, flows.parquet, intervals.parquet, cpu.parquet, raw/ and, where papermill ran
-it, notebook.ipynb. A run is written under a hidden name, synced to the disk and renamed when whole, so what has its
-name is whole, even after a power cut; a run that is measured again moves to .replaced/ and is not deleted.
+it, notebook.ipynb. A spec that is measured again, on another ground or as `fresh`, is <key>.2, <key>.3, … beside it. A
+run is written under a hidden name, synced to the disk and renamed when whole, so what has its name is whole, even after
+a power cut. One that was not ok and is measured again moves to .replaced/ and is not deleted.
 
-places: where all that lies. runs: a run written and read. heads, tables: its two kinds of files. drafts: hidden names
-and their locks. durable: syncing and renaming. sweeps: the cells that a sweep has. following: runs
-as they come. cleaning: what accidents left.
+places: where all that lies. runs: a run written and read. heads, tables: its two kinds of files; migrations: heads of
+older versions. dataset: many runs, as DataFrames. drafts: hidden names and their locks. manifests: the cells that a
+sweep has. follower: runs as they come. garbage: what accidents left. Names are loaded when first used.
 """
 
-from pairlab.store.cleaning import debris, discard
-from pairlab.store.drafts import draft
-from pairlab.store.following import Follower
-from pairlab.store.places import directories, directory_of
-from pairlab.store.runs import attach_notebook, columns, find, length, read, status, write
-from pairlab.store.sweeps import is_running, keys_of_sweep, remember_sweep, running, starts_of_sweep
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from pairlab.store.drafts import draft
+    from pairlab.store.follower import Follower
+    from pairlab.store.garbage import debris, discard
+    from pairlab.store.manifests import is_running, keys_of_sweep, remember_sweep, running, starts_of_sweep
+    from pairlab.store.places import directories, directories_of, directory_of, free_directory
+    from pairlab.store.runs import (
+        attach_notebook,
+        columns,
+        find,
+        latest,
+        length,
+        read,
+        status,
+        statuses,
+        with_spec,
+        write,
+    )
+
+_HOMES = {
+    "drafts": ("draft",),
+    "follower": ("Follower",),
+    "garbage": ("debris", "discard"),
+    "manifests": ("is_running", "keys_of_sweep", "remember_sweep", "running", "starts_of_sweep"),
+    "places": ("directories", "directories_of", "directory_of", "free_directory"),
+    "runs": (
+        "attach_notebook",
+        "columns",
+        "find",
+        "latest",
+        "length",
+        "read",
+        "status",
+        "statuses",
+        "with_spec",
+        "write",
+    ),
+}
 __all__ = [
     "Follower",
     "attach_notebook",
     "columns",
     "debris",
     "directories",
+    "directories_of",
     "directory_of",
     "discard",
     "draft",
     "find",
+    "free_directory",
     "is_running",
     "keys_of_sweep",
+    "latest",
     "length",
     "read",
     "remember_sweep",
     "running",
     "starts_of_sweep",
     "status",
+    "statuses",
+    "with_spec",
     "write",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,6 +1,6 @@
 """Drafts: hidden names under which things are written before they get their own, locked while their process lives.
 
-What is not locked is nobody's: its process ended, however that was, before it could take the draft away.
+A draft that is not locked is abandoned: its process ended before it could remove it.
 """
 
 import contextlib
@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pairlab import paths
-from pairlab.spec import Spec
-from pairlab.store.durable import make_directory, sync
-from pairlab.store.places import directory_of, is_key
-from pairlab.store.troubles import writing
+from pairlab.base.atomic import make_directory, sync
+from pairlab.model.spec import Spec
+from pairlab.store.file_errors import writing
+from pairlab.store.places import directory_of, is_key, key_of
 
 
 @contextlib.contextmanager
@@ -71,7 +71,7 @@ def abandoned(root: Path | None = None) -> Iterator[Path]:
 
 def is_draft(place: Path) -> bool:
     """Whether it is called as a run's draft is."""
-    return place.name.startswith(".") and is_key(place.name[1:17]) and place.name[17:18] == "-"
+    return place.name.startswith(".") and is_key(key_of(place.name)) and place.name[17:18] == "-"
 
 
 def _is_abandoned(draft: Path) -> bool:

@@ -5,10 +5,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pairlab.migrations import migrate
-from pairlab.records import SCHEMA, STATUSES, TABLES, Run
-from pairlab.spec import Spec
-from pairlab.store.troubles import newer
+from pairlab.model.records import SCHEMA, STATUSES, TABLES, Run
+from pairlab.model.spec import Spec
+from pairlab.store.file_errors import newer
+from pairlab.store.migrations import migrate
 
 NAME = "run.json"
 
@@ -26,7 +26,7 @@ def load(place: Path) -> dict[str, Any]:
 
 
 def values(head: dict[str, Any], place: Path) -> dict[str, Any]:
-    """What a Run is made of, from its head; place: where it lies, for what is told.
+    """What a Run is made of, from its head; place: where it lies, for messages.
 
     Raises SchemaMismatch where a newer pairlab wrote it, and all kinds of errors where it is no head.
     """
@@ -37,7 +37,7 @@ def values(head: dict[str, Any], place: Path) -> dict[str, Any]:
     if head["status"] not in STATUSES:
         raise ValueError(f"unknown status {head['status']!r}")
     return {
-        "spec": Spec(**head["spec"]),
+        "spec": Spec.stored(head["spec"]),
         "status": head["status"],
         "reasons": tuple(head["reasons"]),
         "measured_at": datetime.fromisoformat(head["measured_at"]) if head["measured_at"] else None,

@@ -1,28 +1,34 @@
 """A run, written whole or not at all, and read back."""
 
 import contextlib
+import copy
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 
-from pairlab.errors import DamagedRun
-from pairlab.records import TABLES, Run
-from pairlab.spec import Spec
+from pairlab.base.atomic import exchange, sync, sync_tree
+from pairlab.errors import DamagedRun, StoreError
+from pairlab.model import ground as grounds
+from pairlab.model.ground import Ground
+from pairlab.model.records import TABLES, Run
+from pairlab.model.spec import Spec
 from pairlab.store import heads, tables
 from pairlab.store.drafts import draft, draft_file, locked
-from pairlab.store.durable import exchange, sync, sync_tree
-from pairlab.store.places import directory_of, set_aside
-from pairlab.store.troubles import reading, writing
+from pairlab.store.file_errors import reading, writing
+from pairlab.store.places import directories_of, directory_of, free_directory, is_key, key_of, numbered, set_aside
 
 
 def write(run: Run, root: Path | None = None) -> Run:
-    """Stores the run whole or not at all; an older one of the same key moves to .replaced/. Returns it with its path.
+    """Stores the run whole or not at all, and returns it with its path.
 
-    Raises StoreError when the disk is full or the place cannot be written; what was there stays as it was.
+    Older runs of the same spec stay beside it. Only one of the same ground that was not ok, or is damaged, makes room:
+    it moves to .replaced/. Raises StoreError when the disk is full or the place cannot be written; what was there stays
+    as it was.
     """
     place = directory_of(run.spec, root)
     with writing(place), draft(run.spec, root) as unfinished:
@@ -35,6 +41,7 @@ def write(run: Run, root: Path | None = None) -> Run:
         heads.write(run, unfinished)
         sync_tree(unfinished)
         with locked(place.parent):
+            place = _in_the_way(run, root) or free_directory(run.spec, root)
             _give_name(unfinished, place)
             sync(place.parent)
     return read(place)
@@ -54,24 +61,62 @@ def read(place: Path) -> Run:
             if found[name] != rows:
                 raise ValueError(f"{name}.parquet has {found[name]} rows and should have {rows}")
         key = values["spec"].key
-        if not place.name.lstrip(".").startswith(key):  # a draft and a replaced run have it in theirs
+        if key_of(place.name) != key:
             raise ValueError(f"it holds the run {key}, which belongs in a directory of that name")
-        return _stored(**values, raw=_Raw(place / "raw"), path=place)
+        return _stored(found, **values, raw=_Raw(place / "raw"), path=place)
 
 
-def find(spec: Spec, root: Path | None = None) -> Run | None:
-    """The stored run of that spec, if there is one that can be read."""
-    try:
-        return read(directory_of(spec, root))
-    except DamagedRun:
-        return None
+def find(spec: Spec, root: Path | None = None, ground: Ground | None = None) -> Run | None:
+    """The stored run of that spec on that ground (None: on any), if there is one that can be read.
+
+    Of several it is the one that was stored last among those that are ok; without any, the last.
+    """
+    return chosen(_readable(spec, root), ground)
 
 
-def status(spec: Spec, root: Path | None = None) -> str | None:
-    """The status of the stored run of that spec as its head tells it: `find` without the tables."""
-    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
-        return heads.load(directory_of(spec, root))["status"]
-    return None
+def latest(spec: Spec, root: Path | None = None) -> Run | None:
+    """The stored run of that spec that was measured last, whatever became of it."""
+    return max(_readable(spec, root), key=_when, default=None)
+
+
+def _when(run: Run) -> float:
+    return run.measured_at.timestamp() if run.measured_at else 0.0
+
+
+def _readable(spec: Spec, root: Path | None) -> Iterator[Run]:
+    for place in directories_of(spec, root):
+        with contextlib.suppress(DamagedRun):
+            yield read(place)
+
+
+def chosen(runs: Iterable[Run], ground: Ground | None = None) -> Run | None:
+    """Which of the runs of one spec stands for it on that ground, as `find` has it. runs: as they were stored."""
+    found = [run for run in runs if ground is None or run.ground.agrees(ground)]
+    return next(reversed([run for run in found if run.status == "ok"] or found), None)
+
+
+def status(spec: Spec, root: Path | None = None, ground: Ground | None = None) -> str | None:
+    """The status of the run that `find` finds, as its head has it: no table is looked at."""
+    return statuses([spec], root, lambda spec: ground)[spec]
+
+
+def statuses(
+    specs: Iterable[Spec], root: Path | None = None, ground: Callable[[Spec], Ground | None] = lambda spec: None
+) -> dict[Spec, str | None]:
+    """`status` of each on its ground, for many at once."""
+    specs = list(specs)
+    places = numbered(directory_of(spec, root) for spec in specs)
+    return {spec: _status(its, ground(spec)) for spec, its in zip(specs, places, strict=True)}
+
+
+def _status(places: Iterable[Path], ground: Ground | None) -> str | None:
+    found = []
+    for place in places:
+        with contextlib.suppress(*_NO_HEAD):
+            head = heads.load(place)
+            if ground is None or _ground_of(head).agrees(ground):
+                found.append(head["status"])
+    return "ok" if "ok" in found else found[-1] if found else None
 
 
 def columns(run: Run, name: str, wanted: Sequence[str]) -> pa.Table:
@@ -87,11 +132,8 @@ def columns(run: Run, name: str, wanted: Sequence[str]) -> pa.Table:
 
 
 def length(run: Run, name: str) -> int:
-    """How many rows a run's table has; of a stored run it is not read for that. Raises as `read`."""
-    if not isinstance(run, _Stored):
-        return len(getattr(run, name))
-    with reading(run.path):
-        return tables.rows(run.path, name)
+    """How many rows a run's table has; a stored run was asked when it was read."""
+    return run._rows[name] if isinstance(run, _Stored) else len(getattr(run, name))
 
 
 def attach_notebook(run: Run, notebook: Path) -> None:
@@ -102,6 +144,11 @@ def attach_notebook(run: Run, notebook: Path) -> None:
 
 class _Stored(Run):
     """A run on disk. A table is read when asked for, and then kept; one that proves damaged then is a DamagedRun."""
+
+    @property
+    def key(self) -> str:
+        """The name of its directory: the spec's key, with a number where the spec was measured again."""
+        return self.path.name if is_key(self.path.name) else self.spec.key
 
     @cached_property
     def flows(self) -> pd.DataFrame:
@@ -120,8 +167,16 @@ class _Stored(Run):
             return tables.frame(self.path, name)
 
 
-def _stored(**values) -> Run:
+def with_spec(run: Run, spec: Spec) -> Run:
+    """The same run under another spec; its tables are still read when asked for."""
+    made = copy.copy(run)
+    object.__setattr__(made, "spec", spec)
+    return made
+
+
+def _stored(rows: Mapping[str, int], **values: Any) -> Run:
     run = _Stored(**values, **dict.fromkeys(TABLES))
+    vars(run)["_rows"] = rows
     for name in TABLES:
         del vars(run)[name]  # else what the constructor was given would hide what is on disk
     return run
@@ -145,6 +200,29 @@ class _Raw(Mapping):
 
     def __len__(self) -> int:
         return len(self._files)
+
+
+#: What reading a head can raise that is none.
+_NO_HEAD = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+
+
+def _ground_of(head: Mapping[str, Any]) -> Ground:
+    names = {name: head["spec"][name] for name in ("backend", "driver", "workload")}
+    return grounds.of(head["facts"], **names)
+
+
+def _in_the_way(run: Run, root: Path | None) -> Path | None:
+    """The stored run whose place this one takes: damaged, or not ok on the same ground."""
+    for place in reversed(directories_of(run.spec, root)):
+        try:
+            stored = read(place)
+            if stored.status != "ok" and stored.ground.agrees(run.ground):
+                return place
+        except DamagedRun:
+            return place
+        except StoreError:  # a newer pairlab wrote it, or it cannot be read just now
+            continue
+    return None
 
 
 def _give_name(draft: Path, place: Path) -> None:

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pairlab.records import TABLES
+from pairlab.model.records import TABLES
 
 #: Most runs' tables are short, and what Parquet adds to find its way in long ones would be most of their size.
 _SMALL = {"compression": "zstd", "use_dictionary": False, "write_statistics": False, "store_schema": False}
@@ -28,7 +29,7 @@ def write(frame: pd.DataFrame, place: Path, name: str) -> None:
 
 
 def rows(place: Path, name: str) -> int:
-    """How many rows the table has, as its footer tells."""
+    """How many rows the table has, by its footer."""
     return _metadata(place, name).num_rows
 
 
@@ -56,8 +57,15 @@ def schema(name: str, wanted: Sequence[str]) -> pa.Schema:
 
 def _telling(frame: pd.DataFrame) -> pd.DataFrame:
     """A table without the columns that say nothing: most flows have no datagrams, and each column costs room."""
-    said = frame.notna() & (frame != "")
-    return frame.loc[:, said.any() | (frame.columns == frame.columns[0])]
+    first = frame.columns[0]
+    return frame[[key for key in frame if key == first or _says_something(frame[key])]]
+
+
+def _says_something(column: pd.Series) -> bool:
+    values = column.to_numpy()
+    if values.dtype.kind == "f":
+        return not np.isnan(values).all()
+    return len(values) > 0 if values.dtype.kind in "iub" else any(value and value == value for value in values)
 
 
 def _how(frame: pd.DataFrame, name: str) -> dict:

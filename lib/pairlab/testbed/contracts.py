@@ -1,97 +1,35 @@
-"""What a backend, a network driver and a workload are. Read this first.
+"""What a driver, a workload, a pinning and a backend are. Read this first.
 
 A *testbed* is a number of client/server pairs of *endpoints* on one network. A backend makes the endpoints
 (containers, or bare network namespaces), a driver connects them, a workload says what runs in them and reads what
-it printed; a pinning says which core each is bound to. Each plugin is one class in one file of its folder (or an
-entry point of another package); nothing else has to know of it.
+it printed, and a pinning binds each to a core. A plugin is one class in one file of its folder, or an entry point of
+another package; no other file has to mention it.
 
 This module imports nothing heavy, as the process inside a sandbox starts with it.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pairlab.errors import Unavailable
+from pairlab.testbed.endpoints import EndpointPlan, Limits, Link, Pair
+from pairlab.testbed.requirements import Lack, Program
 
 if TYPE_CHECKING:
-    from pairlab.spec import Spec
-    from pairlab.testbed.netlink import Lan
-    from pairlab.testbed.tasks import Task
+    from pairlab.model.spec import Spec
 
-#: Told how far a phase is: phase, done, total (0 where there is nothing to count); seconds come in tenths.
+#: Called with how far a phase is: phase, done, total (0 where there is nothing to count); seconds in tenths.
 Progress = Callable[[str, float, float], None]
 
 
 def silent(phase: str, done: float, total: float) -> None:
-    """The Progress that tells nobody."""
-
-
-@dataclass(frozen=True)
-class Lack:
-    """Something this host does not have: what is missing, and how to get it."""
-
-    what: str
-    remedy: str
-
-    def __str__(self) -> str:
-        return f"{self.what}: {self.remedy}"
-
-
-@dataclass(frozen=True)
-class Program:
-    """A program that a plugin runs; `package` is Debian's package that has it."""
-
-    name: str
-    package: str
-
-    def path(self) -> str | None:
-        """Where it is on this host. The sbin folders count too: a user's PATH often lacks them."""
-        return shutil.which(self.name, path=os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin")
-
-    def lack(self) -> Lack | None:
-        return None if self.path() else Lack(f"{self.name} is not installed", f"sudo apt-get install {self.package}")
-
-
-@dataclass(frozen=True)
-class EndpointPlan:
-    """One endpoint to be made: its name, and its address where it has a network of its own."""
-
-    name: str
-    address: str
-    prefix: int = 16
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What one endpoint may use of the CPUs.
-
-    cpus: those it may run on, by number; None: any. cpu_quota: CPUs' worth of time at most; 0: no limit. cpu_shares:
-    weight of its time against other endpoints', where 1024 is the kernel's default; 0: that default.
-    """
-
-    cpus: tuple[int, ...] | None = None
-    cpu_quota: float = 0.0
-    cpu_shares: int = 0
-
-
-@dataclass(frozen=True)
-class Link:
-    """How one endpoint's link is made worse than it is, so that what tools must read over it is known.
-
-    rate_bps: what it sends at most, link-layer headers included; 0: as much as it can. loss: share of the packets
-    arriving there that are lost, by chance.
-    """
-
-    rate_bps: float = 0.0
-    loss: float = 0.0
+    """The Progress that shows nothing."""
 
 
 class Pinning(ABC):
@@ -100,14 +38,53 @@ class Pinning(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     least_cores: ClassVar[int] = 1
-    """How many cores it makes sense on."""
+    """The fewest cores on which the policy makes sense."""
 
     @abstractmethod
     def place(self, pairs: int, cores: Sequence[int]) -> Mapping[str, int]:
-        """The core of each endpoint (client-0, server-0, client-1, …), by name; none for those left unbound.
+        """The core of each endpoint (client-0, server-0, client-1, …), by name; endpoints left unbound are left out.
 
-        cores: numbers of the CPUs there are, each once, least_cores of them or more.
+        cores: numbers of the available CPUs, each once; at least least_cores of them.
         """
+
+
+class Lan(ABC):
+    """What a driver builds with: links in the sandbox's own network namespace, and one namespace per endpoint.
+
+    Everything made here ends with the sandbox. Methods raise Unavailable where the kernel lacks a kind of link, and
+    TestbedError where it refuses for another reason. Further attributes of a link are pyroute2's, as ip-link(8) has
+    them: br_ageing_time=0, vxlan_id=7, mtu=9000.
+    """
+
+    directory: Path
+    """A directory for the driver's files; it goes with the testbed."""
+
+    @abstractmethod
+    def add_link(self, name: str, kind: str, **attributes: Any) -> int:
+        """Makes a link in the sandbox and sets it up; returns its index."""
+
+    @abstractmethod
+    def set_up(self, name: str) -> int:
+        """Sets up a link of the sandbox, such as the other end of a veth pair; returns its index."""
+
+    @abstractmethod
+    def add_veth(self, endpoint: EndpointPlan, **attributes: Any) -> str:
+        """Makes a veth pair: eth0 in the endpoint, and a port named after the endpoint in the sandbox, set up.
+
+        attributes: of the port, such as master= with a bridge's index. Returns the port's name.
+        """
+
+    @abstractmethod
+    def add_eth0(self, endpoint: EndpointPlan, kind: str, **attributes: Any) -> None:
+        """Makes a link of that kind (macvlan, ipvlan, …) as eth0 of the endpoint. link=: the index of its parent."""
+
+    @abstractmethod
+    def add_cable(self, one: EndpointPlan, other: EndpointPlan) -> None:
+        """Makes a veth pair with one end as eth0 of one endpoint, and the other end as eth0 of the other."""
+
+    @abstractmethod
+    def run(self, argv: Sequence[str], timeout_s: float = 20.0) -> str:
+        """Runs a program in the sandbox, without a shell, and returns its output. Raises TestbedError if it fails."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +92,7 @@ class DockerNetwork:
     """How Docker itself provides a driver's network; a driver without one is attached from outside.
 
     mode: `network` for a network of its own, made with Docker's driver `driver`, or `host`. parent: whether that
-    driver wants a link of the host to sit on, which is then made for it.
+    driver needs a parent link on the host, which is then made for it.
     """
 
     mode: str = "network"
@@ -126,19 +103,19 @@ class DockerNetwork:
 class NetworkDriver(ABC):
     """Connects endpoints. One instance serves one testbed, and runs inside the sandbox that owns its links.
 
-    The sandbox takes every link, process and file made here with it when it ends, so a driver undoes nothing.
+    When the sandbox ends, the kernel removes every link, process and file made in it: a driver undoes nothing.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     links: ClassVar[tuple[str, ...]] = ()
-    """Kinds of link (ip-link(8)) that the kernel must know."""
+    """Kinds of link (ip-link(8)) that the kernel must have."""
     programs: ClassVar[tuple[Program, ...]] = ()
     """Programs of the host that it runs."""
     isolated: ClassVar[bool] = True
     """Whether each endpoint has a network namespace of its own (else: one for all, on loopback)."""
     floods: ClassVar[bool] = False
-    """Whether endpoints get frames that are for others: their links count these too, and prove no tool wrong."""
+    """Whether endpoints receive frames meant for others: their links count these too, so no check uses them."""
     max_endpoints: ClassVar[int | None] = None
     """How many endpoints the network can have, where there is a limit."""
     docker: ClassVar[DockerNetwork | None] = None
@@ -146,26 +123,34 @@ class NetworkDriver(ABC):
 
     @classmethod
     def lacks(cls) -> list[Lack]:
-        """What else this host misses for it, beside links and programs. Builds nothing that stays."""
+        """What else this host lacks for it, besides links and programs. Leaves nothing behind."""
         return []
+
+    @classmethod
+    def version(cls) -> str:
+        """The version of its switch, as `facts` records it under the driver's name; empty where it has none."""
+        return ""
 
     def create(self, lan: Lan) -> None:  # noqa: B027 (a driver may have nothing to create)
         """Makes what all endpoints share."""
 
     def attach(self, lan: Lan, endpoint: EndpointPlan) -> None:  # noqa: B027
-        """Gives one endpoint its eth0; the address is set and the link brought up by the caller."""
+        """Gives one endpoint its eth0. Called for client-0, server-0, client-1, …
 
-    def ports(self, endpoints: Sequence[str]) -> Sequence[str]:
-        """Links of the sandbox by which all traffic goes out to these endpoints, where the driver has such."""
-        return ()
+        Address, loopback and neighbours are set, and eth0 is set up, after `finish`.
+        """
 
     def finish(self, lan: Lan) -> None:  # noqa: B027
         """Called once all endpoints are attached."""
 
-    def check(self) -> None:  # noqa: B027
-        """Called before the network is taken down: raises TestbedError where it does not stand as it was made.
+    def ports(self, endpoints: Sequence[str]) -> Sequence[str]:
+        """Links of the sandbox by which all traffic to these endpoints leaves it; () where the driver has none."""
+        return ()
 
-        What the kernel keeps, stands; a driver that has daemons says here whether they still run.
+    def check(self) -> None:  # noqa: B027
+        """Called before the network is taken down: raises TestbedError where it is not as it was made.
+
+        The kernel keeps links as they are; a driver with daemons says here whether they still run.
         """
 
     def facts(self) -> Mapping[str, Any]:
@@ -177,51 +162,58 @@ class Site(ABC):
     """Endpoints that are up, as their backend provides them."""
 
     flowgen: str
-    """The native generator's path, seen from inside an endpoint."""
+    """The path of pairlab's own generator, inside an endpoint."""
     directory: str
-    """The testbed's working directory, seen from inside an endpoint."""
+    """The path of the testbed's working directory, inside an endpoint."""
     addresses: Mapping[str, str]
     """Each endpoint's IPv4 address, by name."""
     interface: str = "eth0"
-    """The link an endpoint's traffic leaves by."""
+    """The link that an endpoint's traffic leaves by."""
     loopback_is_own: bool = True
-    """Whether nobody else uses the loopback that endpoints without a network of their own share."""
+    """Whether nobody else uses the loopback of endpoints that share a network stack."""
     first_port: int = 5201
     """The port of the first pair's server; each further pair takes the next."""
 
     @abstractmethod
     def spawn(self, calls: Sequence[tuple[str, Sequence[str]]]) -> None:
-        """Starts one process for each (endpoint name, argv); returns when all are started. Nobody waits for them."""
+        """Starts one process for each (endpoint name, argv) and returns when all are started; waits for none."""
 
-    def hasten(self, pid: int) -> bool:
-        """Gives a launcher (its pid, as we see it) the real time that it may not take itself; whether that came off."""
+    def grant_realtime(self, pid: int) -> bool:
+        """Gives a launcher (its pid, as this process sees it) a real-time priority that it may not take itself."""
         return False
 
     def launch_options(self, endpoint: str) -> list[str]:
-        """What `flowgen hold` must be told so that a process in this endpoint keeps to its limits."""
+        """Options of `flowgen hold` that keep a process in this endpoint to its limits."""
+        return []
+
+    def neighbour_options(self, address: str) -> list[str]:
+        """Options of `flowgen hold` that have a client learn its server's hardware address before it is ready.
+
+        Empty where the endpoints know each other already, or share one network stack.
+        """
         return []
 
     def marks(self) -> Collection[str]:
-        """Words in the command lines of processes that hold the endpoints and did not come from us (a shim's)."""
+        """Words in the command lines of processes that hold the endpoints but are no children of ours (a shim's)."""
         return ()
 
     def port_counts(self) -> tuple[int, int] | None:
-        """Bytes and packets that have gone out to endpoints at the ports of the driver's network; None: it counts none.
+        """Bytes and packets sent to endpoints at the ports of the driver's network; None: it counts none.
 
-        What a switch dropped has come in there and not gone out. With link-layer headers, and a packet as for
-        barrier.LinkCounts.
+        What a switch dropped went in there and did not come out. With link-layer headers; packets as in
+        conductor.LinkCounts.
         """
         return None
 
     def limits_in_force(self) -> Mapping[str, Mapping[str, float]]:
-        """By endpoint, what its cgroup's files say of its CPU time; only of those that were to be limited in it.
+        """By endpoint, what its cgroup's files say of its CPU time; only for endpoints with such a limit.
 
         cpu_quota (CPUs; 0: no limit), and cpu_shares (cgroup v1) or cpu_weight (v2).
         """
         return {}
 
     def shape(self, links: Mapping[str, Link]) -> None:
-        """Makes these endpoints' links, by name, as asked, before there is traffic; `facts` tells of it."""
+        """Shapes these endpoints' links, by name, before there is traffic; `facts` then includes it."""
         raise Unavailable("this backend shapes no links: leave out link_rate_bps and link_loss")
 
     @abstractmethod
@@ -235,80 +227,51 @@ class Backend(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     endpoint: ClassVar[str] = "endpoint"
-    """What an endpoint of it is, in a word."""
+    """What one of its endpoints is called."""
     administers: ClassVar[bool] = False
-    """Whether what runs in its endpoints has CAP_NET_ADMIN over their network."""
+    """Whether processes in its endpoints have CAP_NET_ADMIN over their network."""
 
     @abstractmethod
     def lacks(self) -> list[Lack]:
-        """What this host misses for the backend as such. Builds nothing that stays."""
+        """What this host lacks for the backend as such. Builds nothing that stays."""
 
     @abstractmethod
     def lacks_for(self, driver: type[NetworkDriver]) -> list[Lack]:
-        """What it misses for this driver, the backend being there."""
+        """What it lacks for this driver, given the backend."""
 
     @abstractmethod
     def lacks_program(self, program: Program) -> Lack | None:
-        """Whether this program is there inside the backend's endpoints."""
+        """Whether this program is missing inside the backend's endpoints."""
+
+    def lacks_programs(self, workload: type[Workload]) -> list[Lack]:
+        """Which of the workload's programs are."""
+        return [lack for program in workload.programs if (lack := self.lacks_program(program))]
+
+    def version(self) -> str:
+        """The version of its engine, as its sites' facts record it under the backend's name; empty: it has none."""
+        return ""
+
+    def tool_version(self, workload: type[Workload]) -> str:
+        """The version of that tool as its endpoints have it; empty where that is not known before they are up."""
+        return ""
 
     def lacks_limits(self, limits: Collection[Limits]) -> list[Lack]:
-        """What this host misses to hold endpoints to these limits. Builds nothing that stays."""
+        """What this host lacks to hold endpoints to these limits. Builds nothing that stays."""
         return [Lack(f"backend {self.name!r} limits no CPU use", "take another backend")] if limits else []
 
+    def lacks_pairs(self, driver: type[NetworkDriver], pairs: int) -> list[Lack]:
+        """What this host lacks for so many pairs on this driver's network."""
+        return []
+
     def lacks_links(self, links: Collection[Link]) -> list[Lack]:
-        """What this host misses to shape links so. Builds nothing that stays."""
+        """What this host lacks to shape links like this. Builds nothing that stays."""
         return [Lack(f"backend {self.name!r} shapes no links", "take another backend")] if links else []
 
     @abstractmethod
     def open(
-        self,
-        endpoints: Sequence[str],
-        driver: NetworkDriver,
-        directory: Path,
-        progress: Progress,
-        limits: Mapping[str, Limits],
+        self, endpoints: Sequence[EndpointPlan], driver: NetworkDriver, directory: Path, progress: Progress
     ) -> AbstractContextManager[Site]:
-        """Brings up endpoints of these names on the driver's network; takes all of it away on leaving.
-
-        limits: by endpoint; one that is not in it is not limited.
-        """
-
-
-@dataclass(frozen=True)
-class Completed:
-    """A command that has ended in an endpoint."""
-
-    argv: tuple[str, ...]
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """One end of a pair: a container, or a network namespace."""
-
-    name: str
-    address: str
-    _runner: Callable[..., Completed] = field(repr=False, compare=False)
-
-    def run(self, argv: Sequence[str], timeout_s: float = 30.0) -> Completed:
-        """Runs a command in here and returns what it printed. No shell is involved.
-
-        Raises MeasurementFailed when it cannot be started or does not end within timeout_s.
-        """
-        return self._runner(self, argv, timeout_s)
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A client and its server; port is the one the server is to listen on, task what the client is to send."""
-
-    index: int
-    client: Endpoint
-    server: Endpoint
-    port: int
-    task: Task
+        """Brings up these endpoints on the driver's network, with their limits; removes everything on leaving."""
 
 
 @dataclass(frozen=True)
@@ -316,12 +279,12 @@ class Measured:
     """What a tool reported of one flow, in the columns of records.TABLES.
 
     flow: totals, as columns of `flows`; intervals: rows of `intervals`, with start_s and end_s from its connection.
-    number: of the flow within its pair, from 0. received_bytes: payload that its server had received of it, from its
-    connection to its end, where the tool tells. error: why this flow failed, where others of its client did not.
+    number: of the flow within its pair, from 0. received_bytes: payload that its server received of it, over its
+    whole time, where the tool reports it. error: why this flow failed, where others of its client did not.
     lasted_s: how long it was sending, where its duration_s is another time. connect_s: how long connecting took, where
-    the tool tells that, and not when the connection stood.
-    Moments, CLOCK_MONOTONIC in ns, where the tool tells: when the connection stood, when the server had the first
-    byte, and when a flow with an end was complete.
+    the tool reports that instead of the moment.
+    Moments, CLOCK_MONOTONIC in ns, where the tool reports them: when the connection was established, when the server
+    had the first byte, and when a flow with an end was complete.
     """
 
     flow: Mapping[str, Any]
@@ -336,25 +299,25 @@ class Measured:
     connect_s: float | None = None
 
     def __post_init__(self):
-        """Raises ValueError for what no tool can have measured, so that no table and no mean ever has it."""
+        """Raises ValueError for what no tool can have measured, so that it gets into no table and no mean."""
         moments = {key: getattr(self, key) for key in ("connected_ns", "first_byte_ns", "completed_ns", "number")}
-        for told in (self.flow, moments, *self.intervals):
-            for column, value in told.items():
+        for values in (self.flow, moments, *self.intervals):
+            for column, value in values.items():
                 if isinstance(value, str):
-                    value.encode()  # JSON can escape half a character, which no file takes
+                    value.encode()  # JSON can escape half a surrogate pair, which no file takes
                 elif value is not None and not 0 <= value < 2**63:  # nor is NaN
                     raise ValueError(f"{column} cannot be {str(value)[:40]}: the report is damaged")
 
 
 #: What a spec can ask of a tool: by feature, whether it does, and in words.
 FEATURES: Mapping[str, tuple[Callable[[Spec], bool], str]] = {
-    "time": (lambda spec: not spec.flow_bytes, "send until a time is over: give flow_bytes"),
-    "bytes": (lambda spec: spec.flow_bytes > 0, "send a flow of flow_bytes that then ends"),
+    "time": (lambda spec: not spec.flow_bytes, "send for a given time: give flow_bytes"),
+    "bytes": (lambda spec: spec.flow_bytes > 0, "send flows of a given size (flow_bytes)"),
     "flows": (lambda spec: spec.flows_per_pair > 1, "send several flows at once (flows_per_pair)"),
     "message": (lambda spec: spec.message_bytes > 0, "write message_bytes in each call"),
     "udp": (lambda spec: spec.udp_share > 0, "send UDP (udp_share)"),
     "congestion": (lambda spec: bool(spec.congestion_control), "choose the congestion_control"),
-    "warmup": (lambda spec: spec.warmup_s > 0, "tell of intervals, from which warmup_s could be left out"),
+    "warmup": (lambda spec: spec.warmup_s > 0, "report intervals, from which warmup_s could be left out"),
 }
 
 
@@ -368,22 +331,27 @@ class Workload(ABC):
     programs: ClassVar[tuple[Program, ...]] = ()
     """Programs it needs inside the endpoints."""
     version_argv: ClassVar[tuple[str, ...]] = ()
-    """Prints the tool's version, on its first line."""
+    """Prints the tool's version, on its first line: `version_command`."""
     waits_s: ClassVar[float] = 0.0
     """How long a client waits, from its start, before it sends."""
     connects_first: ClassVar[bool] = False
-    """Whether no flow of a client sends before all its connections stand; then one that was late was late for all."""
+    """Whether a client sends nothing before all its connections are established: one late connection delays all."""
     ends_by_itself_s: ClassVar[float] = 10.0
     """How long after its sending time a client may take to end before it counts as hung."""
     serves_once: ClassVar[bool] = False
-    """Whether the server ends by itself once its client has, and only then has told all it has to tell."""
+    """Whether the server ends by itself after its client, and prints its report only then."""
     late_s: ClassVar[float] = 0.0
-    """How long before its end a client may take its last count, so that the kernel has more than it tells."""
+    """How long before its end a client may take its last count, so that the kernel counts more than it reports."""
     prints_payload: ClassVar[bool] = False
-    """Whether the server prints what it receives, which is then thrown away."""
+    """Whether the server echoes the payload to stdout, which is then discarded."""
+
+    @classmethod
+    def version_command(cls, flowgen: str) -> Sequence[str]:
+        """The command that prints its version; () where it has none. flowgen: the path of pairlab's own generator."""
+        return cls.version_argv
 
     def check(self, spec: Spec) -> None:  # noqa: B027
-        """Raises BadSpec, before anything is built, where the tool cannot do what the spec asks, beside FEATURES."""
+        """Raises BadSpec, before anything is built, where the tool cannot do what the spec asks, besides FEATURES."""
 
     def prepare(self, spec: Spec, directory: Path) -> None:  # noqa: B027
         """Makes the files that its commands read, in the testbed's working directory (site.directory inside)."""
@@ -402,14 +370,7 @@ class Workload(ABC):
 
     @abstractmethod
     def parse(self, stdout: str, served: str = "") -> list[Measured]:
-        """Reads what the client printed, and what its server did: one Measured for each flow it tells of.
+        """Reads what the client printed (stdout) and what its server printed (served): a Measured for each flow.
 
-        Raises ValueError, with what is wrong, where that is no whole report.
+        Raises ValueError, with what is wrong, where that is no complete report.
         """
-
-
-def installed(programs: Sequence[Program]) -> Iterator[Lack]:
-    """The lacks among programs of this host."""
-    for program in programs:
-        if lack := program.lack():
-            yield lack

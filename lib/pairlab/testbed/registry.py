@@ -1,15 +1,18 @@
-"""Finds plugins: every module in backends/, drivers/, workloads/ and pinnings/, and other packages' entry points."""
+"""Finds plugins: each */backend.py, each module of drivers/, workloads/ and pinnings/, other packages' entry points."""
 
 import functools
 import inspect
 import pkgutil
-from collections.abc import Sequence
 from importlib import import_module, metadata
+from pathlib import Path
 from typing import Generic, TypeVar
 
-from pairlab.errors import Unavailable, UnknownName
-from pairlab.testbed.contracts import Backend, Lack, NetworkDriver, Pinning, Workload
+from pairlab.errors import UnknownName, unknown_name
+from pairlab.model import spec as spec_rules
+from pairlab.model.spec import Spec
+from pairlab.testbed.contracts import Backend, NetworkDriver, Pinning, Workload
 
+_FOLDER = Path(__file__).parent
 Kind = TypeVar("Kind", Backend, NetworkDriver, Workload, Pinning)
 
 
@@ -22,14 +25,17 @@ class Registry(Generic[Kind]):
 
     @functools.cached_property
     def _known(self) -> dict[str, type[Kind]]:
-        package = import_module(f"pairlab.testbed.{self._word}s")
-        modules = [
-            import_module(f"{package.__name__}.{found.name}") for found in pkgutil.iter_modules(package.__path__)
-        ]
+        modules = [import_module(name) for name in self._modules()]
         classes = [value for module in modules for value in vars(module).values()]
         classes += [point.load() for point in metadata.entry_points(group=f"pairlab.{self._word}s")]
         found = [value for value in classes if inspect.isclass(value) and issubclass(value, self._base)]
         return {value.name: value for value in found if not inspect.isabstract(value) and value is not self._base}
+
+    def _modules(self) -> list[str]:
+        if self._word == "backend":  # each is a folder of its own, with a module of that name
+            return [f"pairlab.testbed.{file.parent.name}.backend" for file in _FOLDER.glob("*/backend.py")]
+        package = import_module(f"pairlab.testbed.{self._word}s")
+        return [f"{package.__name__}.{found.name}" for found in pkgutil.iter_modules(package.__path__)]
 
     def names(self) -> list[str]:
         return sorted(self._known)
@@ -37,8 +43,17 @@ class Registry(Generic[Kind]):
     def get(self, name: str) -> type[Kind]:
         """The plugin of that name. Raises UnknownName, with those there are."""
         if name not in self._known:
-            raise UnknownName(f"no {self._word} {name!r}; there are: {', '.join(self.names())}")
+            raise UnknownName(unknown_name(self._word, name, self.names()))
         return self._known[name]
+
+    def knows(self, name: str) -> bool:
+        """Whether there is such a plugin. Those of pairlab are recognised without importing all backends."""
+        return name.replace("-", "_") in self._module_names or name in self._known
+
+    @functools.cached_property
+    def _module_names(self) -> set[str]:
+        """drivers/macvlan.py is macvlan, docker/backend.py is docker."""
+        return {part for module in self._modules() for part in module.split(".")[2:]} - {"backend", f"{self._word}s"}
 
 
 backends: Registry[Backend] = Registry(Backend, "backend")
@@ -47,7 +62,14 @@ workloads: Registry[Workload] = Registry(Workload, "workload")
 pinnings: Registry[Pinning] = Registry(Pinning, "pinning")
 
 
-def require(lacks: Sequence[Lack], what: str) -> None:
-    """Raises Unavailable, naming all that is missing and how to get it, unless nothing is."""
-    if lacks:
-        raise Unavailable(f"{what}: {'; '.join(str(lack) for lack in lacks)}")
+def unknown_names(spec: Spec) -> list[str]:
+    """A sentence for each name in the spec that is not a plugin's."""
+    asked = ((backends, spec.backend), (drivers, spec.driver), (workloads, spec.workload), (pinnings, spec.pinning))
+    return [
+        unknown_name(registry._word, name, [*registry.names(), *["auto"] * (registry is workloads)])
+        for registry, name in asked
+        if not registry.knows(name) and not (registry is workloads and name == "auto")
+    ]
+
+
+spec_rules.unknown_names = unknown_names

@@ -1,4 +1,4 @@
-"""The panel: ask, see what will be built, run it, watch it, and look at what came of it."""
+"""The panel: choose a measurement, see what it will build, run it, watch it, and look at its results."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -8,68 +8,70 @@ from typing import Any
 
 import ipywidgets
 
-from pairlab import attended
 from pairlab.errors import BadInput, PairlabError
-from pairlab.preview import preview
-from pairlab.records import Run
-from pairlab.widgets.asking import Asked
-from pairlab.widgets.form import Form
+from pairlab.measurement import in_subprocess
+from pairlab.measurement.estimate import preview
+from pairlab.model.records import Run
+from pairlab.widgets.event_loop import InEventLoop
+from pairlab.widgets.form.form import Form
+from pairlab.widgets.form.parse import Request
+from pairlab.widgets.form.reproduce import Reproduce
 from pairlab.widgets.history import History
-from pairlab.widgets.home import Home
-from pairlab.widgets.live import LiveView
-from pairlab.widgets.repeat import Repeat
+from pairlab.widgets.live_view.view import LiveView
 from pairlab.widgets.results import PICTURES, Results
-from pairlab.widgets.shelf import Shelf
-from pairlab.widgets.style import dim, dressed, heading, sheet
+from pairlab.widgets.run_list import RunList
+from pairlab.widgets.style import heading, show_inactive, style_sheet, with_classes
 
-#: How long somebody who types is left alone.
+#: The form is read once no key was pressed for this long.
 TYPING_S = 0.25
-#: What each status of a run looks like.
+#: The colour of each status of a run.
 _TONES = {"ok": "ok", "invalid": "warn", "failed": "bad", "skipped": "bad"}
 
 
 class RunPanel(ipywidgets.VBox):
-    """What run_panel returns. form, live, results, history, repeat: its parts; task: the measurement under way.
+    """What run_panel returns. form, live, results, history, reproduce: its parts; task: the measurement under way.
 
-    root: where runs are kept, by default runs/. attend: measures, as attended.attend_async.
+    root: the folder of runs, by default runs/. attend: measures, as in_subprocess.attend_async does.
     """
 
-    def __init__(self, preset: dict[str, Any], *, root: Path | None = None, attend=attended.attend_async, **form: Any):
+    def __init__(
+        self, preset: dict[str, Any], *, root: Path | None = None, attend=in_subprocess.attend_async, **form: Any
+    ):
         self._root = root
         self._attend = attend
-        self._home = Home()
+        self._in_loop = InEventLoop()
         self._waiting: asyncio.TimerHandle | None = None
         self.task: asyncio.Task[None] | None = None
-        self.run_button = dressed(
+        self.run_button = with_classes(
             ipywidgets.Button(description="Run", icon="play", button_style="primary", tooltip="measure this"),
             "pairlab-run",
         )
-        self.run_button.on_click(lambda button: self._home(self.start))
-        self.stop_button = dressed(
+        self.run_button.on_click(lambda button: self._in_loop(self.start))
+        self.stop_button = with_classes(
             ipywidgets.Button(description="Stop", icon="stop", tooltip="end it, and clean up"), "pairlab-stop"
         )
-        self.stop_button.on_click(lambda button: self._home(self.stop))
-        self.preview = dressed(ipywidgets.HTML(), "pairlab-preview")
-        self.status = dressed(ipywidgets.HTML(), "pairlab-status")
+        self.stop_button.on_click(lambda button: self._in_loop(self.stop))
+        self.preview = with_classes(ipywidgets.HTML(), "pairlab-preview")
+        self.status = with_classes(ipywidgets.HTML(), "pairlab-status")
         self.live = LiveView()
-        self.repeat = Repeat()
+        self.reproduce = Reproduce()
         self.results = Results()
-        self.form = Form(preset, on_change=lambda: self._home(self._changed), **form)
-        self.history = History(Shelf(root=root), on_choice=self.results.show)
+        self.form = Form(preset, on_change=lambda: self._in_loop(self._changed), **form)
+        self.history = History(RunList(root=root), on_choice=self.results.show)
         super().__init__(
             [
-                sheet(),
+                style_sheet(),
                 self.form,
                 self.preview,
-                dressed(ipywidgets.HBox([self.run_button, self.stop_button, self.status]), "pairlab-actions"),
-                self.repeat,
+                with_classes(ipywidgets.HBox([self.run_button, self.stop_button, self.status]), "pairlab-actions"),
+                self.reproduce,
                 self.live,
                 self.results,
                 heading("History"),
                 self.history,
             ]
         )
-        dressed(self, "pairlab", "pairlab-panel")
+        with_classes(self, "pairlab", "pairlab-panel")
         self._read()
 
     @property
@@ -80,119 +82,119 @@ class RunPanel(ipywidgets.VBox):
         """Measures what the form asks for, if this host can do it now."""
         if self.running:
             return
-        asked = self.form.look_again()
-        self._tell_what_is_asked(asked)
-        if asked.spec is None:
-            self._say("Nothing was built: see what is marked in the form.", "bad")
+        request = self.form.refresh_and_read()
+        self._show_preview(request)
+        if request.spec is None:
+            self._say("Not started: correct the marked fields.", "bad")
             return
-        self.task = self._home.begin(self._measure(asked))
-        self._dim()
+        self.task = self._in_loop.start(self._measure(request))
+        self._update_buttons()
 
     def stop(self) -> None:
-        """Ends the measurement under way; it says when the host is clean."""
+        """Stops the measurement under way; the status says when cleanup is complete."""
         if self.running and not self.task.cancelling():
-            self._say("Stopping, and cleaning up …", "")
+            self._say("Stopping and cleaning up …", "")
             self.task.cancel()
-            self._dim()
-            self.run_button.focus()  # at once: who pressed this may be elsewhere when the host is clean
+            self._update_buttons()
+            self.run_button.focus()  # now: after the cleanup, it might take the focus from another field
 
-    async def _measure(self, asked: Asked) -> None:
-        """All repetitions, one after the other. Ends by itself, however they end."""
+    async def _measure(self, request: Request) -> None:
+        """All repetitions, one after the other. Errors are shown, not raised."""
         done: list[Run] = []
         begun = datetime.now(UTC)
-        how = "not measured"
+        outcome = "measurement failed"
         try:
-            for number in range(asked.repetitions):
-                spec = asked.spec.replace(repetition=asked.spec.repetition + number)
+            for number in range(request.repetitions):
+                spec = request.spec.replace(repetition=request.spec.repetition + number)
                 self._say(
-                    f"Repetition {number + 1} of {asked.repetitions}." if asked.repetitions > 1 else "Running.", ""
+                    f"Repetition {number + 1} of {request.repetitions}." if request.repetitions > 1 else "Running.", ""
                 )
                 self.live.begin(spec)
                 done.append(
                     await self._attend(
                         spec,
-                        fresh=asked.fresh,
+                        fresh=request.fresh,
                         root=self._root,
                         on_phase=self.live.on_phase,
                         on_sample=self.live.on_sample,
                     )
                 )
         except asyncio.CancelledError:
-            how = "stopped"
-            self._say("Stopped. Nothing of it is left on the host, and it was not stored.", "warn")
+            outcome = "stopped"
+            self._say("Stopped. The host is clean; nothing was stored of the stopped measurement.", "warn")
         except BadInput as error:
-            self._say(f"Nothing was built: {error}", "bad")
+            self._say(f"Not started: {error}", "bad")
         except PairlabError as error:
-            self._say(f"Not measured: {error}", "bad")
-        except Exception as error:  # a panel that falls silent tells nobody what is wrong
-            self._say(f"Not measured, for a reason pairlab does not know: {type(error).__name__}: {error}", "bad")
+            self._say(f"Measurement failed: {error}", "bad")
+        except Exception as error:  # otherwise the task would end without a word
+            self._say(f"Measurement failed: unexpected error: {type(error).__name__}: {error}", "bad")
         else:
-            how = "done"
-            self._say(*_ended(done, begun))
+            outcome = "done"
+            self._say(*_result_text(done, begun))
         finally:
             self.task = None
-            self._end(done, how)
+            self._end(done, outcome)
 
-    def _end(self, done: list[Run], how: str) -> None:
-        if self.live.course:
-            self.live.end(how)
+    def _end(self, done: list[Run], outcome: str) -> None:
+        if self.live.state:
+            self.live.end(outcome)
         if done and self.results.tabs.value not in PICTURES:
             self.results.tabs.value = next(iter(PICTURES))
         self.history.choose(done)
         if done:
-            self.results.show(done)  # also where a filter of the history hides them
-        self._tell_what_is_asked(self.form.look())
+            self.results.show(done)  # even if a filter of the history hides them
+        self._show_preview(self.form.read())
 
     def _changed(self) -> None:
-        """The form is another: read it, once who types has paused."""
+        """The form was edited: read it after a pause in typing."""
         if self._waiting:
             self._waiting.cancel()
-        self._waiting = self._home.later(TYPING_S, self._read)
+        self._waiting = self._in_loop.later(TYPING_S, self._read)
 
     def _read(self) -> None:
         self._waiting = None
-        self._tell_what_is_asked(self.form.look())
+        self._show_preview(self.form.read())
 
-    def _tell_what_is_asked(self, asked: Asked) -> None:
-        words = "Some of this cannot be measured: see what is marked in the form."
-        if asked.spec:
+    def _show_preview(self, request: Request) -> None:
+        words = "This cannot be measured: correct the marked fields."
+        if request.spec:
             try:
-                words = preview(asked.spec, asked.repetitions, self._root)
+                words = preview(request.spec, request.repetitions, self._root)
             except PairlabError as error:
                 words = str(error)
         self.preview.value = escape(words)
-        self.repeat.follow(asked)
-        self._dim()
+        self.reproduce.update(request)
+        self._update_buttons()
 
-    def _dim(self) -> None:
-        """Shows which button would do nothing now. Neither is ever disabled: that would take the focus from it."""
-        dim(self.run_button, self.running or self.form.asked.spec is None)
-        dim(self.stop_button, not self.running or bool(self.task.cancelling()))
+    def _update_buttons(self) -> None:
+        """Shows which button would do nothing now. Neither is ever disabled, as that would take the focus from it."""
+        show_inactive(self.run_button, self.running or self.form.request.spec is None)
+        show_inactive(self.stop_button, not self.running or bool(self.task.cancelling()))
 
     def _say(self, words: str, tone: str) -> None:
         self.status.value = (
-            f"<span class='pairlab-told pairlab-told-{tone or 'plain'}' role='status'>{escape(words)}</span>"
+            f"<span class='pairlab-message pairlab-message-{tone or 'plain'}' role='status'>{escape(words)}</span>"
         )
 
 
 def run_panel(**preset: Any) -> RunPanel:
-    """The panel to measure with. Let it be the last line of a cell.
+    """A panel to run measurements from. Make it the last line of a cell.
 
-    preset: what the form has at first: experiment, repetitions, and parameters of the experiment's notebook, in base
-    units (duration_s in seconds, flow_bytes in bytes); the notebook's own values for the rest. What is measured is
-    stored as any other run. Raises BadInput for a parameter that the experiment does not have.
+    preset: initial values of the form: experiment, repetitions, and parameters of the experiment's notebook, in base
+    units (duration_s in seconds, flow_bytes in bytes); the rest has the notebook's values. Runs are stored as usual.
+    Raises BadInput for a parameter that the experiment does not have.
     """
     return RunPanel(preset)
 
 
-def _ended(done: list[Run], begun: datetime) -> tuple[str, str]:
-    """How the repetitions ended, in words, and their tone: that of the worst."""
+def _result_text(done: list[Run], begun: datetime) -> tuple[str, str]:
+    """The outcome of the repetitions in words, and its tone: that of the worst."""
     wrong = [run for run in done if run.status != "ok"]
     last = done[-1]
     if all(run.measured_at and run.measured_at < begun for run in done):
-        return f"Stored already, so not measured again: {last.outcome}. Tick “Measure again” for that.", "ok"
+        return f"From the store, {last.measured}: {last.outcome}. To measure again, tick “Measure again”.", "ok"
     if not wrong:
         often = f"{len(done)} repetitions, the last: " if len(done) > 1 else ""
-        return f"Done, and stored. {often}{last.outcome}.", "ok"
-    told = f"{len(wrong)} of {len(done)} are" if len(done) > 1 else "The run is"
-    return f"{told} {wrong[0].status}, and stored so: {'; '.join(wrong[0].reasons)}", _TONES[wrong[0].status]
+        return f"Done and stored. {often}{last.outcome}.", "ok"
+    which = f"{len(wrong)} of {len(done)} runs are" if len(done) > 1 else "The run is"
+    return f"{which} {wrong[0].status} (stored): {'; '.join(wrong[0].reasons)}", _TONES[wrong[0].status]

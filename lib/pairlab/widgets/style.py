@@ -1,4 +1,4 @@
-"""How the widgets look: JupyterLab's own colours, so that its light and dark themes are both readable."""
+"""Style of the widgets. Colours are JupyterLab's, so that its light and dark themes are both readable."""
 
 import ipywidgets
 
@@ -35,59 +35,59 @@ body[data-jp-theme-light=false] .pairlab { --pairlab-lift: 35%; }
 .pairlab-actions { flex-flow: row wrap; gap: 6px 8px; align-items: center; overflow: visible; }
 .pairlab-actions .jupyter-button { width: auto; min-width: 84px; padding: 0 14px; margin: 0; height: 30px;
   line-height: 30px; }
-.pairlab .pairlab-idle { opacity: var(--jp-widgets-disabled-opacity, 0.6); cursor: default; }
+.pairlab .pairlab-inactive { opacity: var(--jp-widgets-disabled-opacity, 0.6); cursor: default; }
 .pairlab-status { flex: 1 1 260px; min-width: 0; }
-.pairlab-told { overflow-wrap: anywhere; }
-.pairlab-told-ok { color: var(--jp-success-color0, #1b5e20); }
-.pairlab-told-bad { color: var(--jp-error-color1, #d32f2f); }
-.pairlab-told-warn { color: var(--jp-warn-color0, #b23c00); }
+.pairlab-message { overflow-wrap: anywhere; }
+.pairlab-message-ok { color: var(--jp-success-color0, #1b5e20); }
+.pairlab-message-bad { color: var(--jp-error-color1, #d32f2f); }
+.pairlab-message-warn { color: var(--jp-warn-color0, #b23c00); }
 .pairlab-phase { display: flex; flex-flow: row wrap; gap: 4px 14px; align-items: center; margin-bottom: 6px; }
 .pairlab-phase-name { font-weight: 600; min-width: 170px; font-variant-numeric: tabular-nums; }
 .pairlab-phase progress { width: 200px; accent-color: var(--jp-brand-color1, #1976d2); }
-.pairlab-figures { color: var(--jp-ui-font-color2, #555); font-variant-numeric: tabular-nums; }
+.pairlab-numbers { color: var(--jp-ui-font-color2, #555); font-variant-numeric: tabular-nums; }
 .pairlab-heading { font-size: 15px; font-weight: 600; margin: 8px 0 0; }
 .pairlab-tabs .widget-toggle-buttons { width: 100%; }
 .pairlab-tabs .widget-inline-hbox, .pairlab-tabs { height: auto; }
 .pairlab-tabs .jupyter-button { width: auto; min-width: 0; padding: 0 14px; margin: 0 4px 4px 0; }
-.pairlab-paper { background: #fff; color: #111; border: 1px solid var(--jp-border-color2, #ddd); border-radius: 3px;
+.pairlab-figure { background: #fff; color: #111; border: 1px solid var(--jp-border-color2, #ddd); border-radius: 3px;
   padding: 10px; box-sizing: border-box; max-width: 100%; }
-.pairlab-paper img { max-width: 100%; height: auto; display: block; }
+.pairlab-figure img { max-width: 100%; height: auto; display: block; }
 .pairlab-history select[multiple] { width: 100%; font-family: var(--jp-code-font-family, monospace); font-size: 12px;
   min-height: 170px; white-space: pre; }
 .pairlab-history .widget-select-multiple { width: 100%; height: auto;
   flex-direction: column; align-items: stretch; margin: 0; }
 .pairlab-history .widget-select-multiple .widget-label { width: auto; text-align: left; }
-.pairlab-repeat textarea { width: 100%; box-sizing: border-box; font-family: var(--jp-code-font-family, monospace);
+.pairlab-reproduce textarea { width: 100%; box-sizing: border-box; font-family: var(--jp-code-font-family, monospace);
   font-size: 12px; color: var(--jp-ui-font-color1, #222); background: var(--jp-layout-color0, #fff);
   border: 1px solid var(--jp-border-color1, #bbb); padding: 6px; resize: vertical; }
-.pairlab-repeat label { display: block; margin-bottom: 6px; font-size: 12px; }
-.pairlab-repeat textarea { display: block; margin-top: 3px; }
+.pairlab-reproduce label { display: block; margin-bottom: 6px; font-size: 12px; }
+.pairlab-reproduce textarea { display: block; margin-top: 3px; }
 .pairlab-words ul { margin: 4px 0 4px 18px; padding: 0; }
 """
 
 
-def sheet() -> ipywidgets.HTML:
-    """The style sheet, to be put into every widget of ours that is shown by itself."""
+def style_sheet() -> ipywidgets.HTML:
+    """The style sheet; every widget that is shown by itself contains it."""
     return ipywidgets.HTML(f"<style>{CSS}</style>", layout=ipywidgets.Layout(display="none"))
 
 
 def heading(words: str) -> ipywidgets.HTML:
-    """A heading over a part of a widget; words: ours, and not escaped."""
+    """A heading over a part of a widget. words: trusted, not escaped."""
     return ipywidgets.HTML(f"<h3 class='pairlab-heading'>{words}</h3>")
 
 
 def frame(*children: ipywidgets.Widget, name: str) -> ipywidgets.VBox:
-    """What holds a widget that is shown by itself. name: of its CSS class, pairlab-NAME."""
-    return dressed(ipywidgets.VBox([sheet(), *children]), "pairlab", f"pairlab-{name}")
+    """The outer box of a widget that is shown by itself; its CSS class is pairlab-NAME."""
+    return with_classes(ipywidgets.VBox([style_sheet(), *children]), "pairlab", f"pairlab-{name}")
 
 
-def dressed(widget: ipywidgets.DOMWidget, *classes: str):
+def with_classes(widget: ipywidgets.DOMWidget, *classes: str):
     """The widget, with these CSS classes."""
     for each in classes:
         widget.add_class(each)
     return widget
 
 
-def dim(button: ipywidgets.Button, idle: bool) -> None:
-    """Has a button look as if it were disabled, which it is not: it can be reached, and heard, and keeps the focus."""
-    (button.add_class if idle else button.remove_class)("pairlab-idle")
+def show_inactive(button: ipywidgets.Button, inactive: bool) -> None:
+    """Makes a button look disabled, or not. It stays enabled, as a disabled button would lose the keyboard focus."""
+    (button.add_class if inactive else button.remove_class)("pairlab-inactive")

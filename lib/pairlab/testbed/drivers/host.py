@@ -1,10 +1,10 @@
-"""No network of one's own: all endpoints share one stack and meet on loopback. The baseline."""
+"""No network of their own: all endpoints share one stack and use loopback. The baseline."""
 
 from pairlab.testbed.contracts import DockerNetwork, NetworkDriver
 
 
 class Host(NetworkDriver):
-    """Endpoints in one network namespace, told apart by their ports."""
+    """Endpoints in one network namespace, distinguished by their ports."""
 
     name = "host"
     summary = "one shared network stack over loopback, distinct ports; the baseline"

@@ -19,7 +19,7 @@ class Macvlan(NetworkDriver):
         lan.set_up("parent1")  # else the parent has no carrier, and neither have its macvlans
 
     def attach(self, lan, endpoint):
-        lan.add_macvlan(endpoint, self.parent)
+        lan.add_eth0(endpoint, "macvlan", link=self.parent, macvlan_mode="bridge")
 
     def facts(self):
         return {"parent": "veth"}

@@ -1,11 +1,13 @@
-"""Open vSwitch: a switch of its own for the testbed, beside any that the host may run."""
+"""Open vSwitch: a switch of its own for the testbed, apart from any that the host runs."""
 
 import errno
 import os
 
+from pairlab.base.in_thread import run_in_thread
 from pairlab.errors import TestbedError
-from pairlab.testbed.aside import aside
-from pairlab.testbed.contracts import Lack, NetworkDriver, Program
+from pairlab.testbed.contracts import NetworkDriver
+from pairlab.testbed.host.programs import first_line
+from pairlab.testbed.requirements import Lack, Program
 
 DAEMONS = ("ovsdb-server", "ovs-vswitchd")
 TOOLS = ("ovsdb-tool", "ovs-vsctl")
@@ -27,18 +29,22 @@ class Ovs(NetworkDriver):
 
     @classmethod
     def lacks(cls):
-        if os.access(TUN, os.R_OK | os.W_OK) or aside(kernel_datapath):
+        if os.access(TUN, os.R_OK | os.W_OK) or run_in_thread(kernel_datapath):
             return []
         return [Lack(f"Open vSwitch's userspace datapath needs {TUN}", f"sudo chmod a+rw {TUN}, or run as root")]
+
+    @classmethod
+    def version(cls):
+        path = Program(DAEMONS[1], "openvswitch-switch").path()
+        return first_line([path, "--version"]) if path else ""
 
     def create(self, lan):
         self.where = {program.name: program.path() for program in self.programs}
         self.ports_made = []
         self.datapath = "system" if kernel_datapath() else "netdev"
-        self.version = lan.run([self.where["ovs-vswitchd"], "--version"]).splitlines()[0]
         base = self.base = lan.directory / "ovs"
         base.mkdir()
-        # Everything OVS writes stays in here, or it would meet the host's own OVS.
+        # All files of this OVS are in here, apart from the host's own OVS.
         os.environ.update(OVS_RUNDIR=str(base), OVS_LOGDIR=str(base), OVS_DBDIR=str(base))
         self.database = f"unix:{base}/db.sock"
         lan.run([self.where["ovsdb-tool"], "create", f"{base}/conf.db", SCHEMA])
@@ -59,8 +65,8 @@ class Ovs(NetworkDriver):
         """All ports in one transaction: the switch reconfigures itself once, and ovs-vsctl waits until it has."""
         self._configure(lan, *(word for port in self.ports_made for word in ("--", "add-port", "pairlab0", port)))
         shown = [self.where["ovs-vsctl"], f"--db={self.database}", "--format=csv", "--no-headings"]
-        told = lan.run([*shown, "--columns=name,ofport", "list", "interface"])
-        numbers = dict(line.split(",") for line in told.split())
+        listed = lan.run([*shown, "--columns=name,ofport", "list", "interface"])
+        numbers = dict(line.split(",") for line in listed.split())
         if wrong := [port for port in self.ports_made if not numbers.get(port, "").isdigit()]:
             log = (lan.directory / "ovs" / "ovs-vswitchd.log").read_text().splitlines()
             why = next((line.split("|")[-1] for line in log if "|WARN|" in line or "|ERR|" in line), "no reason logged")
@@ -70,10 +76,10 @@ class Ovs(NetworkDriver):
         for daemon in DAEMONS:
             pid = int((self.base / f"{daemon}.pid").read_text())
             if not os.path.exists(f"/proc/{pid}"):
-                raise TestbedError(f"{daemon} is gone, and with it the network")
+                raise TestbedError(f"{daemon} has ended, and with it the network")
 
     def facts(self):
-        return {"datapath": self.datapath, "userspace_tso": self.datapath == "netdev", "ovs": self.version}
+        return {"datapath": self.datapath, "userspace_tso": self.datapath == "netdev", "ovs": self.version()}
 
     def _start(self, lan, daemon, *arguments):
         base = lan.directory / "ovs"

@@ -4,7 +4,7 @@ from pairlab.testbed.contracts import Pinning
 
 
 class Unpinned(Pinning):
-    """Binds nobody; what `cores` allows is for the scheduler to use."""
+    """Binds no endpoint; the scheduler may use all that `cores` allows."""
 
     name = "none"
     summary = "each endpoint runs wherever the scheduler puts it"

@@ -1,11 +1,11 @@
-"""flowgen, pairlab's own generator: needs nothing in the container, and tells what TCP_INFO tells."""
+"""flowgen, pairlab's own generator: needs nothing in the container, and reports TCP_INFO."""
 
 import json
 
 from pairlab.errors import BadSpec
 from pairlab.testbed.contracts import FEATURES, Measured, Workload
 
-#: What is kept of a total as it is, by protocol.
+#: Columns taken from a total as they are, by protocol.
 KEPT = {
     "tcp": ("retransmits", "rtt_s", "min_rtt_s", "cwnd_bytes", "delivery_rate_bps"),
     "udp": ("datagrams_sent", "datagrams_received", "datagrams_lost", "datagrams_reordered"),
@@ -27,9 +27,13 @@ class Flowgen(Workload):
     summary = "flowgen: TCP by time or by bytes, and UDP; exact, built with pairlab"
     can = frozenset(FEATURES)
 
+    @classmethod
+    def version_command(cls, flowgen):
+        return (flowgen, "version")
+
     def check(self, spec):
         if spec.udp_share and spec.warmup_s:
-            raise BadSpec("flowgen tells of no intervals of UDP, so warmup_s could not be left out: leave it at 0")
+            raise BadSpec("flowgen reports no intervals for UDP, so warmup_s could not be left out: leave it at 0")
         fits = not spec.message_bytes or LEAST_DATAGRAM_BYTES <= spec.message_bytes <= MOST_DATAGRAM_BYTES
         if spec.udp_share and not fits:
             raise BadSpec(
@@ -72,14 +76,14 @@ class Flowgen(Workload):
                     intervals.setdefault(int(line.get("flow", 0)), []).append(line)
             return [_measured(total, intervals, by_peer.get(total.get("local"), {})) for total in totals]
         except (KeyError, TypeError, AttributeError, OverflowError) as error:
-            raise ValueError(f"flowgen's report lacks what it should have: {error!r}") from None
+            raise ValueError(f"flowgen's report is incomplete: {error!r}") from None
 
 
 def _lines(text, whose):
     try:
         return [json.loads(line) for line in text.splitlines()]
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{whose} printed no whole report: {error}") from None
+        raise ValueError(f"{whose} printed no complete report: {error}") from None
 
 
 def _measured(total, intervals, received):
@@ -112,7 +116,7 @@ def _trouble(total, received):
     sent, arrived = int(total["bytes_written"]), int(received.get("flow_bytes", 0))
     if total["complete"] and arrived == sent:
         return ""
-    return f"the server had {arrived} of {sent} bytes"
+    return f"the server received {arrived} of {sent} bytes"
 
 
 def _row(line):
@@ -128,10 +132,10 @@ def _row(line):
     }
 
 
-def _number(told, key):
+def _number(line, key):
     """That value, or None where this system's TCP_INFO has it not."""
-    return None if told.get(key) is None else float(told[key])
+    return None if line.get(key) is None else float(line[key])
 
 
-def _moment(told, key):
-    return None if told.get(key) is None else int(told[key])
+def _moment(line, key):
+    return None if line.get(key) is None else int(line[key])

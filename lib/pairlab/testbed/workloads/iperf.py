@@ -3,7 +3,8 @@
 import re
 from dataclasses import replace
 
-from pairlab.testbed.contracts import Measured, Program, Workload
+from pairlab.testbed.contracts import Measured, Workload
+from pairlab.testbed.requirements import Program
 
 # A line of the enhanced report. What follows the rate is there for TCP senders only, and the
 # variance of the RTT since 2.1.
@@ -19,7 +20,7 @@ REPORT = ("-e", "-f", "b")
 
 CONGESTION = re.compile(r"^TCP congestion control set to (\w{1,15})$", re.MULTILINE)
 
-# Which stream is which: by the client's port, which both sides tell. And how long the client took to connect.
+# Which stream is which: by the client's port, which both sides report. And how long the client took to connect.
 CONNECTED = re.compile(
     r"^\[\s*(?P<stream>\d{1,9})\] local \S{1,99} port (?P<own>\d{1,5})"
     r" connected with \S{1,99} port (?P<peer>\d{1,5})\b(?:[^\n]{0,99}\(ct=(?P<connect_ms>\d{1,9}\.\d{1,9}) ms\))?",
@@ -30,8 +31,8 @@ CONNECTED = re.compile(
 class Iperf(Workload):
     """TCP at full rate: bytes received by the server, and retries, window and RTT of the client (-e on both sides).
 
-    A client counts what it has written, which is more by what its socket buffer still holds, megabytes at times. So
-    totals and intervals are the server's; without its report (as of runs before it was asked) they are the client's.
+    A client counts what it has written, which includes what its socket buffer still holds, sometimes megabytes. So
+    totals and intervals are the server's; without its report (older runs) they are the client's.
     """
 
     name = "iperf"
@@ -57,9 +58,9 @@ class Iperf(Workload):
         sent, received = _streams(stdout), _streams(served)
         if not sent:
             raise ValueError("iperf reported no transfer")
-        # Where it could not set what it was told, it goes on with the kernel's default, and says nothing here.
-        told = CONGESTION.search(stdout)
-        congestion = {"congestion_control": told[1]} if told else {}
+        # Where it could not set what was asked, it uses the kernel's default and prints nothing here.
+        used = CONGESTION.search(stdout)
+        congestion = {"congestion_control": used[1]} if used else {}
         connected = {int(found["stream"]): found for found in CONNECTED.finditer(stdout)}
         if served:
             ports = {stream: found["own"] for stream, found in connected.items()}
@@ -83,19 +84,19 @@ def _streams(text):
 
 
 def _received(sent, received):
-    """The server's rows, each with what TCP told the client in the same interval."""
+    """The server's rows, each with the client's TCP values of the same interval."""
     if not received:
         raise ValueError("iperf's server reported no transfer of this connection")
     _check_total(sent, "iperf")
     _check_total(received, "iperf's server")
-    told = {row["start_s"]: row for row in sent[:-1]}
-    rows = [{**_tcp(told.get(row["start_s"], {})), **row} for row in received[:-1]]
+    by_start = {row["start_s"]: row for row in sent[:-1]}
+    rows = [{**_tcp(by_start.get(row["start_s"], {})), **row} for row in received[:-1]]
     total = {**_tcp(sent[-1]), **received[-1]}
     return [*rows, *_rest(rows, total), total]
 
 
 def _rest(rows, total):
-    """The time after the last interval, of which the server tells in its total only."""
+    """The time after the last interval, which the server reports in its total only."""
     duration_s = total["end_s"] - rows[-1]["end_s"]
     interval_bytes = total["interval_bytes"] - sum(row["interval_bytes"] for row in rows)
     if duration_s <= 0 or interval_bytes <= 0:
@@ -117,7 +118,7 @@ def _tcp(row):
 
 def _check_total(rows, whose):
     if len(rows) < 2 or rows[-1]["start_s"] != rows[0]["start_s"]:
-        raise ValueError(f"{whose} reported no total, and its last interval at {rows[-1]['end_s']:g} s")
+        raise ValueError(f"{whose} reported no total; its last interval ended at {rows[-1]['end_s']:g} s")
 
 
 def _measured(number, rows, congestion, connected):

@@ -3,12 +3,13 @@
 import json
 
 from pairlab.errors import BadSpec
-from pairlab.testbed.contracts import Measured, Program, Workload
+from pairlab.testbed.contracts import Measured, Workload
+from pairlab.testbed.requirements import Program
 
 #: iperf3's own limits.
 MOST_FLOWS, MOST_MESSAGE_BYTES = 128, 1 << 20
 
-#: Up to this share of what the server read, what it left unread matters to nobody.
+#: Up to this share of what the server read, what it left unread does not matter.
 KNOWN = 0.002
 
 
@@ -26,7 +27,7 @@ class Iperf3(Workload):
     version_argv = ("iperf3", "--version")
     connects_first = True  # a test starts when the server has the control connection and every stream
 
-    late_s = 0.1  # it counts when it tells its server to end, and closes when it has the server's report
+    late_s = 0.1  # it counts when it asks its server to end, and closes when it has the server's report
 
     def check(self, spec):
         if spec.total_s != int(spec.total_s):
@@ -55,7 +56,7 @@ class Iperf3(Workload):
         try:
             report = json.loads(stdout)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"iperf3 printed no whole report: {error}") from None
+            raise ValueError(f"iperf3 printed no complete report: {error}") from None
         if isinstance(report, dict) and "error" in report:
             raise ValueError(f"iperf3: {report['error']}")
         try:
@@ -65,18 +66,18 @@ class Iperf3(Workload):
             received = _intervals_received(report)
             return [_measured(number, stream, report, received) for number, stream in enumerate(streams)]
         except (KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
-            raise ValueError(f"iperf3's report lacks what it should have: {error!r}") from None
+            raise ValueError(f"iperf3's report is incomplete: {error!r}") from None
 
 
 def _intervals_received(report):
-    """What the server received in each interval, by the client's port of each stream; empty where it does not tell."""
-    told = report.get("server_output_json")
-    if told is None:
+    """What the server received in each interval, by the client's port of each stream, if reported."""
+    server = report.get("server_output_json")
+    if server is None:
         return {}
-    if "error" in told:
-        raise ValueError(f"iperf3's server: {told['error']}")
-    ports = [int(each["remote_port"]) for each in told["start"]["connected"]]
-    streams = zip(*(interval["streams"] for interval in told["intervals"]), strict=True)
+    if "error" in server:
+        raise ValueError(f"iperf3's server: {server['error']}")
+    ports = [int(each["remote_port"]) for each in server["start"]["connected"]]
+    streams = zip(*(interval["streams"] for interval in server["intervals"]), strict=True)
     return dict(zip(ports, streams, strict=True))
 
 
@@ -86,8 +87,8 @@ def _measured(number, stream, report, received):
     intervals = [_row(interval["streams"][number]) for interval in report["intervals"]]
     last = intervals[-1] if intervals else {}
     if received:
-        told = received[int(report["start"]["connected"][number]["local_port"])]
-        intervals = _with_arrivals(intervals, told, _number(sent, "retransmits"))
+        arrivals = received[int(report["start"]["connected"][number]["local_port"])]
+        intervals = _with_arrivals(intervals, arrivals, _number(sent, "retransmits"))
     duration_s = float(arrived["end"]) - float(arrived["start"])  # its own clock's; its `seconds` are the sender's
     flow_bytes = float(arrived["bytes"])
     flow = {
@@ -100,25 +101,25 @@ def _measured(number, stream, report, received):
         "cwnd_bytes": last.get("cwnd_bytes"),
         "congestion_control": str(report["end"].get("sender_tcp_congestion", "")),
     }
-    # What was on its way when the time was over is carried in part, and read by nobody: then it is not known.
+    # Data in flight when the time was over may have arrived without being read: then the count is unknown.
     on_its_way = float(sent["bytes"]) - flow_bytes
     known = flow_bytes if on_its_way <= KNOWN * flow_bytes else None
     return Measured(flow, intervals, number=number, received_bytes=known)
 
 
-def _with_arrivals(intervals, told, retransmits):
+def _with_arrivals(intervals, arrivals, retransmits):
     """The client's intervals with what its server received in each.
 
     The server may have one more, of what came in when the time was over: what was retransmitted then is the rest.
     """
     known = [row["retransmits"] for row in intervals]
     rest = None if retransmits is None or None in known else retransmits - sum(known)
-    more = [{"retransmits": rest}] if len(told) == len(intervals) + 1 else []
-    return [{**own, **_received(theirs)} for own, theirs in zip([*intervals, *more], told, strict=False)]
+    more = [{"retransmits": rest}] if len(arrivals) == len(intervals) + 1 else []
+    return [{**own, **_received(theirs)} for own, theirs in zip([*intervals, *more], arrivals, strict=False)]
 
 
 def _received(stream):
-    """The columns of an interval that the server knows better."""
+    """The columns of an interval that the server measures."""
     return {
         "start_s": float(stream["start"]),
         "end_s": float(stream["end"]),
@@ -139,6 +140,6 @@ def _row(stream):
     }
 
 
-def _number(told, key, unit=1):
+def _number(stream, key, unit=1):
     """That value in base units, or None where this system's TCP_INFO has it not."""
-    return float(told[key]) * unit if key in told else None
+    return float(stream[key]) * unit if key in stream else None

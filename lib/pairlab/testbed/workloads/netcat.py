@@ -1,7 +1,8 @@
 """netcat, with which papers C and E sent a flow of 5 MB: OpenBSD's, under the name it has in Debian."""
 
 from pairlab.errors import BadSpec
-from pairlab.testbed.contracts import Measured, Program, Workload
+from pairlab.testbed.contracts import Measured, Workload
+from pairlab.testbed.requirements import Program
 
 #: The payload is a file in the testbed's working directory.
 MOST_BYTES = 1 << 30
@@ -12,9 +13,9 @@ PIECE_BYTES = 1 << 20
 class Netcat(Workload):
     """One TCP flow of flow_bytes, from a file; it is complete when its client ends.
 
-    With -N the client says that it is done, and ends when the server has read that and closed, so its end is after
-    the last byte's arrival. It counts from the client's start, as in the papers: no connection is told of. A client
-    whose connection breaks ends well all the same; that its server died is seen from the server.
+    With -N the client closes its side when done, and ends when the server has read that and closed, so its end is after
+    the last byte's arrival. It counts from the client's start, as in the papers: it reports no connection. A client
+    whose connection breaks still exits with 0; that its server died is known from the server.
     """
 
     name = "netcat"
@@ -27,7 +28,7 @@ class Netcat(Workload):
 
     def check(self, spec):
         if (most := max(spec.flow_bytes, spec.elephant_bytes)) > MOST_BYTES:
-            raise BadSpec(f"netcat sends a file, of {MOST_BYTES} bytes at most, not {most}: take flowgen instead")
+            raise BadSpec(f"netcat sends a file of at most {MOST_BYTES} bytes, not {most}: take flowgen instead")
 
     def prepare(self, spec, directory):
         for size in {spec.flow_bytes, spec.elephant_bytes} - {0}:
@@ -47,7 +48,7 @@ class Netcat(Workload):
 
     def parse(self, stdout, served=""):
         if stdout:
-            raise ValueError("netcat printed what a server had sent, and ours sends nothing")
+            raise ValueError("netcat printed data of a server, but ours sends none")
         return [Measured({})]
 
 

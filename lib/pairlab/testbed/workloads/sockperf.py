@@ -3,7 +3,8 @@
 import re
 
 from pairlab.errors import BadSpec
-from pairlab.testbed.contracts import Measured, Program, Workload
+from pairlab.testbed.contracts import Measured, Workload
+from pairlab.testbed.requirements import Program
 
 #: sockperf's own limits: its header, and what one UDP datagram carries (it holds TCP to the same).
 LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES = 14, 65507
@@ -16,14 +17,14 @@ ERROR = re.compile(r"sockperf: ERROR: ([^\n]{1,200})")
 REPORT = (TOTAL, RATE, BANDWIDTH)
 NOTE = re.compile(r"NOTE: test was performed, using msg-size=(\d{1,9})\.")
 
-#: What the server says of each so many messages (-A): how long they took to arrive. The first counts from its start.
+#: The server's line for every so many messages (-A): how long they took to arrive. The first counts from its start.
 ARRIVED = re.compile(r"^ *(\d{1,15}) \[usec\] +\d{1,15} \[msg/s\] +(\d{1,18}) \[msg\]$", re.MULTILINE)
 
 #: So many bytes to a line, or messages where that is less: a line takes a fast pair about a millisecond, and some
 #: thousands of them a second cost next to nothing.
 LINE_BYTES, LINE_MESSAGES = 1 << 20, 512
 
-#: Up to this share, what was written and not told of by the server matters to nobody.
+#: Up to this share, what was written and not reported by the server does not matter.
 KNOWN = 0.005
 
 #: What sockperf 3.7 calls MBps: messages a second, times their size, over this.
@@ -33,13 +34,13 @@ MBPS_BYTES = 1 << 20
 class Sockperf(Workload):
     """TCP messages of one size, as fast as they can be written; bytes are those the server received.
 
-    The server tells how long every so many messages took to arrive. Its first line is left out, as its time counts from
+    The server reports how long every so many messages took. Its first line is left out, as its time counts from
     the server's start, and so is what comes after the last whole line while the client sends: duration_s is less than
     was asked, by those two lines' time at most. Where fewer than two arrived, or of runs before the server was asked,
     bytes are those the client wrote: too many by what its socket buffer held at the end, tcp_wmem's 4 MiB at most.
 
     It connects at its start, then waits 2 s, whether it is to warm up or not, then sends: CPU use before 2.1 s after
-    the release is not the traffic's. It tells of no intervals, and of nothing that TCP did. Nagle's algorithm is on, as
+    the release is not the traffic's. It reports no intervals and no TCP statistics. Nagle's algorithm is on, as
     in its other tools, so small messages are sent together.
     """
 
@@ -74,8 +75,8 @@ class Sockperf(Workload):
     def parse(self, stdout, served=""):
         total, rate, bandwidth = (line.search(stdout) for line in REPORT)
         if not (total and rate and bandwidth):
-            told = ERROR.search(stdout)  # it ends well even where it could not connect
-            raise ValueError(f"sockperf: {told[1]}" if told else "sockperf reported no whole test")
+            failed = ERROR.search(stdout)  # it exits with 0 even where it could not connect
+            raise ValueError(f"sockperf: {failed[1]}" if failed else "sockperf reported no complete test")
         messages, duration_s, rate_hz = int(total[1]), float(total[2]), int(rate[1])
         if not (messages and duration_s and rate_hz):
             raise ValueError("sockperf sent nothing")
@@ -89,8 +90,8 @@ class Sockperf(Workload):
                 "flow_bytes": messages * message_bytes,
                 "throughput_bps": float(rate_hz * message_bytes * 8),
             }
-        # Where the server was ended before it had nearly all that was written, nobody knows how much more was carried.
-        known = messages * message_bytes if _last_told(served) >= (1 - KNOWN) * messages else None
+        # Where the server was ended before it had nearly all that was written, the rest is unknown.
+        known = messages * message_bytes if _last_reported(served) >= (1 - KNOWN) * messages else None
         return [Measured(flow, lasted_s=duration_s, received_bytes=known)]
 
 
@@ -98,7 +99,7 @@ def _messages_in_a_line(message_bytes):
     return max(1, min(LINE_MESSAGES, LINE_BYTES // message_bytes))
 
 
-def _last_told(served):
+def _last_reported(served):
     """How many messages had arrived by the server's last line."""
     return max((int(found[2]) for found in ARRIVED.finditer(served)), default=0)
 
@@ -122,7 +123,7 @@ def _message_bytes(bandwidth_mbps, rate_hz, note):
     derived = bandwidth_mbps * MBPS_BYTES / rate_hz
     if not note:
         return round(derived)
-    told = int(note[1])
-    if abs(told - derived) > 0.0011 * MBPS_BYTES / rate_hz:
-        raise ValueError(f"sockperf's bandwidth is that of messages of {derived:.0f} bytes, not of its {told}")
-    return told
+    noted = int(note[1])
+    if abs(noted - derived) > 0.0011 * MBPS_BYTES / rate_hz:
+        raise ValueError(f"sockperf's bandwidth implies messages of {derived:.0f} bytes, not of {noted}")
+    return noted

@@ -1,0 +1,3 @@
+"""pairlab's version. pyproject.toml reads it from here."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,181 @@
+"""The claims ledger: what the papers state, what decides it, and by how much; kept in data/claims.yaml.
+
+Another package adds a file of its own under the entry point `pairlab.claims`, which names the path; the module that
+holds it may add to published.PAPERS, and register estimators (effect.py).
+
+A claim says where the effect lies that an estimator (estimators.py) finds: more than `than`, less than it, or equal to
+it. `margin` is the deviation from `than` that makes no difference in practice, in the unit of the effect. Both were
+chosen before the runs were seen, and stand in the file beside the statement.
+"""
+
+import math
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from pairlab import paths
+from pairlab.analysis import published
+from pairlab.analysis.claims import estimators
+from pairlab.base import safe_yaml
+from pairlab.errors import BadInput
+
+FILE = paths.DATA / "claims.yaml"
+
+Slug = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
+Text = Annotated[str, Field(min_length=1)]
+Claimed = Literal["more", "less", "equal"]
+#: Decimals of a claim's values, by unit.
+DIGITS = {"%": 1, "share": 2, "r": 2, "ms": 1}
+
+
+def _known_paper(key: str) -> str:
+    if key not in published.PAPERS:
+        raise ValueError(f"Input should be {' or '.join(map(repr, published.PAPERS))}")
+    return key
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Source(_Part):
+    """A paper by its key in published.PAPERS, and the figure, table or section of it."""
+
+    paper: Annotated[str, AfterValidator(_known_paper)]
+    where: str = Field(pattern="figure|table|section|abstract")
+
+    def __str__(self) -> str:
+        return f"{self.paper}, {self.where}"
+
+
+class Published(_Part):
+    """The size a paper states, in the unit of the claim's estimator; tolerance: how roughly it is stated."""
+
+    value: float
+    tolerance: float = Field(0.0, ge=0)
+
+
+class Claim(_Part):
+    """One statement on one effect. experiments: the runs it reads; than, margin and published: in the effect's unit."""
+
+    id: Slug
+    statement: Text
+    sources: tuple[Source, ...] = Field(min_length=1)
+    experiments: tuple[Slug, ...] = Field(min_length=1)
+    estimator: str
+    parameters: Mapping[str, Any]
+    claimed: Claimed
+    than: float
+    margin: float = Field(ge=0)
+    published: Published | None
+    note: str
+
+    @property
+    def unit(self) -> str:
+        return estimators.get(self.estimator).unit
+
+
+class _Entry(_Part):
+    """An entry of the file. With `drivers` it stands for one claim per driver, whose name replaces {driver}."""
+
+    id: Slug
+    statement: Text
+    sources: list[Source] = Field(min_length=1)
+    experiments: list[Slug] = Field(min_length=1)
+    estimator: str
+    parameters: dict[str, Any] = {}
+    claimed: Claimed
+    than: float = 0.0
+    margin: float = Field(ge=0)
+    drivers: list[Slug] = []
+    published: Published | dict[str, Published] | None = None
+    note: str = ""
+
+    @model_validator(mode="after")
+    def _published_for_known_drivers(self):
+        if isinstance(self.published, dict) and (strange := set(self.published) - set(self.drivers)):
+            raise ValueError(f"published for {', '.join(sorted(strange))}, which drivers does not list")
+        if bool(self.drivers) != ("{driver}" in self.statement):
+            raise ValueError("an entry with drivers, and no other, has {driver} in its statement")
+        if self.claimed == "equal" and not self.margin:
+            raise ValueError("equal needs a margin above 0: no measurement shows that an effect is exactly this")
+        return self
+
+    def claims(self) -> list[Claim]:
+        shared = self.model_dump(exclude={"drivers", "published", "sources", "experiments"})
+        shared |= {"sources": tuple(self.sources), "experiments": tuple(self.experiments)}
+        if not self.drivers:
+            return [Claim(**shared, published=self.published)]
+        by_driver = self.published if isinstance(self.published, dict) else dict.fromkeys(self.drivers, self.published)
+        return [
+            Claim(
+                **shared
+                | {
+                    "id": f"{self.id}-{driver}",
+                    "statement": self.statement.replace("{driver}", driver),
+                    "parameters": {**self.parameters, "driver": driver},
+                    "published": by_driver.get(driver),
+                }
+            )
+            for driver in self.drivers
+        ]
+
+
+def load(*files: Path) -> tuple[Claim, ...]:
+    """The claims of these files in their order; none named: of FILE, and of what other packages add.
+
+    Raises BadInput, naming the entry and what is wrong with it: an unknown key, a wrong type, an estimator or a
+    parameter that does not exist, a paper that is not known, an id that is there twice.
+    """
+    claims: list[Claim] = []
+    added = (Path(point.load()) for point in metadata.entry_points(group="pairlab.claims"))
+    for file in files or (FILE, *added):
+        claims += _claims_of(file, {claim.id for claim in claims})
+    return tuple(claims)
+
+
+def _claims_of(file: Path, known: set[str]) -> list[Claim]:
+    """The claims of a file, whose ids must not be `known`."""
+    try:
+        entries = safe_yaml.read(file)
+    except ValueError as error:
+        raise BadInput(f"{file} {error}") from None
+    if not isinstance(entries, list):
+        raise BadInput(f"{file} must be a list of claims, not a {type(entries).__name__}")
+    claims: list[Claim] = []
+    for number, entry in enumerate(entries, 1):
+        name = entry.get("id", f"number {number}") if isinstance(entry, dict) else f"number {number}"
+        try:
+            made = _Entry.model_validate(entry).claims()
+            for claim in made:
+                estimators.get(claim.estimator).check(claim.parameters)
+        except ValidationError as error:
+            raise BadInput(f"{file}, claim {name}: {_explain(error)}") from None
+        except BadInput as error:
+            raise BadInput(f"{file}, claim {name}: {error}") from None
+        for claim in made:
+            if claim.id in known:
+                raise BadInput(f"{file}: there are two claims {claim.id!r}: rename one")
+            known = known | {claim.id}
+        claims += made
+    return claims
+
+
+def papers(claim: Claim) -> str:
+    """The keys of the papers that state it."""
+    return ", ".join(sorted({source.paper for source in claim.sources}))
+
+
+def _explain(error: ValidationError) -> str:
+    return "; ".join(f"{'.'.join(map(str, detail['loc'])) or 'entry'}: {detail['msg']}" for detail in error.errors())
+
+
+def shown(value: float, unit: str) -> str:
+    """A claim's value with its unit; empty where there is none."""
+    if math.isnan(value):
+        return ""
+    behind = "" if unit in ("share", "r") else f" {unit}"
+    return f"{value:.{DIGITS[unit]}f}{behind}"

@@ -1,0 +1,178 @@
+"""How verdicts on claims show: as tables for a reader and for the paper, as keyed numbers, and as JSON for programs."""
+
+import json
+
+import numpy as np
+import pandas as pd
+
+from pairlab.analysis.claims import ledger
+from pairlab.analysis.claims.verdicts import VERDICTS
+from pairlab.analysis.comparison import noise_floor
+from pairlab.analysis.output.formatting import MISSING
+from pairlab.analysis.output.latex import Values
+from pairlab.analysis.output.provenance import Origin
+from pairlab.statistics import power
+from pairlab.statistics.intervals import no_interval
+from pairlab.store.dataset import Runs
+
+#: What a reader must know of many verdicts at once.
+POLICY = (
+    "Every interval has its own confidence and nothing is corrected for their number, so among many claims a few"
+    " verdicts may be wrong. p is of the two-sided t test against the value that the claim names (for equality, the"
+    " larger p of two one-sided tests), and p_holm is p with Holm's correction over all measured claims of a system."
+)
+
+
+def counts(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """How many claims got which verdict: a row per system, a column for each of VERDICTS."""
+    table = pd.crosstab(verdicts["system"], verdicts["verdict"])
+    return table.reindex(columns=list(VERDICTS), fill_value=0).rename_axis(index="System", columns=None)
+
+
+def display(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """The verdicts as text: a row per claim and system, for a notebook or a terminal."""
+    return pd.DataFrame(
+        {
+            "Claim": verdicts["statement"],
+            "Paper": verdicts["papers"],
+            "System": verdicts["system"],
+            "Verdict": verdicts["verdict"],
+            "Claimed": verdicts["claimed"],
+            "Published": [ledger.shown(row.published, row.unit) for row in verdicts.itertuples()],
+            "Here": [_here(row) for row in verdicts.itertuples()],
+            "Size": verdicts["size"],
+            "Of": [_rests_on(row) for row in verdicts.itertuples()],
+        },
+        index=verdicts.index,
+    )
+
+
+def tables(verdicts: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """A table for each experiment whose runs decide claims, by its name: a row per claim and workload, as text.
+
+    Backends are side by side. What is not measured keeps its row.
+    """
+    names = verdicts["experiment"].drop_duplicates()
+    return {name: _table(verdicts[verdicts["experiment"] == name]) for name in names}
+
+
+def _table(verdicts: pd.DataFrame) -> pd.DataFrame:
+    backends = sorted(verdicts["backend"].unique())
+    rows = []
+    for (_, statement), mine in verdicts.groupby(["id", "statement"], sort=False):
+        by = {(row.backend, row.workload): row for row in mine.itertuples()}
+        any_row = next(iter(by.values()))
+        # A backend without runs of the experiment has no workload, and says so beside those of the other.
+        for workload in sorted({name for _, name in by} - {""}) or [""]:
+            line = {
+                ("", "Claim"): statement,
+                ("", "Paper"): any_row.papers,
+                ("", "Workload"): workload or MISSING,
+                ("", "Published"): ledger.shown(any_row.published, any_row.unit) or MISSING,
+            }
+            for backend in backends:
+                row = by.get((backend, workload))
+                measured = row is not None and row.repetitions
+                line[backend, "here, with interval"] = _here(row) if measured else MISSING
+                line[backend, "n"] = str(row.repetitions) if measured else MISSING
+                line[backend, "verdict"] = "not measured" if row is None else _verdict(row)
+            rows.append(line)
+    table = pd.DataFrame(rows)
+    table.columns = pd.MultiIndex.from_tuples(table.columns)
+    return table
+
+
+def floor_remark(verdicts: pd.DataFrame, runs: Runs) -> str:
+    """What a reader must know of the noise floors behind these verdicts on `runs`: noise_floor.remark."""
+    return noise_floor.remark(noise_floor.of_runs(runs), sorted(verdicts["backend"].unique()))
+
+
+def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
+    r"""The keyed numbers, all below `claims/`.
+
+    - runs, left-out, claims, confidence, policy, noise-floor; systems and tables (lists); <table>/told;
+    - all/<verdict> and <system>/count/<verdict>: how many, with "-" for the spaces of a verdict;
+    - <id>/<system>/verdict, claimed, published; where measured, estimate, interval, repetitions, cells, size, else
+      missing; floor, where one is recorded; needed, where undecided and known.
+    """
+    found = Values("claims")
+    found.number("runs", sum(run.status == "ok" for run in runs), 0)
+    found.number("left-out", len(runs) + len(runs.unread) - sum(run.status == "ok" for run in runs), 0)
+    found.text("confidence", f"{verdicts['confidence'].iloc[0] * 100:g} %")
+    found.text("policy", POLICY)
+    found.text("noise-floor", floor_remark(verdicts, runs))
+    found.number("claims", verdicts["id"].nunique(), 0)
+    found.names("tables", list(tables(verdicts)))
+    for name in tables(verdicts):
+        found.text(f"{name}/told", f"experiment {name}")
+    by_system = counts(verdicts)
+    found.names("systems", list(by_system.index))
+    for verdict in VERDICTS:
+        found.number(f"all/{verdict.replace(' ', '-')}", by_system[verdict].sum(), 0)
+        for system in by_system.index:
+            found.number(f"{system}/count/{verdict.replace(' ', '-')}", by_system.loc[system, verdict], 0)
+    for row in verdicts.itertuples():
+        key = f"{row.id}/{row.system}"
+        found.text(f"{key}/verdict", row.verdict)
+        found.text(f"{key}/claimed", row.claimed)
+        found.text(f"{key}/published", ledger.shown(row.published, row.unit) or "no size stated")
+        if row.repetitions:
+            found.text(f"{key}/estimate", ledger.shown(row.value, row.unit))
+            found.text(f"{key}/interval", _interval(row) or no_interval(row.repetitions))
+            found.number(f"{key}/repetitions", row.repetitions, 0)
+            found.text(f"{key}/cells", row.cells)
+            found.text(f"{key}/size", row.size or "not compared")
+        if not np.isnan(row.floor):
+            found.text(f"{key}/floor", ledger.shown(row.floor, "%"))
+        if row.missing:
+            found.text(f"{key}/missing", row.missing)
+        if row.verdict == "undecided" and not pd.isna(row.repetitions_needed):
+            found.number(f"{key}/needed", row.repetitions_needed, 0)
+    return found
+
+
+def as_json(verdicts: pd.DataFrame, origin: Origin, remark: str) -> str:
+    """For programs: {"format": 1, "origin", "policy", "noise_floor", "counts", "verdicts"}; what there is not is null.
+
+    remark: floor_remark.
+    """
+    found = {
+        "format": 1,
+        "origin": str(origin),
+        "policy": POLICY,
+        "noise_floor": remark,
+        "counts": counts(verdicts).to_dict(orient="index"),
+        "verdicts": json.loads(verdicts.to_json(orient="records", double_precision=15)),
+    }
+    return json.dumps(found, indent=1)
+
+
+def _interval(row) -> str:
+    if np.isnan(row.low):
+        return ""
+    digits = ledger.DIGITS[row.unit]
+    behind = "" if row.unit in ("share", "r") else f" {row.unit}"
+    return f"[{row.low:.{digits}f}, {row.high:.{digits}f}]{behind}"
+
+
+def _here(row) -> str:
+    return f"{ledger.shown(row.value, row.unit)} {_interval(row)}".strip() if row.repetitions else ""
+
+
+def _verdict(row) -> str:
+    if row.verdict == "undecided":
+        return f"undecided (n: {_plan(row)})"
+    return f"{row.verdict}, {row.size}" if row.size else row.verdict
+
+
+def _plan(row) -> str:
+    if pd.isna(row.repetitions_needed):
+        return "not known" if np.isnan(row.low) else f"> {power.MOST_REPETITIONS}"
+    return str(row.repetitions_needed)
+
+
+def _rests_on(row) -> str:
+    parts = [row.cells, f"n = {row.repetitions}" if row.repetitions else "", row.missing, row.notes]
+    if row.verdict == "undecided":
+        parts.append(f"to decide: n = {_plan(row)}")
+    return "; ".join(filter(None, parts))

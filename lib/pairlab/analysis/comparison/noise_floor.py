@@ -1,0 +1,332 @@
+"""The noise floor of a host, as `pairlab calibrate` recorded it beside the runs, and what it keeps from being found.
+
+A file for each host and backend: runs/.calibration/<host>-<backend>.json. It keeps the values that were measured, so
+that what follows from them can be worked out for any number of repetitions.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_field, model_validator
+
+from pairlab.analysis.claims.effect import Contrast
+from pairlab.analysis.output.provenance import write_atomically
+from pairlab.errors import SchemaMismatch, StoreError
+from pairlab.model.spec import Spec
+from pairlab.statistics import changes, power
+from pairlab.statistics.changes import Change
+from pairlab.statistics.intervals import PERCENT, Student
+from pairlab.store.dataset import Runs
+
+SCHEMA = 1
+#: Below the folder of runs: the records, and the runs that they were made from, apart from all others.
+FOLDER = ".calibration"
+#: The numbers of repetitions for which a record names the smallest detectable effect.
+REPETITIONS = (3, 5, 10, 20)
+#: The one measure of a set of runs whose test between equals counts: the others tell of the same runs again.
+COUNTED = ("total_bps", "fct_median_s")
+#: The fields of Spec by which no parameters are special: what cells and records name, what tells repetitions apart, and
+#: what a run is only judged by.
+ORDINARY = (
+    *("experiment", "backend", "driver", "workload", "pairs", "duration_s", "flow_bytes"),
+    *("repetition", "seed", "max_skew_s", "max_foreign_cpu"),
+)
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)  # what a later pairlab adds is read over
+
+
+class Cell(_Part):
+    """What was measured twice in each repetition; first and second in base units, a value per repetition.
+
+    parameters: of what is `special` about its runs, all that has no field here. pooled: of a percentile, whose change
+    is that of all flows (quantiles.percent_change), the logarithm of that, its standard error and degrees of freedom.
+    """
+
+    driver: str
+    workload: str
+    pairs: int = Field(ge=1)
+    duration_s: float
+    flow_bytes: int = 0
+    link_rate_bps: float = 0.0
+    parameters: dict[str, bool | int | float | str] = Field(default_factory=dict)
+    measure: str
+    first: tuple[float, ...] = Field(min_length=2)
+    second: tuple[float, ...] = Field(min_length=2)
+    pooled: tuple[float, float, float] | None = None
+
+    @model_validator(mode="after")
+    def _can_be_compared(self):
+        if len(self.first) != len(self.second) or min(*self.first, *self.second) <= 0:
+            raise ValueError("first and second need a value above zero of each repetition")
+        return self
+
+    @property
+    def special(self) -> dict[str, Any]:
+        """As `special` of the runs that it was measured by."""
+        shaped = {"link_rate_bps": self.link_rate_bps} if self.link_rate_bps else {}
+        return shaped | self.parameters
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        return self.first + self.second
+
+    @property
+    def change(self) -> Change:
+        return changes.described(self._difference, self.first, self.second)
+
+    @property
+    def spread_within(self) -> float:
+        return power.spread_within(self._difference)
+
+    @property
+    def _difference(self) -> Student:
+        if self.pooled:
+            return Student(*self.pooled, len(self.first), PERCENT)
+        return changes.ratio(self.first, self.second)
+
+    def detectable_percent(self, repetitions: int) -> float:
+        """The smallest effect that so many repetitions of two cells like this one find: power.smallest_detectable."""
+        return power.percent(power.smallest_detectable(power.spread(self.values), repetitions))
+
+    @computed_field
+    @property
+    def found(self) -> dict[str, Any]:
+        """What the values tell, for readers of the file."""
+        spread = power.spread(self.values)
+        least = {n: power.smallest_detectable(spread, n) for n in REPETITIONS}
+        return {
+            "variation": _rounded(power.variation(self.values)),
+            "variation_within": _rounded(self.spread_within),
+            "smallest_detectable_percent": {str(n): _rounded(power.percent(effect)) for n, effect in least.items()},
+            "simulated_power": {
+                str(n): _rounded(power.simulated_power(self.values, effect, n)) for n, effect in least.items()
+            },
+            "a_against_a": _found(self.change),
+        }
+
+
+class Planted(Cell):
+    """A shaped link in `first`, and one in `second` whose rate is less by cost_percent."""
+
+    cost_percent: float = Field(gt=0, lt=100)
+
+    @property
+    def in_interval(self) -> bool:
+        """Whether the interval of the change has the planted size."""
+        return self.change.low_percent <= -self.cost_percent <= self.change.high_percent
+
+    @computed_field
+    @property
+    def found(self) -> dict[str, Any]:
+        """What the values tell, for readers of the file."""
+        return {**_found(self.change), "planted_percent": -self.cost_percent, "in_interval": self.in_interval}
+
+
+class Calibration(_Part):
+    """What one host's noise is in one backend. host: the fingerprint that runs bear; times in UTC."""
+
+    schema_version: int = Field(alias="schema")
+    host: str
+    backend: str
+    pairlab: str
+    measured_from: datetime
+    measured_to: datetime
+    cells: tuple[Cell, ...]
+    planted: tuple[Planted, ...] = ()
+
+    @property
+    def independent(self) -> list[Cell]:
+        """The cells of which no two are of the same runs: only their tests can be counted."""
+        return [cell for cell in self.cells if cell.measure in COUNTED]
+
+    @property
+    def differences(self) -> int:
+        """In how many independent cells the test between equals reported a difference."""
+        return sum(cell.change.differs() for cell in self.independent)
+
+    @property
+    def trustworthy(self) -> bool:
+        """Equals differ no more often than chance allows, and every planted difference is found as one."""
+        found = all(cell.change.differs() and cell.change.change_percent < 0 for cell in self.planted)
+        return found and self.differences <= power.most_rejections(len(self.independent))
+
+    def under(self, parameters: Mapping[str, Any] | None, measure: str) -> list[Cell]:
+        """The cells of a measure whose runs had exactly these special parameters; None: none."""
+        return [cell for cell in self.cells if cell.measure == measure and cell.special == (parameters or {})]
+
+    def spread(self, contrast: Contrast, workload: str, parameters: Mapping[str, Any] | None = None) -> float | None:
+        """By how much one repetition's contrast spreads on this host, as a logarithm; None where it is not recorded.
+
+        The noise of a cell is that within repetitions, as contrasts are: under these special parameters only, of this
+        workload where it was calibrated, else of any, and of the nearest number of pairs.
+        """
+        known = self.under(parameters, contrast.measure)
+        known = [cell for cell in known if cell.workload == workload] or known
+        if not known:
+            return None
+        squares = []
+        for pairs in contrast.pairs:
+            nearest = min(abs(np.log(cell.pairs / pairs)) for cell in known)
+            near = [cell for cell in known if np.isclose(abs(np.log(cell.pairs / pairs)), nearest)]
+            squares.append(np.mean([cell.spread_within**2 for cell in near]))
+        return contrast.gain * float(np.sqrt(np.mean(squares)))
+
+    def floor(
+        self, contrast: Contrast | None, workload: str, repetitions: int, parameters: Mapping[str, Any] | None = None
+    ) -> "NoiseFloor | None":
+        """What is below detection of such an effect; None where the noise of its measure is not recorded.
+
+        parameters: `special` of the runs, None where they are plain.
+        """
+        spread = self.spread(contrast, workload, parameters) if contrast else None
+        if spread is None or repetitions < 2:
+            return None
+        return NoiseFloor(spread, power.smallest_detectable(spread, repetitions, paired=True))
+
+
+class NoiseFloor(_Part):
+    """effect: the logarithm of the smallest that can be found. spread: of one repetition's."""
+
+    spread: float
+    effect: float
+
+    def __init__(self, spread: float, effect: float):
+        super().__init__(spread=spread, effect=effect)
+
+    @property
+    def percent(self) -> float:
+        return power.percent(self.effect)
+
+    def repetitions_needed(self, effect: float) -> int | None:
+        """How many repetitions would find an effect (its logarithm) of that size."""
+        return power.repetitions_needed(effect, self.spread)
+
+
+def special(spec: Spec) -> dict[str, Any]:
+    """What sets the noise of such runs apart from that of plain ones: by name, what is neither ORDINARY nor a default.
+
+    An interval that is as long as a short run is no more special than the run.
+    """
+    asked = spec.model_dump(exclude_defaults=True)
+    longest = min(spec.duration_s, Spec.model_fields["interval_s"].default)
+    ordinary = {*ORDINARY, "interval_s"} if spec.interval_s == longest else ORDINARY
+    return {name: value for name, value in asked.items() if name not in ordinary}
+
+
+def file_of(root: Path, host: str, backend: str) -> Path:
+    """Where the record of that host and backend lies, or would."""
+    return root / FOLDER / f"{hashlib.sha256(host.encode()).hexdigest()[:16]}-{backend}.json"
+
+
+def find(root: Path, host: str, backend: str) -> Calibration | None:
+    """The record of that host and backend beside these runs, if there is one.
+
+    Raises SchemaMismatch where a newer pairlab wrote it, StoreError where it is damaged or cannot be read.
+    """
+    place = file_of(root, host, backend)
+    again = f"move it away, or measure it again: pairlab calibrate --backend {backend}"
+    try:
+        stored = json.loads(place.read_text(encoding="utf-8"))
+        if stored["schema"] > SCHEMA:
+            newer = f"with schema {stored['schema']}, and this one knows up to {SCHEMA}"
+            raise SchemaMismatch(f"{place} was written by a newer pairlab, {newer}: update pairlab")
+        found = Calibration.model_validate(stored)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreError(f"{place} could not be read: {error.strerror or error}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise StoreError(f"{place} is no calibration ({where}: {first['msg']}): {again}") from None
+    except (ValueError, LookupError, TypeError) as error:
+        raise StoreError(f"{place} is no calibration ({error!r}): {again}") from None
+    if (found.host, found.backend) != (host, backend):
+        raise StoreError(f"{place} is of {found.host}, {found.backend}: it was renamed; {again}")
+    return found
+
+
+def write(calibration: Calibration, root: Path) -> Path:
+    """Records it whole or not at all; cells that were measured earlier, and not again now, are kept."""
+    place = file_of(root, calibration.host, calibration.backend)
+    if earlier := find(root, calibration.host, calibration.backend):
+        calibration = _joined(earlier, calibration)
+    data = calibration.model_dump(mode="json", by_alias=True)
+    content = json.dumps(data, indent=1, allow_nan=False) + "\n"
+    return write_atomically(place, content.encode(), remedy="PAIRLAB_RUNS names another one")
+
+
+def of_runs(runs: Runs) -> dict[str, Calibration]:
+    """The records beside loaded runs that are of their host, by backend."""
+    if runs.root is None or not len(runs):
+        return {}
+    hosts: dict[str, set[str]] = {}
+    for run in runs:
+        if run.status == "ok":
+            hosts.setdefault(run.spec.backend, set()).add((run.facts.get("host") or {}).get("fingerprint", ""))
+    found = {}
+    for backend, its in sorted(hosts.items()):
+        if len(its) == 1 and (calibration := find(runs.root, *its, backend)):
+            found[backend] = calibration
+    return found
+
+
+def remark(calibrations: Mapping[str, Calibration], backends: Sequence[str]) -> str:
+    """What a reader must know of the noise floors behind verdicts on plain runs: one text, however many there are."""
+    remarks = []
+    for backend in backends:
+        each = calibrations.get(backend)
+        if plain := [cell for cell in each.cells if not cell.special] if each else []:
+            what = ", ".join(sorted({f"{cell.workload} at {cell.pairs} pairs" for cell in plain}))
+            remarks.append(f"{backend}: measured {each.measured_to.astimezone(UTC):%Y-%m-%d} ({what})")
+        else:
+            remarks.append(f"{backend}: none recorded, so intervals alone decide (`pairlab calibrate` records one)")
+    return f"Noise floor of this host, below which nothing is called decided. {'; '.join(remarks)}."
+
+
+def not_covered(calibrations: Mapping[str, Calibration], specs: Sequence[Spec], measure: str) -> list[str]:
+    """What a reader must know of runs with special parameters on hosts whose noise is recorded, but not under these."""
+    found = []
+    for spec in specs:
+        calibration, parameters = calibrations.get(spec.backend), special(spec)
+        if calibration and parameters and not calibration.under(parameters, measure):
+            options = " ".join(f"-p {name} {value}" for name, value in parameters.items())
+            ends = f"--flow-bytes {spec.flow_bytes} " if spec.flow_bytes else ""
+            command = f"pairlab calibrate --backend {spec.backend} {ends}{options}"
+            found.append(f"no noise floor is recorded under these parameters: `{command}` records one")
+    return list(dict.fromkeys(found))
+
+
+def _joined(earlier: Calibration, now: Calibration) -> Calibration:
+    again = {_name(cell) for cell in (*now.cells, *now.planted)}
+    cells, planted = (
+        tuple(cell for cell in kept if _name(cell) not in again) for kept in (earlier.cells, earlier.planted)
+    )
+    changes = {
+        "cells": cells + now.cells,
+        "planted": planted + now.planted,
+        "measured_from": min(earlier.measured_from, now.measured_from) if cells else now.measured_from,
+    }
+    return now.model_copy(update=changes)
+
+
+def _name(cell: Cell) -> tuple:
+    """What tells a cell from others."""
+    names = [name for name in type(cell).model_fields if name not in ("first", "second", "pooled", "parameters")]
+    return *(getattr(cell, name) for name in names), *sorted(cell.parameters.items())
+
+
+def _found(change: Change) -> dict[str, Any]:
+    return {name: _rounded(value) for name, value in change._asdict().items()} | {"difference": change.differs()}
+
+
+def _rounded(value: float) -> float | None:
+    return float(f"{value:.4g}") if math.isfinite(value) else None

@@ -1,0 +1,90 @@
+"""Cumulative distributions: a line per driver, a panel per system and pair count; the form of C's figures 3, 5 and 6.
+
+The points of the lines come from by_group, which reduces any number of flows to what a figure can show.
+cdf_lines draws one panel, cdf_panels a whole figure.
+"""
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from pairlab.analysis.figures import grid, style
+from pairlab.analysis.figures.estimates import noted
+from pairlab.analysis.output.formatting import span
+from pairlab.analysis.selection import SYSTEM
+
+
+def cdf_lines(
+    line_points: pd.DataFrame,
+    ax: Axes | None = None,
+    *,
+    label: str,
+    scale: float = 1,
+    log: bool = False,
+    of: str = "flows",
+) -> Axes:
+    """The share of the flows up to each value, a line per driver.
+
+    line_points: as ByGroup.cdf, of one panel. label names the value with its unit, and scale brings it there:
+    "Flow completion time (ms)" and 1e3; of: what has it. A linear axis begins at zero, so that panels can be compared
+    by eye.
+    """
+    ax = grid.single(ax)
+    for driver in style.ordered(line_points["driver"]):
+        mine = line_points[line_points["driver"] == driver].sort_values(["value", "share"])
+        ax.plot(mine["value"] * scale, mine["share"], **style.line_only(driver), label=driver, clip_on=False)
+    if log:
+        grid.logarithmic(ax.xaxis)
+    else:
+        ax.set_xlim(left=0)
+        ax.xaxis.set_major_locator(MaxNLocator(4))
+    ax.grid(True, axis="x")
+    ax.set_ylim(0, 1)
+    ax.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
+    ax.set_xlabel(label)
+    ax.set_ylabel(f"Share of {of}")
+    return ax
+
+
+def cdf_panels(
+    line_points: pd.DataFrame,
+    *,
+    label: str,
+    scale: float = 1,
+    log: bool = False,
+    across: str = "pairs",
+    conditions: str = "",
+) -> Figure:
+    """A row of panels per system, one for each value of `across`; where that has one value, systems side by side.
+
+    line_points, label, scale, log: as cdf_lines. Panels of a column share their axis where it is logarithmic; on
+    a linear one each has its own, since times at 10 and at 150 pairs lie an order apart.
+    """
+    columns = sorted(line_points[across].unique())
+    panels = []
+    for names, system in line_points.groupby(list(SYSTEM), sort=True):
+        for column in columns:
+            name = f"{column} pairs" if across == "pairs" else str(column)
+            panels.append((f"{', '.join(names)}: {name}", system[system[across] == column]))
+
+    def draw(part: pd.DataFrame, ax: Axes) -> Axes:
+        return cdf_lines(part, ax, label=label, scale=scale, log=log)
+
+    several = len(columns) > 1
+    return grid.grid(
+        panels,
+        draw,
+        note=noted(note(line_points), conditions),
+        across=len(columns) if several else None,
+        share_x="col" if log and several else False,
+        height_in=grid.row_height_in(-(-len(panels) // len(columns))) if several else style.HEIGHT_IN,
+    )
+
+
+def note(line_points: pd.DataFrame) -> str:
+    """What a reader must know of the flows behind the lines: repetitions, flows of a line, and how many failed."""
+    lines = line_points.drop_duplicates([*SYSTEM, "driver", *{"pairs", "role"} & set(line_points)])
+    counted = f"n = {span(lines['repetitions'])} repetitions, {span(lines['flows'])} flows in each line"
+    failed = int(lines["failed_flows"].sum())
+    return f"{counted}; {failed} of all flows failed: lines end below 1" if failed else f"{counted}; none failed"

@@ -1,0 +1,86 @@
+"""CPU use by pairs: how busy, beside the throughput; and what the time is spent on."""
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from pairlab.analysis.figures import estimates, grid, style
+from pairlab.analysis.output.formatting import span
+from pairlab.analysis.questions.cpu import MEASURES, PARTS, SATURATED
+from pairlab.analysis.selection import SYSTEM
+
+#: The colour of each part of the CPU's time: no driver's, and each another grey.
+COLOURS = {
+    "usr": "#DCD3EC",
+    "sys": "#A58BC9",
+    "softirq": "#5B2A86",
+    "irq": "#1F0A33",
+    "steal": "0.45",
+    "iowait": "0.75",
+    "idle": "0.95",
+}
+_EDGE = {"edgecolor": "white", "linewidth": 0.4}
+
+
+def busy_by_pairs(busy: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """The busy share of all CPUs by pairs, a line per driver with interval bars; a thin line at SATURATED.
+
+    busy: as cpu.cells()["busy"], of one system.
+    """
+    ax = estimates.by_number(busy, ax, measure=MEASURES["busy"], label="CPU busy (%)")
+    ax.axhline(100 * SATURATED, color="0.4", linewidth=0.6, zorder=1)
+    ax.set_ylim(0, 105)
+    return ax
+
+
+def beside_throughput(busy: pd.DataFrame, total: pd.DataFrame, conditions: str = "") -> Figure:
+    """Total throughput above, the CPU's busy share below, a column per system. Both: estimates, as cpu.cells()."""
+    panels = []
+    for kind, frame in (("total", total), ("busy", busy)):
+        for names, part in frame.groupby(list(SYSTEM), sort=True):
+            panels.append((", ".join(names) if kind == "total" else "", part.assign(kind=kind)))
+
+    def draw(part: pd.DataFrame, ax: Axes) -> Axes:
+        if part["kind"].iloc[0] == "busy":
+            return busy_by_pairs(part, ax)
+        return estimates.by_number(part, ax, measure=MEASURES["total_bps"], label="Total throughput (Gbit/s)")
+
+    note = estimates.noted(estimates.note_of(busy), conditions)
+    across = len(panels) // 2
+    return grid.grid(panels, draw, note=note, across=across, share_x="col", share_y="row", height_in=1.7)
+
+
+def parts_by_pairs(cells: dict[str, pd.DataFrame], conditions: str = "") -> Figure:
+    """What the CPU's time is spent on by pairs, stacked to 100 %: a row per system, a panel per driver.
+
+    cells: as cpu.cells(). The parts are means over repetitions.
+    """
+    parts = pd.concat([frame.assign(part=name) for name, frame in cells.items() if name in PARTS])
+    shown = [part for part in PARTS if parts.loc[parts["part"] == part, "value"].max() >= 0.005]
+    drivers, pairs = style.ordered(parts["driver"]), sorted(parts["pairs"].unique())
+    panels = [
+        (f"{', '.join(names)}: {driver}", system[system["driver"] == driver])
+        for names, system in parts.groupby(list(SYSTEM), sort=True)
+        for driver in drivers
+    ]
+
+    def draw(panel: pd.DataFrame, ax: Axes) -> Axes:
+        wide = panel.pivot(index="pairs", columns="part", values="value").reindex(pairs) * 100
+        below = pd.Series(0.0, index=pairs)
+        for part in shown:
+            ax.bar(range(len(pairs)), wide[part], bottom=below, width=0.8, facecolor=COLOURS[part], **_EDGE)
+            below = below + wide[part]
+        ax.set_xticks(range(len(pairs)), pairs)
+        ax.set_xlim(-0.6, len(pairs) - 0.4)
+        ax.tick_params(axis="x", length=0)
+        ax.set_ylim(0, 100)
+        ax.set_xlabel("Pairs")
+        ax.set_ylabel("CPU time (%)")
+        return ax
+
+    handles = [Patch(facecolor=COLOURS[part], **_EDGE, label=part) for part in shown]
+    height_in = grid.row_height_in(len(panels) // len(drivers))
+    note = f"mean of n = {span(parts['n'])} repetitions, of all CPUs over the measuring window"
+    note = estimates.noted(note, conditions)
+    return grid.grid(panels, draw, note=note, across=len(drivers), height_in=height_in, handles=handles)

@@ -1,0 +1,126 @@
+"""Chosen runs as what a picture of them shows: series of repetitions, each with a name, a style and a place."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from matplotlib.colors import to_hex, to_rgb
+
+from pairlab.analysis.comparison import spec_text
+from pairlab.analysis.comparison.compute import FIELDS, PLACE, grounds_of, varied
+from pairlab.analysis.figures.style import driver_style, rank
+from pairlab.errors import NoRuns
+from pairlab.model.records import Run
+
+#: How the series of one driver differ beside their shade: dash (None: the driver's own), and filling of marks.
+_VARIANTS = (
+    (None, "full"),
+    ((0, (4, 1.5)), "none"),
+    ((0, (1, 1)), "left"),
+    ((0, (5, 1, 1, 1, 1, 1)), "top"),
+    ((0, (8, 2)), "right"),
+)
+#: The shades of many series of one driver: how much white the first has in it, and how much black the last.
+_LIGHTEST, _DARKEST = 0.55, -0.45
+
+
+class Series(NamedTuple):
+    """The runs of one cell: alike in all but the repetition. label: what distinguishes it from the others."""
+
+    label: str
+    runs: tuple[Run, ...]
+    style: dict[str, object]
+
+    @property
+    def points(self) -> dict[str, object]:
+        """The style of marks that no line joins."""
+        return self.style | {"linestyle": "none"}
+
+    @property
+    def faintness(self) -> float:
+        """How opaque one of its runs is drawn, so that many do not make a wall."""
+        return max(0.4, len(self.runs) ** -0.5)
+
+
+class Chosen(NamedTuple):
+    """The series of chosen runs, what all their runs have in common as text, and what is not drawn as a sentence."""
+
+    series: tuple[Series, ...]
+    common: str
+    left_out: str
+
+    @property
+    def each(self) -> list[tuple[Series, Run]]:
+        """Every run with its series."""
+        return [(series, run) for series in self.series for run in series.runs]
+
+    @property
+    def failed(self) -> str:
+        """How many flows failed, as text."""
+        flows, failed = sum(len(run.flows) for _, run in self.each), sum(run.failed_flows for _, run in self.each)
+        return f"{failed} of {flows} flows failed and are not shown" if failed else "no flow failed"
+
+    def count(self, drawn: Iterable[Series]) -> str:
+        """How many runs are drawn, as text: "1 run", "3 to 5 runs of each". drawn: the series of each run."""
+        names = [series.label for series in drawn]
+        counts = [names.count(name) for name in dict.fromkeys(names)]
+        low, high = min(counts), max(counts)
+        runs = f"{low if low == high else f'{low} to {high}'} run{'s' * (high != 1)}"
+        return runs if len(counts) == 1 else f"{runs} of each"
+
+
+def choose(runs: Run | Iterable[Run]) -> Chosen:
+    """The series of these runs. Those without any flow are not drawn; invalid ones are, and are called so.
+
+    Raises NoRuns where there are none at all.
+    """
+    every = (runs,) if isinstance(runs, Run) else tuple(runs)
+    if not every:
+        raise NoRuns("there is no run to draw: choose one, or measure one")
+    drawn = [run for run in every if len(run.flows)]
+    cells: dict[tuple, list[Run]] = {}
+    on = grounds_of(drawn)
+    values = {id(run): run.spec.model_dump() | on[run.ground] for run in drawn}
+    for run in drawn:
+        cells.setdefault((*(values[id(run)][name] for name in (*FIELDS, *PLACE)), run.status), []).append(run)
+    differ = tuple(varied(drawn))
+    series: list[Series] = []
+    order = sorted(cells.values(), key=lambda cell: _place(cell[0], values[id(cell[0])], differ))
+    for driver, group in groupby(order, key=lambda cell: cell[0].spec.driver):
+        mine = list(group)
+        styles = [_style_of(driver, number, len(mine)) for number in range(len(mine))]
+        series += [
+            Series(_label(cell[0], values[id(cell[0])], differ), tuple(cell), style)
+            for cell, style in zip(mine, styles, strict=True)
+        ]
+    same = {name: getattr(run.spec, name) for run in drawn[:1] for name in FIELDS if name not in differ}
+    return Chosen(tuple(series), spec_text.cell(same), _missing(every, drawn))
+
+
+def _place(run: Run, values: Mapping[str, Any], differ: Sequence[str]) -> tuple:
+    """Where a series stands: drivers in their order first, then by what varies."""
+    return (*rank(run.spec.driver), *(values[name] for name in differ), run.status)
+
+
+def _label(run: Run, values: Mapping[str, Any], differ: Sequence[str]) -> str:
+    names = ["driver", *(name for name in differ if name != "driver")]
+    name = spec_text.short(values, names)
+    return name if run.status == "ok" else f"{name} ({run.status})"
+
+
+def _style_of(driver: str, number: int, count: int) -> dict[str, object]:
+    """The style of one of so many series of a driver; of a single one it is the driver's own."""
+    style = driver_style(driver)
+    mix = 0.5 * number if count < 3 else _LIGHTEST + (_DARKEST - _LIGHTEST) * number / (count - 1)
+    other = 1.0 if mix > 0 else 0.0
+    color = to_hex([(1 - abs(mix)) * part + abs(mix) * other for part in to_rgb(style["color"])])
+    dash, filling = _VARIANTS[number % len(_VARIANTS)]
+    return style | {"color": color, "linestyle": dash or style["linestyle"], "fillstyle": filling}
+
+
+def _missing(every: Sequence[Run], drawn: Sequence[Run]) -> str:
+    lost = [run for run in every if not len(run.flows)]
+    if not lost:
+        return ""
+    why = "; ".join(dict.fromkeys("; ".join(run.reasons) or run.status for run in lost))
+    return f"{len(lost)} of {len(every)} runs have no flows and are not drawn ({why})"

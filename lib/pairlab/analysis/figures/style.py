@@ -1,0 +1,128 @@
+"""The style of all figures: the sizes of a page's columns, fonts, and one style for each driver everywhere."""
+
+import hashlib
+import textwrap
+from collections.abc import Iterable
+
+from matplotlib.colors import to_hex, to_rgb
+
+#: Widths of one and two columns of an IEEE page (21 and 43 pica, as IEEEtran has them), and a panel's height.
+COLUMN_IN, PAGE_IN, HEIGHT_IN = 3.48, 7.13, 2.4
+
+#: The same colour, marker and line for a driver in every figure. The hues are those of Okabe and Ito, which the
+#: colour-blind can distinguish; their blue and vermilion are darker here and the green is lighter, so that the three
+#: are different greys too.
+DRIVERS = {
+    "bridge": ("#00558F", "o", "-"),
+    "macvlan": ("#C44E00", "s", "--"),
+    "ovs": ("#0BA27A", "^", "-."),
+    "host": ("#000000", "D", ":"),
+}
+#: All other drivers have a violet, a lilac or a brown of their own, drawn from the name alone: red, green and blue lie
+#: between these, where they are apart from the above with any eyes.
+_OTHER_COLOURS = (
+    ((92, 106), (0, 8), (184, 200)),
+    ((164, 182), (92, 108), (236, 250)),
+    ((104, 118), (34, 42), (10, 24)),
+)
+_OTHER_MARKERS = ("v", "P", "X", "p", "<", ">", "h", "d")
+_OTHER_LINES = ((0, (1, 1)), (0, (5, 1)), (0, (3, 1, 1, 1)))
+#: How much of a driver's colour is left where it colours small text, which needs more contrast than a line.
+_INK = 0.8
+
+#: From so many repetitions on they are drawn as a box; fewer, as points.
+LEAST_IN_BOX = 6
+
+STYLE = {
+    "font.family": "serif",
+    "font.serif": ["STIXGeneral"],
+    "mathtext.fontset": "stix",
+    "font.size": 8,
+    "axes.labelsize": 8,
+    "axes.titlesize": 8,
+    "legend.fontsize": 8,
+    "xtick.labelsize": 7.5,
+    "ytick.labelsize": 7.5,
+    # Black on white, whatever the theme around it and whatever style came before.
+    "figure.facecolor": "white",
+    "axes.facecolor": "white",
+    "savefig.facecolor": "white",
+    "savefig.transparent": False,
+    "text.color": "black",
+    "axes.edgecolor": "black",
+    "axes.labelcolor": "black",
+    "axes.titlecolor": "black",
+    "xtick.color": "black",
+    "ytick.color": "black",
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.linewidth": 0.4,
+    "grid.color": "0.85",
+    "lines.linewidth": 1.1,
+    "lines.markersize": 4.4,
+    "legend.frameon": False,
+    "legend.handlelength": 2.6,
+    "figure.dpi": 130,
+    "savefig.dpi": 300,
+    "pdf.fonttype": 42,
+    "svg.fonttype": "path",  # text as outlines: a browser has no Times of ours
+    "svg.hashsalt": "pairlab",  # the same figure, the same names of its parts
+    "pgf.texsystem": "pdflatex",
+    "pgf.rcfonts": False,
+    "pgf.preamble": r"\usepackage[utf8]{inputenc}\usepackage[T1]{fontenc}\renewcommand{\rmdefault}{ptm}",
+}
+#: The style of a figure's note.
+NOTE = {"fontsize": 7, "color": "0.3"}
+_NOTE_PER_IN = 20  # characters of a note in an inch of its line
+
+
+def driver_style(driver: str) -> dict[str, object]:
+    """color, marker and linestyle of a driver; for one that is not in DRIVERS, drawn from its name alone."""
+    color, marker, line = DRIVERS.get(driver) or _drawn(driver)
+    return {"color": color, "marker": marker, "linestyle": line}
+
+
+def _drawn(driver: str) -> tuple[str, str, tuple]:
+    drawn = hashlib.sha256(driver.encode()).digest()
+    family = _OTHER_COLOURS[drawn[0] % len(_OTHER_COLOURS)]
+    color = [(low + part % (high - low + 1)) / 255 for part, (low, high) in zip(drawn[1:4], family, strict=True)]
+    return to_hex(color), _OTHER_MARKERS[drawn[4] % len(_OTHER_MARKERS)], _OTHER_LINES[drawn[5] % len(_OTHER_LINES)]
+
+
+def line_only(driver: str) -> dict[str, object]:
+    """The style of a driver's line where it has no markers."""
+    return driver_style(driver) | {"marker": ""}
+
+
+def points_only(driver: str) -> dict[str, object]:
+    """The style of a driver's points where no line joins them."""
+    return driver_style(driver) | {"linestyle": "none"}
+
+
+def ink(driver: str) -> str:
+    """The colour of a driver's name: its own, but darker, so that small text can be read."""
+    return to_hex([_INK * part for part in to_rgb(driver_style(driver)["color"])])
+
+
+def rank(driver: str) -> tuple[int, str]:
+    """Where a driver stands among others: those of DRIVERS in their order, then the others by name."""
+    return (list(DRIVERS).index(driver) if driver in DRIVERS else len(DRIVERS)), driver
+
+
+def ordered(drivers: Iterable[str]) -> list[str]:
+    """Each driver once, by rank."""
+    return sorted(set(drivers), key=rank)
+
+
+def text(name: str) -> str:
+    """A name as figures can show it in every format: PGF gives text to LaTeX, where a bare underscore is an error."""
+    return name.replace("_", r"$\_$")
+
+
+def wrapped(note: str, width_in: float) -> str:
+    """A note in lines that fit a figure of that width."""
+    return textwrap.fill(note, int(width_in * _NOTE_PER_IN))

@@ -1,0 +1,96 @@
+"""Numbers as text: estimates with their intervals, p-values, counts, and names as parts of keys."""
+
+import math
+from collections.abc import Iterable
+
+import pandas as pd
+
+from pairlab.analysis.selection import SYSTEM
+
+#: The text of a cell that has no value.
+MISSING = "–"
+
+
+def systems(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The parts of a frame by system, named as in files and keys: backend-workload."""
+    return {"-".join(names): part for names, part in frame.groupby(list(SYSTEM), sort=True)}
+
+
+def with_half(value: float, high: float, digits: int) -> str:
+    """A mean and half its interval, as "56.39 ± 0.52"; without an interval the mean alone, without it a dash."""
+    if value != value:
+        return MISSING
+    half = f" ± {high - value:.{digits}f}" if high > value else ""  # NaN: no interval; equal: no spread
+    return f"{value:.{digits}f}{half}"
+
+
+def with_bounds(value: float, low: float, high: float, digits: int, *, sign: str = "") -> str:
+    """An estimate whose interval need not be symmetric, as "0.42 [0.10, 0.66]"; sign "+": each number has one."""
+    if value != value:
+        return MISSING
+    bounds = f" {interval(low, high, digits, sign=sign)}" if low == low and high == high else ""
+    return f"{_number(value, digits, sign)}{bounds}"
+
+
+def interval(low: float, high: float, digits: int, *, sign: str = "") -> str:
+    """The two bounds of an interval, as "[0.10, 0.66]"."""
+    return f"[{_number(low, digits, sign)}, {_number(high, digits, sign)}]"
+
+
+def _number(value: float, digits: int, sign: str) -> str:
+    """The number with its digits; from a million on with its power of ten, as a bound from few repetitions can be."""
+    return f"{value:{sign}z.{digits}f}" if abs(value) < 1e6 else f"{value:{sign}.0e}"  # z: 0.0 has no minus
+
+
+def three_digits(*values: float) -> int:
+    """The decimals that leave the largest of the numbers three significant digits: two at most, and none from 100."""
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0)
+    return 2 if largest == 0 else min(2, max(0, 2 - math.floor(math.log10(largest))))
+
+
+def p_text(p: float) -> str:
+    """A p-value as text: three decimals, "< 0.001" below, a dash where there is none."""
+    if p != p:
+        return MISSING
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def span(counts: pd.Series) -> str:
+    """The smallest and the largest of some counts, as text: "4", or "2 to 4"."""
+    low, high = int(counts.min()), int(counts.max())
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def repetitions_text(n: pd.Series) -> str:
+    """How many repetitions the cells of a frame have: "4 repetitions", "2 to 4 repetitions"."""
+    return f"{span(n)} repetition{'s' * bool(n.max() > 1)}"
+
+
+def remarks(cells: pd.DataFrame) -> str:
+    """What the estimates of a system rest on: how many repetitions, and what failed in them."""
+    counted = f"{repetitions_text(cells['n'])} per cell"
+    if "failed_flows" in cells:
+        counted += f"; {int(cells['failed_flows'].sum())} of {int(cells['flows'].sum())} flows failed"
+    return counted
+
+
+def slug(text: object) -> str:
+    """A name as a part of a key: lower case, with what a key cannot hold as hyphens."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in str(text).lower()).strip("-.")
+
+
+def percentile_name(q: float) -> str:
+    """A percentile as it is called in tables and keys: p50, p99.9."""
+    return f"p{100 * q:g}"
+
+
+def lines_or(lines: Iterable[str], otherwise: str) -> str:
+    """Lines as one text, or what to say when there are none."""
+    return "\n".join(line for line in lines if line) or otherwise
+
+
+def gaps(*frames: pd.DataFrame) -> Iterable[str]:
+    """Why numbers are missing in frames of estimates: each reason once, with how many cells have it."""
+    reasons = pd.concat([frame["gap"] for frame in frames])
+    for reason, count in reasons[reasons != ""].value_counts().items():
+        yield f"{count} without a number: {reason}"

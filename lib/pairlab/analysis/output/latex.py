@@ -1,0 +1,131 @@
+"""Keyed numbers and tables for paper/: text in, .tex files out, each saying which runs it was made from."""
+
+import itertools
+import re
+from pathlib import Path
+
+import pandas as pd
+
+from pairlab import paths
+from pairlab.analysis.output.formatting import MISSING
+from pairlab.analysis.output.provenance import Origin, write_atomically
+from pairlab.errors import BadInput
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "±": r"\ensuremath{\pm}",
+    "≥": r"\ensuremath{\geq}",
+    "≤": r"\ensuremath{\leq}",
+    **{character: "\\" + character for character in "{}$&#_%"},
+}
+_NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?: ± (\d+)(?:\.(\d+))?)?")
+_KEY = re.compile(r"[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*")
+
+
+def escape(text: object) -> str:
+    """The text as LaTeX sets it literally; line breaks become spaces."""
+    return " ".join("".join(_SPECIAL.get(character, character) for character in str(text)).split())
+
+
+class Values:
+    r"""Numbers for the prose of the paper, by key: `\result{throughput/netns-flowgen/bridge/10/total}`.
+
+    A key without its number stops the build of the paper, and so does a typing error in one.
+    """
+
+    def __init__(self, topic: str):
+        self._topic = topic
+        self._texts: dict[str, str] = {}
+        self._lists: dict[str, list[str]] = {}
+
+    def __getitem__(self, key: str) -> str:
+        return self._texts[f"{self._topic}/{key}"]
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def text(self, key: str, text: object) -> None:
+        """A text, which is escaped. Raises BadInput for a malformed key, or one that has another text."""
+        self._add(key, escape(text))
+
+    def number(self, key: str, value: float, digits: int, unit: str = "") -> None:
+        r"""A number with that many decimals, and its unit behind a narrow space that does not break."""
+        self._add(key, f"{value:.{digits}f}" + (rf"\,{escape(unit)}" if unit else ""))
+
+    def names(self, key: str, names: list[str]) -> None:
+        r"""Names over which `\eachresult` repeats a part of the paper."""
+        self._lists[self._checked(key)] = list(names)
+
+    def write(self, notebook: str, origin: Origin) -> Path:
+        """Writes paper/values/<label>/<notebook>.tex."""
+        lines = [rf"\defineresult{{{key}}}{{{text}}}" for key, text in sorted(self._texts.items())]
+        lines += [rf"\definelist{{{key}}}{{{','.join(names)}}}" for key, names in sorted(self._lists.items())]
+        text = origin.comment(f"values of {notebook}") + "\n".join(lines) + "\n"
+        return write_atomically(paths.paper() / "values" / origin.label / f"{notebook}.tex", text.encode())
+
+    def _add(self, key: str, text: str) -> None:
+        key = self._checked(key)
+        if self._texts.get(key, text) != text:
+            raise BadInput(f"the key {key!r} has two values, {self._texts[key]!r} and {text!r}: name them apart")
+        self._texts[key] = text
+
+    def _checked(self, key: str) -> str:
+        key = f"{self._topic}/{key}"
+        if not _KEY.fullmatch(key):
+            raise BadInput(f"no key {key!r}: keys are lower-case letters, digits, '.', '_', '-', and '/' between parts")
+        return key
+
+
+def write_table(table: pd.DataFrame, name: str, origin: Origin) -> Path:
+    """Writes paper/tables/<label>/<name>.tex: a booktabs tabular without float or caption.
+
+    table: its index becomes the first columns, its columns (one level or two) the head. A column of texts
+    such as "56.39" or "56.39 ± 0.52" (and MISSING) is aligned by siunitx at the point; all other text is
+    escaped.
+    """
+    flat = table.reset_index(allow_duplicates=True) if table.index.names != [None] else table
+    formats = [_column_format([str(cell) for cell in flat.iloc[:, at]]) for at in range(flat.shape[1])]
+    body = pd.DataFrame(
+        {at: [_cell(str(cell), formats[at]) for cell in flat.iloc[:, at]] for at in range(flat.shape[1])}
+    )
+    body.columns = flat.columns
+    styler = body.style.hide(axis="index").format_index(escape, axis="columns")
+    tabular = styler.to_latex(
+        column_format="".join(formats), hrules=True, siunitx=True, multicol_align="c", environment=None
+    )
+    if body.columns.nlevels > 1:
+        tabular = tabular.replace("\\\\\n", "\\\\\n" + _rules(body.columns) + "\n", 1)
+    text = origin.comment(f"table {name}") + tabular
+    return write_atomically(paths.paper() / "tables" / origin.label / f"{name}.tex", text.encode())
+
+
+def _column_format(cells: list[str]) -> str:
+    found = [_NUMBER.fullmatch(cell) for cell in cells if cell not in (MISSING, "")]
+    if not found or not all(found):
+        return "l"
+    sign = "-" if any(match[1] for match in found) else ""
+    whole = max(len(match[2]) for match in found)
+    decimals = max(len(match[3] or "") for match in found)
+    spread = max((len(match[4].lstrip("0") + (match[5] or "")) for match in found if match[4]), default=0)
+    point = f".{decimals}" if decimals else ""
+    return f"S[table-format={sign}{whole}{point}{f'({spread})' if spread else ''}]"
+
+
+def _rules(columns: pd.MultiIndex) -> str:
+    """A rule below each head that spans several columns."""
+    spans = [(head, len(list(group))) for head, group in itertools.groupby(columns.get_level_values(0))]
+    ends = list(itertools.accumulate(width for _, width in spans))
+    return "".join(
+        rf"\cmidrule(lr){{{end - width + 1}-{end}}}" for (_, width), end in zip(spans, ends, strict=True) if width > 1
+    )
+
+
+def _cell(text: str, column_format: str) -> str:
+    if column_format == "l":
+        return escape(text)
+    return text.replace(" ± ", " +- ") if _NUMBER.fullmatch(text) else f"{{{escape(text)}}}"

@@ -1,0 +1,162 @@
+"""From frames of estimates to tables and keyed numbers: a question declares each of its measures once, and has both.
+
+Estimates are frames in the form of cell_estimates.COLUMNS, a row per cell. Names of a cell are its columns, and
+"system", which is backend-workload.
+"""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from pairlab.analysis.figures.style import ordered
+from pairlab.analysis.output import formatting
+from pairlab.analysis.output.formatting import MISSING, slug, systems
+from pairlab.analysis.output.latex import Values
+from pairlab.statistics.intervals import no_interval
+from pairlab.store.dataset import Runs
+
+#: The names of cells, and the text of each.
+Texts = dict[tuple, str]
+
+
+class Measure(NamedTuple):
+    """A quantity as tables, figures and keys show it.
+
+    title: the head of its column and the name of its axis, with the unit. key: the last part of its keys. digits:
+    decimals of a value times `scale`. change: it is a change, so that its values have a sign. short: tables show three
+    significant digits.
+    """
+
+    title: str
+    key: str
+    digits: int
+    scale: float = 1
+    unit: str = ""
+    change: bool = False
+    short: bool = False
+
+    def texts(self, estimates: pd.DataFrame, *names: str) -> Texts:
+        """Each estimate as text: as mean ± half its interval where all intervals are symmetric, else with bounds."""
+        values, low, high = (estimates[name].astype(float) * self.scale for name in ("value", "low", "high"))
+        lopsided = (high + low - 2 * values).abs() >= 10**-self.digits
+        bounds = self.change or self.short or lopsided.any()
+
+        def text(cell) -> str:
+            value, low, high = (getattr(cell, name) * self.scale for name in ("value", "low", "high"))
+            if not bounds:
+                return formatting.with_half(value, high, self.digits)
+            digits = formatting.three_digits(value, low, high) if self.short else self.digits
+            return formatting.with_bounds(value, low, high, digits, sign="+" * self.change)
+
+        return texts(estimates, names, text)
+
+    def put(self, found: Values, estimates: pd.DataFrame, *names: str, key: str = "") -> None:
+        """The keyed numbers of estimates, below the names of their cells and `key` (the measure's own, if empty)."""
+        for cell in estimates.itertuples():
+            self.put_one(found, f"{key_of(cell, *names)}/{key or self.key}", cell)
+
+    def put_one(self, found: Values, key: str, cell) -> None:
+        """An estimate below `key`: its value, and below `key`-interval its bounds. Nothing where it has a gap."""
+        value, low, high = (getattr(cell, name) * self.scale for name in ("value", "low", "high"))
+        if value != value:
+            return
+        if self.change and round(value, self.digits) > 0:
+            found.text(key, f"+{value:.{self.digits}f} {self.unit}".rstrip())
+        else:
+            found.number(key, value, self.digits, self.unit)
+        bounds = f"{formatting.interval(low, high, self.digits)} {self.unit}".rstrip()
+        found.text(f"{key}-interval", bounds if low == low else no_interval(cell.n))
+
+
+def texts(frame: pd.DataFrame, names: Sequence[str], text: Callable[..., str]) -> Texts:
+    """The text of each row (a namedtuple) by its names."""
+    return {tuple(_name(row, name) for name in names): text(row) for row in frame.itertuples()}
+
+
+def p_values(frame: pd.DataFrame, *names: str, column: str = "p_holm") -> Texts:
+    """The p-values of a column as text."""
+    return texts(frame, names, lambda row: formatting.p_text(getattr(row, column)))
+
+
+def across(by_cell: Texts, *above: str, order: Sequence[Hashable] | None = None) -> dict[Hashable, Texts]:
+    """A column for each value of the cells' last name, in order, else as drivers are; `above`: heads above each."""
+    found: dict[Hashable, Texts] = {}
+    for (*names, last), text in by_cell.items():
+        found.setdefault(last, {})[tuple(names)] = text
+    return {((*above, each) if above else each): found.get(each, {}) for each in order or ordered(found)}
+
+
+def tabulate(
+    heads: Mapping[str, str], columns: Mapping[Hashable, Texts], order: Mapping[str, Sequence] | None = None
+) -> pd.DataFrame:
+    """A table of texts, with a row for each cell that a column has, sorted by its names, and a dash for what is absent.
+
+    heads: the names of the cells and what the table calls them. columns: texts by cell, by title (a tuple: several
+    levels). order: of names whose values have another order than their own, and than drivers have.
+    """
+    cells = {cell for column in columns.values() for cell in column}
+    if "driver" in heads:
+        at = list(heads).index("driver")
+        order = {"driver": ordered(cell[at] for cell in cells)} | dict(order or {})
+    ranks = [{value: rank for rank, value in enumerate((order or {}).get(name, ()))} for name in heads]
+    rows = sorted(cells, key=lambda cell: [rank.get(value, value) for rank, value in zip(ranks, cell, strict=True)])
+    shown = [tuple(f"{value:g}" if isinstance(value, float) else value for value in row) for row in rows]
+    index = pd.MultiIndex.from_tuples(shown, names=list(heads.values())) if shown else _no_rows(list(heads.values()))
+    titles = list(columns)
+    body = [[columns[title].get(row, MISSING) for title in titles] for row in rows]
+    nested = bool(titles) and isinstance(titles[0], tuple)
+    return pd.DataFrame(body, index=index, columns=pd.MultiIndex.from_tuples(titles) if nested else titles)
+
+
+def by_system(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The part of a table for each system, which its first index names, without the columns that it has nothing in."""
+    names = table.index.get_level_values(0)
+    parts = {name: table[names == name].droplevel(0) for name in dict.fromkeys(names)}
+    return {name: part.loc[:, ((part != MISSING) & (part != "")).any()] for name, part in parts.items()}
+
+
+def key_of(cell, *names: str) -> str:
+    """The key of a cell: its names as parts."""
+    return "/".join(slug(_name(cell, name)) for name in names)
+
+
+def common_values(topic: str, runs: Runs, frame: pd.DataFrame, *gaps: str) -> Values:
+    r"""The keyed numbers of a topic as far as all topics have them, for the notebook's own to be added.
+
+    frame: a row per cell, of all systems; where it has no rows there are only these: runs (that count), left-out, the
+    list `systems`, empty, and missing: the gaps as one text. Else also confidence, and for each <system>:
+    <system>/backend, workload, drivers, pairs (all counts measured), remarks (repetitions and failures).
+    """
+    found = Values(topic)
+    found.number("runs", sum(run.status == "ok" for run in runs), 0)
+    found.number("left-out", len(runs.left_out) + len(runs.unread), 0)
+    found.names("systems", list(systems(frame)))
+    if missing := "; ".join(gap for gap in gaps if gap):
+        found.text("missing", missing)
+    if "confidence" in frame and len(frame):
+        found.text("confidence", f"{frame['confidence'].iloc[0] * 100:g} %")
+    for system, part in systems(frame).items():
+        found.text(f"{system}/backend", part["backend"].iloc[0])
+        found.text(f"{system}/workload", part["workload"].iloc[0])
+        found.text(f"{system}/drivers", ", ".join(ordered(part["driver"])))
+        found.text(f"{system}/pairs", ", ".join(map(str, sorted(part["pairs"].unique()))))
+        if "n" in part:
+            found.text(f"{system}/remarks", formatting.remarks(part))
+    return found
+
+
+def put_p(found: Values, frame: pd.DataFrame, *names: str, key: str, column: str = "p_holm") -> None:
+    """The keyed p-values of a column, below the names of their cells and `key`; nothing where there is none."""
+    for row in frame[frame[column].notna()].itertuples():
+        found.text(f"{key_of(row, *names)}/{key}", formatting.p_text(getattr(row, column)))
+
+
+def _name(row, name: str) -> object:
+    value = f"{row.backend}-{row.workload}" if name == "system" else getattr(row, name)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _no_rows(heads: list[str]) -> pd.MultiIndex:
+    return pd.MultiIndex.from_arrays([[] for _ in heads], names=heads)

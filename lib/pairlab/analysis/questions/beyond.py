@@ -1,0 +1,249 @@
+"""Questions beyond the papers: more flows, congestion control, limits of the CPU.
+
+Each question varies one setting of otherwise plain throughput runs, and compares with plain runs of the same pairs and
+times, paired by repetition. UDP has a module of its own.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import pandas as pd
+
+from pairlab.analysis import cell_estimates, selection
+from pairlab.analysis.output.formatting import slug, systems, with_bounds
+from pairlab.analysis.output.latex import Values
+from pairlab.analysis.output.measures import Measure, Texts, common_values, put_p, tabulate
+from pairlab.analysis.output.provenance import facts_of
+from pairlab.analysis.questions import fairness, udp
+from pairlab.analysis.selection import BEYOND, asked
+from pairlab.model.spec import Spec
+from pairlab.store.dataset import Runs
+
+
+class Question(NamedTuple):
+    """What is varied: its name in keys and files, the spec's fields, and how their values together are called."""
+
+    name: str
+    fields: tuple[str, ...]
+    label: Callable[..., str]
+
+    @property
+    def columns(self) -> list[str]:
+        return [asked(field) for field in self.fields]
+
+    @property
+    def plain(self) -> str:
+        """What the setting is called that runs have by default."""
+        return self.label(*(Spec.model_fields[field].default for field in self.fields))
+
+
+def _limits(quota: float, shares: int) -> str:
+    limits = [f"quota {quota:g}"] * bool(quota) + [f"shares {shares}"] * bool(shares)
+    return ", ".join(limits) or "no limit"
+
+
+FLOWS = Question("flows-per-pair", ("flows_per_pair",), str)
+CONTROL = Question("congestion-control", ("congestion_control",), lambda name: name or "default")
+LIMITS = Question("cpu-limits", ("cpu_quota", "cpu_shares"), _limits)
+
+BY = (*selection.CELL, "setting")
+#: Up to how many cells the prose names one by one; of more, the tables do.
+_MOST_LINES = 8
+MEASURES = {
+    "total_bps": Measure("Total (Gbit/s)", "total", 2, 1e-9, "Gbit/s"),
+    "jain_index": Measure("Jain's index", "jain", 3),
+    "ratio": Measure("Max/min", "ratio", 2),
+}
+#: The change of each: in percent, of Jain's index as a difference.
+CHANGES = {
+    "total_bps": Measure("Change (%)", "total-change", 1, unit="%", change=True, short=True),
+    "jain_index": Measure("Difference", "jain-change", 3, change=True),
+    "ratio": Measure("Change of max/min (%)", "ratio-change", 1, unit="%", change=True, short=True),
+}
+
+
+class Answer(NamedTuple):
+    """cells and changes (against the plain setting) by measure, the settings in order, and why there are none."""
+
+    question: Question
+    cells: dict[str, pd.DataFrame]
+    changes: dict[str, pd.DataFrame]
+    settings: list[str]
+    gap: str
+
+
+def answer(flows: pd.DataFrame, question: Question, confidence: float) -> Answer:
+    """What a setting does to total throughput and fairness.
+
+    flows: as Runs.flows of the experiment throughput, plain runs and special ones. Used are the runs that differ from
+    plain in the question's fields only, and the plain ones of the same system, driver, pairs and times. Without any,
+    the frames are empty and the gap says so. Raises AnalysisError where runs do not belong together.
+    """
+    varied, ordinary = _split(flows, question)
+    same = [*selection.CELL, "asked_duration_s", "warmup_s"]
+    beside = ordinary.merge(varied[same].drop_duplicates(), on=same) if len(varied) else ordinary.iloc[:0]
+    used = pd.concat([varied, beside], ignore_index=True) if len(beside) else varied
+    values = used[question.columns].drop_duplicates().sort_values(question.columns)
+    labels = {tuple(row): question.label(*row) for row in values.itertuples(index=False, name=None)}
+    settings = [labels[tuple(row)] for row in used[question.columns].itertuples(index=False, name=None)]
+    used = used.assign(setting=pd.Series(settings, index=used.index, dtype=object))
+    also = [*question.columns, "setting"]
+    repetitions = fairness.by_repetition(fairness.clients(used, also), also)
+    gap = "" if len(varied) else f"no run of 'throughput' varies {' or '.join(question.fields)} alone"
+    if len(varied) and beside.empty:
+        gap = f"no plain run of 'throughput' has the pairs and times of those that vary {' or '.join(question.fields)}"
+    return Answer(
+        question,
+        {name: cell_estimates.means(repetitions, BY, name, confidence) for name in MEASURES},
+        {
+            name: cell_estimates.changes(
+                repetitions,
+                selection.CELL,
+                name,
+                setting="setting",
+                against=question.plain,
+                relative=measure.unit == "%",
+                confidence=confidence,
+            )
+            for name, measure in CHANGES.items()
+        },
+        list(labels.values()),
+        gap,
+    )
+
+
+def axis(answer: Answer, name: str) -> dict[str, object]:
+    """The settings as estimates.by_category takes its categories."""
+    ticks = [setting.replace(", ", "\n") for setting in answer.settings]
+    return {"category": "setting", "order": answer.settings, "ticks": ticks, "name": name}
+
+
+def control_name(runs: Runs) -> str:
+    """What the axis of congestion controls is called: it says which one the kernel takes by default."""
+    default = facts_of(runs)["congestion-control"]
+    return f"Congestion control (default here: {default})"
+
+
+def table(answer: Answer) -> pd.DataFrame:
+    """Total, Jain's index and max/min by driver and setting, with changes against the plain one."""
+    names = {"system": "System", "driver": "Driver", "pairs": "Pairs", "setting": "Setting"}
+    columns: dict[str, Texts] = {}
+    for name, measure in MEASURES.items():
+        columns[measure.title] = measure.texts(answer.cells[name], *names)
+        if name != "ratio":
+            columns[CHANGES[name].title] = CHANGES[name].texts(answer.changes[name], *names)
+    return tabulate(names, columns, {"setting": answer.settings})
+
+
+def remedies(limits: Answer) -> list[str]:
+    """Of each cell and limit: whether it makes the sharing fairer, and what it costs, in words with intervals.
+
+    A limit is said to raise or lower a measure where the interval of the paired change leaves zero out; else the data
+    do not show it. From one repetition nothing is said.
+    """
+    changes = {name: {_cell(row): row for row in frame.itertuples()} for name, frame in limits.changes.items()}
+    lines = []
+    for key, jain in changes["jain_index"].items():
+        ratio, total = changes["ratio"][key], changes["total_bps"][key]
+        effects = [
+            _effect("Jain's index", jain, 3, ""),
+            _effect("max/min", ratio, 1, " %"),
+            _effect("the total", total, 1, " %"),
+        ]
+        lines.append(f"{_named(jain)}: {'; '.join(effects)}")
+    return lines
+
+
+def summaries(limits: Answer) -> dict[tuple[str, str], str]:
+    """The remedies of each system in short, by system and limit: in how many cells fairer, and at what cost.
+
+    A cell (driver and pairs) is fairer where the interval of the paired change shows Jain's index to rise or max/min
+    to fall, less fair where it shows the contrary.
+    """
+    jain, ratio, total = (limits.changes[name].set_index(list(BY)) for name in ("jain_index", "ratio", "total_bps"))
+    fairer, less = (jain["low"] > 0) | (ratio["high"] < 0), (jain["high"] < 0) | (ratio["low"] > 0)
+    found = {}
+    for (backend, workload, setting), cells in total.groupby(["backend", "workload", "setting"], sort=True):
+        here = cells.index
+        summary = f"fairer in {fairer[here].sum()} of {len(here)} cells, less fair in {less[here].sum()}"
+        cost = cells["value"].dropna()
+        if len(cost):
+            span = f"{cost.min():+.1f} to {cost.max():+.1f}" if len(cost) > 1 else f"{cost.iloc[0]:+.1f}"
+            summary += f"; the total changes by {span} %"
+        found[f"{backend}-{workload}", setting] = summary
+    return found
+
+
+def values(
+    runs: Runs, answers: Sequence[Answer], udp_cells: dict[str, pd.DataFrame], udp_changes: pd.DataFrame, gap_udp: str
+) -> Values:
+    r"""The keyed numbers beyond the papers, all below `beyond/`: those of measures.common_values, of put_answer for
+    each question, and of udp.put_cells.
+    """
+    every = pd.concat([each.cells["total_bps"] for each in answers] + [udp_cells["client_bps"]])
+    found = common_values("beyond", runs, every, *(each.gap for each in answers), gap_udp)
+    if len(every):
+        found.text("congestion-control/default", facts_of(runs)["congestion-control"])
+    for each in answers:
+        put_answer(found, each)
+        found.names(f"{each.question.name}/systems", list(systems(each.cells["total_bps"])))
+        if 0 < len(lines := remedies(each) if each.changes else []) <= _MOST_LINES:
+            found.text(f"{each.question.name}/told", " ".join(f"{line}." for line in lines))
+        if each.question is LIMITS:
+            for (system, setting), summary in summaries(each).items():
+                found.text(f"{each.question.name}/{system}/{slug(setting)}/told", summary)
+    udp.put_cells(found, udp_cells, udp_changes, gap_udp)
+    return found
+
+
+def put_answer(found: Values, answer: Answer) -> None:
+    r"""The keyed numbers of one question, below its name (such as cpu-limits/):
+
+    - missing: why there are none; settings: those measured, as text; told: the changes in words, if they are few;
+    - <system>/<driver>/<pairs>/<setting>/total, jain, ratio, with -interval; total-change, ratio-change (percent) and
+      jain-change (difference) against the plain setting, with -interval; total-p, jain-p, ratio-p (Holm).
+    """
+    name = answer.question.name
+    if answer.gap:
+        found.text(f"{name}/missing", answer.gap)
+    if answer.settings:
+        found.text(f"{name}/settings", "; ".join(answer.settings))
+    names = ("question", "system", "driver", "pairs", "setting")
+    for measure in MEASURES:
+        cells, changes = (frames[measure].assign(question=name) for frames in (answer.cells, answer.changes))
+        MEASURES[measure].put(found, cells, *names)
+        CHANGES[measure].put(found, changes, *names)
+        put_p(found, changes, *names, key=f"{MEASURES[measure].key}-p")
+
+
+def _split(flows: pd.DataFrame, question: Question) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The flows of runs that differ from plain ones in the question's fields, and in nothing else; and plain ones."""
+    others = _as_default(flows, [field for field in BEYOND if field not in question.fields])
+    ordinary = _as_default(flows, question.fields)
+    return flows[others & ~ordinary], flows[others & ordinary]
+
+
+def _as_default(flows: pd.DataFrame, fields: Sequence[str]) -> pd.Series:
+    found = pd.Series(True, index=flows.index)
+    for field in fields:
+        found &= flows[asked(field)] == Spec.model_fields[field].default
+    return found
+
+
+def _effect(what: str, change, digits: int, unit: str) -> str:
+    if change.gap:
+        return f"{what}: {change.gap}"
+    size = with_bounds(change.value, change.low, change.high, digits)
+    if change.low != change.low:
+        return f"{what} changes in one repetition ({size}{unit})"
+    if change.low > 0 or change.high < 0:
+        return f"{'raises' if change.low > 0 else 'lowers'} {what} ({size}{unit})"
+    return f"no change of {what} shown ({size}{unit})"
+
+
+def _cell(row) -> tuple:
+    return (row.backend, row.workload, row.driver, row.pairs, row.setting)
+
+
+def _named(row) -> str:
+    return f"{row.backend}-{row.workload}, {row.driver}, {row.pairs} pairs, {row.setting}"

@@ -1,0 +1,72 @@
+"""YAML files that people write, read without trusting them.
+
+An alias costs a few bytes and stands for all that it names, so a small file can describe a huge tree: nodes are
+counted, aliases expanded, before anything is built. A key that a mapping has twice is refused: YAML parsers keep the
+last one and drop the others silently.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+MOST_BYTES = 1 << 20
+MOST_NODES = 100_000
+
+
+def read(path: Path) -> Any:
+    """The content of the file.
+
+    Raises OSError where it cannot be read; ValueError, saying what is wrong, where it is not YAML, is too large, or has
+    a key twice.
+    """
+    with open(path, "rb") as file:
+        content = file.read(MOST_BYTES + 1)  # a device may have no end
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"is larger than {MOST_BYTES} bytes: split it")
+    try:
+        loader = yaml.SafeLoader(content.decode("utf-8-sig"))
+        node = loader.get_single_node()
+        _count(node, {})
+        return None if node is None else loader.construct_document(node)
+    except _Refused:
+        raise
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: the 31st of February; not UTF-8
+        raise ValueError(f"is not YAML: {' '.join(str(error).split())}") from None
+    except Exception as error:  # PyYAML fails on values that do not fit their tag, such as `!!bool x` and `!!int ''`
+        raise ValueError(f"is not YAML: a value does not fit its tag ({error!r})") from None
+
+
+class _Refused(ValueError): ...
+
+
+def _count(node: yaml.Node | None, known: dict[int, int]) -> int:
+    """The number of nodes below this one, aliases expanded. Refuses keys that a mapping has twice."""
+    if id(node) in known:
+        if not known[id(node)]:
+            raise _Refused("has an alias inside the value that it names, which never ends: write the value out")
+        return known[id(node)]
+    known[id(node)] = 0
+    inner = []
+    if isinstance(node, yaml.SequenceNode):
+        inner = node.value
+    elif isinstance(node, yaml.MappingNode):
+        _refuse_duplicates(node)
+        inner = [part for pair in node.value for part in pair]
+    known[id(node)] = 1 + sum(_count(each, known) for each in inner)
+    if known[id(node)] > MOST_NODES:
+        raise _Refused(f"has more than {MOST_NODES} values, aliases expanded: split it")
+    return known[id(node)]
+
+
+def _refuse_duplicates(node: yaml.MappingNode) -> None:
+    lines: dict[tuple[str, str], int] = {}
+    for key, _ in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            continue
+        name, line = (key.tag, key.value), key.start_mark.line + 1
+        if name in lines:
+            raise _Refused(
+                f"has the key {key.value!r} twice, in lines {lines[name]} and {line}: keep one, or merge them"
+            )
+        lines[name] = line

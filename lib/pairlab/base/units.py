@@ -1,0 +1,67 @@
+"""Numbers with units, as people write and read them: "5 MB", "1 Gbit/s", "500 ms"; base units inside."""
+
+import math
+import re
+
+#: Prefixes of units, and their factors.
+PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+#: By unit: what may follow a number, and its factor.
+UNITS: dict[str, dict[str, float]] = {
+    "": {},
+    "s": {"s": 1, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "min": 60, "h": 3600},
+    "B": {f"{prefix}B": factor for prefix, factor in (PREFIXES | _BINARY).items()},
+    "bit/s": {f"{prefix}bit/s": factor for prefix, factor in PREFIXES.items()},
+}
+#: Endings of the names of parameters and columns, and their unit.
+_ENDINGS = {"_s": "s", "_bytes": "B", "_bps": "bit/s"}
+_NUMBER = re.compile(r"(?P<number>[+-]?(?:\d[\d_ ,]*)?\.?\d*(?:[eE][+-]?\d{1,3})?)\s*(?P<unit>[A-Za-zµ/]*)")
+
+
+def unit_of(name: str) -> str:
+    """The unit that the name of a parameter or column ends with; empty: none."""
+    return next((unit for ending, unit in _ENDINGS.items() if name.endswith(ending)), "")
+
+
+def read(text: str, unit: str = "") -> float:
+    """The number in that base unit, from text such as "1e6", "5 MB", "10 ms", "5_000_000".
+
+    Raises ValueError with a message for the person who wrote the text.
+    """
+    text = text.strip()
+    if not text:
+        raise ValueError("give a number" + (f" of {unit}" if unit else ""))
+    found = _NUMBER.fullmatch(text)
+    number = found and re.sub(r"[_ ,]", "", found["number"])
+    try:
+        value = float(number or "")
+    except ValueError:
+        raise ValueError(f"{_shown(text)} is not a number") from None
+    known = UNITS[unit]
+    if found["unit"] and found["unit"] not in known:
+        allowed = f"use {', '.join(known)}" if unit else "give a number without a unit"
+        raise ValueError(f"{_shown(found['unit'])} is not a unit of this parameter: {allowed}")
+    value *= known.get(found["unit"], 1)
+    if not math.isfinite(value):
+        raise ValueError(f"{_shown(text)} is too large")
+    return value
+
+
+def with_prefix(value: float, unit: str, digits: int = 3) -> str:
+    """The value as text with a suitable prefix: 5000000.0, "B" is "5 MB"; 0.0273, "s" is "27.3 ms"."""
+    value = float(f"{value:.{digits}g}")  # first, as 999.9 MB are shown as 1 GB
+    steps = sorted(((factor, name) for name, factor in UNITS[unit].items() if _decimal(name, unit)), reverse=True)
+    factor, name = next(((factor, name) for factor, name in steps if abs(value) >= factor), steps[-1])
+    if not value:
+        factor, name = 1, unit
+    return (
+        f"{value / factor:,.{digits}g} {name}" if abs(value) / factor < 10**digits else f"{value / factor:,.0f} {name}"
+    )
+
+
+def _decimal(name: str, unit: str) -> bool:
+    return name in ("s", "ms", "µs") if unit == "s" else "i" not in name.removesuffix(unit) and name[0] != "K"
+
+
+def _shown(text: str) -> str:
+    return repr(text) if len(text) <= 40 else f"{text[:37]!r}..."

@@ -1,0 +1,169 @@
+"""Experiments: one parameterized notebook each, run by papermill, in the same way by hand, by the CLI and by sweeps."""
+
+import ast
+import contextlib
+import difflib
+import functools
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pairlab import paths, store
+from pairlab.batch.execute import execute, imported_papermill, papermill_path
+from pairlab.errors import BadInput, BadSpec, MeasurementFailed, PairlabError, UnknownName, unknown_name
+from pairlab.measurement.attempts import allowing
+from pairlab.model.records import Run
+from pairlab.model.spec import NOT_IN_SPEC, Spec
+from pairlab.testbed.contracts import Progress, silent
+from pairlab.testbed.host import lock
+
+
+def notebooks() -> dict[str, Path]:
+    """The experiments' notebooks by name: notebooks/experiments/NN-name.ipynb."""
+    found = sorted(paths.EXPERIMENTS.glob("[0-9][0-9]-*.ipynb"))
+    return {path.stem[3:]: path for path in found}
+
+
+#: Notebooks from elsewhere on disk, by the experiment that they measure; `named` adds them.
+_elsewhere: dict[str, Path] = {}
+
+
+def notebook_of(experiment: str) -> Path:
+    """The notebook of that experiment. Raises UnknownName."""
+    known = notebooks() | _elsewhere
+    if experiment not in known:
+        raise UnknownName(unknown_name("experiment", experiment, known))
+    return known[experiment]
+
+
+def named(experiment: str, folder: Path | None = None) -> str:
+    """The name of an experiment that is given by its name, or by the path of its notebook, ./mine.ipynb.
+
+    A notebook from elsewhere is known by its experiment's name from then on, in this process. folder: where relative
+    paths count from; by default the current directory. Raises BadInput where there is no such notebook, or it does not
+    say which experiment it measures.
+    """
+    if not experiment.endswith(".ipynb"):
+        return experiment
+    notebook = ((folder or Path.cwd()) / Path(experiment).expanduser()).resolve()
+    for name, path in notebooks().items():
+        if path.resolve() == notebook:
+            return name
+    name = _experiment_in(notebook)
+    if _elsewhere.get(name) != notebook:
+        _elsewhere[name] = notebook
+        parameters.cache_clear()
+    return name
+
+
+def _experiment_in(notebook: Path) -> str:
+    """The experiment that a notebook names where it makes its Spec: spec_from(globals(), experiment="mine")."""
+    try:
+        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+        sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    except OSError as error:
+        raise BadInput(f"no experiment {notebook}: {error.strerror}") from None
+    except (ValueError, LookupError, TypeError):
+        raise BadInput(f"{notebook} is not a notebook") from None
+    for source in sources:
+        with contextlib.suppress(SyntaxError):  # cells with magic are not Python
+            for node in ast.walk(ast.parse(source)):
+                called = getattr(node.func, "id", getattr(node.func, "attr", "")) if isinstance(node, ast.Call) else ""
+                if called in ("spec_from", "Spec"):
+                    for given in node.keywords:
+                        if given.arg == "experiment" and isinstance(given.value, ast.Constant):
+                            return str(given.value.value)
+    raise BadInput(
+        f'{notebook} does not name its experiment: call spec_from(globals(), experiment="NAME") after its parameters'
+    )
+
+
+class Parameter(NamedTuple):
+    """A parameter as its notebook has it: the value there, and what the comment behind it says, unit and all."""
+
+    default: Any
+    meaning: str
+
+
+@functools.cache
+def parameters(experiment: str) -> Mapping[str, Parameter]:
+    """The parameters an experiment's notebook takes, by name, in its order."""
+    found = imported_papermill().inspect_notebook(papermill_path(notebook_of(experiment)))
+    return {name: Parameter(ast.literal_eval(each["default"]), each["help"]) for name, each in found.items()}
+
+
+def defaults(experiment: str) -> dict[str, Any]:
+    """The parameters an experiment's notebook takes, with their values as it stands."""
+    return {name: parameter.default for name, parameter in parameters(experiment).items()}
+
+
+def spec_of(experiment: str, parameters: Mapping[str, Any]) -> Spec:
+    """The Spec that the notebook makes of these parameters, its own for the others. Raises BadSpec."""
+    known = defaults(experiment)
+    for name in parameters:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise BadSpec(f"{experiment!r} has no parameter {name!r}{hint} (there are: {', '.join(known)})")
+    values = {**known, **parameters}
+    for name in NOT_IN_SPEC:
+        if name in known and type(values[name]) is not type(known[name]):
+            raise BadSpec(f"{name}: must be a {type(known[name]).__name__}, not {values[name]!r}")
+    return Spec(experiment=experiment, **{name: value for name, value in values.items() if name not in NOT_IN_SPEC})
+
+
+def run(
+    experiment: str,
+    parameters: Mapping[str, Any],
+    *,
+    wait: bool = True,
+    attempts: int = 1,
+    say: Callable[[str], None] = lambda text: None,
+    progress: Progress = silent,
+) -> Run:
+    """Executes the experiment's notebook with these parameters; returns the run it stored, notebook and all.
+
+    wait: for another measurement on this host to end, after saying whose it is; else HostBusy. attempts: as of
+    `measure`. progress: called with each phase, in a thread of its own.
+
+    Parameters are checked before a kernel is started. A run that failed or was invalid is returned too: it has its
+    reasons. Raises what else stopped the notebook.
+    """
+    from pairlab.measurement import in_store
+    from pairlab.measurement.measure import resolve
+
+    notebook = notebook_of(experiment)
+    spec = resolve(spec_of(experiment, parameters))
+    if parameters.get("fresh") or in_store.status(spec) != "ok":
+        _await_turn(spec, wait, say)
+    begun = datetime.now(UTC)
+    with store.draft(spec) as place, lock.with_waiting(wait), allowing(attempts):
+        executed = place / notebook.name
+        trouble: PairlabError | None = None
+        try:
+            execute(notebook, executed, parameters, progress)
+        except PairlabError as error:
+            trouble = error
+        stored = store.latest(spec)
+        new = bool(stored and stored.measured_at and stored.measured_at >= begun)
+        stored = stored if new else in_store.find(spec)
+        if new and executed.exists():
+            store.attach_notebook(stored, executed)
+    if trouble and not (new and stored.status in ("invalid", "failed")):
+        raise trouble
+    if stored is None:
+        raise MeasurementFailed(f"the notebook {notebook.name} ended well, but stored no run of {spec}")
+    return stored
+
+
+def _await_turn(spec: Spec, wait: bool, say: Callable[[str], None]) -> None:
+    """Waits for other measurements on this host; the notebook's own waiting would not be heard."""
+    from pairlab.measurement.measure import check
+
+    try:
+        check(spec)
+    except PairlabError:
+        return  # which the notebook will tell, and keep
+    lock.await_turn(wait, say)

@@ -1,0 +1,58 @@
+"""Comparing stored runs by one thing in which they differ."""
+
+import json
+
+import click
+
+from pairlab.cli.parameters import value_of
+from pairlab.errors import BadInput
+
+
+@click.command()
+@click.argument("which", nargs=-1, metavar="[NAME=VALUE ...]")
+@click.option("--by", default="driver", show_default=True, help="What differs: a parameter, kernel, host or tool.")
+@click.option("--base", help="The value that the others are compared with.")
+@click.option("--measure", help="total_bps, fct_median_s, fct_p99_s, …; by default the one that suits the runs.")
+@click.option("--runs", "root", type=click.Path(), help="Another folder of runs.")
+@click.option("--sweep", default="", help="Only the cells of this sweep.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def compare(which, by, base, measure, root, sweep, as_json):
+    """Compare stored runs that differ in one thing, and say the difference with its interval.
+
+    NAME=VALUE takes only the runs that have this value. Kernel against kernel, on a bridge with 50 pairs:
+
+    pairlab compare --by kernel driver=bridge pairs=50
+    """
+    from pairlab.analysis.comparison import compute
+    from pairlab.store.dataset import load_runs
+
+    values = {}
+    for text in which:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise BadInput(f"{text!r} is no NAME=VALUE, such as driver=bridge")
+        values[name] = value_of(value)
+    runs = load_runs(root, sweep=sweep, ground="all" if by in compute.GROUND else "newest").where(**values)
+    base = base if base is None or by in compute.GROUND else value_of(base)
+    found = compute.compare(runs, by=by, measure=measure, base=base)
+    if not as_json:
+        click.echo(str(found))
+        return
+    rows = [
+        {
+            **dict(each.alike),
+            "by": each.by,
+            "measure": each.measure,
+            "base": each.base.value,
+            "other": each.other.value,
+            "change_percent": each.change,
+            "low_percent": None if each.low != each.low else each.low,
+            "high_percent": None if each.high != each.high else each.high,
+            "n": each.n,
+            "verdict": each.verdict,
+            "words": each.words,
+            "notes": each.notes,
+        }
+        for each in found
+    ]
+    click.echo(json.dumps({"comparisons": rows, "left_out": found.left_out}))

@@ -1,0 +1,86 @@
+"""The store: list its runs, and clean up after crashes."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from pairlab import paths
+from pairlab.cli.terminal import out
+
+#: What runs can be listed by: their ground, and what they measured with.
+FACTORS = ("kernel", "host", "machine", "tool", "switch", "engine", "driver", "backend", "experiment")
+
+SHOWN = ("key", "experiment", "backend", "driver", "pairs", "workload", "repetition", "status")
+
+
+@click.command("ls")
+@click.argument("experiment", required=False)
+@click.option("--runs", "root", type=click.Path(path_type=Path), help="Another folder of runs.")
+@click.option("--by", type=click.Choice(FACTORS), help="A list for each kernel, host, …")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_runs(experiment, root, by, as_json):
+    """List the stored runs, the newest first."""
+    from pairlab.store import index
+
+    rows, unread = index.rows(root, experiment)
+    if as_json:
+        click.echo(json.dumps(rows))
+    else:
+        values = sorted({row[by] for row in rows}) if by else [None]
+        for value in values:
+            mine = [row for row in rows if by is None or row[by] == value]
+            if by:
+                click.echo(f"{by} {value or 'not recorded'}: {len(mine)} run{'s' * (len(mine) != 1)}")
+            _print_table(mine, index.differing(rows, (name for name in FACTORS[:4] if name != by)))
+    for why in unread:
+        click.echo(why, err=as_json)
+
+
+def _print_table(rows, more):
+    """The rows in columns. more: which columns are shown besides, as the runs differ in them."""
+    head = [name.replace("repetition", "rep.") for name in SHOWN]
+    lines = [(*head, "outcome", "took", "measured", *more), *(_line(row, more) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        click.echo("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+    for row in rows:
+        if row["reasons"]:
+            click.echo(f"{row['key']}: {row['status']}: {row['reasons']}")
+
+
+def _line(row, more):
+    when = datetime.fromisoformat(row["measured_at"]).astimezone(UTC) if row["measured_at"] else None
+    return (
+        *(str(row[name]) for name in SHOWN),
+        row["outcome"],
+        f"{row['took_s']:.1f} s" if row["took_s"] else "",
+        f"{when:%Y-%m-%d %H:%M} UTC" if when else "",
+        *(row[name] for name in more),
+    )
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
+@click.option("--replaced", is_flag=True, help="Delete the runs in .replaced/ too.")
+def clean(dry_run, replaced):
+    """Remove what crashes left: drafts, and testbeds of dead processes.
+
+    Finished runs stay. Damaged runs move to .replaced/, where replaced runs are kept too; --replaced deletes those.
+    """
+    from pairlab import store
+    from pairlab.testbed.audit import leftovers
+
+    things = [(f"run {paths.shown(path)} ({why})", path) for path, why in store.debris(with_replaced=replaced)]
+    for what, path in things:
+        out.print(f"{'would remove' if dry_run else 'removing'} {what}", markup=False)
+        if not dry_run:
+            store.discard(path)
+    found = list(leftovers.find())
+    for leftover in found:
+        out.print(f"{'would remove' if dry_run else 'removing'} {leftover.what}", markup=False)
+        if not dry_run:
+            leftover.remove()
+    if not things and not found:
+        out.print("nothing to clean")

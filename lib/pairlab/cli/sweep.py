@@ -1,0 +1,189 @@
+"""`pairlab sweep`: measure every cell of a sweep file."""
+
+import shlex
+import sys
+from collections import Counter
+from pathlib import Path
+
+import click
+
+from pairlab.cli import watch as watching
+from pairlab.cli.group import NOT_DONE, UNAVAILABLE, fail
+from pairlab.cli.terminal import event, out, say, steps
+from pairlab.errors import BadInput
+from pairlab.progress.words import duration
+from pairlab.testbed.contracts import silent
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--dry-run", is_flag=True, help="List the cells in their order; measure nothing.")
+@click.option("--watch", is_flag=True, help="Show the progress of a sweep that was started elsewhere.")
+@click.option("--backend", help="Use this backend instead of the file's; with --watch, show only its cells.")
+@click.option("--retry", is_flag=True, help="Measure failed and invalid cells again.")
+@click.option("--stop-on-failure", is_flag=True, help="Stop at the first cell that fails, as with `on_failure: stop`.")
+@click.option(
+    "--attempts",
+    type=click.IntRange(1, 100),
+    help="Measure a cell at most so often if other load on the machine makes it invalid; by default as FILE says (3).",
+)
+@click.option("--no-wait", is_flag=True, help="Fail if another measurement is running on this host.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: a line for each cell, and one at the end.")
+def sweep(file, dry_run, watch, backend, retry, stop_on_failure, attempts, no_wait, as_json):
+    """Measure every cell of a sweep FILE; resumes where it was interrupted. FILE may be the name of a sweep in sweeps/.
+
+    Exit status 0 only if every cell is done, or may be skipped; 3 if none is, so that there is nothing to report.
+
+    With --watch, nothing is measured: it reads the store and shows the cells done, failed and left, the time left and
+    the newest results of a sweep that runs in another terminal or notebook, or on another host that shares the store.
+    It ends with the sweep, and with the sweep's status; Ctrl-C ends only the watching, with status 0. If the sweep is
+    not running, it prints the command that resumes it: on a terminal it then waits for that, elsewhere it ends with
+    status 1. With --json, it prints a line whenever something changes.
+    """
+    if watch:
+        if dry_run or retry or stop_on_failure or attempts or no_wait:
+            raise BadInput("--watch measures nothing: of the other options, only --backend and --json go with it")
+        watching.watch(file, backend, as_json=as_json)
+        return
+    from pairlab.batch import runner as sweeps
+    from pairlab.batch import sweep_file, sweep_manifest
+    from pairlab.testbed import registry
+
+    file = sweep_file.locate(file)
+    plan = sweep_manifest.keep_auto(sweeps.load(file), say)
+    if backend:
+        registry.backends.get(backend)
+    todo, most = sweeps.cells(plan, backend), sweeps.cells(plan, backend, at_most=True)
+    view = (_Events if as_json else _Words)(plan.name, todo, most, retry)
+    if dry_run:
+        view.plan(Counter(sweeps.rules(plan, backend).values()))
+        return
+    view.begin()
+    asked = {"backend": backend, "retry": retry, "attempts": attempts, "wait": not no_wait, "say": say}
+    asked["stop_on_failure"] = stop_on_failure or None
+    tally = view.follow(lambda tell, progress: sweeps.run(plan, tell=tell, progress=progress, **asked))
+    again = [_myself(), "sweep", str(file), *(["--backend", backend] if backend else []), "--retry"]
+    view.end(tally, again)
+    if not tally.done:
+        fail("nothing was measured, so there is nothing to report", UNAVAILABLE)
+    if not tally.good:
+        sys.exit(NOT_DONE)
+
+
+def _myself():
+    """This program as one can type it where one is."""
+    path = Path(sys.argv[0])
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else sys.argv[0]
+
+
+class _View:
+    """A sweep as it is printed: its name, its cells, how many they can become, and how long both take."""
+
+    def __init__(self, name, todo, most, retry):
+        from pairlab.batch import runner as sweeps
+
+        self.name, self.todo, self.most = name, todo, most
+        self.estimates_s = [sweeps.estimate_s(cells, retry=retry) for cells in (todo, most)]
+
+
+class _Words(_View):
+    """For people: a line for each cell and, on a terminal, bars with the time left.
+
+    A reason is printed in full for the first cell that has it, and with the number of cells at the end.
+    """
+
+    def plan(self, rules):
+        from pairlab.measurement import in_store
+
+        for number, (spec, stored) in enumerate(in_store.statuses(self.todo).items(), 1):
+            out.print(f"{number:4} {spec.key} {spec}" + (f" [{stored}]" if stored else ""), markup=False)
+        for rule, cells in rules.items():
+            if not isinstance(rule, int):
+                how = f"repeated {rule.at_least} to {rule.at_most} times, until {rule}"
+                out.print(f"{cells} of these cells, each {how}", markup=False)
+        out.print(f"{self._extent()} for those to be measured")
+
+    def begin(self):
+        out.print(f"sweep {self.name}: {self._extent()}")
+
+    def _extent(self):
+        """How many cells, and about how long those take that are to be measured: ranges, where results decide."""
+        least, most = len(self.todo), len(self.most)
+        cells = f"{least} cells" if most == least else f"{least} to {most} cells"
+        spent, longest = map(duration, self.estimates_s)
+        return f"{cells}, about {spent}" + (f" to {longest}" if longest != spent else "")
+
+    def follow(self, measure):
+        from pairlab.batch import reasons
+
+        first = {}
+
+        def said(report):
+            if report.state in ("done", "stored"):
+                return f": {report.text}"
+            number = first.setdefault((report.state, reasons.same(report.text)), report.number)
+            return f": {report.text}" if number == report.number else f": as cell {number}"
+
+        with steps(len(self.todo), "cells", self.estimates_s[0]) as shown:
+
+            def tell(report):
+                total = f"{'~' if report.most > report.total else ''}{report.total}"
+                line = f"{report.number:4}/{total} {report.state:8} {report.spec}{said(report)}"
+                out.print(line if out.is_terminal else f"{line} ({duration(report.left_s)} left)", markup=False)
+                shown.reached(report.number, report.total, report.left_s)
+
+            return measure(tell, shown.phase)
+
+    def end(self, tally, again):
+        from pairlab.batch import reasons
+
+        if tally.stopped:
+            out.print("stopped at the first failure, as asked; started again, it continues after that cell")
+        out.print(f"{tally.done} done, {tally.skipped} skipped, {len(tally.not_done)} not done")
+        for why, cells in tally.skips.most_common():
+            out.print(f"  {cells} skipped: {why}", markup=False)
+        for name in tally.imprecise:
+            out.print(f"  not as precise as asked: {name}", markup=False)
+        for trouble in reasons.grouped(tally.troubles):
+            out.print(f"  {trouble.cells} {trouble.status}: {trouble.reason}", markup=False)
+        if tally.not_done:
+            out.print(f"to measure again what is not done: {shlex.join(again)}", markup=False)
+
+
+class _Events(_View):
+    """For programs: a line with a JSON object for each cell, and for the start and the end."""
+
+    def plan(self, rules):
+        from pairlab.measurement import in_store
+
+        self.begin()
+        for number, (spec, stored) in enumerate(in_store.statuses(self.todo).items(), 1):
+            event("planned", number=number, **_cell(spec), stored=stored)
+
+    def begin(self):
+        least_s, most_s = self.estimates_s
+        cells = {"cells": len(self.todo), "cells_at_most": len(self.most)}
+        event("sweep", name=self.name, **cells, estimate_s=least_s, estimate_at_most_s=most_s)
+
+    def follow(self, measure):
+        def tell(report):
+            known = {"number": report.number, "total": report.total, "total_at_most": report.most}
+            outcome = {"state": report.state, "told": report.text, "left_s": report.left_s}
+            event("cell", **known, **_cell(report.spec), **outcome)
+
+        return measure(tell, silent)
+
+    def end(self, tally, again):
+        event(
+            "end",
+            done=tally.done,
+            skipped=dict(tally.skips),
+            not_done=tally.not_done,
+            imprecise=tally.imprecise,
+            stopped=tally.stopped,
+            good=tally.good,
+        )
+
+
+def _cell(spec):
+    return {"key": spec.key, "spec": spec.model_dump(mode="json")}

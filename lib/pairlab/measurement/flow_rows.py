@@ -1,0 +1,285 @@
+"""Turns the tools' output into rows of the tables `flows` and `intervals`: a row for every flow, failed ones too."""
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from pairlab.base.error_location import located
+from pairlab.measurement import steady_state
+from pairlab.model.spec import Spec
+from pairlab.model.time_steps import carried_bytes
+from pairlab.testbed.contracts import Measured, Workload
+from pairlab.testbed.endpoints import Task
+from pairlab.testbed.launch.conductor import Process
+
+Row = dict[str, Any]
+
+#: A timed flow that lasted a smaller share of its time failed.
+LEAST_SHARE = 0.95
+
+#: The initial retransmission timeout of TCP (RFC 6298, section 2; Linux's TCP_TIMEOUT_INIT), after which a SYN is
+#: sent again. net.ipv4.tcp_syn_linear_timeouts (Linux 6.5) changes the third and later attempts only.
+SYN_AGAIN_S = 1.0
+
+
+@dataclass
+class Reading:
+    """The tools' results as rows of `flows` and `intervals`, and what the cross-checks need besides.
+
+    warmup_s: warm-up detected beyond the spec's. spans: start and end, from the release, of each successful flow.
+    received_bytes: payload of each pair whose flows all succeeded, over their whole time; retransmits: segments,
+    likewise, where the tool reports them. Both for TCP only. late_share: the share of the traffic, at most, that came
+    after the tool's last count.
+    """
+
+    flows: list[Row] = field(default_factory=list)
+    intervals: list[Row] = field(default_factory=list)
+    settling: steady_state.Settling = field(default_factory=steady_state.Settling)
+    warmup_s: float = 0.0
+    spans: list[tuple[float, float]] = field(default_factory=list)
+    received_bytes: dict[int, float] = field(default_factory=dict)
+    retransmits: dict[int, float] = field(default_factory=dict)
+    late_share: float = 0.0
+
+
+def read_flows(
+    spec: Spec,
+    tasks: Sequence[Task],
+    workload: Workload,
+    clients: Sequence[Process],
+    servers: Sequence[Process],
+    release_ns: int,
+    *,
+    isolated: bool = True,
+) -> Reading:
+    """The rows of `flows` and of `intervals`, from each client's output, its start and its end.
+
+    tasks: by pair. isolated: whether each endpoint has a network namespace of its own; else its counters are shared.
+    """
+    pairs = list(zip(tasks, clients, servers, strict=True))
+    reported = [_reported(spec, workload, client, server) for _, client, server in pairs]
+    found = Reading(settling=_settling(spec, reported), late_share=workload.late_s / spec.total_s)
+    found.warmup_s = found.settling.warmup * spec.interval_s
+    for pair, (task, client, server) in enumerate(pairs):
+        size_bytes = task.flow_bytes or None
+        common = {"pair": pair, "protocol": task.protocol, "role": task.role, "size_bytes": size_bytes}
+        common |= _of_start(client, release_ns)
+        waited_s = _waited_s(workload, task, client) if isolated else None
+        succeeded = []
+        for number in range(spec.flows_per_pair):
+            # Counts of a process or namespace are of all its flows: they are in the row of the first flow only.
+            row = {**common, "flow": number, **({} if number else _of_processes(task, client, server, isolated))}
+            missing = Measured({}, error=f"{workload.name} reported no result for this flow")
+            measured = reported[pair].get(number) or missing
+            if measured.connected_ns is None and measured.connect_s is None:
+                measured = replace(measured, connect_s=waited_s)
+            try:
+                done, rows = _read(spec, task, measured, client, server, row, release_ns, found.warmup_s)
+            except ValueError as error:
+                why = _with_stderr(str(error), client.stderr)
+                why = why.encode(errors="replace").decode()  # JSON can escape half a character, which no file can hold
+                found.flows.append({**row, "status": "failed", "error": why})
+            else:
+                found.flows.append({**row, "status": "ok", "error": "", **done})
+                found.intervals += rows
+                found.spans.append(_span(task, measured, found.flows[-1]))
+                succeeded.append(measured)
+        if task.protocol == "tcp" and len(succeeded) == spec.flows_per_pair:
+            received = [size_bytes if each.received_bytes is None else each.received_bytes for each in succeeded]
+            if None not in received:
+                found.received_bytes[pair] = sum(received)
+            retransmits = [measured.flow.get("retransmits") for measured in succeeded]
+            if None not in retransmits:
+                found.retransmits[pair] = sum(retransmits)
+    return found
+
+
+def _settling(spec: Spec, reported: Sequence[dict[int, Measured]]) -> steady_state.Settling:
+    """Where the total throughput settled, by the timed TCP flows that lasted their whole time."""
+    if spec.flow_bytes:
+        return steady_state.Settling()
+    edges_s = spec.warmup_s + spec.interval_s * np.arange(int(spec.duration_s / spec.interval_s + 1e-6) + 1)
+    carried = [
+        _carried(edges_s, measured.intervals)
+        for flows in reported
+        for measured in flows.values()
+        if measured.intervals and not measured.error and _lasted_s(measured) >= LEAST_SHARE * spec.total_s
+    ]
+    return steady_state.settle(np.sum(carried, axis=0)) if carried else steady_state.Settling()
+
+
+def _carried(edges_s: np.ndarray, intervals: Sequence[Row]) -> np.ndarray:
+    """The bytes of a flow in steps that are the same for all flows, as its own samples may be late."""
+    columns = ([row[column] for row in intervals] for column in ("start_s", "end_s", "interval_bytes"))
+    return carried_bytes(edges_s, *columns)
+
+
+def _waited_s(workload: Workload, task: Task, client: Process) -> float | None:
+    """The least time that a client waited to connect, by its namespace's count of retransmitted SYNs; None: unknown.
+
+    Several retransmitted SYNs may be of connections that waited at the same time, so they do not add up. Flows of a
+    fixed size count from their client's start where their tool reports nothing else, as in the papers.
+    """
+    known = workload.connects_first and task.protocol == "tcp" and not task.flow_bytes
+    return SYN_AGAIN_S if known and client.syn_retransmits else None
+
+
+def _begun_s(measured: Measured, row: Row) -> float:
+    """When a flow's connection was established, from the release, or the earliest time if its tool does not report it.
+
+    The earliest time is its client's start plus the time that connecting took, as far as the tool or the kernel reports
+    it. The time it waited for a CPU before that is not included.
+    """
+    # The client's end minus the flow's duration is no better: with 50 clients on 2 CPUs it is up to 0.6 s late, and
+    # iperf 2.1.8 sometimes waits for a second at the end.
+    return row.get("connected_s", row["start_s"] + (measured.connect_s or 0.0))
+
+
+def _span(task: Task, measured: Measured, row: Row) -> tuple[float, float]:
+    """When a successful flow began, as precisely as its tool reports, and when it ended; from the release."""
+    begun_s = _begun_s(measured, row)
+    return begun_s, row["completed_s"] if task.flow_bytes else begun_s + measured.flow["duration_s"]
+
+
+def _of_start(client: Process, release_ns: int) -> Row:
+    started = {} if client.start_ns is None else {"start_s": (client.start_ns - release_ns) / 1e9}
+    return {"intended_start_s": 0.0, **started}
+
+
+def _of_processes(task: Task, client: Process, server: Process, isolated: bool) -> Row:
+    return {
+        "client_cpu_s": client.cpu_s,
+        "server_cpu_s": server.cpu_s,
+        "netns_retransmits": client.tcp_retransmits if isolated and task.protocol == "tcp" else None,
+        "diag_retransmits": client.diag_retransmits,
+    }
+
+
+def _reported(spec: Spec, workload: Workload, client: Process, server: Process) -> dict[int, Measured]:
+    """The tool's results by flow number. A client of which some flows failed exits with an error, but has results."""
+    try:
+        results = workload.parse(client.stdout, server.stdout)
+        trouble = "" if any(measured.error for measured in results) else client.trouble
+    except Exception as error:  # whatever a plugin raises is this client's failure, and no other's
+        results, trouble = [], client.trouble or located(error, inspect.getfile(type(workload)))
+    if trouble:
+        return {number: Measured({}, error=trouble) for number in range(spec.flows_per_pair)}
+    return {measured.number: measured for measured in results}
+
+
+def _read(
+    spec: Spec,
+    task: Task,
+    measured: Measured,
+    client: Process,
+    server: Process,
+    row: Row,
+    release_ns: int,
+    found_s: float,
+) -> tuple[Row, list[Row]]:
+    """The rest of a flow's row, and its intervals. Raises ValueError where it failed.
+
+    found_s: warm-up detected beyond the spec's.
+    """
+    warmup_s = spec.warmup_s + found_s
+    out_of_time_s = spec.duration_s if task.flow_bytes else None
+    if measured.error:
+        raise ValueError(_in_time(measured.error, client, release_ns, out_of_time_s))
+    used = measured.flow.get("congestion_control")
+    if spec.congestion_control and task.protocol == "tcp" and used != spec.congestion_control:
+        raise ValueError(f"its congestion control was {used or 'not reported'}, not {spec.congestion_control}")
+    done: Row = {}
+    for column, moment_ns in (("connected_s", measured.connected_ns), ("first_byte_s", measured.first_byte_ns)):
+        if moment_ns is not None:
+            done[column] = (moment_ns - release_ns) / 1e9
+    begun_s = _begun_s(measured, row | done)  # tools count from the connection
+    if task.flow_bytes:
+        done |= {**measured.flow, **_completion(task, measured, client, server, row, begun_s, release_ns)}
+    elif task.protocol == "udp":  # datagrams may arrive out of order
+        done |= measured.flow
+    else:
+        require_duration(measured, spec.total_s)
+        measured = window(measured, warmup_s)
+        done |= measured.flow
+    place = {"pair": row["pair"], "flow": row["flow"]}
+    return done, [{**place, **_interval(each, begun_s, warmup_s)} for each in measured.intervals]
+
+
+def _completion(
+    task: Task, measured: Measured, client: Process, server: Process, row: Row, begun_s: float, release_ns: int
+) -> Row:
+    """When a flow of a fixed size completed: as its tool reports, else when its client ended, as in the papers."""
+    completed_ns = measured.completed_ns
+    if completed_ns is None:
+        if server.trouble and server.ended_by_itself:
+            raise ValueError(f"its server {server.trouble}")
+        completed_ns = client.end_ns
+    completed_s = (completed_ns - release_ns) / 1e9
+    return {
+        "completed_s": completed_s,
+        "fct_s": completed_s - row["start_s"],
+        "intended_fct_s": completed_s - row["intended_start_s"],
+        "duration_s": completed_s - begun_s,
+        "flow_bytes": task.flow_bytes,
+        "throughput_bps": task.flow_bytes * 8 / (completed_s - begun_s),
+    }
+
+
+def _in_time(error: str, client: Process, release_ns: int, limit_s: float | None) -> str:
+    """The error; for a client that was killed as its time, from the release, was over, that reason."""
+    if limit_s is None or not client.signal or client.start_ns is None:
+        return error
+    ended_s = (client.end_ns - release_ns) / 1e9
+    return f"the flow did not complete within {limit_s:g} s" if ended_s >= limit_s else error
+
+
+def _interval(row: Row, begun_s: float, warmup_s: float) -> Row:
+    times = {"start_s": row["start_s"] + begun_s, "end_s": row["end_s"] + begun_s}
+    return {**row, **times, "warmup": row["start_s"] < warmup_s - 1e-3}
+
+
+def _with_stderr(error: str, stderr: str) -> str:
+    printed = " ".join(stderr.split())[-200:]
+    return f"{error} ({printed})" if printed and printed not in error else error
+
+
+def require_duration(measured: Measured, total_s: float) -> None:
+    """Raises ValueError where a timed flow ended early: iperf exits with 0 also when its connection breaks."""
+    if (lasted_s := _lasted_s(measured)) < LEAST_SHARE * total_s:
+        raise ValueError(f"the flow ended after {lasted_s:.2f} of {total_s:g} s")
+
+
+def _lasted_s(measured: Measured) -> float:
+    return measured.flow["duration_s"] if measured.lasted_s is None else measured.lasted_s
+
+
+def window(measured: Measured, warmup_s: float) -> Measured:
+    """The flow without its warm-up: totals over the later intervals, all other columns unchanged."""
+    if not warmup_s:
+        return measured
+    kept = [row for row in measured.intervals if row["start_s"] >= warmup_s - 1e-3]
+    duration_s = sum(row["end_s"] - row["start_s"] for row in kept)
+    if duration_s <= 0:
+        raise ValueError(f"the tool reported no interval after the warm-up of {warmup_s:g} s")
+    flow_bytes = sum(row["interval_bytes"] for row in kept)
+    flow = {
+        "duration_s": duration_s,
+        "flow_bytes": flow_bytes,
+        "throughput_bps": flow_bytes * 8 / duration_s,
+        "retransmits": _retransmits_since(measured, warmup_s),
+    }
+    return replace(measured, flow={**measured.flow, **flow})
+
+
+def _retransmits_since(measured: Measured, warmup_s: float) -> float | None:
+    """Segments retransmitted after the warm-up: the total minus those in it, else the sum of those after it."""
+    warm, kept = [], []
+    for row in measured.intervals:
+        (warm if row["start_s"] < warmup_s - 1e-3 else kept).append(row.get("retransmits"))
+    total = measured.flow.get("retransmits")
+    if total is not None and None not in warm:
+        return total - sum(warm)
+    return None if None in kept else sum(kept)

@@ -1,0 +1,334 @@
+"""measure(spec) -> Run: the one place where testbed, workload, telemetry and store meet."""
+
+import contextlib
+import os
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pairlab import store
+from pairlab._version import __version__
+from pairlab.errors import BadSpec, HostBusy, PairlabError, TestbedError, Unavailable
+from pairlab.measurement import in_store
+from pairlab.measurement.attempts import allowed
+from pairlab.measurement.flow_rows import read_flows
+from pairlab.measurement.observer import Observer, checks_of_flows
+from pairlab.measurement.verdict import judge, spoilt_by_machine
+from pairlab.model.records import Run, table
+from pairlab.model.spec import Spec, require_spec
+from pairlab.progress import automatic
+from pairlab.testbed import limits, plans, registry
+from pairlab.testbed.contracts import FEATURES, Progress, Site, Workload
+from pairlab.testbed.endpoints import Pair
+from pairlab.testbed.host import facts, lock
+from pairlab.testbed.host.live_sampler import Sampler, Watch, next_s
+from pairlab.testbed.launch.conductor import Process
+from pairlab.testbed.open import Testbed, open_testbed
+from pairlab.testbed.plans import Plan
+
+#: How long servers may take to listen, and clients to reach the gate; 150 pairs on two slow cores take seconds.
+READY_S = 60.0
+
+#: How long servers may take to report what they received, after their clients ended.
+REPORT_S = 5.0
+
+
+def resolve(spec: Spec, *, auto: str = "") -> Spec:
+    """The spec with `auto` replaced: iperf if the backend's endpoints have it, as in the papers, else flowgen.
+
+    Flows of a fixed size and UDP, which iperf cannot do exactly, use flowgen. auto: use this workload instead of iperf.
+
+    Raises UnknownName for a backend, driver, workload or pinning that does not exist, BadSpec for what the workload
+    cannot do.
+    """
+    backend = registry.backends.get(spec.backend)()
+    most = registry.drivers.get(spec.driver).max_endpoints
+    if most and 2 * spec.pairs > most:
+        raise BadSpec(f"pairs: {spec.driver!r} can have at most {most // 2}, not {spec.pairs}")
+    registry.pinnings.get(spec.pinning)
+    if spec.workload == "auto":
+        if not auto:
+            auto = "flowgen" if backend.lacks_programs(registry.workloads.get("iperf")) else "iperf"
+        spec = spec.replace(workload="flowgen" if spec.flow_bytes or spec.udp_share else auto)
+    _require_features(spec)
+    return spec
+
+
+def _require_features(spec: Spec) -> None:
+    """Raises BadSpec where the spec's workload cannot do what the spec asks, and names those that can."""
+    workload = registry.workloads.get(spec.workload)
+    asked = {feature for feature, (asks, _) in FEATURES.items() if asks(spec)}
+    if missing := asked - workload.can:
+        able = [name for name in registry.workloads.names() if asked <= registry.workloads.get(name).can]
+        raise BadSpec(
+            f"workload {spec.workload!r} cannot {', nor '.join(FEATURES[feature][1] for feature in sorted(missing))};"
+            f" these can: {', '.join(able) or 'none'}"
+        )
+    workload().check(spec)
+
+
+def check(spec: Spec) -> None:
+    """Raises UnknownName, BadSpec or Unavailable where `spec` cannot be measured on this host; builds nothing."""
+    _require_features(spec)
+    plans.layout(spec).require()
+
+
+def measure(
+    spec: Spec,
+    *,
+    fresh: bool = False,
+    wait: bool = True,
+    root: Path | None = None,
+    progress: Progress | None = None,
+    watch: Watch | None = None,
+    attempts: int | None = None,
+) -> Run:
+    """Measures `spec`, stores the run and returns it.
+
+    A run of the same spec that was measured on the same ground (this host, its kernel, the same versions of the tools),
+    is stored and ok, is returned as it is; fresh=True measures again and keeps the older one as a repetition of the
+    same cell. Runs of other grounds stay as they are. wait: for another measurement on this host to end (else HostBusy;
+    so also in a notebook that `pairlab run --no-wait` executes). root: where runs are kept,
+    by default runs/. progress: hears of each phase; by default what suits where this runs (pairlab.progress), and
+    contracts.silent tells nobody. watch: is given a Sample of what flows every half second while clients send; it must
+    be quick. attempts: how often it is measured, at most, while only the machine spoils it (verdict.spoilt_by_machine);
+    by default once, or as the sweep says that runs this notebook. facts["attempts"] has each with its reasons.
+
+    Raises BadInput or Unavailable before anything is built; what this host cannot do is stored as skipped, with the
+    reason. A measurement that fails is stored as failed, and raises MeasurementFailed or TestbedError.
+    """
+    require_spec(spec, "measure")
+    if progress is None:
+        with automatic() as progress:
+            return measure(spec, fresh=fresh, wait=wait, root=root, progress=progress, watch=watch, attempts=attempts)
+    spec = resolve(spec)
+    plan = plans.layout(spec)
+    try:
+        plan.require()
+    except Unavailable as error:
+        note(spec, "skipped", str(error), root)
+        raise
+    stored = in_store.find(spec, root)
+    if stored and stored.status == "ok" and not fresh:
+        progress(f"from the store, {stored.measured}", 1, 1)
+        return stored
+    with lock.measuring(wait and lock.may_wait(), lambda text: progress(text, 0, 0)):
+        try:
+            run = _attempt(plan, progress, watch, attempts or allowed())
+        except HostBusy:
+            raise
+        except PairlabError as error:
+            note(spec, "failed", str(error), root)
+            raise
+        return store.write(run, root)
+
+
+def _attempt(plan: Plan, progress: Progress, watch: Watch | None, attempts: int) -> Run:
+    """The first measurement that the machine did not spoil, or the last one that may be made."""
+    made = []
+    while True:
+        run = _measure(plan, progress, watch)
+        made.append({"measured_at": run.measured_at.isoformat(), "reasons": list(run.reasons)})
+        if len(made) >= attempts or not spoilt_by_machine(run) or "left_behind" in run.facts:
+            return replace(run, facts={**run.facts, "attempts": made})
+        progress(f"measuring again: {'; '.join(run.reasons)}", 0, 0)
+
+
+def note(spec: Spec, status: str, why: str, root: Path | None = None) -> None:
+    """Stores that `spec` was skipped or failed on this ground, but not beside a run of it that counts."""
+    if in_store.status(spec, root) != "ok":
+        store.write(Run(spec, status, (why,), datetime.now(UTC), facts={"host": facts.host()}), root)
+
+
+def _measure(plan: Plan, progress: Progress, watch: Watch | None) -> Run:
+    run = None
+    try:
+        with open_testbed(plan, progress) as bed:
+            run = _take(bed, progress, watch)
+            progress("taking down", 0, 0)
+            begun = time.monotonic()
+    except TestbedError as error:
+        if run is None:
+            raise
+        # The measurement is valid, but the user must know that the host is not as it was.
+        warnings.warn(f"{plan.spec} was measured, but cleanup was incomplete: {error}", stacklevel=3)
+        run = replace(run, facts={**run.facts, "left_behind": str(error)})
+    return replace(run, times_s={**run.times_s, "down_s": time.monotonic() - begun})
+
+
+def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
+    """The measurement itself, from idle pairs to a Run."""
+    spec, times = bed.spec, _Times()
+    workload = bed.plan.workload()
+    measured_at = datetime.now(UTC)
+    with times("facts_s"):
+        recorded = _facts(bed, workload)
+    with times("ready_s"):
+        servers, clients, gate = _get_ready(bed, workload, progress)
+    recorded["held"] = sorted({client.held for client in clients})
+    recorded["urgency"] = sorted({client.urgency for client in clients})
+    recorded["pinning"], unmet = _limits(bed, [*servers, *clients])
+    observer = Observer(bed)
+    isolated = bed.plan.driver.isolated
+    sampling = Sampler(clients, bed.site, isolated, spec.total_s, watch) if watch else contextlib.nullcontext()
+    with times("traffic_s"), sampling as sampler, observer:
+        release_ns = gate.release()
+        _watch(bed, clients, release_ns, _longest_s(spec, workload), _beat(spec.total_s, progress, sampler))
+        if sampler:
+            sampler.look(_since_s(release_ns), last=True)
+        hung = sum(not client.over for client in clients)
+    with times("end_s"):
+        bed.conductor.wait_ended(_still_reporting(workload, clients, servers), REPORT_S)
+        bed.conductor.stop([*clients, *servers])
+        bed.conductor.results([*clients, *servers])
+        observer.read_ports()
+    reading = read_flows(spec, bed.plan.tasks, workload, clients, servers, release_ns, isolated=isolated)
+    checks = (
+        checks_of_flows(reading, clients, isolated)
+        | {"hung": hung}
+        | observer.checks(reading, servers, recorded["network"])
+    )
+    status, reasons = judge(spec, checks, clients, servers, reading, unmet)
+    return Run(
+        spec,
+        status,
+        tuple(reasons),
+        measured_at,
+        skew_s=float("nan") if checks["skew_s"] is None else checks["skew_s"],
+        harness_cpu_s=observer.harness_cpu_s,
+        times_s={"up_s": bed.up_s, **times.spent},
+        facts=recorded,
+        checks=checks,
+        flows=table("flows", reading.flows),
+        intervals=table("intervals", reading.intervals),
+        cpu=table("cpu", observer.cpu_rows(release_ns)),
+        raw=_printed([*clients, *servers]),
+    )
+
+
+class _Times:
+    """How long each step took, by name."""
+
+    def __init__(self):
+        self.spent: dict[str, float] = {}
+
+    @contextlib.contextmanager
+    def __call__(self, name: str):
+        begun = time.monotonic()
+        yield
+        self.spent[name] = time.monotonic() - begun
+
+
+def _facts(bed: Testbed, workload: Workload) -> dict:
+    client, flowgen = bed.pairs[0].client, bed.site.flowgen
+    versions = {"pairlab": __version__, "flowgen": facts.version(client, (flowgen, "version"))}
+    if command := workload.version_command(flowgen):
+        versions[workload.name] = facts.version(client, command)
+    return {
+        "host": facts.host(),
+        "network": {**facts.network(client, flowgen, bed.site.interface), **bed.site.facts()},
+        "versions": versions,
+        "waits_s": workload.waits_s,
+    }
+
+
+def _limits(bed: Testbed, processes: Sequence[Process]) -> tuple[dict, list[str]]:
+    """The limits in force, for the record, and where they differ from the spec's; both as the kernel reports them."""
+    seen = sorted({(process.endpoint.name, process.cpus) for process in processes if process.ready})
+    of_groups = bed.site.limits_in_force()
+    held = limits.in_force(seen, of_groups)
+    held["harness_cpus"] = limits.cpu_list(os.sched_getaffinity(0))  # pairlab and its switches are not limited
+    return held, limits.unmet(bed.plan.limits, seen, of_groups)
+
+
+def _get_ready(bed: Testbed, workload: Workload, progress: Progress):
+    """Starts all servers and waits until they listen, then all clients, which wait at one gate."""
+    conductor, site, spec = bed.conductor, bed.site, bed.spec
+    workload.prepare(spec, bed.directory)
+    servers = conductor.start(
+        [(pair.server, workload.server(pair, spec, site)) for pair in bed.pairs],
+        options=[_server_options(pair, site) for pair in bed.pairs],
+        keep_output=not workload.prints_payload,
+    )
+    conductor.wait_ready(servers, READY_S, progress, "servers listening")
+    gate = conductor.gate()
+    clients = conductor.start(
+        [(pair.client, workload.client(pair, spec, site)) for pair in bed.pairs],
+        gate=gate,
+        options=[_client_options(pair, spec, workload, site) for pair in bed.pairs],
+    )
+    conductor.wait_ready(clients, READY_S, progress, "clients ready")
+    return servers, clients, gate
+
+
+def _server_options(pair: Pair, site: Site) -> list[str]:
+    """Options of the server's launcher: the port that it is ready at, and the link whose packets are counted."""
+    return ["--listen-udp" if pair.task.protocol == "udp" else "--listen", str(pair.port), "--link", site.interface]
+
+
+def _client_options(pair: Pair, spec: Spec, workload: Workload, site: Site) -> list[str]:
+    """Options of the client's launcher: the neighbour to resolve, the file to read, and when to query the kernel for
+    retransmissions of its sockets.
+
+    That is shortly before a timed flow ends, as a closed socket cannot be queried.
+    """
+    options = site.neighbour_options(pair.server.address)
+    if file := workload.client_reads(pair, spec, site):
+        options += ["--stdin", file]
+    if spec.telemetry and not pair.task.flow_bytes and pair.task.protocol == "tcp":
+        options += ["--diagnose-after", f"{workload.waits_s + spec.total_s - min(0.2, 0.1 * spec.total_s):g}"]
+    return options
+
+
+def _still_reporting(workload: Workload, clients: Sequence[Process], servers: Sequence[Process]) -> list[Process]:
+    """The servers that are about to end by themselves, and would report less if they were stopped now."""
+    if not workload.serves_once:
+        return []
+    return [server for client, server in zip(clients, servers, strict=True) if client.over and not client.trouble]
+
+
+def _longest_s(spec: Spec, workload: Workload) -> float:
+    """How long after the release a client may run before it counts as hung."""
+    return workload.waits_s + spec.total_s + workload.ends_by_itself_s
+
+
+def _watch(
+    bed: Testbed, clients: Sequence[Process], release_ns: int, limit_s: float, beat: Callable[[float], None]
+) -> None:
+    """Waits for the clients to end; calls `beat` with the time since release, at once and then every half second."""
+    passed_s = 0.0
+    while passed_s < limit_s:
+        beat(passed_s)
+        now_s = _since_s(release_ns)  # a slow beat skips others, and must not make a client appear hung
+        bed.conductor.wait_ended(clients, min(next_s(now_s), limit_s) - now_s)
+        if all(client.over for client in clients):
+            return
+        passed_s = _since_s(release_ns)
+
+
+def _beat(total_s: float, progress: Progress, sampler: Sampler | None) -> Callable[[float], None]:
+    """The function to call every half second: samples the traffic if requested, and reports progress."""
+
+    def beat(passed_s: float) -> None:
+        if sampler:
+            sampler.look(passed_s)
+        progress("measuring (s)", round(min(passed_s, total_s), 1), total_s)
+
+    return beat
+
+
+def _since_s(moment_ns: int) -> float:
+    return (time.monotonic_ns() - moment_ns) / 1e9
+
+
+def _printed(processes: Sequence[Process]) -> dict[str, str]:
+    """The output of each tool, by file name; empty output is left out."""
+    texts = {}
+    for process in processes:
+        for kind, text in (("out", process.stdout), ("err", process.stderr)):
+            if text:
+                texts[f"{process.endpoint.name}.{kind}"] = text
+    return texts

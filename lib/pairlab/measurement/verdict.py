@@ -1,0 +1,288 @@
+"""Whether a run is valid: the checks, their bounds, and the reasons where it is not.
+
+Each check is one number, recorded in Run.checks under its name; None where this host or workload cannot provide it. A
+run is invalid if one is out of bounds. Failed flows do not make a run invalid, as failures are results; it is failed if
+all flows failed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pairlab.base import html_repr, units
+from pairlab.measurement.flow_rows import Reading
+from pairlab.model.records import TONES, Run
+from pairlab.model.spec import Spec
+from pairlab.testbed.launch.conductor import Process
+
+Value = float | bool | None
+
+
+class Check(NamedTuple):
+    """One number that a run is judged by.
+
+    most, least: its bounds, if any. sentence: the reason for a value out of bounds, a format string over `value`,
+    `bound`, `percent` (the value in percent) and `apart` ("1.2 % more"). by_machine: a value out of bounds is due to
+    other load or the machine's state, so that measuring again may help.
+    """
+
+    unit: str
+    meaning: str
+    sentence: str = ""
+    most: Callable[[Spec], float] | None = None
+    least: Callable[[Spec], float] | None = None
+    by_machine: bool = False
+
+    def reason(self, value: Value, spec: Spec) -> str | None:
+        """Why this value makes a run of that spec invalid, or None."""
+        if value is None:
+            return None
+        if self.most and value > (bound := self.most(spec)):
+            return self._reason(value, bound)
+        if self.least and value < (bound := self.least(spec)):
+            return self._reason(value, bound)
+        return None
+
+    def bounds(self, spec: Spec) -> str:
+        """The values that are valid for that spec, as text; empty: any."""
+        least, most = (bound and bound(spec) for bound in (self.least, self.most))
+        if not self.unit:
+            return "" if least is None else "yes"
+        if least is not None and most is not None:
+            return f"{self.shown(least)} to {self.shown(most)}"
+        if least is not None:
+            return f"at least {self.shown(least)}"
+        return "" if most in (None, float("inf")) else f"at most {self.shown(most)}"
+
+    def shown(self, value: Value) -> str:
+        """The value with its unit."""
+        if value is None:
+            return "unknown"
+        if not self.unit:
+            return "yes" if value else "no"
+        if self.unit == "share":
+            text = f"{100 * value:.3g} %"
+        else:
+            text = units.with_prefix(value, "s") if self.unit == "s" else f"{value:g} {self.unit}"
+        return text.replace("-", "−")
+
+    def _reason(self, value: float | bool, bound: float) -> str:
+        percent = 100 * value
+        apart = f"{abs(percent):.1f} % {'less' if value < 0 else 'more'}"
+        return self.sentence.format(value=value, bound=bound, percent=percent, apart=apart)
+
+
+def _at(bound: float) -> Callable[[Spec], float]:
+    return lambda spec: bound
+
+
+def _clock_bound_s(spec: Spec) -> float:
+    """NTP slews a clock by 500 ppm at most (adjtimex(2)); a larger change is a step."""
+    return 0.002 + 0.001 * spec.total_s
+
+
+def _crosscheck(meaning: str, sentence: str) -> Check:
+    """The same quantity from the tool and from the kernel, which may differ by 1 % (crosschecks)."""
+    sentence += ": see the tool's output, in raw/, and whether another workload disagrees too"
+    return Check("share", meaning, sentence, most=_at(0.01), least=_at(-0.01))
+
+
+CHECKS: dict[str, Check] = {
+    "skew_s": Check(
+        "s",
+        "spread of client start times, last minus first",
+        "client start times are spread over {value:.3f} s; max_skew_s is {bound:g}",
+        most=lambda spec: spec.max_skew_s,
+        by_machine=True,
+    ),
+    "over_early": Check(
+        "share",
+        "for flows of a fixed size: the share that completed before the last client started",
+        "{percent:.0f} % of the flows completed before the last client started: use larger flows or fewer pairs",
+        most=_at(0.1),
+    ),
+    "hung": Check(
+        "clients",
+        "clients of timed flows that had to be killed after their time",
+        "{value} clients had to be killed after their time",
+        most=lambda spec: float("inf") if spec.flow_bytes else 0,
+    ),
+    "overlap": Check(
+        "share",
+        "share of the time, from the first flow's start to the last one's end, in which all flows were active",
+        "all flows were active in only {percent:.0f} % of the time: use a longer duration_s",
+        least=lambda spec: 0.0 if spec.flow_bytes else 0.8,
+        by_machine=True,
+    ),
+    "foreign_cpu": Check(
+        "share",
+        "share of all CPU time used by processes outside the testbed (proc_pid_stat(5))",
+        "other processes used {percent:.1f} % of the CPU time; max_foreign_cpu is {bound:g}: stop them, or allow more",
+        most=lambda spec: spec.max_foreign_cpu,
+        by_machine=True,
+    ),
+    "steal": Check(
+        "share",
+        "share of all CPU time that the hypervisor gave to other machines (proc_stat(5))",
+        "the hypervisor took {percent:.1f} % of the CPU time; max_foreign_cpu is {bound:g}",
+        most=lambda spec: spec.max_foreign_cpu,
+        by_machine=True,
+    ),
+    "clock_step_s": Check(
+        "s",
+        "change of the wall clock against the monotonic clock",
+        "the wall clock was changed by {value:.3f} s during the measurement, and tools may use it",
+        most=lambda spec: _clock_bound_s(spec),
+        least=lambda spec: -_clock_bound_s(spec),
+        by_machine=True,
+    ),
+    "throttled": Check(
+        "events",
+        "thermal throttling events of the cores",
+        "cores were thermally throttled {value:.0f} times during the measurement",
+        most=_at(0),
+        by_machine=True,
+    ),
+    "frequency_change": Check(
+        "share",
+        "mean core frequency in the second half of the traffic, relative to the first half",
+        "the core frequency changed by {percent:+.0f} % during the measurement: fix it (cpupower frequency-set)",
+        most=_at(0.1),
+        least=_at(-0.1),
+        by_machine=True,
+    ),
+    "telemetry_missed": Check(
+        "share",
+        "share of the traffic's time in which CPU samples were late",
+        "CPU use was not sampled in {percent:.0f} % of the time",
+        most=_at(0.2),
+        by_machine=True,
+    ),
+    "interface_bytes": _crosscheck(
+        "payload received on the servers' links, by the kernel's counters, relative to the tool's count, minus 1",
+        "the servers' links carried {apart} payload than the tool reported",
+    ),
+    "port_bytes": _crosscheck(
+        "payload sent to endpoints at the network's ports, relative to the tool's count, minus 1",
+        "the ports of the network carried {apart} payload than the tool reported",
+    ),
+    "retransmits": _crosscheck(
+        "retransmitted segments by the tool's count, relative to the count of the clients' namespaces, minus 1",
+        "the tool's count of retransmitted segments is {apart} than the kernel's",
+    ),
+    "failed_flows": Check("flows", "failed flows: results, which do not make a run invalid"),
+    "warmup_s": Check("s", "warm-up that was detected beyond warmup_s: not in the flows' totals"),
+    "settled": Check(
+        "",
+        "whether the total throughput was steady after the warm-up (steady_state.settle)",
+        "the throughput never settled: use a longer duration_s",
+        least=_at(1),
+        by_machine=True,
+    ),
+    "drift": Check(
+        "share", "relative change of the total throughput from start to end, after the warm-up (steady_state.drift)"
+    ),
+}
+
+
+class Checked(NamedTuple):
+    """One check of a run: its value and bounds, with units. met: None where it has no bounds or no value."""
+
+    name: str
+    value: str
+    bounds: str
+    met: bool | None
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The status of a run, its reasons, and every check."""
+
+    status: str
+    reasons: tuple[str, ...]
+    checks: tuple[Checked, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.status}{f': {why}' if (why := '; '.join(self.reasons)) else ''}"]
+        width = max((len(check.name) for check in self.checks), default=0)
+        for check in self.checks:
+            bounds = f" ({check.bounds})" if check.bounds else ""
+            lines.append(f"  {check.name:{width}}  {_MET[check.met]:8}  {check.value}{bounds}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [(check.name, _MET[check.met], check.value, check.bounds, check.meaning) for check in self.checks]
+        return html_repr.summary(
+            "Verdict",
+            [("reasons", "\n".join(self.reasons))],
+            badge=self.status,
+            tone=TONES[self.status],
+            body=html_repr.table(("check", "", "value", "bounds", "meaning"), rows) if rows else "",
+            note="" if rows else "This run was measured before checks were recorded.",
+        )
+
+
+#: The outcome of a check, in words.
+_MET = {True: "met", False: "not met", None: "–"}
+
+
+def of(run: Run) -> Verdict:
+    """The verdict of a run, with each of CHECKS that is recorded in it."""
+    found = [
+        Checked(name, check.shown(run.checks[name]), check.bounds(run.spec), _met(check, run, name), check.meaning)
+        for name, check in CHECKS.items()
+        if name in run.checks
+    ]
+    return Verdict(run.status, tuple(run.reasons), tuple(found))
+
+
+def _met(check: Check, run: Run, name: str) -> bool | None:
+    value = run.checks[name]
+    return None if value is None or not check.bounds(run.spec) else check.reason(value, run.spec) is None
+
+
+def spoilt_by_machine(run: Run) -> bool:
+    """Whether a run is invalid for what else the machine did, and for nothing else: see Check.by_machine."""
+    unmet = [check for name, check in CHECKS.items() if check.reason(run.checks.get(name), run.spec)]
+    return run.status == "invalid" and len(unmet) == len(run.reasons) and all(check.by_machine for check in unmet)
+
+
+def judge(
+    spec: Spec,
+    checks: Mapping[str, Value],
+    clients: Sequence[Process],
+    servers: Sequence[Process],
+    reading: Reading,
+    unmet: Sequence[str] = (),
+) -> tuple[str, list[str]]:
+    """ok, invalid or failed, with the reasons.
+
+    Failed flows are results; only if all failed, the run failed. Flows that did not run together with the others did
+    not compete: starts too far apart, late connections, clients that never started. unmet: sentences on other requests
+    that were not met.
+
+    For flows of a fixed size only the starts count: the wait for a connection is part of the completion time, and if
+    some flows completed before another connected, that is an effect of contention.
+    """
+    flows = reading.flows
+    failed = [flow for flow in flows if flow["status"] != "ok"]
+    if len(failed) == len(flows):
+        return "failed", [f"all {len(flows)} flows failed, the first: {failed[0]['error']}"]
+    reasons = list(unmet)
+    late_s = float("inf") if spec.flow_bytes else max(spec.max_skew_s, 0.1 * spec.total_s)
+    if late := [begun_s for begun_s, _ in reading.spans if begun_s > late_s]:
+        reasons.append(
+            f"{len(late)} of {len(flows)} connections took longer than {late_s:g} s, the last {max(late):.3f} s"
+        )
+    if missing := sum(client.start_ns is None for client in clients):
+        reasons.append(f"{missing} of {len(clients)} clients never started")
+    if silent := [server for server in servers if not server.ready]:
+        reasons.append(f"{len(silent)} of {len(servers)} servers never listened, the first: {silent[0].trouble}")
+    reasons += _out_of_bounds(spec, checks)
+    return ("invalid", reasons) if reasons else ("ok", [])
+
+
+def _out_of_bounds(spec: Spec, checks: Mapping[str, Value]) -> list[str]:
+    found = [CHECKS[name].reason(value, spec) for name, value in checks.items()]
+    return [reason for reason in found if reason]

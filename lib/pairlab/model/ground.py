@@ -1,0 +1,105 @@
+"""The ground of a run: what its numbers depend on beside its spec. Host, kernel, versions of the tools."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+
+class Ground(NamedTuple):
+    """What a run was measured on. An empty value is not known (an older pairlab did not record it).
+
+    host: CPU model and number of CPUs. machine: which machine of that kind; it stays the same across reboots.
+    kernel: its release. engine: version of the container engine. tool: version of the traffic tool. switch: version
+    of the driver's switch.
+    """
+
+    host: str = ""
+    machine: str = ""
+    kernel: str = ""
+    engine: str = ""
+    tool: str = ""
+    switch: str = ""
+
+    def agrees(self, other: "Ground") -> bool:
+        """Whether nothing that is known of both differs."""
+        return all(mine == theirs or not mine or not theirs for mine, theirs in zip(self, other, strict=True))
+
+    def changes(self, now: "Ground") -> str:
+        """What is another in the ground `now`, in words: "kernel 6.1, now 6.18"; empty where they agree."""
+        known = [name for name, mine, its in zip(self._fields, self, now, strict=True) if mine and its and mine != its]
+        return "; ".join(f"{name} {getattr(self, name)}, now {getattr(now, name)}" for name in known)
+
+    def completed(self, other: "Ground") -> "Ground":
+        """This ground, with what is not known of it taken from the other."""
+        return Ground(*(mine or theirs for mine, theirs in zip(self, other, strict=True)))
+
+    def place(self) -> "Ground":
+        """Host and kernel alone."""
+        return self._replace(engine="", tool="", switch="")
+
+    def __str__(self) -> str:
+        machine = f"machine {self.machine}" if self.machine else ""
+        known = [self.host, machine, self.kernel and f"kernel {self.kernel}", self.engine, self.tool, self.switch]
+        return ", ".join(filter(None, known)) or "not recorded"
+
+
+def of_host(facts: Mapping[str, Any]) -> Ground:
+    """The ground as far as the facts of the host say."""
+    if "kernel" not in facts:
+        return Ground(host=facts.get("fingerprint", ""))
+    return Ground(f"{facts['cpu_model']}, {facts['cpus']} CPUs", facts.get("machine") or "", facts["kernel"])
+
+
+def of(facts: Mapping[str, Any], *, backend: str, driver: str, workload: str) -> Ground:
+    """The ground of a run, from the facts recorded with it, whichever pairlab recorded them."""
+    network, versions = facts.get("network") or {}, facts.get("versions") or {}
+    return of_host(facts.get("host") or {})._replace(
+        engine=named(backend, network.get(backend, "")),
+        tool=versions.get(workload, ""),
+        switch=network.get(driver, ""),
+    )
+
+
+def named(name: str, version: str) -> str:
+    """The version with the name of what has it; empty where it is not known."""
+    return f"{name} {version}" if version else ""
+
+
+def newest(grounds: Iterable[tuple[Any, Ground]]) -> dict[Any, Ground]:
+    """By system, the ground that its newest runs share. grounds: (system, ground) of runs, the newest first.
+
+    All systems share host and kernel: those of the newest run of all.
+    """
+    place, found = Ground(), {}
+    for system, ground in grounds:
+        if not place.agrees(ground.place()):
+            continue
+        place = place.completed(ground.place())
+        known = found.setdefault(system, ground)
+        if known.agrees(ground):
+            found[system] = known.completed(ground)
+    return {system: ground.completed(place) for system, ground in found.items()}
+
+
+def same(grounds: Iterable[Ground]) -> dict[Ground, Ground]:
+    """For each ground the fullest of those that agree with it: which of them are one and the same, as far as known."""
+    found: dict[Ground, Ground] = {}
+    fullest: list[Ground] = []
+    for ground in sorted(set(grounds), key=lambda ground: (-sum(map(bool, ground)), ground)):
+        found[ground] = next((other for other in fullest if other.agrees(ground)), ground)
+        if found[ground] is ground:
+            fullest.append(ground)
+    return found
+
+
+def host_names(grounds: Iterable[Ground]) -> dict[Ground, str]:
+    """A name for the host of each ground: its CPUs, and which machine where several of that kind are among them."""
+    grounds = set(grounds)
+    machines: dict[str, set[str]] = {}
+    for ground in grounds:
+        machines.setdefault(ground.host, set()).update({ground.machine} - {""})
+    return {
+        ground: ground.host
+        if len(machines[ground.host]) < 2
+        else f"{ground.host} ({f'machine {ground.machine}' if ground.machine else 'which machine was not recorded'})"
+        for ground in grounds
+    }

@@ -1,0 +1,261 @@
+"""The tables a measurement yields, and the Run that holds them.
+
+TABLES is the one description of every column: its type, unit and meaning. Values are in base units and the unit is
+part of the name. A failed flow is a row like any other, with its status and error, and nothing measured.
+"""
+
+import difflib
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from pairlab import paths
+from pairlab.base import html_repr, units
+from pairlab.model import fct
+from pairlab.model import ground as grounds
+from pairlab.model.ground import Ground
+from pairlab.model.spec import Spec
+
+#: Of run.json; what an older one lacks is in migrations.py.
+SCHEMA = 2
+
+#: ok: counts. invalid: measured, but a condition for trusting it was not met. failed: not measured.
+#: skipped: this host cannot do it. `reasons` says why for all but ok.
+STATUSES = ("ok", "invalid", "failed", "skipped")
+#: The tones of their badges (html_repr.TONES).
+TONES = {"ok": "good", "invalid": "warn", "failed": "bad", "skipped": ""}
+
+
+class Column(NamedTuple):
+    dtype: str
+    unit: str
+    meaning: str
+
+
+TABLES: dict[str, dict[str, Column]] = {
+    "flows": {
+        "pair": Column("int64", "", "number of the pair, from 0"),
+        "flow": Column("int64", "", "number of the flow within its pair, from 0"),
+        "status": Column("str", "", "ok or failed"),
+        "error": Column("str", "", "why it failed; empty when ok"),
+        "protocol": Column("str", "", "tcp or udp"),
+        "role": Column("str", "", "elephant or mouse, where the spec has elephants"),
+        "size_bytes": Column("float64", "B", "payload that the flow was to carry, where it has an end"),
+        "intended_start_s": Column("float64", "s", "when it was to start, from the release"),
+        "start_s": Column("float64", "s", "when its client was let go, from the release"),
+        "connected_s": Column("float64", "s", "when its connection stood, from the release, where the tool reports it"),
+        "first_byte_s": Column("float64", "s", "when its server had the first byte, from the release (flowgen)"),
+        "completed_s": Column(
+            "float64",
+            "s",
+            "when a flow with an end was complete, from the release: last byte at its server (flowgen),"
+            " or its client's end (netcat)",
+        ),
+        "fct_s": Column("float64", "s", "flow completion time from its actual start: completed_s - start_s"),
+        "intended_fct_s": Column("float64", "s", "flow completion time from its intended start"),
+        "duration_s": Column(
+            "float64", "s", "the time over which throughput_bps is taken (without warm-up), by the clock of who counted"
+        ),
+        "flow_bytes": Column(
+            "float64",
+            "B",
+            "payload in duration_s: acknowledged (flowgen), received by the server (iperf, iperf3, sockperf, UDP)",
+        ),
+        "throughput_bps": Column("float64", "bit/s", "goodput: flow_bytes * 8 / duration_s"),
+        "retransmits": Column(
+            "float64", "segments", "TCP segments retransmitted in duration_s, where the tool reports it"
+        ),
+        "netns_retransmits": Column(
+            "float64",
+            "segments",
+            "TCP segments retransmitted in the client's network namespace between release and the end of its"
+            " connections, all its flows together (RetransSegs of proc_net_snmp), where the namespace is its own",
+        ),
+        "diag_retransmits": Column(
+            "float64",
+            "segments",
+            "the same of those of its connections that stood shortly before the end, to the end of each"
+            " (sock_diag(7)), where they were read",
+        ),
+        "datagrams_sent": Column("float64", "datagrams", "UDP: sent by the client"),
+        "datagrams_received": Column("float64", "datagrams", "UDP: received by the server"),
+        "datagrams_lost": Column("float64", "datagrams", "UDP: sent and never received"),
+        "datagrams_reordered": Column("float64", "datagrams", "UDP: received after a later one (RFC 4737, section 3)"),
+        "rtt_s": Column("float64", "s", "smoothed round-trip time at the end (TCP_INFO)"),
+        "min_rtt_s": Column("float64", "s", "least round-trip time seen (TCP_INFO)"),
+        "cwnd_bytes": Column("float64", "B", "congestion window at the end (TCP_INFO)"),
+        "delivery_rate_bps": Column("float64", "bit/s", "delivery rate at the end (TCP_INFO)"),
+        "congestion_control": Column("str", "", "congestion control of the sender, where the tool reports it"),
+        "client_cpu_s": Column("float64", "s", "CPU time of the client process (getrusage), with its first flow"),
+        "server_cpu_s": Column("float64", "s", "CPU time of the server process (getrusage), likewise"),
+    },
+    "intervals": {
+        "pair": Column("int64", "", "number of the pair"),
+        "flow": Column("int64", "", "number of the flow within its pair"),
+        "start_s": Column("float64", "s", "begin of the interval, from the release"),
+        "end_s": Column("float64", "s", "end of the interval, from the release"),
+        "interval_bytes": Column("float64", "B", "payload in the interval, as flow_bytes"),
+        "throughput_bps": Column("float64", "bit/s", "payload bits over the interval"),
+        "retransmits": Column("float64", "segments", "TCP segments retransmitted in the interval"),
+        "rtt_s": Column("float64", "s", "smoothed round-trip time at its end"),
+        "cwnd_bytes": Column("float64", "B", "congestion window at its end"),
+        "warmup": Column("bool", "", "lies in the warm-up: left out of the flow's totals"),
+    },
+    "cpu": {
+        "cpu": Column("int64", "", "number of the CPU"),
+        "start_s": Column("float64", "s", "begin of the sample, from the release"),
+        "end_s": Column("float64", "s", "end of the sample, from the release"),
+        "usr": Column("float64", "share", "user time, with nice, as a share of the sample (proc_stat(5))"),
+        "sys": Column("float64", "share", "system time"),
+        "softirq": Column("float64", "share", "soft interrupts, where most packet processing is booked"),
+        "irq": Column("float64", "share", "hard interrupts"),
+        "iowait": Column("float64", "share", "idle with a disk request under way"),
+        "idle": Column("float64", "share", "idle"),
+        "steal": Column("float64", "share", "taken by the hypervisor for others"),
+    },
+}
+
+
+def table(name: str, rows: Iterable[Mapping[str, Any]] = ()) -> pd.DataFrame:
+    """A DataFrame of that table's columns, in order and typed; what a row leaves out is missing (text: empty)."""
+    rows = list(rows)
+    return _table(name, rows) if rows else _empty(name).copy()
+
+
+@functools.cache
+def _empty(name: str) -> pd.DataFrame:
+    """Made once: most runs have a table without rows, and each column of one takes as long as of any other."""
+    return _table(name, [])
+
+
+def _table(name: str, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    columns = TABLES[name]
+    strange = {key for row in rows for key in row} - set(columns)
+    if strange:
+        raise ValueError(f"table {name!r} has no column {', '.join(sorted(strange))}")
+    data = {}
+    for key, column in columns.items():
+        values = [row.get(key) for row in rows]
+        if column.dtype == "str":
+            data[key] = pd.Series(["" if value is None else value for value in values], dtype="str")
+        else:
+            data[key] = pd.Series(values, dtype=column.dtype)
+    return pd.DataFrame(data)
+
+
+def no_attribute(what: str, name: str, kind: type) -> str:
+    """That an object has no attribute of that name, with the one that may be meant."""
+    public = sorted({each for each in dir(kind) if not each.startswith("_")} | set(kind.__dataclass_fields__))
+    near = difflib.get_close_matches(name, public, n=1) or [each for each in public if name in each or each in name]
+    hint = f"; did you mean {near[0]!r}?" if near and not name.startswith("_") else ""
+    return f"{what} has no {name!r}{hint} (there are: {', '.join(public)})"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One measurement: what was asked, what came of it, and the host it came from.
+
+    flows, intervals and cpu are DataFrames with the columns of TABLES. skew_s is the last client's start less the
+    first's; harness_cpu_s the CPU time pairlab itself took between release and the last end. checks holds what its
+    verdict was made from (verdict.CHECKS), empty where it was not looked at.
+    """
+
+    spec: Spec
+    status: str
+    reasons: tuple[str, ...] = ()
+    measured_at: datetime | None = None
+    skew_s: float = float("nan")
+    harness_cpu_s: float = float("nan")
+    times_s: Mapping[str, float] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    flows: pd.DataFrame = field(default_factory=lambda: table("flows"), repr=False)
+    intervals: pd.DataFrame = field(default_factory=lambda: table("intervals"), repr=False)
+    cpu: pd.DataFrame = field(default_factory=lambda: table("cpu"), repr=False)
+    raw: Mapping[str, str] = field(default_factory=dict, repr=False)
+    checks: Mapping[str, Any] = field(default_factory=dict)
+    path: Path | None = None
+
+    @property
+    def key(self) -> str:
+        return self.spec.key
+
+    @property
+    def ground(self) -> Ground:
+        """What it was measured on: host, kernel, versions; empty where they are not known."""
+        spec = self.spec
+        return grounds.of(self.facts, backend=spec.backend, driver=spec.driver, workload=spec.workload)
+
+    @property
+    def measured(self) -> str:
+        """When, and on which kernel: "measured 2026-11-22 14:05 UTC, kernel 6.18"."""
+        when = f"measured {self.measured_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if self.measured_at else ""
+        kernel = f"kernel {self.ground.kernel}" if self.ground.kernel else ""
+        return ", ".join(filter(None, (when, kernel))) or "when was not recorded"
+
+    @property
+    def total_s(self) -> float:
+        """How long it took in all, from building the testbed to taking it down; NaN where it was not noted."""
+        return sum(self.times_s.values()) if self.times_s else float("nan")
+
+    @property
+    def total_throughput_bps(self) -> float:
+        """The sum over all flows; a failed flow adds zero."""
+        return float(self.flows["throughput_bps"].sum())
+
+    @property
+    def outcome(self) -> str:
+        """What was measured, in short: the median completion time of flows with an end, else the total throughput.
+
+        The median is of all flows, and not known where half of them failed (completion_times.py).
+        """
+        if self.spec.flow_bytes:
+            times_s = fct.of(self.flows)
+            if np.isinf(times_s).all():
+                return "no flow was complete"
+            median_s = fct.median(times_s)
+            return f"median FCT {median_s * 1e3:.1f} ms" if median_s == median_s else "median FCT not known"
+        return f"{self.total_throughput_bps / 1e9:.2f} Gbit/s in total"
+
+    @property
+    def failed_flows(self) -> int:
+        return int((self.flows["status"] != "ok").sum())
+
+    def __str__(self) -> str:
+        if not len(self.flows):
+            return f"{self.spec}: {self.status}: {'; '.join(self.reasons)}"
+        failed = f", {self.failed_flows} of {len(self.flows)} flows failed" if self.failed_flows else ""
+        why = f" ({'; '.join(self.reasons)})" if self.reasons else ""
+        return f"{self.spec}: {self.status}{why}: {self.outcome}, starts within {self.skew_s * 1e3:.1f} ms{failed}"
+
+    def __repr__(self) -> str:
+        return f"<Run {self.key}: {self}>"
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(no_attribute("a run", name, type(self)), name=name, obj=self)
+
+    def _repr_html_(self) -> str:
+        failed = f"{self.failed_flows:,} of them failed" if self.failed_flows else "none failed"
+        measured = [
+            ("outcome", self.outcome),
+            ("flows", f"{len(self.flows):,}, {failed}"),
+            ("starts", f"within {units.with_prefix(self.skew_s, 's')}" if self.skew_s == self.skew_s else ""),
+        ]
+        return html_repr.summary(
+            f"Run {self.key}",
+            [
+                ("asked", self.spec),
+                *(measured if len(self.flows) else []),
+                ("reasons", "\n".join(self.reasons)),
+                ("measured", f"{self.measured_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if self.measured_at else ""),
+                ("ground", str(self.ground) if any(self.ground) else ""),
+                ("stored in", paths.shown(self.path) if self.path else ""),
+            ],
+            badge=self.status,
+            tone=TONES[self.status],
+        )

@@ -1,0 +1,278 @@
+"""Spec: everything that one measurement depends on; frozen, validated, hashed to a key."""
+
+import difflib
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from pairlab.base import html_repr, units
+from pairlab.errors import BadSpec
+from pairlab.model.spec_docs import shows_its_fields
+
+#: The largest integer that a table's int64 column holds.
+LARGEST = 2**63 - 1
+
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
+
+
+#: Sentences about names in a spec that no plugin has. The testbed's registry, which knows the plugins, sets it.
+unknown_names: Callable[["Spec"], list[str]] = lambda spec: []  # noqa: E731
+#: The fields that hold plugins' names.
+PLUGINS = ("backend", "driver", "workload", "pinning")
+_names_checked = ContextVar("names_checked", default=True)
+
+
+@contextmanager
+def stored_names() -> Iterator[None]:
+    """Specs made in this block may have names of plugins that are not installed here, as those of stored runs may."""
+    token = _names_checked.set(False)
+    try:
+        yield
+    finally:
+        _names_checked.reset(token)
+
+
+def _finite(value: float) -> float:
+    if value != value or value in (float("inf"), float("-inf")):
+        raise ValueError("must be a finite number")
+    return value
+
+
+Finite = Annotated[float, AfterValidator(_finite)]
+Seconds = Finite
+
+
+@shows_its_fields("replace")
+class Spec(BaseModel):
+    """What one measurement depends on, in base units.
+
+    Equal specs have equal keys, on every machine. A default is part of the schema: it never changes, so that adding a
+    field later does not change the keys of older runs. Raises BadSpec on a wrong parameter, type or value, and on the
+    name of a backend, driver, workload or pinning that does not exist.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    experiment: Name = Field("throughput", description="the notebook that measures it, and the folder of the run")
+    backend: Name = Field("netns", description="where the containers run")
+    driver: Name = Field("bridge", description="the network between them")
+    pairs: int = Field(1, ge=1, le=5000, description="client/server pairs, all active at once")
+    workload: Name = Field("auto", description="traffic tool; auto: iperf where installed, else flowgen")
+    duration_s: Seconds = Field(
+        10.0, gt=0, le=86400, description="measuring window; for flows of a fixed size, the time limit"
+    )
+    warmup_s: Seconds = Field(0.0, ge=0, le=3600, description="traffic before the window, not measured")
+    interval_s: Seconds = Field(0.5, ge=0.1, le=3600, description="length of one row of intervals and cpu")
+    repetition: int = Field(0, ge=0, le=LARGEST, description="number of this repetition of the same cell")
+    seed: int = Field(0, ge=0, le=LARGEST, description="of all random choices in the run")
+    max_skew_s: Seconds = Field(0.1, gt=0, description="a larger spread of client start times makes the run invalid")
+    max_foreign_cpu: Finite = Field(
+        0.1, ge=0, le=1, description="share of all CPU time that other processes may use; more makes the run invalid"
+    )
+    telemetry: bool = Field(
+        True, description="sample CPU use, foreign load and counters; off: to measure what sampling costs"
+    )
+    flow_bytes: int = Field(0, ge=0, le=LARGEST, description="payload of each flow; 0: flows end by time only")
+    elephant_share: float = Field(
+        0.0, ge=0, le=1, description="share of the clients that send elephants, drawn by the seed"
+    )
+    elephant_bytes: int = Field(0, ge=0, le=LARGEST, description="payload of an elephant's flow")
+    flows_per_pair: int = Field(1, ge=1, le=1000, description="parallel flows of each client")
+    message_bytes: int = Field(0, ge=0, le=1 << 26, description="bytes per send call; 0: the tool's default")
+    udp_share: float = Field(0.0, ge=0, le=1, description="share of the clients that send UDP, drawn by the seed")
+    udp_rate_bps: Finite = Field(0.0, ge=0, description="sending rate of each UDP flow; 0: as fast as possible")
+    congestion_control: str = Field(
+        "", pattern=r"^[a-z0-9_]{0,15}$", description="TCP congestion control; empty: the kernel's default"
+    )
+    cores: int = Field(0, ge=0, le=4096, description="cores that all containers together may use; 0: all")
+    pinning: Name = Field("none", description="policy that binds each container to a core")
+    cpu_quota: Finite = Field(0.0, ge=0, le=4096, description="CPUs that each container may use at most; 0: no limit")
+    cpu_shares: int = Field(0, ge=0, le=262144, description="CPU weight of each container; 0: the default")
+    link_rate_bps: Finite = Field(
+        0.0, ge=0, description="rate of each client's link, link-layer headers included; 0: no limit"
+    )
+    link_loss: Finite = Field(
+        0.0, ge=0, lt=1, description="share of the packets that are dropped as they arrive at each server"
+    )
+    hosts: Literal[1] = Field(1, description="number of hosts")
+    placement: Literal["same-host"] = Field(
+        "same-host", description="where a pair's server runs, relative to its client"
+    )
+
+    def __init__(self, /, **values: Any):
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise BadSpec(_explain(error, type(self))) from None
+        if _names_checked.get() and (unknown := unknown_names(self)):
+            raise BadSpec("; ".join(unknown))
+
+    @model_validator(mode="after")
+    def _intervals_fit(self):
+        if self.interval_s > self.duration_s:
+            raise ValueError(f"interval_s {self.interval_s:g} is longer than duration_s {self.duration_s:g}")
+        if abs(self.warmup_s / self.interval_s - round(self.warmup_s / self.interval_s)) > 1e-6:
+            raise ValueError(
+                f"warmup_s {self.warmup_s:g} must be a whole number of intervals of {self.interval_s:g} s,"
+                " as whole intervals are left out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _flows_fit(self):
+        if bool(self.elephant_share) != bool(self.elephant_bytes):
+            raise ValueError("elephant_share and elephant_bytes belong together: give both or neither")
+        if self.elephant_share and not self.flow_bytes:
+            raise ValueError("elephants need mice: give flow_bytes, the payload of the other clients' flows")
+        if self.flow_bytes and self.warmup_s:
+            raise ValueError("flows of flow_bytes have no warm-up: leave warmup_s at 0")
+        if self.flow_bytes and self.udp_share:
+            raise ValueError("UDP flows have no defined end: use flow_bytes with TCP only")
+        if self.udp_rate_bps and not self.udp_share:
+            raise ValueError("udp_rate_bps needs UDP flows: give udp_share, the share of the clients that send UDP")
+        return self
+
+    def replace(self, /, **changes: Any) -> "Spec":
+        """The same spec with some values changed, validated again. changes: by the names of Spec's parameters."""
+        values = {**self.model_dump(), **changes}
+        return type(self)(**values) if changes.keys() & set(PLUGINS) else self.stored(values)
+
+    @classmethod
+    def stored(cls, values: Mapping[str, Any]) -> "Spec":
+        """The spec of a stored run, which may name plugins that are not installed here. Raises BadSpec."""
+        with stored_names():
+            return cls(**values)
+
+    @property
+    def key(self) -> str:
+        """16 hex digits that name this spec: SHA-256 over the values that differ from the defaults."""
+        text = json.dumps(self.model_dump(exclude_defaults=True), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def total_s(self) -> float:
+        """Sending time of each client: warm-up and window."""
+        return self.warmup_s + self.duration_s
+
+    @property
+    def particulars(self) -> list[str]:
+        """What this measurement has beyond one TCP flow per pair, in words, one phrase for each."""
+        phrases = [
+            (self.elephant_share, f"{self.elephant_share * 100:g} % elephants of {self.elephant_bytes:,} B"),
+            (self.flows_per_pair > 1, f"{self.flows_per_pair} flows per pair"),
+            (self.message_bytes, f"messages of {self.message_bytes:,} B"),
+            (self.udp_share, f"{self.udp_share * 100:g} % UDP"),
+            (self.udp_rate_bps, f"at {self.udp_rate_bps / 1e6:g} Mbit/s"),
+            (self.congestion_control, self.congestion_control),
+            (self.cores, f"{self.cores} core{'s' * (self.cores != 1)}"),
+            (self.pinning != "none", f"pinned to {self.pinning}"),
+            (self.cpu_quota, f"{self.cpu_quota:g} CPUs per container"),
+            (self.cpu_shares, f"{self.cpu_shares} CPU shares"),
+            (not self.telemetry, "without telemetry"),
+            (self.link_rate_bps, f"links of {self.link_rate_bps / 1e6:g} Mbit/s"),
+            (self.link_loss, f"{self.link_loss * 100:g} % loss"),
+        ]
+        return [text for given, text in phrases if given]
+
+    def __repr_args__(self) -> list[tuple[str, Any]]:
+        """The values that differ from the defaults: enough to make the spec again."""
+        return list(self.model_dump(exclude_defaults=True).items())
+
+    def _repr_html_(self) -> str:
+        return html_repr.summary(
+            f"{_count(self.pairs, 'pair')} over {self.driver}",
+            [
+                ("experiment", self.experiment),
+                ("backend", self.backend),
+                ("traffic", f"{self.workload}, {self._lasts}"),
+                ("also", ", ".join(self.particulars)),
+                (
+                    "invalid if",
+                    f"clients start more than {units.with_prefix(self.max_skew_s, 's')} apart, or other processes use"
+                    f" more than {self.max_foreign_cpu * 100:g} % of the CPU time",
+                ),
+                ("repetition", f"{self.repetition}, with seed {self.seed}"),
+                ("key", self.key),
+            ],
+            badge="spec",
+        )
+
+    @property
+    def _lasts(self) -> str:
+        within = f"{self.duration_s:g} s"
+        if self.flow_bytes:
+            return f"flows of {units.with_prefix(self.flow_bytes, 'B')} each, which have {within}"
+        return f"{within} after a warm-up of {self.warmup_s:g} s" if self.warmup_s else within
+
+    def __str__(self) -> str:
+        """The cell in a line, as it differs from the others of its sweep."""
+        lasts = f"{self.flow_bytes:,} B each" if self.flow_bytes else f"{self.duration_s:g} s"
+        particulars = "".join(f", {text}" for text in self.particulars)
+        return (
+            f"{self.experiment}: {self.workload} over {self.driver}, {self.pairs} pair{'s' * (self.pairs != 1)},"
+            f" {lasts}{particulars}, repetition {self.repetition} ({self.backend})"
+        )
+
+
+#: Parameters of experiment notebooks that say how to measure, not what.
+NOT_IN_SPEC = ("fresh",)
+
+
+def spec_from(namespace: Mapping[str, Any], *, experiment: str) -> Spec:
+    """The Spec of a notebook's parameters; call it with globals() right after the cell that holds them.
+
+    Every plain literal in the namespace counts as a parameter, so that a misspelt one is refused (papermill would only
+    warn); so does every name of a Spec's parameter. Raises BadSpec.
+    """
+    plain = (str, int, float, bool)
+    given = {
+        name: value
+        for name, value in namespace.items()
+        if (isinstance(value, plain) or name in Spec.model_fields)
+        and not name.startswith("_")
+        and name not in NOT_IN_SPEC
+    }
+    return Spec(experiment=experiment, **given)
+
+
+def require_spec(spec: Any, function: str) -> None:
+    """Raises BadSpec, saying how to call that function, where it was not given a Spec."""
+    if not isinstance(spec, Spec):
+        values = "**values" if isinstance(spec, Mapping) else 'driver="bridge", pairs=5'
+        raise BadSpec(f"{function} needs a Spec, not {_article(type(spec).__name__)}: {function}(Spec({values}))")
+
+
+def _article(noun: str) -> str:
+    return f"a{'n' * (noun[:1].lower() in 'aeiou')} {noun}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def _explain(error: ValidationError, model: type[BaseModel]) -> str:
+    lines = []
+    for detail in error.errors():
+        name = ".".join(str(part) for part in detail["loc"])
+        if detail["type"] == "extra_forbidden":
+            close = difflib.get_close_matches(name, model.model_fields, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            lines.append(f"no parameter {name!r}{hint} (there are: {', '.join(model.model_fields)})")
+        elif detail["type"] == "value_error":
+            lines.append(f"{name + ': ' if name else ''}{detail['ctx']['error']}")
+        else:
+            lines.append(f"{name}: {detail['msg'][0].lower()}{detail['msg'][1:]}, not {_shown(detail['input'])}")
+    return "; ".join(lines)
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = repr(value)
+    except Exception:  # an integer of thousands of digits, or somebody's own class
+        return f"a value that cannot be shown ({type(value).__name__})"
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,226 @@
+"""Estimates and their intervals: one function turns an error into an interval, a p-value or a plan, for all of pairlab.
+
+The flows of one repetition share its CPUs and queues, so they are not independent. Repetitions are the samples: each is
+reduced to one value first, or drawn whole (quantiles.py). What comes of that, a centre with its standard error, is a
+`Student`, and every interval that is printed anywhere is `Student.estimate` of one.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from scipy import special
+
+from pairlab.errors import AnalysisError, TooFewSamples
+
+#: From fewer repetitions there is no interval: with two, Student's t is 12.7 and the interval says nothing.
+LEAST = 3
+#: The level of the tests; intervals have the confidence 1 - ALPHA unless another is asked for.
+ALPHA = 0.05
+
+
+class Estimate(NamedTuple):
+    """A value, its interval, and the number of independent samples; fewer than LEAST have no bounds (NaN)."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+class Test(NamedTuple):
+    """A test's outcome. p: two-sided; n: independent samples, which are repetitions, in all groups together.
+
+    least_p: the smallest p that this many repetitions can give, or NaN where that is not known. Above alpha, the
+    test cannot find a difference however large it is: more repetitions are needed, and "no difference found"
+    says nothing.
+    """
+
+    __test__ = False  # pytest: not a test class
+
+    statistic: float
+    p: float
+    n: int
+    groups: int
+    least_p: float = float("nan")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Where the interval of a bounded quantity is taken, so that it stays within the bounds.
+
+    kept: from the quantity to that scale; shown: back; slope: of `kept`, by which an error is carried over (the delta
+    method). least and most: the bounds. All increase, so that bounds stay bounds.
+    """
+
+    kept: Callable[[float], float]
+    shown: Callable[[float], float]
+    slope: Callable[[float], float]
+    least: float = -math.inf
+    most: float = math.inf
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0 else -math.inf
+
+
+def _exp(log: float) -> float:
+    return math.inf if log > 700 else math.exp(log)
+
+
+#: Any number.
+REAL = Scale(lambda value: value, lambda value: value, lambda value: 1.0)
+#: Rates, times and sizes: above zero, by the logarithm.
+POSITIVE = Scale(_log, _exp, lambda value: 1 / value, 0.0)
+#: Most over least: one or more, by the logarithm of what is above one.
+FROM_ONE = Scale(lambda value: _log(value - 1), lambda log: 1 + _exp(log), lambda value: 1 / (value - 1), 1.0)
+#: From zero to one, by the logit.
+SHARE = Scale(special.logit, special.expit, lambda value: 1 / (value * (1 - value)), 0.0, 1.0)
+#: From -1 to 1, by Fisher's z: correlations, and differences of shares. Source: Fisher 1915.
+SIGNED = Scale(np.arctanh, np.tanh, lambda value: 1 / (1 - value**2), -1.0, 1.0)
+#: A change in percent, of the logarithm of a ratio.
+PERCENT = Scale(
+    lambda percent: math.log1p(max(percent, -99.9999) / 100),
+    lambda log: math.inf if log > 700 else 100 * math.expm1(log),
+    lambda percent: 1 / (100 + percent),
+    -100.0,
+)
+
+
+@dataclass(frozen=True)
+class Student:
+    """A centre on some scale, and the standard error that Student's t makes an interval and a p-value of.
+
+    n: repetitions. df: degrees of freedom, n - 1 unless two groups are compared. From fewer repetitions than LEAST
+    there is no interval and no p-value; error and df are NaN from one.
+    """
+
+    centre: float
+    error: float
+    df: float
+    n: int
+    scale: Scale = REAL
+
+    @classmethod
+    def of(cls, values: Sequence[float], scale: Scale = REAL) -> "Student":
+        """The mean of independent samples that are on the scale already, such as logarithms of ratios."""
+        values = np.asarray(values, dtype=float)
+        # Equal values have no spread at all, whatever the rounding of their mean.
+        spread = (float(values.std(ddof=1)) if np.ptp(values) else 0.0) if values.size > 1 else math.nan
+        return cls(float(values.mean()), spread / math.sqrt(values.size), values.size - 1, values.size, scale)
+
+    @classmethod
+    def of_groups(cls, first: Sequence[float], second: Sequence[float], scale: Scale = REAL) -> "Student":
+        """The mean of the second less that of the first, of two groups measured in repetitions of their own.
+
+        n: repetitions of the smaller group. Source: Welch 1947.
+        """
+        before, after = cls.of(first), cls.of(second)
+        return after.less(before, scale)
+
+    def less(self, other: "Student", scale: Scale) -> "Student":
+        """The difference of two centres that are independent of each other. Source: Welch 1947."""
+        parts = [side.error**2 for side in (self, other)]
+        total = sum(parts)
+        if not total > 0:  # none varies, or a side has one repetition and no error
+            df = min(self.df, other.df)
+        else:
+            df = total**2 / sum(part**2 / side.df for part, side in zip(parts, (self, other), strict=True) if side.df)
+        return Student(self.centre - other.centre, math.sqrt(total), df, min(self.n, other.n), scale)
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation, on the scale, of one repetition's part in the centre."""
+        return self.error * math.sqrt(self.n)
+
+    @property
+    def known(self) -> bool:
+        """Whether there is an interval."""
+        return self.n >= LEAST and math.isfinite(self.error)
+
+    def estimate(self, confidence: float = 1 - ALPHA) -> Estimate:
+        """The two-sided interval, as shown. Source: Student 1908."""
+        check_share(confidence, "confidence")
+        half = t_quantile((1 + confidence) / 2, self.df) * self.error if self.known else math.nan
+        return Estimate(*(float(self.scale.shown(self.centre + by)) for by in (0.0, -half, half)), self.n)
+
+    def p(self, null: float = 0.0, alternative: Literal["two-sided", "greater", "less"] = "two-sided") -> float:
+        """p of the t test against `null`, as shown; NaN where there is no interval."""
+        distance = self.centre - float(self.scale.kept(null))
+        if not self.known:
+            return math.nan
+        if not self.error:  # t has no value: certain either way
+            found = {"greater": distance > 0, "less": distance < 0, "two-sided": distance != 0}
+            return 0.0 if found[alternative] else 1.0
+        t = distance / self.error
+        tails = {"greater": _t_share_below(-t, self.df), "less": _t_share_below(t, self.df)}
+        return float(tails[alternative] if alternative in tails else 2 * min(tails.values()))
+
+
+def t_quantile(share: float, df: float) -> float:
+    """The quantile of Student's t: scipy.stats' own, which takes a hundred times as long over its arguments."""
+    return float(special.stdtrit(df, share) if math.isfinite(df) else special.ndtri(share))
+
+
+def _t_share_below(t: float, df: float) -> float:
+    return float(special.stdtr(df, t) if math.isfinite(df) else special.ndtr(t))
+
+
+def mean_interval(values: Sequence[float], confidence: float = 1 - ALPHA, scale: Scale = REAL) -> Estimate:
+    """The mean of independent samples with its two-sided interval, in the unit of `values` and within their bounds.
+
+    values: 1-D, one per repetition. From fewer than LEAST the mean is known and its interval is not: low and high are
+    NaN. scale: of the quantity; the error of the mean is carried over to it (the delta method), so that the mean stays
+    the plain one and the interval stays within the bounds. With REAL it is Student's, exact for normal samples; with
+    the others it is wider on the side that is farther from the bound. `make bench` shows that a 95 % interval holds
+    the mean of log-normal rates and of shares near 1 in 93 to 97 % of cases, from 3 repetitions on.
+    Raises TooFewSamples when empty, AnalysisError when a value is not finite, or lies outside the bounds.
+    Source: Student 1908; Oehlert 1992 for the delta method; E1 of papers C and E reports the mean without an interval.
+    """
+    return mean(values, scale).estimate(confidence)
+
+
+def mean(values: Sequence[float], scale: Scale = REAL) -> Student:
+    """As mean_interval, before the confidence is chosen."""
+    values = np.asarray(values, dtype=float)
+    if values.size == 0:
+        raise TooFewSamples("a mean needs at least one repetition, and there is none: measure the cell")
+    if not np.isfinite(values).all():
+        raise AnalysisError(
+            "a repetition has no finite value: count a failed flow as zero, or leave the run out by name"
+        )
+    if values.min() < scale.least - 1e-9 or values.max() > scale.most + 1e-9:
+        raise AnalysisError(
+            f"values from {values.min():g} to {values.max():g} are not within {scale.least:g} and {scale.most:g}"
+        )
+    plain = Student.of(values)
+    if not plain.error > 0 or not scale.least < plain.centre < scale.most:  # no spread: the interval has no width
+        return plain
+    return Student(float(scale.kept(plain.centre)), plain.error * scale.slope(plain.centre), plain.df, plain.n, scale)
+
+
+def no_interval(n: int) -> str:
+    """What stands in the place of an interval."""
+    if n >= LEAST:
+        return "no interval"  # too many of the flows behind it failed
+    return f"no interval from {('no', 'one', 'two')[int(n)]} repetition{'s' * int(n != 1)}"
+
+
+def check_share(share: float, name: str) -> None:
+    if not 0 < share < 1:
+        raise AnalysisError(f"{name} is a share between 0 and 1, such as 0.95, not {share!r}")
+
+
+def jain_index(throughputs_bps: Sequence[float]) -> float:
+    """Jain's fairness index: 1 when all get the same, 1/n when one gets all; NaN when nobody gets anything.
+
+    throughputs_bps: 1-D, one per client, a failed one as zero. Raises TooFewSamples when empty.
+    Source: Jain, Chiu and Hawe 1984.
+    """
+    values = np.asarray(throughputs_bps, dtype=float)
+    if values.size == 0:
+        raise TooFewSamples("fairness needs at least one client, and there is none")
+    squares = values.size * float((values**2).sum())
+    return float(values.sum()) ** 2 / squares if squares else float("nan")

@@ -1,0 +1,367 @@
+"""Many runs at once, as pandas DataFrames."""
+
+import difflib
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from pairlab import paths, store
+from pairlab.base import html_repr
+from pairlab.errors import DamagedRun, NoRuns, SchemaMismatch, UnknownName
+from pairlab.model import ground as grounds
+from pairlab.model.records import STATUSES, TABLES, Run, no_attribute
+from pairlab.model.spec import Spec
+from pairlab.store.places import key_of
+
+#: Columns of every frame that come from the run and not from its table, beside the values of its spec.
+GROUND = ("host", "kernel")
+
+
+@dataclass(frozen=True)
+class Runs:
+    """A sequence of runs, and DataFrames of all of them: runs[0], runs[-3:], runs["<key>"], runs.where(pairs=2).
+
+    Only runs with status ok are in flows, intervals and cpu. index has a row per run, whatever its status: the spec's
+    values, key, status, reasons (one text), failed_flows (missing where it was not noted), skew_s, host and kernel. The
+    other frames carry the key, the spec's values, host and kernel as columns before their own (asked_duration_s is the
+    spec's, where duration_s is the flow's). A table is read when asked for; of many flows, take what is needed by
+    `select`.
+
+    damaged names the runs left out as they are not whole, newer those that only a newer pairlab can read, elsewhere
+    those that were measured on another ground: each a line with the reason. root (the folder), experiments (empty: all)
+    and digest say what was loaded, and stay when `where` takes a part of it: a result made of the part is out of date
+    when the whole is another.
+    """
+
+    runs: tuple[Run, ...]
+    damaged: tuple[str, ...] = ()
+    newer: tuple[str, ...] = ()
+    experiments: tuple[str, ...] = ()
+    digest: str = ""
+    root: Path | None = None
+    elsewhere: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        if not self.digest:
+            object.__setattr__(self, "digest", digest_of(self.runs))
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self.runs)
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    @overload
+    def __getitem__(self, which: int | str) -> Run: ...
+
+    @overload
+    def __getitem__(self, which: slice) -> "Runs": ...
+
+    def __getitem__(self, which: int | str | slice) -> "Run | Runs":
+        """The run at that place or with that key, or the runs of a slice."""
+        if isinstance(which, slice):
+            return replace(self, runs=self.runs[which])
+        if isinstance(which, str):
+            if which not in self._by_key:
+                raise KeyError(f"no run has the key {which!r}; the column key of `index` has the {len(self)} there are")
+            return self._by_key[which]
+        if not isinstance(which, int | np.integer):
+            raise TypeError(
+                f"runs are taken by number, slice or key, not by {type(which).__name__}; `where` takes a part of them"
+            )
+        if not -len(self) <= which < len(self):
+            raise IndexError(f"no run {which}: there are {len(self)}")
+        return self.runs[which]
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(no_attribute("a set of runs", name, type(self)), name=name, obj=self)
+
+    def __str__(self) -> str:
+        lines = [self._counted, *(f"{name}: {cells}" for name, cells in self._contents)]
+        return "\n".join([*lines, *(f"left out, {why}" for why in self._why_left_out)])
+
+    def __repr__(self) -> str:
+        return f"<Runs: {self._counted}>"
+
+    def _repr_html_(self) -> str:
+        left_out = [("left out", why) for why in self._why_left_out]
+        return html_repr.summary(
+            "Runs", [*self._contents, *left_out], badge=self._counted, tone="warn" if left_out else "good"
+        )
+
+    @property
+    def _counted(self) -> str:
+        """How many of each status, and where they lie: "3 ok, 1 invalid, in runs/mine"."""
+        counts = Counter(run.status for run in self.runs)
+        text = ", ".join(f"{counts[status]:,} {status}" for status in STATUSES if counts[status]) or "none"
+        return f"{text}, in {paths.shown(self.root)}" if self.root else text
+
+    @property
+    def _contents(self) -> list[tuple[str, str]]:
+        """By experiment: how many runs of which backends, workloads and drivers, with how many pairs."""
+        if not self.runs:
+            return []
+        found = []
+        for experiment, part in self.index.groupby("experiment"):
+            names = "; ".join(", ".join(sorted(part[name].unique())) for name in ("backend", "workload", "driver"))
+            pairs = ", ".join(map(str, sorted(part["pairs"].unique())))
+            runs = f"{len(part):,} run{'s' * (len(part) != 1)}"
+            found.append((experiment, f"{runs}: {names}; {pairs} pair{'s' * (pairs != '1')}"))
+        return found
+
+    @property
+    def _why_left_out(self) -> list[str]:
+        """What is not in the frames, and why: a line for each status and reason, and for each run that is damaged."""
+        counts = Counter((run.status, "; ".join(run.reasons)) for run in self.runs if run.status != "ok")
+        return [
+            *(f"{status}: {count} run{'s' * (count != 1)}, {why}" for (status, why), count in counts.items()),
+            *(f"not readable: {why}" for why in self.unread),
+            *self.elsewhere,
+        ]
+
+    @cached_property
+    def _by_key(self) -> dict[str, Run]:
+        return {run.key: run for run in self.runs}
+
+    @cached_property
+    def index(self) -> pd.DataFrame:
+        hosts = grounds.host_names(run.ground for run in self.runs)
+        rows = [
+            {
+                "key": run.key,
+                **run.spec.model_dump(),
+                "status": run.status,
+                "reasons": "; ".join(run.reasons),
+                "failed_flows": run.checks.get("failed_flows"),
+                "skew_s": run.skew_s,
+                "host": hosts[run.ground],
+                "kernel": run.ground.kernel,
+                "measured_at": run.measured_at,
+            }
+            for run in self.runs
+        ]
+        return pd.DataFrame(rows, columns=None if rows else ["key", *Spec.model_fields, "status", "reasons", *GROUND])
+
+    @cached_property
+    def flows(self) -> pd.DataFrame:
+        return self._joined("flows")
+
+    @cached_property
+    def intervals(self) -> pd.DataFrame:
+        return self._joined("intervals")
+
+    @cached_property
+    def cpu(self) -> pd.DataFrame:
+        return self._joined("cpu")
+
+    def where(self, accept: Callable[[Run], bool] | None = None, /, **values: Any) -> "Runs":
+        """The runs that `accept` says yes to and that have these values, still known to be of the same loaded set.
+
+        values: by the names of index's columns, such as pairs=2 or status="ok"; several are given as a list, tuple or
+        set. Raises UnknownName for a column that there is not.
+        """
+        for name in values:
+            if name not in self.index:
+                near = difflib.get_close_matches(name, self.index, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise UnknownName(f"runs have no {name!r}{hint} (there are: {', '.join(self.index)})")
+        if accept is not None and not callable(accept):
+            raise TypeError(f"where takes a function of a run, or values by name such as pairs=2, not {accept!r}")
+        fits = np.ones(len(self), dtype=bool)
+        for name, value in values.items():
+            fits &= self.index[name].isin(list(value) if isinstance(value, list | tuple | set | range) else [value])
+        chosen = (run for run, fit in zip(self.runs, fits, strict=True) if fit)
+        return replace(self, runs=tuple(run for run in chosen if accept is None or accept(run)))
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The runs that could not be read, whatever the reason."""
+        return self.damaged + self.newer
+
+    @property
+    def left_out(self) -> pd.DataFrame:
+        """The runs that are not ok: never a silent loss."""
+        return self.index[self.index["status"] != "ok"]
+
+    def select(self, name: str, columns: Sequence[str]) -> pd.DataFrame:
+        """These columns of the table flows, intervals or cpu. No others are read, so it serves for millions of rows.
+
+        columns: the key, values of the spec and columns of the table, named as in the whole table. Texts, and all
+        that is the run's and not the row's, are categoricals. Raises KeyError for a column that there is not, NoRuns
+        where no run is ok, DamagedRun where a table proves to be damaged.
+        """
+        ok, of_runs = self._of_runs(name)
+        whole = [*of_runs, *TABLES[name]]
+        if unknown := [column for column in columns if column not in whole]:
+            raise KeyError(f"{name} has no column {', '.join(unknown)}; there are: {', '.join(whole)}")
+        rows = [store.length(run, name) for run in ok]
+        parts = _read(ok, rows, name, [column for column in columns if column in TABLES[name]])
+        for column in of_runs.columns.intersection(columns):
+            once = pd.Categorical(of_runs[column])
+            parts[column] = pd.Categorical.from_codes(np.repeat(once.codes, rows), dtype=once.dtype)
+        return pd.DataFrame({column: parts[column] for column in columns}, copy=False)
+
+    def _joined(self, name: str) -> pd.DataFrame:
+        frame = self.select(name, [*self._of_runs(name)[1], *TABLES[name]])
+        categories = {key: column.cat.categories for key, column in frame.select_dtypes("category").items()}
+        return frame.astype({key: values.dtype for key, values in categories.items()})
+
+    def _of_runs(self, name: str) -> tuple[list[Run], pd.DataFrame]:
+        """The runs that are ok, and a row for each with its key, spec and ground, as named in that table."""
+        ok = [run for run in self.runs if run.status == "ok"]
+        if not ok:
+            raise NoRuns(f"none of the {len(self.runs)} runs is ok: {'; '.join(sorted(set(self.index['reasons'])))}")
+        asked = {key: f"asked_{key}" if key in TABLES[name] else key for key in ("key", *Spec.model_fields, *GROUND)}
+        return ok, self.index.loc[self.index["status"] == "ok", list(asked)].rename(columns=asked)
+
+
+def _read(runs: Sequence[Run], rows: Sequence[int], name: str, columns: Sequence[str]) -> dict:
+    """These columns of all the runs' tables, one after the other; several are read at once, and none is held twice."""
+    ends = np.cumsum(rows)
+    spans = [slice(end - count, end) for end, count in zip(ends, rows, strict=True)]
+    texts = [column for column in columns if TABLES[name][column].dtype == "str"]
+    read = {column: np.empty(ends[-1], TABLES[name][column].dtype) for column in columns if column not in texts}
+
+    def fill(run: Run, span: slice) -> dict[str, tuple[np.ndarray, list[str]]]:
+        table = store.columns(run, name, columns)
+        for column, values in read.items():
+            values[span] = table[column].to_numpy()
+        return {column: _indices(table[column]) for column in texts}
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = list(pool.map(fill, runs, spans)) if columns else []
+    for column in texts:
+        categories = list(dict.fromkeys(text for part in found for text in part[column][1]))
+        codes = np.empty(ends[-1], np.min_scalar_type(-max(1, len(categories))))
+        for part, span in zip(found, spans, strict=True):
+            indices, own = part[column]
+            same = own == categories[: len(own)]
+            codes[span] = indices if same else np.array([*map(categories.index, own), -1])[indices]
+        read[column] = pd.Categorical.from_codes(codes, categories=pd.Index(categories, dtype="str"))
+    return read
+
+
+def _indices(texts: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
+    """Texts as small integers into a list of them; -1 for what is missing."""
+    once = texts.unify_dictionaries().combine_chunks()
+    known = once.dictionary.to_pylist()
+    return once.indices.fill_null(-1).to_numpy().astype(np.min_scalar_type(-max(1, len(known)))), known
+
+
+def digest_of(runs: Iterable[Run], experiments: Sequence[str] = ()) -> str:
+    """16 hex digits over the keys and times of the runs that count (of these experiments; none named: of all).
+
+    Other runs, or the same cells measured again, have another digest.
+    """
+    counted = [run for run in runs if run.status == "ok" and (not experiments or run.spec.experiment in experiments)]
+    times = {run.key: run.measured_at.astimezone(UTC).isoformat() if run.measured_at else "" for run in counted}
+    lines = "\n".join(f"{key} {time}" for key, time in sorted(times.items()))
+    return hashlib.sha256(lines.encode()).hexdigest()[:16]
+
+
+def load_runs(
+    root: str | Path | None = None,
+    *,
+    experiment: str | Sequence[str] | None = None,
+    sweep: str = "",
+    ground: Literal["newest", "all"] = "newest",
+) -> Runs:
+    """The runs below `root` (default: PAIRLAB_RUNS, else runs/ in the checkout).
+
+    A relative root counts from the current directory; if it is not there, from the checkout's root.
+
+    experiment: only the runs of that one, or of these. sweep: only the cells of the sweep of that name, or of
+    `name/backend`. ground: of runs that were measured on several hosts, kernels or versions of their tools, only those
+    of the newest, and the others are named in `elsewhere`; "all" takes them all, for who compares them (the columns
+    host and kernel tell them apart). A spec that was measured several times on one ground counts as so many
+    repetitions: the last keeps its number, older ones come after the highest.
+
+    Raises NoRuns when there are none, StoreError when one cannot be read. Runs that are damaged, or newer than this
+    pairlab, are named and not raised.
+    """
+    if ground not in ("newest", "all"):
+        raise UnknownName(f"no ground {ground!r}; there are: newest, all")
+    searched = paths.tried(root) if root else str(paths.runs())
+    root = paths.existing(root) if root else paths.runs()
+    wanted = store.keys_of_sweep(sweep, root) if sweep else None
+    names = (experiment,) if isinstance(experiment, str) else tuple(experiment or ())
+    runs, damaged, newer = [], [], []
+    for place in store.directories(root):
+        if (names and place.parent.name not in names) or (wanted is not None and key_of(place.name) not in wanted):
+            continue
+        try:
+            runs.append(store.read(place))
+        except DamagedRun as error:
+            damaged.append(str(error))
+        except SchemaMismatch as error:
+            newer.append(str(error))
+    if not runs:
+        what = f"runs of {', '.join(map(repr, names))}" if names else "runs"
+        unread = damaged + newer
+        spoilt = f" but {len(unread)} left out, the first: {unread[0]}" if unread else ""
+        raise NoRuns(
+            f"no {what} in {root if root.exists() else searched}: measure some, for instance with `make run`,"
+            f" or `pairlab run {names[0] if names else 'throughput'}`{spoilt}"
+        )
+    elsewhere: tuple[str, ...] = ()
+    if ground == "newest":
+        runs, elsewhere = _of_newest_ground(runs)
+    return Runs(tuple(_numbered_anew(runs)), tuple(damaged), tuple(newer), names, root=root, elsewhere=elsewhere)
+
+
+def _of_newest_ground(runs: Sequence[Run]) -> tuple[list[Run], tuple[str, ...]]:
+    """The runs of the newest host and kernel, and of the newest tools of each system; and of the others a line each
+    ground."""
+    known = [(_system(run), run.ground) for run in sorted(runs, key=_when, reverse=True) if run.status == "ok"]
+    newest = grounds.newest(known)
+    here = next(iter(newest.values()), grounds.Ground()).place()
+    kept, others = [], Counter()
+    for run in runs:
+        if newest.get(_system(run), here).agrees(run.ground):
+            kept.append(run)
+        else:
+            others[run.ground] += 1
+    return kept, tuple(
+        f"measured elsewhere: {count} run{'s' * (count != 1)}, on {where}; the others are on {here}"
+        for where, count in others.items()
+    )
+
+
+def _system(run: Run) -> tuple[str, str, str]:
+    return run.spec.backend, run.spec.driver, run.spec.workload
+
+
+def _when(run: Run) -> datetime:
+    return run.measured_at or datetime.min.replace(tzinfo=UTC)
+
+
+def _numbered_anew(runs: Sequence[Run]) -> Iterator[Run]:
+    """The runs, those of a spec that was measured again on its ground as repetitions of their own."""
+    same = grounds.same(run.ground for run in runs)
+    last: dict[tuple[Spec, grounds.Ground], Run] = {}
+    for run in sorted(runs, key=lambda run: (run.status == "ok", _when(run))):
+        last[run.spec, same[run.ground]] = run
+    highest: dict[tuple[Spec, grounds.Ground], int] = {}
+    if len(last) < len(runs):
+        for spec, ground in last:
+            cell = spec.replace(repetition=0), ground
+            highest[cell] = max(highest.get(cell, 0), spec.repetition)
+    for run in runs:
+        ground = same[run.ground]
+        if last[run.spec, ground] is run:
+            yield run
+        else:
+            cell = run.spec.replace(repetition=0), ground
+            highest[cell] += 1
+            yield store.with_spec(run, run.spec.replace(repetition=highest[cell]))

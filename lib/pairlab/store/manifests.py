@@ -1,0 +1,119 @@
+"""Which cells a sweep has, so that others can ask for just these, and whether it runs: .sweeps/<name>/ below runs/.
+
+<backend>.json has the keys of the cells measured in that backend, and what the sweep notes of its start. A process that
+measures the sweep holds a lock on <backend>.lock, which ends with it, however that is.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import struct
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pairlab import paths
+from pairlab.errors import NoRuns, StoreError
+from pairlab.model.spec import Spec
+from pairlab.store.drafts import draft_file
+from pairlab.store.file_errors import writing
+
+#: struct flock of fcntl(2): type, whence, start, length, and the process, which open file description locks leave 0.
+_FLOCK = "hhqqi"
+
+
+def remember_sweep(name: str, specs: Iterable[Spec], root: Path | None = None, *, start: Any = None) -> None:
+    """Notes which cells a sweep has in each backend it is measured in. Raises StoreError.
+
+    start: what else is to be known of it, as JSON has it; starts_of_sweep gives it back.
+    """
+    keys: dict[str, list[str]] = {}
+    for spec in specs:
+        keys.setdefault(spec.backend, []).append(spec.key)
+    for backend, its in keys.items():
+        with draft_file(_file(name, backend, "json", root)) as draft:
+            draft.write_text(json.dumps({"keys": sorted(its), "start": start}))
+
+
+def keys_of_sweep(sweep: str, root: Path | None = None) -> set[str]:
+    """The keys that remember_sweep noted, for `name` in all backends and for `name/backend` in that one.
+
+    Raises NoRuns for a sweep that was never started here, StoreError for what is damaged.
+    """
+    return {key for note in _notes(sweep, root).values() for key in note["keys"]}
+
+
+def starts_of_sweep(sweep: str, root: Path | None = None) -> dict[str, Any]:
+    """By backend, what was noted at the sweep's latest start; None where nothing was. Raises as keys_of_sweep."""
+    return {backend: note["start"] for backend, note in _notes(sweep, root).items()}
+
+
+@contextlib.contextmanager
+def running(name: str, backends: Iterable[str], root: Path | None = None) -> Iterator[None]:
+    """Meanwhile, or until this process ends, however that is, is_running says so of the sweep in these backends.
+
+    Where the file system has no locks, it has no effect. Raises StoreError.
+    """
+    with contextlib.ExitStack() as stack:
+        for backend in backends:
+            place = _file(name, backend, "lock", root)
+            with writing(place):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                descriptor = os.open(place, os.O_RDONLY | os.O_CREAT, 0o644)
+            stack.callback(os.close, descriptor)
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _flock(fcntl.F_RDLCK))
+        yield
+
+
+def is_running(name: str, backend: str, root: Path | None = None) -> bool | None:
+    """Whether some process, on any host that shares these locks, measures the sweep; None where that is not known."""
+    try:
+        descriptor = os.open(_file(name, backend, "lock", root), os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return None
+    try:
+        answer = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _flock(fcntl.F_WRLCK))
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return struct.unpack(_FLOCK, answer)[0] != fcntl.F_UNLCK
+
+
+def _flock(kind: int) -> bytes:
+    """Of a whole file. Readers do not shut each other out, and asking whether one could write locks nothing."""
+    return struct.pack(_FLOCK, kind, os.SEEK_SET, 0, 0, 0)
+
+
+def _file(name: str, backend: str, ending: str, root: Path | None) -> Path:
+    return (root or paths.runs()) / ".sweeps" / name / f"{backend}.{ending}"
+
+
+def _notes(sweep: str, root: Path | None) -> dict[str, dict[str, Any]]:
+    """By backend, what remember_sweep wrote, whichever pairlab it was of."""
+    root = root or paths.runs()
+    name, _, backend = sweep.partition("/")
+    named = re.fullmatch(r"[a-z0-9_-]+(/[a-z0-9_-]+)?", sweep)  # no path, and no pattern
+    found = sorted((root / ".sweeps").glob(f"{name}/{backend or '*'}.json")) if named else []
+    if not found:
+        how = f"pairlab sweep sweeps/{name}.yaml" + (f" --backend {backend}" if backend else "")
+        raise NoRuns(f"no sweep {sweep!r} was started in {root}: {how}")
+    return {place.stem: _note(place) for place in found}
+
+
+def _note(place: Path) -> dict[str, Any]:
+    try:
+        stored = json.loads(place.read_text())
+        note = stored if isinstance(stored, dict) else {"keys": stored}  # an older pairlab noted just the keys
+        keys = note.get("keys")
+        if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+            raise ValueError("it has no list of keys")
+        return {"keys": keys, "start": note.get("start")}
+    except (OSError, ValueError, RecursionError) as error:
+        why = f"{place} is damaged ({error}): start the sweep again, which writes it anew"
+        raise StoreError(why) from None

@@ -1,0 +1,49 @@
+"""A process's working directory on this host, with a file that names its owner."""
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from pairlab.errors import TestbedError
+from pairlab.testbed.cleanup import ownership
+from pairlab.testbed.cleanup.watchdog import guarded
+
+PREFIX = "pairlab-"
+
+#: Removes a directory that is still there, if it is ours; again where somebody writes into it.
+_REMOVE = 'for _ in 1 2 3 4 5; do [ -O "$1" ] || exit 0; rm -rf -- "$1" || sleep 1; done'
+
+
+@contextlib.contextmanager
+def working_directory() -> Iterator[Path]:
+    """A directory in /tmp, removed afterwards, however this process ends. Raises TestbedError where none can be made.
+
+    In /tmp and not in TMPDIR, as the path of a Unix socket has at most 107 bytes. A container's user may open files in
+    it by name, but not list it; it is in a directory of the same name that no other user of this host may enter. What
+    is left after a power failure, `pairlab clean` finds by the owner named in the outer directory.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            # The watchdog runs before there is anything to remove: we may be killed between any two steps.
+            outer = Path(tempfile.mktemp(prefix=PREFIX, dir="/tmp"))  # a name; mkdir fails if it exists
+            stack.enter_context(guarded(_REMOVE, str(outer)))
+            outer.mkdir(mode=0o700)
+            stack.callback(shutil.rmtree, outer, ignore_errors=True)  # before the watchdog ends
+            (outer / "owner").write_text(ownership.me())
+            directory = outer / outer.name
+            directory.mkdir()
+            directory.chmod(0o711)
+        except OSError as error:
+            raise TestbedError(
+                f"no working directory could be made in /tmp: {error.strerror or error}."
+                " Make room there, or raise this user's limits (`ulimit -a`), and try again"
+            ) from error
+        yield directory
+
+
+def remove(directory: Path) -> None:
+    """Removes a working directory and its outer directory: for processes that outlive its owner and watchdog."""
+    whole = directory.parent if directory.parent.name == directory.name else directory
+    shutil.rmtree(whole, ignore_errors=True)

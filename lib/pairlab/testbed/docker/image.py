@@ -1,0 +1,115 @@
+"""The container image: built from lib/image/Dockerfile, or without a registry from Debian's packages."""
+
+import hashlib
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+import docker
+from docker.errors import BuildError, ImageNotFound
+
+from pairlab import paths
+from pairlab.errors import Unavailable
+from pairlab.testbed.contracts import Progress
+from pairlab.testbed.docker.reaper import DOCKER_ERRORS
+from pairlab.testbed.requirements import Program
+
+REPOSITORY = "pairlab"
+SUITE = "bookworm"
+MMDEBSTRAP = Program("mmdebstrap", "mmdebstrap")
+
+PHASE = "building the container image"
+#: A step of a Dockerfile, as the builder prints it: "Step 2/3 : COPY packages.txt /tmp/packages.txt".
+_STEP = re.compile(r"Step (\d+)/(\d+) : ")
+#: Steps of mmdebstrap 1.3, as it prints them: "I: extracting archives...". The last one is Docker's import.
+_STEPS = (
+    "running apt-get update",
+    "downloading packages",
+    "extracting archives",
+    "installing essential packages",
+    "installing remaining packages",
+    "cleaning package lists",
+    "creating tarball",
+    "importing",
+)
+
+
+def tag() -> str:
+    """The image's name; its tag is a hash of its sources, so that a change builds a new one."""
+    files = (paths.IMAGE / "Dockerfile", paths.IMAGE / "packages.txt")
+    return f"{REPOSITORY}:{hashlib.sha256(b''.join(file.read_bytes() for file in files)).hexdigest()[:12]}"
+
+
+def packages() -> list[str]:
+    """Debian packages in the image."""
+    return (paths.IMAGE / "packages.txt").read_text().split()
+
+
+def ensure(client: docker.DockerClient, progress: Progress) -> str:
+    """The image's id; built in about half a minute where it does not exist yet.
+
+    Raises Unavailable where neither way works, with both reasons.
+    """
+    try:
+        return client.images.get(tag()).id
+    except ImageNotFound:
+        progress(PHASE, 0, 0)
+    try:
+        return _build(client, progress)
+    except (BuildError, *DOCKER_ERRORS) as error:
+        from_registry = f"docker build failed ({str(error).strip().splitlines()[0][:200]})"
+    if missing := MMDEBSTRAP.lack():
+        raise Unavailable(f"the container image: {from_registry}, and without a registry {missing}")
+    try:
+        return _from_packages(client, progress)
+    except (subprocess.CalledProcessError, *DOCKER_ERRORS) as error:
+        output = (getattr(error, "stderr", "") or str(error)).strip().splitlines()
+        raise Unavailable(
+            f"the container image: {from_registry}, and mmdebstrap failed too ({output[-1] if output else error}):"
+            " is a mirror of Debian reachable, and are we root?"
+        ) from error
+
+
+def _build(client: docker.DockerClient, progress: Progress) -> str:
+    """By the daemon, from the Dockerfile. Raises BuildError."""
+    for message in client.api.build(path=str(paths.IMAGE), tag=tag(), rm=True, network_mode="host", decode=True):
+        if "error" in message:
+            raise BuildError(message["error"], [])
+        if step := _STEP.match(message.get("stream", "")):
+            progress(PHASE, int(step[1]) - 1, int(step[2]))
+    return client.images.get(tag()).id
+
+
+def _from_packages(client: docker.DockerClient, progress: Progress) -> str:
+    """By mmdebstrap, which needs a mirror of Debian and no registry. Raises CalledProcessError."""
+    with tempfile.TemporaryDirectory(prefix="pairlab-image-") as place:
+        archive = Path(place) / "rootfs.tar"
+        _bootstrap(archive, progress)
+        progress(PHASE, len(_STEPS) - 1, len(_STEPS))
+        repository, version = tag().split(":")
+        client.api.import_image_from_file(str(archive), repository=repository, tag=version)
+    return client.images.get(tag()).id
+
+
+def _bootstrap(archive: Path, progress: Progress) -> None:
+    include = f"--include={','.join(packages())}"
+    command = [MMDEBSTRAP.path(), "--variant=minbase", include, SUITE, str(archive)]
+    trouble = []
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            for line in running.stderr:
+                if (step := _step(line)) is not None:
+                    progress(PHASE, step, len(_STEPS))
+                elif not line.startswith("I: "):
+                    trouble.append(line)
+        except BaseException:  # a notebook's stop button interrupts this process only
+            running.kill()
+            raise
+    if running.returncode:
+        raise subprocess.CalledProcessError(running.returncode, command, stderr="".join(trouble))
+
+
+def _step(line: str) -> int | None:
+    """The step that begins with this line of mmdebstrap's, or None."""
+    return next((number for number, name in enumerate(_STEPS) if line.startswith(f"I: {name}")), None)

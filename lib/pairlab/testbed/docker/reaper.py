@@ -1,0 +1,248 @@
+"""The lifeline of a Docker testbed: removes all of it when its parent asks, or when the parent died.
+
+It is a process of its own, in a session of its own, that reads from a pipe: a line means that the parent is done; the
+pipe's end without one means that it died. Everything of a testbed bears the label pairlab.run with the testbed's id, so
+nothing else is ever touched. If it is killed, its shell starts it again, or its parent does at the end.
+
+Containers also end without it. Each waits on a FIFO in the testbed's directory that the parent and the lifeline keep
+open: when both are dead, or have no daemon to ask, no process stays. That is the exception, as all containers then end
+at once, and Docker may miscount a network's endpoints (moby issue 42119). What only the daemon can remove is removed
+when it is back: by the lifeline, which waits for DAEMON_S, as a daemon that crashed is back in seconds; after that by
+`pairlab clean`. A daemon that is killed while it starts a container forgets it: runc's process would keep the network
+namespace and its links for good, and the shim and cgroups would stay. So the parent records each container before it
+is started, and the lifeline kills what is left of them; that takes root where the daemon is root's.
+"""
+
+import contextlib
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import docker
+import requests
+from docker.errors import APIError, DockerException, NotFound
+
+from pairlab.errors import PairlabError, TestbedError
+from pairlab.testbed.cleanup import child_environment, workdir
+from pairlab.testbed.cleanup.process_table import read_processes
+from pairlab.testbed.netns import cgroups
+
+LABEL = "pairlab.run"
+#: The FIFO, in the testbed's directory.
+FIFO = "lifeline"
+#: The file with the ids of the containers made, one per line; in the same place.
+MADE = "containers"
+#: Errors of a daemon that refuses, or does not answer.
+DOCKER_ERRORS = (DockerException, requests.RequestException)
+#: Calls to the daemon under way at once; fewer for removals, as Docker may else miscount a network's endpoints.
+AT_ONCE, REMOVED_AT_ONCE = 16, 2
+#: How long a daemon may take to answer a ping, and any one call: starts wait for each other.
+PING_S, ANSWER_S = 5, 60.0
+#: How long a lifeline without a parent waits for a daemon to come back.
+DAEMON_S = 120.0
+
+REMOVED = "removed"
+_AGAIN_IF_KILLED = 'until "$@"; do [ $? -gt 128 ] || exit 1; done'
+
+
+def connect() -> docker.DockerClient:
+    """A client of the daemon. Raises DockerException within PING_S where none answers."""
+    client = docker.from_env(timeout=PING_S, max_pool_size=AT_ONCE)
+    client.api.timeout = ANSWER_S
+    return client
+
+
+@contextlib.contextmanager
+def lifeline(run: str, directory: Path, link: str) -> Iterator[None]:
+    """Removes the testbed `run`, and that link of the host, on leaving or when this process dies.
+
+    Raises TestbedError where cleanup was incomplete; an error of the block then says so too.
+    """
+    os.mkfifo(directory / FIFO)
+    (directory / FIFO).chmod(0o644)  # readable for the container's user; a writer could keep it open
+    held = os.open(directory / FIFO, os.O_RDWR | os.O_CLOEXEC)
+    (directory / MADE).touch(mode=0o600)
+
+    def start() -> subprocess.Popen:
+        words = [sys.executable, "-P", "-m", "pairlab.testbed.docker.reaper", run, str(directory), link]
+        return subprocess.Popen(
+            ["/bin/sh", "-c", _AGAIN_IF_KILLED, "sh", *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=child_environment.needed_with_docker(),
+            cwd="/",
+            start_new_session=True,  # Ctrl-C is for us to handle
+        )
+
+    process = start()
+    try:
+        yield
+    except PairlabError as error:
+        if stays := _have_removed(process, start, held, run):
+            raise type(error)(f"{error}. Moreover, {stays}") from error
+        raise
+    except BaseException as error:
+        if stays := _have_removed(process, start, held, run):
+            error.add_note(stays)
+        raise
+    if stays := _have_removed(process, start, held, run):
+        raise TestbedError(stays)
+
+
+def note(directory: Path, container: str) -> None:
+    """Records a container that is about to be started, so that the lifeline can end it without the daemon."""
+    with (directory / MADE).open("a") as file:
+        file.write(f"{container}\n")
+
+
+def _have_removed(process: subprocess.Popen, start: Callable[[], subprocess.Popen], held: int, run: str) -> str:
+    """Has the lifeline remove everything and waits; returns what stays and why, or an empty string."""
+    os.close(held)
+    for _ in range(3):
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write("done\n")
+            process.stdin.close()
+        with process.stdout:
+            answer = process.stdout.readline().strip()
+        if answer:
+            break
+        process = start()  # it was killed, and its shell with it
+    if answer == REMOVED:
+        process.wait()
+        return ""
+    return (
+        f"cleanup of the Docker testbed was incomplete: {answer or 'its lifeline was killed repeatedly'};"
+        f" docker ps --all --filter label={LABEL}={run} shows what is left, and `pairlab clean` tries again"
+    )
+
+
+def _explained(error: Exception) -> str:
+    """Why removal failed, in a line."""
+    if isinstance(error, APIError):
+        hint = "A network that wrongly has active endpoints for Docker is removed when Docker is restarted"
+    else:
+        hint = (
+            "The daemon does not answer: its containers have ended without it; the rest is removed"
+            f" if it is back within {DAEMON_S:g} s"
+        )
+    return f"{' '.join(str(error).split())}. {hint}"
+
+
+def remove(client: docker.DockerClient, run: str) -> int:
+    """Removes every container and network of that testbed; returns how many there were."""
+    ours = {"label": f"{LABEL}={run}"}
+    containers = client.api.containers(all=True, filters=ours)
+    with ThreadPoolExecutor(REMOVED_AT_ONCE) as pool:
+        list(pool.map(lambda container: _remove_container(client, container["Id"]), containers))
+    networks = client.api.networks(filters=ours)
+    for network in networks:
+        with contextlib.suppress(NotFound):
+            client.api.remove_network(network["Id"])
+    return len(containers) + len(networks)
+
+
+def remove_all(
+    client: docker.DockerClient,
+    run: str,
+    *,
+    orphaned: bool,
+    made: Collection[str] = (),
+    patience_s: float = 20.0,
+) -> None:
+    """Removes it until nothing is found any more; asks a daemon that refuses again.
+
+    It refuses, for instance, to remove a network while the last of its containers is ending. orphaned: the parent
+    died, and the daemon may still work on its last request; so nothing may be found five times within two seconds.
+    made: containers of the testbed, which are then killed, known to the daemon or not. Raises the daemon's last refusal
+    after patience_s, and at once the error of a daemon that is not there.
+    """
+    deadline, quiet = time.monotonic() + patience_s, 0
+    while quiet < (5 if orphaned else 1):
+        try:
+            quiet = 0 if remove(client, run) else quiet + 1
+        except APIError:
+            quiet = 0
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        if orphaned:
+            if quiet > 1:  # the shims of removed containers have ended by then
+                _kill(made, shims=True)
+                cgroups.remove_of_containers(made)
+            time.sleep(0.4)
+
+
+def _remove_container(client: docker.DockerClient, container: str) -> None:
+    try:
+        client.api.remove_container(container, force=True, v=True)
+    except NotFound:
+        pass
+    except APIError as error:
+        if error.status_code != 409:  # it is being removed already
+            raise
+
+
+def _kill(containers: Collection[str], *, shims: bool) -> None:
+    """Kills the processes of these containers, and their shims if asked; containerd cleans up after a shim."""
+    for process in read_processes().values():
+        if process.container in containers and not process.zombie and (shims or not process.is_shim):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(process.pid, signal.SIGKILL)
+
+
+def remove_link(name: str) -> None:
+    """Removes a link of the host; none of that name is fine."""
+    from pyroute2 import IPRoute
+
+    with IPRoute() as ipr:
+        for index in ipr.link_lookup(ifname=name):
+            ipr.link("del", index=index)
+
+
+def main() -> None:
+    run, directory, link = sys.argv[1:4]
+    with contextlib.ExitStack() as stack:
+        stack.callback(workdir.remove, Path(directory))
+        if link:
+            stack.callback(remove_link, link)
+        noted = io.StringIO()
+        with contextlib.suppress(OSError):  # removed with the parent, if we are a second lifeline
+            stack.callback(os.close, os.open(f"{directory}/{FIFO}", os.O_RDWR | os.O_CLOEXEC))
+            noted = stack.enter_context(open(f"{directory}/{MADE}"))
+        orphaned = not sys.stdin.readline()
+        made = set(noted.read().split())
+        error = _trouble_in_removing(run, orphaned, made)
+    with contextlib.suppress(OSError):  # the parent may be dead
+        print(_explained(error) if error else REMOVED, flush=True)
+    if error and not isinstance(error, APIError):
+        _kill(made, shims=False)
+        _remove_when_the_daemon_is_back(run, made)
+    os._exit(0)  # not even if stdout could not be flushed
+
+
+def _trouble_in_removing(run: str, orphaned: bool, made: Collection[str]) -> Exception | None:
+    try:
+        with contextlib.closing(connect()) as client:
+            remove_all(client, run, orphaned=orphaned, made=made)
+    except DOCKER_ERRORS as error:
+        return error
+    return None
+
+
+def _remove_when_the_daemon_is_back(run: str, made: Collection[str]) -> None:
+    """The daemon may still carry out earlier requests when it is back: hence orphaned."""
+    deadline = time.monotonic() + DAEMON_S
+    while _trouble_in_removing(run, orphaned=True, made=made) and time.monotonic() < deadline:
+        time.sleep(0.5)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""CPU use of each core, and the cores' frequency, over time."""
+
+import threading
+import time
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import psutil
+
+from pairlab.testbed.host import foreign_load
+
+#: Our columns, and the fields of proc_stat(5), as psutil names them, that make up each.
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "usr": ("user", "nice"),
+    "sys": ("system",),
+    "softirq": ("softirq",),
+    "irq": ("irq",),
+    "iowait": ("iowait",),
+    "idle": ("idle",),
+    "steal": ("steal",),
+}
+
+
+def shares_between(before: Any, after: Any) -> dict[str, float]:
+    """What share of the time between two of psutil's cpu_times each of PARTS had; empty where no time was counted."""
+    spent = {name: sum(getattr(after, f) - getattr(before, f) for f in parts) for name, parts in PARTS.items()}
+    total_s = sum(spent.values())
+    return {name: each_s / total_s for name, each_s in spent.items()} if total_s > 0 else {}
+
+
+class CpuTelemetry:
+    """Samples every CPU's time at an interval, in a thread, while its block runs (a context manager).
+
+    The kernel counts in ticks of 10 ms as a rule, so intervals below 0.1 s would be too coarse. Guest time is part of
+    user time already (proc_stat(5)) and is not counted again.
+    """
+
+    def __init__(self, interval_s: float):
+        self._interval_s = interval_s
+        self._samples: list[tuple[int, list]] = []
+        self._frequencies: list[tuple[float, ...]] = []
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._sample_until_done, name="cpu-telemetry", daemon=True)
+
+    def __enter__(self) -> "CpuTelemetry":
+        self._sample()  # in this thread, so that nothing after it is missed
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def rows(self, release_ns: int) -> list[dict]:
+        """One row of the `cpu` table per CPU and interval, times from the release."""
+        rows = []
+        for (begun_ns, before), (ended_ns, after) in zip(self._samples, self._samples[1:], strict=False):
+            for cpu, (old, new) in enumerate(zip(before, after, strict=True)):
+                if shares := shares_between(old, new):
+                    times = {"start_s": (begun_ns - release_ns) / 1e9, "end_s": (ended_ns - release_ns) / 1e9}
+                    rows.append({"cpu": cpu, **times, **shares})
+        return rows
+
+    def missed_share(self) -> float:
+        """The share of time in which samples were late: the part of each gap beyond one and a half intervals.
+
+        A sampler without CPU time misses the moments that matter most.
+        """
+        moments = [moment for moment, _ in self._samples]
+        gaps_s = [(later - earlier) / 1e9 for earlier, later in pairwise(moments)]
+        late_s = sum(max(0.0, gap_s - 1.5 * self._interval_s) for gap_s in gaps_s)
+        return late_s / sum(gaps_s) if gaps_s else 0.0
+
+    def frequency_change(self) -> float | None:
+        """Mean frequency of the cores in the later half over that in the earlier, less 1; None where it is unknown.
+
+        The first sample is left out: it is of idle cores.
+        """
+        means = [sum(each) / len(each) for each in self._frequencies[1:] if each]
+        if len(means) < 2:
+            return None
+        half = len(means) // 2
+        earlier, later = means[:half], means[-half:]
+        return (sum(later) / len(later)) / (sum(earlier) / len(earlier)) - 1
+
+    def steal_share(self) -> float | None:
+        """The share of all CPU time that the hypervisor gave to others."""
+        first, last = self._samples[0][1], self._samples[-1][1]
+        spent = [(new.steal - old.steal, sum(new) - sum(old)) for old, new in zip(first, last, strict=True)]
+        total_s = sum(total for _, total in spent)
+        return sum(stolen for stolen, _ in spent) / total_s if total_s > 0 else None
+
+    def _sample(self) -> None:
+        self._samples.append((time.monotonic_ns(), psutil.cpu_times(percpu=True)))
+        self._frequencies.append(foreign_load.frequencies_hz())
+
+    def _sample_until_done(self) -> None:
+        """Samples on a fixed grid of times, so that a late sample does not shift the next; once more at the end."""
+        begun = time.monotonic()
+        for number in range(1, 1_000_000_000):
+            done = self._done.wait(max(0.0, begun + number * self._interval_s - time.monotonic()))
+            self._sample()
+            if done:
+                return

@@ -1,0 +1,97 @@
+"""Facts for the record: the machine, its kernel and its tools."""
+
+import functools
+import hashlib
+import hmac
+import json
+import os
+import platform
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+from pairlab.errors import MeasurementFailed
+from pairlab.testbed.endpoints import Endpoint
+
+
+@functools.cache
+def host() -> dict:
+    """Machine and kernel. `fingerprint` is equal for hosts of one kind: same CPUs, same kernel."""
+    model = _cpuinfo("model name") or platform.processor() or platform.machine()
+    cpus, release = os.cpu_count(), platform.release()
+    return {
+        "fingerprint": f"{model}, {cpus} CPUs, Linux {release}",
+        "cpu_model": model,
+        "cpus": cpus,
+        "machine": machine(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "architecture": platform.machine(),
+        "kernel": release,
+        "distribution": _distribution(),
+        "virtualization": "virtual machine" if "hypervisor" in _cpuinfo("flags").split() else "none seen",
+        "cpu_governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "cgroup": "v2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "v1",
+        "default_qdisc": _read("/proc/sys/net/core/default_qdisc"),
+        "rmem_max": _read("/proc/sys/net/core/rmem_max"),
+        "wmem_max": _read("/proc/sys/net/core/wmem_max"),
+        "python": platform.python_version(),
+    }
+
+
+def machine() -> str:
+    """12 hex digits that name this machine, the same after each reboot; empty where it has no name.
+
+    They are made from machine-id(5) by a keyed hash, as that page asks, so that a shared run does not give the id away.
+    A copy of a virtual machine has the name of the original, unless it was given a new id. In a container the name is
+    empty: its machine-id is its image's, or new with each container, and says nothing of the host; runs from there are
+    distinguished by CPUs and kernel only.
+    """
+    machine_id = _read("/etc/machine-id") or _read("/var/lib/dbus/machine-id") or ""
+    if not re.fullmatch(r"[0-9a-f]{32}", machine_id) or in_container():
+        return ""
+    return hmac.new(bytes.fromhex(machine_id), b"pairlab", hashlib.sha256).hexdigest()[:12]
+
+
+def in_container() -> bool:
+    """Whether this process runs in a container, by the marks of Docker, Podman and systemd."""
+    return any(Path(mark).exists() for mark in ("/.dockerenv", "/run/.containerenv", "/run/systemd/container"))
+
+
+def network(endpoint: Endpoint, flowgen: str, interface: str) -> dict:
+    """The network as an endpoint sees it: TCP's settings, and the offloads of the link it sends through."""
+    done = endpoint.run([flowgen, "facts", "--link", interface])
+    if done.returncode:
+        raise MeasurementFailed(f"the network of {endpoint.name} could not be described: {done.stderr.strip()}")
+    facts = json.loads(done.stdout)
+    return {key: value for key, value in facts.items() if key != "event"}
+
+
+def version(endpoint: Endpoint, argv: Sequence[str]) -> str:
+    """The first line a tool prints of its version."""
+    done = endpoint.run(list(argv))
+    return next(iter((done.stdout + done.stderr).strip().splitlines()), "unknown")
+
+
+def _read(path: str) -> str | None:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return None
+
+
+@functools.cache
+def _cpuinfo(field: str) -> str:
+    for line in (_read("/proc/cpuinfo") or "").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == field:
+            return value.strip()
+    return ""
+
+
+def _distribution() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "unknown")
+    except OSError:
+        return "unknown"

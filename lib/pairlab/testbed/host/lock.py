@@ -1,0 +1,127 @@
+"""One measurement at a time on a host, whoever starts it: two at once would measure each other.
+
+The lock is an abstract Unix socket (unix(7)): it belongs to whichever process is bound to it, leaves no file behind,
+ends with its process whatever that dies of, and the kernel names its holder (SO_PEERCRED). It is seen
+by all users of one network namespace, that is, of one host; containers with network namespaces of their own do not see
+each other's.
+
+Whatever all users of a host may lock, any of them may keep locked: a process that is no pairlab can take the name, too.
+It can delay measurements, and no more: two never run at once, and who waits sees the process, its user and its command,
+or how to find it where it hides. Against that a file in /run/lock would be no better (any user may flock(2)
+what it can read), and one that only root can write would shut users out.
+"""
+
+import contextlib
+import errno
+import os
+import pwd
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pairlab.base.environment import setting
+from pairlab.errors import HostBusy
+
+ADDRESS = "\0pairlab-measuring"
+#: Tells the processes that run a notebook for us not to wait.
+NO_WAIT = "PAIRLAB_NO_WAIT"
+#: How long a holder may take from binding to listening; it is two system calls.
+_SILENT_S = 2.0
+_AGAIN_S = 0.2
+
+
+@contextlib.contextmanager
+def measuring(wait: bool = True, show: Callable[[str], None] = lambda text: None) -> Iterator[None]:
+    """Holds the host. Waits for another holder, after showing who it is; with wait=False, raises HostBusy instead."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock:
+        shown, begun = None, time.monotonic()
+        while not _bind(lock):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+                named = _holder(connection)
+                if named is None and time.monotonic() - begun < _SILENT_S:
+                    time.sleep(0.01)  # it has ended, or does not listen yet
+                    continue
+                who = named or f"a process that does not answer ({_remedy()})"
+                if not wait:
+                    raise HostBusy(f"{who} is measuring on this host: wait for it to end, or stop it")
+                if who != shown:
+                    show(f"waiting for {who}, which is measuring on this host")
+                    shown = who
+                _await_end(connection)
+                if named:
+                    begun = time.monotonic()  # the next holder has as long to answer
+        lock.listen(64)
+        yield
+
+
+def await_turn(wait: bool = True, show: Callable[[str], None] = lambda text: None) -> None:
+    """Waits until nobody measures on this host, as `measuring`; somebody may begin right after."""
+    with measuring(wait, show):
+        pass
+
+
+def with_waiting(wait: bool) -> contextlib.AbstractContextManager[None]:
+    """In the block, processes that are started, such as a notebook's kernel, wait for other measurements, or refuse."""
+    return setting(**{} if wait else {NO_WAIT: "1"})
+
+
+def may_wait() -> bool:
+    """Whether the one who started this process lets it wait."""
+    return not os.environ.get(NO_WAIT)
+
+
+def _bind(lock: socket.socket) -> bool:
+    try:
+        lock.bind(ADDRESS)
+        return True
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            return False
+        raise
+
+
+def _holder(connection: socket.socket) -> str | None:
+    """Who holds the lock, by a connection to it; None where nobody answers."""
+    connection.settimeout(0)  # a full queue of waiters must not block us silently
+    try:
+        connection.connect(ADDRESS)
+    except OSError:
+        return None
+    connection.settimeout(None)
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    pid, uid, _ = struct.unpack("3i", credentials)
+    if not pid:
+        return f"a process of {_user(uid)}, in another PID namespace,"
+    return f"process {pid} of {_user(uid)} ({_command(pid)})"
+
+
+def _await_end(connection: socket.socket) -> None:
+    """Returns when the holder is done, or dead; after a moment where it does not answer."""
+    try:
+        while connection.recv(64):
+            pass
+    except ConnectionError:
+        pass
+    except OSError:  # not connected
+        time.sleep(_AGAIN_S)
+
+
+def _remedy() -> str:
+    return "`sudo ss -xlap | grep pairlab-measuring` names it"
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
+
+
+def _command(pid: int) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return "its command is hidden"
+    return " ".join([os.path.basename(words[0]), *words[1:]]).strip()[:80] or "unknown"

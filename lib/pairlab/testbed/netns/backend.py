@@ -1,0 +1,106 @@
+"""netns: the embedded backend. Endpoints are network namespaces in a sandbox; no daemon, no image, no root."""
+
+import contextlib
+
+from pairlab import paths
+from pairlab.testbed.contracts import Backend, Site
+from pairlab.testbed.host.programs import first_line
+from pairlab.testbed.limits import cpu_list
+from pairlab.testbed.netns import cgroups, sandbox
+from pairlab.testbed.netns.sandbox import Sandbox
+from pairlab.testbed.requirements import Lack, Program
+
+
+class NetnsSite(Site):
+    def __init__(self, running, directory, endpoints, facts, isolated, groups):
+        self.sandbox = running
+        self.flowgen = str(paths.flowgen())
+        self.directory = str(directory)
+        self.addresses = {each.name: each.address if isolated else "127.0.0.1" for each in endpoints}
+        self.interface = "eth0" if isolated else "lo"
+        self._facts = facts
+        self._limits = {each.name: each.limits for each in endpoints}
+        self._groups = groups
+
+    def launch_options(self, endpoint):
+        cpus = self._limits[endpoint].cpus
+        options = ["--cpus", cpu_list(cpus)] if cpus is not None else []
+        return options + (["--cgroup", str(self._groups[endpoint])] if endpoint in self._groups else [])
+
+    def limits_in_force(self):
+        return {name: cgroups.read(group) for name, group in self._groups.items()}
+
+    def spawn(self, calls):
+        self.sandbox.call("spawn", [(name, list(argv)) for name, argv in calls])
+
+    def port_counts(self):
+        return self.sandbox.call("port_counts")
+
+    def shape(self, links):
+        self._facts = {**self._facts, "shaping": self.sandbox.call("shape", dict(links))}
+
+    def facts(self):
+        return self._facts
+
+
+class Netns(Backend):
+    """Network namespaces in a sandbox; when its first process ends, everything in it ends."""
+
+    name = "netns"
+    summary = "network namespaces in a sandbox; needs neither root nor Docker"
+    endpoint = "namespace"
+    administers = True
+
+    def lacks(self):
+        return [*filter(None, (sandbox.lack(), flowgen_lack()))]
+
+    def lacks_for(self, driver):
+        return [*sandbox.missing_links(driver), *missing_for(driver)]
+
+    def lacks_program(self, program):
+        return program.lack()
+
+    def tool_version(self, workload):
+        program, *arguments = workload.version_command(str(paths.flowgen())) or ("",)
+        path = Program(program, "").path()
+        return first_line([path, *arguments]) if path else ""
+
+    def lacks_limits(self, limits):
+        missing = cgroups.lack() if any(each.cpu_quota or each.cpu_shares for each in limits) else None
+        return [missing] if missing else []
+
+    def lacks_links(self, links):
+        return sandbox.missing_shaping(links)
+
+    @contextlib.contextmanager
+    def open(self, endpoints, driver, directory, progress):
+        def show(done):
+            progress("bringing up", done, len(endpoints))
+
+        show(0)
+        directory.chmod(0o700)  # no other user needs the gates and the control socket
+        run = directory.name.removeprefix("pairlab-")
+        limits = {each.name: each.limits for each in endpoints}
+        with cgroups.groups(run, limits) as groups, Sandbox(directory) as running:  # its processes end before them
+            if driver.isolated:
+                facts = running.call("build", import_path(driver), endpoints, progress=show)
+            else:
+                facts = running.call("build_shared")
+            show(len(endpoints))
+            yield NetnsSite(running, directory, endpoints, facts, driver.isolated, groups)
+            running.check()
+
+
+def import_path(driver):
+    """How the sandbox's agent finds the driver's class."""
+    return f"{type(driver).__module__}:{type(driver).__qualname__}"
+
+
+def missing_for(driver):
+    """The programs that the driver runs on this host and does not find, and what else it says it lacks."""
+    return [*filter(None, (program.lack() for program in driver.programs)), *driver.lacks()]
+
+
+def flowgen_lack():
+    """Whether pairlab's own generator is not built yet."""
+    return None if paths.flowgen().exists() else Lack("flowgen is not built", "make setup")

@@ -1,0 +1,138 @@
+"""Links of known rate and known loss: what a tool must read over them can be worked out, and held against it.
+
+A link's rate is kept by a token bucket filter (tc-tbf(8)) where packets leave eth0. It counts frames as the driver
+hands them over: the IP packet and 14 bytes of Ethernet header, of each segment where several come in one piece, but
+no preamble, checksum or gap. Of TCP with timestamps over an MTU of 1500 bytes, 1448 of each 1514 are payload.
+
+Loss is iptables' statistic match (iptables-extensions(8)) where packets come in at eth0, handshakes included. What
+GSO left together is lost together, so that one loss may cost many segments.
+
+This module imports nothing heavy, as the process inside a sandbox uses it.
+"""
+
+import errno
+import math
+import os
+import socket
+import subprocess
+from collections.abc import Mapping
+from typing import Any
+
+from pairlab.errors import TestbedError, Unavailable
+from pairlab.testbed.endpoints import Link
+from pairlab.testbed.netns.namespaces import inside
+from pairlab.testbed.requirements import Lack, Program
+
+LINK = "eth0"
+IPTABLES = Program("iptables", "iptables")
+NO_FILTER = Lack("this kernel has no token bucket filter", "sudo modprobe sch_tbf, or leave out link_rate_bps")
+
+#: Below, a bucket would hold seconds of traffic; above, bytes per second do not fit 32 bits.
+LEAST_RATE_BPS, MOST_RATE_BPS = 1e5, 34e9
+
+#: A bucket must hold the largest packet handed over in one piece (64 KiB and the headers of its 46 segments), or tbf
+#: cuts it up. And it holds what a link carries while the filter's timer is late, which would be lost to the link: a
+#: virtual CPU is away for milliseconds at times. A full one at the start makes 2 s read 0.2 % too much.
+LEAST_BURST_BYTES, BURST_S = 80 * 1024, 0.004
+
+#: The queue before it holds what a sender puts there (TCP's small queues, a UDP socket's buffer) and loses none.
+LEAST_QUEUE_BYTES, QUEUE_S = 1 << 20, 0.05
+
+
+def bucket(rate_bps: float) -> dict[str, int]:
+    """tbf's settings for a link of that rate."""
+    burst = max(LEAST_BURST_BYTES, math.ceil(rate_bps / 8 * BURST_S))
+    queue = max(LEAST_QUEUE_BYTES, math.ceil(rate_bps / 8 * QUEUE_S))
+    return {"rate_bps": round(rate_bps), "burst_bytes": burst, "limit_bytes": burst + queue}
+
+
+def shape(namespaces: Mapping[str, int], links: Mapping[str, Link]) -> dict[str, Any]:
+    """Shapes eth0 in each endpoint's network namespace (a descriptor, by name).
+
+    Returns what a record should say: the filters' settings as the kernel has them, and the rules that drop. Raises
+    TestbedError where the kernel refuses. Not where an event loop runs.
+    """
+    applied: dict[str, list] = {}
+    for name, link in links.items():
+        with inside(namespaces[name]):
+            if link.rate_bps:
+                _note(applied, "tbf", limit_rate(LINK, link.rate_bps))
+            if link.loss:
+                _note(applied, "iptables", lose(LINK, link.loss))
+    return applied
+
+
+def _note(applied: dict[str, list], kind: str, what: Any) -> None:
+    """What many links have in common is noted once."""
+    known = applied.setdefault(kind, [])
+    if what not in known:
+        known.append(what)
+
+
+def limit_rate(name: str, rate_bps: float) -> dict[str, int]:
+    """Puts a token bucket filter on that link of the present network namespace; returns its settings as read back."""
+    from pyroute2 import IPRoute
+    from pyroute2.netlink.exceptions import NetlinkError
+
+    asked = bucket(rate_bps)
+    options = {"rate": asked["rate_bps"] // 8, "burst": asked["burst_bytes"], "limit": asked["limit_bytes"]}
+    index = socket.if_nametoindex(name)
+    with IPRoute() as ipr:
+        try:
+            ipr.tc("add", "tbf", index, **options)
+        except NetlinkError as error:
+            if error.code == errno.ENOENT:
+                raise Unavailable(str(NO_FILTER)) from None
+            raise TestbedError(f"link {name} could not be shaped to {rate_bps:g} bit/s: {error}") from error
+        return next(_settings(each) for each in ipr.get_qdiscs(index) if each.get_attr("TCA_KIND") == "tbf")
+
+
+def _settings(qdisc: Any) -> dict[str, int]:
+    """tbf's settings in base units; its buffer is in ticks of 64 ns of the link's time."""
+    parameters = qdisc.get_attr("TCA_OPTIONS").get_attr("TCA_TBF_PARMS")
+    burst = parameters["buffer"] * 64e-9 * parameters["rate"]
+    return {"rate_bps": parameters["rate"] * 8, "burst_bytes": round(burst), "limit_bytes": parameters["limit"]}
+
+
+def lose(name: str, loss: float) -> str:
+    """Drops that share of the packets which come in by that link of the present namespace; returns the rule."""
+    rule = f"-A INPUT -i {name} -m statistic --mode random --probability {loss:.10f} -j DROP"
+    _iptables(rule.split())
+    return rule
+
+
+def _iptables(arguments: list[str]) -> None:
+    # Its lock is the host's, which only root may write; and no other process changes rules in here.
+    environment = {**os.environ, "XTABLES_LOCKFILE": os.devnull}
+    argv = [IPTABLES.path() or IPTABLES.name, "-w", "10", *arguments]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False, env=environment)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise TestbedError(f"{IPTABLES.name} did not run: {error}") from error
+    if done.returncode:
+        raise TestbedError(f"{' '.join(argv)} ended with {done.returncode}: {done.stderr.strip()}")
+
+
+def lacks(link: Link) -> list[Lack]:
+    """What this host misses to shape a link so: tried on the loopback of the present namespace, and left there."""
+    found = []
+    if link.rate_bps:
+        try:
+            limit_rate("lo", link.rate_bps)
+        except Unavailable:
+            found.append(NO_FILTER)
+    if link.loss:
+        found += _loss_lack(link.loss)
+    return found
+
+
+def _loss_lack(loss: float) -> list[Lack]:
+    if missing := IPTABLES.lack():
+        return [missing]
+    try:
+        lose("lo", loss)
+    except TestbedError as error:
+        modules = "xt_statistic nft_compat ip_tables iptable_filter"
+        remedy = f"sudo modprobe -a {modules} (those your kernel has), or leave out link_loss"
+        return [Lack(f"packets cannot be dropped at random here ({error})", remedy)]
+    return []

@@ -1,0 +1,94 @@
+"""open_testbed: the pairs of a Spec, up and idle."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from pairlab.base import html_repr
+from pairlab.model.spec import Spec, require_spec
+from pairlab.testbed import limits, plans
+from pairlab.testbed.cleanup.workdir import working_directory
+from pairlab.testbed.contracts import Progress, Site, silent
+from pairlab.testbed.endpoints import Endpoint, Pair
+from pairlab.testbed.launch.conductor import Conductor
+from pairlab.testbed.plans import Plan
+
+#: How many pairs the HTML view names.
+SHOWN = 3
+
+
+class Testbed:
+    """Pairs that are up. pairs[i].client and .server are endpoints, with .run([...]) for a command in them.
+
+    plan: what was built. directory: its working directory. up_s: how long bringing it up took, in seconds.
+    """
+
+    __test__ = False  # pytest: not a test class
+
+    def __init__(self, plan: Plan, site: Site, conductor: Conductor, directory: Path, up_s: float):
+        self.spec = plan.spec
+        self.plan = plan
+        self.directory = directory
+        self.site = site
+        self.conductor = conductor
+        self.up_s = up_s
+        self.pairs = tuple(
+            Pair(
+                index,
+                self._endpoint(f"client-{index}"),
+                self._endpoint(f"server-{index}"),
+                site.first_port + index,
+                task,
+            )
+            for index, task in enumerate(plan.tasks)
+        )
+
+    def _endpoint(self, name: str) -> Endpoint:
+        return Endpoint(name, self.site.addresses[name], self.conductor.run)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Testbed: {self.spec.pairs} pairs on {self.spec.driver} ({self.spec.backend}), up in {self.up_s:.2f} s>"
+        )
+
+    def _repr_html_(self) -> str:
+        count, shown = len(self.pairs), self.pairs[:SHOWN]
+        rest = [f"and {count - SHOWN:,} more"] if count > SHOWN else []
+        addresses = [f"{pair.client.name} {pair.client.address} → {pair.server.address}:{pair.port}" for pair in shown]
+        return html_repr.summary(
+            f"{count:,} pair{'s' * (count != 1)} over {self.spec.driver}",
+            [
+                ("backend", self.spec.backend),
+                ("pairs", "\n".join([*addresses, *rest])),
+                ("limits", limits.describe(self.plan.limits) or "none"),
+                ("besides", ", ".join(self.spec.particulars)),
+                ("directory", self.directory),
+            ],
+            badge=f"up in {self.up_s:.2f} s",
+            tone="good",
+        )
+
+
+@contextlib.contextmanager
+def open_testbed(spec: Spec | Plan, progress: Progress = silent) -> Iterator[Testbed]:
+    """Brings up the pairs of `spec` and nothing else; everything is gone when the block is left.
+
+    Raises, before anything is built, Unavailable where this host cannot do it, UnknownName for names it does not know,
+    and BadSpec for more cores than this process may use, or links that cannot be shaped. A Plan is taken as checked.
+    """
+    if isinstance(spec, Plan):
+        plan = spec
+    else:
+        require_spec(spec, "open_testbed")
+        plan = plans.layout(spec)
+        plan.require()
+    with working_directory() as directory:
+        begun = time.monotonic()
+        with (
+            plan.backend.open(plan.endpoints, plan.driver(), directory, progress) as site,
+            contextlib.closing(Conductor(site, directory)) as conductor,
+        ):
+            if plan.links:
+                site.shape(plan.links)
+            yield Testbed(plan, site, conductor, directory, time.monotonic() - begun)

@@ -1,0 +1,97 @@
+"""What a host may lack: programs, room for neighbours, a congestion control. Nothing here changes the host."""
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pairlab.errors import Unavailable
+
+#: Hard limit of the kernel's table of neighbours, which only the host's own network namespace shows.
+NEIGHBOUR_LIMIT = Path("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
+#: Neighbour entries left to the host itself and to what else runs on it.
+SPARE_NEIGHBOURS = 16
+
+#: Settings of TCP; those of congestion control are only visible in the host's own network namespace.
+TCP_SETTINGS = Path("/proc/sys/net/ipv4")
+
+
+@dataclass(frozen=True)
+class Lack:
+    """Something this host does not have: what is missing, and how to get it."""
+
+    what: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.remedy}"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that a plugin runs; `package` is the Debian package that contains it."""
+
+    name: str
+    package: str
+
+    def path(self) -> str | None:
+        """Where it is on this host. The sbin folders count too: a user's PATH often lacks them."""
+        return shutil.which(self.name, path=os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin")
+
+    def lack(self) -> Lack | None:
+        return None if self.path() else Lack(f"{self.name} is not installed", f"sudo apt-get install {self.package}")
+
+
+def missing_neighbours(pairs: int) -> list[Lack]:
+    """What is missing for the kernel to learn every endpoint's neighbour (arp(7)).
+
+    Its table is one for all network namespaces of the host. In a full table nothing can be added, so connections
+    would fail with "No route to host". Permanent entries do not count.
+    """
+    needed, limit = 2 * pairs + SPARE_NEIGHBOURS, _neighbour_limit()
+    if limit is None or needed <= limit:
+        return []
+    what = f"the kernel's neighbour table has room for {limit} entries; {pairs} pairs need {needed}"
+    return [Lack(what, f"sudo sysctl -w net.ipv4.neigh.default.gc_thresh3={2 * needed}, or fewer pairs")]
+
+
+def missing_congestion_control(name: str, *, administers: bool) -> list[Lack]:
+    """What is missing for TCP in the endpoints to use that congestion control (tcp(7)); "" is the kernel's default.
+
+    administers: whether processes there have CAP_NET_ADMIN over their network. Without it, a process may choose only
+    what the host allows to all.
+    """
+    available = _listed("tcp_available_congestion_control")
+    if not name or available is None:
+        return []
+    if name not in available:
+        what = f"this kernel has no congestion control {name!r}; it has: {', '.join(available)}"
+        return [Lack(what, f"sudo modprobe tcp_{name}, or choose another")]
+    allowed = _listed("tcp_allowed_congestion_control") or available
+    if administers or name in allowed:
+        return []
+    what = f"containers may not choose the congestion control {name!r}, only: {', '.join(allowed)}"
+    return [Lack(what, f"sudo sysctl -w net.ipv4.tcp_allowed_congestion_control='{' '.join([*allowed, name])}'")]
+
+
+def require(lacks: Mapping[str, Sequence[Lack]]) -> None:
+    """Raises Unavailable, naming all that is missing and how to get it, unless nothing is. lacks: by what needs it."""
+    if missing := {needed_by: found for needed_by, found in lacks.items() if found}:
+        raise Unavailable(
+            "; ".join(f"{needed_by}: {'; '.join(map(str, found))}" for needed_by, found in missing.items())
+        )
+
+
+def _neighbour_limit() -> int | None:
+    try:
+        return int(NEIGHBOUR_LIMIT.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _listed(setting: str) -> list[str] | None:
+    try:
+        return (TCP_SETTINGS / setting).read_text().split()
+    except OSError:  # a network namespace of its own does not see the host's
+        return None

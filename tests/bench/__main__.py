@@ -1,0 +1,58 @@
+"""`make bench`: how fast pairlab is, as ratios measured in turn in one run, each beside its bound.
+
+`python -m tests.bench NAME ...` does only these parts. What a machine lacks (Mininet, Docker, root) is said and left
+out. Every figure is a median of n, with its range. Those that docs/trust.md quotes are kept in .cache/bench/.
+"""
+
+import sys
+import time
+
+from tests.bench import measuring as bench_measuring
+from tests.bench import reports as bench_reports
+from tests.bench import testbed as bench_testbed
+from tests.bench import watching as bench_watching
+from tests.bench.pace import paced
+from tests.bench.table import figures, out, table, verdicts
+from tests.trust import evidence
+from tests.trust.evidence import Evidence
+
+PARTS = {
+    "mininet": bench_testbed.over_mininet,
+    "growth": bench_testbed.growth,
+    "docker": bench_testbed.over_docker_run,
+    "skew": bench_measuring.skew,
+    "nothing_lost": bench_measuring.nothing_lost,
+    "observer": bench_watching.observer,
+    "live": bench_watching.live,
+    "workbench": bench_watching.workbench,
+    "cell": bench_measuring.cell,
+    "paper": bench_reports.paper,
+    "flows": bench_reports.flows,
+    "starts": bench_reports.starts,
+    "coverage": bench_reports.coverage,
+}
+
+
+def main():
+    asked = sys.argv[1:] or list(PARTS)
+    if unknown := [name for name in asked if name not in PARTS]:
+        sys.exit(f"bench: no {unknown[0]!r}; there are: {', '.join(PARTS)}")
+    for name in paced(asked, evidence.CACHE / "bench-took.json", out):
+        run_one(name)
+    out.print(table)
+
+
+def run_one(name):
+    """Runs that part, and keeps what it measured under a name."""
+    figures.clear()
+    verdicts.clear()
+    when, begun = evidence.now(), time.monotonic()
+    PARTS[name]()
+    outcome = "skipped" if not verdicts else "passed" if all(verdicts) else "failed"
+    if figures:
+        took_s = time.monotonic() - begun
+        evidence.write(Evidence(f"bench:{name}", outcome, when, evidence.this_host(), took_s, dict(figures)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""How long figures take: the whole paper, and ten million flows; and how often their intervals hold."""
+
+import itertools
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import norm
+
+from pairlab import paths, store
+from pairlab.analysis.output import texlive
+from pairlab.model.records import Run
+from pairlab.model.spec import Spec
+from pairlab.statistics import quantiles
+from pairlab.statistics.clusters import Clusters
+from pairlab.testbed.host import facts
+from tests.bench import analysis as bench_analysis
+from tests.bench.table import leave_out, note, out
+
+
+def paper(n=3):
+    """All analysis notebooks over the reference runs, and the paper; one process after the other, as a user has it."""
+    what = "all analysis notebooks and the paper over runs/reference"
+    if missing := texlive.missing():
+        return leave_out(what, f"no {', '.join(missing)}")
+    took = []
+    for _ in range(n):
+        with tempfile.TemporaryDirectory() as place:
+            command = [sys.executable, "-c", "from pairlab.cli import main; main()", "report"]
+            begun = time.monotonic()
+            subprocess.run(
+                [*command, "--runs", "runs/reference", "--need-paper"],
+                env=os.environ | {"PAIRLAB_OUT": place},
+                cwd=paths.ROOT,
+                stdout=subprocess.DEVNULL,
+                check=True,
+            )
+            took.append(time.monotonic() - begun)
+    note(what, took, "< 180 s", max(took) < 180, " s")
+
+
+def flows(n=7):
+    """Ten million flows: percentiles with intervals and CDFs of 12 groups, beside DuckDB's bare quantiles."""
+    what = "10 million flows loaded and reduced over DuckDB's bare scan and quantiles"
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place)
+        bench_analysis.write_runs(root)
+        ratios, cpu_ratios, peaks = [], [], []
+        for turn in range(-1, n):  # the first warms the disk's cache
+            sides = ["ours", "duckdb"] if turn % 2 else ["duckdb", "ours"]
+            took = {side: bench_analysis.apart(side, root) for side in sides}
+            out.print(f"  ours {took['ours']['took_s']:.2f} s, DuckDB {took['duckdb']['took_s']:.2f} s")
+            if turn >= 0:
+                ratios.append(took["ours"]["took_s"] / took["duckdb"]["took_s"])
+                cpu_ratios.append(took["ours"]["cpu_s"] / took["duckdb"]["cpu_s"])
+                peaks.append(took["ours"]["peak_bytes"] / 1e9)
+        note(what, ratios, "≤ 2", statistics.median(ratios) <= 2)
+        note("the same: CPU time over DuckDB's", cpu_ratios, "≤ 2", statistics.median(cpu_ratios) <= 2)
+        note("the same: largest memory of its process", peaks, "< 2 GB", max(peaks) < 2, " GB")
+        drawn = bench_analysis.apart("figure", root)
+        for kind in ("pdf", "pgf"):
+            if kind in drawn:
+                size = drawn[kind] / 1e3
+                note(f"a CDF figure of 10 million flows, {kind.upper()}", [size], "< 500 kB", size < 500, " kB")
+
+
+def starts(n=7):
+    """What a user waits for before anything happens: importing pairlab for a Spec, and listing 1,000 runs."""
+    for what, command, most_s in (
+        (
+            "python -c 'from pairlab import Spec; Spec()'",
+            [sys.executable, "-c", "from pairlab import Spec; Spec()"],
+            0.25,
+        ),
+        ("pairlab ls of 1,000 runs", None, 0.6),
+    ):
+        with tempfile.TemporaryDirectory() as place:
+            if command is None:
+                command = [Path(sys.executable).with_name("pairlab"), "ls", "--runs", place]
+                for pairs in range(1, 1001):
+                    run = Run(Spec(pairs=pairs), "ok", measured_at=datetime.now(UTC), facts={"host": facts.host()})
+                    store.write(run, Path(place))
+            took = []
+            for _ in range(n + 1):  # the first compiles, reads and fills what is kept
+                begun = time.monotonic()
+                subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+                took.append(time.monotonic() - begun)
+            note(what, took[1:], f"≤ {most_s:g} s", statistics.median(took[1:]) <= most_s, " s")
+
+
+def coverage(times=500):
+    """How often 95 % intervals hold the quantile of clustered log-normal flows; one value per case."""
+    random, held = np.random.default_rng(1), []
+    for repetitions, flows, q, between in itertools.product((3, 4, 5, 10), (100, 1000), (0.5, 0.9, 0.99), (0, 0.1)):
+        if repetitions * flows * (1 - q) < 5:
+            continue
+        true = np.exp(norm.ppf(q) * np.hypot(between, 0.4))
+        repetition = np.repeat(range(repetitions), flows)
+        inside_it = 0
+        for _ in range(times):
+            drift = np.repeat(random.normal(0, between, repetitions), flows)
+            values = np.exp(drift + random.normal(0, 0.4, len(drift)))
+            found = quantiles.percentile(Clusters.of(values, repetition), q, resamples=300).estimate()
+            inside_it += found.low <= true <= found.high
+        held.append(100 * inside_it / times)
+    what = "95 % intervals of p50, p90, p99 hold the quantile (3 to 10 repetitions)"
+    note(what, held, "90 to 98 %", 90 <= statistics.median(held) <= 98 and min(held) > 85, " %")

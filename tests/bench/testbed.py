@@ -1,0 +1,138 @@
+"""How long testbeds take to come up and go: beside Mininet's, beside `docker run`, and the more pairs they have."""
+
+import json
+import os
+import socket
+import statistics
+import subprocess
+import time
+
+from pairlab import Spec, open_testbed
+from pairlab.testbed import registry
+from pairlab.testbed.docker import image
+from pairlab.testbed.netns.namespaces import inside, new_namespaces
+from tests.bench.table import leave_out, note, out
+
+MININET = """
+import json, sys, time
+from mininet.log import setLogLevel
+from mininet.net import Mininet
+from mininet.nodelib import LinuxBridge
+from mininet.topo import SingleSwitchTopo
+setLogLevel("error")
+begun = time.monotonic()
+net = Mininet(topo=SingleSwitchTopo(k=int(sys.argv[1])), switch=LinuxBridge, controller=None)
+net.start()
+up = time.monotonic()
+net.stop()
+print(json.dumps([up - begun, time.monotonic() - up]))
+"""
+
+
+def up_and_down(spec):
+    """Seconds to bring a testbed up, and to take it down until the kernel has cleaned up behind it."""
+    begun = time.monotonic()
+    with open_testbed(spec):
+        up = time.monotonic()
+    kernel_caught_up()
+    return up - begun, time.monotonic() - up
+
+
+def kernel_caught_up():
+    """Returns when the kernel has destroyed every network namespace that died before (root only).
+
+    It destroys them in order, behind our back. So one more dies, last, with one end of a veth pair in it: when the
+    other end disappears, all before it are gone.
+    """
+    if os.geteuid():
+        return
+    from pyroute2 import IPRoute
+
+    ours, last = new_namespaces(2)
+    with inside(ours), IPRoute() as ipr:
+        peer = {"ifname": "there", "net_ns_fd": f"/proc/{os.getpid()}/fd/{last}"}
+        ipr.link("add", ifname="here", kind="veth", peer=peer)
+        os.close(last)
+        while "here" in (name for _, name in socket.if_nameindex()):
+            time.sleep(0.002)
+    os.close(ours)
+
+
+def mininet(hosts):
+    """Mininet in namespaces of its own: it changes sysctls and kills by name."""
+    alone = 'mount -t tmpfs tmpfs /run && exec /usr/bin/python3 -c "$0" "$1"'
+    command = ["unshare", "-nmpf", "--mount-proc", "sh", "-c", alone, MININET, str(hosts)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def over_mininet(n=5):
+    what = "netns, bridge, 50 pairs: {} over Mininet's (LinuxBridge, 100 hosts)"
+    if os.geteuid() or subprocess.run(["/usr/bin/python3", "-c", "import mininet"], capture_output=True).returncode:
+        return leave_out(what.format("time"), "needs root, and apt-get install mininet")
+    beside(what, n, Spec(pairs=50), "Mininet", lambda: mininet(100), most=1 / 3)
+
+
+def beside(what, n, spec, who, theirs, *, most):
+    """Our seconds up and down over those that theirs() took, n times in turn; neither may be above `most`."""
+    ups, downs = [], []
+    for _ in range(n):
+        (up, down), (their_up, their_down) = up_and_down(spec), theirs()
+        out.print(f"  ours {up:.2f} up {down:.2f} down, {who} {their_up:.2f} up {their_down:.2f} down")
+        ups.append(up / their_up)
+        downs.append(down / their_down)
+    for way, ratios in (("up", ups), ("down", downs)):
+        note(what.format(way), ratios, f"≤ {most:.3g}", statistics.median(ratios) <= most)
+
+
+def growth(n=5):
+    """Time per pair must not grow with their number; a tenth more is the machine's noise."""
+    growth_of("netns", (50, 150, 500), n)
+    if lacks := docker_lacks():
+        return leave_out("docker: time per pair", lacks)
+    growth_of("docker", (10, 50, 150), 3)
+
+
+def growth_of(backend, sizes, n):
+    up_and_down(Spec(backend=backend))  # what is loaded and built once
+    per_pair_ms = {pairs: [] for pairs in sizes}
+    for _ in range(n):
+        for pairs in sizes:
+            took_s = sum(up_and_down(Spec(backend=backend, pairs=pairs)))
+            per_pair_ms[pairs].append(1e3 * took_s / pairs)
+        out.print(f"  {backend}: {', '.join(f'{pairs}: {took[-1]:.3g} ms' for pairs, took in per_pair_ms.items())}")
+    for pairs, took in per_pair_ms.items():
+        figure = f"{backend}_up_and_down_per_pair_of_{pairs}_ms"
+        note(f"{backend}, bridge, {pairs} pairs: up and down, per pair", took, "none", True, " ms", figure)
+    small, large = sizes[0], sizes[-1]
+    ratios = [many / few for few, many in zip(per_pair_ms[small], per_pair_ms[large], strict=True)]
+    what = f"{backend}, bridge: time per pair, {large} pairs over {small}"
+    note(what, ratios, "≤ 1.1", statistics.median(ratios) <= 1.1, "", f"{backend}_per_pair_{large}_over_{small}")
+
+
+def shell_docker(network, count):
+    """The same containers by `docker run`, given all at once from a shell; then removed likewise."""
+    names = [f"pairlab-bench-{index}" for index in range(count)]
+    run = " ".join(
+        f"docker run --detach --network {network} --name {name} {image.tag()} sleep 1000 & " for name in names
+    )
+    begun = time.monotonic()
+    subprocess.run(["sh", "-c", f"docker network create {network} >/dev/null; {run} wait"], stdout=subprocess.DEVNULL)
+    up = time.monotonic()
+    remove = " ".join(f"docker rm --force {name} & " for name in names)
+    subprocess.run(["sh", "-c", f"{remove} wait; docker network rm {network}"], stdout=subprocess.DEVNULL)
+    return up - begun, time.monotonic() - up
+
+
+def docker_lacks():
+    backend = registry.backends.get("docker")()
+    return "; ".join(map(str, backend.lacks()))
+
+
+def over_docker_run(n=3):
+    what = "docker, bridge, 25 pairs: {} over `docker run` all at once"
+    if lacks := docker_lacks():
+        return leave_out(what.format("time"), lacks)
+    with open_testbed(Spec(backend="docker", pairs=1)):
+        pass  # the image is built now
+    spec = Spec(backend="docker", pairs=25)
+    beside(what, n, spec, "shell", lambda: shell_docker("pairlab-bench", 50), most=1.2)

@@ -1,0 +1,57 @@
+"""What watching costs: telemetry, the live samples, and the workbench that shows them."""
+
+import statistics
+import tempfile
+from pathlib import Path
+
+from pairlab.errors import Unavailable
+from tests.bench import live as bench_live
+from tests.bench import telemetry as bench_telemetry
+from tests.bench import workbench as bench_workbench
+from tests.bench.table import leave_out, note, note_mean
+
+
+def observer(n=10):
+    """Telemetry may cost 2 % at most: the interval of with over without must reach within that."""
+    with tempfile.TemporaryDirectory() as place:
+        for name, pairs, ratios, mean in bench_telemetry.compared(n, Path(place)):
+            what = f"{name}, {pairs} pairs: with telemetry over without"
+            dear = mean.high < 0.98 if "throughput" in name else mean.low > 1.02
+            figure = f"{name.replace(' ', '_')}_of_{pairs}_pairs_with_over_without_telemetry"
+            note(what, ratios, "not shown to be above 2 %", not dear, "", figure)
+            note_mean(mean, figure)
+
+
+def live(n=20):
+    """Watching a measurement live may cost 3 % of a core, and of throughput 2 %, as telemetry may."""
+    with tempfile.TemporaryDirectory() as place:
+        for pairs, ratios, mean, core_shares in bench_live.costs(n, Path(place)):
+            what, figure = f"{pairs} pairs: total throughput watched live over not", f"live_over_not_of_{pairs}_pairs"
+            note(what, ratios, "not shown to be above 2 %", not mean.high < 0.98, "", figure)
+            note_mean(mean, figure)
+            shares = [100 * share for share in core_shares]
+            what, figure = f"{pairs} pairs: sampling, of one core", f"live_sampling_of_{pairs}_pairs_core_percent"
+            note(what, shares, "≤ 1 %", statistics.median(shares) <= 1, " %", figure)
+
+
+def workbench(n=10):
+    """The live view may cost 3 % of a core in the kernel; what server and browser take on this host is told beside."""
+    with tempfile.TemporaryDirectory() as place:
+        try:
+            for cost in bench_workbench.costs(n, Path(place)):
+                note_workbench(cost)
+        except Unavailable as error:
+            leave_out("the workbench's live view", str(error))
+
+
+def note_workbench(cost):
+    pairs = cost.pairs
+    what, figure = f"{pairs} pairs: total throughput from the panel over without", f"panel_over_bare_of_{pairs}_pairs"
+    note(what, cost.ratios, "told", True, "", figure)
+    note_mean(cost.mean, figure)
+    for process, shares in cost.core_shares.items():
+        percents = [100 * share for share in shares]
+        met = process != "kernel" or statistics.median(percents) <= 3
+        bound = "≤ 3 %" if process == "kernel" else "told"
+        what = f"{pairs} pairs: the live view's {process}, of one core"
+        note(what, percents, bound, met, " %", f"live_view_{process}_of_{pairs}_pairs_core_percent")

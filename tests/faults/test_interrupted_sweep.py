@@ -1,0 +1,33 @@
+"""Promise: an interrupted sweep leaves the host as it was, and goes on where it was."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from pairlab import load_runs
+from tests.host.batch.test_main_job import BIN, pairlab, place  # noqa: F401  (place: a fixture)
+from tests.support import host
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill -9"])
+def test_an_interrupted_sweep_leaves_the_host_clean_and_goes_on_where_it_was(place, clean_host, number):  # noqa: F811
+    sweep = host.started([BIN / "pairlab", "sweep", str(place / "tiny.yaml")])
+    with sweep:
+        for line in sweep.stdout:
+            if " done " in line:
+                break
+        deadline = time.monotonic() + 30
+        while not host.difference(clean_host).get("processes") and time.monotonic() < deadline:
+            time.sleep(0.01)  # the next cell's testbed is coming up
+        os.killpg(sweep.pid, number)
+        sweep.communicate(timeout=30)
+    assert host.settled(clean_host, within_s=10), host.difference(clean_host)
+    before = {run.key: run.measured_at for run in load_runs(place / "runs")}
+    assert before
+    done = pairlab("sweep", str(place / "tiny.yaml"))
+    assert done.returncode == 0, done.stderr
+    after = {run.key: run.measured_at for run in load_runs(place / "runs")}
+    assert len(after) == 4
+    assert {key: after[key] for key in before} == before

@@ -1,0 +1,19 @@
+"""Experiments run as they stand, where this machine can do what they ask for."""
+
+import pytest
+
+from pairlab.batch import experiments
+from pairlab.measurement.attempts import allowing
+from tests.conftest import in_ci, need
+from tests.support.spoilt import ATTEMPTS
+
+
+@pytest.mark.parametrize("name", in_ci(experiments.notebooks(), but=["fct"]))
+def test_an_experiment_runs_as_it_stands_and_stores_its_run(name, runs_dir, clean_host):
+    need("netns")
+    with allowing(ATTEMPTS):
+        run = experiments.run(name, {"max_foreign_cpu": 1.0, "max_skew_s": 5.0})  # this machine may be busy
+    assert run.status == "ok", run.reasons
+    assert run.spec.experiment == name
+    assert runs_dir in run.path.parents
+    assert (run.path / "notebook.ipynb").exists()

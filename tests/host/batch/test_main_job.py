@@ -1,0 +1,134 @@
+"""The whole way, from a sweep file to figures, with real traffic."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pairlab import load_runs, paths, store
+from pairlab.errors import BadSpec
+from pairlab.measurement.attempts import allowing
+from tests.conftest import need
+from tests.support.executed import run_cells
+from tests.support.spoilt import ATTEMPTS
+
+BIN = Path(sys.executable).parent
+SWEEP = """
+name: tiny
+seed: 3
+repetitions: 2
+unavailable: skip
+experiments:
+  throughput:
+    driver: bridge
+    pairs: [1, 3]
+    workload: flowgen
+    duration_s: 2  # so that starts 0.2 s apart leave flows together for the 0.8 of the time that a run must have
+    max_skew_s: 5
+    max_foreign_cpu: 1.0
+"""
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    need("netns")
+    (tmp_path / "tiny.yaml").write_text(SWEEP)
+    monkeypatch.setenv("PAIRLAB_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("PAIRLAB_OUT", str(tmp_path))
+    return tmp_path
+
+
+def pairlab(*arguments):
+    return subprocess.run([BIN / "pairlab", *arguments], capture_output=True, text=True, check=False)
+
+
+def test_a_sweep_becomes_runs_figures_tables_and_numbers(place, clean_host):
+    done = pairlab("sweep", str(place / "tiny.yaml"))
+    assert done.returncode == 0, done.stdout
+    assert "4 done, 0 skipped, 0 not done" in done.stdout
+    runs = load_runs(place / "runs", experiment="throughput", sweep="tiny")
+    assert sorted(runs.index.groupby(["driver", "pairs"]).size()) == [2, 2]
+    assert set(runs.index["status"]) == {"ok"}
+    assert all((run.path / "notebook.ipynb").exists() for run in runs)
+
+    again = pairlab("sweep", str(place / "tiny.yaml"))
+    assert again.stdout.count(" stored ") == 4
+
+    report = pairlab("report", "--runs", str(place / "runs"), "--sweep", "tiny")
+    assert report.returncode == 0, report.stderr
+    assert "netns-flowgen: total throughput in Gbit/s" in report.stdout
+    for name in ("throughput-total.png", "throughput-total.pdf", "throughput-box.png", "01-throughput.ipynb"):
+        assert (place / "figures" / "tiny" / name).stat().st_size > 1000
+    values = (place / "paper" / "values" / "tiny" / "01-throughput.tex").read_text()
+    assert "throughput/netns-flowgen/bridge/3/total" in values
+    assert "throughput-total.png" not in values
+
+
+@pytest.mark.ci
+def test_plain_papermill_gives_the_same_record_as_a_sweep(place, clean_host):
+    parameters = {
+        "driver": "bridge",
+        "pairs": 1,
+        "workload": "flowgen",
+        "duration_s": 2,
+        "max_skew_s": 5,
+        "max_foreign_cpu": 1.0,
+        "seed": 3,
+    }
+    options = [word for name, value in parameters.items() for word in ("-p", name, str(value))]
+    notebook = paths.EXPERIMENTS / "01-throughput.ipynb"
+    words = [BIN / "papermill", str(notebook), str(place / "out.ipynb"), *options]
+    with allowing(ATTEMPTS):
+        subprocess.run(words, check=True, capture_output=True, cwd="/")
+    (run,) = [store.read(each) for each in store.directories(place / "runs")]
+    listed = pairlab("sweep", str(place / "tiny.yaml"), "--dry-run")
+    assert f"{run.key} {run.spec} [ok]" in listed.stdout
+
+
+@pytest.mark.ci  # in this process: the parameters of a wrong type below
+def test_plain_papermill_refuses_a_misspelt_parameter_before_anything_is_built(place, clean_host):
+    notebook = paths.EXPERIMENTS / "01-throughput.ipynb"
+    done = subprocess.run(
+        [BIN / "papermill", str(notebook), str(place / "out.ipynb"), "-p", "pears", "5"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "no parameter 'pears'; did you mean 'pairs'?" in done.stderr
+    assert not (place / "runs").exists()
+
+
+@pytest.mark.ci
+def test_a_notebook_whose_run_is_invalid_says_so_and_keeps_it(place):
+    done = pairlab("run", "throughput", *("-p", "duration_s=0.5", "-p", "workload=flowgen", "-p", "max_skew_s=1e-9"))
+    assert done.returncode == 1
+    assert re.search(r"invalid \([^()]*client start times are spread over", done.stdout), done.stdout
+    assert json.loads(next(place.glob("runs/*/*/run.json")).read_text())["status"] == "invalid"
+
+
+@pytest.mark.parametrize("wrong", [{"pairs": [5]}, {"driver": None}])
+def test_parameters_of_a_wrong_type_are_refused_by_the_notebook_itself(wrong, tmp_path, monkeypatch):
+    monkeypatch.setenv("PAIRLAB_RUNS", str(tmp_path / "runs"))
+    with pytest.raises(BadSpec, match=next(iter(wrong))):
+        run_cells(paths.EXPERIMENTS / "01-throughput.ipynb", **wrong)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_tools_that_ci_installed_are_seen():
+    """PAIRLAB_EXPECT names what must not be skipped, as backend:name: a skip in CI would hide a test."""
+    wanted = os.environ.get("PAIRLAB_EXPECT", "")
+    found = json.loads(pairlab("doctor", "--json").stdout)
+    there = {
+        f"{backend}:{name}"
+        for backend, its in found["backends"].items()
+        for kind in ("drivers", "workloads")
+        for name, finding in its[kind].items()
+        if finding["available"]
+    }
+    there |= {name.lower() for name, extra in found["extras"].items() if extra["available"]}
+    assert set(filter(None, wanted.split(","))) <= there

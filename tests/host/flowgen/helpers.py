@@ -1,0 +1,190 @@
+"""flowgen's tests: its processes, and how their ends, files and sockets are waited for."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[3] / "lib" / "flowgen"
+PATIENCE_S = 20.0  # how long a test waits for what must come; never slept through
+
+
+def make(*targets: str) -> None:
+    built = run("make", "-C", SOURCE, *targets, patience_s=300)
+    assert built.returncode == 0, built.stdout + built.stderr
+
+
+def needs_compiler() -> None:
+    if not shutil.which("make") or not shutil.which("cc"):
+        pytest.skip("building flowgen needs make and cc, not both on PATH: apt-get install make gcc")
+
+
+def needs_sanitizers(folder: Path) -> None:
+    (folder / "empty.c").write_text("int main(void) { return 0; }\n")
+    flags = "-fsanitize=address,undefined"
+    if run("cc", flags, "-o", folder / "empty", folder / "empty.c", patience_s=60).returncode != 0:
+        pytest.skip(f"this compiler cannot link with {flags}: apt-get install gcc (it brings libasan and libubsan)")
+
+
+def run(*argv, patience_s: float = PATIENCE_S) -> subprocess.CompletedProcess:
+    return subprocess.run([str(a) for a in argv], capture_output=True, text=True, timeout=patience_s, check=False)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def has_gone(pid: int) -> bool:
+    """Waits for the end of a process that need not be our child."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([handle], [], [], PATIENCE_S)[0])
+    finally:
+        os.close(handle)
+
+
+def until(condition, what: str):
+    """Polls, for the few things of which the kernel sends no event."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.002)
+    return value
+
+
+def sleeps(pid: int) -> bool:
+    """Whether it has come to the one place where pause sleeps. (The kernel hides what it waits for there.)"""
+    name, state = Path(f"/proc/{pid}/stat").read_text().split()[1:3]
+    return name.startswith("(flowgen") and state == "S"
+
+
+def read_line(path: Path) -> str:
+    """The first line of a file that another process is about to write."""
+    until(lambda: path.exists() and "\n" in path.read_text(), f"a line in {path.name}")
+    return path.read_text().split("\n")[0]
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+class Server:
+    def __init__(self, start, flowgen: str, *options):
+        self.port = free_port()
+        # unbuffered: select() must see every line that readline() has not taken
+        command = [flowgen, "server", "--port", self.port, "--bind", "127.0.0.1", *options]
+        self.process = start(*command, stdout=subprocess.PIPE, bufsize=0)
+        until(lambda: listens(self.port), "the server to listen")
+        assert self.received()["flow_bytes"] == 0  # the probe itself
+
+    def received(self) -> dict:
+        assert select.select([self.process.stdout], [], [], PATIENCE_S)[0], "no line from the server"
+        return json.loads(self.process.stdout.readline())
+
+    def stop(self) -> list[dict]:
+        self.process.terminate()
+        rest, _ = self.process.communicate(timeout=PATIENCE_S)
+        return [json.loads(line) for line in rest.splitlines()]
+
+
+def client(flowgen: str, server: Server, *options) -> tuple[list[dict], dict]:
+    done = run(flowgen, "client", "--connect", f"127.0.0.1:{server.port}", *options)
+    assert done.returncode == 0, done.stderr
+    *intervals, total = (json.loads(line) for line in done.stdout.splitlines())
+    return intervals, total
+
+
+class Hold:
+    """One launcher, seen from its controller."""
+
+    def __init__(self, process: subprocess.Popen, control: socket.socket):
+        self.process = process
+        self.control = control
+
+    def event(self) -> dict | None:
+        """The next event; None when the launcher has closed the connection."""
+        packet = self.control.recv(65536)
+        return json.loads(packet) if packet else None
+
+    def is_silent(self) -> bool:
+        return not select.select([self.control], [], [], 0)[0]
+
+    def exit_status(self) -> int:
+        return self.process.wait(PATIENCE_S)
+
+
+class Gate:
+    """Held open from the start, as launchers expect; closing it is the release."""
+
+    def __init__(self, path: Path):
+        os.mkfifo(path)
+        self.path = path
+        self.fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+
+    def release(self) -> None:
+        os.close(self.fd)
+        self.fd = -1
+
+
+# Runs a command so that it may trace nothing, as a container with a strict seccomp profile, or Yama, would have it.
+UNTRACED = """
+import ctypes, os, platform, struct, sys
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, EPERM = 38, 22, 2, 1
+LOAD, JUMP_EQUAL, RETURN = 0x20, 0x15, 0x06
+ALLOW, ERRNO = 0x7FFF0000, 0x00050000
+ptrace = {"x86_64": 101, "aarch64": 117}[platform.machine()]
+code = b"".join(struct.pack("=HBBI", *instruction) for instruction in [
+    (LOAD, 0, 0, 0), (JUMP_EQUAL, 0, 1, ptrace), (RETURN, 0, 0, ERRNO | EPERM), (RETURN, 0, 0, ALLOW),
+])
+filters = ctypes.create_string_buffer(code, len(code))
+program = ctypes.create_string_buffer(struct.pack("@HP", len(code) // 8, ctypes.addressof(filters)))
+libc = ctypes.CDLL(None, use_errno=True)
+for arguments in [(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), (PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0)]:
+    if libc.prctl(*arguments):
+        sys.exit(os.strerror(ctypes.get_errno()))
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def children_of(launcher: int) -> list[int]:
+    def parent(stat: Path) -> int:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            return int(stat.read_text().rpartition(")")[2].split()[1])
+        return 0
+
+    return [int(stat.parent.name) for stat in Path("/proc").glob("[0-9]*/stat") if parent(stat) == launcher]
+
+
+def child_of(held: Hold) -> int:
+    """The one child of a launcher."""
+    (child,) = children_of(held.process.pid)
+    return child
+
+
+def status_of(pid: int) -> dict[str, str]:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
+
+
+def mapped_files(pid: int) -> set[str]:
+    maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return {line.split()[5] for line in maps if "/" in line}
+
+
+def pids(path: Path) -> list[int]:
+    return [int(pid) for pid in read_line(path).split()]

@@ -1,0 +1,102 @@
+"""flowgen hold, as the conductor hears it."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pairlab.errors import MeasurementFailed
+from pairlab.testbed.contracts import Site
+from pairlab.testbed.endpoints import Endpoint
+from pairlab.testbed.launch.conductor import Conductor
+from tests.host.flowgen.helpers import PATIENCE_S, children_of, free_port, has_gone, run, until
+
+
+class Here(Site):
+    """A site whose endpoints are this host."""
+
+    def __init__(self, flowgen: str, directory: Path, start):
+        self.flowgen, self.directory = flowgen, str(directory)
+        self.launchers: list[subprocess.Popen] = []
+        self._start = start
+
+    def spawn(self, calls) -> None:
+        self.launchers += [self._start(*argv) for _, argv in calls]
+
+    def facts(self) -> dict:
+        return {}
+
+
+class Late(Here):
+    """Its launchers come after half a second."""
+
+    def spawn(self, calls) -> None:
+        super().spawn([(name, ["sh", "-c", 'sleep 0.5; exec "$@"', "sh", *argv]) for name, argv in calls])
+
+
+@pytest.fixture
+def here(flowgen, tmp_path, start):
+    return Here(flowgen, tmp_path, start)
+
+
+@pytest.fixture
+def conductor(here, tmp_path):
+    with contextlib.closing(Conductor(here, tmp_path)) as conductor:
+        yield conductor
+
+
+@pytest.fixture
+def endpoint():
+    return Endpoint("here", "127.0.0.1", lambda *_: None)
+
+
+def test_a_launcher_that_is_killed_before_it_is_ready_is_missed(conductor, here, endpoint):
+    never_listens = [(endpoint, ["sleep", "1000"])]
+    (process,) = conductor.start(never_listens, options=[["--listen", str(free_port())]])
+    child = until(lambda: children_of(here.launchers[0].pid), "the launcher to launch")
+    here.launchers[0].kill()
+    conductor.wait_ready([process], PATIENCE_S)
+    assert (process.ready, process.over, process.trouble) == (False, True, "its launcher was killed")
+    assert has_gone(child[0])
+
+
+def test_a_launcher_that_is_not_ready_yet_can_be_stopped(conductor, endpoint):
+    (process,) = conductor.start([(endpoint, ["sleep", "1000"])], options=[["--listen", str(free_port())]])
+    with pytest.raises(MeasurementFailed, match="were not ready"):
+        conductor.wait_ready([process], 0.2)
+    conductor.stop([process], PATIENCE_S)
+    assert (process.over, process.signal) == (True, signal.SIGTERM)
+
+
+def test_a_launcher_that_comes_after_its_time_is_stopped_all_the_same(flowgen, tmp_path, start, endpoint):
+    late = Late(flowgen, tmp_path, start)
+    with contextlib.closing(Conductor(late, tmp_path)) as conductor:
+        with pytest.raises(MeasurementFailed, match=r"sleep in here did not end within 0\.1 s"):
+            conductor.run(endpoint, ["sleep", "1000"], 0.1)
+        assert late.launchers[0].wait(PATIENCE_S) == 128 + signal.SIGTERM
+
+
+def test_a_process_knows_how_it_was_held_and_how_urgent_its_launcher_was(conductor, endpoint):
+    gate = conductor.gate()
+    (process,) = conductor.start([(endpoint, ["true"])], gate=gate)
+    conductor.wait_ready([process], PATIENCE_S)
+    assert (process.held, process.urgency in ("realtime", "slice", "none")) == ("exec", True)
+    gate.release()
+    conductor.wait_ended([process], PATIENCE_S)
+    assert process.trouble == ""
+
+
+def test_as_many_launchers_may_connect_as_the_host_allows(tmp_path):
+    """In a process of its own, as a limit is for good."""
+    script = (
+        "import resource, sys; from pathlib import Path; from pairlab.testbed.launch.conductor import Conductor;"
+        "most = resource.getrlimit(resource.RLIMIT_NOFILE)[1];"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, most)); Conductor(None, Path(sys.argv[1]));"
+        "sys.exit(resource.getrlimit(resource.RLIMIT_NOFILE) != (most, most))"
+    )
+    assert run(sys.executable, "-c", script, tmp_path).returncode == 0

@@ -1,0 +1,148 @@
+"""flowgen hold: nothing outlives its controller."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.host.flowgen.helpers import UNTRACED, has_gone, pids, read_line, run
+
+FAMILY = 'sleep 1000 & echo $$ $! > "$0"; wait'  # a child, and a grandchild in the same group
+
+
+def test_a_closed_control_socket_ends_the_child_and_its_children(hold, tmp_path):
+    held = hold("--", "sh", "-c", FAMILY, tmp_path / "pids")
+    assert held.event()["event"] == "ready"
+    child, grandchild = pids(tmp_path / "pids")
+    held.control.close()
+    assert has_gone(child)
+    assert has_gone(grandchild)
+    assert held.exit_status() == 128 + signal.SIGTERM
+
+
+def test_children_that_ignore_sigterm_are_killed_soon_after(hold, tmp_path):
+    stubborn = "trap '' TERM; " + FAMILY
+    held = hold("--", "sh", "-c", stubborn, tmp_path / "pids")
+    assert held.event()["event"] == "ready"
+    child, grandchild = pids(tmp_path / "pids")
+    asked_ns = time.monotonic_ns()
+    held.control.send(b"term")
+    ended = held.event()
+    assert ended["signal"] == signal.SIGKILL
+    assert 0.2e9 <= ended["end_ns"] - asked_ns < 5e9
+    assert has_gone(child)
+    assert has_gone(grandchild)
+    assert held.exit_status() == 137
+
+
+@pytest.mark.parametrize("way", ["packet", "signal"])
+def test_term_ends_the_child_at_once_and_its_end_is_still_reported(hold, way):
+    held = hold("--", "sleep", "1000")
+    assert held.event()["event"] == "ready"
+    asked_ns = time.monotonic_ns()
+    if way == "packet":
+        held.control.send(b"term")
+    else:
+        held.process.send_signal(signal.SIGTERM)
+    ended = held.event()
+    assert (ended["event"], ended["signal"], ended["exit_code"]) == ("ended", signal.SIGTERM, None)
+    assert asked_ns < ended["end_ns"]
+    assert held.event() is None
+    assert held.exit_status() == 128 + signal.SIGTERM
+
+
+def test_term_leaves_time_to_write_a_last_word(hold, tmp_path):
+    out = tmp_path / "out"
+    out.write_text("")
+    script = "trap 'echo last word; exit 5' TERM; echo up; while :; do sleep 0.01; done"
+    held = hold("--stdout", out, "--", "sh", "-c", script)
+    assert read_line(out) == "up"
+    assert held.event()["event"] == "ready"
+    held.control.send(b"term")
+    assert held.event()["exit_code"] == 5
+    assert out.read_text() == "up\nlast word\n"
+
+
+@pytest.mark.parametrize("way", ["packet", "signal", "lifeline"])
+def test_term_at_the_gate_ends_a_child_that_never_started(hold_at_gate, held_at, gate, tmp_path, way):
+    held = hold_at_gate("--", "touch", tmp_path / "mark")
+    assert held.event()["event"] == "ready"
+    number = signal.SIGKILL if held_at == "exec" else signal.SIGTERM
+    if way == "packet":
+        held.control.send(b"term")
+    elif way == "signal":
+        held.process.send_signal(signal.SIGTERM)
+    else:
+        held.control.close()
+    if way != "lifeline":
+        ended = held.event()
+        assert (ended["event"], ended["start_ns"], ended["signal"]) == ("ended", None, number)
+        assert held.event() is None
+    assert held.exit_status() == 128 + number
+    gate.release()
+    assert not (tmp_path / "mark").exists()
+
+
+def test_an_unknown_packet_changes_nothing(hold_at_gate, gate):
+    held = hold_at_gate("--", "true", stderr=subprocess.PIPE, text=True)
+    assert held.event()["event"] == "ready"
+    held.control.send(b"terminate")
+    assert "ignored an unknown packet" in held.process.stderr.readline()
+    gate.release()
+    assert held.event()["exit_code"] == 0
+
+
+def test_what_a_child_leaves_behind_ends_with_it(hold, tmp_path):
+    held = hold("--", "sh", "-c", 'sleep 1000 & echo $! > "$0"; exit 4', tmp_path / "pids")
+    assert held.event()["event"] == "ready"
+    assert held.event()["exit_code"] == 4
+    (orphan,) = pids(tmp_path / "pids")
+    with pytest.raises(ProcessLookupError):  # gone, and reaped, before its slot was reported as ended
+        os.kill(orphan, 0)
+
+
+def test_a_killed_launcher_takes_its_child_with_it(hold, tmp_path):
+    held = hold("--", "sh", "-c", 'echo $$ > "$0"; exec sleep 1000', tmp_path / "pids")
+    assert held.event()["event"] == "ready"
+    (child,) = pids(tmp_path / "pids")
+    held.process.kill()
+    assert has_gone(child)
+    assert held.event() is None
+
+
+DOOMED_CONTROLLER = """
+import os, socket, subprocess, sys
+os.mkfifo("gate")
+gate = os.open("gate", os.O_RDWR)
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+listener.bind("control")
+listener.listen(64)
+launchers, controls = [], []
+for i in range(8):
+    hold = [*sys.argv[1:], "hold", "--control", "control", "--slot", "a", "--gate", "gate"]
+    launchers.append(subprocess.Popen([*hold, "--", "touch", f"mark-{i}"]))
+    controls.append(listener.accept()[0])
+for word in (b"hello", b"ready"):
+    assert all(word in control.recv(4096) for control in controls)
+print(*(launcher.pid for launcher in launchers), flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("before", [[], [sys.executable, "-c", UNTRACED]], ids=["exec", "gate"])
+def test_when_the_controller_dies_at_the_gate_nothing_starts(flowgen, start, tmp_path, before):
+    """The kernel opens the gate of a dead controller as well: such a release must not be believed."""
+    if before and run(*before, "/bin/true").returncode != 0:
+        pytest.skip("this host does not let us refuse ptrace (seccomp)")
+    controller = start(
+        sys.executable, "-c", DOOMED_CONTROLLER, *before, flowgen, cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )  # fmt: skip
+    launchers = [int(pid) for pid in controller.stdout.readline().split()]
+    assert len(launchers) == 8
+    assert all(has_gone(launcher) for launcher in launchers)
+    assert not list(tmp_path.glob("mark-*"))

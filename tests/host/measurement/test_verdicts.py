@@ -1,0 +1,252 @@
+"""Each verdict for a planted reason: what spoils a measurement is found, by name, and what does not is let be.
+
+Promise: a run that cannot be trusted says so.
+"""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from pairlab import Spec, load_runs, measure
+from pairlab.testbed import registry
+from tests.conftest import every_driver, in_ci, need
+from tests.support.spoilt import measured
+
+#: Burns CPU time until its input ends; begun by a process that has ended, so that it is nobody's of ours.
+BURNER = (
+    "import sys, threading\nthreading.Thread(target=sys.stdin.read).start()\nwhile threading.active_count() > 1: pass\n"
+)
+FOREIGN = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', sys.argv[1]])"
+
+
+def spec_of(**values):
+    return Spec(
+        **{"workload": "flowgen", "pairs": 2, "duration_s": 1.0, "max_skew_s": 5, "max_foreign_cpu": 1, **values}
+    )
+
+
+@pytest.fixture
+def foreign_load():
+    """A process that takes a whole core, and is not ours by descent."""
+    inlet, outlet = os.pipe()
+    subprocess.run([sys.executable, "-c", FOREIGN, BURNER], stdin=inlet, check=True)
+    os.close(inlet)
+    yield
+    os.close(outlet)
+
+
+@pytest.mark.parametrize(("backend", "driver"), every_driver())
+def test_bytes_and_retransmissions_agree_in_every_source(backend, driver, shared_run, record_property):
+    run = shared_run(backend, driver).run
+    assert run.status == "ok", run.reasons
+    for name in ("interface_bytes", "port_bytes", "retransmits"):
+        if run.checks[name] is not None:
+            record_property(f"{name}, share of disagreement", abs(run.checks[name]))
+    if backend == "netns" or driver != "host":
+        assert run.checks["interface_bytes"] is not None
+    if driver in ("bridge", "ovs"):
+        assert run.checks["port_bytes"] is not None
+
+
+@pytest.mark.parametrize("share", [0.95, 1.05])
+def test_a_tool_that_tells_wrong_bytes_is_found_by_the_kernels_counters(share, runs_dir, monkeypatch):
+    need("netns")
+    workload = registry.workloads.get("flowgen")
+    real = workload.parse
+
+    def lie(self, stdout, served=""):
+        return [replace(each, received_bytes=each.received_bytes * share) for each in real(self, stdout, served)]
+
+    monkeypatch.setattr(workload, "parse", lie)
+    run = measure(spec_of())
+    assert run.status == "invalid"
+    assert any("the servers' links carried" in reason for reason in run.reasons), run.reasons
+    assert any("the ports of the network carried" in reason for reason in run.reasons), run.reasons
+    assert run.checks["interface_bytes"] == pytest.approx(1 / share - 1, abs=0.01)
+
+
+def test_a_tool_that_tells_wrong_retransmissions_is_found_by_the_kernels_count(runs_dir, monkeypatch):
+    need("netns")
+    workload = registry.workloads.get("flowgen")
+    real = workload.parse
+
+    def lie(self, stdout, served=""):
+        told = real(self, stdout, served)
+        return [replace(each, flow={**each.flow, "retransmits": each.flow["retransmits"] + 5000}) for each in told]
+
+    monkeypatch.setattr(workload, "parse", lie)
+    run = measure(spec_of(link_rate_bps=1e8, link_loss=0.01))
+    assert run.status == "invalid"
+    assert any(
+        "count of retransmitted segments is" in reason and "% more than the kernel's" in reason
+        for reason in run.reasons
+    ), run.reasons
+
+
+def test_what_others_take_of_the_cpus_is_found_and_left_out_of_analyses(foreign_load, runs_dir, record_property):
+    need("netns")
+    run = measure(spec_of(max_foreign_cpu=0.1, duration_s=2.0))
+    assert run.status == "invalid"
+    assert any("other processes used" in reason for reason in run.reasons), run.reasons
+    record_property("foreign CPU found, share of one core planted", run.checks["foreign_cpu"] * os.cpu_count())
+    left_out = load_runs(runs_dir).left_out
+    assert list(left_out["key"]) == [run.key]
+    assert "other processes used" in left_out["reasons"].iloc[0]
+
+
+@pytest.mark.ci
+def test_the_testbeds_own_processes_are_no_foreign_load(runs_dir):
+    """The switch in user space alone takes most of a core."""
+    need("netns", "ovs")
+    before = measure(spec_of(pairs=1, driver="host", duration_s=0.5))
+    run = measure(spec_of(driver="ovs", pairs=5, duration_s=2.0))
+    busy = 1 - run.cpu["idle"].mean()
+    assert run.checks["foreign_cpu"] < before.checks["foreign_cpu"] + 0.5 * busy
+
+
+def test_warm_up_is_found_and_left_out_of_the_totals(runs_dir, monkeypatch, record_property):
+    """Every tool begins slowly here: what it tells of its first three intervals is made a tenth."""
+    need("netns")
+    workload = registry.workloads.get("flowgen")
+    real = workload.parse
+
+    def slowly(self, stdout, served=""):
+        return [
+            replace(each, intervals=[_tenth(row) if row["start_s"] < 0.55 else row for row in each.intervals])
+            for each in real(self, stdout, served)
+        ]
+
+    monkeypatch.setattr(workload, "parse", slowly)
+    run = measured(spec_of(interval_s=0.2, link_rate_bps=1e8, duration_s=3.0))
+    assert run.status == "ok", run.reasons
+    assert run.checks["warmup_s"] == pytest.approx(0.6)
+    assert run.checks["settled"] is True
+    kept = run.intervals[~run.intervals["warmup"]]
+    assert kept["start_s"].min() > 0.5
+    assert run.flows["flow_bytes"].sum() == kept["interval_bytes"].sum()
+    record_property("warm-up found, s of 0.6 planted", run.checks["warmup_s"])
+
+
+def test_a_run_that_never_settles_says_so(runs_dir, monkeypatch):
+    need("netns")
+    workload = registry.workloads.get("flowgen")
+    real = workload.parse
+
+    def rising(self, stdout, served=""):
+        return [
+            replace(each, intervals=[_times(row, 1 + row["start_s"]) for row in each.intervals])
+            for each in real(self, stdout, served)
+        ]
+
+    monkeypatch.setattr(workload, "parse", rising)
+    run = measure(spec_of(interval_s=0.2, link_rate_bps=1e8, duration_s=3.0))
+    assert run.status == "invalid"
+    assert any("never settled" in reason for reason in run.reasons), run.reasons
+
+
+def test_flows_that_hardly_met_make_the_run_invalid(runs_dir, begins_late):
+    need("netns")
+    begins_late(1)
+    run = measure(spec_of(duration_s=2.0))
+    assert run.status == "invalid"
+    assert any("all flows were active in" in reason for reason in run.reasons), run.reasons
+    assert run.checks["overlap"] == pytest.approx(1 / 3, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("workload", "flows"), in_ci([("iperf", 1), ("iperf3", 2), ("sockperf", 1)], but=[("iperf3", 2)])
+)
+def test_a_lost_first_packet_is_a_connection_that_stood_late_in_every_tool(workload, flows, runs_dir, monkeypatch):
+    """TCP sends it again after a second (RFC 6298). Here it goes to a link address that nobody has.
+
+    iperf tells how long it took. Of the others the kernel tells; all flows of iperf3's wait for its first connection.
+    """
+    need("netns", workload=workload)
+    tool = registry.workloads.get(workload)
+    real = tool.client
+
+    def client(self, pair, spec, site):
+        neighbour = f"{pair.server.address} dev {site.interface}"
+        astray = f"ip neigh replace {neighbour} lladdr 02:00:00:00:00:99 nud permanent"
+        found = f"(sleep 0.3; ip neigh del {neighbour}) &"
+        argv = real(self, pair, spec, site)
+        return ["sh", "-c", f'{astray}; {found} exec "$@"', "sh", *argv] if pair.index else argv
+
+    monkeypatch.setattr(tool, "client", client)
+    run = measure(spec_of(workload=workload, flows_per_pair=flows, max_skew_s=0.5, duration_s=2.0))
+    assert run.status == "invalid"
+    late = f"{flows} of {2 * flows} connections took longer than 0.5 s, the last 1."
+    assert run.reasons[0].startswith(late), run.reasons
+    assert run.checks["overlap"] == pytest.approx(1 / 3, abs=0.1)
+    if workload != "sockperf":  # it tells of none
+        begins_s = run.intervals.groupby("pair")["start_s"].min()
+        assert begins_s.to_list() == pytest.approx([0, 1.05], abs=0.2)
+    assert run.flows["connected_s"].isna().all()
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("lost", [0, 1, 2], ids=["control", "first-stream", "last-stream"])
+def test_whichever_connection_of_iperf3_loses_its_first_packet_all_of_its_flows_begin_late(lost, runs_dir, monkeypatch):
+    need("netns", workload="iperf3")
+    workload = registry.workloads.get("iperf3")
+    real = workload.client
+    lose = f"iptables -A OUTPUT -p tcp --syn -m statistic --mode nth --every 1000 --packet {lost} -j DROP"
+    if subprocess.run(["unshare", "--map-root-user", "--net", "sh", "-c", lose], check=False).returncode != 0:
+        pytest.skip("losing just one packet needs iptables and the kernel's xt_statistic: apt-get install iptables")
+
+    def client(self, pair, spec, site):
+        argv = real(self, pair, spec, site)
+        return ["sh", "-c", f'{lose} && exec "$@"', "sh", *argv] if pair.index else argv
+
+    monkeypatch.setattr(workload, "client", client)
+    run = measure(spec_of(workload="iperf3", flows_per_pair=2, max_skew_s=0.5, duration_s=2.0))
+    assert list(run.flows["status"]) == ["ok"] * 4, list(run.flows["error"])
+    assert run.reasons[0].startswith("2 of 4 connections took longer than 0.5 s, the last 1."), run.reasons
+    ended_s = run.intervals.groupby(["pair", "flow"])["end_s"].max()
+    assert ended_s.to_list() == pytest.approx([2, 2, 3, 3], abs=0.3)
+
+
+def test_finite_flows_over_before_the_last_start_make_the_run_invalid(runs_dir, monkeypatch):
+    need("netns")
+    workload = registry.workloads.get("flowgen")
+    real = workload.parse
+
+    def early(self, stdout, served=""):  # as if each had been over before any other could start
+        return [replace(each, completed_ns=each.connected_ns - 10**9) for each in real(self, stdout, served)]
+
+    monkeypatch.setattr(workload, "parse", early)
+    run = measure(spec_of(flow_bytes=1_000_000))
+    assert run.status == "invalid"
+    assert any("completed before the last client started" in reason for reason in run.reasons), run.reasons
+
+
+@pytest.mark.ci
+def test_what_the_harness_spends_is_in_every_run(runs_dir, record_property):
+    need("netns")
+    run = measure(spec_of(pairs=10, duration_s=2.0))
+    assert 0 < run.harness_cpu_s < 2.0
+    assert load_runs(runs_dir).runs[0].harness_cpu_s == run.harness_cpu_s
+    record_property("CPU time of the harness, share of one core (10 pairs, 2 s)", run.harness_cpu_s / 2.0)
+
+
+def test_without_telemetry_nothing_is_looked_at_and_the_flows_are_judged_all_the_same(runs_dir):
+    need("netns")
+    run = measure(spec_of(telemetry=False, max_skew_s=1e-9, pairs=5))
+    assert run.status == "invalid"
+    assert any("client start times are spread over" in reason for reason in run.reasons), run.reasons
+    assert run.checks["skew_s"] > 1e-9
+    assert not len(run.cpu)
+    assert "foreign_cpu" not in run.checks
+    assert run.flows["diag_retransmits"].isna().all()
+
+
+def _tenth(row):
+    return _times(row, 0.1)
+
+
+def _times(row, factor):
+    bytes_ = row["interval_bytes"] * factor
+    return {**row, "interval_bytes": bytes_, "throughput_bps": bytes_ * 8 / (row["end_s"] - row["start_s"])}

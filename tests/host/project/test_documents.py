@@ -1,0 +1,182 @@
+"""What README.md, CONTRIBUTING.md and the pages of docs/ tell a reader to type works as it stands there."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import click
+import pytest
+import yaml
+
+from pairlab import paths
+from pairlab.batch import sweep_file
+from pairlab.cli import main
+from pairlab.errors import Unavailable
+from pairlab.testbed.requirements import require
+from tests.conftest import in_ci, need
+from tests.support import documents
+
+#: A measurement in a test must not hang on what else the machine does.
+ON_A_BUSY_MACHINE = ("-p", "max_foreign_cpu", "1", "-p", "max_skew_s", "5")
+
+#: The checks whose outcome is up to a plugin; the others may not be met on a busy machine.
+ABOUT_THE_PLUGIN = ("hung", "interface_bytes", "port_bytes", "retransmits")
+
+
+def with_blocks(*languages):
+    return [page for page in documents.pages() if documents.blocks(page, *languages)]
+
+
+@pytest.fixture
+def reader(tmp_path, monkeypatch):
+    """A reader's folder, with the sweep files that there are and a store of its own."""
+    shutil.copytree(paths.SWEEPS, tmp_path / "sweeps")
+    monkeypatch.setenv("PAIRLAB_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("PAIRLAB_OUT", str(tmp_path))
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(tmp_path), str(paths.ROOT), os.environ.get("PYTHONPATH", "")])
+    )
+    return tmp_path
+
+
+def succeeded(done):
+    return done.returncode == 0
+
+
+def measured_at_least(done):
+    """Also where the run is invalid, and stored: that this machine is busy is no fault of a page."""
+    invalid = re.search(r": invalid \(.*^stored in ", done.stdout, re.MULTILINE | re.DOTALL)
+    return succeeded(done) or (done.returncode == 1 and invalid)
+
+
+def run(argv, place, good=succeeded):
+    done = subprocess.run(argv, cwd=place, capture_output=True, text=True, check=False)
+    assert good(done), f"{shlex.join(map(str, argv))}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.mark.parametrize("page", in_ci(with_blocks("python"), but=["README.md"]))
+def test_the_python_of_a_page_runs(page, reader, clean_host):
+    need("netns")
+    run([sys.executable, "-m", "tests.support.documents", page], reader)
+
+
+@pytest.mark.parametrize("page", in_ci(with_blocks("console"), but=["docs/tutorial.md"]))
+def test_the_commands_of_a_page_run(page, reader, clean_host):
+    need("netns")
+    for sweep in documents.blocks(page, "yaml"):
+        (reader / "sweeps" / f"{yaml.safe_load(sweep.text)['name']}.yaml").write_text(sweep.text)
+    for command in documents.commands(page, "console"):
+        program, *arguments = shlex.split(command)
+        assert program == "pairlab", f"{page}: a console block has commands of pairlab; others are sh: {command}"
+        more, good = (ON_A_BUSY_MACHINE, measured_at_least) if arguments[0] == "run" else ((), succeeded)
+        run([Path(sys.executable).parent / "pairlab", *arguments, *more], reader, good)
+
+
+def pairlab_commands(lines):
+    """The commands of pairlab in these lines, which a shell may join, as their words."""
+    for line in lines:
+        for part in re.split(r"&&|;|'", line):
+            if match := re.match(r"\s*(?:\.venv/bin/)?pairlab ([a-z].*)", part):
+                yield shlex.split(match[1])
+
+
+@pytest.mark.parametrize("page", with_blocks("", "sh", "console"))
+def test_every_command_shown_is_one_that_pairlab_takes(page):
+    for name, *arguments in pairlab_commands(documents.commands(page, "", "sh", "console")):
+        assert name in main.commands, f"{page}: pairlab {name}"
+        try:
+            main.commands[name].make_context(name, arguments)
+        except click.UsageError as error:
+            pytest.fail(f"{page}: pairlab {name} {shlex.join(arguments)}: {error.format_message()}")
+
+
+@pytest.mark.parametrize("page", documents.pages())
+def test_every_command_told_of_in_prose_has_the_options_it_is_told_with(page):
+    for name, *words in pairlab_commands(re.findall(r"`([^`\n]+)`", (paths.ROOT / page).read_text())):
+        assert name in main.commands, f"{page}: pairlab {name}"
+        known = {option for each in main.commands[name].params for option in each.opts} | {"--help"}
+        assert {word for word in words if word.startswith("-")} <= known, f"{page}: pairlab {name}"
+
+
+@pytest.mark.parametrize("page", with_blocks("yaml"))
+def test_every_sweep_file_shown_is_one(page, tmp_path):
+    for block in documents.blocks(page, "yaml"):
+        (tmp_path / "shown.yaml").write_text(block.text)
+        assert sweep_file.cells(sweep_file.load(tmp_path / "shown.yaml"))
+
+
+def test_every_block_of_code_is_held_to_something():
+    """Few may be text that nothing holds: a language that is not known would be one in silence."""
+    known = {*documents.RUN, *documents.PARSED, *documents.READ, ""}
+    found = [block for page in documents.pages() for block in documents.blocks(page)]
+    assert {block.language for block in found} <= known
+    assert len(found) == sum(line.startswith("```") for page in documents.pages() for line in lines_of(page)) / 2
+    only_read = [block for block in found if block.language in documents.READ]
+    assert len(only_read) < len(found) / 5
+
+
+def lines_of(page):
+    return (paths.ROOT / page).read_text().splitlines()
+
+
+def test_the_refusal_of_a_daemon_elsewhere_is_told_in_its_own_words(monkeypatch):
+    from pairlab.testbed.docker import backend
+
+    daemon = SimpleNamespace(info=lambda: {"Name": "big", "KernelVersion": "0"}, close=lambda: None)
+    monkeypatch.setattr(backend.docker, "from_env", lambda **_: daemon)
+    with pytest.raises(Unavailable) as refused:
+        require({"backend 'docker'": backend.Docker().lacks()})
+    (shown,) = documents.blocks("docs/how-to/remote-docker.md", "text")
+    assert str(refused.value).startswith(" ".join(shown.text.split()))
+
+
+# --- the plugins that the guides show
+
+
+def shown_plugin(page, place, kind, name, attribute):
+    """The page's plugin as a package of its own: a module, and the entry point that names its class."""
+    (source,) = [block.text for block in documents.blocks(page, "python") if f'name = "{name}"' in block.text]
+    (place / f"{name}_plugin.py").write_text(source)
+    package = place / f"{name}-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text(f"[pairlab.{kind}]\n{name} = {name}_plugin:{attribute}\n")
+
+
+def measured(place, **spec):
+    script = (
+        "from pairlab import Spec, measure\n"
+        "from pairlab.testbed import registry\n"
+        "from pairlab.measurement.verdict import CHECKS\n"
+        "print(*registry.drivers.names(), *registry.workloads.names())\n"
+        f"run = measure(Spec(pairs=2, duration_s=2, max_foreign_cpu=1, max_skew_s=5, **{spec!r}))\n"
+        f"reasons = [CHECKS[name].reason(run.checks[name], run.spec) for name in {ABOUT_THE_PLUGIN}]\n"
+        "print((run.flows['flow_bytes'] > 1e5).all(), *filter(None, reasons), *run.flows['error'])\n"
+    )
+    return run([sys.executable, "-c", script], place).splitlines()
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("driver", in_ci(["hub", "cable"], but=["cable"]))
+def test_a_driver_of_the_guide_works_from_a_package_of_its_own(driver, reader, clean_host):
+    need("netns")
+    shown_plugin("docs/how-to/driver.md", reader, "drivers", driver, driver.capitalize())
+    names, told = measured(reader, driver=driver, workload="flowgen")
+    assert driver in names.split()
+    assert told.split() == ["True"]
+
+
+@pytest.mark.ci
+def test_the_workload_of_the_guide_works_from_a_package_of_its_own(reader, clean_host):
+    need("netns", workload="netcat")
+    shown_plugin("docs/how-to/workload.md", reader, "workloads", "dd", "Dd")
+    names, told = measured(reader, workload="dd", message_bytes=16384)
+    assert "dd" in names.split()
+    assert told.split() == ["True"]

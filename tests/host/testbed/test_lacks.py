@@ -1,0 +1,160 @@
+"""What this host lacks is told before anything is built, with how to get it."""
+
+import importlib
+import os
+
+import pytest
+
+from pairlab.errors import TestbedError, Unavailable
+from pairlab.measurement import measure
+from pairlab.model.spec import Spec
+from pairlab.store.dataset import load_runs
+from pairlab.testbed import registry
+from pairlab.testbed.contracts import NetworkDriver
+from pairlab.testbed.netns import sandbox
+from pairlab.testbed.open import open_testbed
+from pairlab.testbed.requirements import Lack
+from tests.conftest import need
+
+
+def test_without_a_docker_daemon_the_remedy_is_named_and_the_skip_recorded(monkeypatch, runs_dir):
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent")
+    with pytest.raises(Unavailable, match="no Docker daemon answers at unix:///nonexistent: sudo apt-get install"):
+        measure.measure(Spec(backend="docker", workload="flowgen"))
+    (skipped,) = load_runs()
+    assert (skipped.status, len(skipped.flows)) == ("skipped", 0)
+    assert "sudo systemctl start docker" in skipped.reasons[0]
+
+
+@pytest.mark.parametrize("place", ["nonsense://x", "tcp://", "tcp://127.0.0.1:1", "ssh://nobody"])
+def test_a_docker_host_that_is_none_is_a_lack_and_no_crash(monkeypatch, place):
+    monkeypatch.setenv("DOCKER_HOST", place)
+    (lack,) = (lack for lack in registry.backends.get("docker")().lacks() if "Docker" in lack.what)
+    assert lack.what == f"no Docker daemon answers at {place}"
+
+
+def test_a_tool_that_is_not_installed_is_named_with_its_package(monkeypatch, runs_dir):
+    need("netns")
+    registry.backends.get("netns")().lacks()  # its answer is kept: found while unshare could be
+    monkeypatch.setenv("PATH", "/nonexistent")
+    told = r"workload 'iperf3': iperf3 is not installed: sudo apt-get install iperf3"
+    with pytest.raises(Unavailable, match=told):
+        measure.check(Spec(workload="iperf3"))
+
+
+def test_without_iperf_flowgen_does_the_work_by_itself(monkeypatch):
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert measure.resolve(Spec()).workload == "flowgen"
+    assert measure.resolve(Spec(backend="docker")).workload == "iperf"  # it is in the image
+
+
+class Imaginary(NetworkDriver):
+    """A driver that wants a kind of link no kernel has."""
+
+    name = "imaginary"
+    summary = "for the tests"
+    links = ("imaginary",)
+
+    def create(self, lan):
+        raise AssertionError("it was built")
+
+
+FAULTY = """
+from pairlab.testbed.contracts import NetworkDriver
+
+
+class Faulty(NetworkDriver):
+    name, summary = "faulty", "has a mistake"
+
+    def create(self, lan):
+        int("eleven")
+"""
+
+
+def test_a_mistake_in_a_driver_is_reported_with_its_file_and_line(monkeypatch, tmp_path):
+    need("netns")
+    (tmp_path / "faulty_driver.py").write_text(FAULTY)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setitem(registry.drivers._known, "faulty", importlib.import_module("faulty_driver").Faulty)
+    message = r"ValueError: invalid literal for int\(\) with base 10: 'eleven' \(.*/faulty_driver\.py, line 9\)"
+    with pytest.raises(TestbedError, match=message), open_testbed(Spec(driver="faulty")):
+        pass
+
+
+def test_a_kind_of_link_the_kernel_lacks_is_told_before_anything_is_built(monkeypatch, runs_dir):
+    need("netns")
+    monkeypatch.setitem(registry.drivers._known, "imaginary", Imaginary)
+    told = "driver 'imaginary': this kernel has no imaginary links: sudo modprobe imaginary, or leave 'imaginary' out"
+    with pytest.raises(Unavailable, match=told):
+        measure.check(Spec(driver="imaginary", workload="flowgen"))
+    with pytest.raises(Unavailable, match="this kernel has no imaginary links"), open_testbed(Spec(driver="imaginary")):
+        pass
+    with pytest.raises(Unavailable):
+        measure.measure(Spec(driver="imaginary", workload="flowgen"))
+    assert [run.status for run in load_runs()] == ["skipped"]
+
+
+@pytest.fixture
+def rootless_host(monkeypatch, tmp_path):
+    """A host whose unshare fails as AppArmor makes it fail, with switches in /proc/sys as given."""
+
+    def rootless_host(
+        *, said="unshare: write failed /proc/self/uid_map: Operation not permitted", root=False, **switches
+    ):
+        stub = tmp_path / "bin" / "unshare"
+        stub.parent.mkdir(exist_ok=True)
+        stub.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+        stub.chmod(0o755)
+        for name, value in switches.items():
+            place = "user" if name == "max_user_namespaces" else "kernel"
+            file = tmp_path / "sys" / place / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"{value}\n")
+        monkeypatch.setenv("PATH", str(stub.parent), prepend=os.pathsep)
+        monkeypatch.setattr(sandbox, "SYSCTLS", tmp_path / "sys")
+        monkeypatch.setattr(os, "geteuid", lambda: 0 if root else 1000)
+        return sandbox.lack.__wrapped__()
+
+    return rootless_host
+
+
+@pytest.mark.parametrize(
+    ("switches", "remedy"),
+    [
+        (
+            {"apparmor_restrict_unprivileged_userns": 1},
+            "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or run pairlab as root",
+        ),
+        (
+            {"unprivileged_userns_clone": 0},
+            "sudo sysctl -w kernel.unprivileged_userns_clone=1, or run pairlab as root",
+        ),
+        ({"max_user_namespaces": 0}, "sudo sysctl -w user.max_user_namespaces=15000, or run pairlab as root"),
+        (
+            {"apparmor_restrict_unprivileged_userns": 0, "unprivileged_userns_clone": 1, "max_user_namespaces": 9000},
+            "allow user namespaces for this user, or run pairlab as root",
+        ),
+    ],
+    ids=["AppArmor", "Debian's switch", "none allowed", "another reason"],
+)
+def test_without_user_namespaces_the_switch_to_turn_is_named(rootless_host, switches, remedy):
+    lack = rootless_host(**switches)
+    what = "no sandbox can be made (unshare: write failed /proc/self/uid_map: Operation not permitted)"
+    assert lack == Lack(what, remedy)
+
+
+def test_root_without_its_rights_is_not_told_to_become_root(rootless_host):
+    lack = rootless_host(said="unshare: unshare failed: Operation not permitted", root=True, max_user_namespaces=0)
+    assert lack.what == "no sandbox can be made (unshare: unshare failed: Operation not permitted)"
+    assert lack.remedy.startswith("this root lacks CAP_SYS_ADMIN (a container?): start it with --security-opt seccomp=")
+    assert lack.remedy.endswith("as .devcontainer does, or run on the host")
+
+
+def test_the_backend_tells_what_its_sandbox_lacks(rootless_host, monkeypatch):
+    lack = rootless_host(max_user_namespaces=0)
+    monkeypatch.setattr(sandbox, "lack", lambda: lack)
+    with pytest.raises(Unavailable, match=r"backend 'netns': no sandbox can be made.*user\.max_user_namespaces=15000"):
+        measure.check(Spec(workload="flowgen"))
+    with pytest.raises(Unavailable, match=r"user\.max_user_namespaces=15000"):
+        sandbox.Sandbox()

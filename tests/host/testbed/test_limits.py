@@ -1,0 +1,374 @@
+"""What endpoints may use of the CPUs: who is put where, and, in both backends, that they are held to it."""
+
+import itertools
+import os
+import subprocess
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pairlab import Spec, measure, open_testbed
+from pairlab.errors import BadSpec, TestbedError, Unavailable
+from pairlab.testbed import registry
+from pairlab.testbed.audit import leftovers
+from pairlab.testbed.cleanup import ownership
+from pairlab.testbed.endpoints import Limits
+from pairlab.testbed.host import lock
+from pairlab.testbed.limits import cpu_list, in_force, unmet
+from pairlab.testbed.netns import cgroups
+from pairlab.testbed.plans import layout
+from pairlab.testbed.requirements import require
+from tests.conftest import any_backend, in_ci, need, need_all_of
+from tests.support import host
+from tests.support.spoilt import measured
+
+CPUS = sorted(os.sched_getaffinity(0))
+
+
+def sides(placed, side):
+    return {name: core for name, core in placed.items() if name.startswith(side)}
+
+
+def spread(placed, cores):
+    """The most endpoints of one core less the fewest."""
+    counted = Counter(dict.fromkeys(cores, 0)) + Counter()
+    counted = dict.fromkeys(cores, 0) | Counter(placed.values())
+    return max(counted.values()) - min(counted.values())
+
+
+# --- who is put where
+
+some_cores = st.lists(st.integers(0, 1023), min_size=1, max_size=40, unique=True)
+
+
+@given(pairs=st.integers(1, 300), cores=some_cores)
+def test_on_the_same_core_means_that_a_pair_shares_one_and_all_get_as_many_pairs(pairs, cores):
+    placed = registry.pinnings.get("same-core")().place(pairs, cores)
+    assert len(placed) == 2 * pairs
+    assert all(placed[f"client-{index}"] == placed[f"server-{index}"] for index in range(pairs))
+    assert spread(sides(placed, "client"), cores) <= 1
+
+
+@given(pairs=st.integers(1, 300), cores=some_cores.filter(lambda cores: len(cores) >= 2))
+def test_on_different_cores_no_pair_shares_one_and_no_core_has_two_more_than_another(pairs, cores):
+    placed = registry.pinnings.get("different-cores")().place(pairs, cores)
+    assert len(placed) == 2 * pairs
+    assert all(placed[f"client-{index}"] != placed[f"server-{index}"] for index in range(pairs))
+    for some in (placed, sides(placed, "client"), sides(placed, "server")):
+        assert spread(some, cores) <= 1
+
+
+@pytest.mark.parametrize("policy", ["same-core", "different-cores"])
+def test_paper_cs_96_containers_are_twelve_to_each_of_eight_cores(policy):
+    placed = registry.pinnings.get(policy)().place(48, range(8))
+    assert Counter(placed.values()) == dict.fromkeys(range(8), 12)
+    assert Counter(sides(placed, "server").values()) == dict.fromkeys(range(8), 6)
+
+
+def test_every_core_has_partners_on_several_others():
+    placed = registry.pinnings.get("different-cores")().place(48, range(8))
+    partners = {(placed[f"client-{index}"], placed[f"server-{index}"]) for index in range(48)}
+    assert len(partners) == 48
+
+
+@pytest.mark.parametrize("policy", registry.pinnings.names())
+def test_every_policy_places_endpoints_that_there_are_on_cores_that_there_are(policy):
+    pinning = registry.pinnings.get(policy)()
+    placed = pinning.place(5, [3, 7, 11][: max(pinning.least_cores, 3)])
+    assert set(placed) <= {f"{side}-{index}" for side in ("client", "server") for index in range(5)}
+    assert set(placed.values()) <= {3, 7, 11}
+
+
+# --- the limits of a spec
+
+
+def test_a_spec_without_limits_limits_nobody():
+    assert layout(Spec(pairs=2), range(4)).limits == {}
+
+
+def test_cores_are_the_first_of_those_this_process_may_use_and_pinning_picks_among_them():
+    assert layout(Spec(cores=2), [1, 4, 6]).limits == {"client-0": Limits((1, 4)), "server-0": Limits((1, 4))}
+    pinned = layout(Spec(cores=2, pinning="different-cores"), [1, 4, 6]).limits
+    assert pinned == {"client-0": Limits((1,)), "server-0": Limits((4,))}
+
+
+def test_without_cores_pinning_picks_among_all():
+    pinned = layout(Spec(pairs=3, pinning="same-core"), [1, 4, 6]).limits
+    assert [pinned[f"client-{index}"].cpus for index in range(3)] == [(1,), (4,), (6,)]
+
+
+def test_quota_and_shares_are_each_endpoints_own():
+    assert layout(Spec(cpu_quota=0.5, cpu_shares=512), [0]).limits == dict.fromkeys(
+        ("client-0", "server-0"), Limits(None, 0.5, 512)
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"cores": 4}, "cores: this process may use 3 CPUs, not 4"),
+        ({"pinning": "different-cores", "cores": 1}, "'different-cores' needs at least 2 cores; 1 available"),
+        ({"cpu_quota": 3.5}, "cpu_quota: must be from 0.01 to the number of CPUs, 3, not 3.5"),
+        ({"cpu_quota": 0.001}, "cpu_quota: must be from 0.01"),
+        ({"cpu_shares": 1}, "cpu_shares: must be at least 2"),
+    ],
+)
+def test_limits_that_cannot_be_are_refused_with_what_there_is(asked, told):
+    with pytest.raises(BadSpec, match=told):
+        layout(Spec(**asked), range(3))
+
+
+def test_more_cores_than_there_are_and_unknown_policies_are_refused_before_anything_is_built(runs_dir, clean_host):
+    need("netns")
+    with pytest.raises(BadSpec, match=f"may use {len(CPUS)} CPUs, not 4096"):
+        measure(Spec(cores=4096, workload="flowgen"))
+    with pytest.raises(BadSpec, match="needs at least 2 cores"), open_testbed(Spec(cores=1, pinning="different-cores")):
+        pass
+    with pytest.raises(BadSpec, match=r"no pinning 'samecore'; did you mean 'same-core'\?"):
+        measure(Spec(pinning="samecore"))
+    assert not runs_dir.exists()
+    assert not host.difference(clean_host)
+
+
+@given(st.sets(st.integers(0, 200), min_size=1))
+def test_a_list_of_cpus_is_written_as_the_kernel_writes_it(cpus):
+    told = cpu_list(cpus)
+    read = [range(int(part.split("-")[0]), int(part.split("-")[-1]) + 1) for part in told.split(",")]
+    assert sorted(cpus) == [cpu for each in read for cpu in each]
+    assert all(later.start > earlier.stop for earlier, later in itertools.pairwise(read))  # no two touch
+
+
+def test_the_record_counts_endpoints_by_what_they_were_held_to():
+    seen = [("client-0", "0"), ("client-1", "1"), ("server-0", "1"), ("server-1", "0")]
+    groups = {name: {"cpu_quota": 0.5, "cpu_weight": 20.0} for name, _ in seen}
+    assert in_force(seen, groups) == {"cpus": {"0": 2, "1": 2}, "cpu_quota": {"0.5": 4}, "cpu_weight": {"20": 4}}
+
+
+def test_limits_that_were_not_in_force_are_reported():
+    asked = {"client-0": Limits((0, 1, 2), 0.5), "server-0": Limits((3,))}
+    assert unmet(asked, [("client-0", "0-2"), ("server-0", "3")], {"client-0": {"cpu_quota": 0.5}}) == []
+    assert unmet(asked, [("client-0", "0-3"), ("server-0", "")], {"client-0": {"cpu_quota": 0.0}}) == [
+        "3 limits were not in force, the first: client-0 had CPUs 0-3 instead of 0-2"
+    ]
+    assert unmet({}, [("client-0", "0-3")], {}) == []
+
+
+# --- cgroups
+
+
+def test_shares_become_the_weight_that_runc_makes_of_them():
+    assert [cgroups.weight(shares) for shares in (2, 1024, 262144)] == [1, 39, 10000]
+
+
+def test_the_same_limits_are_written_in_the_words_of_either_version():
+    limits = Limits(None, 0.25, 1024)
+    assert cgroups.settings(1, limits) == {
+        "cpu.cfs_period_us": "100000",
+        "cpu.cfs_quota_us": "25000",
+        "cpu.shares": "1024",
+    }
+    assert cgroups.settings(2, limits) == {"cpu.max": "25000 100000", "cpu.weight": "39"}
+    assert cgroups.settings(2, Limits(cpu_shares=512)) == {"cpu.weight": "20"}
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    """A cgroup v2 hierarchy of plain files: the CPU controller reaches the children of `user`, no further."""
+    shell = tmp_path / "user" / "app" / "shell"
+    shell.mkdir(parents=True)
+    for group in (tmp_path, *(each for each in tmp_path.rglob("*") if each.is_dir())):
+        (group / "cgroup.controllers").write_text("cpu io\n")
+        (group / "cgroup.procs").write_text("")
+        (group / "cgroup.subtree_control").write_text("")
+    (tmp_path / "user" / "cgroup.subtree_control").write_text("cpu\n")
+    monkeypatch.setattr(cgroups, "_mounts", lambda: [(2, tmp_path, "/")])
+    monkeypatch.setattr(cgroups, "_groups", lambda process: {2: "/user/app/shell"})
+    return tmp_path
+
+
+def test_in_v2_groups_are_made_in_the_nearest_group_above_that_hands_the_controller_down(tree):
+    assert cgroups.hierarchy().base() == tree / "user"
+    assert cgroups.lack() is None
+    (tree / "user" / "cgroup.subtree_control").write_text("io\n")
+    assert cgroups.hierarchy().base() is None
+    assert "cgroup.subtree_control" in cgroups.lack().remedy or os.geteuid() != 0
+
+
+def test_a_user_without_a_group_of_its_own_is_told_what_to_do(tree, monkeypatch):
+    monkeypatch.setattr(cgroups.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(cgroups.os, "geteuid", lambda: 1000)
+    assert "run as root, or --backend docker" in cgroups.lack().remedy
+    with pytest.raises(Unavailable, match="run as root, or --backend docker"):
+        require({"limits": registry.backends.get("netns")().lacks_limits([Limits(cpu_quota=1)])})
+    assert registry.backends.get("netns")().lacks_limits([Limits((0,))]) == []  # affinity is anybody's
+
+
+def test_a_group_in_v2_is_read_as_it_is_written(tree):
+    (tree / "user" / "cpu.max").write_text("25000 100000\n")
+    (tree / "user" / "cpu.weight").write_text("39\n")
+    assert cgroups.read(tree / "user") == {"cpu_quota": 0.25, "cpu_weight": 39}
+    (tree / "user" / "cpu.max").write_text("max 100000\n")
+    assert cgroups.read(tree / "user")["cpu_quota"] == 0
+
+
+def need_groups():
+    need("netns")
+    if lack := cgroups.lack():
+        pytest.skip(str(lack))
+
+
+def test_groups_are_there_with_their_limits_and_gone_afterwards(clean_host):
+    need_groups()
+    limits = {"client-0": Limits((0,), 0.5, 512), "server-0": Limits((0,))}
+    with cgroups.groups("test", limits) as groups:
+        assert list(groups) == ["client-0"]  # affinity needs none
+        told = cgroups.read(groups["client-0"])
+        assert told.pop("cpu_quota") == 0.5
+        assert told in ({"cpu_shares": 512}, {"cpu_weight": 20})
+        assert not list(cgroups.left_behind())
+    assert not groups["client-0"].parent.exists()
+
+
+def test_a_group_that_nobody_removed_is_found_by_its_dead_owner(clean_host):
+    need_groups()
+    with subprocess.Popen(["true"]) as dead:
+        whose = f"{dead.pid}@{psutil.Process(dead.pid).create_time():.0f}"
+    left = cgroups.hierarchy().base() / f"{cgroups.PREFIX}{whose}-x1_y"
+    mine = left.with_name(f"{cgroups.PREFIX}{ownership.me()}-x1_y")
+    try:
+        mine.mkdir()
+        (left / "client-0").mkdir(parents=True)
+        found = {each.what: each for each in leftovers.find() if each.what.startswith("cgroup")}
+        assert f"cgroup {mine}" not in found
+        found[f"cgroup {left}"].remove()
+        assert not left.exists()
+    finally:
+        cgroups.remove(left)
+        cgroups.remove(mine)
+
+
+def test_a_limit_that_the_kernel_refuses_is_told_and_leaves_nothing(clean_host):
+    need_groups()
+    beyond = {"client-0": Limits(None, 0.0001)}
+    told = "does not take these CPU limits: Invalid argument"
+    with pytest.raises(TestbedError, match=told), cgroups.groups("test", beyond):
+        pass
+
+
+# --- in both backends, with real processes
+
+
+def limited(backend, **limits):
+    spec = Spec(backend=backend, **limits)
+    need_all_of(spec)
+    return spec
+
+
+def allowed(endpoint):
+    (line,) = endpoint.run(["grep", "Cpus_allowed_list", "/proc/self/status"]).stdout.splitlines()
+    return line.split()[1]
+
+
+PINNED = list(itertools.product(registry.backends.names(), ["same-core", "different-cores"], ["bridge", "host"]))
+AT_HAND = [("docker", "different-cores", "bridge"), *(each for each in PINNED if each[0] == "netns")]
+
+
+@pytest.mark.parametrize(("backend", "policy", "driver"), in_ci(PINNED, but=AT_HAND))
+def test_what_runs_in_a_pinned_endpoint_has_that_core_and_no_other(backend, policy, driver, clean_host):
+    if len(CPUS) < 2:
+        pytest.skip("needs 2 CPUs")
+    spec = limited(backend, driver=driver, pinning=policy, pairs=3, cores=2)
+    with open_testbed(spec) as bed:
+        ends = [end for pair in bed.pairs for end in (pair.client, pair.server)]
+        found = {end.name: int(allowed(end)) for end in ends}
+        assert found == registry.pinnings.get(policy)().place(3, CPUS[:2])
+    assert sorted(os.sched_getaffinity(0)) == CPUS  # the harness is not limited
+
+
+@pytest.mark.parametrize("backend", any_backend())
+def test_endpoints_share_the_first_cores_where_they_are_limited_to_some(backend, clean_host):
+    with open_testbed(limited(backend, cores=1, pairs=2)) as bed:
+        assert {allowed(end) for pair in bed.pairs for end in (pair.client, pair.server)} == {str(CPUS[0])}
+
+
+@pytest.mark.parametrize("backend", any_backend())
+def test_a_run_tells_where_its_processes_were(backend, runs_dir, clean_host):
+    if len(CPUS) < 2:
+        pytest.skip("needs 2 CPUs")
+    limits = {"pinning": "different-cores", "cores": 2, "cpu_quota": 0.5, "cpu_shares": 512}
+    spec = limited(backend, workload="flowgen", pairs=3, duration_s=1, max_skew_s=5, max_foreign_cpu=1, **limits)
+    run = measured(spec)
+    assert (run.status, run.reasons) == ("ok", ())
+    told = dict(run.facts["pinning"])
+    assert told.pop("cpus") == {str(CPUS[0]): 3, str(CPUS[1]): 3}
+    assert told.pop("harness_cpus") == cpu_list(CPUS)
+    assert told.pop("cpu_quota") == {"0.5": 6}
+    assert told in ({"cpu_shares": {"512": 6}}, {"cpu_weight": {"20": 6}})
+
+
+@pytest.mark.parametrize("backend", any_backend())
+def test_processes_that_are_not_where_they_were_asked_to_be_make_the_run_invalid(
+    backend, runs_dir, monkeypatch, clean_host
+):
+    if len(CPUS) < 2:
+        pytest.skip("needs 2 CPUs")
+    spec = limited(backend, workload="flowgen", pairs=2, duration_s=0.5, max_skew_s=5, max_foreign_cpu=1, cores=1)
+    real = registry.backends.get(backend).open
+
+    def forgetful(self, endpoints, driver, directory, progress):
+        return real(self, [replace(each, limits=Limits()) for each in endpoints], driver, directory, progress)
+
+    monkeypatch.setattr(registry.backends.get(backend), "open", forgetful)
+    run = measure(spec)
+    assert run.status == "invalid"
+    every = cpu_list(CPUS)
+    assert f"4 limits were not in force, the first: client-0 had CPUs {every} instead of {CPUS[0]}" in run.reasons
+
+
+@pytest.mark.parametrize("backend", any_backend())
+def test_a_quota_holds_what_runs_in_an_endpoint_to_its_share_of_time(backend, clean_host):
+    """CPU time used, against what the quota allows: a busy process gets all it may and no more."""
+    seconds, quota = 1.0, 0.2
+    with lock.measuring(), open_testbed(limited(backend, cpu_quota=quota, pairs=1)) as bed:
+        gate = bed.conductor.gate()
+        ends = (bed.pairs[0].client, bed.pairs[0].server)
+        busy = bed.conductor.start([(end, ["sh", "-c", "while :; do :; done"]) for end in ends], gate=gate)
+        bed.conductor.wait_ready(busy, 10)
+        gate.release()
+        bed.conductor.wait_ended(busy, seconds)
+        bed.conductor.stop(busy)
+    for process in busy:
+        ran_s = (process.end_ns - process.start_ns) / 1e9
+        assert 0 < process.cpu_s <= quota * (ran_s + 0.1) * 1.5  # it may use up one period's quota at once
+
+
+@pytest.mark.parametrize("backend", any_backend())
+def test_limited_endpoints_leave_nothing_behind_when_their_process_is_killed(backend, clean_host):
+    spec = limited(backend, pairs=2, cpu_quota=0.5, cpu_shares=512)
+    with host.killed_builder(spec):
+        assert ("cgroups" in host.difference(clean_host)) == (backend == "netns")
+    assert host.settled(clean_host, within_s=20), host.difference(clean_host)
+
+
+def test_a_backend_that_knows_nothing_of_limits_refuses_them():
+    class Plain(registry.backends.get("netns")):
+        name = "plain"
+        lacks_limits = registry.Backend.lacks_limits
+
+    assert Plain().lacks_limits([]) == []
+    assert "limits no CPU use" in str(Plain().lacks_limits([Limits((0,))])[0])
+
+
+def test_the_mounted_hierarchies_of_this_host_are_read():
+    found = cgroups.hierarchy()
+    if found is None:
+        pytest.skip("no CPU controller is mounted")
+    assert found.own.is_dir()
+    assert (found.own / "cgroup.procs").exists()
+    assert found.own.is_relative_to(found.mount)
+    assert Path("/sys/fs/cgroup") in (found.mount, *found.mount.parents)

@@ -1,0 +1,136 @@
+"""Endpoints know their neighbours before any traffic; where the kernel has no room for that, the spec is refused."""
+
+import os
+import sys
+
+import pytest
+
+from pairlab import Spec, measure, open_testbed
+from pairlab.errors import Unavailable
+from pairlab.testbed import registry, requirements
+from pairlab.testbed.docker.backend import DockerSite
+from pairlab.testbed.plans import layout
+from tests.conftest import any_backend, every_driver, need
+from tests.support.shared import asking, watched
+
+#: Replaces what a sandbox's agent introduces neighbours with, in an agent that finds this as its sitecustomize.py.
+INTRODUCES_NOBODY = """
+from pairlab.testbed.netns import neighbours
+neighbours.introduce = lambda namespaces, endpoints: None
+"""
+
+
+@pytest.fixture
+def unresolved(monkeypatch, tmp_path):
+    """Nobody resolves neighbours: neither a sandbox's agent, nor the launchers in containers."""
+    (tmp_path / "sitecustomize.py").write_text(INTRODUCES_NOBODY)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    monkeypatch.setattr(DockerSite, "neighbour_options", lambda site, address: [])
+
+
+def strangers(ends):
+    """Who did not know their partner at the release, of these AtRelease by endpoint."""
+    return {name for name, end in ends.items() if ends[partner(name)].address not in end.neighbours}
+
+
+def partner(name):
+    side, pair = name.split("-")
+    return f"{'server' if side == 'client' else 'client'}-{pair}"
+
+
+@pytest.mark.parametrize(("backend", "driver"), every_driver(isolated=True))
+def test_both_ends_of_each_pair_know_the_other_before_the_release(backend, driver, shared_run):
+    ends = shared_run(backend, driver).at_release
+    assert len(ends) == 4
+    assert strangers(ends) == set()
+
+
+@pytest.mark.parametrize("backend", any_backend())
+def test_where_neighbours_are_not_resolved_before_the_release_that_is_seen(backend, unresolved, tmp_path):
+    need(backend)
+    ends = watched(asking("flowgen", backend=backend), tmp_path / "runs").at_release
+    assert len(ends) == 4
+    assert strangers(ends) == set(ends)
+
+
+def received_packets(endpoint):
+    table = endpoint.run(["cat", "/proc/net/dev"]).stdout
+    (line,) = [line for line in table.splitlines() if "eth0:" in line]
+    return int(line.partition(":")[2].split()[1])
+
+
+def received_of_a_first_packet(driver):
+    """How many packets its receiver gets while a client tries to connect to it, and a bystander."""
+    with open_testbed(Spec(driver=driver, pairs=2)) as bed:
+        sender, receiver, bystander = bed.pairs[0].client, bed.pairs[0].server, bed.pairs[1].server
+        before = received_packets(receiver), received_packets(bystander)
+        refused = sender.run([bed.site.flowgen, "client", "--connect", f"{receiver.address}:1", "--duration", "0.1"])
+        after = received_packets(receiver), received_packets(bystander)
+    assert "Connection refused" in refused.stderr
+    return after[0] - before[0], after[1] - before[1]
+
+
+@pytest.mark.parametrize("driver", [name for name in registry.drivers.names() if registry.drivers.get(name).isolated])
+def test_a_first_packet_reaches_its_receiver_and_floods_no_other_port(driver):
+    need("netns", driver)
+    by_receiver, by_bystander = received_of_a_first_packet(driver)
+    assert by_receiver > 0
+    assert by_bystander == 0
+
+
+def test_where_neighbours_are_not_resolved_a_first_packet_floods_other_ports(unresolved):
+    need("netns")
+    assert received_of_a_first_packet("bridge")[1] > 0
+
+
+@pytest.fixture
+def room_for(tmp_path, monkeypatch):
+    """Sets how many entries the kernel's neighbour table has room for; None where the kernel does not say."""
+
+    def limit(entries):
+        place = tmp_path / "gc_thresh3"
+        if entries is not None:
+            place.write_text(f"{entries}\n")
+        monkeypatch.setattr(requirements, "NEIGHBOUR_LIMIT", place)
+
+    return limit
+
+
+def lacks(pairs, driver="macvlan", backend="docker"):
+    plan = layout(Spec(pairs=pairs, driver=driver, backend=backend))
+    return plan.backend.lacks_pairs(plan.driver, pairs)
+
+
+def test_more_endpoints_than_the_kernel_can_know_are_refused_with_the_setting_that_helps(room_for):
+    room_for(1024)
+    assert lacks(504) == []
+    (lack,) = lacks(505)
+    assert str(lack) == (
+        "the kernel's neighbour table has room for 1024 entries; 505 pairs need 1026:"
+        " sudo sysctl -w net.ipv4.neigh.default.gc_thresh3=2052, or fewer pairs"
+    )
+
+
+def test_endpoints_without_links_of_their_own_have_no_neighbours(room_for):
+    room_for(16)
+    assert lacks(100, "host") == []
+    assert lacks(1) != []
+
+
+def test_permanent_entries_need_no_room(room_for):
+    room_for(16)
+    assert lacks(100, backend="netns") == []
+    assert lacks(100, "ovs") == []  # pairlab's links, also into containers
+
+
+def test_a_kernel_that_does_not_say_refuses_nothing(room_for):
+    room_for(None)
+    assert lacks(4000) == []
+
+
+def test_it_is_a_recorded_skip_and_nothing_is_built(room_for, runs_dir, clean_host):
+    need("docker")
+    room_for(20)
+    with pytest.raises(Unavailable, match="3 pairs need 22"):
+        measure(Spec(backend="docker", pairs=3, workload="flowgen"))
+    assert '"skipped"' in next(runs_dir.glob("*/*/run.json")).read_text()

@@ -1,0 +1,193 @@
+"""Links of a known rate and a known loss: what is set, on whose link, and what is refused before anything is built."""
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+
+import pyroute2
+import pytest
+from pyroute2.netlink.exceptions import NetlinkError
+
+from pairlab import Spec, load_runs, measure, open_testbed
+from pairlab.errors import BadSpec, Unavailable
+from pairlab.testbed import registry
+from pairlab.testbed.endpoints import Link
+from pairlab.testbed.netns import shaping
+from pairlab.testbed.plans import layout
+from pairlab.testbed.requirements import Program
+from tests.conftest import any_backend, every_driver, need, need_all_of
+from tests.support import host
+
+#: The largest packet that Linux hands over in one piece, as tbf counts it: each segment of it with all its headers.
+LARGEST_PACKET_BYTES = 65536 + 46 * 66
+
+
+def shaped(backend, driver="bridge", **values):
+    """A spec with shaped links; skips where this machine cannot shape them."""
+    need(backend, driver)
+    spec = Spec(backend=backend, driver=driver, workload="flowgen", max_skew_s=1.0, max_foreign_cpu=1.0, **values)
+    need_all_of(spec)
+    return spec
+
+
+# --- whose link is shaped, and how
+
+
+def test_a_spec_that_shapes_no_link_has_the_key_it_had_before_there_were_any():
+    assert Spec().key == Spec(link_rate_bps=0.0, link_loss=0.0).key == "44136fa355b3678a"
+    assert layout(Spec()).links == {}
+
+
+def test_clients_have_the_rate_and_servers_the_loss():
+    assert layout(Spec(pairs=2, link_rate_bps=1e8)).links == dict.fromkeys(("client-0", "client-1"), Link(rate_bps=1e8))
+    assert layout(Spec(link_loss=0.01)).links == {"server-0": Link(loss=0.01)}
+
+
+def test_a_shaped_cell_says_so():
+    told = str(Spec(link_rate_bps=2.5e8, link_loss=0.015))
+    assert ", links of 250 Mbit/s, 1.5 % loss, " in told
+
+
+@pytest.mark.parametrize("rate_bps", [1e5, 1e8, 1e9, 5e9, 34e9])
+def test_a_bucket_holds_the_largest_packet_and_a_late_timers_time_but_little_of_a_run(rate_bps):
+    told = shaping.bucket(rate_bps)
+    assert told["burst_bytes"] > LARGEST_PACKET_BYTES
+    assert told["burst_bytes"] >= rate_bps / 8 * 0.002
+    assert told["limit_bytes"] - told["burst_bytes"] >= 1 << 20
+    if rate_bps >= 1e8:
+        assert told["burst_bytes"] < 0.01 * rate_bps / 8  # 1 % of a second, so 0.5 % of two
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"link_rate_bps": -1.0}, "link_rate_bps: input should be greater than or equal to 0"),
+        ({"link_loss": 1.0}, "link_loss: input should be less than 1"),
+        ({"link_loss": -0.1}, "link_loss: input should be greater"),
+        ({"link_rate_bps": float("nan")}, "link_rate_bps: input should be greater than or equal to 0, not nan"),
+    ],
+)
+def test_rates_and_losses_that_cannot_be_are_refused(asked, told):
+    with pytest.raises(BadSpec, match=told):
+        Spec(**asked)
+
+
+@pytest.mark.parametrize("rate_bps", [1.0, 9.9e4, 1e12])
+def test_rates_out_of_the_filters_reach_are_refused_before_anything_is_built(rate_bps, runs_dir, clean_host):
+    need("netns")
+    with pytest.raises(BadSpec, match=r"link_rate_bps: must be from 100000 to 3\.4e"):
+        measure(Spec(workload="flowgen", link_rate_bps=rate_bps))
+    assert not runs_dir.exists()
+
+
+@pytest.mark.parametrize("asked", [{"link_rate_bps": 1e8}, {"link_loss": 0.01}])
+def test_where_endpoints_share_one_stack_there_is_no_link_to_shape(asked, runs_dir, clean_host):
+    need("netns", "host")
+    spec = Spec(workload="flowgen", driver="host", **asked)
+    with pytest.raises(BadSpec, match="driver 'host' gives endpoints no links of their own"):
+        measure(spec)
+    with pytest.raises(BadSpec, match="take another driver"), open_testbed(spec):
+        pass
+    assert not runs_dir.exists()
+
+
+# --- what a host may lack
+
+
+def test_a_kernel_without_the_filter_is_told_of(monkeypatch):
+    def unknown_kind(*_, **__):
+        raise NetlinkError(errno.ENOENT, "Specified qdisc kind is unknown")
+
+    monkeypatch.setattr(pyroute2.IPRoute, "tc", unknown_kind, raising=False)
+    (lack,) = shaping.lacks(Link(rate_bps=1e8))
+    assert "sudo modprobe sch_tbf" in str(lack)
+
+
+def test_a_host_without_iptables_is_told_how_to_get_it(monkeypatch):
+    monkeypatch.setattr(shaping, "IPTABLES", Program("no-such-iptables", "iptables"))
+    (lack,) = shaping.lacks(Link(loss=0.1))
+    assert str(lack) == "no-such-iptables is not installed: sudo apt-get install iptables"
+
+
+def test_an_iptables_without_the_statistic_match_is_told_of_in_its_own_words(monkeypatch, tmp_path):
+    lame = tmp_path / "iptables"
+    lame.write_text("#!/bin/sh\necho \"Couldn't load match 'statistic'\" >&2\nexit 2\n")
+    lame.chmod(0o755)
+    monkeypatch.setattr(shaping, "IPTABLES", Program(str(lame), "iptables"))
+    (lack,) = shaping.lacks(Link(loss=0.1))
+    assert "Couldn't load match 'statistic'" in lack.what
+    assert "sudo modprobe -a xt_statistic" in lack.remedy
+
+
+def test_who_is_not_root_is_told_that_dockers_links_take_it(monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    (lack,) = registry.backends.get("docker")().lacks_links([Link(loss=0.1)])
+    assert "needs root" in lack.what
+    assert registry.backends.get("docker")().lacks_links([]) == []
+
+
+def test_links_that_this_host_cannot_shape_are_a_recorded_skip(runs_dir, monkeypatch, clean_host):
+    need("netns")
+    monkeypatch.setattr(registry.backends.get("netns"), "lacks_links", lambda self, links: [shaping.NO_FILTER])
+    with pytest.raises(Unavailable, match="no token bucket filter: sudo modprobe sch_tbf"):
+        measure(Spec(workload="flowgen", link_rate_bps=1e8))
+    (run,) = load_runs(runs_dir)
+    assert run.status == "skipped"
+
+
+# --- in both backends, with real links
+
+
+def filters(endpoint):
+    told = endpoint.run(["tc", "-json", "qdisc", "show", "dev", "eth0"])
+    assert told.returncode == 0, told.stderr
+    return [each for each in json.loads(told.stdout) if each["kind"] == "tbf"]
+
+
+@pytest.mark.parametrize(("backend", "driver"), every_driver(isolated=True))
+def test_every_clients_link_and_no_servers_has_the_filter_and_the_record_says_which(backend, driver, clean_host):
+    if not shutil.which("tc"):
+        pytest.skip("seeing filters needs tc: apt-get install iproute2")
+    with open_testbed(shaped(backend, driver, pairs=2, link_rate_bps=2e8, link_loss=0.01)) as bed:
+        for pair in bed.pairs:
+            (found,) = filters(pair.client)
+            assert found["options"]["rate"] == 25_000_000
+            assert filters(pair.server) == []
+        told = bed.site.facts()["shaping"]
+    assert told["iptables"] == ["-A INPUT -i eth0 -m statistic --mode random --probability 0.0100000000 -j DROP"]
+    (tbf,) = told["tbf"]
+    assert tbf["rate_bps"] == 2e8
+    assert tbf["burst_bytes"] == pytest.approx(shaping.bucket(2e8)["burst_bytes"], rel=1e-3)  # the kernel's ticks
+    assert tbf["limit_bytes"] == shaping.bucket(2e8)["limit_bytes"]
+
+
+@pytest.mark.parametrize("backend", any_backend())
+def test_a_flow_gets_what_headers_leave_of_its_link(backend, runs_dir, clean_host):
+    run = measure(shaped(backend, link_rate_bps=5e7, duration_s=3.0, warmup_s=0.5))
+    assert list(run.flows["status"]) == ["ok"], list(run.flows["error"])
+    assert run.flows["throughput_bps"][0] == pytest.approx(5e7 * 1448 / 1514, rel=0.05)  # exactly: tests/faults
+    assert run.facts["network"]["shaping"]["tbf"][0]["rate_bps"] == 5e7
+
+
+def rules():
+    """The host's own firewall rules, but for counters and dates."""
+    asks = [shaping.IPTABLES.path(), "-w", "10", "-S"]  # the daemon may be at them
+    told = subprocess.run(asks, capture_output=True, text=True, check=False)
+    return sorted(line for line in told.stdout.splitlines() if "DOCKER" not in line and "br-" not in line)
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("backend", any_backend())
+def test_losses_are_retransmitted_and_the_hosts_own_rules_are_left_alone(backend, runs_dir, clean_host):
+    # They come in pieces of 64 KiB at most, so in 192 or more: in one of 600 million runs none is lost.
+    spec = shaped(backend, link_rate_bps=5e7, link_loss=0.1, flow_bytes=12_500_000, duration_s=60.0)
+    before = rules()
+    with open_testbed(spec):
+        assert rules() == before
+    run = measure(spec)
+    assert list(run.flows["status"]) == ["ok"], list(run.flows["error"])
+    assert run.flows["netns_retransmits"][0] > 0
+    assert rules() == before
+    assert not host.difference(clean_host)

@@ -1,0 +1,211 @@
+"""The contract of testbeds, over every driver in every backend that this machine has."""
+
+import asyncio
+import json
+import os
+import time
+
+import psutil
+import pytest
+
+from pairlab import Spec, open_testbed
+from pairlab.errors import BadSpec, MeasurementFailed, TestbedError, Unavailable, UnknownName
+from pairlab.testbed import registry
+from pairlab.testbed.netns import sandbox
+from tests.conftest import backend_and_driver, every_driver, in_ci, need
+from tests.support import host
+
+pytestmark = pytest.mark.usefixtures("clean_host")
+
+
+EVERY_DRIVER = [pytest.param(each.values, marks=each.marks, id="-".join(each.values)) for each in every_driver()]
+
+
+@pytest.fixture(params=EVERY_DRIVER, scope="module")
+def spec(request):
+    backend, driver = request.param
+    need(backend, driver)
+    return Spec(backend=backend, driver=driver, pairs=3)
+
+
+@pytest.fixture(scope="module")
+def opened(spec):
+    """A testbed for several tests, over every driver in every backend."""
+    before = host.snapshot()
+    with open_testbed(spec) as bed:
+        yield bed
+    assert host.settled(before), host.difference(before)
+
+
+def test_each_client_reaches_its_own_server(opened):
+    conductor, site = opened.conductor, opened.site
+    listening = [
+        (pair.server, [site.flowgen, "server", "--bind", pair.server.address, "--port", str(pair.port)])
+        for pair in opened.pairs
+    ]
+    servers = conductor.start(listening, options=[["--listen", str(pair.port)] for pair in opened.pairs])
+    conductor.wait_ready(servers, 10)
+    assert all(server.ready for server in servers)
+    for pair in opened.pairs:
+        target = f"{pair.server.address}:{pair.port}"
+        done = pair.client.run([site.flowgen, "client", "--connect", target, "--duration", "0.1"])
+        total = json.loads(done.stdout.splitlines()[-1])
+        assert total["flow_bytes"] > 100_000
+    conductor.stop(servers)
+    received = [json.loads(server.stdout)["flow_bytes"] for server in conductor.results(servers)]
+    assert len(received) == 3
+    assert min(received) > 100_000
+
+
+def test_endpoints_have_namespaces_of_their_own_unless_the_driver_shares_one(opened, spec):
+    ends = [end for pair in opened.pairs for end in (pair.client, pair.server)]
+    seen = {end.run(["readlink", "/proc/self/ns/net"]).stdout for end in ends}
+    addresses = {end.address for end in ends}
+    isolated = registry.drivers.get(spec.driver).isolated
+    assert len(seen) == len(addresses) == (6 if isolated else 1)
+    if isolated or spec.backend == "netns":
+        assert os.readlink("/proc/self/ns/net") + "\n" not in seen
+
+
+def test_an_endpoint_is_described_by_its_own_link(opened, spec):
+    done = opened.pairs[0].client.run([opened.site.flowgen, "facts", "--link", opened.site.interface])
+    facts = opened.site.facts()
+    assert json.loads(done.stdout)["mtu_bytes"] >= 1500
+    assert ("datapath" in facts) == (spec.driver == "ovs")
+    assert "bridge_nf_call_iptables" in facts
+
+
+ON_BRIDGES = in_ci(backend_and_driver(), but=[("netns", "bridge"), ("docker", "bridge")])
+
+
+@pytest.mark.parametrize(("backend", "driver"), ON_BRIDGES)
+def test_a_testbed_opens_where_an_event_loop_runs_as_in_a_notebook(backend, driver):
+    need(backend, driver)
+    spec = Spec(backend=backend, driver=driver)
+
+    async def cell():
+        with open_testbed(spec) as bed:
+            return bed.pairs[0].client.run(["echo", "here"]).stdout
+
+    backend = registry.backends.get(spec.backend)()
+    assert asyncio.run(cell()) == "here\n"
+
+    async def checks():
+        return backend.lacks_for(registry.drivers.get(spec.driver))
+
+    assert asyncio.run(checks()) == []
+
+
+@pytest.mark.parametrize(("backend", "driver"), ON_BRIDGES)
+def test_an_error_in_the_block_leaves_nothing_behind(backend, driver, clean_host):
+    need(backend, driver)
+    with pytest.raises(ZeroDivisionError), open_testbed(Spec(backend=backend, driver=driver)):
+        _ = 1 / 0
+    assert host.settled(clean_host)
+
+
+@pytest.fixture(params=registry.backends.names(), scope="module")
+def bed(request):
+    need(request.param)
+    before = host.snapshot()
+    with open_testbed(Spec(backend=request.param, driver="bridge", pairs=2)) as bed:
+        yield bed
+    assert host.settled(before), host.difference(before)
+
+
+def test_a_command_gives_its_output_and_its_status(bed):
+    done = bed.pairs[1].client.run(["sh", "-c", "echo out; echo err >&2; exit 3"])
+    assert (done.stdout, done.stderr, done.returncode) == ("out\n", "err\n", 3)
+
+
+def test_arguments_reach_a_command_as_they_are(bed):
+    strange = ["a b", "it's", '"', "$(id)", "line\nbreak", "ü", ""]
+    done = bed.pairs[0].server.run(["printf", "<%s>", *strange])
+    assert done.stdout == "".join(f"<{word}>" for word in strange)
+
+
+def test_a_command_that_is_not_there_is_named(bed):
+    with pytest.raises(MeasurementFailed, match=r"client-0: .*no-such-tool.*No such file"):
+        bed.pairs[0].client.run(["no-such-tool"])
+
+
+def test_a_command_that_does_not_end_is_ended(bed):
+    begun = time.monotonic()
+    with pytest.raises(MeasurementFailed, match=r"sleep in client-0 did not end within 0\.2 s"):
+        bed.pairs[0].client.run(["sleep", "1000"], timeout_s=0.2)
+    assert time.monotonic() - begun < 10
+    left = bed.pairs[0].client.run(["sh", "-c", "grep -l '^sleep' /proc/[0-9]*/comm || true"])
+    assert left.stdout == ""
+
+
+def test_one_release_starts_all_that_hold_at_a_gate(bed):
+    ends = [end for pair in bed.pairs for end in (pair.client, pair.server)]
+    gate = bed.conductor.gate()
+    held = bed.conductor.start([(end, ["true"]) for end in ends], gate=gate)
+    bed.conductor.wait_ready(held, 10)
+    assert [process.over for process in held] == [False] * 4
+    released_ns = gate.release()
+    bed.conductor.wait_ended(held, 10)
+    assert [process.exit_code for process in held] == [0] * 4
+    assert all(process.start_ns >= released_ns for process in held)
+
+
+def test_a_server_that_cannot_listen_is_no_reason_to_wait(bed):
+    (server,) = bed.conductor.start(
+        [(bed.pairs[0].server, ["sh", "-c", "echo no port >&2; exit 4"])], options=[["--listen", "7"]]
+    )
+    begun = time.monotonic()
+    bed.conductor.wait_ready([server], 30)
+    assert time.monotonic() - begun < 10
+    bed.conductor.results([server])
+    assert (server.ready, server.trouble) == (False, "ended with 4: no port")
+
+
+def test_unknown_names_are_refused_with_those_there_are():
+    there_are = ", ".join(registry.drivers.names())
+    with pytest.raises(UnknownName, match=rf"no driver 'brigde'; did you mean 'bridge'\? \(there are: {there_are}\)"):
+        registry.drivers.get("brigde")
+    with pytest.raises(BadSpec, match=r"no backend 'lxc' \(there are: docker, netns\)"):
+        Spec(backend="lxc")
+    elsewhere = Spec.stored({"backend": "lxc"})
+    with pytest.raises(UnknownName, match=r"no backend 'lxc' \(there are: docker, netns\)"), open_testbed(elsewhere):
+        pass
+
+
+def test_a_sandbox_that_dies_is_said_to_be_gone():
+    need("netns")
+    gone = pytest.raises(MeasurementFailed, match="the testbed broke while it was in use")
+    with gone, open_testbed(Spec(pairs=1)) as bed:
+        killed = psutil.Process(bed.site.sandbox.pid)
+        killed.kill()
+        deadline = time.monotonic() + 10
+        while killed.status() != psutil.STATUS_ZOMBIE and time.monotonic() < deadline:
+            time.sleep(0.01)
+        with pytest.raises(TestbedError, match="the sandbox ended during 'spawn'"):
+            bed.pairs[0].client.run(["true"])
+
+
+def test_without_a_way_to_make_a_sandbox_nothing_is_built(monkeypatch, clean_host):
+    need("netns")
+    sandbox.lack.cache_clear()
+    monkeypatch.setattr(sandbox, "command", lambda: ["sh", "-c", "echo not allowed >&2; exit 1"])
+    try:
+        with pytest.raises(Unavailable, match="no sandbox can be made"), open_testbed(Spec()):
+            pass
+    finally:
+        sandbox.lack.cache_clear()
+    assert not host.difference(clean_host)
+
+
+def test_the_servers_of_other_people_keep_their_ports():
+    """With the host driver in Docker all share the host's ports."""
+    import socket
+
+    need("docker", "host")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        from pairlab.testbed.docker import backend as docker
+
+        first = taken.getsockname()[1]
+        assert docker._free_ports(4) not in range(first - 3, first + 1)

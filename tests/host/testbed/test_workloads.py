@@ -1,0 +1,300 @@
+"""What every workload tells of its flows, over every driver in every backend, with real traffic."""
+
+import os
+import re
+
+import psutil
+import pytest
+
+from pairlab import Spec, measure
+from pairlab.errors import BadSpec, Unavailable
+from pairlab.measurement import measure as measurement
+from pairlab.measurement.flow_rows import read_flows
+from pairlab.model import cpu_use
+from pairlab.model.records import TABLES
+from pairlab.testbed import registry, requirements
+from pairlab.testbed.endpoints import Endpoint
+from pairlab.testbed.launch.conductor import Process
+from pairlab.testbed.plans import draw
+from tests.conftest import any_backend, combinations, in_ci, need, need_all_of
+from tests.support.shared import FLOW_BYTES, asking
+from tests.support.spoilt import measured
+
+
+@pytest.mark.parametrize(("backend", "driver", "workload"), combinations())
+def test_every_workload_measures_over_every_driver_in_every_backend(backend, driver, workload, shared_run):
+    run = shared_run(backend, driver, workload).run
+    can = registry.workloads.get(workload).can
+    assert (run.status, run.reasons) == ("ok", ())
+    assert (run.path.parent.name, run.path.name) == ("throughput", run.spec.key)
+    for name, columns in TABLES.items():
+        assert list(getattr(run, name).columns) == list(columns)
+    flows = run.flows
+    assert list(flows["pair"]) == [0, 1]
+    assert list(flows["status"]) == ["ok", "ok"], list(flows["error"])
+    assert list(flows["protocol"]) == ["tcp", "tcp"]
+    assert (flows["throughput_bps"] > 1e6).all()
+    assert flows["duration_s"].between(run.spec.duration_s - 0.05 if "time" in can else 1e-4, 6).all()
+    assert (flows["throughput_bps"] * flows["duration_s"] / 8).to_list() == pytest.approx(
+        flows["flow_bytes"].to_list(), rel=0.01
+    )
+    assert (flows["start_s"] >= 0).all()
+    assert (flows["connected_s"] > flows["start_s"]).all() == (workload == "flowgen")
+    if "warmup" in can:  # it tells of intervals, and of TCP
+        assert (flows["retransmits"] >= 0).all()
+        assert (flows["rtt_s"] > 0).all()
+        by_pair = run.intervals.groupby("pair")["interval_bytes"].sum()
+        assert by_pair.to_list() == pytest.approx(flows["flow_bytes"].to_list(), rel=0.02)
+    assert run.facts["held"] == ["exec"]
+    assert run.facts["urgency"][0] in ("realtime", "slice", "none")
+    assert run.facts["waits_s"] == registry.workloads.get(workload).waits_s
+    assert flows["start_s"].max() - flows["start_s"].min() == pytest.approx(run.skew_s)
+    shares = run.cpu[["usr", "sys", "softirq", "irq", "iowait", "idle", "steal"]].sum(axis=1)
+    assert shares.to_list() == pytest.approx([1.0] * len(shares))
+    if "time" in can:  # one that ends sooner than the kernel counts may have no row
+        assert set(run.cpu["cpu"]) == set(range(os.cpu_count()))
+        assert run.cpu["end_s"].max() >= run.spec.duration_s - 0.05
+        assert "client-0.out" in run.raw
+    assert run.facts["host"]["kernel"] == os.uname().release
+    assert run.facts["network"]["tcp_congestion_control"]
+    assert run.facts["network"]["tso"] in (0, 1)
+    assert run.facts["versions"]["flowgen"].startswith("flowgen 0")
+    assert workload.rstrip("3") in run.facts["versions"][workload].lower()
+    assert run.harness_cpu_s < 1
+
+
+@pytest.mark.ci
+def test_the_cpu_use_of_a_tool_that_waits_is_that_of_its_traffic(runs_dir, clean_host):
+    need("netns", workload="sockperf")
+    run = measure(asking("sockperf", interval_s=0.1))
+    of_processes_s = run.flows[["client_cpu_s", "server_cpu_s"]].sum(axis=None)
+    busy_s = cpu_use.shares(run)["busy"] * os.cpu_count() * run.spec.duration_s
+    assert busy_s > 0.7 * of_processes_s > 0
+
+
+def able(*features):
+    """The workloads that have these features."""
+    return [name for name in registry.workloads.names() if registry.workloads.get(name).can >= set(features)]
+
+
+@pytest.mark.parametrize("workload", able("bytes"))
+@pytest.mark.parametrize("backend", any_backend())
+def test_a_flow_with_an_end_is_timed_from_its_start_to_its_last_byte(backend, workload, runs_dir, clean_host):
+    need(backend, workload=workload)
+    asked = {"elephant_share": 0.34, "elephant_bytes": 3 * FLOW_BYTES, "flow_bytes": FLOW_BYTES, "duration_s": 20}
+    run = measured(asking(workload, backend=backend, pairs=3, **asked))
+    assert (run.status, run.reasons) == ("ok", ())
+    flows = run.flows
+    assert sorted(flows["role"]) == ["elephant", "mouse", "mouse"]
+    assert (flows["size_bytes"] == flows["role"].map({"mouse": FLOW_BYTES, "elephant": 3 * FLOW_BYTES})).all()
+    assert (flows["flow_bytes"] == flows["size_bytes"]).all()
+    assert (flows["fct_s"] == flows["completed_s"] - flows["start_s"]).all()
+    assert (flows["intended_fct_s"] == flows["completed_s"]).all()
+    assert (flows["completed_s"] < 20).all()
+    begun_s = flows["connected_s"].fillna(flows["start_s"])
+    assert (flows["duration_s"] == flows["completed_s"] - begun_s).all()
+    if workload == "flowgen":
+        told = flows[["start_s", "connected_s", "first_byte_s", "completed_s"]]
+        assert (told.diff(axis=1).iloc[:, 1:] > 0).all(axis=None)
+        by_pair = run.intervals.groupby("pair")["interval_bytes"].sum()
+        assert by_pair.to_list() == flows["flow_bytes"].to_list()
+
+
+def test_over_the_hosts_own_link_flows_may_end_one_after_another(runs_dir, clean_host):
+    """A server of netcat ends with its flow, and what the shared link had carried by then is not yet everything."""
+    need("netns", "host", "netcat")
+    asked = {"elephant_share": 0.5, "elephant_bytes": 50 * FLOW_BYTES}
+    specs = [asking("netcat", driver="host", seed=seed, **asked) for seed in range(20)]
+    run = measured(next(spec for spec in specs if draw(spec)[0].role == "mouse"))
+    assert list(run.flows["role"]) == ["mouse", "elephant"]
+    assert run.checks["interface_bytes"] == 0.0
+
+
+@pytest.mark.parametrize("workload", in_ci(able("bytes"), but=["flowgen"]))
+def test_a_flow_that_is_not_complete_in_its_time_has_failed_and_says_so(workload, runs_dir, clean_host):
+    """Of a second, at 100 Mbit/s, the mouse needs 0.16 s, and the elephant 86."""
+    need("netns", workload=workload)
+    asked = {"flow_bytes": FLOW_BYTES, "elephant_bytes": 1 << 30, "elephant_share": 0.5}
+    spec = asking(workload, **asked, duration_s=1.0, link_rate_bps=1e8)
+    need_all_of(spec)
+    run = measured(spec)
+    by_role = run.flows.set_index("role")
+    assert by_role.loc["elephant", "status"] == "failed"
+    assert re.search("not complete (after|within) 1 s", by_role.loc["elephant", "error"])
+    assert by_role.loc["elephant", ["fct_s", "completed_s", "throughput_bps"]].isna().all()
+    assert by_role.loc["elephant", "size_bytes"] == 1 << 30
+    assert by_role.loc["mouse", "status"] == "ok", by_role.loc["mouse", "error"]
+    assert run.status == "ok"
+
+
+NETCAT = Spec(workload="netcat", flow_bytes=1, duration_s=1.0)
+
+
+def test_a_client_that_started_late_and_was_ended_when_its_time_was_over_failed_for_that():
+    """Its time is from the release, and it is ended when that is over."""
+    end = Endpoint("client-0", "10.77.0.1", None)
+    client = Process("client-0.1", end, (), over=True, start_ns=200_000_000, end_ns=1_000_000_000, signal=15)
+    server = Process("server-0.0", end, (), over=True, start_ns=0, end_ns=2_000_000_000, exit_code=0)
+    netcat = registry.workloads.get("netcat")()
+    reading = read_flows(NETCAT, draw(NETCAT), netcat, [client], [server], 0)
+    assert [row["error"] for row in reading.flows] == ["the flow did not complete within 1 s"]
+
+
+@pytest.mark.parametrize(
+    ("server_ended_ns", "stopped_ns", "error"),
+    [
+        (490_000_000, None, "its server ended by signal 9"),
+        (510_000_000, None, "its server ended by signal 9"),  # heard of late, by a launcher without its turn of the CPU
+        (510_000_000, 505_000_000, ""),  # we ended it, as all was done
+    ],
+)
+def test_a_client_of_netcats_has_failed_when_its_server_died_by_itself(server_ended_ns, stopped_ns, error):
+    end = Endpoint("client-0", "10.77.0.1", None)
+    client = Process("client-0.1", end, (), over=True, start_ns=0, end_ns=500_000_000, exit_code=0)
+    server = Process("server-0.0", end, (), over=True, start_ns=0, end_ns=server_ended_ns, signal=9)
+    server.stopped_ns = stopped_ns
+    netcat = registry.workloads.get("netcat")()
+    reading = read_flows(NETCAT, draw(NETCAT), netcat, [client], [server], 0)
+    assert [row["error"] for row in reading.flows] == [error]
+
+
+@pytest.mark.parametrize("workload", able("bytes"))
+def test_a_flow_whose_server_dies_on_the_way_has_failed(workload, runs_dir, clean_host, monkeypatch):
+    need("netns", workload=workload)
+    real = measurement._watch
+
+    def watch(bed, *others):
+        (server,) = (
+            each for each in bed.conductor._processes.values() if each.slot.startswith("server-1.") and each.ready
+        )
+        (program,) = psutil.Process(server.pid).children()
+        program.kill()
+        real(bed, *others)
+
+    monkeypatch.setattr(measurement, "_watch", watch)
+    # An elephant of 2.4 s, however late the killer has its turn of the CPU.
+    asked = {"flow_bytes": FLOW_BYTES, "elephant_bytes": 300_000_000, "elephant_share": 0.5, "link_rate_bps": 1e9}
+    spec = asking(workload, **asked, duration_s=20, seed=elephant_is(1))
+    need_all_of(spec)
+    run = measured(spec)
+    assert list(run.flows["status"]) == ["ok", "failed"], list(run.flows["error"])
+    assert run.flows["fct_s"].isna().to_list() == [False, True]
+
+
+@pytest.mark.parametrize("workload", in_ci(able("flows"), but=["flowgen"]))
+def test_every_flow_of_a_pair_is_a_row(workload, runs_dir, clean_host):
+    need("netns", workload=workload)
+    run = measured(asking(workload, flows_per_pair=3))
+    assert (run.status, run.reasons) == ("ok", ())
+    flows = run.flows
+    assert list(zip(flows["pair"], flows["flow"], strict=True)) == [(p, f) for p in range(2) for f in range(3)]
+    assert (flows["throughput_bps"] > 1e6).all()
+    assert flows["client_cpu_s"].notna().to_list() == [True, False, False] * 2  # it is of all of them together
+    by_flow = run.intervals.groupby(["pair", "flow"])["interval_bytes"].sum()
+    assert by_flow.to_list() == pytest.approx(flows["flow_bytes"].to_list(), rel=0.02)
+
+
+@pytest.mark.parametrize("workload", able("udp"))
+@pytest.mark.parametrize("driver", ["bridge", pytest.param("host", marks=pytest.mark.ci)])
+@pytest.mark.parametrize("backend", any_backend())
+def test_udp_beside_tcp_tells_what_was_sent_and_what_came(backend, driver, workload, runs_dir, clean_host):
+    need(backend, driver, workload)
+    asked = {"udp_share": 0.5, "udp_rate_bps": 2e7, "flows_per_pair": 2, "message_bytes": 1000}
+    run = measured(asking(workload, backend=backend, driver=driver, **asked))
+    assert (run.status, run.reasons) == ("ok", ())
+    flows = run.flows.set_index("protocol")
+    udp, tcp = flows.loc["udp"], flows.loc["tcp"]
+    assert (len(udp), len(tcp)) == (2, 2)
+    assert (udp["datagrams_sent"] == udp["datagrams_received"] + udp["datagrams_lost"]).all()
+    assert (udp["datagrams_reordered"] <= udp["datagrams_received"]).all()
+    assert (udp["flow_bytes"] == udp["datagrams_received"] * 1000).all()
+    assert udp["datagrams_sent"].between(250, 2600).all()  # 20 Mbit/s for a second are 2500
+    assert (udp["first_byte_s"] > udp["start_s"]).all()
+    assert udp[["retransmits", "netns_retransmits", "connected_s", "rtt_s"]].isna().all(axis=None)
+    assert tcp[["datagrams_sent", "datagrams_lost"]].isna().all(axis=None)
+    assert (tcp["throughput_bps"] > 1e6).all()
+
+
+def test_udp_without_a_server_is_a_failed_flow(runs_dir, monkeypatch):
+    need("netns")
+    plugin = registry.workloads.get("flowgen")
+    real = plugin.server
+
+    def deaf(self, pair, spec, site):
+        return real(self, pair, spec, site) if pair.task.protocol == "tcp" else ["false"]
+
+    monkeypatch.setattr(plugin, "server", deaf)
+    run = measure(asking("flowgen", udp_share=0.5))
+    assert dict(zip(run.flows["protocol"], run.flows["status"], strict=True)) == {"tcp": "ok", "udp": "failed"}
+    assert "1 of 2 servers never listened" in run.reasons[0]
+
+
+@pytest.mark.parametrize("workload", in_ci(able("flows", "warmup"), but=["flowgen"]))
+@pytest.mark.parametrize("backend", any_backend())
+def test_the_kernel_counts_what_a_client_retransmits_as_its_tool_does(backend, workload, runs_dir, clean_host):
+    need(backend, workload=workload)
+    # The kernel is asked a tenth of the time before the end, and who asks waits for a CPU as everybody.
+    flows = measured(asking(workload, backend=backend, pairs=3, flows_per_pair=4, duration_s=2)).flows
+    by_pair = flows.groupby("pair")[["retransmits", "netns_retransmits", "diag_retransmits"]].sum(min_count=1)
+    assert by_pair.notna().all(axis=None)
+    assert flows["netns_retransmits"].notna().to_list() == [True, False, False, False] * 3
+    assert (by_pair["netns_retransmits"] >= by_pair["retransmits"]).all()
+    assert (by_pair["netns_retransmits"] >= by_pair["diag_retransmits"]).all()
+
+
+@pytest.mark.ci
+def test_of_clients_that_share_a_namespace_none_has_its_counts(runs_dir):
+    need("netns", "host")
+    run = measured(asking("flowgen", driver="host", duration_s=2))
+    assert run.flows["netns_retransmits"].isna().all()
+    assert run.flows["diag_retransmits"].notna().all()
+
+
+@pytest.mark.parametrize("workload", in_ci(able("message"), but=["flowgen"]))
+def test_smaller_messages_are_written_in_more_calls(workload, runs_dir, clean_host):
+    """Throughput falls by so much that it can be seen on any machine: 64 B in a call, or 64 KiB."""
+    need("netns", workload=workload)
+    small, large = (measured(asking(workload, message_bytes=size)) for size in (64, 65_000))
+    assert small.status == large.status == "ok"
+    assert small.total_throughput_bps < 0.7 * large.total_throughput_bps
+
+
+@pytest.mark.parametrize("workload", in_ci(able("congestion"), but=["flowgen"]))
+def test_congestion_control_is_what_was_asked_for_or_the_flow_failed(workload, runs_dir, clean_host, monkeypatch):
+    need("netns", workload=workload)
+    reno = measured(asking(workload, congestion_control="reno"))
+    assert set(reno.flows["congestion_control"]) == {"reno"}
+    with pytest.raises(Unavailable, match="this kernel has no congestion control 'no_such'"):
+        measure(asking(workload, congestion_control="no_such"))
+    monkeypatch.setattr(requirements, "missing_congestion_control", lambda name, administers: [])
+    none = measure(asking(workload, congestion_control="no_such"))
+    assert none.status == "failed"
+    assert "ongestion" in none.flows["error"][0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (
+            {"workload": "iperf", "flow_bytes": 1},
+            r"'iperf' cannot send flows of a given size \(flow_bytes\); these can: flowgen",
+        ),
+        ({"workload": "netcat"}, "'netcat' cannot send for a given time: give flow_bytes; .*: flowgen"),
+        ({"workload": "sockperf", "warmup_s": 1.0}, "'sockperf' cannot report intervals"),
+        (
+            {"workload": "sockperf", "flows_per_pair": 2, "congestion_control": "reno"},
+            "cannot choose.* nor send several",
+        ),
+        ({"workload": "netcat", "flow_bytes": 1 << 31}, "at most 1073741824 bytes"),
+    ],
+)
+def test_what_a_workload_cannot_do_is_refused_with_those_that_can(asked, told, runs_dir):
+    with pytest.raises(BadSpec, match=told):
+        measure(Spec(**asked))
+    assert not runs_dir.exists()
+
+
+def elephant_is(pair):
+    """A seed by which, of two pairs, this one is the elephant."""
+    asked = {"pairs": 2, "flow_bytes": 1, "elephant_bytes": 2, "elephant_share": 0.5}
+    return next(seed for seed in range(100) if draw(Spec(**asked, seed=seed))[pair].role == "elephant")

@@ -1,0 +1,127 @@
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pairlab.analysis.figures.cpu import parts_by_pairs
+from pairlab.analysis.questions import cpu
+from pairlab.model.records import table
+from pairlab.store.dataset import load_runs
+from tests.support.executed import Executed, figures, tables
+from tests.support.synthetic import run
+from tests.support.synthetic_flows import write_cpu
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    return write_cpu(tmp_path_factory.mktemp("runs") / "busy", backends=("netns", "docker"))
+
+
+@pytest.fixture(scope="module")
+def repetitions(runs):
+    return cpu.by_repetition(load_runs(runs))
+
+
+@pytest.fixture(scope="module")
+def cells(repetitions):
+    return cpu.cells(repetitions)
+
+
+def test_the_notebook_makes_every_figure_table_and_value(runs, tmp_path):
+    done = Executed("09-cpu", runs, tmp_path)
+    assert done.made == figures("busy", "cpu-busy", "cpu-parts") | {
+        "paper/values/busy/09-cpu.tex",
+        *tables("busy", "cpu-netns-flowgen", "cpu-docker-flowgen", "cpu-saturation"),
+    }
+    assert done.told("table").endswith("every cell has CPU samples in its window\n")
+    assert r"\defineresult{cpu/netns-flowgen/ovs/saturated-from}{5}" in done.values("09-cpu")
+
+
+def test_one_repetition_of_one_driver_has_no_interval_and_is_never_surely_saturated(tmp_path):
+    done = Executed("09-cpu", write_cpu(tmp_path / "one", drivers=("ovs",), repetitions=1), tmp_path)
+    values = done.values("09-cpu")
+    assert r"\defineresult{cpu/netns-flowgen/ovs/saturated-from}{5}" in values
+    assert r"\defineresult{cpu/netns-flowgen/ovs/surely-from}{never}" in values
+    assert r"\defineresult{cpu/netns-flowgen/ovs/1/busy-interval}{no interval from one repetition}" in values
+
+
+def test_without_runs_of_its_experiment_the_notebook_writes_the_reason_only(runs, tmp_path):
+    shutil.copytree(runs / "throughput", tmp_path / "other" / "fct")
+    done = Executed("09-cpu", tmp_path / "other", tmp_path)
+    assert done.made == {"paper/values/other/09-cpu.tex"}
+    assert r"\defineresult{cpu/missing}{there are no runs of 'throughput'}" in done.values("09-cpu")
+
+
+def test_only_what_lies_in_the_window_counts(repetitions):
+    # Before the window of 0.5 to 2.5 s and after it the CPUs of these runs are idle; within, half busy for one pair.
+    one = repetitions.query("pairs == 1")
+    assert one["busy"].mean() == pytest.approx(0.5, abs=0.005)
+    assert (one["sys"] / one["busy"]).to_numpy() == pytest.approx(0.5)
+    assert (one["cpus"] == 2).all()
+
+
+def test_taken_time_is_busy_but_used_by_nobody_here(repetitions):
+    one = repetitions.query("pairs == 10 and driver == 'bridge'").iloc[0]
+    moved_gb_per_s = one["total_bps"] / 8e9
+    # Both over the same time and bytes: of 2.5 s the CPUs worked in the 2 s of the window, and all 2.5 s carried data.
+    assert one["host_s_per_gb"] == pytest.approx(2 * one["busy"] * 0.95 * 2 / (2.5 * moved_gb_per_s), rel=1e-3)
+    assert one["processes_s_per_gb"] == pytest.approx(0.6 / (2.5 * moved_gb_per_s))
+    assert one["processes_s_per_gb"] < one["host_s_per_gb"]
+
+
+def test_a_run_without_samples_is_a_gap_and_is_never_called_saturated(runs):
+    found = [
+        replace(run, cpu=table("cpu")) if (run.spec.driver, run.spec.pairs) == ("ovs", 10) else run
+        for run in load_runs(runs)
+    ]
+    cells = cpu.cells(cpu.by_repetition(found))
+    cell = cells["busy"].query("driver == 'ovs' and pairs == 10")
+    assert cell["gap"].str.contains("no finite value in 4 of 4 repetitions").all()
+    assert cpu.saturation(cells["busy"]).query("driver == 'ovs'")["from_pairs"].isna().all()
+
+
+def sending(**changes):
+    """A run of one flow that carried 2 GB in its window, for 4 s of CPU time of its processes."""
+    made = run([8], duration_s=2.0)
+    made.flows["start_s"], made.flows["flow_bytes"] = 0.0, 2e9
+    made.flows["client_cpu_s"], made.flows["server_cpu_s"] = 1.0, 3.0
+    return replace(made, **changes)
+
+
+def test_what_processes_cost_counts_what_they_sent_in_the_warmup_that_was_found():
+    def cost(made):
+        return cpu.by_repetition([made])["processes_s_per_gb"].item()
+
+    warm = {"pair": 0, "flow": 0, "start_s": 0.0, "end_s": 0.5, "interval_bytes": 5e8, "warmup": True}
+    later = warm | {"start_s": 0.5, "end_s": 2.0, "interval_bytes": 2e9, "warmup": False}
+    assert cost(sending()) == 4 / 2
+    assert cost(sending(intervals=table("intervals", [later]))) == 4 / 2
+    assert cost(sending(intervals=table("intervals", [warm, later]), checks={"warmup_s": 0.5})) == 4 / 2.5
+    assert np.isnan(cost(sending(checks={"warmup_s": 0.5})))  # nobody tells what was sent in it
+
+
+def test_where_no_run_counts_there_is_no_row():
+    assert cpu.by_repetition([sending(status="invalid")]).empty
+    assert cpu.cells(cpu.by_repetition([]))["busy"].empty
+
+
+def test_saturation_begins_where_all_later_pair_counts_are_saturated_too():
+    def line(*shares):
+        frame = pd.DataFrame({"pairs": [1, 2, 5, 10], "value": shares, "low": shares, "high": shares})
+        return frame.assign(backend="netns", workload="iperf", driver="bridge")
+
+    assert cpu.saturation(line(0.5, 0.96, 0.97, 1.0))["from_pairs"].item() == 2
+    assert cpu.saturation(line(0.99, 0.9, 0.97, 1.0))["from_pairs"].item() == 5
+    assert cpu.saturation(line(0.99, 0.99, 0.97, 1.0))["from_pairs"].item() == 1
+    assert cpu.saturation(line(1.0, 1.0, 1.0, 0.9))["from_pairs"].isna().item()
+
+
+def test_the_stacked_parts_reach_one_hundred_percent(cells):
+    figure = parts_by_pairs(cells)
+    for ax in figure.axes:
+        tops = {round(bar.get_x(), 2): 0.0 for bar in ax.patches}
+        for bar in ax.patches:
+            tops[round(bar.get_x(), 2)] += bar.get_height()
+        assert list(tops.values()) == pytest.approx([100.0] * 4)

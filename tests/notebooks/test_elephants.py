@@ -1,0 +1,117 @@
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pairlab.analysis.questions import elephants
+from pairlab.statistics import quantiles
+from pairlab.statistics.clusters import Clusters
+from pairlab.store.dataset import load_runs
+from tests.support.executed import Executed, figures, tables
+from tests.support.synthetic_flows import SLOWNESS, write_elephants, write_fct
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs") / "herd"
+    return write_elephants(write_fct(root, workloads=("flowgen",), failed=False))
+
+
+@pytest.fixture(scope="module")
+def flows(runs):
+    return load_runs(runs, experiment="elephant-mice").flows
+
+
+def test_the_notebook_makes_every_figure_table_and_value(runs, tmp_path):
+    done = Executed("05-elephant-mice", runs, tmp_path)
+    assert done.made == figures("herd", "elephant-mice-cdf", "elephant-mice-roles") | {
+        "paper/values/herd/05-elephant-mice.tex",
+        *tables("herd", "elephant-mice-against", "elephant-mice-spread"),
+        *tables("herd", "elephant-mice-netns-flowgen", "elephant-mice-docker-flowgen"),
+    }
+    values = done.values("05-elephant-mice")
+    assert r"\defineresult{elephant-mice/share}{20 \%}" in values
+    assert r"\defineresult{elephant-mice/elephant-size}{50 MB}" in values
+    assert "not-compared" not in values
+
+
+@pytest.mark.ci
+def test_without_the_plain_flows_to_compare_with_the_notebook_says_so(runs, tmp_path):
+    shutil.copytree(runs / "elephant-mice", tmp_path / "alone" / "elephant-mice")
+    done = Executed("05-elephant-mice", tmp_path / "alone", tmp_path)
+    assert "no flows without elephants to compare with" in done.told("beside")
+    assert r"\defineresult{elephant-mice/not-compared}{there are no runs of 'fct'" in done.values("05-elephant-mice")
+
+
+def test_one_driver_and_repetition_leave_named_gaps_and_no_spread(tmp_path):
+    runs = write_elephants(tmp_path / "few", backends=("netns",), drivers=("bridge",), pairs=(10,), repetitions=1)
+    done = Executed("05-elephant-mice", runs, tmp_path)
+    assert "p99 needs at least 100 flows" in done.told("percentiles")
+    assert not any("spread" in name for name in done.made)
+
+
+def test_without_runs_of_its_experiment_the_notebook_writes_the_reason_only(campaign, tmp_path):
+    done = Executed("05-elephant-mice", campaign, tmp_path)
+    assert done.made == {"paper/values/campaign/05-elephant-mice.tex"}
+    assert r"\defineresult{elephant-mice/missing}{there are no runs of 'elephant-mice'" in done.values(
+        "05-elephant-mice"
+    )
+
+
+def test_mice_that_take_twice_as_long_are_found_to(runs, flows):
+    plain = load_runs(runs, experiment="fct").flows
+    found = elephants.mice_beside_plain(flows, plain).query("q == 0.5 and driver == 'bridge'")
+    assert len(found) == 4
+    assert found["value"].mean() == pytest.approx(100, abs=12)
+    assert (found["low"] < 100).all()
+    assert (found["high"] > 100).all()
+
+
+def test_mice_of_another_size_than_the_plain_flows_are_not_compared(runs, flows):
+    plain = load_runs(runs, experiment="fct").flows.assign(asked_flow_bytes=1_000_000)
+    found = elephants.mice_beside_plain(flows, plain)
+    assert set(found["gap"]) == {"flows differ in size"}
+    assert found["value"].isna().all()
+
+
+def test_the_drivers_spread_is_that_of_their_medians_and_the_host_is_left_out(flows):
+    found = elephants.spread(flows).query("backend == 'netns' and pairs == 50").set_index("role")
+    true = {"elephant": 1 / SLOWNESS["ovs"], "mouse": SLOWNESS["ovs"] ** -0.25}
+    for role, spread in true.items():
+        assert found.loc[role, "low"] < spread < found.loc[role, "high"]
+    assert found.loc["ratio", "low"] > 1
+    slow = flows.assign(driver="host", fct_s=flows["fct_s"] * 100)
+    with_host = elephants.spread(pd.concat([flows, slow])).query("backend == 'netns' and pairs == 50")
+    assert list(with_host["value"]) == pytest.approx(list(found["value"]))
+
+
+def test_a_driver_whose_slow_flows_failed_makes_the_spread_a_gap_and_does_not_narrow_it(flows, tmp_path):
+    cell = flows[(flows["backend"] == "netns") & (flows["pairs"] == 50)].copy()
+    mine = (cell["driver"] == "bridge") & (cell["role"] == "mouse")
+    limit_s = cell.loc[mine, "fct_s"].quantile(0.4)
+    cell.loc[mine & (cell["fct_s"] > limit_s), ["status", "fct_s"]] = ["failed", np.nan]
+    found = elephants.spread(cell).set_index("role")
+    whole = elephants.spread(flows).query("backend == 'netns' and pairs == 50").set_index("role")
+    assert found.loc["elephant", "value"] == whole.loc["elephant", "value"]
+    assert found.loc[["mouse", "ratio"], "value"].isna().all()
+    assert found.loc[["mouse", "ratio"], "gap"].str.contains("flows failed: p50").all()
+    table = elephants.spread_table(elephants.spread(cell))
+    assert table.loc[("netns-flowgen", 50), ["Mice", "Elephants over mice"]].tolist() == ["–", "–"]
+
+
+def test_the_interval_of_a_spread_holds_the_true_one_about_as_often_as_it_says():
+    random, true = np.random.default_rng(3), {"bridge": 0.3, "macvlan": 0.1, "ovs": 0.0}
+    repetition = np.repeat(range(6), 50)
+    held = 0
+    for _ in range(200):
+        drift = random.normal(0, 0.1, 6)[repetition]
+        sides = [
+            Clusters.of(
+                np.exp(level + drift + random.normal(0, 0.03, 6)[repetition] + random.normal(0, 0.2, 300)), repetition
+            )
+            for level in true.values()
+        ]
+        found = quantiles.most_over_least(sides, 0.5, resamples=200).estimate()
+        held += found.low <= np.exp(0.3) <= found.high
+    assert 0.9 <= held / 200 <= 0.995

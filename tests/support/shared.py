@@ -1,0 +1,96 @@
+"""One measurement for each backend, driver and workload, which many tests read; none of them changes it."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from pairlab import Spec
+from pairlab.model.records import Run
+from pairlab.testbed import registry
+from pairlab.testbed.host.live_sampler import Sample
+from pairlab.testbed.launch.conductor import Conductor, Gate
+from tests.conftest import need
+from tests.support import host, sockets
+from tests.support.spoilt import measured
+
+#: The size of each flow where a workload cannot send for a given time.
+FLOW_BYTES = 2_000_000
+
+
+@dataclass
+class AtRelease:
+    """What one endpoint's process could see of its own network, when all were ready and none had been released."""
+
+    address: str
+    port: int | None  # that the launcher waited for; None: a client's
+    neighbours: set[str]
+    listening: set[tuple]
+
+
+@dataclass
+class Observed:
+    """A run, with what was seen beside it."""
+
+    run: Run
+    samples: list[Sample]
+    at_release: dict[str, AtRelease] = field(default_factory=dict)  # by endpoint: client-0, server-0, ...
+    new_listeners: set[tuple] = field(default_factory=set)  # on the host itself, at the release and not before
+
+
+def asking(workload, **values):
+    """A spec of 2 pairs and, unless told otherwise, 1 s of traffic, or one flow where it can do no other."""
+    can = registry.workloads.get(workload).can
+    sends = {"duration_s": 1} if "time" in can else {"duration_s": 20, "flow_bytes": FLOW_BYTES}
+    return Spec(workload=workload, **{"pairs": 2, "max_skew_s": 1, "max_foreign_cpu": 1, **sends, **values})
+
+
+@pytest.fixture(scope="session")
+def shared_run(tmp_path_factory):
+    """shared_run(backend, driver, workload) -> Observed: 2 pairs, measured when first asked for.
+
+    flowgen's traffic lasts 2 s, for several samples, and the others' 1 s.
+
+    Skips the test where this machine cannot do it. That nothing was left on the host is asserted here.
+    """
+    root, found = tmp_path_factory.mktemp("shared") / "runs", {}
+
+    def shared_run(backend, driver, workload="flowgen"):
+        need(backend, driver, workload)
+        asked = backend, driver, workload
+        if asked not in found:
+            lasting = {"duration_s": 2} if workload == "flowgen" else {}
+            found[asked] = watched(asking(workload, backend=backend, driver=driver, **lasting), root)
+        return found[asked]
+
+    return shared_run
+
+
+def watched(spec, root):
+    before, listening_before = host.snapshot(), sockets.listening_here()
+    seen, processes = Observed(None, []), []
+    real_start, real_release = Conductor.start, Gate.release
+
+    def start(conductor, commands, *, options=None, **others):
+        started = real_start(conductor, commands, options=options, **others)
+        processes.extend(zip(started, options or [[]] * len(started), strict=True))
+        return started
+
+    def release(gate):
+        alive = [each for each in processes if not each[0].over]
+        seen.at_release = {process.endpoint.name: look(process, options) for process, options in alive}
+        seen.new_listeners = sockets.listening_here() - listening_before
+        seen.samples.clear()  # those of an attempt that the machine spoilt
+        return real_release(gate)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Conductor, "start", start)
+        patch.setattr(Gate, "release", release)
+        seen.run = measured(spec, root=root, watch=seen.samples.append)
+    assert host.settled(before), host.difference(before)
+    return seen
+
+
+def look(process, options):
+    place = f"/proc/{process.pid}/net"
+    port = int(options[1]) if options and options[0].startswith("--listen") else None
+    return AtRelease(process.endpoint.address, port, sockets.neighbours(place), sockets.listening_in(place))

@@ -1,0 +1,110 @@
+"""Small runs with known numbers, made without measuring anything."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from pairlab import store
+from pairlab.model.records import Run, table
+from pairlab.model.spec import Spec
+
+FACTS = {
+    "host": {
+        "fingerprint": "made-up",
+        "kernel": "6.1.0-test_1",
+        "cpu_model": "Model & Maker 100% #1",
+        "cpus": 2,
+        "memory_bytes": 4 * 2**30,
+        "virtualization": "none",
+    },
+    "network": {"tcp_congestion_control": "cubic"},
+}
+
+
+def run(rates_gbps, *, status="ok", reasons=(), failed=0, **spec) -> Run:
+    """A run whose flows carry these rates; the last `failed` of them failed."""
+    spec = Spec.stored({"workload": "flowgen", "pairs": len(rates_gbps), "duration_s": 2.0} | spec)
+    rows = []
+    for pair, rate in enumerate(rates_gbps):
+        if pair >= len(rates_gbps) - failed:
+            rows.append({"pair": pair, "flow": 0, "status": "failed", "error": "connection refused"})
+        else:
+            rows.append(
+                {
+                    "pair": pair,
+                    "flow": 0,
+                    "status": "ok",
+                    "throughput_bps": rate * 1e9,
+                    "duration_s": spec.duration_s,
+                }
+            )
+    when = datetime(2024, 5, 1, 12, spec.repetition, tzinfo=UTC)
+    return Run(spec, status, reasons, when, 0.001, facts=FACTS, flows=table("flows", rows))
+
+
+def bulk(rates_gbps, *, retransmits=None, busy=None, iowait=0.0, **spec) -> Run:
+    """A run of flows without an end, with their retransmits and the share of time that both CPUs were busy."""
+    made = run(rates_gbps, **spec)
+    made.flows["start_s"] = 0.0
+    if retransmits is not None:
+        made.flows["retransmits"] = np.asarray(retransmits, dtype=float)
+    rest = [] if busy is None else [(0.0, 1.0, busy), (1.0, 2.0, busy), (5.0, 6.0, 0.0)]  # the last one: afterwards
+    samples = [
+        {"cpu": cpu, "start_s": begin, "end_s": end, "idle": 1 - share - iowait, "iowait": iowait}
+        for begin, end, share in rest
+        for cpu in (0, 1)
+    ]
+    return replace(made, cpu=table("cpu", samples))
+
+
+def ending(fcts_s, *, roles=None, failed=0, **spec) -> Run:
+    """A run of flows that end after these times; the last `failed` of them failed."""
+    asked = {"workload": "flowgen", "pairs": len(fcts_s), "flow_bytes": 5_000_000, "experiment": "fct"}
+    if roles is not None:
+        asked |= {"elephant_share": 0.2, "elephant_bytes": 50_000_000, "experiment": "elephant-mice"}
+    spec = Spec(**{**asked, **spec})
+    rows = []
+    for pair, fct in enumerate(fcts_s):
+        row = {"pair": pair, "flow": 0, "role": roles[pair] if roles is not None else "", "status": "ok"}
+        if pair < len(fcts_s) - failed:
+            row |= {"fct_s": fct, "start_s": 0.0, "completed_s": fct, "throughput_bps": spec.flow_bytes * 8 / fct}
+        else:
+            row |= {"status": "failed", "error": "not complete in time"}
+        rows.append(row)
+    when = datetime(2024, 5, 1, 12, spec.repetition, tzinfo=UTC)
+    return Run(spec, "ok", (), when, 0.001, facts=FACTS, flows=table("flows", rows))
+
+
+def write_campaign(
+    root: Path,
+    *,
+    backends=("netns", "docker"),
+    drivers=("bridge", "macvlan", "ovs"),
+    pairs=(1, 2, 5, 10),
+    repetitions=3,
+) -> Path:
+    """A whole campaign with some drift, one failed flow and one invalid run; the same at every call."""
+    random = np.random.default_rng(7)
+    lead = {"bridge": 1.0, "macvlan": 1.13, "ovs": 1.22}
+    for backend in backends:
+        for repetition in range(repetitions):
+            drift = random.normal(1, 0.03)
+            for driver in drivers:
+                for count in pairs:
+                    level = 20 * (1 - np.exp(-count / 1.5)) * (1.06 if count == 5 else 1)
+                    total = level * lead.get(driver, 1.3) * drift * random.normal(1, 0.02)
+                    total *= 0.8 if backend == "docker" else 1
+                    rates = total * random.dirichlet([30] * count)
+                    odd = {}
+                    if (driver, count, repetition) == ("ovs", pairs[-1], 0):
+                        odd = {"failed": 1}
+                    if (driver, count, repetition) == ("macvlan", pairs[0], 1):
+                        odd = {
+                            "status": "invalid",
+                            "reasons": ("the clients started within 0.200 s, not 0.100 s",),
+                        }
+                    made = run(rates, backend=backend, driver=driver, repetition=repetition, **odd)
+                    store.write(made, root)
+    return root

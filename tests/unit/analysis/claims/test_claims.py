@@ -1,0 +1,155 @@
+"""The verdict of each estimator on cells whose effect is set, and what is told beside it."""
+
+import numpy as np
+import pytest
+
+from pairlab.analysis.claims import estimators, verdicts
+from pairlab.analysis.claims.ledger import Published
+from pairlab.errors import NoRuns
+from pairlab.store.dataset import Runs
+from tests.support.claimed import CASES, REPETITIONS, cells_of, claim_of, verdict_on
+from tests.support.synthetic import run
+
+
+def test_every_estimator_has_a_case():
+    assert set(CASES) == set(estimators.ESTIMATORS)
+    for name, (parameters, *_) in CASES.items():
+        estimators.get(name).check(parameters)
+
+
+def verdicts_on(name, effect):
+    """The verdict on each claim that could be made of an effect of that size, which five repetitions know well."""
+    cells = cells_of(name, effect, 0.005)
+    return {claimed: verdict_on(name, cells, claimed=claimed)["verdict"] for claimed in ("more", "less", "equal")}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_effect_on_the_claimed_side_holds_and_contradicts_the_reverse(name):
+    assert verdicts_on(name, 0.15) == {"more": "holds", "less": "contradicted", "equal": "contradicted"}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_effect_that_lies_within_the_margin_contradicts_a_difference_and_is_equality(name):
+    assert verdicts_on(name, 0.0) == {"more": "contradicted", "less": "contradicted", "equal": "holds"}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_wide_interval_decides_nothing_and_says_how_many_repetitions_would(name):
+    row = next(
+        row
+        for seed in range(50)
+        if (row := verdict_on(name, cells_of(name, 0.03, 0.15, seed=seed)))["low"] < row["value"]
+        and row["verdict"] == "undecided"
+    )
+    assert row["low"] < 0.8 if name == "share" else row["low"] < 0 < row["high"]
+    assert row["repetitions"] == REPETITIONS
+    assert row["repetitions_needed"] > REPETITIONS
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_without_its_cells_a_claim_is_not_measured_and_the_missing_is_named(name):
+    cells = cells_of(name, 0.15, 0.005)
+    other = run([1, 1], experiment="other")
+    row = verdict_on(name, [other])
+    assert (row["verdict"], row["system"]) == ("not measured", "netns")
+    assert row["missing"].startswith("no runs of ")
+    one_kind = [each for each in cells if each.spec.replace(repetition=0) == cells[0].spec]
+    if name in ("share", "correlation"):  # of one cell: that of another number of pairs
+        one_kind = [run([1, 1, 1], experiment=cells[0].spec.experiment)]
+    row = verdict_on(name, one_kind)
+    assert row["verdict"] == "not measured"
+    assert row["missing"]
+
+
+def test_what_is_missing_is_told_by_experiment_driver_and_pairs():
+    cells = cells_of("drivers_change", 0.1, 0.01)
+    assert verdict_on("drivers_change", [run([1])], experiments=("fct",))["missing"] == "no runs of fct"
+    bridge = [each for each in cells if each.spec.driver == "bridge"]
+    assert verdict_on("drivers_change", bridge)["missing"] == "flowgen: no runs of ovs"
+    exact = {"drivers": ["ovs", "bridge"], "pairs": 50}
+    assert verdict_on("drivers_change", cells, parameters=exact)["missing"] == (
+        "flowgen: no 50 pairs (there are, for ovs and bridge: 5)"
+    )
+
+
+def test_another_number_of_pairs_stands_in_by_name_and_its_size_is_not_compared():
+    cells = cells_of("drivers_change", 0.1, 0.001)
+    published = Published(value=10.5, tolerance=1.0)
+    parameters = {"drivers": ["ovs", "bridge"], "pairs": "50 or most"}
+    row = verdict_on("drivers_change", cells, parameters=parameters, published=published)
+    assert (row["verdict"], row["cells"], row["notes"], row["size"]) == (
+        "holds",
+        "5 pairs",
+        "5 pairs stand in for 50",
+        "",
+    )
+
+
+@pytest.mark.parametrize(("published", "size"), [(10.5, "agrees"), (30, "smaller"), (2, "larger"), (-30, "larger")])
+def test_the_published_size_is_compared_with_the_interval(published, size):
+    cells = cells_of("drivers_change", 0.1, 0.001)
+    row = verdict_on("drivers_change", cells, published=Published(value=float(published), tolerance=0.5))
+    assert row["size"] == size if published > 0 else row["size"] in ("smaller", "larger")
+
+
+def test_a_smaller_drop_is_a_smaller_size():
+    cells = cells_of("pinning_change", -0.05, 0.001)
+    published = Published(value=-13.2)
+    row = verdict_on("pinning_change", cells, claimed="less", margin=1.0, published=published)
+    assert (row["verdict"], row["size"]) == ("holds", "smaller")
+
+
+def test_one_repetition_has_no_interval_and_decides_nothing():
+    row = verdict_on("drivers_change", cells_of("drivers_change", 0.5, 0, repetitions=1))
+    assert (row["verdict"], row["repetitions"]) == ("undecided", 1)
+    assert np.isnan(row["low"])
+    assert row["missing"] == "more repetitions: an interval needs 3"
+
+
+def test_a_percentile_with_too_few_flows_is_undecided_and_names_the_repetitions_it_needs():
+    cells = cells_of("percentile_change", 0.3, 0.01, repetitions=4)
+    row = verdict_on("percentile_change", cells, parameters={"driver": "bridge", "pairs": [10, 20], "q": 0.99})
+    assert (row["verdict"], row["repetitions_needed"]) == ("undecided", 10)
+    assert row["missing"].startswith("percentile 99 needs 100 flows, and bridge with 10 pairs has 40")
+
+
+def test_a_repetition_that_carried_nothing_and_failed_flows_are_told():
+    cells = cells_of("drivers_change", 0.1, 0.01)
+    cells = [each for each in cells if (each.spec.repetition, each.spec.driver) != (3, "ovs")]
+    cells.append(run([1] * 5, failed=5, driver="ovs", repetition=3))
+    row = verdict_on("drivers_change", cells)
+    assert row["repetitions"] == REPETITIONS - 1
+    assert row["notes"] == "left out: repetition 3 carried nothing; 5 of 50 flows failed"
+
+
+def test_systems_are_never_pooled():
+    netns = cells_of("drivers_change", 0.2, 0.01)
+    docker = [run([2.0 * 1.3] * 5, backend="docker", driver="bridge", repetition=each) for each in range(4)]
+    docker += [run([2.0] * 5, backend="docker", driver="ovs", repetition=each) for each in range(4)]
+    found = verdicts.evaluate(Runs((*netns, *docker)), claims=[claim_of("drivers_change")])
+    assert found.set_index("system")["verdict"].to_dict() == {
+        "docker-flowgen": "contradicted",
+        "netns-flowgen": "holds",
+    }
+
+
+def test_a_claim_that_one_workload_measured_is_not_told_missing_in_another():
+    cells = cells_of("core_ratio_change", 0.2, 0.01)
+    iperf = [run([1, 1, 1, 1], experiment="core-ratio", workload="iperf", cores=each) for each in (1, 2)]
+    found = verdicts.evaluate(Runs((*cells, *iperf)), claims=[claim_of("core_ratio_change")])
+    assert list(found["system"]) == ["netns-flowgen"]
+    found = verdicts.evaluate(Runs(tuple(iperf)), claims=[claim_of("core_ratio_change")])
+    assert found[["system", "missing"]].to_numpy().tolist() == [["netns", "iperf: no runs of flows with an end"]]
+
+
+def test_holm_corrects_within_a_system():
+    found = verdicts.evaluate(
+        Runs(tuple(cells_of("drivers_change", 0.02, 0.02))),
+        claims=[claim_of("drivers_change", id=name) for name in ("one", "two", "three")],
+    )
+    assert np.allclose(found["p_holm"], np.minimum(3 * found["p"], 1))
+
+
+def test_runs_that_decide_nothing_are_an_error():
+    with pytest.raises(NoRuns, match="none of the 1 runs decides a claim"):
+        verdicts.evaluate(Runs((run([1], flows_per_pair=2),)))

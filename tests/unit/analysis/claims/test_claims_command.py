@@ -1,0 +1,72 @@
+"""The whole ledger judged on a campaign: its tables and values, and `pairlab claims`."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from pairlab import store
+from pairlab.analysis.claims import ledger, report
+from pairlab.analysis.claims import verdicts as claims
+from pairlab.cli import main
+from pairlab.store.dataset import load_runs
+from tests.support.synthetic import run
+
+
+@pytest.fixture(scope="module")
+def verdicts(campaign):
+    return claims.evaluate(load_runs(campaign))
+
+
+def test_the_whole_ledger_is_judged_on_a_campaign(verdicts):
+    netns = verdicts[verdicts["system"] == "netns-flowgen"].set_index("id")["verdict"]
+    assert netns["total-rises-bridge"] == "holds"
+    assert netns["client-falls-ovs"] == "holds"
+    absent = verdicts[verdicts["system"] == "netns"].set_index("id")["missing"]
+    assert (
+        absent["total-stays-level-ovs"]
+        == "flowgen: no two numbers of pairs for 10 and most (there are, for ovs: 1, 2, 5, 10)"
+    )
+    assert absent["pinning-apart-helps-ovs"] == "no runs of pinning"
+    counts = report.counts(verdicts)
+    assert list(counts.columns) == list(claims.VERDICTS)
+    assert counts.loc[["netns", "netns-flowgen"]].to_numpy().sum() == len(ledger.load())
+
+
+def test_tables_and_values_cover_every_claim(verdicts, campaign):
+    tables = report.tables(verdicts)
+    assert set(tables) == {claim.experiments[0] for claim in ledger.load()}
+    told = {claim for table in tables.values() for claim in table["", "Claim"]}
+    assert told == set(verdicts["statement"])
+    shown = [text for table in tables.values() for backend in ("docker", "netns") for text in table[backend, "verdict"]]
+    assert sum(text == "holds" or text.startswith("holds,") for text in shown) == (verdicts["verdict"] == "holds").sum()
+    found = report.values(verdicts, load_runs(campaign))
+    assert found["total-rises-bridge/netns-flowgen/verdict"] == "holds"
+    assert found["total-rises-bridge/netns-flowgen/cells"] == "1 → 5 pairs"
+    assert found["fct-p99-grows-ovs/netns/missing"] == "no runs of fct"
+    assert found["fct-p99-grows-ovs/netns/published"] == r"32.0 \%"
+    assert found["netns/count/not-measured"] == str(report.counts(verdicts).loc["netns", "not measured"])
+
+
+@pytest.mark.ci
+def test_the_command_shows_every_verdict_and_json_is_for_programs(campaign):
+    shown = CliRunner().invoke(main, ["claims", "--runs", str(campaign)])
+    assert shown.exit_code == 0, shown.output
+    assert "bridge: total throughput rises up to about 5 pairs" in shown.output
+    assert "72 runs" in shown.output or "144 runs" in shown.output
+    told = CliRunner().invoke(main, ["claims", "--runs", str(campaign), "--json"])
+    assert told.exit_code == 0
+    found = json.loads(told.output)
+    assert found["format"] == 1
+    first = found["verdicts"][0]
+    assert set(first) == set(claims.COLUMNS)
+    assert first["published"] is None
+    assert sum(found["counts"]["netns"].values()) == sum(row["system"] == "netns" for row in found["verdicts"])
+
+
+def test_the_command_says_what_stops_it(tmp_path):
+    done = CliRunner().invoke(main, ["claims", "--runs", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "no runs in" in done.output
+    store.write(run([1], flows_per_pair=2), tmp_path)
+    assert "none of the 1 runs decides a claim" in CliRunner().invoke(main, ["claims", "--runs", str(tmp_path)]).output

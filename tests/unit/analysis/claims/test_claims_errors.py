@@ -1,0 +1,67 @@
+"""How often verdicts are wrong: on cells without a difference, and at the edge of a margin."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pairlab.analysis.claims import effect as effects
+from pairlab.analysis.claims import estimators, run_table
+from pairlab.analysis.claims import verdicts as claims
+from pairlab.statistics.intervals import PERCENT, Student
+from tests.support.claimed import CASES, cells_of, claim_of, rare
+
+
+def at_hand(name):
+    """One as an example; the others are for CI."""
+    return pytest.param(name, marks=() if name == "drivers_change" else pytest.mark.ci)
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("name", [at_hand(name) for name in sorted(set(CASES) - {"percentile_change", "share"})])
+def test_verdicts_on_cells_without_a_difference_are_rarely_wrong(name):
+    """Every run has noise of its own, and those of a repetition share some: flows are no independent samples."""
+    claim, estimator, tries, wrong = claim_of(name, margin=1e-6), estimators.get(name), 300, 0
+    even = run_table.reduce(cells_of(name, 0.0, 0.0, repetitions=4))
+    columns = [column for column in even if column.endswith(("_bps", "_s")) and column != "fcts_s"]
+    random = np.random.default_rng(3)
+    for _ in range(tries):
+        drift = random.normal(0, 0.1, 4)[even["repetition"]]
+        factors = np.exp(drift + random.normal(0, 0.05, len(even)))
+        noisy = even[columns].mul(factors, axis=0).assign(correlation=np.tanh(np.log(factors)))
+        frame = even.assign(**noisy)
+        wrong += claims.judge(claim, estimator(frame, claim.parameters))["verdict"] == "holds"
+    assert wrong / tries < rare(tries)
+
+
+def flows_of_one_distribution(random, repetitions, spread):
+    rows = []
+    for repetition in range(repetitions):
+        for pairs in (10, 50):
+            fcts = np.exp(random.normal(0, 0.3, pairs) + random.normal(0, spread))
+            row = {"driver": "bridge", "pairs": pairs, "repetition": repetition, "fcts_s": fcts, "ends": True}
+            rows.append(row | {"flows": pairs, "failed_flows": 0})
+    return pd.DataFrame(rows)
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    "spread", [pytest.param(0, marks=pytest.mark.ci), 0.2]
+)  # of repetitions as a whole: flows of one are no independent samples
+def test_equal_percentiles_of_clustered_flows_are_rarely_called_different(spread):
+    random, tries = np.random.default_rng(1), 150
+    parameters = {"driver": "bridge", "pairs": [10, 50], "q": 0.99}
+    claim, verdicts = claim_of("percentile_change", margin=1e-6), []
+    for _ in range(tries):
+        effect = estimators.get("percentile_change")(flows_of_one_distribution(random, 10, spread), parameters)
+        verdicts.append(claims.judge(claim, effect)["verdict"])
+    assert verdicts.count("holds") / tries < rare(tries)
+    assert verdicts.count("contradicted") / tries < rare(tries)
+
+
+def test_equality_is_rarely_found_at_the_edge_of_its_margin():
+    random, tries, wrong = np.random.default_rng(2), 400, 0
+    claim = claim_of("drivers_change", claimed="equal", margin=10.0)
+    for _ in range(tries):
+        values = np.log(1.1) + random.normal(0, 0.02, 5)
+        wrong += claims.judge(claim, effects.Effect(Student.of(values, PERCENT), "made up"))["verdict"] == "holds"
+    assert wrong / tries < rare(tries)

@@ -1,0 +1,108 @@
+import numpy as np
+import pytest
+import yaml
+
+from pairlab.analysis import published
+from pairlab.analysis.claims import estimators, ledger
+from pairlab.errors import BadInput
+
+GOOD = {
+    "id": "ovs-leads",
+    "statement": "OVS carries more",
+    "sources": [{"paper": "C", "where": "figure 2"}],
+    "experiments": ["throughput"],
+    "estimator": "drivers_change",
+    "parameters": {"drivers": ["ovs", "bridge"], "pairs": "50 or most"},
+    "claimed": "more",
+    "margin": 2,
+}
+
+
+def load(tmp_path, *entries):
+    file = tmp_path / "claims.yaml"
+    file.write_text(yaml.safe_dump(list(entries)))
+    return ledger.load(file)
+
+
+def test_every_claim_of_the_ledger_has_a_source_an_experiment_and_an_estimator():
+    claims = ledger.load()
+    assert len(claims) > 50
+    assert {claim.estimator for claim in claims} == set(estimators.ESTIMATORS)
+    experiments = {name for claim in claims for name in claim.experiments}
+    assert experiments == {
+        "throughput",
+        "retransmissions",
+        "fct",
+        "elephant-mice",
+        "core-ratio",
+        "pinning",
+        "message-size",
+    }
+    assert {ledger.papers(claim) for claim in claims} == {"C", "E", "C, E"}
+
+
+def test_sizes_in_the_ledger_are_those_of_the_published_tables():
+    sizes = {claim.id: claim.published.value for claim in ledger.load() if claim.published}
+    for row in published.load("fct_changes").itertuples():
+        assert sizes[f"fct-p99-grows-{row.driver}"] == row.change_percent
+    totals = published.load("throughput").set_index(["driver", "pairs"])["total_bps"]
+    for first, second in (("ovs", "macvlan"), ("macvlan", "bridge"), ("ovs", "bridge")):
+        over = 100 * (totals[(first, 50)] / totals[(second, 50)] - 1)
+        assert sizes[f"{first}-over-{second}"] == pytest.approx(over, abs=0.05)
+    line = np.polyfit(*(np.log(values) for values in zip(*totals["macvlan"].items(), strict=True)), 1)
+    assert sizes["macvlan-gains"] == pytest.approx(100 * np.expm1(line[0] * np.log(10)), abs=0.1)
+    pinned = published.load("pinning").set_index("driver")["change_percent"]
+    assert sizes["pinning-apart-helps-ovs"] == pinned["ovs"]
+    assert sizes["pinning-together-hurts-bridge"] == pinned["bridge"]
+
+
+def test_an_entry_with_drivers_is_a_claim_for_each(tmp_path):
+    entry = GOOD | {
+        "statement": "{driver}: it rises",
+        "estimator": "pairs_change",
+        "parameters": {"pairs": [1, 5]},
+        "drivers": ["bridge", "ovs"],
+        "published": {"ovs": {"value": 3.0}},
+    }
+    bridge, ovs = load(tmp_path, entry)
+    assert (bridge.id, bridge.statement, bridge.published) == ("ovs-leads-bridge", "bridge: it rises", None)
+    assert (ovs.parameters, ovs.published.value) == ({"pairs": [1, 5], "driver": "ovs"}, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"margn": 2}, "claim ovs-leads: margn: Extra inputs are not permitted"),
+        ({"margin": -1}, "margin: Input should be greater than or equal to 0"),
+        ({"margin": "2"}, "margin: Input should be a valid number"),
+        ({"claimed": "bigger"}, "claimed: Input should be 'more', 'less' or 'equal'"),
+        ({"claimed": "equal", "margin": 0}, "equal needs a margin above 0"),
+        ({"sources": []}, "sources: List should have at least 1 item"),
+        ({"sources": [{"paper": "X", "where": "figure 2"}]}, "sources.0.paper: .*Input should be 'C' or 'E'"),
+        ({"sources": [{"paper": "C", "where": "somewhere"}]}, "sources.0.where"),
+        ({"estimator": "guess"}, "no estimator 'guess'; there are: .*drivers_change"),
+        ({"parameters": {"drivers": ["ovs", "bridge"]}}, "estimator 'drivers_change' needs pairs"),
+        ({"parameters": GOOD["parameters"] | {"pair": 1}}, "has no parameter pair; there are: drivers, pairs, what"),
+        ({"parameters": GOOD["parameters"] | {"pairs": "about 50"}}, "pairs: .*'about 50'"),
+        ({"parameters": GOOD["parameters"] | {"what": "total"}}, "what: .*'total'"),
+        ({"statement": "{driver} rises"}, "an entry with drivers, and no other, has {driver}"),
+        ({"published": {"ovs": {"value": 1.0}}}, "published for ovs, which drivers does not list"),
+    ],
+)
+def test_a_wrong_entry_is_refused_and_named(tmp_path, change, told):
+    with pytest.raises(BadInput, match=told):
+        load(tmp_path, GOOD | change)
+
+
+def test_two_claims_of_one_name_are_refused(tmp_path):
+    with pytest.raises(BadInput, match="two claims 'ovs-leads'"):
+        load(tmp_path, GOOD, GOOD)
+
+
+def test_what_is_no_list_of_claims_is_refused(tmp_path):
+    (tmp_path / "a.yaml").write_text("id: x")
+    with pytest.raises(BadInput, match="must be a list of claims, not a dict"):
+        ledger.load(tmp_path / "a.yaml")
+    (tmp_path / "a.yaml").write_text("- [")
+    with pytest.raises(BadInput, match="is not YAML"):
+        ledger.load(tmp_path / "a.yaml")

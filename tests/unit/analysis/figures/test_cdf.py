@@ -1,0 +1,82 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from pairlab.analysis import by_group
+from pairlab.analysis.figures import cdf, files, style
+from pairlab.analysis.selection import CELL
+from pairlab.store.dataset import load_runs
+from tests.support.synthetic_flows import write_fct
+
+pytestmark = pytest.mark.usefixtures("closes_figures")
+
+
+@pytest.fixture(scope="module")
+def flows(tmp_path_factory):
+    return load_runs(write_fct(tmp_path_factory.mktemp("runs") / "fct", workloads=("flowgen",), repetitions=3)).flows
+
+
+@pytest.fixture(scope="module")
+def points(flows):
+    return by_group.of(flows, CELL, "fct_s").cdf()
+
+
+def panel(points, backend="netns", pairs=50):
+    return points[(points["backend"] == backend) & (points["pairs"] == pairs)]
+
+
+def test_each_line_gives_the_median_of_its_driver_where_it_crosses_one_half(flows, points):
+    ax = cdf.cdf_lines(panel(points), label="Time (ms)", scale=1e3)
+    drawn = {line.get_label(): line for line in ax.lines}
+    assert list(drawn) == ["bridge", "macvlan", "ovs", "host"]
+    for driver, line in drawn.items():
+        mine = panel(flows)[panel(flows)["driver"] == driver]["fct_s"].fillna(np.inf)  # of all flows
+        # Beside the half, where the step of an even number of flows lies between two of them.
+        median_ms = 1e3 * np.sort(mine)[int(np.ceil(0.499 * len(mine))) - 1]
+        assert np.interp(0.499, line.get_ydata(), line.get_xdata()) == pytest.approx(median_ms)
+        assert line.get_color() == style.driver_style(driver)["color"]
+
+
+def test_a_figure_has_a_row_for_each_system_and_a_column_for_each_pair_count(points):
+    figure = cdf.cdf_panels(points, label="Time (ms)", scale=1e3)
+    titles = [f"{backend}, flowgen: {pairs} pairs" for backend in ("docker", "netns") for pairs in (10, 50)]
+    assert [ax.get_title() for ax in figure.axes] == titles
+    assert [ax.xaxis.label.get_visible() for ax in figure.axes] == [False, False, True, True]
+
+
+def test_a_pair_count_that_one_system_lacks_leaves_its_place_free_and_the_axis_above_named(points):
+    few = points[(points["backend"] == "docker") | (points["pairs"] == 10)]
+    figure = cdf.cdf_panels(few, label="Time (ms)", scale=1e3, log=True)
+    visible = {ax.get_title(): ax.xaxis.label.get_visible() for ax in figure.axes}
+    assert visible == {
+        "docker, flowgen: 10 pairs": False,
+        "docker, flowgen: 50 pairs": True,
+        "netns, flowgen: 10 pairs": True,
+    }
+
+
+def test_a_logarithmic_axis_has_at_least_two_plain_numbers_as_marks(points):
+    figure = cdf.cdf_panels(points, label="Time (ms)", scale=1e3, log=True)
+    figure.canvas.draw()
+    for ax in figure.axes[2:]:
+        low, high = ax.get_xlim()
+        shown = [mark.get_text() for mark in ax.get_xticklabels() if low <= mark.get_position()[0] <= high]
+        assert len(shown) >= 2
+        assert {"50", "100"} & set(shown)
+
+
+def test_failed_flows_are_counted_in_the_note(points):
+    assert "2 of all flows failed: lines end below 1" in cdf.note(points)
+    assert cdf.note(panel(points, pairs=10)).endswith("none failed")
+
+
+def test_a_figure_of_many_flows_stays_small(tmp_path, origin, out):
+    random = np.random.default_rng(1)
+    many = pd.concat(
+        pd.DataFrame({"value": random.lognormal(-2, 0.5, 300_000), "driver": driver, "pairs": pairs})
+        for driver in ("bridge", "macvlan", "ovs", "host")
+        for pairs in (10, 50, 100)
+    ).assign(backend="netns", workload="flowgen", repetition=0)
+    figure = cdf.cdf_panels(by_group.of(many, CELL, "value").cdf(), label="Time (s)")
+    for path in files.save(figure, "many", origin):
+        assert path.stat().st_size < 500_000, path

@@ -1,0 +1,216 @@
+import re
+import shutil
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import pytest
+from PIL import Image
+
+from pairlab.analysis import published, throughput_cells
+from pairlab.analysis.figures import estimates, files, grid, style
+from pairlab.analysis.questions import throughput
+from pairlab.store.dataset import load_runs
+
+pytestmark = pytest.mark.usefixtures("closes_figures")
+
+
+@pytest.fixture(scope="module")
+def repetitions(campaign):
+    return throughput_cells.throughput_by_repetition(load_runs(campaign).flows)
+
+
+@pytest.fixture(scope="module")
+def cells(repetitions):
+    return throughput.cells(repetitions)["total_bps"]
+
+
+def of_netns(frame):
+    return frame[frame["backend"] == "netns"]
+
+
+def total(cells, ax=None):
+    return estimates.by_number(cells, ax, measure=throughput.TOTAL)
+
+
+def by_system(cells):
+    return estimates.by_system(cells, total)
+
+
+def points(repetitions, ax=None):
+    return estimates.repetitions_by_pairs(repetitions, ax, value="total_bps", measure=throughput.TOTAL)
+
+
+def lines(ax):
+    return {container.get_label(): container for container in ax.containers}
+
+
+@pytest.mark.parametrize(("high", "low", "scale"), [(40e9, 1e9, "log"), (20e9, 1e9, "linear"), (40e9, -1e9, "linear")])
+def test_one_wide_interval_does_not_press_the_categories_of_any_panel_onto_the_axis(high, low, scale):
+    values = [("docker", "ovs", 10e9, low, high), ("netns", "ovs", 5e9, 4e9, 6e9), ("netns", "bridge", 8e9, 7e9, 9e9)]
+    cells = pd.DataFrame(values, columns=["backend", "driver", "value", "low", "high"])
+    cells = cells.assign(workload="flowgen", place="here", n=3, confidence=0.95)
+    how = {"measure": throughput.TOTAL, "category": "place", "order": ["here"], "name": "Place", "from_zero": low > 0}
+    figure = estimates.by_system(cells, estimates.by_category, **how)
+    assert {ax.get_yscale() for ax in figure.axes} == {scale}
+    bottom, top = figure.axes[0].get_ylim()
+    assert bottom <= low / 1e9
+    assert top >= high / 1e9
+    assert bool(bottom > 0) is (scale == "log")
+
+
+def test_each_line_goes_through_the_estimates_and_its_bars_end_at_the_bounds(cells):
+    ax = total(of_netns(cells))
+    for driver, mine in of_netns(cells).groupby("driver"):
+        line, _, (bars,) = lines(ax)[driver]
+        assert list(line.get_xdata()) == list(mine["pairs"])
+        assert list(line.get_ydata()) == pytest.approx(list(mine["value"] / 1e9))
+        for segment, cell in zip(bars.get_segments(), mine.itertuples(), strict=True):
+            if cell.n == 2:  # one run is invalid, and two repetitions have no interval
+                assert not len(segment)
+                continue
+            assert segment[0][1] == pytest.approx(cell.low / 1e9)
+            assert segment[1][1] == pytest.approx(cell.high / 1e9)
+
+
+def test_every_panel_starts_at_zero_and_shows_its_highest_value(cells, repetitions):
+    for figure in (
+        by_system(cells),
+        estimates.by_system(repetitions, points, wide=True),
+    ):
+        highest = repetitions["total_bps"].max() / 1e9
+        assert len(figure.axes) == 2
+        for ax in figure.axes:
+            assert ax.get_ylim()[0] == 0
+            assert ax.get_ylim()[1] > cells["value"].max() / 1e9
+        assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
+        assert figure.axes[0].get_ylim()[1] < 2 * highest
+
+
+def test_fewer_than_six_repetitions_are_points_and_six_are_a_box_from_their_least_to_their_most(repetitions):
+    ax = points(of_netns(repetitions))
+    assert not ax.patches
+    shown = sorted(value for points_drawn in ax.collections for _, value in points_drawn.get_offsets())
+    assert shown == pytest.approx(sorted(of_netns(repetitions)["total_bps"] / 1e9))
+    first = of_netns(repetitions).query("driver == 'bridge' and pairs == 5")
+    many = pd.concat([first.assign(repetition=number) for number in (10, 20)])
+    assert len(many) == 6
+    ax = points(many)
+    assert len(ax.patches) == 1
+    assert not ax.collections
+    heights = [value for line in ax.lines for value in line.get_ydata()]
+    assert (min(heights), max(heights)) == pytest.approx((many["total_bps"].min() / 1e9, many["total_bps"].max() / 1e9))
+
+
+def test_a_driver_looks_the_same_whoever_else_is_in_the_figure(cells):
+    every = lines(total(of_netns(cells)))["ovs"]
+    alone = lines(total(of_netns(cells)[of_netns(cells)["driver"] == "ovs"]))["ovs"]
+    for line in (every[0], alone[0]):
+        assert (line.get_color(), line.get_marker()) == style.DRIVERS["ovs"][:2]
+
+
+def test_the_note_tells_n_and_what_the_bars_are(cells, repetitions):
+    assert estimates.note_of(cells) == "mean of n = 2 to 3 repetitions; bars: 95 % interval"
+    assert estimates.note_of(repetitions) == "a point per repetition, n = 2 to 3 in each column"
+    assert estimates.note_of(cells.assign(n=1)) == "mean of n = 1 repetition, which has no interval"
+    many = pd.concat([repetitions, repetitions.assign(repetition=repetitions["repetition"] + 10)])
+    assert "from n = 6 repetitions on, else a point each; n = 4 to 6" in estimates.note_of(many)
+
+
+def test_published_and_own_shapes_share_their_axes(repetitions):
+    theirs = throughput_cells.normalised_shape(published.load("throughput"), by=["paper"]).cells
+    ours = throughput_cells.normalised_shape(repetitions).cells
+    figure = estimates.published_shape(ours, theirs, measure=throughput.RELATIVE)
+    titles = [ax.get_title() for ax in figure.axes]
+    assert titles == ["paper E, means", "here: docker, flowgen", "here: netns, flowgen"]
+    assert len({ax.get_xlim() for ax in figure.axes}) == len({ax.get_ylim() for ax in figure.axes}) == 1
+    ovs = lines(figure.axes[0])["ovs"][0]
+    assert ovs.get_ydata()[0] == pytest.approx(71.4690 / 56.3890)
+
+
+def test_saving_again_gives_the_same_bytes(cells, origin, out):
+    first = {path.name: path.read_bytes() for path in files.save(by_system(cells), "total", origin)}
+    again = files.save(by_system(cells), "total", origin)
+    assert {"total.pdf", "total.png", "total.svg"} <= set(first)
+    for path in again:
+        assert path.parent == out / "figures" / "made-up"
+        assert path.read_bytes() == first[path.name], path.name
+
+
+def test_every_format_says_which_runs_it_was_made_from(cells, origin, out):
+    saved = {path.suffix: path for path in files.save(by_system(cells), "total", origin)}
+    stamp = "total: made from 12 runs of runs/made-up, measured 2024-05-01 to 2024-05-02, keys 0123456789abcdef"
+    assert f"({stamp})".encode() in saved[".pdf"].read_bytes()
+    with Image.open(saved[".png"]) as image:
+        assert image.text == {"Description": stamp}
+    assert f"<dc:description>{stamp}</dc:description>" in saved[".svg"].read_text()
+    if ".pgf" in saved:
+        assert saved[".pgf"].read_text().startswith(f"% {stamp}.\n")
+
+
+def test_without_latex_pgf_is_left_out_with_one_line_and_one_of_other_runs_removed(
+    cells, origin, out, monkeypatch, capsys
+):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    place = out / "figures" / "made-up"
+    place.mkdir(parents=True)
+    figure = by_system(cells)
+    (place / "total.pgf").write_text(origin.comment("total") + "picture")
+    assert [path.suffix for path in files.save(figure, "total", origin)] == [".pdf", ".png", ".svg"]
+    assert (place / "total.pgf").exists()
+    (place / "total.pgf").write_text("% made from others\npicture")
+    files.save(figure, "total", origin)
+    assert not (place / "total.pgf").exists()
+    lines_said = capsys.readouterr().err.splitlines()
+    assert len(lines_said) == 2
+    assert lines_said[0].startswith("total.pgf left out: pdflatex is not on PATH")
+
+
+def test_fonts_are_embedded_as_outlines_and_never_as_type_three(cells, origin, out):
+    pdf = files.save(by_system(cells), "total", origin)[0].read_bytes()
+    assert b"/FontFile2" in pdf
+    assert b"/Type3" not in pdf
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_long_note_stays_within_its_figure(cells, wide):
+    note = "a change, paired by repetition, of n = 2 to 3 repetitions; bars: 95 % interval; " * 4
+    panels = [("netns, flowgen", of_netns(cells))]
+    figure = grid.grid(panels, total, note=note, wide=wide)
+    figure.draw_without_rendering()
+    extent = figure._supxlabel.get_window_extent()
+    assert 0 <= extent.x0 < extent.x1 <= figure.bbox.width
+    assert 2 * extent.width > figure.bbox.width  # and makes use of its width
+
+
+def test_a_notebook_shows_a_figure_in_the_size_of_the_page_times_a_factor(cells):
+    figure = by_system(cells)
+    width, height = (float(size) for size in re.findall(r'(?:width|height)="([\d.]+)pt"', files.on_screen(figure)))
+    assert width == pytest.approx(1.35 * 72 * style.PAGE_IN, abs=0.1)
+    assert height / width == pytest.approx(style.HEIGHT_IN / style.PAGE_IN, rel=1e-3)
+
+
+def test_whatever_style_came_before_a_figure_is_black_on_white(cells):
+    with plt.style.context("dark_background"):
+        svg = files.as_svg(by_system(cells))
+    assert re.search(r"fill: (#\w+)", svg)[1] == "#ffffff"
+    plain = files.as_svg(by_system(cells))
+    assert svg == plain
+
+
+def test_pairs_are_on_the_axis_that_sets_them_more_evenly_apart():
+    for counts, scale in (([1, 5, 10, 50], "log"), ([10, 20, 30, 40, 50], "linear"), ([10], "linear")):
+        ax = plt.subplots()[1]
+        estimates.count_axis(ax, pd.Series(counts))
+        assert ax.get_xscale() == scale
+        assert [mark for mark in ax.get_xticks() if ax.get_xlim()[0] <= mark <= ax.get_xlim()[1]] == counts
+
+
+def test_very_many_points_are_an_image_and_the_paper_takes_the_pdf(origin, out, capsys):
+    clients = pd.DataFrame({"driver": "bridge", "backend": "netns", "workload": "iperf"}, index=range(20_000))
+    clients = clients.assign(throughput_bps=clients.index * 1e5, retransmits=clients.index % 97)
+    axes = {"x": "throughput_bps", "y": "retransmits", "x_label": "Throughput (Gbit/s)", "y_label": "Retransmits"}
+    figure = estimates.by_system(clients, estimates.scatter, note="n = 1 repetition", **axes)
+    saved = {path.suffix: path for path in files.save(figure, "many", origin)}
+    assert set(saved) == {".pdf", ".png", ".svg"}
+    assert "it has so many points" in capsys.readouterr().err
+    assert saved[".svg"].stat().st_size < 300_000

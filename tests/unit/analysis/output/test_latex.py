@@ -1,0 +1,81 @@
+import pandas as pd
+import pytest
+
+from pairlab.analysis.output import latex
+from pairlab.analysis.output.formatting import MISSING
+from pairlab.analysis.output.measures import Measure
+from pairlab.errors import BadInput
+from pairlab.statistics import intervals
+
+
+def test_every_special_character_is_escaped():
+    assert latex.escape(r"50% & $5 #1 a_b {x} ~ ^ \ ") == (
+        r"50\% \& \$5 \#1 a\_b \{x\} \textasciitilde{} \textasciicircum{} \textbackslash{}"
+    )
+    assert latex.escape("two\nlines") == "two lines"
+
+
+def test_values_are_written_in_the_order_of_their_keys_with_their_origin(origin, out):
+    values = latex.Values("throughput")
+    values.number("ovs/total", 71.469, 2, "Gbit/s")
+    values.text("host/cpu-model", "Model & Maker 100% #1")
+    values.names("systems", ["netns-flowgen", "docker-iperf"])
+    path = values.write("01-throughput", origin)
+    assert path == out / "paper" / "values" / "made-up" / "01-throughput.tex"
+    assert path.read_text().splitlines() == [
+        "% values of 01-throughput: made from 12 runs of runs/made-up, measured 2024-05-01 to 2024-05-02,"
+        " keys 0123456789abcdef.",
+        "% Generated: change the notebook, not this file.",
+        r"\defineresult{throughput/host/cpu-model}{Model \& Maker 100\% \#1}",
+        r"\defineresult{throughput/ovs/total}{71.47\,Gbit/s}",
+        r"\definelist{throughput/systems}{netns-flowgen,docker-iperf}",
+    ]
+
+
+def test_a_key_has_one_value():
+    values = latex.Values("throughput")
+    values.number("n", 3, 0)
+    values.number("n", 3, 0)
+    with pytest.raises(BadInput, match=r"'throughput/n' has two values, '3' and '4'"):
+        values.number("n", 4, 0)
+
+
+@pytest.mark.parametrize("key", ["Total", "a b", "a//b", "a{b}", ""])
+def test_a_key_that_latex_could_not_name_is_refused(key):
+    with pytest.raises(BadInput, match="no key"):
+        latex.Values("throughput").number(key, 1, 0)
+
+
+def test_a_table_aligns_numbers_and_escapes_text(origin, out):
+    table = pd.DataFrame(
+        {
+            "driver": ["my_driver", "ovs"],
+            "total": ["9.50 ± 0.25", "10.10"],
+            "n": [3, 12],
+            "odd": ["1.0", "1 %"],
+        }
+    )
+    text = latex.write_table(table, "small", origin).read_text()
+    assert text.startswith("% table small: made from 12 runs of runs/made-up")
+    assert r"\begin{tabular}{lS[table-format=2.2(2)]S[table-format=2]l}" in text
+    assert r"my\_driver & 9.50 +- 0.25 & 3 & 1.0 \\" in text
+    assert r"ovs & 10.10 & 12 & 1 \% \\" in text
+    assert text.index(r"\toprule") < text.index(r"\midrule") < text.index(r"\bottomrule")
+
+
+def test_a_table_of_two_levels_groups_its_head_and_shows_what_is_missing(origin, out):
+    columns = pd.MultiIndex.from_product([["Total"], ["bridge", "ovs"]])
+    table = pd.DataFrame([["1.00", MISSING]], index=pd.Index([5], name="Pairs"), columns=columns)
+    text = latex.write_table(table, "wide", origin).read_text()
+    assert r"{Pairs} & \multicolumn{2}{c}{Total} \\" in text
+    assert r"\cmidrule(lr){2-3}" in text
+    assert "5 & 1.00 & " in text
+
+
+def test_a_bound_that_rounds_to_nothing_has_no_sign():
+    values = latex.Values("cpu")
+    share = Measure("Share (%)", "share", 1, 100, "%")
+    share.put_one(values, "idle", intervals.Estimate(1e-5, -1e-5, 3e-5, 3))
+    share.put_one(values, "steal", intervals.Estimate(0.001, -0.002, 0.004, 3))
+    assert values["idle-interval"] == r"[0.0, 0.0] \%"
+    assert values["steal-interval"] == r"[-0.2, 0.4] \%"

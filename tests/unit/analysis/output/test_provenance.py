@@ -1,0 +1,119 @@
+import matplotlib.pyplot as plt
+import pytest
+
+from pairlab import paths, store
+from pairlab.analysis.figures import files
+from pairlab.analysis.output import latex
+from pairlab.analysis.output.provenance import Stamp, account, facts_of, origin_of, stamp_of, write_atomically
+from pairlab.errors import BadInput, StoreError
+from pairlab.model.records import SCHEMA, Run
+from pairlab.model.spec import Spec
+from pairlab.store.dataset import Runs, digest_of, load_runs
+from tests.support.synthetic import run
+
+
+def test_the_account_names_every_run_that_does_not_count_by_reason(tmp_path):
+    store.write(run([1]), tmp_path)
+    for repetition in (1, 2):
+        late = {"status": "invalid", "reasons": ("the clients started too late",)}
+        store.write(run([1], repetition=repetition, **late), tmp_path)
+    damaged = store.write(run([1], repetition=3), tmp_path)
+    (damaged.path / "flows.parquet").unlink()
+    newer = store.write(run([1], repetition=4), tmp_path)
+    head = newer.path / "run.json"
+    head.write_text(head.read_text().replace(f'"schema": {SCHEMA}', '"schema": 99'))
+    told = account(load_runs(tmp_path)).splitlines()
+    assert told[:2] == ["5 runs read, 1 count, 4 left out", "  2 invalid: the clients started too late"]
+    assert [line.startswith("    throughput: flowgen over bridge") for line in told[2:4]] == [True, True]
+    assert told[4].startswith(f"  damaged: {damaged.path} is not a whole run")
+    assert told[5].startswith(f"  newer: {newer.path} was written by a newer pairlab")
+    assert len(told) == 6
+
+
+def test_the_origin_counts_what_counts_and_tells_the_days_of_measuring(campaign):
+    found = origin_of(load_runs(campaign), campaign)
+    assert found.label == "campaign"
+    assert found.runs == 70
+    assert str(found).startswith("70 runs of campaign, measured 2024-05-01, keys ")
+
+
+def test_other_runs_have_another_digest(tmp_path):
+    store.write(run([1]), tmp_path)
+    one = origin_of(load_runs(tmp_path), tmp_path)
+    again = origin_of(load_runs(tmp_path), tmp_path)
+    store.write(run([1], repetition=1), tmp_path)
+    two = origin_of(load_runs(tmp_path), tmp_path)
+    assert one == again
+    assert one.digest != two.digest
+
+
+def test_a_part_of_the_runs_keeps_the_digest_of_all_that_was_loaded(tmp_path):
+    for repetition in (0, 1):
+        store.write(run([1], repetition=repetition), tmp_path)
+    loaded = load_runs(tmp_path)
+    part = loaded.where(lambda each: each.spec.repetition == 0)
+    assert len(part) == 1
+    assert part.digest == loaded.digest != digest_of(part)
+
+
+def test_a_file_carries_the_stamp_of_its_experiments_and_runs(tmp_path, out):
+    store.write(run([1]), tmp_path)
+    store.write(run([1], experiment="fct"), tmp_path)
+    loaded = load_runs(tmp_path, experiment=["throughput", "fct"])
+    whole, of_both = origin_of(load_runs(tmp_path), tmp_path), origin_of(loaded, tmp_path)
+    one = origin_of(load_runs(tmp_path, experiment="fct"), tmp_path)
+    digest = loaded.digest
+    axes = plt.subplots(figsize=(2, 2))[1]
+    axes.plot([0, 1], [0, 1])
+    for origin, experiments in ((whole, ()), (of_both, ("throughput", "fct")), (one, ("fct",))):
+        written = files.save(axes.figure, "some_(figure)", origin)
+        values = latex.Values("some")
+        values.number("key", 1, 0)
+        written.append(values.write("01-some", origin))
+        for file in written:
+            assert stamp_of(file) == Stamp(experiments, digest if experiments != ("fct",) else one.digest), file
+    (tmp_path / "other.tex").write_text("made by hand")
+    assert stamp_of(tmp_path / "other.tex") is None
+    assert one.digest == digest_of(loaded, ["fct"]) != digest
+
+
+def test_the_sweep_names_the_label_and_a_folder_inside_the_checkout_is_told_relative(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    store.write(run([1]), tmp_path / "runs" / "my runs")
+    runs = load_runs(tmp_path / "runs" / "my runs")
+    assert origin_of(runs, "runs/my runs", "smoke").label == "smoke"
+    assert origin_of(runs, "runs/my runs").label == "my-runs"
+    assert origin_of(runs, "runs/my runs").folder == "runs/my runs"
+
+
+def test_a_folder_without_a_name_cannot_label_anything(tmp_path):
+    store.write(run([1]), tmp_path)
+    with pytest.raises(BadInput, match="no name to label"):
+        origin_of(load_runs(tmp_path), "/")
+
+
+def test_the_testbed_is_told_from_the_facts_and_what_is_missing_is_said(tmp_path):
+    store.write(run([1]), tmp_path)
+    runs = load_runs(tmp_path)
+    assert facts_of(runs)["memory"] == "4.0 GiB"
+    assert facts_of(runs)["congestion-control"] == "cubic"
+    object.__setattr__(runs.runs[0], "facts", {"host": None})
+    assert set(facts_of(runs).values()) == {"not recorded"}
+
+
+def test_a_file_that_cannot_be_written_is_a_clear_error_and_leaves_no_draft(tmp_path):
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(StoreError, match="could not be written: Is a directory"):
+        write_atomically(tmp_path / "taken", b"text")
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+def test_runs_left_out_for_one_kind_of_reason_are_told_together_each_with_its_numbers():
+    load = [f"other processes took {share}% of the CPU time, and max_foreign_cpu is 0.1" for share in ("12.5", "80.0")]
+    hung = "3 clients hung"
+    told = account(Runs(tuple(Run(Spec(seed=seed), "invalid", (why,)) for seed, why in enumerate([*load, hung, hung]))))
+    lines = told.splitlines()
+    assert lines[0] == "4 runs read, 0 count, 4 left out"
+    assert "  2 invalid: 3 clients hung" in lines
+    assert "  2 invalid: other processes took … of the CPU time, and max_foreign_cpu is …" in lines
+    assert sum(line.endswith(tuple(load)) for line in lines) == 2

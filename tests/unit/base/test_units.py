@@ -1,0 +1,77 @@
+"""Numbers with units, as people write and read them."""
+
+import contextlib
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pairlab.base import units
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "value"),
+    [
+        ("5", "", 5),
+        ("1e6", "", 1e6),
+        (" 2.5 ", "s", 2.5),
+        ("500 ms", "s", 0.5),
+        ("2min", "s", 120),
+        ("500 µs", "s", 0.0005),
+        ("500us", "s", 0.0005),
+        ("5 MB", "B", 5e6),
+        ("1.5 MiB", "B", 1572864),
+        ("5_000_000", "B", 5e6),
+        ("5,000,000", "B", 5e6),
+        ("1 Gbit/s", "bit/s", 1e9),
+        ("-3", "", -3),
+    ],
+)
+def test_a_number_is_read_as_people_write_it(text, unit, value):
+    assert units.read(text, unit) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "told"),
+    [
+        ("abc", "", "'abc' is not a number"),
+        ("", "s", "give a number of s"),
+        ("5 MB", "", "'MB' is not a unit of this parameter: give a number without a unit"),
+        ("3 s", "B", "'s' is not a unit of this parameter: use B, kB"),
+        ("1e999", "", "is too large"),
+        ("nan", "", "'nan' is not a number"),
+        ("1e5e5", "", "is not a number"),
+    ],
+)
+def test_what_is_no_number_is_refused_in_words(text, unit, told):
+    with pytest.raises(ValueError, match=told):
+        units.read(text, unit)
+
+
+@given(st.text(max_size=60), st.sampled_from(sorted(units.UNITS)))
+def test_any_text_is_a_finite_number_or_refused(text, unit):
+    with contextlib.suppress(ValueError):
+        assert math.isfinite(units.read(text, unit))
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "told"),
+    [
+        (27.13e9, "bit/s", "27.1 Gbit/s"),
+        (999.9e6, "bit/s", "1 Gbit/s"),
+        (0, "bit/s", "0 bit/s"),
+        (5e6, "B", "5 MB"),
+        (0.0273, "s", "27.3 ms"),
+        (0.0000273, "s", "27.3 µs"),
+        (3600, "s", "3,600 s"),
+        (float("nan"), "s", "nan µs"),
+    ],
+)
+def test_a_value_is_told_with_the_prefix_that_keeps_it_short(value, unit, told):
+    assert units.with_prefix(value, unit) == told
+
+
+@given(st.floats(1e-6, 1e12), st.sampled_from(["s", "B", "bit/s"]))
+def test_what_is_told_is_read_back_within_its_digits(value, unit):
+    assert units.read(units.with_prefix(value, unit), unit) == pytest.approx(value, rel=0.01)

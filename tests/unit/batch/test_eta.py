@@ -1,0 +1,67 @@
+"""How long the rest of a sweep takes: guessed at first, and then told by the cells themselves."""
+
+from pairlab.batch import runner
+from tests.support.sweeps import SEVERAL, Executor, load
+
+
+def test_before_anything_is_measured_the_estimate_is_traffic_and_a_guess(tmp_path, runs_dir):
+    todo = runner.cells(load(tmp_path))
+    assert runner.estimate_s(todo) == 8 * (2 + runner.OVERHEAD_S)
+    Executor()(todo[0])
+    assert runner.estimate_s(todo) == 7 * (2 + runner.OVERHEAD_S)
+
+
+def test_flows_that_end_are_not_expected_to_take_all_of_their_time(tmp_path, runs_dir):
+    (spec,) = runner.cells(load(tmp_path, experiments={"throughput": {"duration_s": 60}}, repetitions=1))
+    assert runner.estimate_s([spec.replace(flow_bytes=5_000_000)]) == runner.OVERHEAD_S
+
+
+def test_a_cell_of_fewer_repetitions_is_counted_as_often_as_it_is_measured(tmp_path, runs_dir):
+    todo = runner.cells(load(tmp_path, experiments=SEVERAL, repetitions=3))
+    assert runner.estimate_s(todo) == sum(spec.total_s for spec in todo) + 15 * runner.OVERHEAD_S
+
+
+def test_then_the_cells_themselves_tell_what_one_costs(tmp_path, runs_dir, any_host, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(runner.time, "monotonic", lambda: clock[0])
+    executor, left = Executor(), []
+
+    def takes_a_while(spec):
+        clock[0] += 2 + len(executor.given)  # 2 s of traffic, and 0, 1, 2 … s above it
+        return executor(spec)
+
+    runner.run(load(tmp_path), execute=takes_a_while, tell=lambda report: left.append(report.left_s))
+    assert left[0] == 7 * (2 + 0)
+    assert left[1] == 6 * (2 + 0.5)
+    assert left[2] == 5 * (2 + 1)
+    assert left[-1] == 0
+
+
+def test_cells_to_be_retried_take_time_as_those_without_a_run_do(tmp_path, runs_dir, any_host, monkeypatch):
+    plan = load(tmp_path)
+    todo = runner.cells(plan)
+    states = ["failed", "invalid", "skipped", "ok"]
+    for spec, status in zip(todo, states, strict=False):
+        Executor(lambda spec, status=status: (status, ("so it was",)))(spec)
+    assert runner.estimate_s(todo) == 4 * (2 + runner.OVERHEAD_S)
+    assert runner.estimate_s(todo, retry=True) == 6 * (2 + runner.OVERHEAD_S)
+    clock = [0.0]
+    monkeypatch.setattr(runner.time, "monotonic", lambda: clock[0])
+
+    def without_overhead(spec):
+        clock[0] += spec.total_s
+        return Executor()(spec)
+
+    left = []
+    runner.run(plan, retry=True, execute=without_overhead, tell=lambda report: left.append(report.left_s))
+    assert left == [10, 8, 8, 8, 6, 4, 2, 0]
+
+
+def test_cells_that_are_stored_already_take_no_time(tmp_path, runs_dir, any_host):
+    plan = load(tmp_path)
+    todo = runner.cells(plan)
+    for spec in todo[4:]:
+        Executor()(spec)
+    left = []
+    runner.run(plan, execute=Executor(), tell=lambda report: left.append(report.left_s))
+    assert left[3:] == [0] * 5

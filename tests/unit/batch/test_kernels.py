@@ -1,0 +1,139 @@
+"""Kernels that are forked from one parent: each a fresh process, and none left."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import nbformat
+import psutil
+import pytest
+
+from pairlab.batch import kernels
+from pairlab.batch.execute import execute
+from pairlab.errors import MeasurementFailed
+from tests.conftest import need
+
+
+@pytest.fixture
+def output_of(tmp_path):
+    """Executes a notebook of these cells; returns what the last of them printed."""
+
+    def output_of(*cells, **parameters):
+        place, executed = tmp_path / "small.ipynb", tmp_path / "out.ipynb"
+        tagged = nbformat.v4.new_code_cell("value = 0", metadata={"tags": ["parameters"]})
+        book = nbformat.v4.new_notebook(cells=[tagged, *map(nbformat.v4.new_code_cell, cells)])
+        book.metadata["language_info"] = {"name": "python"}
+        nbformat.write(book, place)
+        execute(place, executed, parameters)
+        return "".join(out.text for out in nbformat.read(executed, 4).cells[-1].outputs).strip()
+
+    return output_of
+
+
+def test_each_kernel_is_a_fresh_process_of_one_parent(output_of):
+    told = "import os, sys; seen = sys.modules.setdefault('seen', value); print(os.getpid(), os.getppid(), seen)"
+    with kernels.kept():
+        found = [output_of(told, value=number).split() for number in (1, 2)]
+    assert len({pid for pid, _, _ in found}) == 2
+    assert len({parent for _, parent, _ in found}) == 1
+    assert [seen for _, _, seen in found] == ["1", "2"]
+    assert not any(psutil.pid_exists(int(pid)) for pids in found for pid in pids[:2])
+
+
+def test_what_a_notebook_imports_is_imported_once_and_in_one_thread(output_of):
+    told = "import os, pandas, wave; print(os.getppid())"
+    with kernels.kept():
+        parent = int(output_of(told))
+        assert len(os.listdir(f"/proc/{parent}/task")) == 1
+        assert "wave" in output_of("import sys; print([name for name in ('wave', 'sndhdr') if name in sys.modules])")
+
+
+def test_a_kernel_has_its_parents_answer_on_which_links_this_host_has(output_of):
+    need("netns")
+    told = "from pairlab.testbed.netns import sandbox; print(sandbox._known_links.cache_info().currsize)"
+    with kernels.kept():
+        assert output_of(told, backend="netns", driver="bridge") == "1"
+        assert output_of(told) == "1"
+
+
+@pytest.mark.ci
+def test_a_kernel_has_the_environment_and_the_randomness_of_its_own(output_of, monkeypatch):
+    told = "import os, random, numpy; print(os.environ['COLOUR'], random.random(), numpy.random.random())"
+    found = []
+    with kernels.kept():
+        for colour in ("red", "blue"):
+            monkeypatch.setenv("COLOUR", colour)
+            found.append(output_of(told).split())
+    assert [words[0] for words in found] == ["red", "blue"]
+    assert not set(found[0]) & set(found[1])
+
+
+def test_an_import_that_fails_is_told_by_the_notebook(output_of):
+    with pytest.raises(MeasurementFailed, match="ModuleNotFoundError: No module named 'pairlab_lacks_this'"):
+        output_of("import pairlab_lacks_this")
+
+
+@pytest.mark.ci
+def test_a_library_that_starts_threads_is_not_imported_before_the_fork(output_of, tmp_path, monkeypatch):
+    (tmp_path / "threaded.py").write_text(
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with kernels.kept():
+        before = output_of("import os; print(os.getppid())")
+        parent, alone = output_of(
+            "import os, threading, threaded; print(os.getppid(), len(threading.enumerate()))"
+        ).split()
+        assert parent == before
+        assert int(alone) > 1
+        assert len(os.listdir(f"/proc/{parent}/task")) == 1
+
+
+@pytest.mark.ci
+def test_a_parent_that_dies_takes_its_kernel_along_and_the_next_one_is_started(output_of):
+    with kernels.kept():
+        with pytest.raises(MeasurementFailed, match="died"):
+            output_of("import os, signal, time; os.kill(os.getppid(), signal.SIGKILL); time.sleep(60)")
+        assert output_of("print(6 * 7)") == "42"
+
+
+@pytest.mark.ci
+def test_figures_are_shown_as_in_any_kernel(output_of, tmp_path):
+    output_of("import matplotlib.pyplot as plt", "plt.plot([1, 2]); plt.show()", "print()")
+    (cell,) = [each for each in nbformat.read(tmp_path / "out.ipynb", 4).cells if "plt.show" in each.source]
+    assert any("image/png" in out.get("data", {}) for out in cell.outputs)
+
+
+KILLED = """
+import os, sys, time
+from pairlab.batch import kernels
+with kernels.kept() as parent:
+    kernel = parent.fork("", arguments=["--help"], imports=[], environment=os.environ, directory="/")
+    stopped = parent.fork("", arguments=["-f", sys.argv[1]], imports=[], environment=os.environ, directory="/")
+    print(kernel.wait(), stopped.pid, parent._process.pid, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.ci
+def test_nothing_is_left_of_a_process_that_is_killed(tmp_path):
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "kernel.json")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        status, *pids = _numbers(process)
+        assert status == 0
+        assert all(psutil.pid_exists(pid) for pid in pids)
+        process.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while any(psutil.pid_exists(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+
+
+def _numbers(process):
+    """The numbers in the last line that it printed so far; `--help` prints many."""
+    for line in process.stdout:
+        if line.strip() and all(word.lstrip("-").isdigit() for word in line.split()):
+            return [int(word) for word in line.split()]
+    raise AssertionError("it ended")

@@ -1,0 +1,82 @@
+"""The cells that a sweep file stands for, and their order."""
+
+from collections import Counter
+
+from pairlab import paths
+from pairlab.batch import sweep_file
+from tests.support.sweeps import SEVERAL, load
+
+
+def test_the_sweeps_in_the_repository_load():
+    for file in paths.SWEEPS.glob("*.yaml"):
+        todo = sweep_file.cells(sweep_file.load(file))
+        assert len({spec.key for spec in todo}) == len(todo) > 0
+
+
+def places(todo):
+    return [(spec.driver, spec.pairs) for spec in todo]
+
+
+def test_each_repetition_visits_every_cell_once(tmp_path):
+    todo = sweep_file.cells(load(tmp_path, repetitions=3))
+    every = {("bridge", 1), ("bridge", 2), ("host", 1), ("host", 2)}
+    for repetition in range(3):
+        block = todo[4 * repetition : 4 * repetition + 4]
+        assert {spec.repetition for spec in block} == {repetition}
+        assert set(places(block)) == every
+    assert len(todo) == 12
+
+
+def test_the_same_seed_gives_the_same_order_and_another_seed_another(tmp_path):
+    one = sweep_file.cells(load(tmp_path, seed=3, repetitions=5))
+    again = sweep_file.cells(load(tmp_path, seed=3, repetitions=5))
+    other = sweep_file.cells(load(tmp_path, seed=4, repetitions=5))
+    assert one == again
+    assert places(one) != places(other)
+    assert sorted(places(one)) == sorted(places(other))
+
+
+def test_the_blocks_of_a_sweep_are_each_in_an_order_of_their_own(tmp_path):
+    todo = sweep_file.cells(load(tmp_path, repetitions=5))
+    assert len({tuple(places(todo[start : start + 4])) for start in range(0, 20, 4)}) > 1
+
+
+def test_more_repetitions_do_not_change_the_order_of_the_first_ones(tmp_path):
+    assert sweep_file.cells(load(tmp_path, repetitions=5))[:8] == sweep_file.cells(load(tmp_path, repetitions=2))
+
+
+def test_what_the_file_and_the_grid_leave_out_is_the_notebooks_own(tmp_path):
+    (spec,) = sweep_file.cells(load(tmp_path, "name: one\nseed: 5\nexperiments: {throughput: {workload: flowgen}}"))
+    assert (spec.seed, spec.backend, spec.driver, spec.pairs, spec.duration_s) == (5, "netns", "bridge", 2, 2.0)
+
+
+def test_another_backend_can_be_told_instead_of_the_files(tmp_path):
+    assert {spec.backend for spec in sweep_file.cells(load(tmp_path))} == {"netns"}
+    assert {spec.backend for spec in sweep_file.cells(load(tmp_path), "docker")} == {"docker"}
+    experiments = {"throughput": {"backend": ["netns", "docker"], "workload": "flowgen"}}
+    both = load(tmp_path, experiments=experiments, repetitions=1)
+    assert [spec.backend for spec in sweep_file.cells(both, "docker")] == ["docker"]
+
+
+def test_an_experiment_may_have_several_grids_each_with_its_repetitions(tmp_path):
+    todo = sweep_file.cells(load(tmp_path, experiments=SEVERAL, repetitions=3))
+    counted = Counter((spec.driver, spec.repetition) for spec in todo)
+    assert counted == {("macvlan", 0): 3} | {("bridge", number): 2 for number in range(3)} | {
+        ("host", number): 2 for number in range(3)
+    }
+    assert [spec.repetition for spec in todo] == sorted(spec.repetition for spec in todo)  # blocks, as ever
+
+
+def test_a_grid_for_some_backends_is_left_out_with_others(tmp_path):
+    sweep = load(tmp_path, experiments=SEVERAL, repetitions=3)
+    assert {spec.pairs for spec in sweep_file.cells(sweep)} == {1, 2, 5}
+    with_docker = sweep_file.cells(sweep, "docker")
+    assert [spec.repetition for spec in with_docker if spec.pairs == 20] == [0, 1]
+    assert {spec.backend for spec in with_docker} == {"docker"}
+
+
+def test_one_grid_alone_and_in_a_list_are_the_same_sweep(tmp_path):
+    (grid,) = load(tmp_path).experiments["throughput"]
+    assert sweep_file.cells(load(tmp_path)) == sweep_file.cells(
+        load(tmp_path, experiments={"throughput": [grid.parameters]})
+    )

@@ -1,0 +1,22 @@
+"""What tests of the command line are made of: a run in the store, a sweep's file."""
+
+import json
+from datetime import UTC, datetime
+
+from pairlab import store
+from pairlab.model.records import Run, table
+from pairlab.model.spec import Spec
+
+WHEN = datetime(2024, 5, 1, 12, tzinfo=UTC)
+
+
+def made_up(at=WHEN, status="ok", facts=None, rate_bps=4.2e9, **spec):
+    flows = table("flows", [{"pair": 0, "flow": 0, "status": "ok", "throughput_bps": rate_bps}])
+    times = {"up_s": 0.5, "traffic_s": 3.0}
+    return store.write(Run(Spec(**spec), status, (), at, times_s=times, facts=facts or {}, flows=flows))
+
+
+def sweep_file(tmp_path, **parameters):
+    file = tmp_path / "small.yaml"
+    file.write_text(json.dumps({"name": "small", "experiments": {"throughput": {"workload": "flowgen", **parameters}}}))
+    return str(file)

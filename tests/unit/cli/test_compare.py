@@ -1,0 +1,47 @@
+"""`pairlab compare`."""
+
+import json
+
+from tests.unit.cli.helpers import made_up
+
+
+def on(kernel):
+    return {"host": {"cpu_model": "a CPU", "cpus": 2, "kernel": kernel}}
+
+
+def test_kernel_against_kernel_is_one_command(pairlab):
+    for kernel, rates in (("6.1", (4.0e9, 4.1e9, 4.2e9)), ("6.18", (5.0e9, 5.1e9, 5.3e9))):
+        for repetition, rate_bps in enumerate(rates):
+            made_up(pairs=50, repetition=repetition, rate_bps=rate_bps, facts=on(kernel))
+    made_up(pairs=5, facts=on("6.18"))
+    status, out, _ = pairlab("compare", "--by", "kernel", "driver=bridge", "pairs=50")
+    assert status == 0
+    assert out.startswith("kernel 6.18 is 25 % faster than kernel 6.1, 95 % interval ")
+    (found,) = json.loads(pairlab("compare", "--by", "kernel", "pairs=50", "--base", "6.18", "--json")[1])[
+        "comparisons"
+    ]
+    assert (found["base"], found["other"], found["n"], found["verdict"]) == ("6.18", "6.1", [3, 3], "worse")
+
+
+def test_claims_are_checked_for_each_kernel_apart(pairlab):
+    for kernel in ("6.1", "6.18"):
+        made_up(pairs=50, facts=on(kernel))
+    status, out, _ = pairlab("claims", "--by", "kernel")
+    assert (status, [line for line in out.splitlines() if line.startswith("kernel ")]) == (
+        0,
+        ["kernel 6.1", "kernel 6.18"],
+    )
+    assert "1 runs read" in out
+    assert set(json.loads(pairlab("claims", "--by", "kernel", "--json")[1])) == {"6.1", "6.18"}
+
+
+def test_what_cannot_be_compared_is_said(pairlab, runs_dir):
+    made_up(pairs=5, facts=on("6.18"))
+    assert pairlab("compare", "--by", "kernel")[2].startswith("pairlab: a comparison needs two runs that are ok")
+    for words, why in (
+        (["bridge"], "'bridge' is no NAME=VALUE"),
+        (["pair=5"], "runs have no 'pair'; did you mean 'pairs'?"),
+        (["--by", "colour"], "'colour' is nothing that runs differ by; there are: experiment"),
+    ):
+        status, _, err = pairlab("compare", *words)
+        assert (status, why in err) == (2, True), err

@@ -1,0 +1,55 @@
+"""How fast the command line is there."""
+
+import subprocess
+import sys
+import textwrap
+
+from click.testing import CliRunner
+
+from pairlab import cli, paths
+from tests.unit.cli.helpers import made_up
+
+#: Each takes longer to import than all that `pairlab --help` does.
+HEAVY = {"pandas", "numpy", "matplotlib", "papermill", "docker", "pydantic", "pyroute2", "IPython"}
+
+
+def test_the_command_line_starts_without_what_only_its_commands_need():
+    told = subprocess.run(
+        [sys.executable, "-c", "import sys, pairlab.cli; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert HEAVY.isdisjoint(told.stdout.split())
+
+
+def test_a_spec_is_made_without_tables_figures_and_daemons():
+    script = "import sys; from pairlab import Spec; Spec(driver='ovs', pairs=2); print(*sys.modules)"
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert (HEAVY - {"pydantic"}).isdisjoint(told.stdout.split())
+
+
+def test_runs_that_did_not_change_are_listed_without_reading_their_tables(runs_dir):
+    made_up(pairs=7)
+    script = """
+        import sys
+        from pairlab import cli
+        try:
+            cli.main(["ls"])
+        except SystemExit:
+            print(*sys.modules)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    first, second = (subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(2))
+    assert "4.20 Gbit/s in total" in second
+    assert "pandas" in first.split()
+    assert {"pandas", "pyarrow", "numpy"}.isdisjoint(second.split())
+
+
+def test_help_names_the_environment_variables_and_so_does_the_reference():
+    told = CliRunner().invoke(cli.main, ["--help"]).output
+    page = (paths.ROOT / "docs" / "reference" / "command-line.md").read_text()
+    assert "<!-- made: environment -->" in page
+    for name in ("PAIRLAB_RUNS", "PAIRLAB_OUT", "PAIRLAB_ROOT"):
+        assert name in told
+        assert name in paths.VARIABLES

@@ -1,0 +1,215 @@
+"""`pairlab sweep`, with measurements that are made up."""
+
+import json
+import os
+import re
+import sys
+
+import pytest
+
+from pairlab import paths, store
+from pairlab.batch import runner
+from pairlab.errors import TestbedError, Unavailable
+from pairlab.model.records import Run, table
+from pairlab.model.spec import Spec
+from pairlab.testbed import registry
+from tests.support.screen import on_a_terminal
+from tests.unit.cli.helpers import made_up, sweep_file
+
+
+@pytest.fixture
+def measured_by(monkeypatch, any_host):
+    """Has the command measure its sweeps by this executor."""
+    run = runner.run
+
+    def measured_by(execute):
+        monkeypatch.setattr(runner, "run", lambda *given, **named: run(*given, **named, execute=execute))
+
+    return measured_by
+
+
+@pytest.fixture
+def measured(measured_by):
+    """Sweeps measure nothing: of two pairs the bridge breaks."""
+    measured_by(broken_for_two)
+
+
+def broken_for_two(spec):
+    if spec.pairs == 2:
+        raise TestbedError("the bridge broke")
+    return made_up(**spec.model_dump())
+
+
+def test_a_missing_sweep_file_lists_those_there_are(refused):
+    status, said = refused("sweep", "sweeps/nowhere.yaml")
+    assert status == 2
+    assert said.startswith("sweeps/nowhere.yaml: No such file or directory; sweeps/ has: ")
+    assert "smoke.yaml" in said
+
+
+def test_a_sweep_with_a_mistake_measures_nothing(refused, no_notebook, tmp_path):
+    status, said = refused("sweep", sweep_file(tmp_path, driver=["bridge", "bride"]))
+    assert (status, "no driver 'bride'; did you mean 'bridge'? (there are: " in said) == (2, True)
+    status, said = refused("sweep", sweep_file(tmp_path), "--backend", "podman")
+    assert (status, said) == (2, f"no backend 'podman' (there are: {', '.join(registry.backends.names())})")
+
+
+def test_a_dry_run_shows_the_cells_and_measures_nothing(pairlab, no_notebook, runs_dir, tmp_path):
+    status, out, err = pairlab("sweep", sweep_file(tmp_path, pairs=[1, 2]), "--dry-run")
+    assert (status, err) == (0, "")
+    assert out.count("throughput: flowgen over bridge") == 2
+    assert out.splitlines()[-1] == "2 cells, about 8 s for those to be measured"
+    assert not runs_dir.exists()
+
+
+def test_a_dry_run_tells_how_often_cells_may_be_repeated(pairlab, no_notebook, runs_dir, tmp_path):
+    until = {"estimate": "total_throughput_bps", "within": 0.05, "at_least": 3, "at_most": 20}
+    status, out, err = pairlab("sweep", sweep_file(tmp_path, pairs=[1, 2], until=until), "--dry-run")
+    assert (status, err) == (0, "")
+    assert out.splitlines()[-2:] == [
+        "2 of these cells, each repeated 3 to 20 times, until total_throughput_bps is within 5 % (95 % confidence)",
+        "6 to 40 cells, about 24 s to 2 min 40 s for those to be measured",
+    ]
+    assert not runs_dir.exists()
+
+
+def test_a_sweep_tells_what_it_does_not_know_closely_enough(pairlab, measured_by, tmp_path):
+    def execute(spec):
+        flows = table("flows", [{"pair": 0, "flow": 0, "status": "ok", "throughput_bps": 1e9 * (1 + spec.repetition)}])
+        return store.write(Run(spec, "ok", flows=flows))
+
+    measured_by(execute)
+    until = {"estimate": "total_throughput_bps", "within": 0.05, "at_least": 2, "at_most": 3}
+    status, out, err = pairlab("sweep", sweep_file(tmp_path, until=until))
+    assert (status, err) == (0, "")
+    assert out.splitlines()[0].startswith("sweep small: 2 to 3 cells, about ")
+    assert out.splitlines()[1].startswith("   1/~2 done ")
+    assert out.splitlines()[-1].startswith(
+        "  not as precise as asked: throughput: flowgen over bridge, 2 pairs, 2 s (netns)"
+    )
+    # Of 1, 2 and 3 Gbit/s, on a log scale: exp(4.303 * (1 / sqrt(3)) / 2) - 1.
+    assert "total_throughput_bps is ± 246.3 % after 3 repetitions" in out
+
+
+def test_a_sweep_that_stops_at_a_failure_says_so(pairlab, measured_by, tmp_path):
+    def execute(spec):
+        raise TestbedError("the bridge broke")
+
+    measured_by(execute)
+    status, out, _ = pairlab("sweep", sweep_file(tmp_path, pairs=[1, 2]), "--stop-on-failure")
+    assert status == 3  # none is done
+    assert "stopped at the first failure, as asked" in out
+    assert "0 done, 0 skipped, 1 not done" in out
+
+
+def test_a_sweep_that_is_not_done_names_the_cells_and_ends_with_status_1(pairlab, measured, tmp_path):
+    status, out, err = pairlab("sweep", sweep_file(tmp_path, pairs=[1, 2]))
+    assert (status, err) == (1, "")
+    assert "1 done, 0 skipped, 1 not done" in out
+    assert "failed   throughput: flowgen over bridge, 2 pairs, 2 s, repetition 0 (netns): the bridge broke" in out
+    assert "  1 failed: the bridge broke" in out
+    assert out.splitlines()[-1].endswith(f" sweep {tmp_path / 'small.yaml'} --retry")
+    again = ["sweep", sweep_file(tmp_path, pairs=[1, 2]), "--backend", "netns"]
+    assert "repetition 0 (netns): kept from before (the bridge broke)" in pairlab(*again)[1]
+    assert pairlab(*again)[1].splitlines()[-1].endswith("small.yaml --backend netns --retry")
+    status, out, _ = pairlab("sweep", sweep_file(tmp_path, pairs=[1]))
+    assert (status, "1 done, 0 skipped, 0 not done" in out) == (0, True)
+
+
+def test_a_sweep_of_which_nothing_is_done_tells_each_reason_once_and_ends_with_status_3(pairlab, monkeypatch, tmp_path):
+    def check(spec):
+        raise Unavailable(f"no {spec.driver} here: get one")
+
+    monkeypatch.setattr(runner, "check", check)
+    file = sweep_file(tmp_path, driver=["bridge", "host"], pairs=[1, 2, 3])
+    status, out, err = pairlab("sweep", file)
+    assert (status, err) == (3, "pairlab: nothing was measured, so there is nothing to report\n")
+    assert out.splitlines()[-3] == "0 done, 6 skipped, 0 not done"
+    assert sorted(out.splitlines()[-2:]) == [
+        "  3 skipped: no bridge here: get one",
+        "  3 skipped: no host here: get one",
+    ]
+    for driver in ("bridge", "host"):  # in full for the first cell, and at the end
+        assert out.count(f"no {driver} here: get one") == 2
+    assert len(re.findall(r" skipped .*: as cell \d", out)) == 4
+
+
+def test_programs_are_told_of_each_cell_and_of_the_end_a_json_object_a_line(pairlab, measured, tmp_path):
+    status, out, err = pairlab("sweep", sweep_file(tmp_path, pairs=[1, 2]), "--json")
+    assert (status, err) == (1, "")
+    begun, *cells, end = map(json.loads, out.splitlines())
+    counted = {"cells": 2, "cells_at_most": 2, "estimate_s": 8.0, "estimate_at_most_s": 8.0}
+    assert begun == {"event": "sweep", "name": "small"} | counted
+    assert {cell["event"] for cell in cells} == {"cell"}
+    assert [(cell["number"], cell["total"], cell["total_at_most"]) for cell in cells] == [(1, 2, 2), (2, 2, 2)]
+    assert {cell["spec"]["pairs"]: cell["state"] for cell in cells} == {1: "done", 2: "failed"}
+    assert all(Spec(**cell["spec"]).key == cell["key"] for cell in cells)
+    assert cells[0]["left_s"] > cells[1]["left_s"] == 0
+    (not_done,) = end.pop("not_done")
+    assert not_done.endswith("repetition 0 (netns): the bridge broke")
+    assert end == {"event": "end", "done": 1, "skipped": {}, "imprecise": [], "stopped": False, "good": False}
+
+
+def test_programs_are_told_the_plan(pairlab, no_notebook, runs_dir, tmp_path):
+    status, out, err = pairlab("sweep", sweep_file(tmp_path, pairs=[1, 2]), "--dry-run", "--json")
+    assert (status, err) == (0, "")
+    begun, *cells = map(json.loads, out.splitlines())
+    assert begun["cells"] == len(cells) == 2
+    assert [(cell["event"], cell["number"], cell["stored"]) for cell in cells] == [("planned", n, None) for n in (1, 2)]
+    assert not runs_dir.exists()
+
+
+#: The command line with measurements that are made up, and a clock: each is seen for a while, and takes six seconds.
+SLOW = """
+import sys, time
+from functools import partial
+from pairlab import cli
+from pairlab.batch import runner
+from pairlab.progress import terminal
+from tests.unit.cli.test_sweep import broken_for_two
+class Clock:
+    now = 0.0
+    def monotonic(self):
+        return self.now
+def execute(spec, progress):
+    for done in range(3):
+        progress("measuring (s)", done, 2)
+        time.sleep(0.6)  # longer than until the bars are drawn anew
+    clock.now += 6
+    return broken_for_two(spec)
+clock = runner.time = terminal.time = Clock()
+run = runner.run
+runner.run = lambda *given, progress, **named: run(*given, **named, execute=partial(execute, progress=progress))
+runner.check = lambda spec: None
+cli.main(sys.argv[1:], prog_name="pairlab")
+"""
+
+
+def test_on_a_terminal_bars_show_the_cells_that_are_left_and_the_one_at_work(runs_dir, tmp_path):
+    file = sweep_file(tmp_path, pairs=[1, 3, 2])
+    shown = on_a_terminal(
+        [sys.executable, "-c", SLOW, "sweep", file], environment={"PYTHONPATH": os.pathsep.join(sys.path)}
+    )
+    assert shown.status == 1
+    whole = [re.search(r"━ (\d+) s left +(\d) of 3 cells", line) for line in shown.drawn]
+    seen = [(int(found[2]), int(found[1])) for found in whole if found]
+    assert {done for done, _ in seen} == {0, 1, 2}
+    most = [max(left for done, left in seen if done == number) for number in range(3)]
+    assert most == [12, 12, 6]  # at first three times 2 s of traffic and 2 s around it; then as a cell has taken
+    assert any(re.search(r"━ \d s left +measuring 1/2 s", line) for line in shown.drawn)
+    cells = [re.match(r" +(\d)/3 (\w+)", line) for line in shown.left[1:4]]
+    assert [cell[1] for cell in cells] == ["1", "2", "3"]
+    assert sorted(cell[2] for cell in cells) == ["done", "done", "failed"]
+    assert shown.left[4] == "2 done, 0 skipped, 1 not done"
+    assert "━" not in "".join(shown.left)
+
+
+def test_a_sweep_of_the_checkout_goes_by_its_name(pairlab, no_notebook, runs_dir):
+    status, out, _ = pairlab("sweep", "smoke", "--dry-run")
+    assert status == 0
+    assert out.splitlines()[:-1] == pairlab("sweep", str(paths.SWEEPS / "smoke.yaml"), "--dry-run")[1].splitlines()[:-1]
+
+
+def test_a_number_of_attempts_below_one_is_refused(pairlab, tmp_path):
+    status, _, said = pairlab("sweep", sweep_file(tmp_path), "--attempts", "0")
+    assert (status, "0 is not in the range 1<=x<=100" in said) == (2, True)

@@ -1,0 +1,128 @@
+"""crosschecks: what tools report against what the kernel counted, on counts of which the answer is known."""
+
+import pytest
+
+from pairlab.measurement.crosschecks import (
+    header_bytes,
+    interface_bytes,
+    over_early,
+    overlap,
+    port_bytes,
+    retransmits,
+    sent_again_bytes,
+)
+from pairlab.measurement.flow_rows import Reading
+from pairlab.testbed.launch.conductor import LinkCounts
+
+PAYLOAD, PACKETS, HEADER = 1e9, 700_000, 66
+
+
+def link(payload=PAYLOAD, packets=PACKETS):
+    return LinkCounts(rx_bytes=int(payload + HEADER * packets), rx_packets=packets, tx_bytes=0, tx_packets=0)
+
+
+def told(*received, **more):
+    return Reading(received_bytes=dict(enumerate(received)), **more)
+
+
+def test_headers_are_those_of_ethernet_ip_and_tcp_with_its_timestamps_where_on():
+    assert header_bytes({"tcp_timestamps": "1"}) == 66
+    assert header_bytes({"tcp_timestamps": "0"}) == 54
+    assert header_bytes({}) == 66
+    assert header_bytes({"link": "lo"}) == 52  # the loopback counts no Ethernet header
+
+
+def test_flows_overlap_for_the_share_of_time_in_which_all_were_active():
+    assert overlap(Reading(spans=[(0.0, 10.0), (1.0, 11.0)])) == pytest.approx(9 / 11)
+    assert overlap(Reading(spans=[(0.0, 1.0), (2.0, 3.0)])) == 0.0
+    assert overlap(Reading(spans=[(0.5, 1.5)])) == 1.0
+    assert overlap(Reading()) is None
+
+
+def test_flows_that_were_over_before_the_last_start_are_counted():
+    reading = Reading(flows=[{"completed_s": 0.01}, {"completed_s": 0.03}, {"status": "failed"}])
+    assert over_early(reading, 0.02) == 0.5
+    assert over_early(Reading(flows=[{"status": "failed"}]), 0.02) is None
+
+
+@pytest.mark.parametrize("lie", [0.98, 1.02, 2.0])
+def test_a_tool_that_lies_is_found_by_its_servers_links(lie):
+    found = interface_bytes(told(PAYLOAD * lie, PAYLOAD * lie), [link(), link()], HEADER, False, 0.0)
+    assert found == pytest.approx(1 / lie - 1)
+
+
+def test_a_tool_that_tells_the_truth_is_within_what_goes_beside_its_payload():
+    assert interface_bytes(told(PAYLOAD), [link(PAYLOAD + 5000)], HEADER, False, 0.0) == 0.0
+
+
+def test_segments_that_arrived_twice_are_no_lie_and_missing_ones_are():
+    twice = link(PAYLOAD * 1.05)
+    assert interface_bytes(told(PAYLOAD), [twice], HEADER, False, 0.05 * PAYLOAD) == 0.0
+    assert interface_bytes(told(PAYLOAD), [twice], HEADER, False, 0.01 * PAYLOAD) == pytest.approx(0.05)
+    fewer = link(PAYLOAD * 0.95)
+    assert interface_bytes(told(PAYLOAD), [fewer], HEADER, False, 0.05 * PAYLOAD) == pytest.approx(-0.05)
+
+
+def test_pairs_whose_flow_failed_are_left_out_of_the_comparison():
+    reading = Reading(received_bytes={1: PAYLOAD})
+    assert interface_bytes(reading, [link(5e8), link()], HEADER, False, 0.0) == 0.0
+    assert interface_bytes(Reading(), [link(), link()], HEADER, False, 0.0) is None
+
+
+def test_a_link_that_all_share_is_compared_with_all_together_or_not_at_all():
+    everything = link(2 * PAYLOAD, 2 * PACKETS)
+    assert interface_bytes(told(PAYLOAD, PAYLOAD), [everything, everything], HEADER, True, 0.0) == 0.0
+    assert interface_bytes(told(PAYLOAD), [everything, everything], HEADER, True, 0.0) is None
+    assert interface_bytes(told(PAYLOAD, PAYLOAD), [everything, None], HEADER, True, 0.0) is None
+    assert interface_bytes(told(PAYLOAD), [None], HEADER, False, 0.0) is None
+
+
+@pytest.mark.parametrize("first_to_end", [0, 1])
+def test_of_a_link_that_all_share_the_server_that_ended_last_has_seen_everything(first_to_end):
+    links = [link(2 * PAYLOAD, 2 * PACKETS)] * 2
+    links[first_to_end] = link(1.6 * PAYLOAD, 1.6 * PACKETS)
+    assert interface_bytes(told(PAYLOAD, PAYLOAD), links, HEADER, True, 0.0) == 0.0
+    assert interface_bytes(told(PAYLOAD, 2 * PAYLOAD), links, HEADER, True, 0.0) == pytest.approx(2 / 3 - 1)
+
+
+def test_ports_are_compared_by_their_growth():
+    before, after = (10_000, 100), (10_000 + int(PAYLOAD) + HEADER * PACKETS, 100 + PACKETS)
+    assert port_bytes(told(PAYLOAD), 1, before, after, HEADER, 0.0) == 0.0
+    assert port_bytes(told(PAYLOAD * 1.1), 1, before, after, HEADER, 0.0) == pytest.approx(1 / 1.1 - 1)
+    assert port_bytes(told(PAYLOAD), 1, before, None, HEADER, 0.0) is None
+    assert port_bytes(told(PAYLOAD), 1, after, before, HEADER, 0.0) is None  # a port has gone
+    assert port_bytes(told(PAYLOAD), 2, before, after, HEADER, 0.0) is None  # one of two flows failed
+
+
+def test_retransmits_of_tool_and_kernel_are_compared_where_both_tell():
+    reading = Reading(retransmits={0: 9800, 1: 10_000, 2: 5}, spans=[(0, 1)] * 3)
+    assert retransmits(reading, {0: 10_000, 1: 10_000, 2: None}) == pytest.approx(-0.01)
+    assert retransmits(Reading(retransmits={0: 3}, spans=[(0, 1)]), {0: 48}) == 0.0  # a packet's worth goes beside
+    assert retransmits(Reading(retransmits={0: 3}, spans=[(0, 1)]), {0: 100}) == pytest.approx(-0.97)
+    assert retransmits(reading, {}) is None
+
+
+def test_a_count_that_the_kernel_has_nothing_of_is_a_disagreement():
+    """On a network that loses nothing, the kernel's count is 0: so is a tool's that tells the truth."""
+    tells = Reading(retransmits={0: 5000}, spans=[(0, 1)])
+    assert retransmits(tells, {0: 0}) == pytest.approx(4999)
+    assert retransmits(Reading(retransmits={0: 0}, spans=[(0, 1)]), {0: 0}) == 0.0
+    assert interface_bytes(told(0.0), [link()], HEADER, False, 0.0) > 1
+
+
+def test_room_for_what_was_sent_again_is_that_of_the_pairs_compared_and_of_each_segment_once():
+    first = {"pair": 0, "netns_retransmits": 80, "retransmits": 10.0}
+    more = [{"pair": 0, "netns_retransmits": None, "retransmits": 10.0} for _ in range(7)]
+    failed = {"pair": 1, "netns_retransmits": 5000}
+    reading = told(PAYLOAD, flows=[first, *more, failed], retransmits={0: 80})
+    assert sent_again_bytes(reading, {"mtu_bytes": 1500}) == 80 * 1500
+    by_the_tool = told(PAYLOAD, PAYLOAD, flows=[{"pair": 0}, {"pair": 1}], retransmits={0: 30})
+    assert sent_again_bytes(by_the_tool, {"mtu_bytes": 1500}) == 30 * 1500
+    assert sent_again_bytes(by_the_tool, {}) == 0.0
+    assert sent_again_bytes(by_the_tool, {"mtu_bytes": 1500}, [20, 90]) == 90 * 1500
+    assert sent_again_bytes(by_the_tool, {"mtu_bytes": 1500}, [None, None]) == 30 * 1500
+
+
+def test_what_came_after_a_tools_last_count_is_allowed_for():
+    reading = Reading(retransmits={0: 9700}, spans=[(0, 1)], late_share=0.05)
+    assert retransmits(reading, {0: 10_000}) == 0.0

@@ -1,0 +1,86 @@
+"""What will be built, sent and stored, and how long that takes, before it begins."""
+
+import dataclasses
+
+import pytest
+
+from pairlab import store
+from pairlab.errors import BadSpec
+from pairlab.measurement.estimate import START_S, expected, preview
+from pairlab.model.spec import Spec
+from tests.support.runs import made_up
+
+TIMES = {"up_s": 1.0, "facts_s": 0.25, "ready_s": 0.5, "traffic_s": 2.0, "end_s": 0.25, "down_s": 0.5}
+AROUND_S = 2.5
+
+
+def keep(root, **spec):
+    times = spec.pop("times_s", TIMES)
+    store.write(dataclasses.replace(made_up(host="", **spec), times_s=times), root)
+
+
+def test_a_preview_says_what_is_built_sent_and_stored(tmp_path):
+    spec = Spec(driver="bridge", pairs=50, duration_s=10.0, workload="flowgen")
+    assert preview(spec, root=tmp_path) == (
+        "50 client and 50 server namespaces on bridge: Linux bridge with a veth pair to each container."
+        " flowgen sends TCP for 10 s at full rate, all released together."
+        " About 18 s in all (a rule of thumb: the traffic, 2 s, and 0.1 s for each pair);"
+        f" stored as {tmp_path}/throughput/{spec.key}."
+    )
+
+
+def test_who_shares_the_hosts_stack_has_no_namespace(tmp_path):
+    words = preview(Spec(driver="host", pairs=2, workload="flowgen"), root=tmp_path)
+    assert words.startswith("2 clients and 2 servers on host: one shared network stack")
+
+
+def test_flows_with_an_end_have_their_size_and_their_time(tmp_path):
+    spec = Spec(experiment="fct", workload="flowgen", pairs=3, flow_bytes=5_000_000, duration_s=30.0, backend="docker")
+    words = preview(spec, root=tmp_path)
+    assert "3 client and 3 server containers" in words
+    assert "flowgen sends a flow of 5 MB from each client, which has 30 s to complete" in words
+    assert "At most 34 s in all" in words
+
+
+def test_particulars_are_told(tmp_path):
+    spec = Spec(experiment="udp", workload="flowgen", udp_share=0.5, udp_rate_bps=1e9, duration_s=2.0)
+    assert "TCP and UDP for 2 s" in preview(spec, root=tmp_path)
+    assert "Also: 50 % UDP, at 1000 Mbit/s." in preview(spec, root=tmp_path)
+
+
+def test_earlier_runs_with_about_as_many_pairs_tell_the_time(tmp_path):
+    keep(tmp_path, pairs=10)
+    keep(tmp_path, pairs=300, times_s=TIMES | {"up_s": 100.0})
+    keep(tmp_path, pairs=10, driver="macvlan", times_s=TIMES | {"up_s": 100.0})
+    assert expected(Spec(pairs=15, duration_s=4.0), tmp_path) == (START_S + AROUND_S + 4.0, 1, False)
+    assert "About 8 s in all (estimated from 1 similar run)" in preview(Spec(pairs=15, duration_s=4.0), root=tmp_path)
+
+
+def test_repetitions_take_their_time_each(tmp_path):
+    keep(tmp_path, pairs=10)
+    words = preview(Spec(pairs=10, duration_s=4.0, workload="flowgen"), 10, tmp_path)
+    assert "10 repetitions: about 1 min 20 s in all" in words
+
+
+def test_flows_of_the_same_size_tell_how_long_they_last(tmp_path):
+    keep(tmp_path, experiment="fct", workload="flowgen", flow_bytes=5_000_000, duration_s=30.0)
+    found = expected(Spec(experiment="fct", workload="flowgen", flow_bytes=5_000_000, duration_s=20.0), tmp_path)
+    assert found == (START_S + AROUND_S + TIMES["traffic_s"], 1, False)
+
+
+def test_a_run_that_is_stored_already_is_told(tmp_path):
+    keep(tmp_path, workload="flowgen", pairs=4)
+    assert "stored already as" in preview(Spec(workload="flowgen", pairs=4, duration_s=2.0), root=tmp_path)
+    keep(tmp_path, workload="flowgen", pairs=5, status="invalid", reasons=("late",))
+    assert "stored already" not in preview(Spec(workload="flowgen", pairs=5, duration_s=2.0), root=tmp_path)
+
+
+def test_damaged_runs_tell_nothing(tmp_path):
+    keep(tmp_path, pairs=10)
+    next(tmp_path.glob("*/*/run.json")).write_text("{")
+    assert expected(Spec(pairs=10, duration_s=4.0), tmp_path).runs == 0
+
+
+def test_what_cannot_be_is_refused(tmp_path):
+    with pytest.raises(BadSpec, match="'bridge' can have at most 511"):
+        preview(Spec(pairs=600), root=tmp_path)

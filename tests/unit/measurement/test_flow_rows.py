@@ -1,0 +1,138 @@
+"""flows: what is made of what tools told, on reports of which the truth is known."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pairlab.measurement.crosschecks import overlap
+from pairlab.measurement.flow_rows import read_flows
+from pairlab.measurement.steady_state import LEAST_INTERVALS
+from pairlab.model.spec import Spec
+from pairlab.testbed.contracts import Measured
+from pairlab.testbed.endpoints import Endpoint
+from pairlab.testbed.launch.conductor import Process
+from pairlab.testbed.plans import draw
+from pairlab.testbed.workloads.flowgen import Flowgen
+
+INTERVAL_S = 0.5
+
+
+class Telling(Flowgen):
+    """Tells of each client's flow what it was given."""
+
+    def __init__(self, told):
+        self._told = told
+
+    def parse(self, stdout, served=""):
+        return [self._told[int(stdout)]]
+
+
+class Silent(Telling):
+    """Tells of no connection. Its clients have two flows each, and send when both connections stand."""
+
+    connects_first = True
+
+    def parse(self, stdout, served=""):
+        (told,) = super().parse(stdout)
+        return [replace(told, connected_ns=None, number=number) for number in range(2)]
+
+
+def process(name, **values):
+    endpoint = Endpoint(name, "10.77.0.1", lambda *_: None)
+    return Process(name, endpoint, (), **{"ready": True, "over": True, "start_ns": 0, "exit_code": 0, **values})
+
+
+def reading(told, tool=Telling, syn_retransmits=(), isolated=True, **spec):
+    """What is read of clients that were let go at the release; by default, of a flow each that lasts its time.
+
+    syn_retransmits: by the number of a client, how many its namespace counted.
+    """
+    ended = {"end_ns": 2 * 10**9}
+    clients = [
+        process(f"client-{number}", stdout=str(number), syn_retransmits=dict(syn_retransmits).get(number, 0), **ended)
+        for number in range(len(told))
+    ]
+    servers = [process(f"server-{number}") for number in range(len(told))]
+    asked = {"interval_s": INTERVAL_S, "duration_s": told[0].flow["duration_s"], "pairs": len(told), **spec}
+    spec = Spec(workload="flowgen", **asked)
+    return read_flows(spec, draw(spec), tool(told), clients, servers, 0, isolated=isolated)
+
+
+def flow(rates_bps, late_s=()):
+    """A flow of these rates, an interval each. late_s: by the number of a sample, how late it was taken."""
+    on_time_s = INTERVAL_S * np.arange(len(rates_bps) + 1)
+    edges_s = on_time_s + [dict(late_s).get(number, 0.0) for number in range(len(on_time_s))]
+    carried = np.cumsum([0.0, *(rate * INTERVAL_S / 8 for rate in rates_bps)])
+    counted = np.diff(np.interp(edges_s, on_time_s, carried))
+    rows = [
+        {"start_s": start_s, "end_s": end_s, "interval_bytes": interval_bytes}
+        for start_s, end_s, interval_bytes in zip(edges_s, edges_s[1:], counted, strict=False)
+    ]
+    total = {"duration_s": edges_s[-1], "flow_bytes": carried[-1], "throughput_bps": carried[-1] * 8 / edges_s[-1]}
+    return Measured(total, rows, connected_ns=0)
+
+
+def test_one_late_sample_of_one_flow_hides_from_nobody_whether_all_had_settled():
+    told = [flow([1e8] * LEAST_INTERVALS, late_s={3: 0.06} if number == 17 else {}) for number in range(50)]
+    assert reading(told).settling.settled is True
+
+
+def test_a_warm_up_is_where_it_was_though_a_sample_in_it_was_late():
+    found = reading([flow([1e7, 1e7, *[1e8] * 8], late_s={1: 0.06})])
+    assert found.warmup_s == 2 * INTERVAL_S
+    assert found.flows[0]["throughput_bps"] == pytest.approx(1e8)
+
+
+def test_a_flow_that_broke_off_takes_from_nobody_whether_the_others_had_settled():
+    told = [flow([1e8] * LEAST_INTERVALS), flow([1e8] * 3)]
+    found = reading(told)
+    assert [row["status"] for row in found.flows] == ["ok", "failed"]
+    assert found.settling.settled is True
+
+
+def test_a_flow_begins_when_its_connection_can_have_stood_where_only_how_long_that_took_is_told():
+    steady = replace(flow([1e8] * 4), connected_ns=None)
+    found = reading([steady, steady, replace(steady, connect_s=1.03)])
+    assert np.allclose(found.spans, [(0, 2), (0, 2), (1.03, 3.03)])
+    assert overlap(found) == pytest.approx(0.97 / 3.03)
+    begins_s = [row["start_s"] for row in found.intervals if row["pair"] == 2]
+    assert begins_s == pytest.approx([1.03, 1.53, 2.03, 2.53])
+    assert all("connected_s" not in row for row in found.flows)
+
+
+def test_flows_begin_a_second_later_where_a_syn_was_sent_again_and_no_tool_tells_of_it():
+    """More of them may be of connections that waited at the same time: a second is certain, and no more."""
+    found = reading([flow([1e8] * 4)] * 3, Silent, syn_retransmits={1: 1, 2: 3}, flows_per_pair=2)
+    assert np.allclose(found.spans, [(0, 2), (0, 2), (1, 3), (1, 3), (1, 3), (1, 3)])
+    assert overlap(found) == pytest.approx(1 / 3)
+    begins_s = [row["start_s"] for row in found.intervals if (row["pair"], row["flow"]) == (1, 1)]
+    assert begins_s == pytest.approx([1.0, 1.5, 2.0, 2.5])
+    assert all("connected_s" not in row for row in found.flows)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"syn_retransmits": {0: 0}},
+        {"syn_retransmits": {0: None}},
+        {"isolated": False},
+        {"flow_bytes": 1000},
+        {"udp_share": 1.0},
+    ],
+    ids=str,
+)
+def test_flows_begin_at_their_clients_start_where_no_wait_for_their_connection_is_certain(asked):
+    found = reading([flow([1e8] * 4)], Silent, **{"syn_retransmits": {0: 1}, **asked})
+    assert np.allclose(found.spans, [(0, 2)])
+
+
+def test_a_syn_sent_again_is_held_against_no_flow_whose_tool_tells_or_does_not_wait_for_all_connections():
+    told = flow([1e8] * 4)
+    silent = replace(told, connected_ns=None)
+    again = {"tool": Telling, "syn_retransmits": {0: 1}}
+    assert np.allclose(reading([silent], **again).spans, [(0, 2)])
+    again["tool"] = type("Patient", (Telling,), {"connects_first": True})
+    assert np.allclose(reading([silent], **again).spans, [(1, 3)])
+    assert np.allclose(reading([replace(silent, connect_s=0.2)], **again).spans, [(0.2, 2.2)])
+    assert np.allclose(reading([replace(told, connected_ns=10**8)], **again).spans, [(0.1, 2.1)])

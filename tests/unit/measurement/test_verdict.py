@@ -1,0 +1,123 @@
+"""verdict: each check's bounds, and the status and reasons that come of them."""
+
+import pytest
+
+from pairlab.measurement.flow_rows import Reading
+from pairlab.measurement.verdict import CHECKS, judge
+from pairlab.model.spec import Spec
+from pairlab.testbed.endpoints import Endpoint
+from pairlab.testbed.launch.conductor import Process
+
+SPEC = Spec(workload="flowgen", pairs=2, max_skew_s=0.1, max_foreign_cpu=0.1)
+GOOD = {
+    "skew_s": 0.01,
+    "over_early": None,
+    "overlap": 0.95,
+    "hung": 0,
+    "foreign_cpu": 0.02,
+    "steal": 0.0,
+    "clock_step_s": 1e-6,
+    "throttled": 0,
+    "frequency_change": -0.02,
+    "telemetry_missed": 0.0,
+    "interface_bytes": 0.001,
+    "port_bytes": None,
+    "retransmits": -0.005,
+    "failed_flows": 0,
+    "warmup_s": 1.0,
+    "settled": True,
+    "drift": 0.0,
+}
+
+
+def processes(count=2, **values):
+    return [Process(f"x-{n}", Endpoint(f"x-{n}", "10.0.0.1", None), (), start_ns=1, ready=True) for n in range(count)]
+
+
+def verdict(checks=GOOD, spec=SPEC, clients=None, servers=None, flows=None, unmet=(), begun_s=(0.01, 0.02)):
+    flows = [{"status": "ok"}] * 2 if flows is None else flows
+    reading = Reading(flows=flows, spans=[(moment_s, moment_s + 10.0) for moment_s in begun_s])
+    return judge(spec, checks, clients or processes(), servers or processes(), reading, unmet)
+
+
+def test_a_run_within_all_bounds_counts():
+    assert verdict() == ("ok", [])
+    assert set(GOOD) == set(CHECKS)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("skew_s", 0.2, "client start times are spread over 0.200 s; max_skew_s is 0.1"),
+        ("over_early", 0.5, "50 % of the flows completed before the last client started"),
+        ("overlap", 0.3, "all flows were active in only 30 % of the time"),
+        ("hung", 3, "3 clients had to be killed after their time"),
+        ("foreign_cpu", 0.25, "other processes used 25.0 % of the CPU time; max_foreign_cpu is 0.1"),
+        ("steal", 0.25, "the hypervisor took 25.0 % of the CPU time"),
+        ("clock_step_s", -3600.0, "the wall clock was changed by -3600.000 s"),
+        ("clock_step_s", 1.0, "the wall clock was changed by 1.000 s"),
+        ("throttled", 2, "cores were thermally throttled 2 times"),
+        ("frequency_change", -0.3, "the core frequency changed by -30 %"),
+        ("frequency_change", 0.3, "the core frequency changed by +30 %"),
+        ("telemetry_missed", 0.5, "CPU use was not sampled in 50 % of the time"),
+        (
+            "interface_bytes",
+            -0.02,
+            "the servers' links carried 2.0 % less payload than the tool reported: see the tool's output, in raw/",
+        ),
+        ("interface_bytes", 0.02, "the servers' links carried 2.0 % more"),
+        ("port_bytes", 0.02, "the ports of the network carried 2.0 % more"),
+        (
+            "retransmits",
+            -0.5,
+            "the tool's count of retransmitted segments is 50.0 % less than the kernel's: see the tool's output",
+        ),
+        ("settled", False, "the throughput never settled"),
+    ],
+)
+def test_one_check_out_of_its_bounds_makes_the_run_invalid_and_says_why(name, value, told):
+    status, reasons = verdict({**GOOD, name: value})
+    assert (status, len(reasons)) == ("invalid", 1)
+    assert told in reasons[0]
+
+
+def test_what_is_not_known_spoils_nothing():
+    assert verdict(dict.fromkeys(GOOD)) == ("ok", [])
+
+
+def test_every_bounded_check_has_a_reason_and_every_check_a_meaning():
+    for check in CHECKS.values():
+        assert check.meaning
+        assert bool(check.sentence) == bool(check.most or check.least)
+
+
+def test_flows_with_an_end_need_not_end_together():
+    finite = SPEC.replace(flow_bytes=1000)
+    assert verdict({**GOOD, "overlap": 0.1, "hung": 2}, spec=finite) == ("ok", [])
+
+
+def test_a_failed_flow_is_a_result_and_all_failed_are_none():
+    one = [{"status": "failed", "error": "it died"}, {"status": "ok"}]
+    assert verdict(flows=one) == ("ok", [])
+    assert verdict(flows=one[:1] * 2) == ("failed", ["all 2 flows failed, the first: it died"])
+
+
+def test_a_slow_clock_is_slewed_by_ntp_and_not_set():
+    long = SPEC.replace(duration_s=60.0)
+    assert verdict({**GOOD, "clock_step_s": 0.03}, spec=long)[0] == "ok"
+    assert verdict({**GOOD, "clock_step_s": 0.03}, spec=SPEC)[0] == "invalid"
+
+
+def test_several_reasons_are_all_told():
+    status, reasons = verdict({**GOOD, "overlap": 0.1, "steal": 0.9}, unmet=["a quota was not kept"])
+    assert (status, len(reasons)) == ("invalid", 3)
+    assert reasons[0] == "a quota was not kept"
+
+
+def test_connections_that_stood_late_make_the_run_invalid_where_flows_have_no_end():
+    late = {"begun_s": (0.01, 1.03)}
+    assert verdict(**late) == (
+        "invalid",
+        ["1 of 2 connections took longer than 1 s, the last 1.030 s"],
+    )
+    assert verdict(**late, spec=SPEC.replace(flow_bytes=1000)) == ("ok", [])

@@ -1,0 +1,268 @@
+"""Spec: what is refused and in which words, and keys that never change by accident."""
+
+import contextlib
+import json
+import string
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pairlab import measure, open_testbed
+from pairlab.errors import BadSpec
+from pairlab.model.spec import LARGEST, Spec
+
+
+def refusal(**values):
+    with pytest.raises(BadSpec) as caught:
+        Spec(**values)
+    return str(caught.value)
+
+
+# --- what is refused
+
+
+def test_a_misspelt_parameter_is_named_with_the_one_that_was_meant():
+    told = refusal(drvier="bridge")
+    assert told.startswith("no parameter 'drvier'; did you mean 'driver'?")
+    assert "there are: experiment, backend, driver, pairs, workload" in told
+
+
+def test_an_unknown_parameter_is_told_all_there_are():
+    told = refusal(zzz=1)
+    assert told == f"no parameter 'zzz' (there are: {', '.join(Spec.model_fields)})"
+
+
+def test_a_wrong_name_of_a_plugin_is_refused_with_the_one_that_was_meant():
+    assert refusal(driver="brige").startswith("no driver 'brige'; did you mean 'bridge'? (there are: bridge, ")
+    assert refusal(workload="iperf4").startswith("no workload 'iperf4'; did you mean 'iperf")
+    told = refusal(backend="netnss", pinning="nones")
+    assert "no backend 'netnss'; did you mean 'netns'?" in told
+    assert "no pinning 'nones'; did you mean 'none'?" in told
+    with pytest.raises(BadSpec, match="did you mean 'bridge'"):
+        Spec().replace(driver="brige")
+
+
+def test_a_new_process_that_knows_only_the_public_name_refuses_it_too():
+    program = "from pairlab import Spec\nSpec(driver='brige')"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1].startswith("pairlab.errors.BadSpec: no driver 'brige'; did you mean 'bridge'?")
+
+
+def test_a_stored_spec_may_name_a_driver_that_is_not_installed_here():
+    spec = Spec.stored({"driver": "weave", "pairs": 3})
+    assert (spec.driver, spec.replace(repetition=1).driver) == ("weave", "weave")
+    with pytest.raises(BadSpec, match="no driver 'weave'"):
+        Spec(driver="weave")
+
+
+@pytest.mark.parametrize("function", [measure, open_testbed])
+def test_what_needs_a_spec_says_how_to_make_one(function):
+    name = function.__name__
+    for given_instead, told in (({"driver": "bridge"}, "a dict: {}(Spec(**values))"), (5, "an int: {}(Spec(driver=")):
+        with pytest.raises(BadSpec) as caught, contextlib.ExitStack() as stack:
+            stack.enter_context(function(given_instead))
+        assert str(caught.value).startswith(f"{name} needs a Spec, not {told.format(name)}")
+
+
+def test_a_parameter_called_self_is_only_an_unknown_parameter():
+    assert refusal(self=1).startswith("no parameter 'self'")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("pairs", 0, "pairs: input should be greater than or equal to 1, not 0"),
+        ("pairs", 5001, "pairs: input should be less than or equal to 5000, not 5001"),
+        ("pairs", "5", "pairs: input should be a valid integer, not '5'"),
+        ("pairs", True, "pairs: input should be a valid integer, not True"),
+        ("pairs", 2.5, "pairs: input should be a valid integer, not 2.5"),
+        ("duration_s", -1, "duration_s: input should be greater than 0, not -1"),
+        ("duration_s", "10", "duration_s: input should be a valid number, not '10'"),
+        ("duration_s", None, "duration_s: input should be a valid number, not None"),
+        ("max_skew_s", float("inf"), "max_skew_s: must be a finite number"),
+        ("repetition", -1, "repetition: input should be greater than or equal to 0, not -1"),
+        ("seed", LARGEST + 1, f"seed: input should be less than or equal to {LARGEST}, not {LARGEST + 1}"),
+        ("placement", "cross-host", "placement: input should be 'same-host', not 'cross-host'"),
+        ("hosts", 2, "hosts: input should be 1, not 2"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_parameter_and_what_is_allowed(name, value, told):
+    assert refusal(**{name: value}) == told
+
+
+@pytest.mark.parametrize("name", ["a b", "it's", 'say "x"', "two\nlines", "Bridge", "", "-b", "x" * 41, "ü", "../etc"])
+def test_a_name_that_could_not_be_a_file_name_is_refused_in_one_line(name):
+    told = refusal(driver=name)
+    assert told == f"driver: string should match pattern '^[a-z][a-z0-9_-]{{0,39}}$', not {name!r}"
+    assert "\n" not in told
+
+
+def test_several_mistakes_are_all_told_at_once():
+    told = refusal(pairs=0, driver="B", durations=3)
+    assert "driver: " in told
+    assert "pairs: " in told
+    assert "no parameter 'durations'; did you mean 'duration_s'?" in told
+
+
+def test_a_value_too_long_to_show_is_cut():
+    assert len(refusal(duration_s="1" * 10_000)) < 200
+    assert "not a value that cannot be shown (int)" in refusal(pairs=10**5000)
+
+
+def test_an_interval_longer_than_the_window_is_refused():
+    assert refusal(duration_s=1, interval_s=2) == "interval_s 2 is longer than duration_s 1"
+
+
+def test_a_warm_up_must_be_a_whole_number_of_intervals():
+    assert "warmup_s 0.7 must be a whole number of intervals of 0.5 s" in refusal(warmup_s=0.7)
+    assert Spec(warmup_s=0.3, interval_s=0.1).total_s == 10.3  # in binary, 0.3 / 0.1 is no whole number
+
+
+def test_a_spec_cannot_be_changed_but_replaced_and_is_then_checked_again():
+    spec = Spec(driver="ovs")
+    with pytest.raises(ValueError, match="frozen"):
+        spec.driver = "bridge"
+    assert spec.replace(pairs=3) == Spec(driver="ovs", pairs=3)
+    with pytest.raises(BadSpec, match="pairs"):
+        spec.replace(pairs=0)
+
+
+def test_a_spec_reads_as_a_sentence():
+    assert str(Spec(driver="ovs", workload="iperf")) == "throughput: iperf over ovs, 1 pair, 10 s, repetition 0 (netns)"
+    assert "2 pairs, 2.5 s" in str(Spec(pairs=2, duration_s=2.5))
+    mice = Spec(flow_bytes=5_000_000, elephant_share=0.2, elephant_bytes=50_000_000, cores=1, pinning="same-core")
+    told = "1 pair, 5,000,000 B each, 20 % elephants of 50,000,000 B, 1 core, pinned to same-core, repetition 0"
+    assert told in str(mice)
+
+
+# --- keys
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("44136fa355b3678a", {}),
+        ("b3ddf0e299364e25", {"driver": "ovs", "pairs": 5, "duration_s": 3}),
+        (
+            "3d9610fde046d321",
+            {
+                "experiment": "fct",
+                "backend": "docker",
+                "driver": "macvlan",
+                "pairs": 50,
+                "workload": "iperf3",
+                "duration_s": 2.5,
+                "warmup_s": 1,
+                "interval_s": 0.25,
+                "repetition": 4,
+                "seed": 7,
+                "max_skew_s": 0.05,
+            },
+        ),
+    ],
+)
+def test_keys_are_those_of_the_runs_already_stored(key, values):
+    """If this fails, every stored run has lost its name: it is the hashing or a default that must go back."""
+    assert Spec(**values).key == key
+
+
+def test_a_whole_number_of_seconds_is_the_same_as_int_and_as_float():
+    assert Spec(duration_s=3).key == Spec(duration_s=3.0).key != Spec(duration_s=3.5).key
+    assert Spec(warmup_s=-0.0).key == Spec().key
+
+
+def test_a_default_that_is_said_does_not_change_the_key():
+    said = Spec(**{name: field.default for name, field in Spec.model_fields.items()})
+    assert said.key == Spec().key
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"experiment": "fct"},
+        {"backend": "docker"},
+        {"driver": "ovs"},
+        {"pairs": 2},
+        {"workload": "iperf"},
+        {"duration_s": 2.0},
+        {"warmup_s": 1.0},
+        {"interval_s": 1.0},
+        {"repetition": 1},
+        {"seed": 1},
+        {"max_skew_s": 1.0},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_every_parameter_enters_the_key(change):
+    assert Spec(**change).key != Spec().key
+    assert set(Spec.model_fields) - {"hosts", "placement"} >= set(change)
+
+
+# --- any value at all
+
+names = st.text(string.ascii_lowercase + string.digits + "_-", max_size=39).map("a".__add__)
+valid = st.fixed_dictionaries(
+    {},
+    optional={
+        "experiment": names,
+        "backend": names,
+        "driver": names,
+        "workload": names,
+        "pairs": st.integers(1, 5000),
+        "duration_s": st.integers(1, 86400) | st.floats(0.5, 86400),
+        "warmup_s": st.integers(0, 7200).map(lambda halves: halves / 2),
+        "repetition": st.integers(0, LARGEST),
+        "seed": st.integers(0, LARGEST),
+        "max_skew_s": st.floats(0, exclude_min=True, allow_infinity=False, allow_nan=False),
+    },
+)
+
+
+@given(valid)
+def test_a_spec_comes_back_from_json_equal_and_with_the_same_key(values):
+    spec = Spec.stored(values)
+    again = Spec.stored(json.loads(json.dumps(spec.model_dump())))
+    assert again == spec
+    assert again.key == spec.key == Spec.stored(spec.model_dump()).key
+    assert len(spec.key) == 16
+    assert set(spec.key) <= set("0123456789abcdef")
+
+
+@given(valid, valid)
+def test_specs_have_equal_keys_exactly_when_they_are_equal(one, other):
+    assert (Spec.stored(one).key == Spec.stored(other).key) == (Spec.stored(one) == Spec.stored(other))
+
+
+class Unshowable:
+    def __repr__(self):
+        raise RuntimeError("no")
+
+
+junk = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.integers().map(lambda power: 10 ** (abs(power) % 6000))
+    | st.floats()
+    | st.text()
+    | st.binary()
+    | st.builds(Unshowable)
+    | names,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.dictionaries(st.sampled_from(list(Spec.model_fields)) | st.text(), junk, max_size=5))
+def test_whatever_is_given_makes_a_spec_with_a_key_or_a_bad_spec(values):
+    try:
+        spec = Spec(**values)
+    except BadSpec as refused:
+        told = str(refused)
+        assert told
+        assert "\n" not in told
+    else:
+        assert len(spec.key) == 16

@@ -1,0 +1,108 @@
+"""What the code says of itself is so."""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import re
+
+import pytest
+
+import pairlab
+from pairlab import errors, paths
+from pairlab.batch import experiments
+from pairlab.model.records import TABLES
+from pairlab.model.spec import Spec, spec_from
+from pairlab.testbed import registry
+
+
+def drawn_tree():
+    """The classes drawn in the docstring of errors, each with the one it is drawn under."""
+    found, above = {}, []
+    for line in errors.__doc__.splitlines():
+        if match := re.match(r"((?:│   |    )*)(?:├── |└── )?([A-Z]\w+)(?:  |$)", line):
+            depth = 0 if line.startswith("PairlabError") else len(match[1]) // 4 + 1
+            above[depth:] = [match[2]]
+            found[match[2]] = above[depth - 1] if depth else "Exception"
+    return found
+
+
+def test_the_tree_of_errors_is_drawn_as_it_is():
+    classes = [value for value in vars(errors).values() if inspect.isclass(value)]
+    assert drawn_tree() == {each.__name__: each.__base__.__name__ for each in classes}
+
+
+def test_an_error_crosses_a_process_boundary_by_its_name():
+    for name in drawn_tree():
+        assert errors.by_name(name).__name__ == name
+    for other in ("ValueError", "by_name", "annotations", ""):
+        assert errors.by_name(other) is errors.TestbedError
+
+
+def test_every_column_has_a_type_a_unit_and_a_meaning():
+    for name, columns in TABLES.items():
+        for key, column in columns.items():
+            assert column.meaning, f"{name}.{key}"
+            assert column.dtype in ("int64", "float64", "str", "bool")
+            suffix = {"s": "_s", "B": "_bytes", "bit/s": "_bps"}.get(column.unit)
+            assert suffix is None or key.endswith(suffix), f"{name}.{key} is in {column.unit}"
+            units = {"_s": "s", "_bytes": "B", "_bps": "bit/s"}
+            assert all(not key.endswith(end) or column.unit == unit for end, unit in units.items()), f"{name}.{key}"
+
+
+@pytest.mark.parametrize(
+    "plugins", [registry.backends, registry.drivers, registry.workloads, registry.pinnings], ids=lambda p: p._word
+)
+def test_every_plugin_has_a_name_that_a_spec_takes_and_a_summary_in_one_line(plugins):
+    for name in plugins.names():
+        plugin = plugins.get(name)
+        assert getattr(Spec(**{plugins._word: name}), plugins._word) == plugin.name == name
+        assert plugin.summary
+        assert "\n" not in plugin.summary
+        assert inspect.getdoc(plugin)
+        for program in getattr(plugin, "programs", ()):
+            assert program.name
+            assert program.package
+
+
+def test_a_plugin_of_its_own_file_is_found_under_its_name():
+    for plugins in (registry.drivers, registry.workloads, registry.pinnings):
+        package = importlib.import_module(f"pairlab.testbed.{plugins._word}s")
+        for module in pkgutil.iter_modules(package.__path__):
+            assert module.name.replace("_", "-") in plugins.names()
+
+
+def test_every_module_says_what_it_is():
+    for module in (paths.ROOT / "lib" / "pairlab").rglob("*.py"):
+        source = module.read_text(encoding="utf-8")
+        assert ast.get_docstring(ast.parse(source)) or not source, module.name
+
+
+def test_the_package_offers_just_the_names_it_lists():
+    for name in pairlab.__all__:
+        assert getattr(pairlab, name).__name__ == name
+        assert name in dir(pairlab)
+    with pytest.raises(AttributeError, match="module 'pairlab' has no attribute 'nothing'"):
+        pairlab.nothing  # noqa: B018
+
+
+def test_every_experiment_takes_parameters_that_make_a_spec_as_they_stand():
+    assert "throughput" in experiments.notebooks()
+    for name in experiments.notebooks():
+        assert experiments.spec_of(name, {}) == spec_from(experiments.defaults(name), experiment=name)
+        assert experiments.spec_of(name, {}).experiment == name
+
+
+def test_a_misspelt_parameter_in_a_notebook_is_refused():
+    given = {**experiments.defaults("throughput"), "drivr": "ovs", "_private": 1, "a_module": errors}
+    with pytest.raises(errors.BadSpec, match="no parameter 'drivr'; did you mean 'driver'"):
+        spec_from(given, experiment="throughput")
+
+
+def test_paths_are_shown_from_the_root_to_one_who_works_in_the_checkout(tmp_path, monkeypatch):
+    monkeypatch.chdir(paths.ROOT / "notebooks")
+    assert paths.shown(paths.ROOT / "runs" / "x") == paths.from_root(paths.ROOT / "runs" / "x") == "runs/x"
+    assert paths.shown(tmp_path) == paths.from_root(tmp_path) == str(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert paths.shown(paths.ROOT / "runs" / "x") == str(paths.ROOT / "runs" / "x")
+    assert paths.from_root(paths.ROOT / "runs" / "x") == "runs/x"

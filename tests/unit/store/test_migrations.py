@@ -1,0 +1,73 @@
+"""Runs that an older pairlab wrote are read as if this one had written them."""
+
+import json
+
+import pytest
+
+from pairlab import paths, store
+from pairlab.model.records import SCHEMA
+from pairlab.model.spec import Spec
+from pairlab.store.dataset import load_runs
+from pairlab.store.migrations import STEPS, migrate
+from tests.support import CAPTURED
+from tests.support.runs import made_up, rate_of, rewrite_head
+
+
+def captured(schema):
+    return json.loads((CAPTURED / f"run-schema-{schema}.json").read_text())
+
+
+def test_there_is_a_step_from_every_older_schema_and_a_head_of_it_to_try():
+    assert list(STEPS) == list(range(1, SCHEMA))
+    for schema in STEPS:
+        head = captured(schema)
+        assert head["schema"] == schema
+        assert STEPS[schema](head)["schema"] == schema + 1
+
+
+def test_a_head_of_schema_1_has_no_checks_and_all_that_it_had(tmp_path):
+    head = captured(1)
+    before = json.dumps(head)
+    migrated = migrate(head)
+    assert migrated["checks"] == {}
+    assert {**head, "schema": SCHEMA, "checks": {}} == migrated
+    assert json.dumps(head) == before  # the one that was given is as it was
+
+
+def test_heads_of_every_older_schema_come_to_have_the_keys_of_a_new_one(tmp_path):
+    new = json.loads((store.write(made_up(), tmp_path).path / "run.json").read_text())
+    assert new["schema"] == SCHEMA
+    for schema in STEPS:
+        assert set(migrate(captured(schema))) == set(new)
+
+
+def test_a_head_of_this_schema_or_a_newer_one_is_let_be():
+    for schema in (SCHEMA, SCHEMA + 1):
+        assert migrate({"schema": schema, "strange": 1}) == {"schema": schema, "strange": 1}
+
+
+@pytest.mark.parametrize("schema", [0, -1, None, "1", 1.0, True])
+def test_a_schema_that_there_never_was_is_no_schema(schema):
+    with pytest.raises(ValueError, match="there never was a schema"):
+        migrate({"schema": schema})
+
+
+def test_a_stored_run_of_schema_1_is_read_and_stays_as_it_was_written(tmp_path):
+    run = store.write(made_up(3e9), tmp_path)
+    head = run.path / "run.json"
+    rewrite_head(run.path, schema=1)
+    head.write_text(json.dumps({key: value for key, value in json.loads(head.read_text()).items() if key != "checks"}))
+    before = head.read_bytes()
+    read = store.read(run.path)
+    assert (read.status, dict(read.checks), rate_of(read)) == ("ok", {}, 3e9)
+    assert store.status(run.spec, tmp_path) == "ok"
+    assert list(store.debris(tmp_path)) == []
+    assert head.read_bytes() == before
+
+
+def test_the_committed_reference_runs_load_whole_under_their_old_keys():
+    found = load_runs(paths.REFERENCE)
+    assert found.unread == ()
+    assert len(found) == len(store.directories(paths.REFERENCE)) > 600
+    for run in found:
+        assert run.path.name == Spec(**json.loads((run.path / "run.json").read_text())["spec"]).key

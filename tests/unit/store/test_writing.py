@@ -1,0 +1,157 @@
+"""The store: a run is there whole or not at all, whatever becomes of the writing."""
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from pairlab import store
+from pairlab.errors import StoreError
+from pairlab.model.records import Run
+from pairlab.model.spec import Spec
+from pairlab.store import runs
+from pairlab.store.dataset import load_runs
+from tests.support.runs import FULL, Failing, files_below, made_up, rate_of
+
+STEPS = {
+    "the draft's directory": (tempfile, "mkdtemp", 1),
+    "the first table": (pd.DataFrame, "to_parquet", 1),
+    "the last table": (pd.DataFrame, "to_parquet", 3),
+    "the tools' output": (Path, "write_text", 1),
+    "the head": (json, "dump", 1),
+    "syncing": (os, "fsync", 1),
+    "naming the new run": (runs, "exchange", 1),
+    "moving the old run": (Path, "rename", 1),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_write_that_fails_leaves_the_older_run_as_it_was(tmp_path, monkeypatch, step):
+    store.write(made_up(1e9, status="invalid", raw={"client-0.out": "x"}), tmp_path)
+    before = files_below(tmp_path)
+    owner, name, call = STEPS[step]
+    with monkeypatch.context() as broken:
+        broken.setattr(owner, name, Failing(getattr(owner, name), FULL, call))
+        with pytest.raises(StoreError, match=r"No space left on device\. Make room"):
+            store.write(made_up(2e9, raw={"client-0.out": "x"}), tmp_path)
+    assert files_below(tmp_path) == before
+    assert rate_of(load_runs(tmp_path).runs[0]) == 1e9
+    assert rate_of(store.write(made_up(2e9, raw={"client-0.out": "x"}), tmp_path)) == 2e9
+
+
+@pytest.mark.parametrize("call", [1, 2], ids=["moving the old run", "naming the new run"])
+@pytest.mark.parametrize("error", [FULL, KeyboardInterrupt()], ids=["failing", "interrupted"])
+def test_where_names_cannot_be_exchanged_a_write_that_fails_leaves_the_older_run_too(
+    tmp_path, monkeypatch, error, call
+):
+    monkeypatch.setattr(runs, "exchange", lambda one, other: False)
+    store.write(made_up(1e9, status="invalid"), tmp_path)
+    before = files_below(tmp_path)
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "rename", Failing(Path.rename, error, call))
+        with pytest.raises((StoreError, KeyboardInterrupt)):
+            store.write(made_up(2e9), tmp_path)
+    assert files_below(tmp_path) == before
+    assert rate_of(store.write(made_up(2e9), tmp_path)) == 2e9
+    (kept,) = (tmp_path / "throughput" / ".replaced").iterdir()
+    assert rate_of(store.read(kept)) == 1e9
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (FULL, "No space left on device. Make room"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), "Disk quota exceeded. Make room"),
+        (OSError(errno.EROFS, "Read-only file system"), "Is the folder yours to write? PAIRLAB_RUNS names another one"),
+    ],
+    ids=["full", "quota", "read-only"],
+)
+def test_a_write_that_fails_says_where_why_and_what_to_do(tmp_path, monkeypatch, error, told):
+    monkeypatch.setattr(os, "fsync", Failing(os.fsync, error))
+    with pytest.raises(StoreError) as caught:
+        store.write(made_up(), tmp_path)
+    assert told in str(caught.value)
+    assert str(tmp_path / "throughput") in str(caught.value)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_an_interrupted_write_leaves_the_older_run_as_it_was(tmp_path, monkeypatch, step):
+    store.write(made_up(1e9, status="invalid", raw={"client-0.out": "x"}), tmp_path)
+    before = files_below(tmp_path)
+    owner, name, call = STEPS[step]
+    monkeypatch.setattr(owner, name, Failing(getattr(owner, name), KeyboardInterrupt(), call))
+    with pytest.raises(KeyboardInterrupt):
+        store.write(made_up(2e9, raw={"client-0.out": "x"}), tmp_path)
+    assert files_below(tmp_path) == before
+
+
+def test_facts_that_json_does_not_know_store_nothing(tmp_path):
+    for fact in (float("nan"), object()):
+        run = Run(Spec(), "ok", facts={"host": {"load": fact}})
+        with pytest.raises((TypeError, ValueError)):
+            store.write(run, tmp_path)
+    assert files_below(tmp_path) == []
+
+
+def test_a_notebook_that_cannot_be_kept_leaves_its_run_whole(tmp_path, monkeypatch):
+    run = store.write(made_up(), tmp_path)
+    before = files_below(tmp_path)
+    monkeypatch.setattr(shutil, "copyfile", Failing(shutil.copyfile, FULL))
+    with pytest.raises(StoreError, match=r"No space left on device\. Make room"):
+        store.attach_notebook(run, tmp_path / "executed.ipynb")
+    assert files_below(tmp_path) == before
+
+
+def test_the_draft_of_a_living_process_is_no_debris_however_old_it_is(tmp_path):
+    with store.draft(Spec(), tmp_path) as draft:
+        os.utime(draft, (0, 0))
+        assert list(store.debris(tmp_path)) == []
+        script = (
+            "import sys; from pathlib import Path; from pairlab import store; print(*store.debris(Path(sys.argv[1])))"
+        )
+        other = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True)
+        assert other.stdout == "\n"
+    assert files_below(tmp_path) == []
+    assert not draft.exists()
+
+
+def test_where_there_are_no_locks_runs_are_written_and_no_draft_is_debris(tmp_path, monkeypatch):
+    (tmp_path / "throughput" / f".{Spec().key}-abandoned").mkdir(parents=True)
+    assert len(list(store.debris(tmp_path))) == 1
+
+    def flock(descriptor, how):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    assert rate_of(store.write(made_up(2e9), tmp_path)) == 2e9
+    assert list(store.debris(tmp_path)) == []
+
+
+def test_a_process_killed_while_it_writes_leaves_a_draft_that_nobody_takes_for_a_run(tmp_path):
+    store.write(made_up(1e9), tmp_path)
+    script = """
+        import json, os, signal, sys
+        from pathlib import Path
+        from pairlab import Spec, store
+        from pairlab.model.records import Run
+        json.dump = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+        store.write(Run(Spec(duration_s=2), "ok"), Path(sys.argv[1]))
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script), str(tmp_path)], check=False)
+    assert done.returncode == -9
+    found = load_runs(tmp_path)
+    assert ([rate_of(run) for run in found], found.damaged) == ([1e9], ())
+    (draft,) = (path for path in (tmp_path / "throughput").iterdir() if path.name.startswith("."))
+    assert list(store.debris(tmp_path)) == [(draft, "a draft that was never finished")]
+    store.discard(draft)
+    assert list(store.debris(tmp_path)) == []
+    store.discard(draft)  # somebody else was faster

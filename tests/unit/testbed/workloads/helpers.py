@@ -1,0 +1,36 @@
+"""What the tests of parsers read: captured output of real tools, the version in the file's name.
+
+Captured on loopback in a network namespace of its own; shaped: over a link of 100 Mbit/s. killed: what a client of
+10 s had written when it was killed; terminated: what one ended by SIGTERM after 1.8 s wrote; server-died: what one
+wrote whose server was killed then.
+"""
+
+from pairlab.testbed import registry
+from tests.support import CAPTURED
+
+
+def captured(name):
+    return (CAPTURED / name).read_text()
+
+
+def only(told):
+    """The one flow that a tool told of."""
+    (measured,) = told
+    assert measured.number == 0
+    return measured
+
+
+def workloads():
+    return [registry.workloads.get(name)() for name in registry.workloads.names()]
+
+
+def report_of(workload):
+    """A captured report of the longest kind the tool has: of several intervals, where it tells of those."""
+    kind = "several" if "warmup" in workload.can else "one"
+    (file,) = CAPTURED.glob(f"{workload.name}-*-{kind}.*")
+    return file.read_text()
+
+
+def reporting():
+    """Workloads whose clients print a report; of the others, the launcher tells when they were done."""
+    return [workload for workload in workloads() if "time" in workload.can]

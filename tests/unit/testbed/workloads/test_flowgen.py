@@ -1,0 +1,136 @@
+"""flowgen: what is read of its client, and of its server beside it."""
+
+import json
+
+import pytest
+
+from pairlab.errors import BadSpec
+from pairlab.model.spec import Spec
+from pairlab.testbed.workloads.flowgen import Flowgen
+from tests.unit.testbed.workloads.helpers import captured, only
+
+
+def test_flowgen_reports_what_was_acknowledged():
+    measured = only(Flowgen().parse(captured("flowgen-0.1.0-several.jsonl")))
+    assert measured.flow == {
+        "duration_s": 2.000008874,
+        "flow_bytes": 4_117_949_468,
+        "throughput_bps": 16_471_724_787,
+        "congestion_control": "bbr",
+        "retransmits": 11,
+        "rtt_s": 0.000077,
+        "min_rtt_s": 0.000001,
+        "cwnd_bytes": 916_762,
+        "delivery_rate_bps": 12_934_913_576,
+    }
+    assert [row["interval_bytes"] for row in measured.intervals] == [
+        1_215_529_959,
+        973_313_224,
+        942_401_856,
+        986_704_429,
+    ]
+    assert sum(row["interval_bytes"] for row in measured.intervals) == measured.flow["flow_bytes"]
+    assert measured.intervals[0]["throughput_bps"] == pytest.approx(1_215_529_959 * 8 / 0.500006624)
+
+
+def test_flowgen_reports_one_interval():
+    measured = only(Flowgen().parse(captured("flowgen-0.1.0-one.jsonl")))
+    assert (len(measured.intervals), measured.flow["flow_bytes"]) == (1, 1_953_450_728)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("refused", "cannot connect to 127.0.0.1:5299: Connection refused; a server must listen there first"),
+        ("server-died", "the connection broke: Connection reset by peer"),
+    ],
+)
+def test_flowgen_tells_what_went_wrong_in_its_own_words(name, told):
+    assert only(Flowgen().parse(captured(f"flowgen-0.1.0-{name}.jsonl"))).error == f"flowgen: {told}"
+
+
+def test_flowgen_that_was_killed_reported_no_total():
+    killed_before_any_report, killed_after_two_lines = "", captured("flowgen-0.1.0-several.jsonl").splitlines()[:2]
+    for text in (killed_before_any_report, "\n".join(killed_after_two_lines)):
+        with pytest.raises(ValueError, match="flowgen reported 0 totals"):
+            Flowgen().parse(text)
+
+
+def test_flowgen_tells_of_each_of_its_flows():
+    told = Flowgen().parse(captured("flowgen-0.2.0-flows-client.jsonl"))
+    assert [flow.number for flow in told] == [0, 1, 2]
+    for flow in told:
+        assert len(flow.intervals) == 2
+        assert sum(row["interval_bytes"] for row in flow.intervals) == flow.flow["flow_bytes"]
+        assert flow.completed_ns is None
+
+
+def finite(text=None, served=None):
+    names = ("flowgen-0.2.0-finite-flows-client.jsonl", "flowgen-0.2.0-finite-flows-server.jsonl")
+    return Flowgen().parse(
+        *(captured(name) if told is None else told for name, told in zip(names, (text, served), strict=True))
+    )
+
+
+def test_a_flow_with_an_end_is_complete_when_its_server_had_the_last_byte():
+    told = finite()
+    received = {
+        line["peer"]: line for line in map(json.loads, captured("flowgen-0.2.0-finite-flows-server.jsonl").splitlines())
+    }
+    sent = [json.loads(line) for line in captured("flowgen-0.2.0-finite-flows-client.jsonl").splitlines()]
+    totals = {line["flow"]: line for line in sent if line["event"] == "total"}
+    assert [flow.number for flow in told] == [0, 1, 2]
+    for flow in told:
+        total = totals[flow.number]
+        server = received[total["local"]]
+        assert not flow.error
+        assert (flow.first_byte_ns, flow.completed_ns) == (server["first_ns"], server["last_ns"])
+        assert flow.connected_ns < flow.first_byte_ns < flow.completed_ns <= total["end_ns"]
+        assert server["flow_bytes"] == 5_000_000
+
+
+def test_a_flow_of_which_its_server_did_not_get_all_has_failed_and_no_other():
+    lines = captured("flowgen-0.2.0-finite-flows-server.jsonl").replace(
+        '"flow_bytes":5000000', '"flow_bytes":4999999', 1
+    )
+    assert sorted(flow.error for flow in finite(served=lines)) == [
+        "",
+        "",
+        "flowgen: the server received 4999999 of 5000000 bytes",
+    ]
+    assert {flow.error for flow in finite(served="")} == {"flowgen: the server received 0 of 5000000 bytes"}
+
+
+def test_a_flow_that_was_not_complete_has_failed_whatever_its_server_had():
+    text = captured("flowgen-0.2.0-finite-flows-client.jsonl").replace('"complete":true', '"complete":false')
+    assert all(flow.error for flow in finite(text))
+
+
+def test_flowgen_tells_of_udp_what_the_server_counted():
+    first, second = Flowgen().parse(captured("flowgen-0.2.0-udp-client.jsonl"))
+    assert (first.number, second.number) == (0, 1)
+    assert first.flow == {
+        "duration_s": 1.003964019,
+        "flow_bytes": 24_468 * 1448,
+        "throughput_bps": pytest.approx(24_468 * 1448 * 8 / 1.003964019),
+        "datagrams_sent": 99_612,
+        "datagrams_received": 24_468,
+        "datagrams_lost": 75_144,
+        "datagrams_reordered": 0,
+    }
+    assert (first.connected_ns, first.first_byte_ns, first.completed_ns) == (None, 13_361_396_231_228, None)
+
+
+def test_flowgen_that_had_no_answer_of_its_udp_server_has_failed():
+    (total, _) = map(json.loads, captured("flowgen-0.2.0-udp-client.jsonl").splitlines())
+    total |= {"flow_bytes": None, "datagrams_received": None, "error": "the server did not answer"}
+    assert only(Flowgen().parse(json.dumps(total))).error == "flowgen: the server did not answer"
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [({"warmup_s": 1.0}, "no intervals for UDP"), ({"message_bytes": 23}, "from 24 to 65507, not 23")],
+)
+def test_flowgen_says_what_it_cannot_do_of_udp(asked, told):
+    with pytest.raises(BadSpec, match=told):
+        Flowgen().check(Spec(udp_share=0.5, **asked))

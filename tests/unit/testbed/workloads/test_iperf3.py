@@ -1,0 +1,116 @@
+"""iperf3: what is read of its client's report, and of its server's in it."""
+
+import json
+
+import pytest
+
+from pairlab.errors import BadSpec
+from pairlab.measurement.flow_rows import window
+from pairlab.model.spec import Spec
+from pairlab.testbed.workloads.iperf3 import Iperf3
+from tests.unit.testbed.workloads.helpers import captured, only
+
+
+def test_iperf3s_intervals_are_those_its_server_had_where_its_report_is_there():
+    told = Iperf3().parse(captured("iperf3-3.12-shaped.json"))
+    assert [flow.flow["flow_bytes"] for flow in told] == [12_210_984, 11_941_600]
+    assert [[row["interval_bytes"] for row in flow.intervals] for flow in told] == [
+        [3_218_904, 2_997_360, 2_932_200, 2_997_360, 65_160],
+        [2_819_200, 2_997_360, 2_997_360, 2_997_360, 130_320],
+    ]
+    assert [sum(row["interval_bytes"] for row in flow.intervals) for flow in told] == [12_210_984, 11_941_600]
+    assert [row["retransmits"] for row in told[0].intervals] == [0] * 5
+    assert told[1].intervals[1]["cwnd_bytes"] == 424_264  # of the client
+    windows = [window(flow, 0.5).flow["throughput_bps"] for flow in told]
+    assert sum(windows) == pytest.approx(1e8 * 1448 / 1514, rel=0.01)
+
+
+def test_iperf3s_streams_are_told_apart_by_ports():
+    report = json.loads(captured("iperf3-3.12-shaped.json"))
+    server = report["server_output_json"]
+    server["start"]["connected"].reverse()
+    for interval in server["intervals"]:
+        interval["streams"].reverse()
+    assert Iperf3().parse(json.dumps(report)) == Iperf3().parse(captured("iperf3-3.12-shaped.json"))
+
+
+def test_iperf3s_server_that_failed_is_heard_of():
+    report = json.loads(captured("iperf3-3.12-shaped.json"))
+    report["server_output_json"]["error"] = "interrupt - the server has terminated"
+    with pytest.raises(ValueError, match=r"^iperf3's server: interrupt"):
+        Iperf3().parse(json.dumps(report))
+
+
+def test_iperf3_reports_what_was_received():
+    measured = only(Iperf3().parse(captured("iperf3-3.12-several.json")))
+    (stream,) = json.loads(captured("iperf3-3.12-several.json"))["end"]["streams"]
+    assert measured.flow == {
+        "duration_s": stream["receiver"]["end"],
+        "flow_bytes": stream["receiver"]["bytes"],
+        "throughput_bps": pytest.approx(stream["receiver"]["bits_per_second"]),
+        "retransmits": 56,
+        "min_rtt_s": pytest.approx(52e-6),
+        "rtt_s": pytest.approx(52e-6),
+        "cwnd_bytes": 785_796,
+        "congestion_control": "bbr",
+    }
+    assert [row["retransmits"] for row in measured.intervals] == [13, 23, 13, 7]
+    assert measured.intervals[2] == {
+        "start_s": 1.0007,
+        "end_s": 1.500203,
+        "interval_bytes": 1_270_087_680,
+        "throughput_bps": 20_341_622_995.583977,
+        "retransmits": 13,
+        "rtt_s": pytest.approx(78e-6),
+        "cwnd_bytes": 1_047_728,
+    }
+
+
+def test_iperf3_reports_one_interval():
+    measured = only(Iperf3().parse(captured("iperf3-3.12-one.json")))
+    assert measured.flow["flow_bytes"] == 2_260_860_928
+    assert [(row["end_s"], row["interval_bytes"]) for row in measured.intervals] == [(1.000114, 2_266_234_880)]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("refused", "unable to connect to server: Connection refused"),
+        ("terminated", "interrupt - the client has terminated"),
+        ("server-died", "unable to write to stream socket: Connection reset by peer"),
+    ],
+)
+def test_iperf3_tells_what_went_wrong_in_its_own_words(name, told):
+    with pytest.raises(ValueError, match=f"^iperf3: {told}$"):
+        Iperf3().parse(captured(f"iperf3-3.12-{name}.json"))
+
+
+def test_iperf3_without_tcp_info_leaves_it_missing():
+    report = json.loads(captured("iperf3-3.12-one.json"))
+    for told in (report["intervals"][0]["streams"][0], report["end"]["streams"][0]["sender"]):
+        for key in ("retransmits", "rtt", "min_rtt", "snd_cwnd"):
+            told.pop(key, None)
+    flow = only(Iperf3().parse(json.dumps(report))).flow
+    assert [flow[key] for key in ("retransmits", "rtt_s", "min_rtt_s", "cwnd_bytes")] == [None] * 4
+    assert flow["flow_bytes"] == 2_260_860_928
+
+
+def test_iperf3_tells_of_each_of_its_flows():
+    told = Iperf3().parse(captured("iperf3-3.12-flows.json"))
+    report = json.loads(captured("iperf3-3.12-flows.json"))
+    assert [flow.number for flow in told] == [0, 1, 2]
+    assert sum(flow.flow["flow_bytes"] for flow in told) == report["end"]["sum_received"]["bytes"]
+    assert sum(flow.flow["retransmits"] for flow in told) == report["end"]["sum_sent"]["retransmits"]
+    sent = [stream["sender"]["bytes"] for stream in report["end"]["streams"]]
+    for flow, written in zip(told, sent, strict=True):  # without its server's report, intervals are of what was written
+        assert sum(row["interval_bytes"] for row in flow.intervals) == written > flow.flow["flow_bytes"]
+        assert flow.flow["congestion_control"] == "reno"
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [({"flows_per_pair": 129}, "at most 128 flows_per_pair"), ({"message_bytes": 1_048_577}, "up to 1048576")],
+)
+def test_iperf3_says_what_it_cannot_take(asked, told):
+    with pytest.raises(BadSpec, match=told):
+        Iperf3().check(Spec(**asked))

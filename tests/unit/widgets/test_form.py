@@ -1,0 +1,130 @@
+"""The form, driven without a browser."""
+
+import pytest
+
+from pairlab.errors import BadInput, UnknownName
+from pairlab.widgets.form.form import Form
+
+
+def form(host, **preset):
+    found = Form(preset, choices=host.choices(), check=lambda spec: None)
+    found.read()
+    return found
+
+
+def classes(widget):
+    return set(widget._dom_classes)
+
+
+def test_a_form_begins_as_the_notebook_stands(host):
+    assert form(host).request.spec.model_dump(exclude_defaults=True) == {"pairs": 2, "duration_s": 2.0}
+
+
+def test_a_preset_is_what_it_begins_with(host):
+    asked = form(host, experiment="fct", pairs=7, driver="macvlan", repetitions=3).request
+    assert (asked.spec.experiment, asked.spec.pairs, asked.spec.driver, asked.repetitions) == ("fct", 7, "macvlan", 3)
+
+
+def test_a_preset_that_the_experiment_does_not_have_is_refused(host):
+    with pytest.raises(BadInput, match="did you mean 'pairs'"):
+        form(host, pair=3)
+    with pytest.raises(UnknownName, match="there are: throughput"):
+        form(host, experiment="nothing")
+
+
+def test_the_experiments_parameters_decide_which_fields_there_are(host):
+    found = form(host)
+    assert "flow_bytes" not in found.fields
+    found.experiment.value = "fct"
+    assert found.fields["flow_bytes"].value == "5 MB"
+    assert found.read().spec.experiment == "fct"
+
+
+@pytest.mark.parametrize(
+    ("experiment", "own"),
+    [("fct", ["workload", "flow_bytes"]), ("pinning", ["pinning"]), ("udp", ["workload", "udp_share", "udp_rate_bps"])],
+)
+def test_the_parameters_that_an_experiment_is_about_come_first(host, experiment, own):
+    found = form(host, experiment=experiment)
+    first = ["experiment", "backend", "driver", "pairs", "duration_s", *own, "repetitions", "fresh"]
+    assert [field.name for field in found._first.children] == first
+    assert {field.name for field in found._rest.children} == set(found.fields) - set(first)
+
+
+def test_what_was_set_by_hand_stays_when_another_experiment_is_chosen(host):
+    found = form(host)
+    found.fields["pairs"].value = "9"
+    found.experiment.value = "fct"
+    assert (found.fields["pairs"].value, found.fields["duration_s"].value) == ("9", "30")
+
+
+def test_an_error_is_shown_at_the_field_that_it_is_of(host):
+    found = form(host)
+    found.fields["pairs"].value = "a <b>"
+    found.read()
+    assert found.request.spec is None
+    assert "&#x27;a &lt;b&gt;&#x27; is not a number" in found.fields["pairs"]._note.value
+    assert "pairlab-invalid" in classes(found.fields["pairs"])
+    assert found.fields["duration_s"].error == ""
+
+
+def test_an_error_goes_when_it_is_mended(host):
+    found = form(host)
+    found.fields["pairs"].value = "x"
+    found.read()
+    found.fields["pairs"].value = "4"
+    assert found.read().spec.pairs == 4
+    assert found.fields["pairs"]._note.value == ""
+    assert "pairlab-invalid" not in classes(found.fields["pairs"])
+
+
+def test_an_error_of_a_folded_field_unfolds_it(host):
+    found = form(host)
+    assert not found.more.value
+    found.fields["duration_s"].value = "0.2"
+    found.read()
+    assert found.fields["interval_s"].error
+    assert found.more.value
+
+
+def test_a_driver_that_is_not_here_is_listed_and_choosing_it_says_why(host):
+    host.lose("ovs")
+    found = form(host)
+    assert ("ovs (not on this host)", "ovs") in found.fields["driver"].input.options
+    found.fields["driver"].value = "ovs"
+    assert found.read().spec is None
+    assert found.fields["driver"].error == (
+        "ovs is not on this host: ovs-vswitchd is not installed: sudo apt-get install openvswitch-switch"
+    )
+
+
+def test_a_driver_that_has_gone_since_is_noticed_when_looking_again(host):
+    found = form(host, driver="ovs")
+    host.lose("ovs")
+    assert found.read().spec is not None
+    assert found.refresh_and_read().spec is None
+    assert "not on this host" in found.fields["driver"].error
+    assert found.fields["driver"].value == "ovs"
+
+
+def test_a_backend_that_is_not_here_says_so_once(host):
+    host.lose_backend("docker")
+    found = form(host)
+    found.fields["backend"].value = "docker"
+    found.read()
+    assert [name for name, field in found.fields.items() if field.error] == ["backend"]
+
+
+def test_drivers_are_those_of_the_backend(host):
+    host.lose("macvlan", backend="docker")
+    found = form(host, driver="macvlan")
+    assert found.request.spec
+    found.fields["backend"].value = "docker"
+    assert "macvlan is not on this host" in found.read().errors["driver"]
+
+
+def test_every_field_has_its_class_and_a_label_with_its_unit(host):
+    found = form(host)
+    assert {"pairlab-field", "pairlab-field-duration-s"} <= classes(found.fields["duration_s"])
+    assert found.fields["duration_s"].input.description == "Duration (s)"
+    assert "measuring window" in found.fields["duration_s"].input.tooltip

@@ -1,0 +1,151 @@
+"""What the live view says and draws, from phases and samples."""
+
+import time
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from pairlab.model.spec import Spec
+from pairlab.testbed.host.live_sampler import Sample
+from pairlab.widgets.live_view import charts
+from pairlab.widgets.live_view.state import MAX_POINTS, MeasurementState
+from pairlab.widgets.live_view.view import LiveView
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def sample(elapsed_s, clients, total_s=10.0):
+    total = None if None in clients else sum(clients)
+    return Sample(elapsed_s, total_s, tuple(clients), total, usr=0.1, sys=0.5, softirq=0.25)
+
+
+def state_of(clients=(2e9, 1e9), samples=3, **spec):
+    found = MeasurementState(Spec(**{"pairs": len(clients), "duration_s": 10.0} | spec))
+    found.on_phase("measuring (s)", samples / 2, 10.0)
+    for number in range(samples):
+        found.on_sample(sample((number + 1) / 2, clients))
+    return found
+
+
+def drawn(svg):
+    return ElementTree.fromstring(svg.replace("<svg ", "<svg xmlns='http://www.w3.org/2000/svg' ", 1))
+
+
+def texts(svg):
+    return [each.text for each in drawn(svg).iter(f"{SVG}text")]
+
+
+@pytest.mark.parametrize(
+    ("phase", "text"),
+    [
+        (("bringing up", 31, 50), "bringing up 31/50"),
+        (("measuring (s)", 4.2, 10.0), "measuring 4.2/10 s"),
+        (("waiting for process 7 of root (sleep), which is measuring on this host", 0, 0), "waiting for process 7"),
+        (("taking down", 0, 0), "taking down"),
+    ],
+)
+def test_a_phase_is_shown_with_its_progress(phase, text):
+    found = MeasurementState(Spec())
+    found.on_phase(*phase)
+    assert found.phase_text.startswith(text)
+    assert text in found.html()
+
+
+def test_the_picture_says_in_words_what_it_shows():
+    assert drawn(state_of().svg()).get("aria-label") == (
+        "measuring 1.5/10 s: total 3 Gbit/s; Jain's fairness 0.900; CPU usr 10%, sys 50%, softirq 25%"
+    )
+
+
+def test_every_axis_has_its_unit():
+    assert {
+        "Each client (Gbit/s)",
+        "Total (Gbit/s)",
+        "Jain's fairness (1: all equal)",
+        "CPU (% of all CPUs)",
+        "client, of 2",
+        "s since the release",
+    } <= set(texts(state_of().svg()))
+
+
+def test_slow_links_have_a_scale_of_their_own():
+    assert "Each client (Mbit/s)" in texts(state_of((2e6, 1e6)).svg())
+
+
+def test_a_bar_is_as_high_as_its_client_is_fast():
+    chart = charts.Chart(0, 0, 300, 200, "each", charts.axis("client", 2, end=2), charts.axis("Gbit/s", 4))
+    heights = [
+        float(bottom) - float(top)
+        for bottom, top in (
+            (bar.split("V")[0].split(" ")[1], bar.split("V")[1].split("h")[0])
+            for bar in drawn(charts.picture(300, 200, "", [chart.bars([4, 1], "red")]))[0].get("d").split("M")[1:]
+        )
+    ]
+    assert heights[0] == pytest.approx(4 * heights[1], rel=0.01)
+
+
+def test_what_is_unavailable_is_named_in_place_of_bars():
+    shown = texts(state_of((None, None)).svg())
+    assert "unavailable: clients share one network stack" in shown
+    assert "unavailable: other processes use the same network" in shown
+
+
+def test_a_client_that_cannot_be_seen_leaves_the_others_their_bars():
+    assert "fairness unavailable" in state_of((1e9, None)).sample_text
+    assert "Each client (Gbit/s)" in texts(state_of((1e9, None)).svg())
+
+
+def test_nobody_sending_is_drawn_too():
+    assert "total 0 bit/s" in state_of((0.0, 0.0)).sample_text
+    drawn(state_of((0.0, 0.0)).svg())
+
+
+def test_the_tail_after_the_time_to_send_is_left_out():
+    found = state_of(samples=20)
+    found.on_sample(sample(10.6, (0.0, 0.0)))
+    assert "total 3 Gbit/s" in found.sample_text
+
+
+def test_a_long_measurement_has_no_larger_picture():
+    short, long = state_of(samples=MAX_POINTS, duration_s=600.0), state_of(samples=10 * MAX_POINTS, duration_s=6000.0)
+    for each in (short, long):
+        each.last = each.last
+    assert len(long.svg()) < 1.3 * len(short.svg())
+
+
+def test_hundreds_of_clients_are_a_strip_of_one_path():
+    assert len(state_of([1e9] * 500).svg()) < 30_000
+
+
+def test_names_are_escaped():
+    found = MeasurementState(Spec())
+    found.on_phase("waiting for <script>alert(1)</script> & 'friends'", 0, 0)
+    assert "<script" not in found.html()
+    found.on_sample(sample(0.5, (1e9,)))
+    assert "<script" not in found.html()
+
+
+@pytest.mark.parametrize(("duration_s", "every_s"), [(2.0, 0.5), (10.0, 1.0)])
+def test_the_view_draws_a_new_phase_at_once_and_the_rest_in_time(duration_s, every_s):
+    now = [100.0]
+    view = LiveView(clock=lambda: now[0])
+    view.begin(Spec(duration_s=duration_s))
+    view.on_phase("bringing up", 0, 4)
+    assert "bringing up 0/4" in view.value
+    now[0] += every_s / 2
+    view.on_phase("bringing up", 1, 4)
+    assert "bringing up 0/4" in view.value
+    now[0] += every_s / 2
+    view.on_phase("bringing up", 3, 4)
+    assert "bringing up 3/4" in view.value
+    view.on_phase("measuring (s)", 0.0, duration_s)
+    assert f"measuring 0/{duration_s:g} s" in view.value
+
+
+def test_drawing_is_cheap():
+    """Far above what it takes, 1 ms, as speed is not for tests; a matplotlib figure would take 100."""
+    found = state_of([1e9] * 50, samples=20)
+    begun = time.process_time()
+    for _ in range(10):
+        found.html()
+    assert (time.process_time() - begun) / 10 < 0.03
