@@ -42,8 +42,10 @@ class Clusters:
 
     @cached_property
     def pooled(self) -> np.ndarray:
-        """All values, sorted: merged, as the parts are sorted already (which numpy's stable sort makes use of)."""
-        return np.sort(np.concatenate(self.parts), kind="stable") if self.parts else np.empty(0)
+        """All values, sorted. Numpy's default sort is faster than merging the sorted parts, and needs no second copy."""
+        together = np.concatenate(self.parts) if self.parts else np.empty(0)
+        together.sort()
+        return together
 
     @property
     def failed(self) -> int:

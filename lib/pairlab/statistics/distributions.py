@@ -61,7 +61,7 @@ def _thinned(values: np.ndarray) -> np.ndarray:
         more = np.flatnonzero((off > 0) & (off == worst))
         if not len(more):
             return np.union1d(candidates[kept], _steps(values, *ends))
-        kept = np.union1d(kept, more)
+        kept = np.sort(np.concatenate([kept, more]))  # at those that are kept, a line is never off
 
 
 def _steps(values: np.ndarray, first: int, last: int) -> np.ndarray:

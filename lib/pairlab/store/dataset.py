@@ -256,7 +256,8 @@ def _indices(texts: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
     """Texts as small integers into a list of them; -1 for what is missing."""
     once = texts.unify_dictionaries().combine_chunks()
     known = once.dictionary.to_pylist()
-    return once.indices.fill_null(-1).to_numpy().astype(np.min_scalar_type(-max(1, len(known)))), known
+    indices = once.indices.fill_null(-1) if once.indices.null_count else once.indices
+    return indices.to_numpy().astype(np.min_scalar_type(-max(1, len(known)))), known
 
 
 def digest_of(runs: Iterable[Run], experiments: Sequence[str] = ()) -> str:
