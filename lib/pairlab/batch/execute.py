@@ -5,7 +5,7 @@ import contextlib
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,19 @@ from pairlab.testbed.cleanup.workdir import working_directory
 from pairlab.testbed.contracts import Progress, silent
 
 
-def execute(notebook: Path, executed: Path, parameters: Mapping[str, Any], progress: Progress = silent) -> None:
+def execute(
+    notebook: Path,
+    executed: Path,
+    parameters: Mapping[str, Any],
+    progress: Progress = silent,
+    *,
+    imports: Sequence[str] = (),
+) -> None:
     """Runs it with papermill into `executed`, which is written even where it stops. Raises what stopped it.
 
     That is BadInput if it is no notebook or does not name its kernel, MeasurementFailed if its kernel died, and
     StoreError if `executed` cannot be written. progress: called with the phases of what the notebook measures, in a
-    thread of its own.
+    thread of its own. imports: what its kernel's parent executes besides the notebook's own (kernels).
     """
     papermill = imported_papermill()
     from nbclient.exceptions import DeadKernelError
@@ -39,7 +46,7 @@ def execute(notebook: Path, executed: Path, parameters: Mapping[str, Any], progr
     logger.addFilter(_is_no_error)
     # Its sockets and connection file are in a private folder: TCP would be open to other users of this host, Jupyter's
     # own names are the same for all kernels and lie in the working directory, and Jupyter leaves the file if killed.
-    first = [*kernels.imports_of(notebook), *kernels.MEASURING, *kernels.probing(parameters)]
+    first = [*kernels.imports_of(notebook), *kernels.MEASURING, *imports]
     with (
         working_directory() as place,
         relay.receiving(place, progress),

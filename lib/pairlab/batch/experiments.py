@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pairlab import paths, store
+from pairlab.batch import kernels
 from pairlab.batch.execute import execute, imported_papermill, papermill_path
 from pairlab.errors import BadInput, BadSpec, MeasurementFailed, PairlabError, UnknownName, unknown_name
 from pairlab.measurement.attempts import allowing
@@ -143,7 +144,7 @@ def run(
         executed = place / notebook.name
         trouble: PairlabError | None = None
         try:
-            execute(notebook, executed, parameters, progress)
+            execute(notebook, executed, parameters, progress, imports=kernels.probing(spec))
         except PairlabError as error:
             trouble = error
         stored = store.latest(spec)

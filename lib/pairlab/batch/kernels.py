@@ -21,6 +21,8 @@ from typing import Any
 from jupyter_client.manager import AsyncKernelManager
 from traitlets import List, Unicode
 
+from pairlab.model.spec import Spec
+
 _AGAIN_S = 0.01
 
 
@@ -48,16 +50,15 @@ class ForkedKernelManager(AsyncKernelManager):
 #: What measuring imports when it is called, plugins and all.
 MEASURING = (
     "import multiprocessing.connection, pandas.io.formats.html, pyarrow.pandas_compat",
+    "import pairlab.store.runs",
     "from pairlab.testbed.registry import backends, drivers, pinnings, workloads;"
     " [each.names() for each in (backends, drivers, pinnings, workloads)]",
 )
 
 
-def probing(parameters: Mapping[str, Any]) -> list[str]:
-    """What asks this host whether it has the links of a driver: a fork has its parent's answer."""
-    if not {"backend", "driver"} <= parameters.keys():
-        return []
-    asked = "backends.get({backend!r})().lacks_for(drivers.get({driver!r}))".format_map(parameters)
+def probing(spec: Spec) -> list[str]:
+    """What asks this host whether it has the links of the spec's driver: a fork has its parent's answer."""
+    asked = f"backends.get({spec.backend!r})().lacks_for(drivers.get({spec.driver!r}))"
     return [f"from pairlab.testbed.registry import backends, drivers; {asked}"]
 
 

@@ -42,7 +42,7 @@ class Clusters:
 
     @cached_property
     def pooled(self) -> np.ndarray:
-        """All values, sorted. Numpy's default sort is faster than merging the sorted parts, and needs no second copy."""
+        """All values, sorted: numpy's default sort is faster than merging the parts, and needs no second copy."""
         together = np.concatenate(self.parts) if self.parts else np.empty(0)
         together.sort()
         return together

@@ -10,6 +10,7 @@ import nbformat
 import psutil
 import pytest
 
+from pairlab import Spec
 from pairlab.batch import kernels
 from pairlab.batch.execute import execute
 from pairlab.errors import MeasurementFailed
@@ -20,13 +21,13 @@ from tests.conftest import need
 def output_of(tmp_path):
     """Executes a notebook of these cells; returns what the last of them printed."""
 
-    def output_of(*cells, **parameters):
+    def output_of(*cells, imports=(), **parameters):
         place, executed = tmp_path / "small.ipynb", tmp_path / "out.ipynb"
         tagged = nbformat.v4.new_code_cell("value = 0", metadata={"tags": ["parameters"]})
         book = nbformat.v4.new_notebook(cells=[tagged, *map(nbformat.v4.new_code_cell, cells)])
         book.metadata["language_info"] = {"name": "python"}
         nbformat.write(book, place)
-        execute(place, executed, parameters)
+        execute(place, executed, parameters, imports=imports)
         return "".join(out.text for out in nbformat.read(executed, 4).cells[-1].outputs).strip()
 
     return output_of
@@ -54,7 +55,7 @@ def test_a_kernel_has_its_parents_answer_on_which_links_this_host_has(output_of)
     need("netns")
     told = "from pairlab.testbed.netns import sandbox; print(sandbox._known_links.cache_info().currsize)"
     with kernels.kept():
-        assert output_of(told, backend="netns", driver="bridge") == "1"
+        assert output_of(told, imports=kernels.probing(Spec(backend="netns", driver="bridge"))) == "1"
         assert output_of(told) == "1"
 
 
@@ -108,6 +109,7 @@ def test_figures_are_shown_as_in_any_kernel(output_of, tmp_path):
 
 KILLED = """
 import os, sys, time
+from pairlab import Spec
 from pairlab.batch import kernels
 with kernels.kept() as parent:
     kernel = parent.fork("", arguments=["--help"], imports=[], environment=os.environ, directory="/")
