@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from pairlab.testbed.audit import snapshot
@@ -62,6 +63,7 @@ def measure(workbench, lab, count):
     raise AssertionError([run.reasons for run in runs])
 
 
+@pytest.mark.ci  # six measurements; the words themselves: tests/unit/widgets
 def test_two_runs_are_compared_in_words(workbench, lab, picture):
     for done, driver in enumerate(("bridge", "macvlan"), 1):
         workbench.choose(driver=driver, pairs=3, duration_s=1, repetitions=3)

@@ -100,6 +100,13 @@ struct net_counters net_counters_read(const char *link)
     return counters;
 }
 
+int64_t net_counters_tcp_retransmits(void)
+{
+    int64_t count = -1;
+    read_file("/proc/self/net/snmp", (const struct wanted[]){{"Tcp:", "RetransSegs", &count}, {0}});
+    return count;
+}
+
 int64_t net_counters_growth(int64_t earlier, int64_t later)
 {
     return earlier < 0 || later < 0 ? -1 : later - earlier;

@@ -18,6 +18,9 @@ extern const struct net_counters NET_COUNTERS_UNKNOWN;
 /* Reads /proc/self/net/snmp and netstat (proc_pid_net(5)), and dev for this link (NULL: none); follows setns(). */
 struct net_counters net_counters_read(const char *link);
 
+/* The first of these alone, from snmp alone; -1: unknown. */
+int64_t net_counters_tcp_retransmits(void);
+
 /* later - earlier, or -1 where either is unknown. */
 int64_t net_counters_growth(int64_t earlier, int64_t later);
 

@@ -85,6 +85,10 @@ static void print_total(uint64_t number, const struct tcp_flow *flow, const stru
     json_integer(&line, "flow_bytes", flow_bytes);
     json_number(&line, "throughput_bps", duration_s > 0 ? (double)flow_bytes * 8 / duration_s : NAN);
     json_integer(&line, "retransmits", last->tcp.retransmits - first->tcp.retransmits);
+    if (connected && flow->netns_retransmits >= 0)
+        json_integer(&line, "netns_retransmits", (uint64_t)flow->netns_retransmits);
+    else
+        json_null(&line, "netns_retransmits");
     json_number(&line, "rtt_s", last->tcp.rtt_s);
     json_number(&line, "rtt_var_s", last->tcp.rtt_var_s);
     json_number(&line, "min_rtt_s", last->tcp.min_rtt_s);

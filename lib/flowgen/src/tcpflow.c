@@ -14,6 +14,7 @@
 #include "address.h"
 #include "errors.h"
 #include "monotonic.h"
+#include "netcounters.h"
 
 enum { FIRST_SAMPLES = 64, DISCARDED_BYTES = 4096 };
 
@@ -205,6 +206,7 @@ bool tcp_flow_run(struct tcp_flow *flow, const struct tcp_plan *plan, const char
         take_sample(flow);
         describe_connection(flow);
         whole = transfer(flow, plan, data);
+        flow->netns_retransmits = net_counters_tcp_retransmits(); /* at once: the kernel sends on what is written */
     }
     close_connection(flow, plan);
     return whole;

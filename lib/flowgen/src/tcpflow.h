@@ -39,6 +39,7 @@ struct tcp_flow {
     char congestion[CONGESTION_NAME];
     struct sample *samples;   /* the first is taken when connected; each later one ends an interval */
     size_t count, capacity;   /* count 0: never connected */
+    int64_t netns_retransmits; /* what the kernel had counted in this namespace at the last sample; -1: unknown */
     char error[ERROR_TEXT];   /* empty: none */
 };
 

@@ -102,11 +102,12 @@ def port_bytes(
     return _beyond_reported(reading, carried, by_pair.values(), again_bytes)
 
 
-def retransmits(reading: Reading, counted: Mapping[int, int | None]) -> float | None:
+def retransmits(reading: Reading) -> float | None:
     """Retransmitted segments by the tools' count, relative to the kernel's, minus 1.
 
-    counted: the count of each client's namespace, by pair. Only pairs that have both counts are compared.
+    Only pairs that have both counts are compared.
     """
+    counted = reading.netns_retransmits
     both = [(by_tool, counted[pair]) for pair, by_tool in reading.retransmits.items() if counted.get(pair) is not None]
     if not both:
         return None

@@ -31,8 +31,9 @@ class Reading:
 
     warmup_s: warm-up detected beyond the spec's. spans: start and end, from the release, of each successful flow.
     received_bytes: payload of each pair whose flows all succeeded, over their whole time; retransmits: segments,
-    likewise, where the tool reports them. Both for TCP only. late_share: the share of the traffic, at most, that came
-    after the tool's last count.
+    likewise, where the tool reports them; netns_retransmits: those of its client's namespace up to the tool's last
+    count, or, where the tool does not report that, up to the client's end. All for TCP only. late_share: the share of
+    the traffic, at most, that came after the tool's last count.
     """
 
     flows: list[Row] = field(default_factory=list)
@@ -42,6 +43,7 @@ class Reading:
     spans: list[tuple[float, float]] = field(default_factory=list)
     received_bytes: dict[int, float] = field(default_factory=dict)
     retransmits: dict[int, float] = field(default_factory=dict)
+    netns_retransmits: dict[int, int | None] = field(default_factory=dict)
     late_share: float = 0.0
 
 
@@ -94,6 +96,7 @@ def read_flows(
             retransmits = [measured.flow.get("retransmits") for measured in succeeded]
             if None not in retransmits:
                 found.retransmits[pair] = sum(retransmits)
+                found.netns_retransmits[pair] = _counted_by_kernel(succeeded, client) if isolated else None
     return found
 
 
@@ -125,6 +128,16 @@ def _waited_s(workload: Workload, task: Task, client: Process) -> float | None:
     """
     known = workload.connects_first and task.protocol == "tcp" and not task.flow_bytes
     return SYN_AGAIN_S if known and client.syn_retransmits else None
+
+
+def _counted_by_kernel(succeeded: Sequence[Measured], client: Process) -> int | None:
+    """Segments retransmitted in the client's namespace until its tool counted last, as the kernel sends on what was
+    written; else until its end. None: unknown.
+    """
+    by_then = [measured.netns_retransmits for measured in succeeded]
+    if None in by_then or client.tcp_retransmits_before is None:
+        return client.tcp_retransmits_by_end
+    return max(by_then) - client.tcp_retransmits_before
 
 
 def _begun_s(measured: Measured, row: Row) -> float:

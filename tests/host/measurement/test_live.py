@@ -90,6 +90,7 @@ def test_samples_add_up_to_what_each_flow_carried(backend, driver, shared_run):
     assert all(0 < each.usr + each.sys + each.softirq <= 1 + 1e-9 for each in samples)  # a sum of rounded shares
 
 
+@pytest.mark.ci
 def test_a_link_of_a_known_rate_is_seen_to_carry_it_and_nothing_when_its_client_has_ended(clean_host):
     need("netns")
     rate_bps, mouse, elephant = 50e6, 500_000, 25_000_000  # 0.08 s, and 4 s

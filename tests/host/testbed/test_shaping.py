@@ -163,6 +163,7 @@ def test_every_clients_link_and_no_servers_has_the_filter_and_the_record_says_wh
     assert tbf["limit_bytes"] == shaping.bucket(2e8)["limit_bytes"]
 
 
+@pytest.mark.ci  # within 1 %, of every tool: tests/faults/test_truth.py
 @pytest.mark.parametrize("backend", any_backend())
 def test_a_flow_gets_what_headers_leave_of_its_link(backend, runs_dir, clean_host):
     run = measure(shaped(backend, link_rate_bps=5e7, duration_s=3.0, warmup_s=0.5))

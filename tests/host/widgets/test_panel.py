@@ -6,9 +6,8 @@ import pytest
 
 from pairlab import store
 from pairlab.measurement import in_subprocess
-from pairlab.testbed import registry
 from pairlab.widgets.panel import RunPanel
-from tests.conftest import need
+from tests.conftest import any_backend, need
 from tests.unit.widgets.fakes import Host, until
 
 
@@ -26,7 +25,7 @@ def begun(tmp_path):
     return begun
 
 
-@pytest.mark.parametrize("backend", registry.backends.names())
+@pytest.mark.parametrize("backend", any_backend())
 def test_a_measurement_in_the_panel_is_stored_as_any_other(backend, begun, tmp_path, clean_host):
     need(backend)
 
@@ -41,7 +40,7 @@ def test_a_measurement_in_the_panel_is_stored_as_any_other(backend, begun, tmp_p
     asyncio.run(use())
 
 
-@pytest.mark.parametrize("backend", registry.backends.names())
+@pytest.mark.parametrize("backend", any_backend())
 def test_stop_in_mid_run_leaves_the_host_clean(backend, begun, tmp_path, clean_host):
     need(backend)
 

@@ -94,19 +94,21 @@ def test_ports_are_compared_by_their_growth():
     assert port_bytes(told(PAYLOAD), 2, before, after, HEADER, 0.0) is None  # one of two flows failed
 
 
+def counted(by_tool, by_kernel, **more):
+    return Reading(retransmits=by_tool, netns_retransmits=by_kernel, spans=[(0, 1)] * len(by_tool), **more)
+
+
 def test_retransmits_of_tool_and_kernel_are_compared_where_both_tell():
-    reading = Reading(retransmits={0: 9800, 1: 10_000, 2: 5}, spans=[(0, 1)] * 3)
-    assert retransmits(reading, {0: 10_000, 1: 10_000, 2: None}) == pytest.approx(-0.01)
-    assert retransmits(Reading(retransmits={0: 3}, spans=[(0, 1)]), {0: 48}) == 0.0  # a packet's worth goes beside
-    assert retransmits(Reading(retransmits={0: 3}, spans=[(0, 1)]), {0: 100}) == pytest.approx(-0.97)
-    assert retransmits(reading, {}) is None
+    assert retransmits(counted({0: 9800, 1: 10_000, 2: 5}, {0: 10_000, 1: 10_000, 2: None})) == pytest.approx(-0.01)
+    assert retransmits(counted({0: 3}, {0: 48})) == 0.0  # a packet's worth goes beside
+    assert retransmits(counted({0: 3}, {0: 100})) == pytest.approx(-0.97)
+    assert retransmits(counted({0: 9800, 1: 10_000}, {})) is None
 
 
 def test_a_count_that_the_kernel_has_nothing_of_is_a_disagreement():
     """On a network that loses nothing, the kernel's count is 0: so is a tool's that tells the truth."""
-    tells = Reading(retransmits={0: 5000}, spans=[(0, 1)])
-    assert retransmits(tells, {0: 0}) == pytest.approx(4999)
-    assert retransmits(Reading(retransmits={0: 0}, spans=[(0, 1)]), {0: 0}) == 0.0
+    assert retransmits(counted({0: 5000}, {0: 0})) == pytest.approx(4999)
+    assert retransmits(counted({0: 0}, {0: 0})) == 0.0
     assert interface_bytes(told(0.0), [link()], HEADER, False, 0.0) > 1
 
 
@@ -124,5 +126,4 @@ def test_room_for_what_was_sent_again_is_that_of_the_pairs_compared_and_of_each_
 
 
 def test_what_came_after_a_tools_last_count_is_allowed_for():
-    reading = Reading(retransmits={0: 9700}, spans=[(0, 1)], late_share=0.05)
-    assert retransmits(reading, {0: 10_000}) == 0.0
+    assert retransmits(counted({0: 9700}, {0: 10_000}, late_share=0.05)) == 0.0

@@ -43,6 +43,17 @@ def process(name, **values):
     return Process(name, endpoint, (), **{"ready": True, "over": True, "start_ns": 0, "exit_code": 0, **values})
 
 
+@pytest.mark.parametrize(("by_then", "counted"), [((70, 90), 60), ((None, 90), 75)])
+def test_a_namespaces_retransmissions_are_taken_when_the_tool_counted_last_or_else_at_its_clients_end(by_then, counted):
+    """The kernel goes on sending what is written: 15 segments, here, were sent again after the tool's last count."""
+    client = process("client-0", end_ns=10**9, tcp_retransmits_before=30, tcp_retransmits_by_end=75)
+    told = [Measured({"duration_s": 1.0, "retransmits": 30.0}, netns_retransmits=each) for each in by_then]
+    tool = type("Tool", (Flowgen,), {"parse": lambda *_: [replace(each, number=n) for n, each in enumerate(told)]})
+    spec = Spec(workload="flowgen", pairs=1, flows_per_pair=2, duration_s=1.0)
+    found = read_flows(spec, draw(spec), tool(), [client], [process("server-0")], 0)
+    assert (found.retransmits, found.netns_retransmits) == ({0: 60.0}, {0: counted})
+
+
 def reading(told, tool=Telling, syn_retransmits=(), isolated=True, **spec):
     """What is read of clients that were let go at the release; by default, of a flow each that lasts its time.
 

@@ -67,6 +67,8 @@ class Process:
     exit_code: int | None = None
     signal: int | None = None
     cpu_s: float = float("nan")
+    tcp_retransmits_before: int | None = None
+    """TCP segments that had been retransmitted in its network namespace when it was ready."""
     tcp_retransmits: int | None = None
     """TCP segments retransmitted in its network namespace, from its start until its connections had ended."""
     tcp_retransmits_by_end: int | None = None
@@ -271,6 +273,7 @@ class Conductor:
         process.start_ns, process.end_ns = message["start_ns"], message["end_ns"]
         process.exit_code, process.signal = message["exit_code"], message["signal"]
         process.cpu_s = message["user_s"] + message["sys_s"]
+        process.tcp_retransmits_before = message.get("tcp_retransmits_before")
         process.tcp_retransmits = message.get("tcp_retransmits")
         process.tcp_retransmits_by_end = message.get("tcp_retransmits_by_end")
         process.syn_retransmits = message.get("syn_retransmits")

@@ -95,15 +95,16 @@ def _measured(total, intervals, received):
     flow = {key: float(total[key]) for key in ("duration_s", "flow_bytes", "throughput_bps")}
     flow |= {key: _number(total, key) for key in KEPT[protocol]}
     if protocol == "udp":
-        return Measured(flow, number=number, first_byte_ns=_moment(total, "first_ns"))
+        return Measured(flow, number=number, first_byte_ns=_whole(total, "first_ns"))
     return Measured(
         {**flow, "congestion_control": str(total["congestion_control"])},
         [_row(line) for line in intervals.get(number, ())],
         connected_ns=int(total["connected_ns"]),
         number=number,
         received_bytes=_number(received, "flow_bytes"),
-        first_byte_ns=_moment(received, "first_ns"),
-        completed_ns=_moment(received, "last_ns") if "complete" in total else None,
+        first_byte_ns=_whole(received, "first_ns"),
+        completed_ns=_whole(received, "last_ns") if "complete" in total else None,
+        netns_retransmits=_whole(total, "netns_retransmits"),
     )
 
 
@@ -137,5 +138,5 @@ def _number(line, key):
     return None if line.get(key) is None else float(line[key])
 
 
-def _moment(line, key):
+def _whole(line, key):
     return None if line.get(key) is None else int(line[key])
