@@ -38,7 +38,7 @@ def refused(pairlab, runs_dir):
 def no_notebook(monkeypatch):
     """Fails the test if an experiment's notebook is executed: what is wrong must be found before."""
 
-    def execute(*arguments):
+    def execute(*arguments, **named):
         raise AssertionError("a kernel was started")
 
     monkeypatch.setattr(experiments, "execute", execute)

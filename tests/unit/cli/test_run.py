@@ -193,7 +193,7 @@ def measured(monkeypatch):
     """What would be measured: specs with their notebooks; a run of each is stored as if it had been."""
     found = []
 
-    def execute(notebook, executed, parameters, progress):
+    def execute(notebook, executed, parameters, progress, imports=()):
         known = experiments.notebooks() | experiments._elsewhere
         name = next(name for name, path in known.items() if path == notebook)
         spec = measurement.resolve(experiments.spec_of(name, parameters))
