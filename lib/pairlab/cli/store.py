@@ -8,6 +8,7 @@ import click
 
 from pairlab import paths
 from pairlab.cli.terminal import out
+from pairlab.errors import StoreError
 
 #: What runs can be listed by: their ground, and what they measured with.
 FACTORS = ("kernel", "host", "machine", "tool", "switch", "engine", "driver", "backend", "experiment")
@@ -72,11 +73,15 @@ def clean(dry_run, replaced):
     from pairlab import store
     from pairlab.testbed.audit import leftovers
 
+    troubles = []
     things = [(f"run {paths.shown(path)} ({why})", path) for path, why in store.debris(with_replaced=replaced)]
     for what, path in things:
         out.print(f"{'would remove' if dry_run else 'removing'} {what}", markup=False)
         if not dry_run:
-            store.discard(path)
+            try:
+                store.discard(path)
+            except StoreError as error:  # of one; the others go all the same
+                troubles.append(str(error))
     found = list(leftovers.find())
     for leftover in found:
         out.print(f"{'would remove' if dry_run else 'removing'} {leftover.what}", markup=False)
@@ -84,3 +89,5 @@ def clean(dry_run, replaced):
             leftover.remove()
     if not things and not found:
         out.print("nothing to clean")
+    if troubles:
+        raise StoreError("\n".join(troubles))

@@ -17,6 +17,9 @@ from pairlab.model.spec import Spec
 from pairlab.store.file_errors import writing
 from pairlab.store.places import directory_of, is_key, key_of
 
+#: The end of each draft's name: what has it not was made by somebody else, and is left alone.
+MARK = ".pairlab-draft"
+
 
 @contextlib.contextmanager
 def draft(spec: Spec, root: Path | None = None) -> Iterator[Path]:
@@ -26,7 +29,7 @@ def draft(spec: Spec, root: Path | None = None) -> Iterator[Path]:
         with writing(place):
             make_directory(place.parent)
             with locked(place.parent):  # else it could be taken for debris before it is locked itself
-                made = Path(tempfile.mkdtemp(prefix=f".{spec.key}-", dir=place.parent))
+                made = Path(tempfile.mkdtemp(MARK, f".{spec.key}-", place.parent))
                 stack.callback(_remove, made, made.stat().st_ino)
                 stack.enter_context(locked(made))
             made.chmod(0o755)
@@ -46,7 +49,7 @@ def draft_file(target: Path) -> Iterator[Path]:
     with writing(target), contextlib.ExitStack() as stack:
         make_directory(target.parent)
         with locked(target.parent):
-            descriptor, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
+            descriptor, name = tempfile.mkstemp(MARK, f".{target.name}-", target.parent)
             made = Path(name)
             stack.callback(made.unlink, missing_ok=True)
             os.close(descriptor)
@@ -59,19 +62,19 @@ def draft_file(target: Path) -> Iterator[Path]:
 
 
 def abandoned(root: Path | None = None) -> Iterator[Path]:
-    """The drafts below runs/ whose processes are gone, of runs and of files."""
+    """The drafts below runs/ whose processes are gone, of runs and of files. A symbolic link is nobody's draft."""
     root = root or paths.runs()
-    for place in sorted(root.glob("*/.*-*/")):
-        if is_draft(place) and _is_abandoned(place):
+    for place in sorted(root.glob(f"*/.*-*{MARK}/")):
+        if is_draft(place) and not place.is_symlink() and _is_abandoned(place):
             yield place
-    for file in sorted([*root.glob("*/*/.notebook.ipynb-*"), *root.glob(".sweeps/*/.*.json-*")]):
-        if _is_abandoned(file):
+    for file in sorted([*root.glob(f"*/*/.notebook.ipynb-*{MARK}"), *root.glob(f".sweeps/*/.*.json-*{MARK}")]):
+        if file.is_file() and not file.is_symlink() and _is_abandoned(file):
             yield file
 
 
 def is_draft(place: Path) -> bool:
     """Whether it is called as a run's draft is."""
-    return place.name.startswith(".") and is_key(key_of(place.name)) and place.name[17:18] == "-"
+    return place.name.startswith(".") and is_key(key_of(place.name)) and place.name[17:].endswith(MARK)
 
 
 def _is_abandoned(draft: Path) -> bool:

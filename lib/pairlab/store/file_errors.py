@@ -5,11 +5,12 @@ import errno
 from collections.abc import Iterator
 from pathlib import Path
 
+from pairlab.base.foreign_files import visible
 from pairlab.errors import DamagedRun, SchemaMismatch, StoreError
 
-#: Errors over a file that are about a run's contents: a part of it is missing or is something else; or, with None, what
-#: pyarrow found in it. All others are about the machine.
-_ABOUT_CONTENTS = (None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
+#: Errors over a file that are about a run's contents: a part of it is missing, a symbolic link or no file; or, with
+#: None, what pyarrow found in it. All others are about the machine.
+_ABOUT_CONTENTS = (None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO)
 
 
 @contextlib.contextmanager
@@ -20,14 +21,15 @@ def reading(place: Path) -> Iterator[None]:
     except SchemaMismatch:
         raise
     except Exception as error:  # pyarrow alone raises a dozen kinds over damaged files
+        shown = visible(str(place))
         if isinstance(error, OSError) and error.errno not in _ABOUT_CONTENTS:
             raise StoreError(
-                f"{place} could not be read: {error.strerror or error}. The run may well be whole:"
+                f"{shown} could not be read: {error.strerror or error}. The run may well be whole:"
                 " see to its permissions, the disk and `ulimit -n`, then try again"
             ) from error
         why = " ".join(str(error).split()) if isinstance(error, (OSError, ValueError)) else repr(error)
         raise DamagedRun(
-            f"{place} is not a whole run: {why}. It is of no use to any analysis;"
+            f"{shown} is not a whole run: {visible(why)}. It is of no use to any analysis;"
             " `pairlab clean` moves it to .replaced/, and measuring again replaces it"
         ) from error
 

@@ -1,6 +1,7 @@
 """What accidents left among the runs, and how it goes."""
 
 import contextlib
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,8 +9,9 @@ from pathlib import Path
 from pairlab import paths
 from pairlab.errors import DamagedRun, StoreError
 from pairlab.model.records import TABLES, Run
+from pairlab.store import heads
 from pairlab.store.drafts import abandoned, is_draft, locked
-from pairlab.store.places import directories, directories_of, free_directory, is_key, set_aside
+from pairlab.store.places import directories, directories_of, free_directory, is_key, key_of, set_aside
 from pairlab.store.runs import read
 
 
@@ -29,11 +31,12 @@ def debris(root: Path | None = None, *, with_replaced: bool = False) -> Iterator
                 yield draft, "whole, but replaced by another: kept in .replaced/"
     for place in directories(root):
         with contextlib.suppress(StoreError):
-            if not _whole(place):
+            if _has_parts_of_a_run(place) and not _whole(place):
                 yield place, "damaged, kept in .replaced/"
     if with_replaced:
         for place in sorted(root.glob("*/.replaced/*/")):
-            yield place, "replaced"
+            if is_key(key_of(place.name)) and not place.is_symlink():
+                yield place, "replaced"
 
 
 def discard(place: Path) -> None:
@@ -56,6 +59,12 @@ def discard(place: Path) -> None:
     except OSError as error:
         why = f"{place} could not be removed: {error.strerror or error}. Is it yours to remove?"
         raise StoreError(why) from error
+
+
+def _has_parts_of_a_run(place: Path) -> bool:
+    """A folder that is only named as runs are, or a link to elsewhere, is somebody else's."""
+    parts = (heads.NAME, *(f"{name}.parquet" for name in TABLES))
+    return not place.is_symlink() and any(os.path.lexists(place / part) for part in parts)
 
 
 def _whole(place: Path) -> Run | None:

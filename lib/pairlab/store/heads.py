@@ -5,12 +5,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from pairlab.base.foreign_files import all_visible, read_text
+from pairlab.model import ground
 from pairlab.model.records import SCHEMA, STATUSES, TABLES, Run
 from pairlab.model.spec import Spec
 from pairlab.store.file_errors import newer
 from pairlab.store.migrations import migrate
 
 NAME = "run.json"
+#: A head has some kilobytes, and of 500 pairs on many cores less than one megabyte.
+MOST_BYTES = 16 * 2**20
 
 
 def write(run: Run, place: Path) -> None:
@@ -21,8 +25,11 @@ def write(run: Run, place: Path) -> None:
 
 
 def load(place: Path) -> dict[str, Any]:
-    """The head as the present schema has it, whichever wrote it; that of a newer one as it is."""
-    return migrate(json.loads((place / NAME).read_text(encoding="utf-8")))
+    """The head as the present schema has it, whichever wrote it; that of a newer one as it is.
+
+    Its texts have no control characters: they are shown in terminals, notebooks and papers.
+    """
+    return migrate(all_visible(json.loads(read_text(place / NAME, MOST_BYTES))))
 
 
 def values(head: dict[str, Any], place: Path) -> dict[str, Any]:
@@ -36,6 +43,7 @@ def values(head: dict[str, Any], place: Path) -> dict[str, Any]:
         raise newer(place, f"whose specs have {', '.join(map(repr, unknown))}")
     if head["status"] not in STATUSES:
         raise ValueError(f"unknown status {head['status']!r}")
+    _require_types(head)
     return {
         "spec": Spec.stored(head["spec"]),
         "status": head["status"],
@@ -47,6 +55,18 @@ def values(head: dict[str, Any], place: Path) -> dict[str, Any]:
         "facts": head["facts"],
         "checks": head["checks"],
     }
+
+
+def _require_types(head: dict[str, Any]) -> None:
+    """Raises ValueError for what no Run has, so that nobody who shows or adds it up meets a surprise."""
+    numbers = [head["skew_s"], head["harness_cpu_s"], *head["times_s"].values(), *head["checks"].values()]
+    if not all(value is None or isinstance(value, int | float) for value in numbers):
+        raise ValueError("one of its numbers is none")
+    if not isinstance(head["reasons"], list) or not all(isinstance(reason, str) for reason in head["reasons"]):
+        raise ValueError("its reasons are no list of texts")
+    names = {name: head["spec"][name] for name in ("backend", "driver", "workload")}
+    if not all(isinstance(each, str) for each in ground.of(head["facts"], **names)):
+        raise ValueError("its facts are none of a host")
 
 
 def _head(run: Run) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pairlab import paths
+from pairlab.base.foreign_files import all_visible, read_text
 from pairlab.errors import NoRuns, StoreError
 from pairlab.model.spec import Spec
 from pairlab.store.drafts import draft_file
@@ -22,6 +23,8 @@ from pairlab.store.file_errors import writing
 
 #: struct flock of fcntl(2): type, whence, start, length, and the process, which open file description locks leave 0.
 _FLOCK = "hhqqi"
+#: A note has the keys of its cells, of 20 bytes each, and how it was started.
+_MOST_BYTES = 64 * 2**20
 
 
 def remember_sweep(name: str, specs: Iterable[Spec], root: Path | None = None, *, start: Any = None) -> None:
@@ -108,7 +111,7 @@ def _notes(sweep: str, root: Path | None) -> dict[str, dict[str, Any]]:
 
 def _note(place: Path) -> dict[str, Any]:
     try:
-        stored = json.loads(place.read_text())
+        stored = all_visible(json.loads(read_text(place, _MOST_BYTES)))
         note = stored if isinstance(stored, dict) else {"keys": stored}  # an older pairlab noted just the keys
         keys = note.get("keys")
         if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):

@@ -8,12 +8,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pairlab.base.foreign_files import opened, visible
 from pairlab.model.records import TABLES
 
 #: Most runs' tables are short, and what Parquet adds to find its way in long ones would be most of their size.
 _SMALL = {"compression": "zstd", "use_dictionary": False, "write_statistics": False, "store_schema": False}
 #: Of tables with more rows than this, each text is written once.
 _LONG = 1000
+#: Of a table that a run can have: 5,000 pairs of 1,000 flows, and some intervals of each.
+MOST_ROWS, MOST_BYTES = 20_000_000, 2 * 2**30
 #: The types of columns in Arrow.
 _ARROW = {
     "int64": pa.int64(),
@@ -44,8 +47,13 @@ def columns(place: Path, name: str, wanted: Sequence[str]) -> pa.Table:
     wished, metadata = schema(name, wanted), _metadata(place, name)
     known = set(metadata.schema.names)
     texts = [field.name for field in wished if field.name in known and pa.types.is_dictionary(field.type)]
-    with pq.ParquetFile(_file(place, name), metadata=metadata, read_dictionary=texts) as parquet:
+    with (
+        opened(_file(place, name), MOST_BYTES) as file,
+        pq.ParquetFile(_again(file), metadata=metadata, read_dictionary=texts) as parquet,
+    ):
         read = parquet.read([key for key in wanted if key in known], use_threads=False)
+    for key in texts:
+        read = read.set_column(read.column_names.index(key), key, _visible(read[key]))
     arrays = [read[field.name] if field.name in known else _missing(field, metadata.num_rows) for field in wished]
     return pa.table(arrays, names=wished.names).cast(wished)
 
@@ -79,7 +87,26 @@ def _missing(field: pa.Field, rows: int) -> pa.Array:
 
 
 def _metadata(place: Path, name: str) -> pq.FileMetaData:
-    return pq.read_metadata(_file(place, name))
+    """The table's footer. Raises ValueError where the table is larger than a run's can be, also when unpacked."""
+    with opened(_file(place, name), MOST_BYTES) as file:
+        metadata = pq.read_metadata(_again(file))
+    unpacked = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+    if metadata.num_rows > MOST_ROWS or unpacked > 4 * MOST_BYTES:
+        raise ValueError(f"{name}.parquet has {metadata.num_rows:,} rows of {unpacked / 2**20:,.0f} MiB: no run has")
+    return metadata
+
+
+def _again(descriptor: int) -> str:
+    """A path to that open file itself, whatever its name leads to by now."""
+    return f"/proc/self/fd/{descriptor}"
+
+
+def _visible(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Texts (dictionary and indices) as `visible` has them."""
+    if all(visible(text) == text for part in texts.chunks for text in part.dictionary.to_pylist() if text):
+        return texts
+    plain = [None if text is None else visible(text) for text in texts.cast(pa.string()).to_pylist()]
+    return pa.chunked_array([pa.array(plain, pa.string()).dictionary_encode()])
 
 
 def _file(place: Path, name: str) -> Path:

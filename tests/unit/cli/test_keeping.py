@@ -1,6 +1,7 @@
 """`pairlab ls` and `pairlab clean`."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -126,3 +127,40 @@ def test_clean_that_may_not_remove_says_so(pairlab, nothing_left, monkeypatch):
     status, _, err = pairlab("clean")
     assert status == 1
     assert err == f"pairlab: {spoilt.path} could not be removed: Permission denied. Is it yours to remove?\n"
+
+
+def test_clean_leaves_what_others_made_and_goes_on_past_what_it_cannot_remove(
+    pairlab, nothing_left, runs_dir, tmp_path, monkeypatch
+):
+    """Folders and files that are called as ours are, links to elsewhere, and one run that cannot be moved."""
+    whole, held, spoilt = made_up(pairs=1), made_up(pairs=2), made_up(pairs=3)
+    for each in (held, spoilt):
+        (each.path / "run.json").write_text("{")
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    experiment = whole.path.parent
+    (experiment / "0123456789abcdef").mkdir()
+    (experiment / "0123456789abcdef" / "notes.txt").write_text("mine")
+    (experiment / "fedcba9876543210").symlink_to(theirs, target_is_directory=True)
+    (experiment / ".0123456789abcdef-12345678").mkdir()
+    (experiment / ".0123456789abcdef-1.pairlab-draft").symlink_to(theirs, target_is_directory=True)
+    (whole.path / ".notebook.ipynb-mine").write_text("mine")
+    (whole.path / ".notebook.ipynb-1.pairlab-draft").symlink_to("/dev/zero")
+    (experiment / ".replaced").mkdir()
+    (experiment / ".replaced" / "0123456789abcdef-1").symlink_to(theirs, target_is_directory=True)
+    ours = (held.path, spoilt.path)
+    before = {path for path in runs_dir.rglob("*") if not any(path.is_relative_to(each) for each in ours)}
+    real = Path.rename
+
+    def rename(path, target):
+        if path == held.path:
+            raise PermissionError(13, "Permission denied")
+        return real(path, target)
+
+    monkeypatch.setattr(Path, "rename", rename)
+    status, printed, err = pairlab("clean", "--replaced")
+    assert (status, printed.count("removing run")) == (1, 2)
+    assert err == f"pairlab: {held.path} could not be removed: Permission denied. Is it yours to remove?\n"
+    assert held.path.exists()
+    assert not spoilt.path.exists()
+    assert {path for path in before if os.path.lexists(path)} == before

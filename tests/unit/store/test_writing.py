@@ -125,7 +125,7 @@ def test_the_draft_of_a_living_process_is_no_debris_however_old_it_is(tmp_path):
 
 
 def test_where_there_are_no_locks_runs_are_written_and_no_draft_is_debris(tmp_path, monkeypatch):
-    (tmp_path / "throughput" / f".{Spec().key}-abandoned").mkdir(parents=True)
+    (tmp_path / "throughput" / f".{Spec().key}-abandoned.pairlab-draft").mkdir(parents=True)
     assert len(list(store.debris(tmp_path))) == 1
 
     def flock(descriptor, how):
