@@ -209,3 +209,15 @@ def test_the_servers_of_other_people_keep_their_ports():
 
         first = taken.getsockname()[1]
         assert docker._free_ports(4) not in range(first - 3, first + 1)
+
+
+def test_what_runs_in_an_endpoint_inherits_nothing_but_its_input_and_output(clean_host):
+    """Of its sandbox's agent least of all: whoever has that socket can answer in its place."""
+    need("netns")
+    with open_testbed(Spec(pairs=1)) as bed:
+        for end in (bed.pairs[0].client, bed.pairs[0].server):
+            found = [
+                line.split("->") for line in end.run(["ls", "-l", "/proc/self/fd"]).stdout.splitlines() if "->" in line
+            ]
+            assert {place.split()[-1] for place, _ in found} <= {"0", "1", "2", "3"}  # 3: the folder that ls reads
+            assert not any("socket" in target for _, target in found), found

@@ -335,7 +335,7 @@ def _attached(client, containers, endpoints, driver, directory):
         running = stack.enter_context(Sandbox(directory, inherit=list(namespaces.values())))
         facts = running.call("build", import_path(driver), endpoints, namespaces)
         facts.pop("bridge_nf_call_iptables")  # of the sandbox, which has no iptables rules
-        yield {each.name: each.address for each in endpoints}, facts, lambda: running.call("port_counts")
+        yield {each.name: each.address for each in endpoints}, facts, running.port_counts
         running.check()
 
 

@@ -19,7 +19,7 @@ from pairlab.errors import PairlabError
 from pairlab.testbed.cleanup.workdir import remove
 from pairlab.testbed.endpoints import EndpointPlan, Link
 from pairlab.testbed.host.link_counters import sent_by
-from pairlab.testbed.netns import neighbours
+from pairlab.testbed.netns import neighbours, wire
 from pairlab.testbed.requirements import Lack
 
 #: Marks a message that is no answer yet, but says how far the call is.
@@ -55,6 +55,8 @@ class Agent:
         if given is None:
             self._lan = self._lan_with_fresh_namespaces([endpoint.name for endpoint in endpoints])
         else:
+            for descriptor in given.values():
+                os.set_inheritable(descriptor, False)  # what runs in here opens /proc/1/fd/N where it may
             self._lan = self._open_lan(dict(given))
         plugin = import_module(module)
         self.driver_file = plugin.__file__ or ""
@@ -172,7 +174,7 @@ def serve(connection: Connection, agent: Agent) -> None:
     """Answers calls until the other end closes."""
     while True:
         try:
-            name, arguments = connection.recv()
+            name, arguments = wire.receive(connection, wire.OF_CALLS)
         except EOFError:
             return
         try:
@@ -185,16 +187,19 @@ def serve(connection: Connection, agent: Agent) -> None:
                 ("TestbedError", f"{name} in the sandbox: {type(error).__name__}: {located(error, agent.driver_file)}"),
             )
         try:
-            connection.send(answer)
+            wire.send(connection, answer)
         except BrokenPipeError:
             return
+        except TypeError as error:  # a driver's facts are no JSON
+            wire.send(connection, (False, ("TestbedError", f"{name} in the sandbox: {error}")))
 
 
 def main() -> None:
     directory = Path(sys.argv[2]) if sys.argv[2] else None
     try:
+        os.set_inheritable(int(sys.argv[1]), False)  # traffic tools have no part in this conversation
         connection = Connection(int(sys.argv[1]))
-        serve(connection, Agent(directory, _rate_limited(lambda done: connection.send((PROGRESS, done)))))
+        serve(connection, Agent(directory, _rate_limited(lambda done: wire.send(connection, (PROGRESS, done)))))
     finally:
         if directory:  # the parent and its watchdog do this too, unless they were killed
             remove(directory)

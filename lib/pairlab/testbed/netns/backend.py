@@ -34,7 +34,7 @@ class NetnsSite(Site):
         self.sandbox.call("spawn", [(name, list(argv)) for name, argv in calls])
 
     def port_counts(self):
-        return self.sandbox.call("port_counts")
+        return self.sandbox.port_counts()
 
     def shape(self, links):
         self._facts = {**self._facts, "shaping": self.sandbox.call("shape", dict(links))}

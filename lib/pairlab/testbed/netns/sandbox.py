@@ -20,6 +20,7 @@ from pairlab.errors import MeasurementFailed, TestbedError, Unavailable
 from pairlab.testbed.cleanup import child_environment
 from pairlab.testbed.contracts import NetworkDriver
 from pairlab.testbed.endpoints import Link
+from pairlab.testbed.netns import wire
 from pairlab.testbed.netns.agent import PROGRESS
 from pairlab.testbed.requirements import Lack, Program
 
@@ -148,16 +149,34 @@ class Sandbox:
         progress: called meanwhile with how far it is, by methods that report it.
         """
         try:
-            self._connection.send((name, arguments))
-            while (answer := self._connection.recv())[0] == PROGRESS:
-                progress(answer[1])
+            wire.send(self._connection, (name, arguments))
+            while (answer := self._answer())[0] == PROGRESS:
+                progress(int(answer[1]))
         except (EOFError, OSError) as error:
             raise TestbedError(f"the sandbox ended during {name!r}: {self._last_words() or repr(error)}") from error
-        good, answer = answer
-        if good:
-            return answer
-        kind, message = answer
+        except (ValueError, TypeError) as error:
+            raise TestbedError(f"the sandbox answered {name!r} with what is no answer: {error}") from error
+        good, found = answer
+        if good is True:
+            return found
+        kind, message = found
         raise errors.by_name(kind)(message)
+
+    def _answer(self) -> list:
+        """The next message. Raises ValueError where it is none."""
+        answer = wire.receive(self._connection, wire.OF_ANSWERS)
+        if not isinstance(answer, list) or len(answer) != 2:
+            raise ValueError("it is no pair")
+        good, found = answer
+        whole = good in (True, PROGRESS) or (isinstance(found, list) and [type(each) for each in found] == [str, str])
+        if not whole:
+            raise ValueError("it is neither a result nor an error")
+        return answer
+
+    def port_counts(self) -> tuple[int, int] | None:
+        """Bytes and packets that have gone out at the driver's ports; None where it has none."""
+        counts = self.call("port_counts")
+        return None if counts is None else (int(counts[0]), int(counts[1]))
 
     def check(self) -> None:
         """Raises MeasurementFailed where what was built in here is broken: then no measurement in it counts."""
