@@ -111,10 +111,11 @@ void report_tcp(size_t number, const struct tcp_flow *flow, const struct tcp_pla
     print_total(number, flow, plan);
 }
 
-/* From the first sending to the last receiving; of a flow of which nothing came, while it was sent. */
+/* From the first sending until sending was over, or until the last came where that was later: what did not come at the
+   end lowers the throughput as what did not come before. */
 static double udp_duration_s(const struct udp_flow *flow)
 {
-    uint64_t last_ns = flow->counts.last_ns ? flow->counts.last_ns : flow->end_ns;
+    uint64_t last_ns = flow->counts.last_ns > flow->end_ns ? flow->counts.last_ns : flow->end_ns;
     return flow->started_ns && last_ns > flow->started_ns ? (double)(last_ns - flow->started_ns) / 1e9 : 0;
 }
 

@@ -13,7 +13,8 @@
 #include "monotonic.h"
 #include "udpwire.h"
 
-enum { BUCKETS = 1024, BATCH = 32, DATAGRAM_BYTES = 65536 };
+/* A client has up to 1,000 flows, and its pair's server no other; each takes 8 KiB. */
+enum { BUCKETS = 1024, BATCH = 32, DATAGRAM_BYTES = 65536, MOST_STREAMS = 4096 };
 
 /* How far back duplicates are distinguished from late datagrams: many times what a receive buffer holds. */
 enum { WINDOW = 65536, WORD_BITS = 64 };
@@ -30,6 +31,7 @@ struct stream {
 
 struct udp_server {
     int socket;
+    size_t streams;
     struct stream *buckets[BUCKETS];
     struct sockaddr_in peers[BATCH];
     char datagrams[BATCH][DATAGRAM_BYTES];
@@ -41,19 +43,22 @@ static struct stream **bucket_of(struct udp_server *server, const struct sockadd
     return &server->buckets[hash >> 22];
 }
 
-/* The flow of that peer, made where there is none. */
+/* The flow of that peer, made where there is none; NULL: there are too many. */
 static struct stream *stream_of(struct udp_server *server, const struct sockaddr_in *peer)
 {
     struct stream **bucket = bucket_of(server, peer);
     for (struct stream *stream = *bucket; stream; stream = stream->next)
         if (stream->peer.sin_port == peer->sin_port && stream->peer.sin_addr.s_addr == peer->sin_addr.s_addr)
             return stream;
+    if (server->streams == MOST_STREAMS)
+        return NULL;
     struct stream *stream = calloc(1, sizeof *stream);
     if (!stream)
         die("out of memory for one more flow");
     stream->peer = *peer;
     stream->next = *bucket;
     *bucket = stream;
+    server->streams++;
     return stream;
 }
 
@@ -171,6 +176,8 @@ static void take(struct udp_server *server, const struct sockaddr_in *peer, cons
     if (header.magic != UDP_MAGIC || (header.kind != UDP_DATA && header.kind != UDP_END))
         return;
     struct stream *stream = stream_of(server, peer);
+    if (!stream)
+        return;
     bool new_or_going_on = goes_on(stream, header.at_ns);
     stream->flow = header.flow;
     if (header.kind == UDP_END)

@@ -12,6 +12,8 @@ from pairlab.testbed.launch.conductor import LinkCounts
 #: except the loopback (drivers/net/loopback.c removes it first).
 HEADER_BYTES, TIMESTAMP_BYTES, ETHERNET_BYTES = 40, 12, 14
 LOOPBACK = "lo"
+#: Of a datagram's packet, IPv4 and UDP.
+DATAGRAM_HEADER_BYTES = 28
 #: What a tool sends besides its payload: iperf3's control connection, options, opening and closing packets.
 OVERHEAD_BYTES = 64 * 1024
 #: Segments that may be retransmitted outside the flows, and by each flow after the tool's last reading: those of one
@@ -80,6 +82,25 @@ def interface_bytes(
         return None
     carried = sum(_payload(link, header) for link in links)
     return _beyond_reported(reading, carried, by_pair.values(), again_bytes)
+
+
+def datagram_bytes(
+    reading: Reading, servers: Sequence[LinkCounts | None], network: Mapping[str, object]
+) -> float | None:
+    """UDP payload received on the servers' links, relative to what tool and kernel account for, minus 1.
+
+    Accounted for are the datagrams that the tool received and those that the kernel dropped at its socket. None where
+    datagrams are larger than a packet: then fragments can be lost, and the rest of their datagram arrives for nothing.
+    """
+    links = [servers[pair] for pair in reading.datagrams if servers]
+    if not links or None in links:
+        return None
+    datagrams, payload_bytes = sum(reading.datagrams.values()), sum(reading.datagram_bytes.values())
+    if payload_bytes / datagrams + DATAGRAM_HEADER_BYTES > float(network.get("mtu_bytes") or 0):
+        return None
+    header = DATAGRAM_HEADER_BYTES + ETHERNET_BYTES
+    carried_bytes = sum(_payload(link, header) for link in links)
+    return _excess(carried_bytes, payload_bytes, OVERHEAD_BYTES * len(links))
 
 
 def port_bytes(

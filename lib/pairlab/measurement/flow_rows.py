@@ -32,8 +32,9 @@ class Reading:
     warmup_s: warm-up detected beyond the spec's. spans: start and end, from the release, of each successful flow.
     received_bytes: payload of each pair whose flows all succeeded, over their whole time; retransmits: segments,
     likewise, where the tool reports them; netns_retransmits: those of its client's namespace up to the tool's last
-    count, or, where the tool does not report that, up to the client's end. All for TCP only. late_share: the share of
-    the traffic, at most, that came after the tool's last count.
+    count, or, where the tool does not report that, up to the client's end. All for TCP only. datagrams: of each UDP
+    pair, how many came to its server, those included that its socket had no room for; datagram_bytes: their payload.
+    late_share: the share of the traffic, at most, that came after the tool's last count.
     """
 
     flows: list[Row] = field(default_factory=list)
@@ -44,6 +45,8 @@ class Reading:
     received_bytes: dict[int, float] = field(default_factory=dict)
     retransmits: dict[int, float] = field(default_factory=dict)
     netns_retransmits: dict[int, int | None] = field(default_factory=dict)
+    datagrams: dict[int, float] = field(default_factory=dict)
+    datagram_bytes: dict[int, float] = field(default_factory=dict)
     late_share: float = 0.0
 
 
@@ -97,6 +100,8 @@ def read_flows(
             if None not in retransmits:
                 found.retransmits[pair] = sum(retransmits)
                 found.netns_retransmits[pair] = _counted_by_kernel(succeeded, client) if isolated else None
+        if task.protocol == "udp" and len(succeeded) == spec.flows_per_pair and isolated:
+            _add_datagrams(found, pair, succeeded, server)
     return found
 
 
@@ -138,6 +143,15 @@ def _counted_by_kernel(succeeded: Sequence[Measured], client: Process) -> int | 
     if None in by_then or client.tcp_retransmits_before is None:
         return client.tcp_retransmits_by_end
     return max(by_then) - client.tcp_retransmits_before
+
+
+def _add_datagrams(found: Reading, pair: int, succeeded: Sequence[Measured], server: Process) -> None:
+    """What came to the server's namespace of a UDP pair, by its tool and by the kernel; nothing where one is silent."""
+    received = sum(measured.flow.get("datagrams_received") or 0.0 for measured in succeeded)
+    received_bytes = sum(measured.flow["flow_bytes"] for measured in succeeded)
+    if received and server.udp_receive_errors is not None:
+        found.datagrams[pair] = received + server.udp_receive_errors
+        found.datagram_bytes[pair] = received_bytes * found.datagrams[pair] / received
 
 
 def _begun_s(measured: Measured, row: Row) -> float:
@@ -211,7 +225,8 @@ def _read(
     begun_s = _begun_s(measured, row | done)  # tools count from the connection
     if task.flow_bytes:
         done |= {**measured.flow, **_completion(task, measured, client, server, row, begun_s, release_ns)}
-    elif task.protocol == "udp":  # datagrams may arrive out of order
+    elif task.protocol == "udp":  # datagrams may arrive out of order, so there are no intervals
+        require_duration(measured, spec.total_s)
         done |= measured.flow
     else:
         require_duration(measured, spec.total_s)

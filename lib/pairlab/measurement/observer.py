@@ -68,9 +68,14 @@ class Observer:
         return {
             **foreign_load.compare(self._before, self._after),
             "steal": self._telemetry.steal_share(),
+            "clock_step_s": self._telemetry.clock_step_s(),
             "frequency_change": self._telemetry.frequency_change(),
             "telemetry_missed": self._telemetry.missed_share(),
             "interface_bytes": crosschecks.interface_bytes(reading, links, header, not isolated, again_bytes),
+            # What link_loss drops has crossed the link, and no socket ever hears of it.
+            "datagram_bytes": crosschecks.datagram_bytes(
+                reading, [] if self._bed.spec.link_loss or not isolated else links, network
+            ),
             "port_bytes": crosschecks.port_bytes(
                 reading, len(servers), self._ports_before, ports_after, header, again_bytes + queued_bytes
             ),

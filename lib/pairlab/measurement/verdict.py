@@ -130,7 +130,7 @@ CHECKS: dict[str, Check] = {
     ),
     "clock_step_s": Check(
         "s",
-        "change of the wall clock against the monotonic clock",
+        "largest change of the wall clock against the monotonic clock since the release, at any sample",
         "the wall clock was changed by {value:.3f} s during the measurement, and tools may use it",
         most=lambda spec: _clock_bound_s(spec),
         least=lambda spec: -_clock_bound_s(spec),
@@ -161,6 +161,11 @@ CHECKS: dict[str, Check] = {
     "interface_bytes": _crosscheck(
         "payload received on the servers' links, by the kernel's counters, relative to the tool's count, minus 1",
         "the servers' links carried {apart} payload than the tool reported",
+    ),
+    "datagram_bytes": _crosscheck(
+        "UDP payload received on the servers' links, relative to what the tool received or the kernel dropped for want"
+        " of room, minus 1",
+        "the servers' links carried {apart} UDP payload than the tool reported and the kernel dropped",
     ),
     "port_bytes": _crosscheck(
         "payload sent to endpoints at the network's ports, relative to the tool's count, minus 1",

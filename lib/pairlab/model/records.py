@@ -60,7 +60,10 @@ TABLES: dict[str, dict[str, Column]] = {
         "fct_s": Column("float64", "s", "flow completion time from its actual start: completed_s - start_s"),
         "intended_fct_s": Column("float64", "s", "flow completion time from its intended start"),
         "duration_s": Column(
-            "float64", "s", "the time over which throughput_bps is taken (without warm-up), by the clock of who counted"
+            "float64",
+            "s",
+            "the time over which throughput_bps is taken (without warm-up), by the clock of who counted; of UDP from"
+            " the first datagram until sending was over, or the last one came",
         ),
         "flow_bytes": Column(
             "float64",

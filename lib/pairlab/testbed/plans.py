@@ -1,6 +1,7 @@
 """From a spec to its plan, once: who is where, held to which limits, on which link, with which task."""
 
 import ipaddress
+import math
 import os
 import random
 from collections.abc import Sequence
@@ -11,13 +12,16 @@ from pairlab.model.spec import Spec
 from pairlab.testbed import registry, requirements
 from pairlab.testbed.contracts import Backend, NetworkDriver, Workload
 from pairlab.testbed.endpoints import EndpointPlan, Limits, Link, Task
-from pairlab.testbed.netns.shaping import LEAST_RATE_BPS, MOST_RATE_BPS
+from pairlab.testbed.netns.shaping import LEAST_RATE_BPS, MOST_RATE_BPS, bucket
 from pairlab.testbed.requirements import Lack
 
 SUBNET = ipaddress.IPv4Network("10.77.0.0/16")
 
 #: The kernel's least: a quota of 1 ms in its period of 100 ms, and a weight of 2.
 LEAST_QUOTA, LEAST_SHARES = 0.01, 2
+
+#: By what share a shaped link's first burst may raise the throughput of a whole run.
+MOST_BURST = 0.005
 
 
 @dataclass(frozen=True)
@@ -72,10 +76,11 @@ def layout(spec: Spec, cpus: Sequence[int] | None = None) -> Plan:
     """Works out the plan of `spec`; builds nothing and asks nothing of the host but its CPUs.
 
     cpus: those there are, by default the ones this process may use. Raises UnknownName for names there are not, and
-    BadSpec for more cores than there are, or links that cannot be shaped.
+    BadSpec for more cores than there are, links that cannot be shaped, and shares of the pairs that round to none.
     """
     driver = registry.drivers.get(spec.driver)
     limits, links = _limits(spec, cpus), _links(spec, driver)
+    _require_both_kinds(spec)
     hosts = SUBNET.hosts()
     return Plan(
         spec,
@@ -130,7 +135,31 @@ def _links(spec: Spec, driver: type[NetworkDriver]) -> dict[str, Link]:
         raise BadSpec(
             f"link_rate_bps: must be from {LEAST_RATE_BPS:g} to {MOST_RATE_BPS:g} (or 0), not {spec.link_rate_bps:g}"
         )
+    if spec.link_rate_bps and not (spec.flow_bytes or spec.warmup_s):
+        _require_little_burst(spec)
     return shaped
+
+
+def _require_little_burst(spec: Spec) -> None:
+    """The filter's bucket is full at first: what it held then comes above the rate, and without a warm-up it counts."""
+    burst_s = bucket(spec.link_rate_bps)["burst_bytes"] * 8 / spec.link_rate_bps
+    if burst_s > MOST_BURST * spec.duration_s:
+        raise BadSpec(
+            f"link_rate_bps: in {spec.duration_s:g} s, the link's first burst makes the throughput"
+            f" {burst_s / spec.duration_s:.1%} too high: give a warmup_s, or a duration_s of"
+            f" {math.ceil(10 * burst_s / MOST_BURST) / 10:g} or more"
+        )
+
+
+def _require_both_kinds(spec: Spec) -> None:
+    """Raises BadSpec where a share of the pairs rounds to none of them, or to all."""
+    for name, share in (("elephant_share", spec.elephant_share), ("udp_share", spec.udp_share)):
+        if 0 < share < 1 and (chosen := round(share * spec.pairs)) in (0, spec.pairs):
+            which = "none" if not chosen else "all"
+            raise BadSpec(
+                f"{name}: {share:g} of {spec.pairs} pair{'s' * (spec.pairs != 1)} is {which}, rounded: take more pairs,"
+                f" or {name} {'0' if not chosen else '1'}"
+            )
 
 
 def draw(spec: Spec) -> tuple[Task, ...]:

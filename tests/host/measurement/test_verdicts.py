@@ -4,6 +4,7 @@ Promise: a run that cannot be trusted says so.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,6 +12,7 @@ from dataclasses import replace
 import pytest
 
 from pairlab import Spec, load_runs, measure
+from pairlab.measurement import measure as measurement
 from pairlab.testbed import registry
 from tests.conftest import every_driver, in_ci, need
 from tests.support.spoilt import measured
@@ -49,6 +51,31 @@ def test_bytes_and_retransmissions_agree_in_every_source(backend, driver, shared
         assert run.checks["interface_bytes"] is not None
     if driver in ("bridge", "ovs"):
         assert run.checks["port_bytes"] is not None
+
+
+def test_udp_that_no_longer_arrives_at_the_end_counts_over_the_whole_window_and_makes_the_run_invalid(
+    runs_dir, monkeypatch
+):
+    """The server's namespace loses its address from 0.5 s until just after the end: the link carries on."""
+    need("netns")
+    if not shutil.which("ip"):
+        pytest.skip("needs ip on PATH: apt-get install iproute2")
+    real = measurement._watch
+
+    def watch(bed, *others):
+        server = bed.pairs[0].server
+        address = f"{server.address}/16 dev eth0"
+        script = f"sleep 0.5; ip address delete {address}; sleep 1.65; ip address add {address}"
+        bed.conductor.start([(server, ("sh", "-c", script))])
+        real(bed, *others)
+
+    monkeypatch.setattr(measurement, "_watch", watch)
+    run = measure(spec_of(pairs=1, duration_s=2.0, udp_share=1.0, udp_rate_bps=5e7))
+    (flow,) = run.flows.itertuples()
+    assert (flow.status, run.status) == ("ok", "invalid")
+    assert any("more UDP payload than the tool reported" in reason for reason in run.reasons), run.reasons
+    assert flow.datagrams_lost > 0.5 * flow.datagrams_sent
+    assert flow.throughput_bps == pytest.approx(flow.datagrams_received * 1448 * 8 / 2.0, rel=0.01)
 
 
 @pytest.mark.parametrize("share", [0.95, 1.05])

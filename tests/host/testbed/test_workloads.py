@@ -213,6 +213,7 @@ def test_udp_beside_tcp_tells_what_was_sent_and_what_came(backend, driver, workl
     assert udp[["retransmits", "netns_retransmits", "connected_s", "rtt_s"]].isna().all(axis=None)
     assert tcp[["datagrams_sent", "datagrams_lost"]].isna().all(axis=None)
     assert (tcp["throughput_bps"] > 1e6).all()
+    assert run.checks["datagram_bytes"] == (None if driver == "host" else pytest.approx(0, abs=0.01))
 
 
 def test_udp_without_a_server_is_a_failed_flow(runs_dir, monkeypatch):

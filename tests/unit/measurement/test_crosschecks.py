@@ -3,6 +3,7 @@
 import pytest
 
 from pairlab.measurement.crosschecks import (
+    datagram_bytes,
     header_bytes,
     interface_bytes,
     over_early,
@@ -83,6 +84,21 @@ def test_of_a_link_that_all_share_the_server_that_ended_last_has_seen_everything
     links[first_to_end] = link(1.6 * PAYLOAD, 1.6 * PACKETS)
     assert interface_bytes(told(PAYLOAD, PAYLOAD), links, HEADER, True, 0.0) == 0.0
     assert interface_bytes(told(PAYLOAD, 2 * PAYLOAD), links, HEADER, True, 0.0) == pytest.approx(2 / 3 - 1)
+
+
+@pytest.mark.parametrize(
+    ("carried", "errors", "apart"), [(10_000, 0, 0.0), (20_000, 10_000, 0.0), (40_000, 0, 3.0), (9_000, 0, -0.1)]
+)
+def test_datagrams_on_the_link_are_those_that_came_or_that_the_kernel_dropped(carried, errors, apart):
+    """10,000 of 1,448 bytes were received, and so many found no room."""
+    came = 10_000 + errors
+    reading = Reading(datagrams={1: came}, datagram_bytes={1: came * 1448.0})
+    links = [None, LinkCounts(carried * (1448 + 28 + 14), carried, 0, 0)]
+    assert datagram_bytes(reading, links, {"mtu_bytes": 1500}) == pytest.approx(apart)
+    assert datagram_bytes(reading, [None, None], {"mtu_bytes": 1500}) is None
+    assert datagram_bytes(reading, links, {"mtu_bytes": 1400}) is None  # they came in fragments
+    assert datagram_bytes(reading, [], {"mtu_bytes": 1500}) is None
+    assert datagram_bytes(Reading(), links, {"mtu_bytes": 1500}) is None
 
 
 def test_ports_are_compared_by_their_growth():

@@ -21,6 +21,7 @@ GOOD = {
     "frequency_change": -0.02,
     "telemetry_missed": 0.0,
     "interface_bytes": 0.001,
+    "datagram_bytes": None,
     "port_bytes": None,
     "retransmits": -0.005,
     "failed_flows": 0,

@@ -1,10 +1,12 @@
 """What else runs on the host, on a tree of files like /proc."""
 
 import os
+import threading
 
 import pytest
 
 from pairlab.testbed.host import foreign_load
+from pairlab.testbed.host.cpu_sampler import CpuTelemetry
 
 
 class Proc:
@@ -113,3 +115,25 @@ def test_throttling_and_frequencies_are_read_where_the_kernel_tells(tmp_path):
     before = foreign_load.take_sample(cpus=tmp_path)
     (tmp_path / "cpu1" / "thermal_throttle" / "core_throttle_count").write_text("9\n")
     assert foreign_load.compare(before, foreign_load.take_sample(cpus=tmp_path))["throttled"] == 5
+
+
+@pytest.mark.parametrize(
+    ("offsets_s", "step_s"), [((7, 7, 7), 0), ((0, 3600, 0), 3600), ((5, 3, 6), -2)], ids=["none", "back again", "both"]
+)
+def test_a_clock_that_was_moved_and_moved_back_was_moved(offsets_s, step_s, monkeypatch):
+    left, all_read = list(offsets_s), threading.Event()
+
+    def offset_ns():
+        if len(left) == 1:
+            all_read.set()
+        return (left.pop(0) if len(left) > 1 else left[0]) * 10**9
+
+    monkeypatch.setattr(foreign_load, "clock_offset_ns", offset_ns)
+    with CpuTelemetry(0.1) as telemetry:
+        assert all_read.wait(30)
+    assert telemetry.clock_step_s() == step_s
+
+
+def test_a_clock_that_nobody_moves_keeps_its_offset():
+    offsets_ns = [foreign_load.clock_offset_ns() for _ in range(100)]
+    assert max(offsets_ns) - min(offsets_ns) < 10**7

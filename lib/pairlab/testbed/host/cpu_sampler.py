@@ -39,6 +39,7 @@ class CpuTelemetry:
     def __init__(self, interval_s: float):
         self._interval_s = interval_s
         self._samples: list[tuple[int, list]] = []
+        self._clock_offsets_ns: list[int] = []
         self._frequencies: list[tuple[float, ...]] = []
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._sample_until_done, name="cpu-telemetry", daemon=True)
@@ -91,7 +92,16 @@ class CpuTelemetry:
         total_s = sum(total for _, total in spent)
         return sum(stolen for stolen, _ in spent) / total_s if total_s > 0 else None
 
+    def clock_step_s(self) -> float:
+        """By how much the wall clock was moved against the monotonic one at most, at any sample since the first.
+
+        Steps that cancel each other by the end moved it all the same.
+        """
+        first_ns, *later_ns = self._clock_offsets_ns
+        return max((each_ns - first_ns for each_ns in later_ns), key=abs, default=0) / 1e9
+
     def _sample(self) -> None:
+        self._clock_offsets_ns.append(foreign_load.clock_offset_ns())
         self._samples.append((time.monotonic_ns(), psutil.cpu_times(percpu=True)))
         self._frequencies.append(foreign_load.frequencies_hz())
 

@@ -1,4 +1,4 @@
-"""Disturbances while traffic flowed: CPU time of other processes, clocks that were set, throttled cores.
+"""Disturbances while traffic flowed: CPU time of other processes, throttled cores; and what clocks say.
 
 Two samples, just before the release and just after the last end; nothing runs in between.
 """
@@ -28,12 +28,11 @@ class _Entry(NamedTuple):
 class HostSample:
     """The host at one moment. foreign_cpu_s: CPU time of all processes that are not ours; None: unknown.
 
-    clock_offset_s: the wall clock less the monotonic one. throttled: throttlings since boot; None: unknown.
+    throttled: throttlings since boot; None: unknown.
     """
 
     at_s: float
     foreign_cpu_s: float | None
-    clock_offset_s: float
     throttled: int | None
 
 
@@ -42,7 +41,14 @@ def take_sample(marks: Collection[str] = (), proc: Path = PROC, cpus: Path = CPU
     entries = dict(_entries(proc))
     visible = proc.joinpath("1/stat").exists()  # hidepid= hides other users' processes (proc(5))
     foreign_s = _foreign_s(entries, _ours(entries, marks, proc)) if visible else None
-    return HostSample(time.monotonic(), foreign_s, (time.time_ns() - time.monotonic_ns()) / 1e9, _throttled(cpus))
+    return HostSample(time.monotonic(), foreign_s, _throttled(cpus))
+
+
+def clock_offset_ns() -> int:
+    """The wall clock less the monotonic one, read between two readings of that one."""
+    before_ns = time.monotonic_ns()
+    wall_ns = time.time_ns()
+    return wall_ns - (before_ns + time.monotonic_ns()) // 2
 
 
 def compare(before: HostSample, after: HostSample) -> dict[str, float | None]:
@@ -61,7 +67,6 @@ def compare(before: HostSample, after: HostSample) -> dict[str, float | None]:
         throttled = after.throttled - before.throttled
     return {
         "foreign_cpu": foreign,
-        "clock_step_s": after.clock_offset_s - before.clock_offset_s,
         "throttled": throttled,
     }
 

@@ -75,6 +75,8 @@ class Process:
     """The same until the process had ended, when its connections may still have had data to deliver."""
     syn_retransmits: int | None = None
     """The packets among these that were to open a connection; a client that listens nowhere has its own SYNs only."""
+    udp_receive_errors: int | None = None
+    """Datagrams that came to its network namespace and that its sockets did not take: a full buffer, as a rule."""
     diag_retransmits: int | None = None
     """Those of its own connections that existed at --diagnose-after, until each ended."""
     link: "LinkCounts | None" = None
@@ -277,6 +279,7 @@ class Conductor:
         process.tcp_retransmits = message.get("tcp_retransmits")
         process.tcp_retransmits_by_end = message.get("tcp_retransmits_by_end")
         process.syn_retransmits = message.get("syn_retransmits")
+        process.udp_receive_errors = message.get("udp_receive_errors")
         process.diag_retransmits = message.get("diag_retransmits")
         counted = [message.get(name) for name in LinkCounts._fields]
         process.link = None if None in counted else LinkCounts(*counted)

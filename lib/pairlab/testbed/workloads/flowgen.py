@@ -19,8 +19,8 @@ class Flowgen(Workload):
     """TCP by time or by bytes, and UDP by time, as fast as it goes or at a rate.
 
     Bytes are of payload: of TCP those the receiver acknowledged (tcp(7), TCP_INFO), of UDP those the server received.
-    A flow with an end is complete when its server has read the last byte. A UDP flow lasts from its first datagram
-    sent to its last received; datagrams have 1448 bytes, or message_bytes.
+    A flow with an end is complete when its server has read the last byte. A UDP flow lasts as long as it was sent, or
+    until the last datagram came where that was later; datagrams have 1448 bytes, or message_bytes.
     """
 
     name = "flowgen"
