@@ -105,7 +105,7 @@ def test_a_tool_that_tells_wrong_retransmissions_is_found_by_the_kernels_count(r
         return [replace(each, flow={**each.flow, "retransmits": each.flow["retransmits"] + 5000}) for each in told]
 
     monkeypatch.setattr(workload, "parse", lie)
-    run = measure(spec_of(link_rate_bps=1e8, link_loss=0.01))
+    run = measure(spec_of(duration_s=2.0, link_rate_bps=1e8, link_loss=0.01))
     assert run.status == "invalid"
     assert any(
         "count of retransmitted segments is" in reason and "% more than the kernel's" in reason
