@@ -19,6 +19,7 @@ from pairlab.testbed.audit.attribution import OURS
 from pairlab.testbed.cleanup.process_table import SESSION
 from pairlab.testbed.docker import image
 from pairlab.testbed.drivers.ovs import SCHEMA
+from pairlab.testbed.host import cgroup_tree
 from pairlab.testbed.netns import cgroups
 from tests.conftest import need
 from tests.faults.host_state import SHARED, wait_clean
@@ -109,7 +110,7 @@ def processes_and_folders(stack):
     (folder / "page").write_text("mine")
     yield "temporary file", str(folder)
     if not cgroups.lack():
-        group = cgroups.hierarchy().base() / f"pairlab-{NAME}"
+        group = cgroup_tree.hierarchy().base() / f"pairlab-{NAME}"
         group.mkdir()
         stack.callback(group.rmdir)
         yield "cgroup", str(group)

@@ -143,6 +143,13 @@ CHECKS: dict[str, Check] = {
         most=_at(0),
         by_machine=True,
     ),
+    "quota_throttled": Check(
+        "share",
+        "share of the periods in which a CPU quota on pairlab's own control groups held it up (cgroups(7), cpu.stat)",
+        "a CPU quota on pairlab itself held it up in {percent:.0f} % of its periods: run it without one (systemd's"
+        " CPUQuota, docker run --cpus, a Kubernetes limit)",
+        most=_at(0.01),
+    ),
     "frequency_change": Check(
         "share",
         "mean core frequency in the second half of the traffic, relative to the first half",

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 class Ground(NamedTuple):
     """What a run was measured on. An empty value is not known (an older pairlab did not record it).
 
-    host: CPU model and number of CPUs. machine: which machine of that kind; it stays the same across reboots.
-    kernel: its release. engine: version of the container engine. tool: version of the traffic tool. switch: version
-    of the driver's switch.
+    host: CPU model and number of CPUs, and what of them pairlab could use, if not all. machine: which machine of that
+    kind; it stays the same across reboots. kernel: its release. engine: version of the container engine. tool: version
+    of the traffic tool. switch: version of the driver's switch.
     """
 
     host: str = ""
@@ -46,7 +46,15 @@ def of_host(facts: Mapping[str, Any]) -> Ground:
     """The ground as far as the facts of the host say."""
     if "kernel" not in facts:
         return Ground(host=facts.get("fingerprint", ""))
-    return Ground(f"{facts['cpu_model']}, {facts['cpus']} CPUs", facts.get("machine") or "", facts["kernel"])
+    return Ground(f"{facts['cpu_model']}, {_cpus(facts)}", facts.get("machine") or "", facts["kernel"])
+
+
+def _cpus(facts: Mapping[str, Any]) -> str:
+    """ "8 CPUs", "2 of 8 CPUs", "8 CPUs with a quota of 0.5"."""
+    cpus = facts["cpus"]
+    allowed, quota = facts.get("cpus_allowed") or cpus, facts.get("cpu_quota") or 0
+    some = f"{allowed} of {cpus}" if allowed < cpus else str(cpus)
+    return f"{some} CPUs" + (f" with a quota of {quota:g}" if quota else "")
 
 
 def of(facts: Mapping[str, Any], *, backend: str, driver: str, workload: str) -> Ground:

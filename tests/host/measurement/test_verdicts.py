@@ -14,6 +14,8 @@ import pytest
 from pairlab import Spec, load_runs, measure
 from pairlab.measurement import measure as measurement
 from pairlab.testbed import registry
+from pairlab.testbed.endpoints import Limits
+from pairlab.testbed.netns import cgroups
 from tests.conftest import every_driver, in_ci, need
 from tests.support.spoilt import measured
 
@@ -76,6 +78,30 @@ def test_udp_that_no_longer_arrives_at_the_end_counts_over_the_whole_window_and_
     assert any("more UDP payload than the tool reported" in reason for reason in run.reasons), run.reasons
     assert flow.datagrams_lost > 0.5 * flow.datagrams_sent
     assert flow.throughput_bps == pytest.approx(flow.datagrams_received * 1448 * 8 / 2.0, rel=0.01)
+
+
+QUOTA = """
+import os, sys
+from pathlib import Path
+Path(sys.argv[1], "cgroup.procs").write_text(str(os.getpid()))
+from pairlab import Spec, measure
+run = measure(Spec(workload="flowgen", duration_s=1.0, max_skew_s=5, max_foreign_cpu=1), root=Path(sys.argv[2]))
+print(run.status, run.checks["quota_throttled"], *run.reasons, run.ground.host, sep="|")
+"""
+
+
+def test_a_cpu_quota_on_pairlab_itself_makes_the_run_invalid_and_is_part_of_its_ground(runs_dir, clean_host):
+    need("netns")
+    if lack := cgroups.lack():
+        pytest.skip(str(lack))
+    with cgroups.groups("test_quota", {"all": Limits(cpu_quota=0.5)}) as groups:
+        argv = [sys.executable, "-c", QUOTA, str(groups["all"]), str(runs_dir)]
+        done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    status, throttled, *reasons, host = done.stdout.strip().split("|")
+    assert status == "invalid"
+    assert float(throttled) > 0.3
+    assert any("a CPU quota on pairlab itself held it up" in reason for reason in reasons), reasons
+    assert host.endswith("with a quota of 0.5")
 
 
 @pytest.mark.parametrize("share", [0.95, 1.05])

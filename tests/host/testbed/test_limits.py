@@ -18,7 +18,7 @@ from pairlab.testbed import registry
 from pairlab.testbed.audit import leftovers
 from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.endpoints import Limits
-from pairlab.testbed.host import lock
+from pairlab.testbed.host import cgroup_tree, lock
 from pairlab.testbed.limits import cpu_list, in_force, unmet
 from pairlab.testbed.netns import cgroups
 from pairlab.testbed.plans import layout
@@ -186,16 +186,16 @@ def tree(tmp_path, monkeypatch):
         (group / "cgroup.procs").write_text("")
         (group / "cgroup.subtree_control").write_text("")
     (tmp_path / "user" / "cgroup.subtree_control").write_text("cpu\n")
-    monkeypatch.setattr(cgroups, "_mounts", lambda: [(2, tmp_path, "/")])
-    monkeypatch.setattr(cgroups, "_groups", lambda process: {2: "/user/app/shell"})
+    monkeypatch.setattr(cgroup_tree, "mounts", lambda: [(2, tmp_path, "/")])
+    monkeypatch.setattr(cgroup_tree, "groups_of", lambda process: {2: "/user/app/shell"})
     return tmp_path
 
 
 def test_in_v2_groups_are_made_in_the_nearest_group_above_that_hands_the_controller_down(tree):
-    assert cgroups.hierarchy().base() == tree / "user"
+    assert cgroup_tree.hierarchy().base() == tree / "user"
     assert cgroups.lack() is None
     (tree / "user" / "cgroup.subtree_control").write_text("io\n")
-    assert cgroups.hierarchy().base() is None
+    assert cgroup_tree.hierarchy().base() is None
     assert "cgroup.subtree_control" in cgroups.lack().remedy or os.geteuid() != 0
 
 
@@ -211,9 +211,9 @@ def test_a_user_without_a_group_of_its_own_is_told_what_to_do(tree, monkeypatch)
 def test_a_group_in_v2_is_read_as_it_is_written(tree):
     (tree / "user" / "cpu.max").write_text("25000 100000\n")
     (tree / "user" / "cpu.weight").write_text("39\n")
-    assert cgroups.read(tree / "user") == {"cpu_quota": 0.25, "cpu_weight": 39}
+    assert cgroup_tree.read(tree / "user") == {"cpu_quota": 0.25, "cpu_weight": 39}
     (tree / "user" / "cpu.max").write_text("max 100000\n")
-    assert cgroups.read(tree / "user")["cpu_quota"] == 0
+    assert cgroup_tree.read(tree / "user")["cpu_quota"] == 0
 
 
 def need_groups():
@@ -227,7 +227,7 @@ def test_groups_are_there_with_their_limits_and_gone_afterwards(clean_host):
     limits = {"client-0": Limits((0,), 0.5, 512), "server-0": Limits((0,))}
     with cgroups.groups("test", limits) as groups:
         assert list(groups) == ["client-0"]  # affinity needs none
-        told = cgroups.read(groups["client-0"])
+        told = cgroup_tree.read(groups["client-0"])
         assert told.pop("cpu_quota") == 0.5
         assert told in ({"cpu_shares": 512}, {"cpu_weight": 20})
         assert not list(cgroups.left_behind())
@@ -238,7 +238,7 @@ def test_a_group_that_nobody_removed_is_found_by_its_dead_owner(clean_host):
     need_groups()
     with subprocess.Popen(["true"]) as dead:
         whose = f"{dead.pid}@{psutil.Process(dead.pid).create_time():.0f}"
-    left = cgroups.hierarchy().base() / f"{cgroups.PREFIX}{whose}-x1_y"
+    left = cgroup_tree.hierarchy().base() / f"{cgroups.PREFIX}{whose}-x1_y"
     mine = left.with_name(f"{cgroups.PREFIX}{ownership.me()}-x1_y")
     try:
         mine.mkdir()
@@ -365,7 +365,7 @@ def test_a_backend_that_knows_nothing_of_limits_refuses_them():
 
 
 def test_the_mounted_hierarchies_of_this_host_are_read():
-    found = cgroups.hierarchy()
+    found = cgroup_tree.hierarchy()
     if found is None:
         pytest.skip("no CPU controller is mounted")
     assert found.own.is_dir()

@@ -18,6 +18,7 @@ GOOD = {
     "steal": 0.0,
     "clock_step_s": 1e-6,
     "throttled": 0,
+    "quota_throttled": 0.0,
     "frequency_change": -0.02,
     "telemetry_missed": 0.0,
     "interface_bytes": 0.001,

@@ -20,9 +20,10 @@ from pairlab.testbed.contracts import Backend, Site
 from pairlab.testbed.docker import image
 from pairlab.testbed.docker.container_options import USER, confinement
 from pairlab.testbed.docker.reaper import AT_ONCE, DOCKER_ERRORS, FIFO, LABEL, PING_S, connect, lifeline, note
+from pairlab.testbed.host import cgroup_tree
 from pairlab.testbed.host.link_counters import sent_by
 from pairlab.testbed.limits import cpu_list
-from pairlab.testbed.netns import cgroups, sandbox, shaping
+from pairlab.testbed.netns import sandbox, shaping
 from pairlab.testbed.netns.agent import bridge_nf_call_iptables
 from pairlab.testbed.netns.backend import flowgen_lack, import_path, missing_for
 from pairlab.testbed.netns.sandbox import Sandbox
@@ -83,7 +84,7 @@ class DockerSite(Site):
         with _translated("the limits in force could not be read"):
             for name, each in self._limits.items():
                 if each.cpu_quota or each.cpu_shares:
-                    found[name] = cgroups.read_of(_process(self._client, self._containers[name]))
+                    found[name] = cgroup_tree.read_of(_process(self._client, self._containers[name]))
         return found
 
     def shape(self, links):

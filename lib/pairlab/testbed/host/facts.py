@@ -14,11 +14,21 @@ import psutil
 
 from pairlab.errors import MeasurementFailed
 from pairlab.testbed.endpoints import Endpoint
+from pairlab.testbed.host import cgroup_tree
+
+
+def host() -> dict:
+    """Machine, kernel, and which part of it this process may use.
+
+    `fingerprint` is equal for hosts of one kind: same CPUs, same kernel. cpu_quota: CPUs' worth of time that this
+    process's control groups leave it; 0: all. cpus_allowed: on how many CPUs it may run (sched_setaffinity(2), cpuset).
+    """
+    mine = {"cpu_quota": cgroup_tree.quota(cgroup_tree.hierarchy()), "cpus_allowed": len(os.sched_getaffinity(0))}
+    return {**_host(), **mine}
 
 
 @functools.cache
-def host() -> dict:
-    """Machine and kernel. `fingerprint` is equal for hosts of one kind: same CPUs, same kernel."""
+def _host() -> dict:
     model = _cpuinfo("model name") or platform.processor() or platform.machine()
     cpus, release = os.cpu_count(), platform.release()
     return {

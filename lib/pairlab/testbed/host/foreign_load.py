@@ -1,4 +1,4 @@
-"""Disturbances while traffic flowed: CPU time of other processes, throttled cores; and what clocks say.
+"""Disturbances while traffic flowed: CPU time of other processes, throttled cores, CPU quotas; and what clocks say.
 
 Two samples, just before the release and just after the last end; nothing runs in between.
 """
@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+from pairlab.testbed.host.cgroup_tree import Throttling, hierarchy, throttled_share, throttlings
 
 PROC, CPUS = Path("/proc"), Path("/sys/devices/system/cpu")
 KERNEL_THREAD = 0x00200000  # PF_KTHREAD, in proc_pid_stat(5)'s flags
@@ -28,12 +30,13 @@ class _Entry(NamedTuple):
 class HostSample:
     """The host at one moment. foreign_cpu_s: CPU time of all processes that are not ours; None: unknown.
 
-    throttled: throttlings since boot; None: unknown.
+    throttled: throttlings since boot; None: unknown. quotas: how often those of our own control groups were enforced.
     """
 
     at_s: float
     foreign_cpu_s: float | None
     throttled: int | None
+    quotas: Mapping[str, Throttling]
 
 
 def take_sample(marks: Collection[str] = (), proc: Path = PROC, cpus: Path = CPUS) -> HostSample:
@@ -41,7 +44,7 @@ def take_sample(marks: Collection[str] = (), proc: Path = PROC, cpus: Path = CPU
     entries = dict(_entries(proc))
     visible = proc.joinpath("1/stat").exists()  # hidepid= hides other users' processes (proc(5))
     foreign_s = _foreign_s(entries, _ours(entries, marks, proc)) if visible else None
-    return HostSample(time.monotonic(), foreign_s, _throttled(cpus))
+    return HostSample(time.monotonic(), foreign_s, _throttled(cpus), throttlings(hierarchy()))
 
 
 def clock_offset_ns() -> int:
@@ -68,6 +71,7 @@ def compare(before: HostSample, after: HostSample) -> dict[str, float | None]:
     return {
         "foreign_cpu": foreign,
         "throttled": throttled,
+        "quota_throttled": throttled_share(before.quotas, after.quotas),
     }
 
 

@@ -4,6 +4,7 @@ import contextlib
 
 from pairlab import paths
 from pairlab.testbed.contracts import Backend, Site
+from pairlab.testbed.host import cgroup_tree
 from pairlab.testbed.host.programs import first_line
 from pairlab.testbed.limits import cpu_list
 from pairlab.testbed.netns import cgroups, sandbox
@@ -28,7 +29,7 @@ class NetnsSite(Site):
         return options + (["--cgroup", str(self._groups[endpoint])] if endpoint in self._groups else [])
 
     def limits_in_force(self):
-        return {name: cgroups.read(group) for name, group in self._groups.items()}
+        return {name: cgroup_tree.read(group) for name, group in self._groups.items()}
 
     def spawn(self, calls):
         self.sandbox.call("spawn", [(name, list(argv)) for name, argv in calls])

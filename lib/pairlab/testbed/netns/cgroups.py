@@ -9,7 +9,6 @@ import contextlib
 import os
 import time
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from pairlab.errors import TestbedError
@@ -17,6 +16,7 @@ from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.cleanup.process_table import CONTAINER
 from pairlab.testbed.cleanup.watchdog import guarded
 from pairlab.testbed.endpoints import Limits
+from pairlab.testbed.host.cgroup_tree import hierarchy, mounts, words
 from pairlab.testbed.requirements import Lack
 
 PREFIX = "pairlab-"
@@ -27,77 +27,10 @@ PATIENCE_S = 10.0
 _REMOVE = 'n=0; while [ -e "$1" ] && [ $n -lt 300 ]; do rmdir -- "$1"/*/ "$1" || sleep 0.1 || sleep 1; n=$((n+1)); done'
 
 
-@dataclass(frozen=True)
-class Hierarchy:
-    """Where the CPU controller is: its cgroup version, where it is mounted, and the group there that is ours."""
-
-    version: int
-    mount: Path
-    own: Path
-
-    def base(self) -> Path | None:
-        """The group in which we may make groups with a CPU controller, or None."""
-        if self.version == 1:
-            return self.own if os.access(self.own, os.W_OK) else None
-        for group in (self.own, *self.own.parents):
-            if not group.is_relative_to(self.mount):
-                return None
-            # A process moves only where its mover may write, in the group above both places as well.
-            writable = os.access(group, os.W_OK) and os.access(group / "cgroup.procs", os.W_OK)
-            if writable and "cpu" in _words(group / "cgroup.subtree_control"):
-                return group
-        return None
-
-
-def hierarchy(process: Path = Path("/proc/self")) -> Hierarchy | None:
-    """The CPU controller's hierarchy, as this process sees it, or None where none is mounted."""
-    found: dict[int, tuple[Path, str]] = {}
-    for version, mount, root in _mounts():
-        found.setdefault(version, (mount, root))
-    groups = _groups(process)
-    for version in (1, 2):
-        if version in found and version in groups:
-            mount, root = found[version]
-            inside = os.path.relpath(groups[version], root)
-            own = mount if inside.startswith("..") else mount / inside
-            return Hierarchy(version, mount, own)
-    return None
-
-
-def _mounts() -> Iterator[tuple[int, Path, str]]:
-    """The mounted hierarchies that may have a CPU controller: version, where, and which group is seen there."""
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        before, _, after = line.partition(" - ")
-        root, where = before.split()[3:5]
-        kind, _, options = after.split()[:3]
-        if kind == "cgroup2":
-            yield 2, Path(where), root
-        elif kind == "cgroup" and "cpu" in options.split(","):
-            yield 1, Path(where), root
-
-
-def _groups(process: Path) -> dict[int, str]:
-    """The groups a process is in, by version."""
-    found = {}
-    for line in (process / "cgroup").read_text().splitlines():
-        number, controllers, group = line.split(":", 2)
-        if number == "0":
-            found[2] = group
-        elif "cpu" in controllers.split(","):
-            found[1] = group
-    return found
-
-
-def _words(file: Path) -> list[str]:
-    with contextlib.suppress(OSError):
-        return file.read_text().split()
-    return []
-
-
 def lack() -> Lack | None:
     """Why we can make no CPU cgroups here, or None."""
     found = hierarchy()
-    if found is None or (found.version == 2 and "cpu" not in _words(found.mount / "cgroup.controllers")):
+    if found is None or (found.version == 2 and "cpu" not in words(found.mount / "cgroup.controllers")):
         return Lack("no CPU controller is mounted below /sys/fs/cgroup", "mount it, or leave out cpu_quota, cpu_shares")
     if found.base():
         return None
@@ -165,27 +98,6 @@ def weight(shares: int) -> int:
     return 1 + (shares - 2) * 9999 // 262142
 
 
-def read(group: Path) -> dict[str, float]:
-    """What a group's files say: cpu_quota in CPUs (0: no limit), and cpu_shares (v1) or cpu_weight (v2)."""
-    if (group / "cpu.cfs_quota_us").exists():
-        quota_us, period_us = (float((group / f"cpu.cfs_{each}_us").read_text()) for each in ("quota", "period"))
-        shares = float((group / "cpu.shares").read_text())
-        return {"cpu_quota": max(quota_us, 0.0) / period_us, "cpu_shares": shares}
-    if (group / "cpu.max").exists():
-        quota, period_us = (group / "cpu.max").read_text().split()
-        cpus = 0.0 if quota == "max" else float(quota) / float(period_us)
-        return {"cpu_quota": cpus, "cpu_weight": float((group / "cpu.weight").read_text())}
-    return {}
-
-
-def read_of(pid: int) -> dict[str, float]:
-    """The same of the group that a process is in; empty where it cannot be read."""
-    with contextlib.suppress(OSError):
-        found = hierarchy(Path("/proc") / str(pid))
-        return read(found.own) if found else {}
-    return {}
-
-
 def remove(ours: Path) -> None:
     """Removes a testbed's groups, waiting for the last of their processes. Raises TestbedError."""
     deadline = time.monotonic() + PATIENCE_S
@@ -215,7 +127,7 @@ def remove_of_containers(identities: Collection[str]) -> None:
 
 def left_behind() -> Iterator[Path]:
     """Groups of testbeds of ours whose owner is dead, wherever they are below the mounted hierarchies."""
-    for mount in {mount for _, mount, _ in _mounts()}:
+    for mount in {mount for _, mount, _ in mounts()}:
         for place, names, _ in os.walk(mount):
             for name in [each for each in names if each.startswith(PREFIX) and "@" in each]:
                 names.remove(name)

@@ -1,0 +1,73 @@
+"""What the control groups above this process leave it, on trees of files like those of the kernel."""
+
+import pytest
+
+from pairlab.model import ground
+from pairlab.testbed.host.cgroup_tree import Hierarchy, Throttling, above, quota, throttled_share, throttlings
+
+
+def group(place, version, quota_us=-1, periods=None):
+    """A group of that version with a quota per 100 ms; periods: how many it had, and how many were throttled."""
+    place.mkdir(parents=True, exist_ok=True)
+    if version == 1:
+        (place / "cpu.cfs_quota_us").write_text(f"{quota_us}\n")
+        (place / "cpu.cfs_period_us").write_text("100000\n")
+        (place / "cpu.shares").write_text("1024\n")
+    else:
+        (place / "cpu.max").write_text(f"{quota_us if quota_us > 0 else 'max'} 100000\n")
+        (place / "cpu.weight").write_text("100\n")
+    if periods:
+        more = "usage_usec 7\nuser_usec 5\n" if version == 2 else ""
+        (place / "cpu.stat").write_text(f"{more}nr_periods {periods[0]}\nnr_throttled {periods[1]}\nthrottled_usec 9\n")
+
+
+@pytest.fixture(params=[1, 2])
+def tree(request, tmp_path):
+    """/outer/inner, of which inner is ours."""
+    version, inner = request.param, tmp_path / "outer" / "inner"
+    group(inner, version)
+    group(inner.parent, version)
+    return Hierarchy(version, tmp_path, inner)
+
+
+def test_the_least_quota_of_all_groups_above_counts(tree):
+    assert quota(tree) == 0
+    group(tree.own.parent, tree.version, quota_us=150_000)
+    assert quota(tree) == 1.5
+    group(tree.own, tree.version, quota_us=50_000)
+    assert quota(tree) == 0.5
+    assert above(tree) == [tree.own, tree.own.parent, tree.mount]
+    assert (quota(None), above(None), throttlings(None)) == (0, [], {})
+
+
+def test_a_quota_that_is_enforced_anywhere_above_is_found(tree):
+    group(tree.own.parent, tree.version, 50_000, periods=(1000, 900))
+    before = throttlings(tree)
+    assert before == {str(tree.own.parent): Throttling(1000, 900)}
+    group(tree.own.parent, tree.version, 50_000, periods=(1081, 979))
+    assert throttled_share(before, throttlings(tree)) == pytest.approx(79 / 81)
+
+
+def test_a_quota_that_is_never_reached_holds_nobody_up(tree):
+    group(tree.own, tree.version, 50_000, periods=(1000, 900))
+    before = throttlings(tree)
+    assert throttled_share(before, throttlings(tree)) == 0  # nothing ran
+    group(tree.own, tree.version, 50_000, periods=(1020, 900))
+    assert throttled_share(before, throttlings(tree)) == 0
+
+
+def test_where_no_group_counts_nothing_is_known(tree):
+    assert throttled_share(throttlings(tree), throttlings(tree)) is None
+
+
+@pytest.mark.parametrize(
+    ("mine", "host"),
+    [
+        ({}, "a CPU, 8 CPUs"),
+        ({"cpus_allowed": 8, "cpu_quota": 0}, "a CPU, 8 CPUs"),
+        ({"cpus_allowed": 2, "cpu_quota": 0.0}, "a CPU, 2 of 8 CPUs"),
+        ({"cpus_allowed": 8, "cpu_quota": 0.5}, "a CPU, 8 CPUs with a quota of 0.5"),
+    ],
+)
+def test_what_a_process_may_use_is_part_of_its_ground(mine, host):
+    assert ground.of_host({"kernel": "6.1", "cpu_model": "a CPU", "cpus": 8, **mine}).host == host
