@@ -60,6 +60,8 @@ class Tally:
 
     troubles: status and reason of each cell that is not done. imprecise: cells whose estimate was not as precise as
     asked after at_most repetitions, and how precise it was. stopped: the sweep ended at the first failure, as asked.
+    measurements: how many were made, those of cells that were measured again included; spoilt: why each of those did
+    not count that did not.
     """
 
     unavailable: str
@@ -69,6 +71,15 @@ class Tally:
     troubles: list[tuple[str, str]] = field(default_factory=list)
     imprecise: list[str] = field(default_factory=list)
     stopped: bool = False
+    measurements: int = 0
+    spoilt: list[str] = field(default_factory=list)
+
+    def add_attempts(self, run: Run) -> None:
+        """Counts the measurements that were made for this run, and those of them that did not count."""
+        for attempt in run.facts.get("attempts", []):
+            self.measurements += 1
+            if attempt["reasons"]:
+                self.spoilt.append("; ".join(attempt["reasons"]))
 
     @property
     def skipped(self) -> int:
@@ -144,6 +155,8 @@ def _measure(
             state, text, run = finish(spec)
             if state in ("done", "invalid", "failed") and not finish.kept:
                 costs.append(time.monotonic() - begun - traffic_s(spec))
+                if run:
+                    tally.add_attempts(run)
             if state in ("done", "stored"):
                 tally.done += 1
             elif state == "skipped":

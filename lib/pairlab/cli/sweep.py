@@ -146,6 +146,11 @@ class _Words(_View):
             out.print(f"  not as precise as asked: {name}", markup=False)
         for trouble in reasons.grouped(tally.troubles):
             out.print(f"  {trouble.cells} {trouble.status}: {trouble.reason}", markup=False)
+        if tally.spoilt:
+            share = len(tally.spoilt) / tally.measurements
+            out.print(f"{len(tally.spoilt)} of {tally.measurements} measurements ({share:.0%}) did not count:")
+        for trouble in _spoilt(tally):
+            out.print(f"  {trouble.cells}: {trouble.reason}", markup=False)
         if tally.not_done:
             out.print(f"to measure again what is not done: {shlex.join(again)}", markup=False)
 
@@ -181,8 +186,17 @@ class _Events(_View):
             not_done=tally.not_done,
             imprecise=tally.imprecise,
             stopped=tally.stopped,
+            measurements=tally.measurements,
+            spoilt={trouble.reason: trouble.cells for trouble in _spoilt(tally)},
             good=tally.good,
         )
+
+
+def _spoilt(tally):
+    """Why measurements did not count, the most frequent reason first."""
+    from pairlab.batch import reasons
+
+    return reasons.grouped(("spoilt", reason) for reason in tally.spoilt)
 
 
 def _cell(spec):

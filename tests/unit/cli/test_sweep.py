@@ -116,6 +116,29 @@ def test_a_sweep_that_is_not_done_names_the_cells_and_ends_with_status_1(pairlab
     assert (status, "1 done, 0 skipped, 0 not done" in out) == (0, True)
 
 
+def test_a_sweep_tells_which_share_of_its_measurements_did_not_count_and_why(pairlab, measured_by, tmp_path):
+    stolen = [["the hypervisor took 10.1 % of the CPU time"], ["the hypervisor took 12.3 % of the CPU time"]]
+    made = {1: [[]], 2: [stolen[0], []], 3: [stolen[1], ["clients started apart"], stolen[0]]}
+
+    def execute(spec):
+        attempts = [{"measured_at": "", "reasons": reasons} for reasons in made[spec.pairs]]
+        *_, last = made[spec.pairs]
+        return store.write(Run(spec, "invalid" if last else "ok", tuple(last), facts={"attempts": attempts}))
+
+    measured_by(execute)
+    file = sweep_file(tmp_path, pairs=[1, 2, 3])
+    status, out, err = pairlab("sweep", file)
+    assert (status, err) == (1, "")
+    lines = out.splitlines()
+    at = lines.index("4 of 6 measurements (67%) did not count:")
+    assert sorted(lines[at + 1 : at + 3]) == [
+        "  1: clients started apart",
+        "  3: the hypervisor took 10.1 % of the CPU time",
+    ]
+    again = json.loads(pairlab("sweep", file, "--json")[1].splitlines()[-1])
+    assert (again["measurements"], again["spoilt"]) == (0, {})  # those of an earlier call are not counted again
+
+
 def test_a_sweep_of_which_nothing_is_done_tells_each_reason_once_and_ends_with_status_3(pairlab, monkeypatch, tmp_path):
     def check(spec):
         raise Unavailable(f"no {spec.driver} here: get one")
@@ -147,7 +170,8 @@ def test_programs_are_told_of_each_cell_and_of_the_end_a_json_object_a_line(pair
     assert cells[0]["left_s"] > cells[1]["left_s"] == 0
     (not_done,) = end.pop("not_done")
     assert not_done.endswith("repetition 0 (netns): the bridge broke")
-    assert end == {"event": "end", "done": 1, "skipped": {}, "imprecise": [], "stopped": False, "good": False}
+    known = {"done": 1, "skipped": {}, "imprecise": [], "stopped": False, "measurements": 0, "spoilt": {}}
+    assert end == {"event": "end", **known, "good": False}
 
 
 def test_programs_are_told_the_plan(pairlab, no_notebook, runs_dir, tmp_path):
