@@ -248,10 +248,14 @@ def test_datagrams_of_others_are_ignored(udp_server, peer):
 
 
 def test_strangers_without_number_take_no_more_memory_and_nobody_elses_place(udp_server, peer):
+    """They are one socket, which has 20,000 of the loopback's addresses: ip(7), IP_PKTINFO."""
     peer.data(0, 1)
-    for _ in range(20_000):
-        with socket.socket(type=socket.SOCK_DGRAM) as stranger:
-            stranger.sendto(HEADER.pack(MAGIC, DATA, 0, 0, 1), ("127.0.0.1", udp_server.port))
+    header = HEADER.pack(MAGIC, DATA, 0, 0, 1)
+    with socket.socket(type=socket.SOCK_DGRAM) as strangers:
+        for number in range(20_000):
+            source = bytes((127, 1, number // 250, 1 + number % 250))
+            chosen = (socket.IPPROTO_IP, 8, struct.pack("=i4s4x", 0, source))
+            strangers.sendmsg([header], [chosen], 0, ("127.0.0.1", udp_server.port))
     assert peer.end(2)["received"] == 2
     assert psutil.Process(udp_server.process.pid).memory_info().rss < 100 * 2**20  # of 20,000 flows: 160 MiB more
 

@@ -168,8 +168,8 @@ class Sandbox:
         if not isinstance(answer, list) or len(answer) != 2:
             raise ValueError("it is no pair")
         good, found = answer
-        whole = good in (True, PROGRESS) or (isinstance(found, list) and [type(each) for each in found] == [str, str])
-        if not whole:
+        is_error = good is False and isinstance(found, list) and [type(each) for each in found] == [str, str]
+        if not (good is True or good == PROGRESS or is_error):
             raise ValueError("it is neither a result nor an error")
         return answer
 
