@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -129,7 +129,7 @@ def throttlings(found: Hierarchy | None) -> dict[str, Throttling]:
     return counted
 
 
-def throttled_share(before: dict[str, Throttling], after: dict[str, Throttling]) -> float | None:
+def throttled_share(before: Mapping[str, Throttling], after: Mapping[str, Throttling]) -> float | None:
     """The largest share of a group's periods between two readings in which it was throttled; None: none is counted."""
     shares = []
     for group in before.keys() & after.keys():
