@@ -85,10 +85,15 @@ static void print_total(uint64_t number, const struct tcp_flow *flow, const stru
     json_integer(&line, "flow_bytes", flow_bytes);
     json_number(&line, "throughput_bps", duration_s > 0 ? (double)flow_bytes * 8 / duration_s : NAN);
     json_integer(&line, "retransmits", last->tcp.retransmits - first->tcp.retransmits);
-    if (connected && flow->netns_retransmits >= 0)
-        json_integer(&line, "netns_retransmits", (uint64_t)flow->netns_retransmits);
-    else
-        json_null(&line, "netns_retransmits");
+    const int64_t *by_netns = flow->netns_retransmits;
+    const bool counted = connected && by_netns[0] >= 0 && by_netns[1] >= 0;
+    static const char *const keys[] = {"netns_retransmits_before", "netns_retransmits_after"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (counted)
+            json_integer(&line, keys[i], (uint64_t)by_netns[i]);
+        else
+            json_null(&line, keys[i]);
+    }
     json_number(&line, "rtt_s", last->tcp.rtt_s);
     json_number(&line, "rtt_var_s", last->tcp.rtt_var_s);
     json_number(&line, "min_rtt_s", last->tcp.min_rtt_s);

@@ -43,6 +43,14 @@ static void take_sample(struct tcp_flow *flow)
     sample->acked = acked < flow->written ? acked : flow->written;
 }
 
+/* The kernel sends on what is written, so that its own count is taken on both sides. */
+static void take_last_sample(struct tcp_flow *flow)
+{
+    flow->netns_retransmits[0] = net_counters_tcp_retransmits();
+    take_sample(flow);
+    flow->netns_retransmits[1] = net_counters_tcp_retransmits();
+}
+
 uint64_t bytes_between(const struct sample *from, const struct sample *to)
 {
     return to->tcp.counts_acked ? to->acked - from->acked : to->written - from->written;
@@ -160,7 +168,10 @@ static bool transfer(struct tcp_flow *flow, const struct tcp_plan *plan, const c
 
     for (;;) {
         if (monotonic_ns() >= boundary_ns) {
-            take_sample(flow);
+            if (monotonic_ns() >= deadline_ns)
+                take_last_sample(flow);
+            else
+                take_sample(flow);
             uint64_t sampled_ns = flow->samples[flow->count - 1].at_ns;
             if (sampled_ns >= deadline_ns)
                 return !finite || not_in_time(flow, plan);
@@ -176,11 +187,11 @@ static bool transfer(struct tcp_flow *flow, const struct tcp_plan *plan, const c
             break;
         }
         case STEP_ENDED:
-            take_sample(flow);
+            take_last_sample(flow);
             return has_come_to_end(flow);
         case STEP_BROKEN:
             fail(flow, "the connection broke: %s", strerror(errno));
-            take_sample(flow);
+            take_last_sample(flow);
             return false;
         }
     }
@@ -200,13 +211,13 @@ static void close_connection(struct tcp_flow *flow, const struct tcp_plan *plan)
 
 bool tcp_flow_run(struct tcp_flow *flow, const struct tcp_plan *plan, const char *data)
 {
+    flow->netns_retransmits[0] = flow->netns_retransmits[1] = -1;
     flow->connect_ns = monotonic_ns();
     bool whole = open_connection(flow, plan);
     if (whole) {
         take_sample(flow);
         describe_connection(flow);
         whole = transfer(flow, plan, data);
-        flow->netns_retransmits = net_counters_tcp_retransmits(); /* at once: the kernel sends on what is written */
     }
     close_connection(flow, plan);
     return whole;

@@ -39,7 +39,8 @@ struct tcp_flow {
     char congestion[CONGESTION_NAME];
     struct sample *samples;   /* the first is taken when connected; each later one ends an interval */
     size_t count, capacity;   /* count 0: never connected */
-    int64_t netns_retransmits; /* what the kernel had counted in this namespace at the last sample; -1: unknown */
+    int64_t netns_retransmits[2]; /* what the kernel had counted in this namespace just before and just after the last
+                                     sample, between which some may be sent again; -1: unknown */
     char error[ERROR_TEXT];   /* empty: none */
 };
 

@@ -126,15 +126,18 @@ def port_bytes(
 def retransmits(reading: Reading) -> float | None:
     """Retransmitted segments by the tools' count, relative to the kernel's, minus 1.
 
-    Only pairs that have both counts are compared.
+    Only pairs that have both counts are compared. The kernel's is known within what it counted just before and just
+    after the tool's: there is no difference if the tool's is in between.
     """
     counted = reading.netns_retransmits
     both = [(by_tool, counted[pair]) for pair, by_tool in reading.retransmits.items() if counted.get(pair) is not None]
     if not both:
         return None
-    kernel = sum(kernel for _, kernel in both)
+    by_tool = sum(count for count, _ in both)
+    least, most = sum(least for _, (least, _) in both), sum(most for _, (_, most) in both)
+    kernel = min(max(by_tool, least), most)
     overhead = OVERHEAD_SEGMENTS + OVERHEAD_SEGMENTS_PER_FLOW * len(reading.spans) + reading.late_share * kernel
-    return _excess(sum(by_tool for by_tool, _ in both), kernel, overhead)
+    return _excess(by_tool, kernel, overhead)
 
 
 def _beyond_reported(reading: Reading, carried_bytes: float, by_pair: Collection[float], again_bytes: float) -> float:

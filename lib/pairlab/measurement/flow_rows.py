@@ -31,10 +31,10 @@ class Reading:
 
     warmup_s: warm-up detected beyond the spec's. spans: start and end, from the release, of each successful flow.
     received_bytes: payload of each pair whose flows all succeeded, over their whole time; retransmits: segments,
-    likewise, where the tool reports them; netns_retransmits: those of its client's namespace up to the tool's last
-    count, or, where the tool does not report that, up to the client's end. All for TCP only. datagrams: of each UDP
-    pair, how many came to its server, those included that its socket had no room for; datagram_bytes: their payload.
-    late_share: the share of the traffic, at most, that came after the tool's last count.
+    likewise, where the tool reports them; netns_retransmits: those of its client's namespace just before and just after
+    the tool's last count, or, where the tool does not report them, up to the client's end. All for TCP only. datagrams:
+    of each UDP pair, how many came to its server, those included that its socket had no room for; datagram_bytes: their
+    payload. late_share: the share of the traffic, at most, that came after the tool's last count.
     """
 
     flows: list[Row] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Reading:
     spans: list[tuple[float, float]] = field(default_factory=list)
     received_bytes: dict[int, float] = field(default_factory=dict)
     retransmits: dict[int, float] = field(default_factory=dict)
-    netns_retransmits: dict[int, int | None] = field(default_factory=dict)
+    netns_retransmits: dict[int, tuple[int, int] | None] = field(default_factory=dict)
     datagrams: dict[int, float] = field(default_factory=dict)
     datagram_bytes: dict[int, float] = field(default_factory=dict)
     late_share: float = 0.0
@@ -135,14 +135,15 @@ def _waited_s(workload: Workload, task: Task, client: Process) -> float | None:
     return SYN_AGAIN_S if known and client.syn_retransmits else None
 
 
-def _counted_by_kernel(succeeded: Sequence[Measured], client: Process) -> int | None:
-    """Segments retransmitted in the client's namespace until its tool counted last, as the kernel sends on what was
-    written; else until its end. None: unknown.
+def _counted_by_kernel(succeeded: Sequence[Measured], client: Process) -> tuple[int, int] | None:
+    """Segments retransmitted in the client's namespace, at least and at most, when its tool counted last, as the kernel
+    sends on what was written; else until its end. None: unknown.
     """
-    by_then = [measured.netns_retransmits for measured in succeeded]
-    if None in by_then or client.tcp_retransmits_before is None:
-        return client.tcp_retransmits_by_end
-    return max(by_then) - client.tcp_retransmits_before
+    counts = [measured.netns_retransmits for measured in succeeded if measured.netns_retransmits]
+    earlier, by_end = client.tcp_retransmits_before, client.tcp_retransmits_by_end
+    if len(counts) == len(succeeded) and earlier is not None:
+        return min(least for least, _ in counts) - earlier, max(most for _, most in counts) - earlier
+    return None if by_end is None else (by_end, by_end)
 
 
 def _add_datagrams(found: Reading, pair: int, succeeded: Sequence[Measured], server: Process) -> None:

@@ -283,7 +283,7 @@ class Measured:
     whole time, where the tool reports it. error: why this flow failed, where others of its client did not.
     lasted_s: how long it was sending, where its duration_s is another time. connect_s: how long connecting took, where
     the tool reports that instead of the moment. netns_retransmits: what the kernel had counted in the client's network
-    namespace, since that was made, when the tool counted last.
+    namespace, since that was made, just before and just after the tool counted last.
     Moments, CLOCK_MONOTONIC in ns, where the tool reports them: when the connection was established, when the server
     had the first byte, and when a flow with an end was complete.
     """
@@ -298,12 +298,14 @@ class Measured:
     error: str = ""
     lasted_s: float | None = None
     connect_s: float | None = None
-    netns_retransmits: int | None = None
+    netns_retransmits: tuple[int, int] | None = None
 
     def __post_init__(self):
         """Raises ValueError for what no tool can have measured, so that it gets into no table and no mean."""
-        whole = ("connected_ns", "first_byte_ns", "completed_ns", "number", "netns_retransmits")
-        for values in (self.flow, {key: getattr(self, key) for key in whole}, *self.intervals):
+        whole = {key: getattr(self, key) for key in ("connected_ns", "first_byte_ns", "completed_ns", "number")}
+        by_kernel = {f"netns_retransmits[{place}]": count for place, count in enumerate(self.netns_retransmits or ())}
+        tables: list[Mapping[str, Any]] = [self.flow, whole, by_kernel, *self.intervals]
+        for values in tables:
             for column, value in values.items():
                 if isinstance(value, str):
                     value.encode()  # JSON can escape half a surrogate pair, which no file takes

@@ -111,7 +111,17 @@ def test_ports_are_compared_by_their_growth():
 
 
 def counted(by_tool, by_kernel, **more):
-    return Reading(retransmits=by_tool, netns_retransmits=by_kernel, spans=[(0, 1)] * len(by_tool), **more)
+    """by_kernel: of each pair, one count, or the counts just before and just after the tool's."""
+    known = {pair: (each, each) if isinstance(each, int) else each for pair, each in by_kernel.items()}
+    return Reading(retransmits=by_tool, netns_retransmits=known, spans=[(0, 1)] * len(by_tool), **more)
+
+
+@pytest.mark.parametrize(
+    ("by_tool", "apart"), [(1122, 0.0), (1000, 0.0), (1212, 0.0), (900, -0.1), (1515, 0.25)], ids=str
+)
+def test_a_tools_count_between_two_of_the_kernels_is_no_disagreement(by_tool, apart):
+    """The kernel had counted 1,000 just before the tool did, and 1,212 just after."""
+    assert retransmits(counted({0: by_tool}, {0: (1000, 1212)})) == pytest.approx(apart)
 
 
 def test_retransmits_of_tool_and_kernel_are_compared_where_both_tell():

@@ -43,7 +43,7 @@ def process(name, **values):
     return Process(name, endpoint, (), **{"ready": True, "over": True, "start_ns": 0, "exit_code": 0, **values})
 
 
-@pytest.mark.parametrize(("by_then", "counted"), [((70, 90), 60), ((None, 90), 75)])
+@pytest.mark.parametrize(("by_then", "counted"), [(((70, 80), (80, 90)), (40, 60)), ((None, (80, 90)), (75, 75))])
 def test_a_namespaces_retransmissions_are_taken_when_the_tool_counted_last_or_else_at_its_clients_end(by_then, counted):
     """The kernel goes on sending what is written: 15 segments, here, were sent again after the tool's last count."""
     client = process("client-0", end_ns=10**9, tcp_retransmits_before=30, tcp_retransmits_by_end=75)

@@ -104,7 +104,7 @@ def _measured(total, intervals, received):
         received_bytes=_number(received, "flow_bytes"),
         first_byte_ns=_whole(received, "first_ns"),
         completed_ns=_whole(received, "last_ns") if "complete" in total else None,
-        netns_retransmits=_whole(total, "netns_retransmits"),
+        netns_retransmits=_by_kernel(total),
     )
 
 
@@ -136,6 +136,11 @@ def _row(line):
 def _number(line, key):
     """That value, or None where this system's TCP_INFO has it not."""
     return None if line.get(key) is None else float(line[key])
+
+
+def _by_kernel(total):
+    counts = [_whole(total, f"netns_retransmits_{when}") for when in ("before", "after")]
+    return None if None in counts else tuple(counts)
 
 
 def _whole(line, key):
