@@ -150,6 +150,7 @@ os._exit(0)
 """
 
 
+@pytest.mark.ci
 def test_what_connections_send_again_while_their_ends_are_awaited_is_in_the_namespaces_count_too(hold, gate, lossy):
     """Flows by time leave megabytes to be sent, and the kernel goes on with them after their process."""
     soon = "tc qdisc change dev lo root tbf rate 2gbit burst 100kb limit 100kb"
@@ -178,6 +179,7 @@ while True:
 """
 
 
+@pytest.mark.ci
 def test_where_others_connections_end_all_the_time_none_is_awaited_for_ever(hold, start):
     start(sys.executable, "-c", ENDING)
     held = hold("--diagnose-after", 0.5, "--", sys.executable, "-c", BROKEN_BESIDE, "sleep", "1")
