@@ -16,7 +16,7 @@ from pairlab.measurement import measure as measurement
 from pairlab.testbed import registry
 from pairlab.testbed.endpoints import Limits
 from pairlab.testbed.netns import cgroups
-from tests.conftest import every_driver, in_ci, need
+from tests.conftest import every_driver, in_ci, need, need_all_of
 from tests.support.spoilt import measured
 
 #: Burns CPU time until its input ends; begun by a process that has ended, so that it is nobody's of ours.
@@ -122,7 +122,8 @@ def test_a_tool_that_tells_wrong_bytes_is_found_by_the_kernels_counters(share, r
 
 
 def test_a_tool_that_tells_wrong_retransmissions_is_found_by_the_kernels_count(runs_dir, monkeypatch):
-    need("netns")
+    asked = spec_of(duration_s=2.0, link_rate_bps=1e8, link_loss=0.01)
+    need_all_of(asked)
     workload = registry.workloads.get("flowgen")
     real = workload.parse
 
@@ -131,7 +132,7 @@ def test_a_tool_that_tells_wrong_retransmissions_is_found_by_the_kernels_count(r
         return [replace(each, flow={**each.flow, "retransmits": each.flow["retransmits"] + 5000}) for each in told]
 
     monkeypatch.setattr(workload, "parse", lie)
-    run = measure(spec_of(duration_s=2.0, link_rate_bps=1e8, link_loss=0.01))
+    run = measure(asked)
     assert run.status == "invalid"
     assert any(
         "count of retransmitted segments is" in reason and "% more than the kernel's" in reason
