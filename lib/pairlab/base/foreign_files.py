@@ -19,13 +19,13 @@ _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u20
 def opened(path: Path, most_bytes: int) -> Iterator[int]:
     """A descriptor to read that file by. A FIFO or device would block, or never end.
 
-    Raises ValueError where it is no regular file or is larger, OSError where it cannot be opened or is a symbolic link.
+    Raises ValueError if it is not a regular file or is larger, OSError if it cannot be opened or is a symbolic link.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise ValueError(f"{path.name} is no regular file")
+            raise ValueError(f"{path.name} is not a regular file")
         if found.st_size > most_bytes:
             size, most = (units.with_prefix(size, "B") for size in (found.st_size, most_bytes))
             raise ValueError(f"{path.name} has {size}, and at most {most} are read")

@@ -96,7 +96,7 @@ def datagram_bytes(
     if not links or None in links:
         return None
     datagrams, payload_bytes = sum(reading.datagrams.values()), sum(reading.datagram_bytes.values())
-    if payload_bytes / datagrams + DATAGRAM_HEADER_BYTES > float(network.get("mtu_bytes") or 0):
+    if datagrams and payload_bytes / datagrams + DATAGRAM_HEADER_BYTES > float(network.get("mtu_bytes") or 0):
         return None
     header = DATAGRAM_HEADER_BYTES + ETHERNET_BYTES
     carried_bytes = sum(_payload(link, header) for link in links)

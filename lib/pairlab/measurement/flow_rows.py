@@ -147,12 +147,12 @@ def _counted_by_kernel(succeeded: Sequence[Measured], client: Process) -> tuple[
 
 
 def _add_datagrams(found: Reading, pair: int, succeeded: Sequence[Measured], server: Process) -> None:
-    """What came to the server's namespace of a UDP pair, by its tool and by the kernel; nothing where one is silent."""
+    """What came to the server's namespace of a UDP pair, by its tool and by the kernel, where the kernel counts it."""
     received = sum(measured.flow.get("datagrams_received") or 0.0 for measured in succeeded)
     received_bytes = sum(measured.flow["flow_bytes"] for measured in succeeded)
-    if received and server.udp_receive_errors is not None:
+    if server.udp_receive_errors is not None:
         found.datagrams[pair] = received + server.udp_receive_errors
-        found.datagram_bytes[pair] = received_bytes * found.datagrams[pair] / received
+        found.datagram_bytes[pair] = received_bytes * found.datagrams[pair] / received if received else 0.0
 
 
 def _begun_s(measured: Measured, row: Row) -> float:

@@ -17,7 +17,7 @@ from pairlab.model.spec import Spec
 from pairlab.store.file_errors import writing
 from pairlab.store.places import directory_of, is_key, key_of
 
-#: The end of each draft's name: what has it not was made by somebody else, and is left alone.
+#: The end of each draft's name: files without it are somebody else's, and are left alone.
 MARK = ".pairlab-draft"
 
 

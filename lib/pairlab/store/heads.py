@@ -61,12 +61,12 @@ def _require_types(head: dict[str, Any]) -> None:
     """Raises ValueError for what no Run has, so that nobody who shows or adds it up meets a surprise."""
     numbers = [head["skew_s"], head["harness_cpu_s"], *head["times_s"].values(), *head["checks"].values()]
     if not all(value is None or isinstance(value, int | float) for value in numbers):
-        raise ValueError("one of its numbers is none")
+        raise ValueError("one of its numbers is not a number")
     if not isinstance(head["reasons"], list) or not all(isinstance(reason, str) for reason in head["reasons"]):
-        raise ValueError("its reasons are no list of texts")
+        raise ValueError("its reasons are not a list of texts")
     names = {name: head["spec"][name] for name in ("backend", "driver", "workload")}
     if not all(isinstance(each, str) for each in ground.of(head["facts"], **names)):
-        raise ValueError("its facts are none of a host")
+        raise ValueError("its facts do not describe a host")
 
 
 def _head(run: Run) -> dict[str, Any]:

@@ -92,7 +92,9 @@ def _metadata(place: Path, name: str) -> pq.FileMetaData:
         metadata = pq.read_metadata(_again(file))
     unpacked = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
     if metadata.num_rows > MOST_ROWS or unpacked > 4 * MOST_BYTES:
-        raise ValueError(f"{name}.parquet has {metadata.num_rows:,} rows of {unpacked / 2**20:,.0f} MiB: no run has")
+        raise ValueError(
+            f"{name}.parquet has {metadata.num_rows:,} rows of {unpacked / 2**20:,.0f} MiB, more than any run"
+        )
     return metadata
 
 

@@ -99,6 +99,8 @@ def test_datagrams_on_the_link_are_those_that_came_or_that_the_kernel_dropped(ca
     assert datagram_bytes(reading, links, {"mtu_bytes": 1400}) is None  # they came in fragments
     assert datagram_bytes(reading, [], {"mtu_bytes": 1500}) is None
     assert datagram_bytes(Reading(), links, {"mtu_bytes": 1500}) is None
+    nothing_came = Reading(datagrams={1: 0}, datagram_bytes={1: 0.0})
+    assert datagram_bytes(nothing_came, links, {"mtu_bytes": 1500}) > 1000
 
 
 def test_ports_are_compared_by_their_growth():

@@ -70,6 +70,7 @@ def groups_of(process: Path) -> dict[int, str]:
 
 
 def words(file: Path) -> list[str]:
+    """The words in that file; none where it cannot be read."""
     with contextlib.suppress(OSError):
         return file.read_text().split()
     return []
