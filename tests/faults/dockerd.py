@@ -48,7 +48,6 @@ class Dockerd:
         self.host = f"unix://{self.folder}/socket"
         (self.folder / "runtime").write_text(RUNTIME.format(self.folder))
         (self.folder / "runtime").chmod(0o755)
-        self._begun = time.time() - 2
         self._log = (self.folder / "log").open("ab")
         self._first = subprocess.Popen(
             [*DIES_WITH_US, *UNSHARED, "sh", "-c", 'ip link set lo up; echo up; exec "$0" pause', str(paths.flowgen())],
@@ -56,6 +55,7 @@ class Dockerd:
         )
         assert self._first.stdout.readline() == b"up\n"
         (child,) = psutil.Process(self._first.pid).children()
+        self._namespace = os.stat(f"/proc/{child.pid}/ns/pid").st_ino
         self._inside = ["nsenter", "--target", str(child.pid), "--net", "--mount", "--pid", "--"]
         self._daemon = None
 
@@ -170,11 +170,11 @@ class Dockerd:
         return [line for line in self._output_of("iptables-save").splitlines() if name in line]
 
     def directories(self):
-        """Working directories of pairlab's whose owner, a number in here, is nobody's on the host."""
+        """Working directories of pairlab's whose owner is, or was, in its PID namespace."""
         for path in Path("/tmp").glob("pairlab-*"):
-            with contextlib.suppress(OSError, ValueError):
-                whose = (path / "owner").read_text()
-                if float(whose.partition("@")[2]) >= self._begun and not ownership.alive(whose):
+            with contextlib.suppress(OSError):
+                owner = ownership.Owner.parse((path / "owner").read_text())
+                if owner and owner.pid_namespace == self._namespace:
                     yield str(path)
 
     def _output_of(self, *argv):

@@ -23,6 +23,7 @@ from pairlab.testbed.docker.reaper import LABEL
 from tests.conftest import need
 from tests.faults.forked import Forked, points
 from tests.faults.host_state import wait_clean
+from tests.support.owners import owner_of
 
 pytestmark = pytest.mark.usefixtures("forking")
 
@@ -197,7 +198,7 @@ def test_when_all_who_could_remove_them_are_dead_containers_end_by_themselves(
     until(lambda: not one.containers(client) and not list(one.below()), 5)
     record_property("containers_gone_after_s", round(time.monotonic() - begun, 3))
     one.process.wait()
-    owned = [left for left in leftovers.find() if left.what.startswith(("Docker testbed", "link"))]
+    owned = [left for left in leftovers.find().dead if left.what.startswith(("Docker testbed", "link"))]
     assert owned
     for left in owned:
         left.remove()
@@ -317,7 +318,7 @@ def _owned(client, owner):
 def test_what_is_not_ours_is_never_touched(client, before, measuring):
     """Others' containers and networks: without our labels, with a name like ours, with a living owner's labels."""
     someone = subprocess.Popen(["sleep", "1000"])
-    theirs = {LABEL: "theirs", "pairlab.owner": f"{someone.pid}@{psutil.Process(someone.pid).create_time():.0f}"}
+    theirs = {LABEL: "theirs", "pairlab.owner": owner_of(someone.pid)}
     one = measuring("bridge", 30)
     one.until("measuring (s)")
     image = one.containers(client)[0]["Image"]
@@ -337,7 +338,7 @@ def test_what_is_not_ours_is_never_touched(client, before, measuring):
             client.api.start(container)
         one.kill()
         until(lambda: not one.containers(client))
-        for left in leftovers.find():  # as `pairlab clean` does
+        for left in leftovers.find().dead:  # as `pairlab clean` does
             if "theirs" in left.what:
                 left.remove()
         for remove, each in made:

@@ -4,6 +4,7 @@ Many pairs come and go and leave nothing; a sweep under kills ends with every ce
 """
 
 from tests.conftest import need
+from tests.soak import disturbed
 from tests.soak import load as soak_load
 from tests.soak import sweep as soak_sweep
 
@@ -22,3 +23,8 @@ def test_a_sweep_under_kills_ends_with_every_cell_done_and_nothing_left(record_p
     need("netns")
     need("netns", driver="macvlan")
     soak_sweep.run(record_property, quick=True)
+
+
+def test_under_random_disturbances_a_number_is_what_the_kernel_counted_or_the_run_is_not_ok(record_property):
+    need("netns")
+    disturbed.run(record_property, quick=True)

@@ -21,6 +21,7 @@ import click
 
 from pairlab import paths
 from pairlab.errors import Unavailable
+from tests.soak import disturbed
 from tests.soak import load as soak_load
 from tests.soak import sweep as soak_sweep
 from tests.trust import evidence
@@ -47,6 +48,7 @@ PARTS: dict[str, Callable[..., None]] = {
     "netns-load": soak_load.netns,
     "docker-load": soak_load.docker,
     "sweep": soak_sweep.run,
+    "disturbed": disturbed.run,
     "fuzz": fuzz,
 }
 

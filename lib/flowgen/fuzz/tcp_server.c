@@ -1,6 +1,6 @@
 /* The TCP server: peers that come, send, half-close and go in any order, and a kernel that has no descriptors left.
-   Every byte that was sent is reported, whatever the order. The peers are Unix sockets: to the server they look the
-   same, and no port is taken. */
+   Every byte that was sent is reported, whatever the order; with a token, of those peers only that have it. The peers
+   are Unix sockets: to the server they look the same, and no port is taken. */
 #include <string.h>
 #include <sys/un.h>
 
@@ -40,11 +40,13 @@ static void turns(struct run *run, struct server *server, int count, uint64_t *l
     *lines += check_lines(run->out, "received", "flow_bytes", reported);
 }
 
-static void check_list(const struct server *server)
+static void check_list(const struct list *list, bool proven)
 {
     const struct connection *before = NULL;
-    for (const struct connection *each = server->connections; each; before = each, each = each->next)
-        MUST(each->previous == before && each->socket >= 0);
+    size_t count = 0;
+    for (const struct connection *each = list->first; each; before = each, each = each->next, count++)
+        MUST(each->previous == before && each->socket >= 0 && each->proven == proven);
+    MUST(list->last == before && list->count == count);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -59,6 +61,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     struct sockaddr_un any = {.sun_family = AF_UNIX};
     memset(&server, 0, sizeof server - sizeof server.buffer);
+    const enum { NO_TOKEN, THEIRS, ANOTHER, TOKENS } token = take_byte(&input) % TOKENS; /* theirs is all zeros */
+    server.token.given = token != NO_TOKEN;
+    server.token.bytes[TOKEN_BYTES - 1] = token == ANOTHER;
     server.epoll = epoll_create1(EPOLL_CLOEXEC);
     server.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     server.signals = -1;
@@ -99,7 +104,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             turns(&run, &server, 1 + step / 64, &lines, &reported);
             break;
         }
-        check_list(&server);
+        check_list(&server.proven, true);
+        check_list(&server.unproven, false);
     }
     /* A listener that is no longer watched is watched again when a connection ends: all do, so that all are seen. */
     refused = 0;
@@ -109,12 +115,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int i = 0; i < CALM_TURNS; i++)
         turns(&run, &server, 4, &lines, &reported);
     if (server.accepting) {
-        MUST(lines == connected && reported == sent && !server.connections);
+        MUST(lines + server.refused == connected && reported <= sent);
+        MUST(!server.proven.count && !server.unproven.count);
+        MUST(token != NO_TOKEN || (!server.refused && reported == sent));
     } else { /* the first accept found no descriptor, and nobody was there to end */
         MUST(lines < connected && reported <= sent);
     }
     RUN(&run, drain(&server); end_all(&server));
-    MUST(!run.exited && !server.connections);
+    MUST(!run.exited && !server.proven.count && !server.unproven.count);
     close(server.listener);
     close(server.epoll);
     return 0;

@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     flow.sent = take_number(&input, 8);
     size_t length = take_bytes(&input, &answer, sizeof answer);
     if (step & 1)
-        answer.header = (struct udp_header){UDP_MAGIC, UDP_ANSWER, 0, flow.sent, flow.started_ns};
+        answer.header = (struct udp_header){UDP_MAGIC, UDP_ANSWER, 0, flow.sent, flow.started_ns, {0}};
     ssize_t received = step & 2 ? (ssize_t)length : (ssize_t)take_number(&input, 1) - 1;
     flow.answered = is_answer(&flow, &answer, received);
     MUST(!flow.answered || received == (ssize_t)sizeof answer);

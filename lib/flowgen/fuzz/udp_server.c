@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (input.left) {
         uint8_t step = take_byte(&input);
         struct sockaddr_in peer = {.sin_family = AF_INET, .sin_port = htons(step % PEERS), .sin_addr.s_addr = 1};
-        struct udp_header header = {UDP_MAGIC, UDP_DATA, 0, 0, 0};
+        struct udp_header header = {UDP_MAGIC, UDP_DATA, 0, 0, 0, {0}};
         now += take_byte(&input);
         const size_t length = take_length(&input);
         char *datagram = calloc(1, length + 1); /* a byte more: no allocation is empty */

@@ -11,9 +11,11 @@
 #include <unistd.h>
 
 #include "control.h"
+#include "descriptors.h"
 #include "gate.h"
 #include "held.h"
 #include "monotonic.h"
+#include "privileges.h"
 #include "urgency.h"
 
 enum { STATUS_NOT_STARTED = 127, ERROR_BYTES = 512 };
@@ -71,6 +73,10 @@ static _Noreturn void become(const struct child_plan *plan, pid_t launcher, int 
             give_up(progress, "join the cgroup", *cgroup);
     if (plan->cpus && !cpus_apply(plan->cpus)) /* after the cgroups: to join a cpuset sets the affinity, too */
         give_up(progress, "run on the CPUs", plan->cpus->text);
+    if (!descriptors_close_on_exec())
+        give_up(progress, "close the descriptors of", plan->argv[0]);
+    if (plan->unprivileged && !privileges_drop(plan->keep_net_admin)) /* last: all above may take privileges */
+        give_up(progress, "drop the privileges of", plan->argv[0]);
 
     bool held = plan->gate && held_request();
     if (plan->gate && !held)

@@ -3,6 +3,7 @@
 #define FLOWGEN_CHILD_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -16,6 +17,8 @@ struct child_plan {
     int stdin_fd, stdout_fd, stderr_fd;
     const char *const *cgroups;  /* folders of cgroups to join, up to a NULL */
     const struct cpus *cpus;     /* NULL: wherever it may run anyway */
+    bool unprivileged;           /* it becomes a program without capabilities (privileges.h) */
+    bool keep_net_admin;         /* but with that one */
 };
 
 /* What child.progress carries. It ends when the child has become ARGV, or has died.

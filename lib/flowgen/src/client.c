@@ -122,7 +122,7 @@ static void check_protocol(bool udp, double duration_s, long finite_bytes, const
 
 static struct request parse_request(char **arguments)
 {
-    const char *server_text = NULL, *congestion = NULL;
+    const char *server_text = NULL, *congestion = NULL, *token_file = NULL;
     double duration_s = 0, limit_s = 0, interval_s = 0.5;
     long finite_bytes = 0, write_bytes = 0, flows = 1, rate_bps = 0;
     bool udp = false;
@@ -137,6 +137,7 @@ static struct request parse_request(char **arguments)
         {"--flows", OPTION_INTEGER, &flows, .min = 1, .max = MAX_FLOWS},
         {"--udp", OPTION_FLAG, &udp, .required = false},
         {"--rate", OPTION_INTEGER, &rate_bps, .min = 0, .max = 1e15},
+        {"--token-file", OPTION_TEXT, &token_file, .required = false},
         {0},
     };
     if (parse_options(arguments, options))
@@ -159,10 +160,13 @@ static struct request parse_request(char **arguments)
     if (longest_s > 0 && (to_ns(longest_s) - 1) / to_ns(interval_s) >= MAX_INTERVALS)
         die_usage("%s %g with --interval %g makes more than %d intervals; choose a longer --interval",
                   limit_s > 0 ? "--limit" : "--duration", longest_s, interval_s, MAX_INTERVALS);
+    struct token token;
+    token_read(&token, token_file);
     return (struct request){
         .udp = udp,
         .tcp_plan = {
             .server = server,
+            .token = token,
             .duration_ns = to_ns(duration_s),
             .finite_bytes = (uint64_t)finite_bytes,
             .limit_ns = to_ns(limit_s),
@@ -172,6 +176,7 @@ static struct request parse_request(char **arguments)
         },
         .udp_plan = {
             .server = server,
+            .token = token,
             .duration_ns = to_ns(duration_s),
             .rate_bps = (uint64_t)rate_bps,
             .datagram_bytes = (size_t)write_bytes,

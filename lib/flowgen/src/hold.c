@@ -2,7 +2,10 @@
 
    With a gate, the child is held after its exec (held.h): then the launcher waits at the gate, in real time where it
    may (urgency.h), and releases the child. Where that is refused, the child waits at the gate itself and execs after
-   it; "ready" says which of the two it is. The child never has CAP_SYS_NICE, which is for the launcher.
+   it; "ready" says which of the two it is. The child never has CAP_SYS_NICE, which is for the launcher, and with
+   --unprivileged it has no capability at all. It has no descriptor but standard input, output and error, and cannot
+   get at the launcher's through /proc: the launcher is not dumpable (prctl(2)), as in a container it has no more
+   capabilities than the child.
 
    The first event is "hello", before anything else: a connection that ends after it is a launcher that died.
 
@@ -36,6 +39,7 @@
 #include "monotonic.h"
 #include "neighbour.h"
 #include "netcounters.h"
+#include "netfacts.h"
 #include "options.h"
 #include "placement.h"
 #include "sockdiag.h"
@@ -54,6 +58,7 @@ struct launcher {
     struct cpus cpus;                  /* cpus.text NULL: not restricted */
     long listen_port, listen_udp_port; /* 0: ready does not depend on such a port */
     uint64_t diagnose_after_ns;        /* since the release; 0: never */
+    bool unprivileged, keep_net_admin; /* as in struct child_plan */
 
     int control;                       /* -1: the controller is gone, and nothing more is sent */
     int signals;
@@ -124,6 +129,19 @@ static void add_count(struct json *event, const char *key, int64_t count)
         json_integer(event, key, (uint64_t)count);
 }
 
+/* What its network looks like at this moment (netfacts.h). */
+static void add_network(struct json *event, const char *link)
+{
+    struct json network;
+    json_begin(&network, "network");
+    if (!link || !netfacts_add(&network, link)) {
+        json_null(event, "network");
+        return;
+    }
+    json_end(&network);
+    json_object(event, "network", &network);
+}
+
 static void report_end(struct launcher *launcher)
 {
     uint64_t start_ns = atomic_load(launcher->child.start_ns);
@@ -161,6 +179,7 @@ static void report_end(struct launcher *launcher)
     add_count(&event, "rx_packets", net_counters_growth(before->rx_packets, after->rx_packets));
     add_count(&event, "tx_bytes", net_counters_growth(before->tx_bytes, after->tx_bytes));
     add_count(&event, "tx_packets", net_counters_growth(before->tx_packets, after->tx_packets));
+    add_network(&event, launcher->link);
     send_event(launcher, &event);
 }
 
@@ -205,6 +224,7 @@ static void announce_ready(struct launcher *launcher, const char *held, const ch
         json_text(&event, "cpus", cpus);
     else
         json_null(&event, "cpus");
+    add_network(&event, launcher->link);
     launcher->before = net_counters_read(launcher->link);
     send_event(launcher, &event);
     if (launcher->control < 0)
@@ -509,6 +529,8 @@ static bool launch(struct launcher *launcher)
         .control = launcher->control,
         .cgroups = launcher->cgroups,
         .cpus = launcher->cpus.text ? &launcher->cpus : NULL,
+        .unprivileged = launcher->unprivileged,
+        .keep_net_admin = launcher->keep_net_admin,
         .stdout_fd = STDOUT_FILENO,
         .stderr_fd = STDERR_FILENO,
     };
@@ -544,7 +566,7 @@ static void prepare(struct launcher *launcher)
     sigprocmask(SIG_BLOCK, &watched, NULL);
     signal(SIGCHLD, SIG_DFL); /* if it was inherited as ignored, the kernel would reap in our place */
     launcher->signals = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (launcher->signals < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+    if (launcher->signals < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
         die("cannot prepare to launch: %s", strerror(errno));
 }
 
@@ -573,6 +595,8 @@ static const char *parse(char **arguments, struct launcher *launcher)
         {"--cpus", OPTION_TEXT, &cpus, .required = false},
         {"--cgroup", OPTION_TEXTS, launcher->cgroups, .required = false},
         {"--diagnose-after", OPTION_SECONDS, &diagnose_after_s, .min = 0.001, .max = 1e6},
+        {"--unprivileged", OPTION_FLAG, &launcher->unprivileged, .required = false},
+        {"--keep-net-admin", OPTION_FLAG, &launcher->keep_net_admin, .required = false},
         {"--stdin", OPTION_TEXT, &launcher->stdin_file, .required = false},
         {"--stdout", OPTION_TEXT, &launcher->stdout_file, .required = false},
         {"--stderr", OPTION_TEXT, &launcher->stderr_file, .required = false},
@@ -584,6 +608,8 @@ static const char *parse(char **arguments, struct launcher *launcher)
     if (launcher->gate && (launcher->listen_port || launcher->listen_udp_port))
         die_usage("--gate and --listen%s exclude each other: at the gate nothing listens yet; leave one out",
                   launcher->listen_port ? "" : "-udp");
+    if (launcher->keep_net_admin && !launcher->unprivileged)
+        die_usage("--keep-net-admin is for --unprivileged: otherwise the command keeps all it has; leave it out");
     if (neighbour && !address_parse(&launcher->neighbour, neighbour, 9)) /* the discard port */
         die_usage("--resolve '%s' is no IPv4 address", neighbour);
     if (cpus && !cpus_parse(&launcher->cpus, cpus))

@@ -67,6 +67,11 @@ void json_null(struct json *json, const char *key)
     append(json, ",\"%s\":null", key);
 }
 
+void json_object(struct json *json, const char *key, const struct json *object)
+{
+    append(json, ",\"%s\":%s", key, object->text);
+}
+
 void json_end(struct json *json)
 {
     append(json, "}");

@@ -18,6 +18,7 @@ void json_integer(struct json *json, const char *key, uint64_t value);
 void json_number(struct json *json, const char *key, double value);    /* null for what is not finite */
 void json_boolean(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);
+void json_object(struct json *json, const char *key, const struct json *object); /* one that has ended */
 void json_end(struct json *json);
 
 /* Ends the object, and writes it as a line. */

@@ -6,23 +6,23 @@
 #include "commands.h"
 #include "errors.h"
 
-#define VERSION "0.2.0"
+#define VERSION "0.3.0"
 
 static const struct command {
     const char *name;
     int (*run)(char **arguments);
     const char *usage;
 } commands[] = {
-    {"server", server_main, "server --port P [--bind ADDR] [--udp]"},
+    {"server", server_main, "server --port P [--bind ADDR] [--udp] [--token-file FILE]"},
     {"client", client_main,
      "client --connect ADDR:PORT (--duration SECONDS | --bytes N [--limit SECONDS]) [--flows K]\n"
-     "               [--interval SECONDS] [--congestion NAME] [--write-bytes N]\n"
+     "               [--interval SECONDS] [--congestion NAME] [--write-bytes N] [--token-file FILE]\n"
      "       flowgen client --udp --connect ADDR:PORT --duration SECONDS [--rate BPS] [--flows K]\n"
-     "               [--write-bytes N]"},
+     "               [--write-bytes N] [--token-file FILE]"},
     {"hold", hold_main,
      "hold --control SOCK --slot NAME [--gate FIFO | [--listen PORT] [--listen-udp PORT]] [--netns PATH]\n"
      "               [--cpus LIST] [--cgroup FOLDER]... [--diagnose-after SECONDS] [--link NAME] [--resolve ADDR]\n"
-     "               [--stdin FILE] [--stdout FILE] [--stderr FILE] -- ARGV..."},
+     "               [--unprivileged [--keep-net-admin]] [--stdin FILE] [--stdout FILE] [--stderr FILE] -- ARGV..."},
     {"pause", pause_main, "pause [--lifeline FIFO]"},
     {"facts", facts_main, "facts --link NAME"},
 };

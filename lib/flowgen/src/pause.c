@@ -1,13 +1,16 @@
 /* pause: process 1 of a container. It keeps the namespaces alive, and reaps the orphans that PID 1 adopts.
 
    With a lifeline, a FIFO that others keep open for writing, it ends when the last of them has closed it: so a
-   container ends when its users are dead, also without a daemon. */
+   container ends when its users are dead, also without a daemon.
+
+   It is not dumpable (prctl(2)): the container's other processes, of the same user, do not get at its descriptors. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -52,6 +55,7 @@ int pause_main(char **arguments)
     };
     if (parse_options(arguments, options))
         die_usage("pause runs nothing: leave out what follows --");
+    prctl(PR_SET_DUMPABLE, 0);
 
     enum { SIGNALS, LIFELINE, SOURCES };
     struct pollfd source[SOURCES] = {

@@ -1,5 +1,8 @@
 /* server: takes any number of TCP connections, and UDP where that is asked for; reads all they send, and reports each
-   flow when it ends. */
+   flow when it ends.
+
+   With a token, it reports only what begins with that. All of the token is compared at once: an answer to less of it,
+   such as a connection that is closed at the first wrong byte, would let others find it byte by byte. */
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -17,9 +20,13 @@
 #include "json.h"
 #include "monotonic.h"
 #include "options.h"
+#include "token.h"
 #include "udpserver.h"
 
 enum { BACKLOG = 4096, RECEIVE_BYTES = 128 * 1024, EVENTS = 64 };
+
+/* Connections that have not sent the token yet: those of a client, 1,000 at most, and as many of others. */
+enum { MOST_UNPROVEN = 2000 };
 
 static const uint64_t DRAIN_NS = 100 * NS_PER_MS;
 
@@ -28,16 +35,42 @@ struct connection {
     struct sockaddr_in peer;
     uint64_t flow_bytes;
     uint64_t accept_ns, first_ns, last_ns; /* first and last: of data; 0 before any */
-    struct connection *previous, *next;
+    char opening[TOKEN_BYTES];             /* as far as it has come */
+    bool proven;                           /* it began with the token, or there is none */
+    struct connection *previous, *next;    /* of the same list */
+};
+
+/* The newest is the first. */
+struct list {
+    struct connection *first, *last;
+    size_t count;
 };
 
 struct server {
     int epoll, listener, signals;
     bool accepting;
+    struct token token;
     struct udp_server *udp; /* NULL: TCP only */
-    struct connection *connections;
+    struct list proven, unproven;
+    uint64_t refused;       /* connections */
     char buffer[RECEIVE_BYTES];
 };
+
+static void list_add(struct list *list, struct connection *connection)
+{
+    connection->previous = NULL;
+    connection->next = list->first;
+    *(list->first ? &list->first->previous : &list->last) = connection;
+    list->first = connection;
+    list->count++;
+}
+
+static void list_remove(struct list *list, struct connection *connection)
+{
+    *(connection->previous ? &connection->previous->next : &list->first) = connection->next;
+    *(connection->next ? &connection->next->previous : &list->last) = connection->previous;
+    list->count--;
+}
 
 static void report(const struct connection *connection, const char *error)
 {
@@ -84,15 +117,78 @@ static void set_accepting(struct server *server, bool accepting)
 static void end_connection(struct server *server, struct connection *connection, const char *error)
 {
     close(connection->socket); /* first of all: a finite flow ends with it */
-    report(connection, error);
-    if (connection->previous)
-        connection->previous->next = connection->next;
+    if (connection->proven)
+        report(connection, error);
     else
-        server->connections = connection->next;
-    if (connection->next)
-        connection->next->previous = connection->previous;
+        server->refused++;
+    list_remove(connection->proven ? &server->proven : &server->unproven, connection);
     free(connection);
     set_accepting(server, true); /* there is a free descriptor again */
+}
+
+static void prove(struct server *server, struct connection *connection)
+{
+    connection->proven = true;
+    list_remove(&server->unproven, connection);
+    list_add(&server->proven, connection);
+}
+
+/* Whether it begins with the token, or is shorter and all of it. */
+static bool begins_with_token(const struct server *server, const struct connection *connection)
+{
+    size_t length = connection->flow_bytes < TOKEN_BYTES ? connection->flow_bytes : TOKEN_BYTES;
+    return length && !memcmp(connection->opening, server->token.bytes, length);
+}
+
+/* What came now is at the beginning of the buffer; false: it cannot be proven any more. */
+static bool take_opening(struct server *server, struct connection *connection, size_t received)
+{
+    size_t before = connection->flow_bytes - received, length = TOKEN_BYTES - before;
+    memcpy(connection->opening + before, server->buffer, received < length ? received : length);
+    if (connection->flow_bytes < TOKEN_BYTES)
+        return true;
+    if (!begins_with_token(server, connection))
+        return false;
+    prove(server, connection);
+    return true;
+}
+
+/* One read per turn, however much there is: epoll comes back for the rest after all others had their turn.
+   Returns whether there was data; else the connection may have ended. */
+static bool receive(struct server *server, struct connection *connection)
+{
+    ssize_t received = recv(connection->socket, server->buffer, sizeof server->buffer, 0);
+    if (received > 0) {
+        connection->last_ns = monotonic_ns();
+        if (!connection->flow_bytes)
+            connection->first_ns = connection->last_ns;
+        connection->flow_bytes += (uint64_t)received;
+        if (connection->proven || take_opening(server, connection, (size_t)received))
+            return true;
+        end_connection(server, connection, NULL);
+        return false;
+    }
+    if (received < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    const char *error = received < 0 ? strerror(errno) : NULL;
+    if (!connection->proven && begins_with_token(server, connection))
+        prove(server, connection);
+    end_connection(server, connection, error);
+    return false;
+}
+
+/* Ends the connection that has been unproven for longest, unless it is proven by what it has sent meanwhile. False:
+   there is none. */
+static bool evict(struct server *server)
+{
+    struct connection *oldest = server->unproven.last;
+    if (!oldest)
+        return false;
+    size_t before = server->unproven.count;
+    receive(server, oldest);
+    if (server->unproven.count == before)
+        end_connection(server, oldest, NULL);
+    return true;
 }
 
 static void accept_all(struct server *server)
@@ -102,6 +198,8 @@ static void accept_all(struct server *server)
         socklen_t length = sizeof peer;
         int socket = accept4(server->listener, (struct sockaddr *)&peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (socket < 0 && (errno == EMFILE || errno == ENFILE)) {
+            if (evict(server))
+                continue;
             /* The listener stays readable, so watching it now would spin; peers wait in the backlog instead. */
             complain("out of file descriptors: new connections wait until one ends; raise ulimit -n");
             set_accepting(server, false);
@@ -118,31 +216,12 @@ static void accept_all(struct server *server)
         connection->socket = socket;
         connection->peer = peer;
         connection->accept_ns = monotonic_ns();
-        connection->next = server->connections;
-        if (connection->next)
-            connection->next->previous = connection;
-        server->connections = connection;
+        connection->proven = !server->token.given;
+        list_add(connection->proven ? &server->proven : &server->unproven, connection);
         watch(server, socket, connection);
+        if (server->unproven.count > MOST_UNPROVEN)
+            evict(server);
     }
-}
-
-/* One read per turn, however much there is: epoll comes back for the rest after all others had their turn.
-   Returns whether there was data. */
-static bool receive(struct server *server, struct connection *connection)
-{
-    ssize_t received = recv(connection->socket, server->buffer, sizeof server->buffer, 0);
-    if (received > 0) {
-        connection->last_ns = monotonic_ns();
-        if (!connection->flow_bytes)
-            connection->first_ns = connection->last_ns;
-        connection->flow_bytes += (uint64_t)received;
-        return true;
-    }
-    if (received == 0)
-        end_connection(server, connection, NULL);
-    else if (errno != EAGAIN && errno != EINTR)
-        end_connection(server, connection, strerror(errno));
-    return false;
 }
 
 /* What has come by now, or the first that comes within that time. False: a signal says to stop. */
@@ -152,17 +231,30 @@ static bool take_turn(struct server *server, int timeout_ms)
     int count = epoll_wait(server->epoll, events, EVENTS, timeout_ms);
     if (count < 0 && errno != EINTR)
         die("cannot wait for connections: %s", strerror(errno));
+    bool stopped = false, more = false;
     for (int i = 0; i < count; i++) {
         if (events[i].data.ptr == &server->signals)
-            return false;
-        if (events[i].data.ptr == &server->listener)
-            accept_all(server);
+            stopped = true;
+        else if (events[i].data.ptr == &server->listener)
+            more = true;
         else if (events[i].data.ptr == server->udp)
             udp_server_receive(server->udp);
         else
             receive(server, events[i].data.ptr);
     }
-    return true;
+    if (more) /* last, as it may end connections that are among these events */
+        accept_all(server);
+    return !stopped;
+}
+
+static void drain_list(struct server *server, struct list *list, uint64_t give_up_ns)
+{
+    struct connection *next;
+    for (struct connection *connection = list->first; connection; connection = next) {
+        next = connection->next;
+        while (receive(server, connection) && monotonic_ns() < give_up_ns)
+            ;
+    }
 }
 
 /* The peers count as delivered what the kernel has acknowledged on our behalf, so that is read too; but a peer at
@@ -170,18 +262,16 @@ static bool take_turn(struct server *server, int timeout_ms)
 static void drain(struct server *server)
 {
     uint64_t give_up_ns = monotonic_ns() + DRAIN_NS;
-    struct connection *next;
-    for (struct connection *connection = server->connections; connection; connection = next) {
-        next = connection->next;
-        while (receive(server, connection) && monotonic_ns() < give_up_ns)
-            ;
-    }
+    drain_list(server, &server->proven, give_up_ns);
+    drain_list(server, &server->unproven, give_up_ns);
 }
 
 static void end_all(struct server *server)
 {
-    while (server->connections)
-        end_connection(server, server->connections, "the server was stopped before the peer was done");
+    struct list *const lists[] = {&server->proven, &server->unproven};
+    for (int i = 0; i < 2; i++)
+        while (lists[i]->first)
+            end_connection(server, lists[i]->first, "the server was stopped before the peer was done");
 }
 
 static int listen_on(const struct sockaddr_in *address)
@@ -211,12 +301,13 @@ static int stop_signals(void)
 int server_main(char **arguments)
 {
     long port = 0;
-    const char *bind_to = "0.0.0.0";
+    const char *bind_to = "0.0.0.0", *token_file = NULL;
     bool udp = false;
     struct option options[] = {
         {"--port", OPTION_INTEGER, &port, .required = true, .min = 1, .max = 65535},
         {"--bind", OPTION_TEXT, &bind_to, .required = false},
         {"--udp", OPTION_FLAG, &udp, .required = false},
+        {"--token-file", OPTION_TEXT, &token_file, .required = false},
         {0},
     };
     if (parse_options(arguments, options))
@@ -227,6 +318,7 @@ int server_main(char **arguments)
 
     descriptors_allow_many();
     static struct server server;
+    token_read(&server.token, token_file);
     server.signals = stop_signals();
     server.epoll = epoll_create1(EPOLL_CLOEXEC);
     if (server.signals < 0 || server.epoll < 0)
@@ -235,7 +327,7 @@ int server_main(char **arguments)
     watch(&server, server.signals, &server.signals);
     set_accepting(&server, true);
     if (udp) {
-        server.udp = udp_server_open(&address);
+        server.udp = udp_server_open(&address, &server.token);
         watch(&server, udp_server_socket(server.udp), server.udp);
     }
 
@@ -243,7 +335,9 @@ int server_main(char **arguments)
         ;
     drain(&server);
     end_all(&server);
-    if (server.udp)
-        udp_server_close(server.udp);
+    uint64_t datagrams = server.udp ? udp_server_close(server.udp) : 0;
+    if (server.refused || datagrams)
+        complain("refused without the token: %llu connections, %llu datagrams", (unsigned long long)server.refused,
+                 (unsigned long long)datagrams);
     return 0;
 }

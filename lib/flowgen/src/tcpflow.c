@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "address.h"
@@ -121,12 +122,29 @@ static enum step step_failed(void)
     return errno == EAGAIN ? STEP_BLOCKED : STEP_BROKEN;
 }
 
+/* What is left of the token, in place of the first data: in the same segments, so that Nagle's algorithm holds nothing
+   back, and flows have as many as without it. */
+static ssize_t send_opening(const struct tcp_flow *flow, const struct token *token, const char *data, size_t length)
+{
+    size_t left = TOKEN_BYTES - flow->written;
+    if (left > length)
+        left = length;
+    struct iovec parts[] = {
+        {.iov_base = (void *)(token->bytes + flow->written), .iov_len = left},
+        {.iov_base = (void *)data, .iov_len = length - left},
+    };
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    return sendmsg(flow->socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 static enum step send_more(struct tcp_flow *flow, const struct tcp_plan *plan, const char *data)
 {
     size_t length = plan->write_bytes;
     if (plan->finite_bytes && plan->finite_bytes - flow->written < length)
         length = plan->finite_bytes - flow->written;
-    ssize_t sent = send(flow->socket, data, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    ssize_t sent = plan->token.given && flow->written < TOKEN_BYTES
+                       ? send_opening(flow, &plan->token, data, length)
+                       : send(flow->socket, data, length, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0)
         return step_failed();
     flow->written += (uint64_t)sent;

@@ -8,11 +8,13 @@
 #include <stdint.h>
 
 #include "tcpsample.h"
+#include "token.h"
 
 enum { MAX_INTERVALS = 1000000, CONGESTION_NAME = 16, ERROR_TEXT = 256 };
 
 struct tcp_plan {
     struct sockaddr_in server;
+    struct token token;     /* what is sent begins with it, if it is given */
     uint64_t duration_ns;   /* from the connection; 0: the flow is finite */
     uint64_t finite_bytes;  /* what a finite flow sends; else 0 */
     uint64_t limit_ns;      /* from the call of connect; after that a finite flow gives up; 0: never */

@@ -32,6 +32,14 @@ static bool fail_to_send(struct udp_flow *flow, const struct udp_plan *plan)
     return fail(flow, "cannot send to %s: %s; a server must be there first, with --udp", server, strerror(error));
 }
 
+static struct udp_header header_of(const struct udp_plan *plan, enum udp_kind kind, uint16_t number, uint64_t sequence,
+                                   uint64_t at_ns)
+{
+    struct udp_header header = {UDP_MAGIC, (uint16_t)kind, number, sequence, at_ns, {0}};
+    memcpy(header.token, plan->token.bytes, sizeof header.token);
+    return header;
+}
+
 /* Returns 1, 0 for "not now", or -1 with errno. */
 static int send_one(int socket, const struct udp_header *header, const char *data, size_t length)
 {
@@ -73,7 +81,7 @@ static bool send_all(struct udp_flow *flow, const struct udp_plan *plan, const c
             sleep_until(due);
             continue;
         }
-        struct udp_header header = {UDP_MAGIC, UDP_DATA, number, flow->sent, now};
+        struct udp_header header = header_of(plan, UDP_DATA, number, flow->sent, now);
         int sent = send_one(socket, &header, data, plan->datagram_bytes);
         if (sent < 0)
             return fail_to_send(flow, plan);
@@ -96,7 +104,7 @@ static bool is_answer(const struct udp_flow *flow, const struct udp_answer *answ
 /* End marks may be lost as any datagram, and so may answers. */
 static bool ask_for_counts(struct udp_flow *flow, const struct udp_plan *plan, uint16_t number, int socket)
 {
-    struct udp_header mark = {UDP_MAGIC, UDP_END, number, flow->sent, flow->started_ns};
+    struct udp_header mark = header_of(plan, UDP_END, number, flow->sent, flow->started_ns);
     uint64_t give_up_ns = monotonic_ns() + ANSWER_NS, ask_ns = 0;
     for (uint64_t now; (now = monotonic_ns()) < give_up_ns;) {
         if (now >= ask_ns) {

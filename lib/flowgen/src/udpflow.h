@@ -13,6 +13,7 @@ enum { UDP_LEAST_BYTES = sizeof(struct udp_header), UDP_MOST_BYTES = 65507, UDP_
 
 struct udp_plan {
     struct sockaddr_in server;
+    struct token token;
     uint64_t duration_ns;
     uint64_t rate_bps;        /* of payload; 0: as fast as they go */
     size_t datagram_bytes;

@@ -31,6 +31,8 @@ struct stream {
 
 struct udp_server {
     int socket;
+    struct token token;
+    uint64_t refused;
     size_t streams;
     struct stream *buckets[BUCKETS];
     struct sockaddr_in peers[BATCH];
@@ -175,6 +177,10 @@ static void take(struct udp_server *server, const struct sockaddr_in *peer, cons
     memcpy(&header, datagram, sizeof header);
     if (header.magic != UDP_MAGIC || (header.kind != UDP_DATA && header.kind != UDP_END))
         return;
+    if (memcmp(header.token, server->token.bytes, sizeof header.token)) {
+        server->refused++;
+        return;
+    }
     struct stream *stream = stream_of(server, peer);
     if (!stream)
         return;
@@ -186,11 +192,12 @@ static void take(struct udp_server *server, const struct sockaddr_in *peer, cons
         count(stream, header.sequence, length, now);
 }
 
-struct udp_server *udp_server_open(const struct sockaddr_in *address)
+struct udp_server *udp_server_open(const struct sockaddr_in *address, const struct token *token)
 {
     struct udp_server *server = calloc(1, sizeof *server);
     if (!server)
         die("out of memory for %d datagrams", BATCH);
+    server->token = *token;
     server->socket = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (server->socket < 0)
         die("cannot make a socket: %s", strerror(errno));
@@ -226,8 +233,9 @@ void udp_server_receive(struct udp_server *server)
         take(server, &server->peers[i], server->datagrams[i], messages[i].msg_len, now);
 }
 
-void udp_server_close(struct udp_server *server)
+uint64_t udp_server_close(struct udp_server *server)
 {
+    uint64_t refused = server->refused;
     for (size_t i = 0; i < BUCKETS; i++) {
         for (struct stream *stream = server->buckets[i], *next; stream; stream = next) {
             next = stream->next;
@@ -238,4 +246,5 @@ void udp_server_close(struct udp_server *server)
     }
     close(server->socket);
     free(server);
+    return refused;
 }

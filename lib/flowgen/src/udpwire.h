@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "token.h"
+
 enum { UDP_MAGIC = 0x666c6f77 }; /* "flow" */
 
 enum udp_kind {
@@ -17,6 +19,7 @@ struct udp_header {
     uint32_t magic;
     uint16_t kind, flow;
     uint64_t sequence, at_ns;
+    char token[TOKEN_BYTES];
 };
 
 struct udp_counts {
@@ -30,6 +33,6 @@ struct udp_answer {
     struct udp_counts counts;
 };
 
-_Static_assert(sizeof(struct udp_header) == 24, "the smallest datagram is 24 bytes");
+_Static_assert(sizeof(struct udp_header) == 40, "the smallest datagram is 40 bytes");
 
 #endif

@@ -65,3 +65,8 @@ def _decimal(name: str, unit: str) -> bool:
 
 def _shown(text: str) -> str:
     return repr(text) if len(text) <= 40 else f"{text[:37]!r}..."
+
+
+def none_if_nan(value: float) -> float | None:
+    """The value, for JSON, which has no NaN."""
+    return None if value != value else value

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import click
 
 from pairlab import paths
+from pairlab.base.units import none_if_nan
 from pairlab.cli.group import NOT_DONE
 from pairlab.cli.parameters import TakesParameters, parameters_option, value_of
 from pairlab.cli.terminal import event, out, phases, say
@@ -66,6 +67,7 @@ def _as_data(done):
         "status": done.status,
         "reasons": list(done.reasons),
         "total_throughput_bps": done.total_throughput_bps if len(done.flows) else None,
+        "common_throughput_bps": none_if_nan(done.common_throughput_bps),
         "flows": len(done.flows),
         "failed_flows": done.failed_flows,
         "path": str(done.path),

@@ -62,13 +62,29 @@ def _line(row, more):
     )
 
 
+def _left(unclear):
+    """What stays as it may be in use, why that cannot be told, and what to do."""
+    several = len(unclear) > 1
+    head = (
+        f"left {len(unclear)} thing{'s' * several}, as it cannot be told from here whether the process that made"
+        f" {'them' if several else 'it'} still runs:"
+    )
+    why = "It is in another container, PID or time namespace, on another host, hidden from you, or an older pairlab."
+    remedy = (
+        "Run `pairlab clean` where it ran, or as root. If no pairlab runs there any more, remove these by hand; what is"
+        " Docker's is listed by docker ps --all, and by docker network ls, each with --filter label=pairlab.run=NAME"
+    )
+    return "\n".join([head, *(f"  {what}" for what in unclear), why, remedy])
+
+
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
 @click.option("--replaced", is_flag=True, help="Delete the runs in .replaced/ too.")
 def clean(dry_run, replaced):
     """Remove what crashes left: drafts, and testbeds of dead processes.
 
-    Finished runs stay. Damaged runs move to .replaced/, where replaced runs are kept too; --replaced deletes those.
+    What a living process may still use stays, and is listed. Finished runs stay. Damaged runs move to .replaced/, where
+    replaced runs are kept too; --replaced deletes those.
     """
     from pairlab import store
     from pairlab.testbed.audit import leftovers
@@ -82,12 +98,14 @@ def clean(dry_run, replaced):
                 store.discard(path)
             except StoreError as error:  # of one; the others go all the same
                 troubles.append(str(error))
-    found = list(leftovers.find())
-    for leftover in found:
+    found = leftovers.find()
+    for leftover in found.dead:
         out.print(f"{'would remove' if dry_run else 'removing'} {leftover.what}", markup=False)
         if not dry_run:
             leftover.remove()
-    if not things and not found:
+    if found.unclear:
+        out.print(_left(found.unclear), markup=False)
+    elif not things and not found.dead:
         out.print("nothing to clean")
     if troubles:
         raise StoreError("\n".join(troubles))

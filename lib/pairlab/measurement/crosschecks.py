@@ -6,7 +6,8 @@ Pure functions; each returns the value of one of verdict.CHECKS, None where a so
 from collections.abc import Collection, Mapping, Sequence
 
 from pairlab.measurement.flow_rows import Reading
-from pairlab.testbed.launch.conductor import LinkCounts
+from pairlab.model.spec import Spec
+from pairlab.testbed.launch.conductor import LinkCounts, Process
 
 #: Headers of a packet: IPv4 and TCP, TCP timestamps (RFC 7323) where they are on, and Ethernet, which all links count
 #: except the loopback (drivers/net/loopback.c removes it first).
@@ -51,6 +52,19 @@ def overlap(reading: Reading) -> float | None:
     first, last = min(begun for begun, _ in spans), max(ended for _, ended in spans)
     together_s = min(ended for _, ended in spans) - max(begun for begun, _ in spans)
     return max(0.0, together_s) / (last - first) if last > first else None
+
+
+def active_share(spec: Spec, reading: Reading, clients: Sequence[Process]) -> float | None:
+    """The mean share of flows that were active in the time that was asked; of one that failed, until its client's end.
+
+    None for flows of a fixed size, which end when they are complete.
+    """
+    if spec.flow_bytes:
+        return None
+    failed = [clients[row["pair"]] for row in reading.flows if row["status"] != "ok"]
+    lasted_s = [ended_s - begun_s for begun_s, ended_s in reading.spans]
+    lasted_s += [(each.end_ns - each.start_ns) / 1e9 for each in failed if each.end_ns and each.start_ns]
+    return sum(min(each_s, spec.total_s) for each_s in lasted_s) / (len(reading.flows) * spec.total_s)
 
 
 def over_early(reading: Reading, last_start_s: float) -> float | None:

@@ -29,24 +29,30 @@ SYN_AGAIN_S = 1.0
 class Reading:
     """The tools' results as rows of `flows` and `intervals`, and what the cross-checks need besides.
 
-    warmup_s: warm-up detected beyond the spec's. spans: start and end, from the release, of each successful flow.
+    warmup_s: warm-up detected beyond the spec's. steps_bytes: what all timed flows carried in each interval after it;
+    empty where their tool reports none. spans: start and end, from the release, of each successful flow.
     received_bytes: payload of each pair whose flows all succeeded, over their whole time; retransmits: segments,
     likewise, where the tool reports them; netns_retransmits: those of its client's namespace just before and just after
     the tool's last count, or, where the tool does not report them, up to the client's end. All for TCP only. datagrams:
     of each UDP pair, how many came to its server, those included that its socket had no room for; datagram_bytes: their
-    payload. late_share: the share of the traffic, at most, that came after the tool's last count.
+    payload. unread_share: of the payload of all flows whose tool tells it, what was sent and not read when the time was
+    over. overrun_share: of the time asked, by how much the last UDP datagrams came after it; None: there are none.
+    late_share: the share of the traffic, at most, that came after the tool's last count.
     """
 
     flows: list[Row] = field(default_factory=list)
     intervals: list[Row] = field(default_factory=list)
     settling: steady_state.Settling = field(default_factory=steady_state.Settling)
     warmup_s: float = 0.0
+    steps_bytes: list[float] = field(default_factory=list)
     spans: list[tuple[float, float]] = field(default_factory=list)
     received_bytes: dict[int, float] = field(default_factory=dict)
     retransmits: dict[int, float] = field(default_factory=dict)
     netns_retransmits: dict[int, tuple[int, int] | None] = field(default_factory=dict)
     datagrams: dict[int, float] = field(default_factory=dict)
     datagram_bytes: dict[int, float] = field(default_factory=dict)
+    unread_share: float | None = None
+    overrun_share: float | None = None
     late_share: float = 0.0
 
 
@@ -59,19 +65,25 @@ def read_flows(
     release_ns: int,
     *,
     isolated: bool = True,
+    silent_until_s: Sequence[float | None] = (),
 ) -> Reading:
     """The rows of `flows` and of `intervals`, from each client's output, its start and its end.
 
     tasks: by pair. isolated: whether each endpoint has a network namespace of its own; else its counters are shared.
+    silent_until_s: until when each client's link certainly had sent nothing, from the release; None: unknown.
     """
     pairs = list(zip(tasks, clients, servers, strict=True))
     reported = [_reported(spec, workload, client, server) for _, client, server in pairs]
-    found = Reading(settling=_settling(spec, reported), late_share=workload.late_s / spec.total_s)
+    steps_bytes = _steps_bytes(spec, reported)
+    found = Reading(settling=steady_state.settle(steps_bytes), late_share=workload.late_s / spec.total_s)
+    found.unread_share = _unread_share(reported)
     found.warmup_s = found.settling.warmup * spec.interval_s
+    found.steps_bytes = list(steps_bytes[found.settling.warmup :])
     for pair, (task, client, server) in enumerate(pairs):
         size_bytes = task.flow_bytes or None
         common = {"pair": pair, "protocol": task.protocol, "role": task.role, "size_bytes": size_bytes}
         common |= _of_start(client, release_ns)
+        silent_s = silent_until_s[pair] if silent_until_s else None
         waited_s = _waited_s(workload, task, client) if isolated else None
         succeeded = []
         for number in range(spec.flows_per_pair):
@@ -81,6 +93,10 @@ def read_flows(
             measured = reported[pair].get(number) or missing
             if measured.connected_ns is None and measured.connect_s is None:
                 measured = replace(measured, connect_s=waited_s)
+            if measured.connected_ns is None and not measured.error and not task.flow_bytes:
+                measured = replace(
+                    measured, connect_s=_connected_after_s(workload, measured, client, release_ns, silent_s)
+                )
             try:
                 done, rows = _read(spec, task, measured, client, server, row, release_ns, found.warmup_s)
             except ValueError as error:
@@ -100,15 +116,16 @@ def read_flows(
             if None not in retransmits:
                 found.retransmits[pair] = sum(retransmits)
                 found.netns_retransmits[pair] = _counted_by_kernel(succeeded, client) if isolated else None
+        if task.protocol == "udp" and succeeded:
+            overrun_s = max(measured.flow["duration_s"] for measured in succeeded) - spec.total_s
+            found.overrun_share = max(overrun_s / spec.total_s, found.overrun_share or 0.0)
         if task.protocol == "udp" and len(succeeded) == spec.flows_per_pair and isolated:
             _add_datagrams(found, pair, succeeded, server)
     return found
 
 
-def _settling(spec: Spec, reported: Sequence[dict[int, Measured]]) -> steady_state.Settling:
-    """Where the total throughput settled, by the timed TCP flows that lasted their whole time."""
-    if spec.flow_bytes:
-        return steady_state.Settling()
+def _steps_bytes(spec: Spec, reported: Sequence[dict[int, Measured]]) -> np.ndarray:
+    """What the timed TCP flows that lasted their whole time carried together in each interval after the warm-up."""
     edges_s = spec.warmup_s + spec.interval_s * np.arange(int(spec.duration_s / spec.interval_s + 1e-6) + 1)
     carried = [
         _carried(edges_s, measured.intervals)
@@ -116,7 +133,13 @@ def _settling(spec: Spec, reported: Sequence[dict[int, Measured]]) -> steady_sta
         for measured in flows.values()
         if measured.intervals and not measured.error and _lasted_s(measured) >= LEAST_SHARE * spec.total_s
     ]
-    return steady_state.settle(np.sum(carried, axis=0)) if carried else steady_state.Settling()
+    return np.sum(carried, axis=0) if carried and not spec.flow_bytes else np.empty(0)
+
+
+def _unread_share(reported: Sequence[dict[int, Measured]]) -> float | None:
+    known = [each for flows in reported for each in flows.values() if each.unread_bytes is not None]
+    read_bytes = sum(each.flow["flow_bytes"] for each in known)
+    return sum(each.unread_bytes or 0.0 for each in known) / read_bytes if read_bytes else None
 
 
 def _carried(edges_s: np.ndarray, intervals: Sequence[Row]) -> np.ndarray:
@@ -133,6 +156,23 @@ def _waited_s(workload: Workload, task: Task, client: Process) -> float | None:
     """
     known = workload.connects_first and task.protocol == "tcp" and not task.flow_bytes
     return SYN_AGAIN_S if known and client.syn_retransmits else None
+
+
+def _connected_after_s(
+    workload: Workload, measured: Measured, client: Process, release_ns: int, silent_s: float | None
+) -> float | None:
+    """How long after its client's start a flow began, where its tool does not report the moment.
+
+    At least the time that connecting took (connect_s), and until its link sent more than a handshake, less the time
+    that the tool waits by itself. Where the link cannot be seen, at most so late that the flow lasted to its client's
+    end; then that is taken.
+    """
+    if client.start_ns is None or client.end_ns is None:
+        return measured.connect_s
+    reported_s = measured.connect_s or 0.0
+    if silent_s is not None:
+        return max(reported_s, silent_s - (client.start_ns - release_ns) / 1e9 - workload.waits_s)
+    return max(reported_s, (client.end_ns - client.start_ns) / 1e9 - _lasted_s(measured) - workload.waits_s)
 
 
 def _counted_by_kernel(succeeded: Sequence[Measured], client: Process) -> tuple[int, int] | None:
@@ -161,7 +201,7 @@ def _begun_s(measured: Measured, row: Row) -> float:
     The earliest time is its client's start plus the time that connecting took, as far as the tool or the kernel reports
     it. The time it waited for a CPU before that is not included.
     """
-    # The client's end minus the flow's duration is no better: with 50 clients on 2 CPUs it is up to 0.6 s late, and
+    # The client's end minus the flow's duration is a bound only: with 50 clients on 2 CPUs it is up to 0.6 s late, and
     # iperf 2.1.8 sometimes waits for a second at the end.
     return row.get("connected_s", row["start_s"] + (measured.connect_s or 0.0))
 
@@ -286,11 +326,15 @@ def _lasted_s(measured: Measured) -> float:
 
 
 def window(measured: Measured, warmup_s: float) -> Measured:
-    """The flow without its warm-up: totals over the later intervals, all other columns unchanged."""
+    """The flow without its warm-up: totals over the later intervals, all other columns unchanged.
+
+    The duration is from the end of the last interval of the warm-up: a tool may report none while nothing gets on.
+    """
     if not warmup_s:
         return measured
     kept = [row for row in measured.intervals if row["start_s"] >= warmup_s - 1e-3]
-    duration_s = sum(row["end_s"] - row["start_s"] for row in kept)
+    begin_s = max((row["end_s"] for row in measured.intervals if row["start_s"] < warmup_s - 1e-3), default=0.0)
+    duration_s = max((row["end_s"] for row in kept), default=0.0) - begin_s
     if duration_s <= 0:
         raise ValueError(f"the tool reported no interval after the warm-up of {warmup_s:g} s")
     flow_bytes = sum(row["interval_bytes"] for row in kept)

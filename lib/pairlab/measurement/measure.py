@@ -25,9 +25,10 @@ from pairlab.testbed.contracts import FEATURES, Progress, Site, Workload
 from pairlab.testbed.endpoints import Pair
 from pairlab.testbed.host import facts, lock
 from pairlab.testbed.host.live_sampler import Sampler, Watch, next_s
-from pairlab.testbed.launch.conductor import Process
+from pairlab.testbed.launch.conductor import UNPRIVILEGED, Process
 from pairlab.testbed.open import Testbed, open_testbed
 from pairlab.testbed.plans import Plan
+from pairlab.testbed.requirements import restricted_congestion_control
 
 #: How long servers may take to listen, and clients to reach the gate; 150 pairs on two slow cores take seconds.
 READY_S = 60.0
@@ -168,10 +169,11 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
         recorded = _facts(bed, workload)
     with times("ready_s"):
         servers, clients, gate = _get_ready(bed, workload, progress)
+    recorded["network"] = {**clients[0].network, **recorded["network"]}
     recorded["held"] = sorted({client.held for client in clients})
     recorded["urgency"] = sorted({client.urgency for client in clients})
     recorded["pinning"], unmet = _limits(bed, [*servers, *clients])
-    observer = Observer(bed)
+    observer = Observer(bed, clients, servers)
     isolated = bed.plan.driver.isolated
     sampling = Sampler(clients, bed.site, isolated, spec.total_s, watch) if watch else contextlib.nullcontext()
     with times("traffic_s"), sampling as sampler, observer:
@@ -185,10 +187,22 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
         bed.conductor.stop([*clients, *servers])
         bed.conductor.results([*clients, *servers])
         observer.read_ports()
-    reading = read_flows(spec, bed.plan.tasks, workload, clients, servers, release_ns, isolated=isolated)
+    silent_until_s = observer.silent_until_s(release_ns)
+    changed = _network_changes([*clients, *servers])
+    recorded |= {"network_changed": changed} if changed else {}
+    reading = read_flows(
+        spec,
+        bed.plan.tasks,
+        workload,
+        clients,
+        servers,
+        release_ns,
+        isolated=isolated,
+        silent_until_s=silent_until_s,
+    )
     checks = (
-        checks_of_flows(reading, clients, isolated)
-        | {"hung": hung}
+        checks_of_flows(spec, workload, reading, clients, servers)
+        | {"hung": hung, "network_changed": len(changed), **observer.steadiness(reading, release_ns)}
         | observer.checks(reading, servers, recorded["network"])
     )
     status, reasons = judge(spec, checks, clients, servers, reading, unmet)
@@ -229,10 +243,21 @@ def _facts(bed: Testbed, workload: Workload) -> dict:
         versions[workload.name] = facts.version(client, command)
     return {
         "host": facts.host(),
-        "network": {**facts.network(client, flowgen, bed.site.interface), **bed.site.facts()},
+        "network": dict(bed.site.facts()),
         "versions": versions,
         "waits_s": workload.waits_s,
     }
+
+
+def _network_changes(processes: Sequence[Process]) -> dict[str, dict[str, list]]:
+    """Settings of endpoints' networks that were others at the end than before the release, with both values."""
+    found = {}
+    for each in processes:
+        before, after = each.network, each.network_at_end
+        changed = {key: [before[key], after.get(key)] for key in before if after and before[key] != after.get(key)}
+        if changed:
+            found[each.endpoint.name] = changed
+    return found
 
 
 def _limits(bed: Testbed, processes: Sequence[Process]) -> tuple[dict, list[str]]:
@@ -250,7 +275,7 @@ def _get_ready(bed: Testbed, workload: Workload, progress: Progress):
     workload.prepare(spec, bed.directory)
     servers = conductor.start(
         [(pair.server, workload.server(pair, spec, site)) for pair in bed.pairs],
-        options=[_server_options(pair, site) for pair in bed.pairs],
+        options=[_server_options(pair, spec, site) for pair in bed.pairs],
         keep_output=not workload.prints_payload,
     )
     conductor.wait_ready(servers, READY_S, progress, "servers listening")
@@ -264,9 +289,10 @@ def _get_ready(bed: Testbed, workload: Workload, progress: Progress):
     return servers, clients, gate
 
 
-def _server_options(pair: Pair, site: Site) -> list[str]:
+def _server_options(pair: Pair, spec: Spec, site: Site) -> list[str]:
     """Options of the server's launcher: the port that it is ready at, and the link whose packets are counted."""
-    return ["--listen-udp" if pair.task.protocol == "udp" else "--listen", str(pair.port), "--link", site.interface]
+    listen = "--listen-udp" if pair.task.protocol == "udp" else "--listen"
+    return [listen, str(pair.port), "--link", site.interface, *_privileges(spec)]
 
 
 def _client_options(pair: Pair, spec: Spec, workload: Workload, site: Site) -> list[str]:
@@ -275,12 +301,17 @@ def _client_options(pair: Pair, spec: Spec, workload: Workload, site: Site) -> l
 
     That is shortly before a timed flow ends, as a closed socket cannot be queried.
     """
-    options = site.neighbour_options(pair.server.address)
+    options = ["--link", site.interface, *site.neighbour_options(pair.server.address), *_privileges(spec)]
     if file := workload.client_reads(pair, spec, site):
         options += ["--stdin", file]
     if spec.telemetry and not pair.task.flow_bytes and pair.task.protocol == "tcp":
         options += ["--diagnose-after", f"{workload.waits_s + spec.total_s - min(0.2, 0.1 * spec.total_s):g}"]
     return options
+
+
+def _privileges(spec: Spec) -> list[str]:
+    """None but, at both ends as iperf3's server chooses it too, what a restricted congestion control takes."""
+    return [UNPRIVILEGED, *(["--keep-net-admin"] if restricted_congestion_control(spec.congestion_control) else [])]
 
 
 def _still_reporting(workload: Workload, clients: Sequence[Process], servers: Sequence[Process]) -> list[Process]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pairlab.base import html_repr, units
+from pairlab.measurement import steady_state
 from pairlab.measurement.flow_rows import Reading
 from pairlab.model.records import TONES, Run
 from pairlab.model.spec import Spec
@@ -107,6 +108,22 @@ CHECKS: dict[str, Check] = {
         "{value} clients had to be killed after their time",
         most=lambda spec: float("inf") if spec.flow_bytes else 0,
     ),
+    "killed": Check(
+        "processes",
+        "clients and servers that a signal ended, or that never ran: not by the network",
+        "{value} clients or servers were killed, or could not run: see the flows' errors, and in `dmesg` whether memory"
+        " ran out",
+        most=_at(0),
+        by_machine=True,
+    ),
+    "network_changed": Check(
+        "endpoints",
+        "endpoints whose network was set otherwise at the end than before the release: TCP's settings, their link's"
+        " MTU, offloads and queues",
+        'the network settings of {value} endpoints were changed during the measurement: facts["network_changed"] has'
+        " them",
+        most=_at(0),
+    ),
     "overlap": Check(
         "share",
         "share of the time, from the first flow's start to the last one's end, in which all flows were active",
@@ -114,10 +131,37 @@ CHECKS: dict[str, Check] = {
         least=lambda spec: 0.0 if spec.flow_bytes else 0.8,
         by_machine=True,
     ),
+    "active_share": Check(
+        "share", "mean share of the timed flows that were active; failed flows were until their client's end"
+    ),
     "foreign_cpu": Check(
         "share",
         "share of all CPU time used by processes outside the testbed (proc_pid_stat(5))",
         "other processes used {percent:.1f} % of the CPU time; max_foreign_cpu is {bound:g}: stop them, or allow more",
+        most=lambda spec: spec.max_foreign_cpu,
+        by_machine=True,
+    ),
+    "hidden_cpu": Check(
+        "share",
+        "share of all CPU time that nothing visible accounts for: processes of other PID namespaces, or that ended"
+        " unnoticed; where kernel threads are hidden, theirs too (proc_stat(5))",
+        "something that cannot be seen from here used {percent:.1f} % of the CPU time; max_foreign_cpu is {bound:g}:"
+        " run pairlab in the host's PID namespace (docker run --pid=host) to see what, stop it, or allow more",
+        most=lambda spec: spec.max_foreign_cpu,
+        by_machine=True,
+    ),
+    "kernel_cpu": Check(
+        "share",
+        "share of all CPU time used by kernel threads that do not process packets",
+        "kernel threads used {percent:.1f} % of the CPU time on other work than packets; max_foreign_cpu is {bound:g}",
+        most=lambda spec: spec.max_foreign_cpu,
+        by_machine=True,
+    ),
+    "pairlab_cpu": Check(
+        "share",
+        "share of all CPU time used by the process that measures, all its threads included",
+        "the process that measures used {percent:.1f} % of the CPU time; max_foreign_cpu is {bound:g}: do nothing else"
+        " in it meanwhile",
         most=lambda spec: spec.max_foreign_cpu,
         by_machine=True,
     ),
@@ -178,6 +222,22 @@ CHECKS: dict[str, Check] = {
         "payload sent to endpoints at the network's ports, relative to the tool's count, minus 1",
         "the ports of the network carried {apart} payload than the tool reported",
     ),
+    "unread": Check(
+        "share",
+        "payload that was sent and not read by the servers when the time was over, as a share of what was (iperf3)",
+        "{percent:.1f} % more payload was sent than the servers had read when the time was over: measure again, or use"
+        " a longer duration_s",
+        most=_at(0.03),
+        by_machine=True,
+    ),
+    "overrun": Check(
+        "share",
+        "by how much of the time that was asked the last UDP datagrams were received after it",
+        "the last UDP datagrams were received {percent:.1f} % of the time after all should have been sent: measure"
+        " again, or use a longer duration_s",
+        most=_at(0.03),
+        by_machine=True,
+    ),
     "retransmits": _crosscheck(
         "retransmitted segments by the tool's count, relative to the count of the clients' namespaces, minus 1",
         "the tool's count of retransmitted segments is {apart} than the kernel's",
@@ -189,6 +249,24 @@ CHECKS: dict[str, Check] = {
         "whether the total throughput was steady after the warm-up (steady_state.settle)",
         "the throughput never settled: use a longer duration_s",
         least=_at(1),
+        by_machine=True,
+    ),
+    "outliers": Check(
+        "share",
+        "by how much outlying intervals, after the warm-up, change the mean of the total throughput"
+        " (steady_state.outliers)",
+        "outlying moments, as of a stall, make the total throughput {apart}: measure again, or use a longer duration_s",
+        most=_at(0.03),
+        least=_at(-0.03),
+        by_machine=True,
+    ),
+    "shift": Check(
+        "share",
+        "clearest change of level of the total throughput after the warm-up, of the higher level (steady_state.shift)",
+        "the total throughput changed its level by {percent:+.0f} % on the way: measure again, or use a longer"
+        " duration_s",
+        most=_at(steady_state.MOST_DRIFT),
+        least=_at(-steady_state.MOST_DRIFT),
         by_machine=True,
     ),
     "drift": Check(

@@ -21,6 +21,7 @@ from pairlab.model import fct
 from pairlab.model import ground as grounds
 from pairlab.model.ground import Ground
 from pairlab.model.spec import Spec
+from pairlab.model.time_steps import carried_bytes
 
 #: Of run.json; what an older one lacks is in migrations.py.
 SCHEMA = 2
@@ -212,6 +213,29 @@ class Run:
         return float(self.flows["throughput_bps"].sum())
 
     @property
+    def common_throughput_bps(self) -> float:
+        """The sum over all flows in the time in which all of them sent, after the warm-up.
+
+        By what tools report of each interval. NaN where they report none, of flows with an end, and where one failed.
+        """
+        kept = self.intervals[~self.intervals["warmup"]]
+        flows = kept.groupby(["pair", "flow"])
+        begin_s, end_s = flows["start_s"].min().max(), flows["end_s"].max().min()
+        if self.spec.flow_bytes or len(flows) < len(self.flows) or not begin_s < end_s:
+            return float("nan")
+        columns = ["start_s", "end_s", "interval_bytes"]
+        total_bytes = sum(carried_bytes([begin_s, end_s], *part[columns].to_numpy().T)[0] for _, part in flows)
+        return float(total_bytes * 8 / (end_s - begin_s))
+
+    @property
+    def steadiness_unknown(self) -> bool:
+        """Whether flows without an end had too few intervals to tell a stall or a shift, as in a short run.
+
+        False also where a run is older than that check.
+        """
+        return not self.spec.flow_bytes and self.checks.get("outliers", 0.0) is None
+
+    @property
     def outcome(self) -> str:
         """What was measured, in short: the median completion time of flows with an end, else the total throughput.
 
@@ -223,7 +247,8 @@ class Run:
                 return "no flow was complete"
             median_s = fct.median(times_s)
             return f"median FCT {median_s * 1e3:.1f} ms" if median_s == median_s else "median FCT not known"
-        return f"{self.total_throughput_bps / 1e9:.2f} Gbit/s in total"
+        unknown = ", steadiness unknown" if self.steadiness_unknown else ""
+        return f"{self.total_throughput_bps / 1e9:.2f} Gbit/s in total{unknown}"
 
     @property
     def failed_flows(self) -> int:
@@ -244,8 +269,10 @@ class Run:
 
     def _repr_html_(self) -> str:
         failed = f"{self.failed_flows:,} of them failed" if self.failed_flows else "none failed"
+        common_bps = self.common_throughput_bps
         measured = [
             ("outcome", self.outcome),
+            ("while all sent", f"{common_bps / 1e9:.2f} Gbit/s" if common_bps == common_bps else ""),
             ("flows", f"{len(self.flows):,}, {failed}"),
             ("starts", f"within {units.with_prefix(self.skew_s, 's')}" if self.skew_s == self.skew_s else ""),
         ]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pairlab import paths
+from pairlab.base.units import none_if_nan
 from pairlab.errors import NoRuns, StoreError
 from pairlab.store.places import directories
 
@@ -68,11 +69,11 @@ def _row(place: Path) -> Row:
         "status": run.status,
         "reasons": "; ".join(run.reasons),
         "measured_at": run.measured_at.isoformat() if run.measured_at else None,
-        "took_s": _or_none(run.total_s),
+        "took_s": none_if_nan(run.total_s),
         "outcome": run.outcome if with_flows else "",
         "total_throughput_bps": run.total_throughput_bps if with_flows else None,
         "failed_flows": run.failed_flows if with_flows else None,
-        "skew_s": _or_none(run.skew_s),
+        "skew_s": none_if_nan(run.skew_s),
         "host": ground.host,
         "machine": ground.machine,
         "kernel": ground.kernel,
@@ -80,10 +81,6 @@ def _row(place: Path) -> Row:
         "tool": ground.tool,
         "switch": ground.switch,
     }
-
-
-def _or_none(value: float) -> float | None:
-    return None if value != value else value
 
 
 def _mark(place: str) -> list[int]:

@@ -193,6 +193,10 @@ class Site(ABC):
         """
         return []
 
+    def roots(self) -> Collection[int]:
+        """Processes that hold the testbed, by their ids: they and their descendants are its."""
+        return ()
+
     def marks(self) -> Collection[str]:
         """Words in the command lines of processes that hold the endpoints but are no children of ours (a shim's)."""
         return ()
@@ -229,7 +233,7 @@ class Backend(ABC):
     endpoint: ClassVar[str] = "endpoint"
     """What one of its endpoints is called."""
     administers: ClassVar[bool] = False
-    """Whether processes in its endpoints have CAP_NET_ADMIN over their network."""
+    """Whether launchers in its endpoints have CAP_NET_ADMIN over their network."""
 
     @abstractmethod
     def lacks(self) -> list[Lack]:
@@ -280,10 +284,11 @@ class Measured:
 
     flow: totals, as columns of `flows`; intervals: rows of `intervals`, with start_s and end_s from its connection.
     number: of the flow within its pair, from 0. received_bytes: payload that its server received of it, over its
-    whole time, where the tool reports it. error: why this flow failed, where others of its client did not.
-    lasted_s: how long it was sending, where its duration_s is another time. connect_s: how long connecting took, where
-    the tool reports that instead of the moment. netns_retransmits: what the kernel had counted in the client's network
-    namespace, since that was made, just before and just after the tool counted last.
+    whole time, where the tool reports it; unread_bytes: what was sent besides, and may have arrived unread. error: why
+    this flow failed, where others of its client did not. lasted_s: how long it was sending, where its duration_s is
+    another time. connect_s: how long connecting took, where the tool reports that instead of the moment.
+    netns_retransmits: what the kernel had counted in the client's network namespace, since that was made, just before
+    and just after the tool counted last.
     Moments, CLOCK_MONOTONIC in ns, where the tool reports them: when the connection was established, when the server
     had the first byte, and when a flow with an end was complete.
     """
@@ -293,6 +298,7 @@ class Measured:
     connected_ns: int | None = None
     number: int = 0
     received_bytes: float | None = None
+    unread_bytes: float | None = None
     first_byte_ns: int | None = None
     completed_ns: int | None = None
     error: str = ""
@@ -344,6 +350,8 @@ class Workload(ABC):
     """How long after its sending time a client may take to end before it counts as hung."""
     serves_once: ClassVar[bool] = False
     """Whether the server ends by itself after its client, and prints its report only then."""
+    says_when_signalled: ClassVar[str] = ""
+    """Words that its client prints where a signal ended it that it caught: then nothing else tells so."""
     late_s: ClassVar[float] = 0.0
     """How long before its end a client may take its last count, so that the kernel counts more than it reports."""
     prints_payload: ClassVar[bool] = False

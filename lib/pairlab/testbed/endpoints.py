@@ -88,12 +88,13 @@ class Endpoint:
     address: str
     _runner: Callable[..., Completed] = field(repr=False, compare=False)
 
-    def run(self, argv: Sequence[str], timeout_s: float = 30.0) -> Completed:
+    def run(self, argv: Sequence[str], timeout_s: float = 30.0, *, unprivileged: bool = False) -> Completed:
         """Runs a command in here, without a shell, and returns what it printed.
 
-        Raises MeasurementFailed when it cannot be started or does not end within timeout_s.
+        unprivileged: without capabilities, as traffic tools run. Raises MeasurementFailed when it cannot be started or
+        does not end within timeout_s.
         """
-        return self._runner(self, argv, timeout_s)
+        return self._runner(self, argv, timeout_s, unprivileged)
 
 
 @dataclass(frozen=True)

@@ -59,8 +59,8 @@ def missing_neighbours(pairs: int) -> list[Lack]:
 def missing_congestion_control(name: str, *, administers: bool) -> list[Lack]:
     """What is missing for TCP in the endpoints to use that congestion control (tcp(7)); "" is the kernel's default.
 
-    administers: whether processes there have CAP_NET_ADMIN over their network. Without it, a process may choose only
-    what the host allows to all.
+    administers: whether launchers there have CAP_NET_ADMIN over their network, and may leave it to a client. Without
+    it, a process may choose only what the host allows to all.
     """
     available = _listed("tcp_available_congestion_control")
     if not name or available is None:
@@ -73,6 +73,11 @@ def missing_congestion_control(name: str, *, administers: bool) -> list[Lack]:
         return []
     what = f"containers may not choose the congestion control {name!r}, only: {', '.join(allowed)}"
     return [Lack(what, f"sudo sysctl -w net.ipv4.tcp_allowed_congestion_control='{' '.join([*allowed, name])}'")]
+
+
+def restricted_congestion_control(name: str) -> bool:
+    """Whether choosing it takes CAP_NET_ADMIN (tcp(7)); taken to be so where the host does not say."""
+    return bool(name) and name not in (_listed("tcp_allowed_congestion_control") or ())
 
 
 def require(lacks: Mapping[str, Sequence[Lack]]) -> None:

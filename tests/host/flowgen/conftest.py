@@ -13,8 +13,8 @@ import pytest
 
 from tests.host.flowgen.helpers import (
     PATIENCE_S,
+    REFUSED,
     SOURCE,
-    UNTRACED,
     Gate,
     Hold,
     Server,
@@ -114,7 +114,7 @@ def hold_at_gate(hold, gate, held_at):
     """hold_at_gate("--", "true") -> Hold, at the gate in the way of held_at."""
     if held_at == "exec":
         return lambda *arguments, **options: hold("--gate", gate.path, *arguments, **options)
-    untraced = [sys.executable, "-c", UNTRACED]
+    untraced = [sys.executable, "-c", REFUSED, "ptrace"]
     if platform.machine() not in ("x86_64", "aarch64") or run(*untraced, "/bin/true").returncode != 0:
         pytest.skip("this host does not let us refuse ptrace (seccomp)")
     # The leak check of the sanitizers traces, too.

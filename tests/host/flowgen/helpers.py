@@ -141,15 +141,16 @@ class Gate:
         self.fd = -1
 
 
-# Runs a command so that it may trace nothing, as a container with a strict seccomp profile, or Yama, would have it.
-UNTRACED = """
+# Runs a command that may not call what its first argument names, as a strict seccomp profile, or Yama, would have it.
+REFUSED = """
 import ctypes, os, platform, struct, sys
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, EPERM = 38, 22, 2, 1
 LOAD, JUMP_EQUAL, RETURN = 0x20, 0x15, 0x06
 ALLOW, ERRNO = 0x7FFF0000, 0x00050000
-ptrace = {"x86_64": 101, "aarch64": 117}[platform.machine()]
+numbers = {"ptrace": {"x86_64": 101, "aarch64": 117}, "close_range": {"x86_64": 436, "aarch64": 436}}
+number = numbers[sys.argv[1]][platform.machine()]
 code = b"".join(struct.pack("=HBBI", *instruction) for instruction in [
-    (LOAD, 0, 0, 0), (JUMP_EQUAL, 0, 1, ptrace), (RETURN, 0, 0, ERRNO | EPERM), (RETURN, 0, 0, ALLOW),
+    (LOAD, 0, 0, 0), (JUMP_EQUAL, 0, 1, number), (RETURN, 0, 0, ERRNO | EPERM), (RETURN, 0, 0, ALLOW),
 ])
 filters = ctypes.create_string_buffer(code, len(code))
 program = ctypes.create_string_buffer(struct.pack("@HP", len(code) // 8, ctypes.addressof(filters)))
@@ -157,7 +158,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 for arguments in [(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), (PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0)]:
     if libc.prctl(*arguments):
         sys.exit(os.strerror(ctypes.get_errno()))
-os.execv(sys.argv[1], sys.argv[1:])
+os.execv(sys.argv[2], sys.argv[2:])
 """
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +65,23 @@ def test_a_launcher_that_is_killed_before_it_is_ready_is_missed(conductor, here,
     conductor.wait_ready([process], PATIENCE_S)
     assert (process.ready, process.over, process.trouble) == (False, True, "its launcher was killed")
     assert has_gone(child[0])
+
+
+def test_nobody_but_its_launcher_speaks_for_a_process(conductor, endpoint, tmp_path):
+    """A tool finds the control socket and its slot in its launcher's command line, and tells of an end of its own."""
+    (process,) = conductor.start([(endpoint, ["sleep", "1000"])])
+    conductor.wait_ready([process], PATIENCE_S)
+    forged = {"event": "ended", "slot": process.slot, "start_ns": 1, "end_ns": 2, "exit_code": 0, "signal": None}
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as liar:
+        liar.connect(str(tmp_path / "control"))
+        liar.sendall(json.dumps({**forged, "user_s": 0.0, "sys_s": 0.0}).encode())
+        conductor.wait_ended([process], 0.2)
+        liar.settimeout(PATIENCE_S)
+        assert liar.recv(1) == b""  # it is not listened to
+    assert not process.over
+    conductor.stop([process], PATIENCE_S)
+    assert (process.over, process.signal) == (True, signal.SIGTERM)
+    assert process.end_ns > 2
 
 
 def test_a_launcher_that_is_not_ready_yet_can_be_stopped(conductor, endpoint):

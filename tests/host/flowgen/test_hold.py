@@ -31,7 +31,7 @@ def test_at_the_gate_a_child_is_ready_but_has_not_started(hold_at_gate, held_at,
     ready = held.event()
     urgency = ready["urgency"] if held_at == "exec" else "none"  # else it is not the launcher who lets it go
     cpus = status_of(child_of(held))["Cpus_allowed_list"]
-    said = {"event": "ready", "slot": "a", "held": held_at, "urgency": urgency, "cpus": cpus}
+    said = {"event": "ready", "slot": "a", "held": held_at, "urgency": urgency, "cpus": cpus, "network": None}
     assert ready == {**said, "ns": ready["ns"]}
     assert ready["ns"] < time.monotonic_ns()
     assert not mark.exists()

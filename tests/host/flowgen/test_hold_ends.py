@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tests.host.flowgen.helpers import UNTRACED, has_gone, pids, read_line, run
+from tests.host.flowgen.helpers import REFUSED, has_gone, pids, read_line, run
 
 FAMILY = 'sleep 1000 & echo $$ $! > "$0"; wait'  # a child, and a grandchild in the same group
 
@@ -134,7 +134,7 @@ os.kill(os.getpid(), 9)
 """
 
 
-@pytest.mark.parametrize("before", [[], [sys.executable, "-c", UNTRACED]], ids=["exec", "gate"])
+@pytest.mark.parametrize("before", [[], [sys.executable, "-c", REFUSED, "ptrace"]], ids=["exec", "gate"])
 def test_when_the_controller_dies_at_the_gate_nothing_starts(flowgen, start, tmp_path, before):
     """The kernel opens the gate of a dead controller as well: such a release must not be believed."""
     if before and run(*before, "/bin/true").returncode != 0:

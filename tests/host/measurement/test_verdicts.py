@@ -3,6 +3,7 @@
 Promise: a run that cannot be trusted says so.
 """
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from pairlab.testbed import registry
 from pairlab.testbed.endpoints import Limits
 from pairlab.testbed.netns import cgroups
 from tests.conftest import every_driver, in_ci, need, need_all_of
+from tests.support.disturbances import inside, measured_under, nothing
 from tests.support.spoilt import measured
 
 #: Burns CPU time until its input ends; begun by a process that has ended, so that it is nobody's of ours.
@@ -213,24 +215,26 @@ def test_flows_that_hardly_met_make_the_run_invalid(runs_dir, begins_late):
 @pytest.mark.parametrize(
     ("workload", "flows"), in_ci([("iperf", 1), ("iperf3", 2), ("sockperf", 1)], but=[("iperf", 1)])
 )
-def test_a_lost_first_packet_is_a_connection_that_stood_late_in_every_tool(workload, flows, runs_dir, monkeypatch):
+def test_a_lost_first_packet_is_a_connection_that_stood_late_in_every_tool(workload, flows, runs_dir):
     """TCP sends it again after a second (RFC 6298). Here it goes to a link address that nobody has.
 
     iperf tells how long it took. Of the others the kernel tells; all flows of iperf3's wait for its first connection.
     """
     need("netns", workload=workload)
-    tool = registry.workloads.get(workload)
-    real = tool.client
+    if not shutil.which("ip"):
+        pytest.skip("needs ip on PATH: apt-get install iproute2")
 
-    def client(self, pair, spec, site):
-        neighbour = f"{pair.server.address} dev {site.interface}"
-        astray = f"ip neigh replace {neighbour} lladdr 02:00:00:00:00:99 nud permanent"
-        found = f"(sleep 0.3; ip neigh del {neighbour}) &"
-        argv = real(self, pair, spec, site)
-        return ["sh", "-c", f'{astray}; {found} exec "$@"', "sh", *argv] if pair.index else argv
+    def astray(bed):
+        neighbour = [bed.servers[1].endpoint.address, "dev", "eth0"]
+        inside(bed.clients[1], "ip", "neigh", "replace", *neighbour, "lladdr", "02:00:00:00:00:99", "nud", "permanent")
 
-    monkeypatch.setattr(tool, "client", client)
-    run = measure(spec_of(workload=workload, flows_per_pair=flows, max_skew_s=0.5, duration_s=2.0))
+    @contextlib.contextmanager
+    def found(bed):
+        inside(bed.clients[1], "ip", "neigh", "del", bed.servers[1].endpoint.address, "dev", "eth0")
+        yield
+
+    asked = spec_of(workload=workload, flows_per_pair=flows, max_skew_s=0.5, duration_s=2.0)
+    run, _ = measured_under(asked, found, prepare=astray, begins_s=0.3, lasts_s=0)
     assert run.status == "invalid"
     late = f"{flows} of {2 * flows} connections took longer than 0.5 s, the last 1."
     assert run.reasons[0].startswith(late), run.reasons
@@ -243,20 +247,14 @@ def test_a_lost_first_packet_is_a_connection_that_stood_late_in_every_tool(workl
 
 @pytest.mark.ci
 @pytest.mark.parametrize("lost", [0, 1, 2], ids=["control", "first-stream", "last-stream"])
-def test_whichever_connection_of_iperf3_loses_its_first_packet_all_of_its_flows_begin_late(lost, runs_dir, monkeypatch):
+def test_whichever_connection_of_iperf3_loses_its_first_packet_all_of_its_flows_begin_late(lost, runs_dir):
     need("netns", workload="iperf3")
-    workload = registry.workloads.get("iperf3")
-    real = workload.client
-    lose = f"iptables -A OUTPUT -p tcp --syn -m statistic --mode nth --every 1000 --packet {lost} -j DROP"
-    if subprocess.run(["unshare", "--map-root-user", "--net", "sh", "-c", lose], check=False).returncode != 0:
+    words = ["iptables", "-A", "OUTPUT", "-p", "tcp", "--syn", "-m", "statistic", "--mode", "nth", "--every", "1000"]
+    lose = [*words, "--packet", str(lost), "-j", "DROP"]
+    if subprocess.run(["unshare", "--map-root-user", "--net", *lose], check=False).returncode != 0:
         pytest.skip("losing just one packet needs iptables and the kernel's xt_statistic: apt-get install iptables")
-
-    def client(self, pair, spec, site):
-        argv = real(self, pair, spec, site)
-        return ["sh", "-c", f'{lose} && exec "$@"', "sh", *argv] if pair.index else argv
-
-    monkeypatch.setattr(workload, "client", client)
-    run = measure(spec_of(workload="iperf3", flows_per_pair=2, max_skew_s=0.5, duration_s=2.0))
+    asked = spec_of(workload="iperf3", flows_per_pair=2, max_skew_s=0.5, duration_s=2.0)
+    run, _ = measured_under(asked, nothing, prepare=lambda bed: inside(bed.clients[1], *lose), begins_s=0, lasts_s=0)
     assert list(run.flows["status"]) == ["ok"] * 4, list(run.flows["error"])
     assert run.reasons[0].startswith("2 of 4 connections took longer than 0.5 s, the last 1."), run.reasons
     ended_s = run.intervals.groupby(["pair", "flow"])["end_s"].max()

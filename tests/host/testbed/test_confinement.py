@@ -65,6 +65,14 @@ def test_nobody_is_who_runs_there_without_a_capability(bed):
     assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
 
 
+def test_it_gets_at_no_descriptor_of_process_1_or_of_its_launcher(bed):
+    """All are nobody, without a capability: that alone would let them (ptrace(2), "access mode checking")."""
+    for pid in ("1", "$PPID"):
+        assert inside(bed, "sh", "-c", f"readlink /proc/{pid}/fd/*; cat /proc/{pid}/environ 2> /dev/null") == (1, "")
+    own = "for each in /proc/$$/fd/*; do readlink $each && echo $each; done | grep -c fd/[3-9]"
+    assert inside(bed, "sh", "-c", own)[1].split()[-1] == "0"
+
+
 @pytest.mark.parametrize("path", ["/mine", "/etc/passwd", "/usr/bin/iperf", "/pairlab/flowgen", "/pairlab/run/mine"])
 def test_its_files_cannot_be_written(bed, path):
     code, told = inside(bed, "sh", "-c", f"echo >> {path}")

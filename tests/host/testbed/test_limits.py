@@ -2,12 +2,10 @@
 
 import itertools
 import os
-import subprocess
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,6 +23,7 @@ from pairlab.testbed.plans import layout
 from pairlab.testbed.requirements import require
 from tests.conftest import any_backend, in_ci, need, need_all_of
 from tests.support import host
+from tests.support.owners import ended
 from tests.support.spoilt import measured
 
 CPUS = sorted(os.sched_getaffinity(0))
@@ -230,20 +229,18 @@ def test_groups_are_there_with_their_limits_and_gone_afterwards(clean_host):
         told = cgroup_tree.read(groups["client-0"])
         assert told.pop("cpu_quota") == 0.5
         assert told in ({"cpu_shares": 512}, {"cpu_weight": 20})
-        assert not list(cgroups.left_behind())
+        assert not [each for each in leftovers.find().dead if each.what == f"cgroup {groups['client-0'].parent}"]
     assert not groups["client-0"].parent.exists()
 
 
 def test_a_group_that_nobody_removed_is_found_by_its_dead_owner(clean_host):
     need_groups()
-    with subprocess.Popen(["true"]) as dead:
-        whose = f"{dead.pid}@{psutil.Process(dead.pid).create_time():.0f}"
-    left = cgroup_tree.hierarchy().base() / f"{cgroups.PREFIX}{whose}-x1_y"
+    left = cgroup_tree.hierarchy().base() / f"{cgroups.PREFIX}{ended()}-x1_y"
     mine = left.with_name(f"{cgroups.PREFIX}{ownership.me()}-x1_y")
     try:
         mine.mkdir()
         (left / "client-0").mkdir(parents=True)
-        found = {each.what: each for each in leftovers.find() if each.what.startswith("cgroup")}
+        found = {each.what: each for each in leftovers.find().dead if each.what.startswith("cgroup")}
         assert f"cgroup {mine}" not in found
         found[f"cgroup {left}"].remove()
         assert not left.exists()

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 
@@ -54,13 +55,18 @@ def as_nobody():
 
 @pytest.fixture(autouse=True)
 def own_lock(monkeypatch):
-    """A name of these tests' own, as others may be measuring meanwhile; `python` has it in other processes too."""
-    monkeypatch.setattr(hostlock, "ADDRESS", f"\0pairlab-test-{os.getpid()}")
+    """Names of these tests' own, as others may be measuring meanwhile; `python` has them in other processes too."""
+    with tempfile.TemporaryDirectory() as shared:
+        os.chmod(shared, 0o755)
+        monkeypatch.setattr(hostlock, "ADDRESS", f"\0pairlab-test-{os.getpid()}")
+        monkeypatch.setattr(hostlock, "SHARED", shared)
+        yield
 
 
 def python(script):
     """The command that runs this script under the name of these tests."""
-    prelude = f"from pairlab.testbed.host import lock as hostlock; hostlock.ADDRESS = {hostlock.ADDRESS!r}\n"
+    names = f"hostlock.ADDRESS, hostlock.SHARED = {hostlock.ADDRESS!r}, {hostlock.SHARED!r}"
+    prelude = f"from pairlab.testbed.host import lock as hostlock; {names}\n"
     return [sys.executable, "-c", prelude + textwrap.dedent(script)]
 
 
@@ -106,6 +112,18 @@ def test_users_wait_for_each_other(as_nobody):
         refused = subprocess.run(command, capture_output=True, text=True)
     assert refused.returncode != 0
     assert f"HostBusy: process {os.getpid()} of {hostlock._user(os.geteuid())} (" in refused.stderr
+
+
+def test_who_measures_in_another_network_namespace_is_waited_for_too():
+    if os.geteuid() or not shutil.which("unshare"):
+        pytest.skip("needs root and unshare, for a process in a network namespace of its own")
+    with held(WAIT_AND_HOLD, "unshare", "--net") as other:
+        with pytest.raises(HostBusy, match="a process in another network namespace"), hostlock.measuring(wait=False):
+            raise AssertionError("two at once")
+        (heard,) = waits_for(other)
+        assert heard.startswith("waiting for a process in another network namespace (`sudo lslocks` names who locked ")
+    with hostlock.measuring(wait=False):
+        pass
 
 
 @pytest.mark.parametrize("ends", ["kill", "terminate"])

@@ -20,6 +20,7 @@ from pairlab.testbed.open import open_testbed
 from tests.conftest import any_backend, backend_and_driver, combinations, in_ci, need
 from tests.support.shared import asking, watched
 from tests.support.sockets import listening_here
+from tests.support.spoilt import measured
 
 
 def test_what_listens_here_is_seen():
@@ -61,6 +62,32 @@ def assert_inside(backend, driver, servers, new_on_the_host):
     else:
         assert {port for _, port in new} == ports
         assert all(address.is_loopback for address, _ in new)
+
+
+def test_who_reaches_a_server_all_the_same_changes_nothing_of_what_flowgen_counts(tmp_path, monkeypatch):
+    """With Docker's `host`, all of this host's users can; in namespaces and on a bridge nobody but root."""
+    need("docker", "host")
+    workload, ports = registry.workloads.get("flowgen"), set()
+    real = workload.server
+
+    def server(self, pair, spec, site):
+        ports.add(pair.port)
+        return real(self, pair, spec, site)
+
+    def intrude(_):
+        with socket.socket(type=socket.SOCK_DGRAM) as udp:
+            for port in ports:
+                udp.sendto(bytes(1000), ("127.0.0.1", port))
+                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)) as tcp:
+                    tcp.sendall(bytes(1000))
+
+    monkeypatch.setattr(workload, "server", server)
+    asked = asking("flowgen", backend="docker", driver="host", udp_share=0.5, udp_rate_bps=2e7, duration_s=2)
+    run = measured(asked, root=tmp_path, watch=intrude)
+    assert list(run.flows["status"]) == ["ok"] * 2, run.flows["error"]
+    for pair in range(2):
+        assert "refused without the token: " in run.raw[f"server-{pair}.err"]
+        assert len(run.raw[f"server-{pair}.out"].splitlines()) == 1  # its own client's
 
 
 # --- secrets

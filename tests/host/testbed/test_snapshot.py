@@ -19,6 +19,7 @@ from pairlab.testbed.audit.view import Thing
 from pairlab.testbed.cleanup import child_environment, process_table
 from pairlab.testbed.cleanup.process_table import SESSION
 from tests.conftest import need
+from tests.support.owners import changed, ended
 
 KINDS = frozenset({"process", "sysctl", "link", "namespace", "container"})
 
@@ -203,8 +204,14 @@ def process(pid, *words, parent=0, session="", begun=1, zombie=False):
 def test_a_dead_testbed_belongs_to_the_session_whose_watchdog_still_cleans_up(session, whose):
     guard = process(5, "/bin/sh", "-c", "read", "sh", "/tmp/pairlab-ab_cd123", session=session)
     known = attribution_of(process(1, "pytest", session="mine"), guard)
-    assert known.whose_testbed("ab_cd123", "99999999@1") == whose
-    assert known.whose_testbed("zz_cd123", "99999999@1") == OURS  # nobody cleans up: left behind, by whomever
+    assert known.whose_testbed("ab_cd123", ended()) == whose
+    assert known.whose_testbed("zz_cd123", ended()) == OURS  # nobody cleans up: left behind, by whomever
+
+
+def test_a_testbed_of_another_pid_namespace_is_of_an_unknown_session():
+    known = attribution_of(process(1, "pytest", session="mine"), process(os.getpid(), "x", session="another"))
+    assert known.whose_testbed("ab_cd123", changed()) == OTHERS
+    assert known.whose_testbed("ab_cd123", changed(pid_namespace=1)) == UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -212,6 +219,7 @@ def test_a_dead_testbed_belongs_to_the_session_whose_watchdog_still_cleans_up(se
     [
         ("/tmp/pairlab-ab_cd123", "ab_cd123"),
         ("unix:/tmp/pairlab-ab_cd123/ovs/db.sock", "ab_cd123"),
+        (f"/sys/fs/cgroup/cpu/pairlab-12@345.67.89.{'0f' * 16}-Ab0cD123", "Ab0cD123"),
         ("/sys/fs/cgroup/cpu/pairlab-12@17000-ab_cd123", "ab_cd123"),
         ("/tmp/pairlab-image-x", None),
     ],

@@ -2,17 +2,22 @@
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from pairlab.errors import TestbedError
-from pairlab.testbed.cleanup import workdir
+from pairlab.testbed.audit import leftovers
+from pairlab.testbed.cleanup import ownership, workdir
+from tests.faults.kill_at_call import kill_before_every_call
 from tests.support import host
+from tests.support.owners import guards_of
 
 
 @pytest.fixture
@@ -24,7 +29,7 @@ def nothing_left():
         return {kind: more for kind, more in host.difference(before).items() if kind in ("directories", "processes")}
 
     yield nothing_left
-    assert nothing_left() == {}
+    assert soon(lambda: nothing_left() == {}), nothing_left()  # others may just be making theirs
 
 
 def soon(condition, within_s=10.0):
@@ -44,7 +49,7 @@ def test_it_is_there_with_its_owner_and_gone_afterwards(nothing_left):
         (directory / "deep" / "er").mkdir(parents=True)
         outer = directory.parent
         assert (outer.stat().st_mode & 0o777, directory.stat().st_mode & 0o777) == (0o700, 0o711)
-        assert (outer / "owner").read_text().startswith(f"{os.getpid()}@")
+        assert (outer / "owner").read_text() == ownership.me()
     assert not outer.exists()
     assert nothing_left() == {}  # nor is its guard left
 
@@ -73,31 +78,107 @@ with working_directory() as one, working_directory() as other:
     assert soon(lambda: nothing_left() == {})  # its guard ends a moment after what it removes
 
 
-def test_it_goes_with_a_process_that_is_killed_in_the_moment_when_it_is_made(nothing_left):
-    script = """
-import os, signal
+def test_it_goes_with_a_process_that_is_killed_before_any_of_its_calls(nothing_left):
+    def work():
+        with workdir.working_directory():
+            pass
+
+    def check(trace):
+        assert soon(lambda: nothing_left() == {})
+
+    calls = kill_before_every_call(work, lambda: None, check)
+    assert calls > 5  # the file, its lock, its content, the directory in it, its mode
+
+
+GUARD, PROCESS = "$PPID", "$(cut -d' ' -f4 /proc/$PPID/stat)"
+#: Goes on when the killed have let go of their files.
+KILLING_MKTEMP = """#!/bin/sh
+made=$({0} "$@")
+echo "$made" > {1}/made
+set -- {2}
+kill -KILL "$@"
+for each; do while [ "$(ls /proc/$each/fd 2> /dev/null)" ]; do :; done; done
+echo "$made"
+"""
+
+
+@pytest.fixture
+def killed_as_it_is_made(tmp_path):
+    """Has the guard's mktemp kill these when it has made the directory; returns that, and the process's status."""
+
+    def killed(*victims):
+        (tmp_path / "mktemp").write_text(KILLING_MKTEMP.format(shutil.which("mktemp"), tmp_path, " ".join(victims)))
+        (tmp_path / "mktemp").chmod(0o755)
+        script = """
+import os, sys
 from pairlab.testbed.cleanup.workdir import working_directory
-
-def make_and_die(path, *mode):
-    real(path, *mode)
-    print(path, flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-real, os.mkdir = os.mkdir, make_and_die
+os.defpath = sys.argv[1] + ":" + os.defpath
 with working_directory():
     pass
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.returncode == -signal.SIGKILL
-    directory = Path(done.stdout.strip())
-    assert directory.name.startswith("pairlab-")
+        done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, check=False)
+        return Path((tmp_path / "made").read_text().strip()), done.returncode
+
+    return killed
+
+
+def test_it_goes_with_a_process_that_is_killed_as_its_guard_makes_it(killed_as_it_is_made, nothing_left):
+    directory, status = killed_as_it_is_made(PROCESS)
+    assert status == -signal.SIGKILL
     assert gone(directory)
-    assert soon(lambda: nothing_left() == {})
+
+
+@pytest.mark.parametrize("victims", [[GUARD], [GUARD, PROCESS]], ids=["alone", "with its process"])
+def test_what_a_guard_leaves_that_is_killed_as_it_makes_it_is_found_later(
+    victims, killed_as_it_is_made, nothing_left, monkeypatch
+):
+    began = time.time()
+    directory, status = killed_as_it_is_made(*victims)
+    assert status == (-signal.SIGKILL if PROCESS in victims else 1)
+    assert list(directory.iterdir()) == []
+    what = f"directory {directory}"
+    assert what not in [each.what for each in leftovers.find().dead]
+    monkeypatch.setattr(leftovers, "time", SimpleNamespace(time=lambda: began + leftovers.NAMED_WITHIN_S + 60))
+    (found,) = [each for each in leftovers.find().dead if each.what == what]
+    found.remove()
+    assert not directory.exists()
+
+
+def test_nobody_learns_its_name_before_it_exists(monkeypatch):
+    started = []
+    real = subprocess.Popen
+
+    def popen(words, **options):
+        started.extend(words)
+        return real(words, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    with workdir.working_directory() as directory:
+        assert started
+        assert not [word for word in started if directory.name in word]
+        (guard,) = guards_of(os.getpid())
+        assert str(directory.parent) in Path(f"/proc/{guard}/cmdline").read_text()  # by which others know whose it is
+
+
+def test_of_a_full_disk_it_says_so(tmp_path):
+    """In a /tmp of its own, which takes no directory more."""
+    script = """
+from pairlab.testbed.cleanup.workdir import working_directory
+with working_directory():
+    pass
+"""
+    alone = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--mount", "sh", "-c"]
+    mounted = 'mount -t tmpfs -o nr_inodes=1 none /tmp || exit 99; exec "$@"'
+    done = subprocess.run([*alone, mounted, "sh", sys.executable, "-c", script], capture_output=True, text=True)
+    if done.returncode == 99 or "unshare" in done.stderr:
+        pytest.skip("this user cannot mount a /tmp of its own")
+    assert "no working directory could be made in /tmp: mktemp: " in done.stderr
+    assert "No space left on device. Make room there" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [(Path, "mkdir"), (Path, "chmod"), (Path, "write_text"), (subprocess, "Popen")],
+    [(Path, "mkdir"), (Path, "chmod"), (Path, "open"), (ownership.fcntl, "flock"), (subprocess, "Popen")],
     ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_where_none_can_be_made_it_says_why_and_leaves_nothing(nothing_left, monkeypatch, owner, name):
@@ -115,14 +196,3 @@ def test_where_none_can_be_made_it_says_why_and_leaves_nothing(nothing_left, mon
 def test_an_error_in_the_block_stays_what_it_is(nothing_left):
     with pytest.raises(OSError, match="mine"), workdir.working_directory():
         raise OSError("mine")
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a directory that is somebody else's")
-def test_a_directory_of_somebody_elses_that_took_the_name_first_is_not_touched(nothing_left, tmp_path, monkeypatch):
-    theirs = tmp_path / "pairlab-theirs"
-    theirs.mkdir()
-    os.chown(theirs, 65534, 65534)
-    monkeypatch.setattr(workdir.tempfile, "mktemp", lambda **_: str(theirs))
-    with pytest.raises(TestbedError, match="File exists"), workdir.working_directory():
-        pass
-    assert theirs.exists()

@@ -253,9 +253,9 @@ def test_of_clients_that_share_a_namespace_none_has_its_counts(runs_dir):
 
 @pytest.mark.parametrize("workload", in_ci(able("message"), but=["flowgen"]))
 def test_smaller_messages_are_written_in_more_calls(workload, runs_dir, clean_host):
-    """Throughput falls by so much that it can be seen on any machine: 64 B in a call, or 64 KiB."""
+    """Throughput falls by so much that it can be seen on any machine: 512 B in a call, or 64 KiB."""
     need("netns", workload=workload)
-    small, large = (measured(asking(workload, message_bytes=size)) for size in (64, 65_000))
+    small, large = (measured(asking(workload, message_bytes=size)) for size in (512, 65_000))
     assert small.status == large.status == "ok"
     assert small.total_throughput_bps < 0.7 * large.total_throughput_bps
 

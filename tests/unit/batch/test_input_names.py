@@ -82,7 +82,7 @@ def test_no_source_hands_a_shell_more_than_a_constant_script():
             prefixed = file.name == "watchdog.py" and text == "f'read -r _; {script}'"
             assert text in constants(tree) or prefixed, (file, text)
         for node in calls:
-            if called(node).endswith("guarded"):
+            if called(node).endswith(("guarded", "guarded_directory")):
                 script = node.args[0]
                 assert isinstance(script, ast.Constant) or ast.unparse(script) in constants(tree), (
                     file,

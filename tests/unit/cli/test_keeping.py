@@ -91,13 +91,26 @@ def test_a_reader_that_goes_away_is_no_error_to_tell_of(runs_dir):
 @pytest.fixture
 def nothing_left(monkeypatch):
     """As if no testbed of a dead process were on this host; others may be working on it."""
-    monkeypatch.setattr(leftovers, "find", lambda: iter(()))
+    monkeypatch.setattr(leftovers, "find", lambda: leftovers.Found([], []))
 
 
 def test_clean_on_an_empty_store_has_nothing_to_do(pairlab, nothing_left, runs_dir):
     assert pairlab("clean", "--dry-run") == (0, "nothing to clean\n", "")
     assert pairlab("clean") == (0, "nothing to clean\n", "")
     assert not runs_dir.exists()
+
+
+def test_clean_lists_what_it_leaves_as_its_owner_may_live_and_says_what_to_do(pairlab, monkeypatch):
+    unclear = ["directory /tmp/pairlab-0", "Docker testbed [x]"]
+    monkeypatch.setattr(leftovers, "find", lambda: leftovers.Found([], unclear))
+    status, out, _ = pairlab("clean")
+    head, *listed, why, remedy = out.splitlines()
+    assert status == 0
+    assert head == "left 2 things, as it cannot be told from here whether the process that made them still runs:"
+    assert [each.strip() for each in listed] == unclear
+    assert "another container, PID or time namespace" in why
+    assert "Run `pairlab clean` where it ran, or as root" in remedy
+    assert "label=pairlab.run=NAME" in remedy
 
 
 def test_clean_removes_what_is_damaged_and_only_that(pairlab, nothing_left):

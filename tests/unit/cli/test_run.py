@@ -157,6 +157,7 @@ def test_programs_are_told_of_each_phase_and_of_the_run_a_json_object_a_line(pai
         "status": "ok",
         "reasons": [],
         "total_throughput_bps": 4.2e9,
+        "common_throughput_bps": None,
         "flows": 1,
         "failed_flows": 0,
         "path": str(paths.runs() / "throughput" / Spec(pairs=7).key),

@@ -3,6 +3,7 @@
 import pytest
 
 from pairlab.measurement.crosschecks import (
+    active_share,
     datagram_bytes,
     header_bytes,
     interface_bytes,
@@ -13,7 +14,9 @@ from pairlab.measurement.crosschecks import (
     sent_again_bytes,
 )
 from pairlab.measurement.flow_rows import Reading
-from pairlab.testbed.launch.conductor import LinkCounts
+from pairlab.model.spec import Spec
+from pairlab.testbed.endpoints import Endpoint
+from pairlab.testbed.launch.conductor import LinkCounts, Process
 
 PAYLOAD, PACKETS, HEADER = 1e9, 700_000, 66
 
@@ -38,6 +41,17 @@ def test_flows_overlap_for_the_share_of_time_in_which_all_were_active():
     assert overlap(Reading(spans=[(0.0, 1.0), (2.0, 3.0)])) == 0.0
     assert overlap(Reading(spans=[(0.5, 1.5)])) == 1.0
     assert overlap(Reading()) is None
+
+
+def test_flows_are_active_for_the_time_asked_and_those_that_failed_until_their_clients_end():
+    """Of four flows of 4 s one failed after 1 s, and one never started."""
+    clients = [Process("x", Endpoint("x", "10.0.0.1", None), (), start_ns=1, end_ns=10**9 + 1) for _ in range(4)]
+    clients[3].start_ns = None
+    statuses = ["ok", "ok", "failed", "failed"]
+    flows = [{"pair": pair, "status": status} for pair, status in enumerate(statuses)]
+    reading = Reading(flows=flows, spans=[(0.0, 4.0), (0.1, 4.2)])
+    assert active_share(Spec(duration_s=4.0), reading, clients) == pytest.approx(9 / 16)
+    assert active_share(Spec(workload="flowgen", flow_bytes=1000), reading, clients) is None
 
 
 def test_flows_that_were_over_before_the_last_start_are_counted():

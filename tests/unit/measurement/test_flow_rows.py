@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pairlab.measurement.crosschecks import overlap
-from pairlab.measurement.flow_rows import read_flows
+from pairlab.measurement.flow_rows import read_flows, window
 from pairlab.measurement.steady_state import LEAST_INTERVALS
 from pairlab.model.spec import Spec
 from pairlab.testbed.contracts import Measured
@@ -147,3 +147,32 @@ def test_a_syn_sent_again_is_held_against_no_flow_whose_tool_tells_or_does_not_w
     assert np.allclose(reading([silent], **again).spans, [(1, 3)])
     assert np.allclose(reading([replace(silent, connect_s=0.2)], **again).spans, [(0.2, 2.2)])
     assert np.allclose(reading([replace(told, connected_ns=10**8)], **again).spans, [(0.1, 2.1)])
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "end_s", "begun_s"),
+    [
+        (0.0, 3.5, 0.2),  # its link sent at once: the tool's word counts, and the client was slow to end
+        (1.3, 3.5, 1.3),  # its link was silent for longer than the tool knows
+        (None, 3.5, 1.5),  # its link is not seen: it lasted 2 s, and ended at 3.5 s
+        (None, 2.1, 0.2),  # it cannot have begun later than at 0.1 s, and the tool tells of 0.2 s
+    ],
+)
+def test_a_flow_began_when_its_link_first_sent_or_at_the_latest_so_that_it_lasted_to_its_clients_end(
+    silent_s, end_s, begun_s
+):
+    told = replace(flow([1e8] * 4), connected_ns=None, connect_s=0.2)
+    client = process("client-0", stdout="0", end_ns=int(end_s * 1e9))
+    spec = Spec(workload="flowgen", pairs=1, interval_s=INTERVAL_S, duration_s=2.0)
+    servers = [process("server-0")]
+    found = read_flows(spec, draw(spec), Telling([told]), [client], servers, 0, silent_until_s=[silent_s])
+    assert np.allclose(found.spans, [(begun_s, begun_s + 2)])
+
+
+def test_intervals_that_a_tool_leaves_out_while_nothing_gets_on_are_time_all_the_same():
+    """Of 4 s, the first is warm-up, and of the last three one and a half have no intervals."""
+    told = flow([8e8] * 8)
+    rows = [row for number, row in enumerate(told.intervals) if number not in (2, 4, 5)]
+    found = window(replace(told, intervals=rows), 1.0)
+    assert found.flow["duration_s"] == pytest.approx(3.0)
+    assert found.flow["throughput_bps"] == pytest.approx(4e8)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pairlab.measurement.steady_state import LEAST_INTERVALS, MOST_DRIFT, drift, settle
+from pairlab.measurement.steady_state import LEAST_INTERVALS, MOST_DRIFT, drift, outliers, settle, shift
 
 
 def noisy(values, share=0.03, seed=1):
@@ -19,6 +19,12 @@ def test_a_flat_series_has_no_warm_up_and_is_settled():
 def test_leading_intervals_off_the_later_level_are_warm_up(ramp):
     found = settle(noisy([*ramp, *[10e9] * 17]))
     assert (found.warmup, found.settled) == (len(ramp), True)
+
+
+@pytest.mark.parametrize("later", [0.0, 3e9])
+def test_a_collapse_is_no_warm_up_before_it(later):
+    found = settle(noisy([10e9] * 5 + [later] * 15))
+    assert (found.warmup, found.settled) == (0, False)
 
 
 def test_a_single_dip_in_the_middle_is_no_warm_up():
@@ -63,3 +69,47 @@ def test_drift_is_found_where_it_matters_and_told_by_its_size():
     rising = [drift(np.linspace(1, 1.4, 20) * (1 + 0.03 * rng.standard_normal(20))) for _ in range(100)]
     assert np.mean([each > MOST_DRIFT for each in rising]) > 0.95
     assert np.median(rising) == pytest.approx(0.27 / 1.2, abs=0.03)
+
+
+@pytest.mark.parametrize("place", [0, 7, 19])
+@pytest.mark.parametrize("level", [0.0, 0.5, 3.0])
+def test_outlying_intervals_change_the_mean_by_their_part_wherever_they_are(place, level):
+    values = noisy([10e9] * 20)
+    values[place] = level * 10e9
+    assert outliers(values) == pytest.approx((level - 1) / 20, abs=0.005)
+
+
+@pytest.mark.parametrize(("levels", "share"), [((10, 3), -0.7), ((3, 10), 0.7), ((10, 9.8), 0.0)])
+@pytest.mark.parametrize("place", [3, 10, 17])
+def test_a_change_of_level_is_found_wherever_it_is_and_told_as_a_share_of_the_higher_one(levels, share, place):
+    values = noisy([levels[0] * 1e9] * place + [levels[1] * 1e9] * (20 - place))
+    assert shift(values) == pytest.approx(share, abs=0.03)
+
+
+def test_of_too_few_intervals_or_none_nothing_is_known():
+    for values in ([], [1e9] * (LEAST_INTERVALS - 1)):
+        assert (outliers(values), shift(values)) == (None, None)
+
+
+def test_a_link_that_carries_nothing_has_neither_outliers_nor_shifts():
+    assert (outliers([0.0] * 20), shift([0.0] * 20)) == (0.0, 0.0)
+
+
+def test_noise_alone_seldom_has_outliers_or_shifts_that_count():
+    """Of 500 series of 20 intervals with 8 % noise: at most 2 % of either."""
+    rng = np.random.default_rng(7)
+    series = [10e9 * (1 + 0.08 * rng.standard_normal(20)) for _ in range(500)]
+    assert sum(abs(outliers(each)) > 0.03 for each in series) <= 10
+    assert sum(abs(shift(each)) > MOST_DRIFT for each in series) <= 10
+
+
+def test_throughput_that_wanders_seldom_has_a_shift_that_counts():
+    """Of 500 series of 20 intervals with 30 % noise, each of which is half the one before: at most 2 %."""
+    rng = np.random.default_rng(7)
+    found = 0
+    for _ in range(500):
+        noise = rng.standard_normal(20)
+        for place in range(1, 20):
+            noise[place] = 0.5 * noise[place - 1] + 0.75**0.5 * noise[place]
+        found += abs(shift(10e9 * (1 + 0.3 * noise))) > MOST_DRIFT
+    assert found <= 10

@@ -1,6 +1,9 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from pairlab.model.records import table
 from pairlab.model.summaries import MEASURES, summaries
 from tests.support.synthetic import ending, run
 
@@ -22,3 +25,33 @@ def test_completion_times_are_of_all_flows_and_nan_where_they_hang_on_those_that
     assert found["fct_median_s"] == 25.5
     assert np.isnan([found[name] for name in ("fct_mean_s", "fct_p99_s", "fct_max_s")]).all()
     assert np.isnan(list(summaries(ending([6.0] * 50, failed=30)).values())).all()
+
+
+def test_the_total_while_all_sent_is_of_the_time_that_all_flows_have_in_common():
+    """One of 8 Gbit/s from 0 to 4 s, the other from 3 to 7 s and slower from 4 s on; half a second is warm-up."""
+    rows = [(0, 0, 0.5, True), (0, 0.5, 2, False), (0, 2, 4, False), (1, 3, 4, False), (1, 4, 7, False)]
+    rates = {(1, 4): 1e9}
+    intervals = [
+        {
+            "pair": pair,
+            "flow": 0,
+            "start_s": begin_s,
+            "end_s": end_s,
+            "interval_bytes": rates.get((pair, begin_s), 8e9) * (end_s - begin_s) / 8,
+            "warmup": warmup,
+        }
+        for pair, begin_s, end_s, warmup in rows
+    ]
+    found = replace(run([8, 8]), intervals=table("intervals", intervals))
+    assert found.common_throughput_bps == pytest.approx(16e9)
+    assert np.isnan(run([8, 8]).common_throughput_bps)
+    one_silent = replace(found, intervals=table("intervals", intervals[:3]))
+    assert np.isnan(one_silent.common_throughput_bps)
+
+
+def test_a_run_that_is_too_short_says_that_its_steadiness_is_unknown():
+    made = run([1, 1])
+    assert made.outcome == "2.00 Gbit/s in total"
+    assert replace(made, checks={"outliers": 0.01}).outcome == "2.00 Gbit/s in total"
+    assert replace(made, checks={"outliers": None}).outcome == "2.00 Gbit/s in total, steadiness unknown"
+    assert not replace(ending([1.0]), checks={"outliers": None}).steadiness_unknown

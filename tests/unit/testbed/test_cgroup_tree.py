@@ -3,7 +3,7 @@
 import pytest
 
 from pairlab.model import ground
-from pairlab.testbed.host.cgroup_tree import Hierarchy, Throttling, above, quota, throttled_share, throttlings
+from pairlab.testbed.host.cgroup_tree import Hierarchy, Throttling, above, quota, throttled_share, throttlings, weights
 
 
 def group(place, version, quota_us=-1, periods=None):
@@ -71,3 +71,11 @@ def test_where_no_group_counts_nothing_is_known(tree):
 )
 def test_what_a_process_may_use_is_part_of_its_ground(mine, host):
     assert ground.of_host({"kernel": "6.1", "cpu_model": "a CPU", "cpus": 8, **mine}).host == host
+
+
+def test_the_weights_of_all_groups_above_are_known_ours_first(tree):
+    file, values = ("cpu.weight", (50, 200)) if tree.version == 2 else ("cpu.shares", (512, 2048))
+    for place, value in zip((tree.own, tree.own.parent), values, strict=True):
+        (place / file).write_text(f"{value}\n")
+    assert weights(tree) == list(values)
+    assert weights(None) == []

@@ -7,6 +7,7 @@ import requests
 from docker.errors import APIError, DockerException
 
 from tests.support import host
+from tests.support.owners import ended
 
 BUSY = requests.ReadTimeout("no answer within 60 s")
 
@@ -21,7 +22,7 @@ def daemon(monkeypatch):
         def containers(**_):
             for error in remaining:
                 raise error
-            return [{"Names": ["/pairlab-left"], "Labels": {"pairlab.owner": "1@0"}}]
+            return [{"Names": ["/pairlab-left"], "Labels": {"pairlab.owner": ended()}}]
 
         api = SimpleNamespace(containers=containers, networks=lambda **_: [])
         monkeypatch.setattr("docker.from_env", lambda **_: SimpleNamespace(api=api, close=lambda: None))

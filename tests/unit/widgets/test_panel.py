@@ -1,6 +1,7 @@
 """The panel, driven without a browser: what it builds, says and stores."""
 
 import asyncio
+from html import escape as html_escape
 
 import pytest
 
@@ -278,9 +279,17 @@ def test_an_event_from_another_thread_is_handled_at_home(host, tmp_path):
     asyncio.run(use())
 
 
-def test_hostile_names_in_the_store_are_shown_as_text(host, tmp_path):
+def test_a_hostile_reason_of_a_run_is_shown_as_text(host, tmp_path):
+    script = "<script>alert(1)</script>"
+
     async def use():
-        shown = await panel(host, tmp_path, pairs=3)
+        run = store.write(made_up(workload="flowgen", status="invalid", reasons=(script,)), tmp_path)
+
+        async def attend(spec, **others):
+            return run
+
+        shown = await measured(host, tmp_path, attend)
+        assert html_escape(script) in html(shown)
         assert "<script" not in html(shown)
 
     asyncio.run(use())

@@ -136,11 +136,13 @@ def conditions(runs: Runs) -> str:
     counted, facts = [run.spec for run in runs if run.status == "ok"], facts_of(runs)
     switches = {run.spec.driver for run in runs if (run.facts.get("network") or {}).get("datapath")}
     seconds = sorted({spec.duration_s for spec in counted if not spec.flow_bytes})
+    unsteady = sum(run.steadiness_unknown for run in runs if run.status == "ok")
     named = {
         "TCP {}": ", ".join(sorted({spec.congestion_control or facts["congestion-control"] for spec in counted})),
         "{} s each": " or ".join(f"{each:g}" for each in seconds),
         "{} CPUs": facts["cpus"],
         f"{', '.join(sorted(switches))} datapath {{}}": facts["datapath"],
+        f"steadiness unknown of {{}} of {len(counted)} runs": str(unsteady or ""),
     }
     return ", ".join(form.format(value) for form, value in named.items() if value not in ("", "not recorded"))
 

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 
 from pairlab.testbed.cleanup import ownership
+from pairlab.testbed.cleanup.ownership import Liveness
 from pairlab.testbed.cleanup.process_table import HostProcess
 
 OURS, UNKNOWN, OTHERS = "ours", "unknown", "others"
@@ -63,10 +64,11 @@ class Attribution:
             return OURS
         if cleaners := self._cleaners.get(run):
             return OURS if OURS in cleaners else OTHERS
-        if not owner or not ownership.alive(owner):
+        if not owner or (state := ownership.liveness(owner)) is Liveness.DEAD:
             return OURS  # left behind, by whomever
-        pid = int(owner.partition("@")[0]) if owner.partition("@")[0].isdigit() else 0
-        return OURS if pid in self._above or self.whose(pid) == OURS else OTHERS
+        if state is Liveness.UNKNOWN or not (named := ownership.Owner.parse(owner)):
+            return UNKNOWN
+        return OURS if named.pid in self._above or self.whose(named.pid) == OURS else OTHERS
 
 
 def _ancestry(processes: Mapping[int, HostProcess], pid: int) -> Iterator[int]:

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pairlab.testbed.cleanup import ownership
-from pairlab.testbed.cleanup.workdir import PREFIX
+from pairlab.testbed.cleanup.ownership import Liveness
+from pairlab.testbed.cleanup.workdir import PREFIX, lock_of
 from pairlab.testbed.netns import cgroups
 
 LINKS = Path("/sys/class/net")
+#: A directory is empty for milliseconds until it names its owner; one that still is after that time is left behind.
+NAMED_WITHIN_S = 300.0
 
 
 class Leftover(NamedTuple):
@@ -22,39 +25,35 @@ class Leftover(NamedTuple):
     remove: Callable[[], None]
 
 
-def find() -> Iterator[Leftover]:
-    """Directories in /tmp, cgroups, links, containers and networks, whose owner is dead. Never those of others."""
-    for directory in sorted(Path("/tmp").glob(f"{PREFIX}*")):
-        with contextlib.suppress(OSError):
-            if directory.stat().st_uid == os.geteuid() and _is_nobodys(directory):
-                yield Leftover(f"directory {directory}", lambda at=directory: shutil.rmtree(at, ignore_errors=True))
-    for group in cgroups.left_behind():
-        yield Leftover(f"cgroup {group}", lambda at=group: cgroups.remove(at))
-    yield from _docker_leftovers()
-    yield from _links()
+class Found(NamedTuple):
+    """dead: what is left of dead processes. unclear: what may be of a living one, or not; it is only named."""
+
+    dead: list[Leftover]
+    unclear: list[str]
 
 
-def _is_nobodys(directory: Path) -> bool:
-    """Whether its owner is dead, or it names no owner although it was made more than a minute ago."""
-    if (directory / "owner").exists() and (owner := (directory / "owner").read_text()):
-        return not ownership.alive(owner)
-    nothing_else = set(os.listdir(directory)) <= {"owner"}  # else it is somebody's, with a name like ours
-    return nothing_else and time.time() - directory.stat().st_mtime > 60
+def find() -> Found:
+    """Cgroups, containers and networks, links, directories in /tmp; never those of living processes, or of others."""
+    dead, unclear = [], []
+    # Directories come last, as their locks tell of the rest, also in another call.
+    for state, thing in (*_cgroups(), *_docker_testbeds(), *_links(), *_directories()):
+        if state is Liveness.DEAD:
+            dead.append(thing)
+        elif state is Liveness.UNKNOWN:
+            unclear.append(thing.what)
+    return Found(dead, unclear)
 
 
-def _links() -> Iterator[Leftover]:
-    """Links that Docker's macvlan networks sat on; their ifalias says who made them."""
-    from pairlab.testbed.docker.reaper import remove_link
-
-    for link in sorted(LINKS.glob("pl*")) if os.geteuid() == 0 else ():  # only root makes any
-        with contextlib.suppress(OSError):
-            if not ownership.alive((link / "ifalias").read_text().strip()):
-                yield Leftover(f"link {link.name}", lambda name=link.name: remove_link(name))
+def _cgroups() -> Iterator[tuple[Liveness, Leftover]]:
+    for group, owner, run in cgroups.of_testbeds():
+        state = ownership.liveness(owner, lock=lock_of(run))
+        yield state, Leftover(f"cgroup {group}", lambda at=group: cgroups.remove(at))
 
 
-def _docker_leftovers() -> Iterator[Leftover]:
+def _docker_testbeds() -> Iterator[tuple[Liveness, Leftover]]:
     import docker
     from docker.errors import DockerException
+    from docker.utils import parse_host
 
     from pairlab.testbed.docker.reaper import LABEL, remove_all
 
@@ -62,13 +61,45 @@ def _docker_leftovers() -> Iterator[Leftover]:
         client = docker.from_env(timeout=20)
     except DockerException:
         return  # no daemon, so nothing of a daemon's
+    remote = not parse_host(os.environ.get("DOCKER_HOST")).startswith("http+unix://")
     with contextlib.closing(client):
         things = [
             *client.api.containers(all=True, filters={"label": LABEL}),
             *client.api.networks(filters={"label": LABEL}),
         ]
-        dead = {
-            thing["Labels"][LABEL] for thing in things if not ownership.alive(thing["Labels"].get("pairlab.owner", ""))
-        }
-        for run in sorted(dead):
-            yield Leftover(f"Docker testbed {run}", lambda run=run: remove_all(client, run, orphaned=False))
+        owners = {thing["Labels"][LABEL]: thing["Labels"].get("pairlab.owner", "") for thing in things}
+        for run, owner in sorted(owners.items()):
+            state = ownership.liveness(owner, lock=lock_of(run), remote=remote)
+            yield state, Leftover(f"Docker testbed {run}", lambda run=run: remove_all(client, run, orphaned=False))
+
+
+def _links() -> Iterator[tuple[Liveness, Leftover]]:
+    """Links that Docker's macvlan networks sat on; their ifalias says who made them."""
+    from pairlab.testbed.docker.reaper import remove_link
+
+    for link in sorted(LINKS.glob("pl*")) if os.geteuid() == 0 else ():  # only root makes any
+        with contextlib.suppress(OSError):
+            if "@" in (owner := (link / "ifalias").read_text().strip()):
+                state = ownership.liveness(owner, lock=lock_of(link.name.removeprefix("pl")))
+                yield state, Leftover(f"link {link.name}", lambda name=link.name: remove_link(name))
+
+
+def _directories() -> Iterator[tuple[Liveness, Leftover]]:
+    for directory in sorted(Path("/tmp").glob(f"{PREFIX}*")):
+        with contextlib.suppress(OSError):
+            if directory.lstat().st_uid == os.geteuid() and (state := _liveness_of_owner(directory)):
+                what = f"directory {directory}"
+                yield state, Leftover(what, lambda at=directory: shutil.rmtree(at, ignore_errors=True))
+
+
+def _liveness_of_owner(directory: Path) -> Liveness | None:
+    """None where it is no working directory, but somebody's with a name like ours."""
+    file = directory / "owner"
+    owner = file.read_text() if file.exists() else ""
+    state = ownership.liveness(owner, lock=file)
+    if owner or state is Liveness.ALIVE:
+        return state
+    if not set(os.listdir(directory)) <= {"owner"}:
+        return None
+    old = time.time() - directory.stat().st_mtime > NAMED_WITHIN_S
+    return Liveness.DEAD if old else Liveness.ALIVE

@@ -8,17 +8,16 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 
 from pairlab.errors import BadInput
 from pairlab.testbed.audit import network, system, view
 from pairlab.testbed.audit.attribution import OTHERS, OURS, UNKNOWN, Attribution
 from pairlab.testbed.audit.view import Thing, Unseen, View
+from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.cleanup.process_table import SESSION, read_processes
 
 #: 2: what a thing is like is its `detail`.
 VERSION = 2
-BOOT = Path("/proc/sys/kernel/random/boot_id")
 #: Kinds of thing whose settings can change, so that their details are compared too.
 CHANGEABLE = ("sysctl", "link")
 #: Kinds that stay until somebody removes them: where an unknown one is gone, we may have removed it.
@@ -119,7 +118,7 @@ def take() -> Snapshot:
             unseen[kind] = str(why)
     return Snapshot(
         taken_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-        boot=BOOT.read_text().strip(),
+        boot=ownership.BOOT.read_text().strip(),
         session=session,
         seen=frozenset(KINDS.keys() - unseen.keys()),
         unseen=unseen,

@@ -65,7 +65,7 @@ def cgroups(view: View) -> Iterator[Thing]:
             path = Path(folder, name)
             if container := CONTAINER.search(str(path)):
                 whose = view.attribution.whose_container(container[0])
-            elif ours := re.search(rf"/{PREFIX}([0-9]+@[0-9]+)-([^/]+)", str(path)):
+            elif ours := re.search(rf"/{PREFIX}([0-9]+@[0-9a-f.]+)-([^/]+)", str(path)):
                 whose = view.attribution.whose_testbed(ours[2], ours[1])
             else:
                 whose = OURS if PREFIX in name else OTHERS

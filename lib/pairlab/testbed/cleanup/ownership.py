@@ -1,24 +1,160 @@
 """The owner of a testbed, and whether it still runs: to find what a crash left behind."""
 
+import contextlib
+import enum
+import fcntl
 import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, Self
 
-import psutil
+from pairlab.testbed.cleanup.forks import closed_in_forks
 
 #: Names the owner in the environment of all that pairlab starts; children inherit it.
 MARK = "PAIRLAB_OWNER"
+#: Differs after each start of the kernel; the same in all containers of a host. random(4).
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+_OWNER = re.compile(r"([0-9]{1,9})@([0-9]+)\.([0-9]+)\.([0-9]+)\.([0-9a-f]{32})")
+
+
+class Liveness(enum.Enum):
+    """Whether an owner runs. UNKNOWN: it cannot be told from here, so nothing of its is removed."""
+
+    ALIVE = "alive"
+    DEAD = "dead"
+    UNKNOWN = "unknown"
+
+
+class Owner(NamedTuple):
+    """A process, named uniquely over all PID namespaces and boots; no step of a clock changes the name.
+
+    start_ticks: when it began, in clock ticks since boot; two processes with one id never share it. As /proc gives the
+    time since boot of the reader's time namespace, that is part of the name. The namespaces are inode numbers.
+    Source: proc(5), /proc/pid/stat; namespaces(7); time_namespaces(7).
+    """
+
+    pid: int
+    start_ticks: int
+    pid_namespace: int
+    time_namespace: int
+    boot: str
+
+    def __str__(self) -> str:
+        return f"{self.pid}@{self.start_ticks}.{self.pid_namespace}.{self.time_namespace}.{self.boot}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """None for what is no such name, such as `1@1700000000`, an older pairlab's."""
+        if not (found := _OWNER.fullmatch(text)):
+            return None
+        pid, start_ticks, pid_namespace, time_namespace = map(int, found.groups()[:4])
+        return cls(pid, start_ticks, pid_namespace, time_namespace, found[5])
 
 
 def me() -> str:
-    """A unique name of this process: its id, and when it began, as ids are used again."""
-    return f"{os.getpid()}@{psutil.Process().create_time():.0f}"
+    """The name of this process."""
+    _, _, start_ticks = read_stat(Path("/proc/self"))
+    return str(Owner(os.getpid(), start_ticks, _namespace("pid"), _namespace("time"), _boot()))
+
+
+def liveness(owner: str, *, lock: Path | None = None, remote: bool = False) -> Liveness:
+    """Whether the process of that name still runs. The first line that applies counts:
+
+    ======================================================================= =======
+    its lock is held                                                        alive
+    the name is none that `me` gives, such as an older pairlab's            unknown
+    its lock is free                                                        dead
+    it is of another boot, and `remote`                                     unknown
+    it is of another boot                                                   dead
+    it is of another PID namespace                                          unknown
+    no process has its id                                                   dead
+    it is of another time namespace, or /proc does not show that process    unknown
+    that process began at the same tick, and is no zombie                   alive
+    that process is another one, or a zombie                                dead
+    ======================================================================= =======
+
+    lock: the file that the owner holds (see `held`), where it may be here. It counts if it is this user's and names
+    that owner. remote: what is owned may be on another host, such as a container of a remote Docker daemon.
+    """
+    by_lock = _lock(lock, owner) if lock else Liveness.UNKNOWN
+    named = Owner.parse(owner)
+    if by_lock is Liveness.ALIVE or (named and by_lock is Liveness.DEAD):
+        return by_lock
+    if named is None:
+        return Liveness.UNKNOWN
+    try:
+        if named.boot != _boot():
+            return Liveness.UNKNOWN if remote else Liveness.DEAD
+        if named.pid_namespace != _namespace("pid"):
+            return Liveness.UNKNOWN
+        with contextlib.suppress(PermissionError):  # it exists, and is another user's
+            os.kill(named.pid, 0)
+        if named.time_namespace != _namespace("time") or not _proc_is_of_our_namespace():
+            return Liveness.UNKNOWN
+        state, _, start_ticks = read_stat(Path(f"/proc/{named.pid}"))
+    except ProcessLookupError:
+        return Liveness.DEAD
+    except (OSError, ValueError, IndexError):  # such as one that hidepid hides
+        return Liveness.UNKNOWN
+    return Liveness.ALIVE if start_ticks == named.start_ticks and state not in "ZX" else Liveness.DEAD
 
 
 def alive(owner: str) -> bool:
-    """Whether the process of that name still runs. What cannot be read counts as alive."""
+    """Whether the process of that name may still run: what cannot be told counts as alive."""
+    return liveness(owner) is not Liveness.DEAD
+
+
+@contextlib.contextmanager
+def held(file: Path) -> Iterator[None]:
+    """Makes that file, names this process in it, and holds its lock (flock(2)) in the block, or until the process dies.
+
+    The lock tells from any namespace whether the owner lives. Raises OSError.
+    """
+    with file.open("xb", buffering=0) as opened:
+        closed_in_forks(opened)  # a fork shares the lock
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        opened.write(me().encode())
+        yield
+
+
+def read_stat(place: Path) -> tuple[str, int, int]:
+    """State, parent and start (clock ticks since boot) of the process of that folder in /proc.
+
+    Raises OSError, ValueError or IndexError where it ended, or is hidden.
+    """
+    state, parent, *rest = (place / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    return state, int(parent), int(rest[17])
+
+
+def _lock(file: Path, owner: str) -> Liveness:
+    """Whether that owner holds its lock on the file; unknown where the file is somebody else's, or is not here."""
     try:
-        pid, begun = owner.split("@")
-        return abs(psutil.Process(int(pid)).create_time() - float(begun)) < 2
-    except psutil.NoSuchProcess:
-        return False
-    except (ValueError, psutil.Error):
-        return True
+        with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)) as opened:
+            if os.fstat(opened.fileno()).st_uid != os.geteuid() or opened.read(200) != owner:
+                return Liveness.UNKNOWN
+            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: others may ask at the same time
+            return Liveness.DEAD
+    except BlockingIOError:
+        return Liveness.ALIVE
+    except (OSError, ValueError):
+        return Liveness.UNKNOWN
+
+
+def _boot() -> str:
+    return BOOT.read_text().strip().replace("-", "")
+
+
+def _namespace(kind: str) -> int:
+    """The inode number of our namespace of that kind; 0 where this kernel has none."""
+    try:
+        return os.stat(f"/proc/self/ns/{kind}").st_ino
+    except FileNotFoundError:
+        return 0
+
+
+def _proc_is_of_our_namespace() -> bool:
+    """Whether the ids in /proc are those of our PID namespace, not of one around it: pid_namespaces(7)."""
+    (ids,) = re.findall(r"^NSpid:(.*)$", Path("/proc/self/status").read_text(), re.MULTILINE) or [""]
+    return len(ids.split()) <= 1

@@ -13,7 +13,7 @@ SESSION = "PAIRLAB_SESSION"
 #: An id of Docker's, in the cgroup of a container's processes and in the command line of its shim.
 CONTAINER = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 #: A testbed's id, in the path of its working directory and in that of its cgroup.
-RUN = re.compile(r"/pairlab-(?:[0-9]+@[0-9]+-)?([0-9a-z_]{8})(?![^/ ])")
+RUN = re.compile(r"/pairlab-(?:[0-9]+@[0-9a-f.]+-)?([0-9A-Za-z_]{8})(?![^/ ])")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def read_processes() -> dict[int, HostProcess]:
 
 
 def _read(place: Path) -> HostProcess:
-    state, parent, *rest = (place / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    state, parent, begun = ownership.read_stat(place)
     environment = dict(line.partition("=")[::2] for line in _strings(place / "environ"))
     container = CONTAINER.search((place / "cgroup").read_text())
     words = tuple(_strings(place / "cmdline"))
@@ -74,8 +74,8 @@ def _read(place: Path) -> HostProcess:
         container = CONTAINER.search(" ".join(words))
     return HostProcess(
         pid=int(place.name),
-        parent=int(parent),
-        begun=int(rest[17]),
+        parent=parent,
+        begun=begun,
         zombie=state == "Z",
         words=words,
         owner=environment.get(ownership.MARK, ""),

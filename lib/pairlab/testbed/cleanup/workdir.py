@@ -2,13 +2,12 @@
 
 import contextlib
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from pairlab.errors import TestbedError
 from pairlab.testbed.cleanup import ownership
-from pairlab.testbed.cleanup.watchdog import guarded
+from pairlab.testbed.cleanup.watchdog import guarded_directory
 
 PREFIX = "pairlab-"
 
@@ -22,16 +21,14 @@ def working_directory() -> Iterator[Path]:
 
     In /tmp and not in TMPDIR, as the path of a Unix socket has at most 107 bytes. A container's user may open files in
     it by name, but not list it; it is in a directory of the same name that no other user of this host may enter. What
-    is left after a power failure, `pairlab clean` finds by the owner named in the outer directory.
+    is left where the watchdog was killed, too, or after a power failure, `pairlab clean` finds by the file `owner` in
+    the outer directory, which is locked while its owner lives.
     """
     with contextlib.ExitStack() as stack:
         try:
-            # The watchdog runs before there is anything to remove: we may be killed between any two steps.
-            outer = Path(tempfile.mktemp(prefix=PREFIX, dir="/tmp"))  # a name; mkdir fails if it exists
-            stack.enter_context(guarded(_REMOVE, str(outer)))
-            outer.mkdir(mode=0o700)
-            stack.callback(shutil.rmtree, outer, ignore_errors=True)  # before the watchdog ends
-            (outer / "owner").write_text(ownership.me())
+            outer = stack.enter_context(guarded_directory(_REMOVE, f"/tmp/{PREFIX}"))
+            stack.enter_context(ownership.held(outer / "owner"))
+            stack.callback(shutil.rmtree, outer, ignore_errors=True)  # before the lock is free, and the watchdog ends
             directory = outer / outer.name
             directory.mkdir()
             directory.chmod(0o711)
@@ -41,6 +38,11 @@ def working_directory() -> Iterator[Path]:
                 " Make room there, or raise this user's limits (`ulimit -a`), and try again"
             ) from error
         yield directory
+
+
+def lock_of(run: str) -> Path:
+    """The file that the owner of that testbed holds while it lives, where this host's /tmp is also the owner's."""
+    return Path("/tmp", f"{PREFIX}{run}", "owner")
 
 
 def remove(directory: Path) -> None:

@@ -39,13 +39,14 @@ class DockerSite(Site):
     directory = DIRECTORY
     loopback_is_own = False
 
-    def __init__(self, client, containers, addresses, facts, driver, limits, port_counts):
+    def __init__(self, client, containers, addresses, facts, driver, limits, port_counts, roots):
         self._client = client
         self._containers = containers
         self.addresses = addresses
         self._facts = facts
         self._limits = limits
         self._port_counts = port_counts
+        self._roots = roots
         self._learns_neighbours = _learns_neighbours(driver)
         if not driver.isolated:
             self.interface = "lo"
@@ -71,6 +72,9 @@ class DockerSite(Site):
 
     def neighbour_options(self, address):
         return ["--resolve", address] if self._learns_neighbours else []
+
+    def roots(self):
+        return self._roots
 
     def marks(self):
         return list(self._containers.values())
@@ -179,16 +183,18 @@ class Docker(Backend):
                 "docker": client.version()["Version"],
                 "bridge_nf_call_iptables": bridge_nf_call_iptables(),
             }
+            roots = []
             if driver.docker is None:
                 attached = _attached(client, containers, endpoints, driver, directory)
-                addresses, more, port_counts = stack.enter_context(attached)
+                addresses, more, running = stack.enter_context(attached)
                 facts |= more
+                port_counts, roots = running.port_counts, [running.pid]
             else:
                 addresses = _addresses(client, run, endpoints, network)
                 facts |= driver.facts()
                 port_counts = functools.partial(_bridge_counts, client, network, driver)
             limits = {each.name: each.limits for each in endpoints}
-            yield DockerSite(client, containers, addresses, facts, driver, limits, port_counts)
+            yield DockerSite(client, containers, addresses, facts, driver, limits, port_counts, roots)
             _check_daemon(client)
 
 
@@ -336,7 +342,7 @@ def _attached(client, containers, endpoints, driver, directory):
         running = stack.enter_context(Sandbox(directory, inherit=list(namespaces.values())))
         facts = running.call("build", import_path(driver), endpoints, namespaces)
         facts.pop("bridge_nf_call_iptables")  # of the sandbox, which has no iptables rules
-        yield {each.name: each.address for each in endpoints}, facts, running.port_counts
+        yield {each.name: each.address for each in endpoints}, facts, running
         running.check()
 
 

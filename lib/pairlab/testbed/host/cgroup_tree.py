@@ -120,6 +120,15 @@ def quota(found: Hierarchy | None) -> float:
     return min(filter(None, quotas), default=0.0)
 
 
+def weights(found: Hierarchy | None) -> list[float]:
+    """Their weights against other groups' CPU time, ours first: cpu.shares (v1) or cpu.weight (v2)."""
+    known = []
+    for group in above(found):
+        with contextlib.suppress(OSError, ValueError):
+            known += [value for name, value in read(group).items() if name in ("cpu_shares", "cpu_weight")]
+    return known
+
+
 def throttlings(found: Hierarchy | None) -> dict[str, Throttling]:
     """The throttling of each of them that counts it, by its path, since it was made (cpu.stat)."""
     counted = {}

@@ -1,6 +1,5 @@
 """CPU use of each core, and the cores' frequency, over time."""
 
-import threading
 import time
 from collections.abc import Mapping
 from itertools import pairwise
@@ -9,6 +8,7 @@ from typing import Any
 import psutil
 
 from pairlab.testbed.host import foreign_load
+from pairlab.testbed.host.ticker import Ticker
 
 #: Our columns, and the fields of proc_stat(5), as psutil names them, that make up each.
 PARTS: Mapping[str, tuple[str, ...]] = {
@@ -41,17 +41,14 @@ class CpuTelemetry:
         self._samples: list[tuple[int, list]] = []
         self._clock_offsets_ns: list[int] = []
         self._frequencies: list[tuple[float, ...]] = []
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._sample_until_done, name="cpu-telemetry", daemon=True)
+        self._ticker = Ticker(interval_s, self._sample, "cpu-telemetry")
 
     def __enter__(self) -> "CpuTelemetry":
-        self._sample()  # in this thread, so that nothing after it is missed
-        self._thread.start()
+        self._ticker.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
+        self._ticker.__exit__()
 
     def rows(self, release_ns: int) -> list[dict]:
         """One row of the `cpu` table per CPU and interval, times from the release."""
@@ -104,12 +101,3 @@ class CpuTelemetry:
         self._clock_offsets_ns.append(foreign_load.clock_offset_ns())
         self._samples.append((time.monotonic_ns(), psutil.cpu_times(percpu=True)))
         self._frequencies.append(foreign_load.frequencies_hz())
-
-    def _sample_until_done(self) -> None:
-        """Samples on a fixed grid of times, so that a late sample does not shift the next; once more at the end."""
-        begun = time.monotonic()
-        for number in range(1, 1_000_000_000):
-            done = self._done.wait(max(0.0, begun + number * self._interval_s - time.monotonic()))
-            self._sample()
-            if done:
-                return

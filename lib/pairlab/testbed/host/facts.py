@@ -3,7 +3,6 @@
 import functools
 import hashlib
 import hmac
-import json
 import os
 import platform
 import re
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import psutil
 
-from pairlab.errors import MeasurementFailed
 from pairlab.testbed.endpoints import Endpoint
 from pairlab.testbed.host import cgroup_tree
 
@@ -21,10 +19,16 @@ def host() -> dict:
     """Machine, kernel, and which part of it this process may use.
 
     `fingerprint` is equal for hosts of one kind: same CPUs, same kernel. cpu_quota: CPUs' worth of time that this
-    process's control groups leave it; 0: all. cpus_allowed: on how many CPUs it may run (sched_setaffinity(2), cpuset).
+    process's control groups leave it; 0: all. cpu_weights: of its control group and those above it, against others.
+    cpus_allowed: on how many CPUs it may run (sched_setaffinity(2), cpuset).
     """
-    mine = {"cpu_quota": cgroup_tree.quota(cgroup_tree.hierarchy()), "cpus_allowed": len(os.sched_getaffinity(0))}
-    return {**_host(), **mine}
+    groups = cgroup_tree.hierarchy()
+    return {
+        **_host(),
+        "cpu_quota": cgroup_tree.quota(groups),
+        "cpu_weights": cgroup_tree.weights(groups),
+        "cpus_allowed": len(os.sched_getaffinity(0)),
+    }
 
 
 @functools.cache
@@ -69,18 +73,9 @@ def in_container() -> bool:
     return any(Path(mark).exists() for mark in ("/.dockerenv", "/run/.containerenv", "/run/systemd/container"))
 
 
-def network(endpoint: Endpoint, flowgen: str, interface: str) -> dict:
-    """The network as an endpoint sees it: TCP's settings, and the offloads of the link it sends through."""
-    done = endpoint.run([flowgen, "facts", "--link", interface])
-    if done.returncode:
-        raise MeasurementFailed(f"the network of {endpoint.name} could not be described: {done.stderr.strip()}")
-    facts = json.loads(done.stdout)
-    return {key: value for key, value in facts.items() if key != "event"}
-
-
 def version(endpoint: Endpoint, argv: Sequence[str]) -> str:
     """The first line a tool prints of its version."""
-    done = endpoint.run(list(argv))
+    done = endpoint.run(list(argv), unprivileged=True)
     return next(iter((done.stdout + done.stderr).strip().splitlines()), "unknown")
 
 

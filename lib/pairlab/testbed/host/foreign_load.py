@@ -1,12 +1,16 @@
-"""Disturbances while traffic flowed: CPU time of other processes, throttled cores, CPU quotas; and what clocks say.
+"""Disturbances while traffic flowed: CPU time of others, throttled cores, CPU quotas; and what clocks say.
 
-Two samples, just before the release and just after the last end; nothing runs in between.
+Two samples, just before the release and just after the last end; nothing runs in between. The kernel says how long all
+CPUs were busy (proc_stat(5)). Of that, the testbed, pairlab itself, kernel threads and the other processes have their
+parts; what is left over was used by what cannot be seen: processes of other PID namespaces, and those that ended and
+whose parent waited for none (sigaction(2), SA_NOCLDWAIT).
 """
 
+import math
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,37 +18,73 @@ from pairlab.testbed.host.cgroup_tree import Throttling, hierarchy, throttled_sh
 
 PROC, CPUS = Path("/proc"), Path("/sys/devices/system/cpu")
 KERNEL_THREAD = 0x00200000  # PF_KTHREAD, in proc_pid_stat(5)'s flags
+#: Kernel threads that process packets: while traffic flows, their work is its.
+_OF_PACKETS = ("ksoftirqd/", "napi/")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class _Entry(NamedTuple):
-    """One line of proc_pid_stat(5). cpu_s: user and system time of it and of the children it has reaped."""
+    """One line of proc_pid_stat(5). cpu_s: user and system time; children_s: that of the children it has reaped."""
 
     name: str
     parent: int
     kernel: bool
     cpu_s: float
+    children_s: float
+
+
+@dataclass(frozen=True)
+class OwnProcesses:
+    """How to tell the testbed's processes from others.
+
+    roots: processes that are its, with all that descend from them. marks: words in the command lines of others that
+    are, too. reported_s: of launchers, the CPU time of the process that each has launched, where that has ended; it is
+    more precise than the kernel's ticks.
+    """
+
+    roots: Collection[int] = ()
+    marks: Collection[str] = ()
+    reported_s: Mapping[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CpuUse:
+    """CPU time in seconds up to one moment, of each part of the machine's processes.
+
+    busy_s: of all CPUs. testbed_s, pairlab_s: the testbed's, and this process's. packets_s: kernel threads that process
+    packets; kernel_s: the other kernel threads. others_s: all other processes; None where they are hidden.
+    """
+
+    busy_s: float
+    testbed_s: float
+    pairlab_s: float
+    packets_s: float
+    kernel_s: float
+    others_s: float | None
 
 
 @dataclass(frozen=True)
 class HostSample:
-    """The host at one moment. foreign_cpu_s: CPU time of all processes that are not ours; None: unknown.
+    """The host at one moment.
 
     throttled: throttlings since boot; None: unknown. quotas: how often those of our own control groups were enforced.
     """
 
     at_s: float
-    foreign_cpu_s: float | None
+    cpu: CpuUse
     throttled: int | None
     quotas: Mapping[str, Throttling]
 
 
-def take_sample(marks: Collection[str] = (), proc: Path = PROC, cpus: Path = CPUS) -> HostSample:
-    """Samples now. marks: words in the command lines of processes that hold endpoints but are no children of ours."""
-    entries = dict(_entries(proc))
-    visible = proc.joinpath("1/stat").exists()  # hidepid= hides other users' processes (proc(5))
-    foreign_s = _foreign_s(entries, _ours(entries, marks, proc)) if visible else None
-    return HostSample(time.monotonic(), foreign_s, _throttled(cpus), throttlings(hierarchy()))
+def take_sample(
+    testbed: OwnProcesses | None = None,
+    proc: Path = PROC,
+    cpus: Path = CPUS,
+    clock_s: Callable[[int], float | None] | None = None,
+) -> HostSample:
+    """Samples now. clock_s: the CPU time of a process by its id, where that is known better than by ticks."""
+    use = _cpu_use(testbed or OwnProcesses(), proc, clock_s or _clock_s)
+    return HostSample(time.monotonic(), use, _throttled(cpus), throttlings(hierarchy()))
 
 
 def clock_offset_ns() -> int:
@@ -55,21 +95,29 @@ def clock_offset_ns() -> int:
 
 
 def compare(before: HostSample, after: HostSample) -> dict[str, float | None]:
-    """What happened between two samples, by the names of verdict.CHECKS.
+    """What happened between two samples, by the names of verdict.CHECKS; of CPU time, shares of that of all CPUs.
 
-    The time of a process that ended in between is its parent's, once that has reaped it: so the sum is right. (One
-    that ends at the very moment of a sample is missed in it, and counts with all its time: hence the 1.)
+    The time of a process that ended in between is its parent's, once that has reaped it: so the sums are right. (One
+    that ends at the very moment of a sample is missed in it, and counts with all its time: hence the bounds.)
     """
-    lasted_s = after.at_s - before.at_s
-    foreign = None
-    if before.foreign_cpu_s is not None and after.foreign_cpu_s is not None:
-        spent_s = max(0.0, after.foreign_cpu_s - before.foreign_cpu_s)
-        foreign = min(1.0, spent_s / (lasted_s * (os.cpu_count() or 1)))
+    capacity_s = (after.at_s - before.at_s) * (os.cpu_count() or 1)
+    old, new = before.cpu, after.cpu
+
+    def share(spent_s: float) -> float:
+        return min(1.0, max(0.0, spent_s) / capacity_s)
+
+    known_s = [new.testbed_s - old.testbed_s, new.pairlab_s - old.pairlab_s, new.packets_s - old.packets_s]
+    kernel_s = new.kernel_s - old.kernel_s
+    others_s = None if old.others_s is None or new.others_s is None else new.others_s - old.others_s
+    hidden_s = new.busy_s - old.busy_s - sum(known_s) - kernel_s - (others_s or 0.0) - _error_s(capacity_s)
     throttled = None
     if before.throttled is not None and after.throttled is not None:
         throttled = after.throttled - before.throttled
     return {
-        "foreign_cpu": foreign,
+        "foreign_cpu": None if others_s is None else share(others_s),
+        "hidden_cpu": share(hidden_s),
+        "kernel_cpu": share(kernel_s),
+        "pairlab_cpu": share(new.pairlab_s - old.pairlab_s),
         "throttled": throttled,
         "quota_throttled": throttled_share(before.quotas, after.quotas),
     }
@@ -86,6 +134,52 @@ def frequencies_hz(cpus: Path = CPUS) -> tuple[float, ...]:
     return tuple(found)
 
 
+def _cpu_use(testbed: OwnProcesses, proc: Path, clock_s: Callable[[int], float | None]) -> CpuUse:
+    entries = dict(_entries(proc))
+    ours = _descendants(entries, testbed, proc)
+    me = os.getpid()
+    testbed_s = packets_s = kernel_s = 0.0
+    others_s = entries[me].children_s if me in entries else 0.0  # the testbed's have not ended
+    for pid, entry in entries.items():
+        if pid in ours:
+            spent_s = clock_s(pid)
+            testbed_s += entry.cpu_s if spent_s is None else spent_s
+            testbed_s += testbed.reported_s.get(pid, entry.children_s)
+        elif entry.kernel and entry.name.startswith(_OF_PACKETS):
+            packets_s += entry.cpu_s
+        elif entry.kernel:
+            kernel_s += entry.cpu_s
+        elif pid != me:
+            others_s += entry.cpu_s + entry.children_s
+    visible = proc.joinpath("1/stat").exists()  # hidepid= hides other users' processes (proc(5))
+    pairlab_s = clock_s(me) or 0.0
+    return CpuUse(_busy_s(proc), testbed_s, pairlab_s, packets_s, kernel_s, others_s if visible else None)
+
+
+def _clock_s(pid: int) -> float | None:
+    """The CPU time of a process, with all its threads, by its clock (clock_getcpuclockid(3)); None: it has none."""
+    try:
+        return time.clock_gettime(~pid << 3 | 2)  # what the kernel makes of a process's id
+    except OSError:
+        return None
+
+
+def _busy_s(proc: Path) -> float:
+    """CPU time that all CPUs have spent on anything but waiting and other machines (proc_stat(5)).
+
+    A kernel that times interrupts keeps them out of the processes' times, so they are left out here, too; one that
+    does not has never counted a hardware interrupt.
+    """
+    words = proc.joinpath("stat").read_text().split("\n", 1)[0].split()[1:]
+    user, nice, system, _, _, irq, softirq = (int(word) / _TICKS_PER_S for word in words[:7])
+    return user + nice + system + (0.0 if irq else softirq)
+
+
+def _error_s(capacity_s: float) -> float:
+    """Two standard errors, at most, of CPU time that the kernel counts by ticks: whole ones, of who runs just then."""
+    return math.sqrt(max(0.0, capacity_s) / _TICKS_PER_S)
+
+
 def _entries(proc: Path) -> Iterable[tuple[int, _Entry]]:
     for name in os.listdir(proc):
         if name.isdecimal():
@@ -95,13 +189,15 @@ def _entries(proc: Path) -> Iterable[tuple[int, _Entry]]:
                 continue  # it ended meanwhile
             begin, end = text.index("("), text.rindex(")")
             fields = text[end + 2 :].split()
-            spent = sum(map(int, fields[11:15])) / _TICKS_PER_S
-            yield int(name), _Entry(text[begin + 1 : end], int(fields[1]), bool(int(fields[6]) & KERNEL_THREAD), spent)
+            own_s, children_s = (sum(map(int, fields[place : place + 2])) / _TICKS_PER_S for place in (11, 13))
+            kernel = bool(int(fields[6]) & KERNEL_THREAD)
+            yield int(name), _Entry(text[begin + 1 : end], int(fields[1]), kernel, own_s, children_s)
 
 
-def _ours(entries: Mapping[int, _Entry], marks: Collection[str], proc: Path) -> set[int]:
-    """This process, those with a mark, and all that descend from them."""
-    roots = {os.getpid()} | {pid for pid in entries if marks and _is_marked(pid, entries[pid], marks, proc)}
+def _descendants(entries: Mapping[int, _Entry], testbed: OwnProcesses, proc: Path) -> set[int]:
+    """The roots of a testbed, those with a mark, and all that descend from them."""
+    marks = testbed.marks
+    roots = {*testbed.roots, *(pid for pid in entries if marks and _is_marked(pid, entries[pid], marks, proc))}
     known: dict[int, bool] = {}
 
     def belongs(pid: int) -> bool:
@@ -125,11 +221,6 @@ def _is_marked(pid: int, entry: _Entry, marks: Collection[str], proc: Path) -> b
     except OSError:
         return False
     return any(mark in words for mark in marks)
-
-
-def _foreign_s(entries: Mapping[int, _Entry], ours: Collection[int]) -> float:
-    """Without kernel threads: most of their work while traffic flows is its packets."""
-    return sum(entry.cpu_s for pid, entry in entries.items() if pid not in ours and not entry.kernel)
 
 
 def _throttled(cpus: Path) -> int | None:

@@ -4,9 +4,6 @@ The kernel's own counters are read from outside: /proc/PID/net/dev of each clien
 client's network namespace. Nothing runs in there, and nothing is sent. What cannot be seen is None, never an error.
 """
 
-import contextlib
-import os
-import resource
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -14,15 +11,11 @@ import psutil
 
 from pairlab.testbed.contracts import Site
 from pairlab.testbed.host.cpu_sampler import shares_between
-from pairlab.testbed.host.link_counters import sent_in
+from pairlab.testbed.host.link_telemetry import LinkCounter, may_open
 from pairlab.testbed.launch.conductor import Process
 
 #: How far apart samples are.
 EVERY_S = 0.5
-#: Enough for thirty links; an endpoint has two, and a few more where the kernel has tunnels.
-_TABLE_BYTES = 1 << 12
-#: Files that are left to the measurement itself.
-_SPARE_FILES = 100
 
 
 @dataclass(frozen=True)
@@ -65,7 +58,7 @@ class Sampler:
 
     def __enter__(self) -> "Sampler":
         self._cpu = psutil.cpu_times()
-        if _may_open(len(self._counters)):
+        if may_open(len(self._counters)):
             for each in self._counters:
                 each.open()
         return self
@@ -98,54 +91,6 @@ class Sampler:
         return self._shares
 
 
-class LinkCounter:
-    """What a process's link has sent, in whatever network namespace that process lives.
-
-    The open file keeps the namespace, so counting goes on when the process has ended, and must end before the testbed.
-    """
-
-    def __init__(self, process: Process, interface: str):
-        self._process = process
-        self._interface = interface
-        self._file: int | None = None
-        self._bytes: int | None = None
-
-    def open(self) -> None:
-        """From now on it counts. A process that cannot be seen, or that is not ours to look at, stays unseen."""
-        if self._process.pid and not self._process.over:
-            with contextlib.suppress(OSError):
-                self._file = os.open(f"/proc/{self._process.pid}/net/dev", os.O_RDONLY | os.O_CLOEXEC)
-            self._bytes = self._read()
-
-    def sent_bps(self, passed_s: float) -> float | None:
-        """Bits per second since the last call; None: not to be seen. Of one that is over, and has no link: 0."""
-        before, now = self._bytes, self._read()
-        if before is None or now is None:
-            return 0.0 if self._process.over else None
-        self._bytes = now
-        return (now - before) * 8 / passed_s
-
-    def close(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-
-    def _read(self) -> int | None:
-        if self._file is None:
-            return None
-        try:
-            sent = sent_in(os.pread(self._file, _TABLE_BYTES, 0).decode()).get(self._interface)
-        except (OSError, ValueError):
-            return None
-        return sent[0] if sent else None
-
-
 def next_s(passed_s: float) -> float:
     """The next moment of the grid of samples, which does not drift with what each of them takes."""
     return (passed_s // EVERY_S + 1) * EVERY_S
-
-
-def _may_open(files: int) -> bool:
-    """Whether so many more open files leave the measurement enough for its own."""
-    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return len(os.listdir("/proc/self/fd")) + files + _SPARE_FILES <= most

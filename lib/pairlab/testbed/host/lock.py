@@ -1,18 +1,19 @@
 """One measurement at a time on a host, whoever starts it: two at once would measure each other.
 
 The lock is an abstract Unix socket (unix(7)): it belongs to whichever process is bound to it, leaves no file behind,
-ends with its process whatever that dies of, and the kernel names its holder (SO_PEERCRED). It is seen
-by all users of one network namespace, that is, of one host; containers with network namespaces of their own do not see
-each other's.
+ends with its process whatever that dies of, and the kernel names its holder (SO_PEERCRED). It is seen by all users of
+one network namespace. Who has it also locks the folder /dev/shm itself (flock(2)), which network namespaces of one host
+share; containers have one of their own, unless they run with --ipc=host. Measurements in containers that share neither
+do not see each other's locks, but what they take of the CPUs: the check hidden_cpu.
 
 Whatever all users of a host may lock, any of them may keep locked: a process that is no pairlab can take the name, too.
 It can delay measurements, and no more: two never run at once, and who waits sees the process, its user and its command,
-or how to find it where it hides. Against that a file in /run/lock would be no better (any user may flock(2)
-what it can read), and one that only root can write would shut users out.
+or how to find it where it hides. One that only root can lock would shut users out.
 """
 
 import contextlib
 import errno
+import fcntl
 import os
 import pwd
 import socket
@@ -25,6 +26,7 @@ from pairlab.base.environment import setting
 from pairlab.errors import HostBusy
 
 ADDRESS = "\0pairlab-measuring"
+SHARED = "/dev/shm"
 #: Tells the processes that run a notebook for us not to wait.
 NO_WAIT = "PAIRLAB_NO_WAIT"
 #: How long a holder may take from binding to listening; it is two system calls.
@@ -53,7 +55,30 @@ def measuring(wait: bool = True, show: Callable[[str], None] = lambda text: None
                 if named:
                     begun = time.monotonic()  # the next holder has as long to answer
         lock.listen(64)
+        with _shared_by_namespaces(wait, show):
+            yield
+
+
+@contextlib.contextmanager
+def _shared_by_namespaces(wait: bool, show: Callable[[str], None]) -> Iterator[None]:
+    """Holds the lock that other network namespaces see, too, where there is one."""
+    try:
+        folder = os.open(SHARED, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
         yield
+        return
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            who = f"a process in another network namespace (`sudo lslocks` names who locked {SHARED})"
+            if not wait:
+                raise HostBusy(f"{who} is measuring on this host: wait for it to end, or stop it") from None
+            show(f"waiting for {who}, which is measuring on this host")
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 def await_turn(wait: bool = True, show: Callable[[str], None] = lambda text: None) -> None:

@@ -15,20 +15,24 @@ import json
 import os
 import resource
 import selectors
+import signal
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pairlab.errors import MeasurementFailed
 from pairlab.testbed.contracts import Progress, Site, silent
 from pairlab.testbed.endpoints import Completed, Endpoint
 
 HELLO, READY, ENDED, FAILED = "hello", "ready", "ended", "failed"
+
+#: The option of `flowgen hold` with which a traffic tool is started: it has no capabilities, nor ever gets one.
+UNPRIVILEGED = "--unprivileged"
 
 
 class LinkCounts(NamedTuple):
@@ -81,6 +85,10 @@ class Process:
     """Those of its own connections that existed at --diagnose-after, until each ended."""
     link: "LinkCounts | None" = None
     """What its link carried between its being ready and its end (--link)."""
+    network: Mapping[str, object] = field(default_factory=dict)
+    """How its network was set when it was ready: TCP's settings, its link's offloads and queues (--link)."""
+    network_at_end: Mapping[str, object] = field(default_factory=dict)
+    """The same when it had ended."""
     error: str = ""
     stdout: str = ""
     stderr: str = ""
@@ -89,6 +97,16 @@ class Process:
     def ended_by_itself(self) -> bool:
         """Whether it ended before it was asked to."""
         return self.end_ns is not None and (self.stopped_ns is None or self.end_ns < self.stopped_ns)
+
+    @property
+    def killed(self) -> bool:
+        """Whether it ended, before it was asked to, by what no network does: a signal, its launcher's end, no exec.
+
+        A shell that ran the tool exits with 128 more than the signal (bash(1)). SIGPIPE is a broken connection's.
+        """
+        code = self.signal or max(0, (self.exit_code or 0) - 128)
+        ended = self.over and (self.stopped_ns is None or self.ended_by_itself)
+        return ended and bool(self.error or code) and code != signal.SIGPIPE
 
     @property
     def trouble(self) -> str:
@@ -197,9 +215,9 @@ class Conductor:
         """The same processes with what they printed."""
         return [self._read(process) for process in processes]
 
-    def run(self, endpoint: Endpoint, argv: Sequence[str], timeout_s: float) -> Completed:
+    def run(self, endpoint: Endpoint, argv: Sequence[str], timeout_s: float, unprivileged: bool = False) -> Completed:
         """One command in one endpoint, from start to end."""
-        (process,) = self.start([(endpoint, argv)])
+        (process,) = self.start([(endpoint, argv)], options=[[UNPRIVILEGED] if unprivileged else []])
         self.wait_ended([process], timeout_s)
         if not process.over:
             self.stop([process])
@@ -255,7 +273,8 @@ class Conductor:
 
     def _note(self, message: dict, connection: socket.socket) -> None:
         process = self._processes[message["slot"]]
-        self._connections[process.slot] = connection
+        if process.over or self._connections.setdefault(process.slot, connection) is not connection:
+            raise ValueError("only the launcher, which connects before its process runs, speaks for it")
         if message["event"] == HELLO:
             process.pid = _peer(connection)
             if process.stopped_ns is not None:
@@ -267,6 +286,7 @@ class Conductor:
             if process.urgency in ("slice", "none") and self._site.grant_realtime(_peer(connection)):
                 process.urgency = "realtime"
             process.cpus = message.get("cpus") or ""
+            process.network = _network(message)
             return
         process.over = True
         if message["event"] == FAILED:
@@ -283,6 +303,7 @@ class Conductor:
         process.diag_retransmits = message.get("diag_retransmits")
         counted = [message.get(name) for name in LinkCounts._fields]
         process.link = None if None in counted else LinkCounts(*counted)
+        process.network_at_end = _network(message)
 
     def _tell_to_end(self, process: Process) -> None:
         """Tells its launcher; one that has not connected yet gets it when it does."""
@@ -305,6 +326,10 @@ class Conductor:
         process.stdout = (self._directory / f"{process.slot}.out").read_text(errors="replace")
         process.stderr = (self._directory / f"{process.slot}.err").read_text(errors="replace")
         return process
+
+
+def _network(message: Mapping[str, Any]) -> dict[str, object]:
+    return {key: value for key, value in (message.get("network") or {}).items() if key != "event"}
 
 
 def _peer(connection: socket.socket) -> int:

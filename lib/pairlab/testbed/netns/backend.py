@@ -34,6 +34,9 @@ class NetnsSite(Site):
     def spawn(self, calls):
         self.sandbox.call("spawn", [(name, list(argv)) for name, argv in calls])
 
+    def roots(self):
+        return [self.sandbox.pid]
+
     def port_counts(self):
         return self.sandbox.port_counts()
 

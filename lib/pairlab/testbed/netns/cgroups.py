@@ -125,15 +125,14 @@ def remove_of_containers(identities: Collection[str]) -> None:
                     os.rmdir(os.path.join(folder, name))
 
 
-def left_behind() -> Iterator[Path]:
-    """Groups of testbeds of ours whose owner is dead, wherever they are below the mounted hierarchies."""
+def of_testbeds() -> Iterator[tuple[Path, str, str]]:
+    """Groups of this user's testbeds, wherever they are below the mounted hierarchies, each with its owner and run."""
     for mount in {mount for _, mount, _ in mounts()}:
         for place, names, _ in os.walk(mount):
             for name in [each for each in names if each.startswith(PREFIX) and "@" in each]:
                 names.remove(name)
                 group = Path(place, name)
                 with contextlib.suppress(OSError):
-                    if group.stat().st_uid == os.geteuid() and not ownership.alive(
-                        name[len(PREFIX) :].rpartition("-")[0]
-                    ):
-                        yield group
+                    if group.stat().st_uid == os.geteuid():
+                        owner, _, run = name.removeprefix(PREFIX).rpartition("-")
+                        yield group, owner, run

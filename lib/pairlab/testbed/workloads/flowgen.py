@@ -1,6 +1,7 @@
 """flowgen, pairlab's own generator: needs nothing in the container, and reports TCP_INFO."""
 
 import json
+import secrets
 
 from pairlab.errors import BadSpec
 from pairlab.testbed.contracts import FEATURES, Measured, Workload
@@ -12,7 +13,10 @@ KEPT = {
 }
 
 #: Its own header, and the most that IPv4 carries in a datagram.
-LEAST_DATAGRAM_BYTES, MOST_DATAGRAM_BYTES = 24, 65507
+LEAST_DATAGRAM_BYTES, MOST_DATAGRAM_BYTES = 40, 65507
+
+#: The file with the token, by which a server knows its client from others who reach its port: token.h.
+TOKEN, TOKEN_BYTES = "token", 16
 
 
 class Flowgen(Workload):
@@ -41,12 +45,16 @@ class Flowgen(Workload):
                 f" not {spec.message_bytes}"
             )
 
+    def prepare(self, spec, directory):
+        (directory / TOKEN).write_bytes(secrets.token_bytes(TOKEN_BYTES))
+        (directory / TOKEN).chmod(0o644)  # a container's user is not ours; other users do not get into the directory
+
     def server(self, pair, spec, site):
-        argv = [site.flowgen, "server", "--bind", pair.server.address, "--port", str(pair.port)]
+        argv = [site.flowgen, "server", "--bind", pair.server.address, "--port", str(pair.port), *_token(site)]
         return [*argv, "--udp"] if pair.task.protocol == "udp" else argv
 
     def client(self, pair, spec, site):
-        argv = [site.flowgen, "client", "--connect", f"{pair.server.address}:{pair.port}"]
+        argv = [site.flowgen, "client", "--connect", f"{pair.server.address}:{pair.port}", *_token(site)]
         argv += self._udp(spec) if pair.task.protocol == "udp" else self._tcp(pair.task, spec)
         argv += ["--flows", str(spec.flows_per_pair)] if spec.flows_per_pair > 1 else []
         argv += ["--write-bytes", str(spec.message_bytes)] if spec.message_bytes else []
@@ -77,6 +85,10 @@ class Flowgen(Workload):
             return [_measured(total, intervals, by_peer.get(total.get("local"), {})) for total in totals]
         except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"flowgen's report is incomplete: {error!r}") from None
+
+
+def _token(site):
+    return ["--token-file", f"{site.directory}/{TOKEN}"]
 
 
 def _lines(text, whose):

@@ -27,6 +27,7 @@ class Iperf3(Workload):
     version_argv = ("iperf3", "--version")
     connects_first = True  # a test starts when the server has the control connection and every stream
 
+    says_when_signalled = "interrupt - the client has terminated"
     late_s = 0.1  # it counts when it asks its server to end, and closes when it has the server's report
 
     def check(self, spec):
@@ -104,7 +105,7 @@ def _measured(number, stream, report, received):
     # Data in flight when the time was over may have arrived without being read: then the count is unknown.
     on_its_way = float(sent["bytes"]) - flow_bytes
     known = flow_bytes if on_its_way <= KNOWN * flow_bytes else None
-    return Measured(flow, intervals, number=number, received_bytes=known)
+    return Measured(flow, intervals, number=number, received_bytes=known, unread_bytes=max(0.0, on_its_way))
 
 
 def _with_arrivals(intervals, arrivals, retransmits):

@@ -24,6 +24,7 @@ class Netcat(Workload):
     programs = (Program("nc.openbsd", "netcat-openbsd"),)
     version_argv = ("nc.openbsd", "-h")
     ends_by_itself_s = 0.0
+    serves_once = True
     prints_payload = True
 
     def check(self, spec):

@@ -1,10 +1,20 @@
+from dataclasses import replace
+
 import matplotlib.pyplot as plt
 import pytest
 
 from pairlab import paths, store
 from pairlab.analysis.figures import files
 from pairlab.analysis.output import latex
-from pairlab.analysis.output.provenance import Stamp, account, facts_of, origin_of, stamp_of, write_atomically
+from pairlab.analysis.output.provenance import (
+    Stamp,
+    account,
+    conditions,
+    facts_of,
+    origin_of,
+    stamp_of,
+    write_atomically,
+)
 from pairlab.errors import BadInput, StoreError
 from pairlab.model.records import SCHEMA, Run
 from pairlab.model.spec import Spec
@@ -28,6 +38,14 @@ def test_the_account_names_every_run_that_does_not_count_by_reason(tmp_path):
     assert told[4].startswith(f"  damaged: {damaged.path} is not a whole run")
     assert told[5].startswith(f"  newer: {newer.path} was written by a newer pairlab")
     assert len(told) == 6
+
+
+def test_conditions_say_of_how_many_runs_nobody_knows_whether_they_were_steady(tmp_path):
+    for repetition, outliers in enumerate([None, None, 0.01]):
+        store.write(replace(run([1], repetition=repetition), checks={"outliers": outliers}), tmp_path)
+    assert "steadiness unknown of 2 of 3 runs" in conditions(load_runs(tmp_path))
+    steady = load_runs(tmp_path).where(lambda each: not each.steadiness_unknown)
+    assert "steadiness" not in conditions(steady)
 
 
 def test_the_origin_counts_what_counts_and_tells_the_days_of_measuring(campaign):

@@ -129,7 +129,7 @@ def test_flowgen_that_had_no_answer_of_its_udp_server_has_failed():
 
 @pytest.mark.parametrize(
     ("asked", "told"),
-    [({"warmup_s": 1.0}, "no intervals for UDP"), ({"message_bytes": 23}, "from 24 to 65507, not 23")],
+    [({"warmup_s": 1.0}, "no intervals for UDP"), ({"message_bytes": 39}, "from 40 to 65507, not 39")],
 )
 def test_flowgen_says_what_it_cannot_do_of_udp(asked, told):
     with pytest.raises(BadSpec, match=told):

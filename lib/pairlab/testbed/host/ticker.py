@@ -1,0 +1,34 @@
+"""Calls a function on a fixed grid of times, in a thread."""
+
+import threading
+import time
+from collections.abc import Callable
+
+
+class Ticker:
+    """Calls `sample` on entering its block (a context manager), then every interval, and on leaving.
+
+    A late call does not shift the next ones.
+    """
+
+    def __init__(self, interval_s: float, sample: Callable[[], None], name: str):
+        self._interval_s = interval_s
+        self._sample = sample
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._sample_until_done, name=name, daemon=True)
+
+    def __enter__(self) -> "Ticker":
+        self._sample()  # in this thread, so that nothing after it is missed
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _sample_until_done(self) -> None:
+        begun, number, done = time.monotonic(), 0, False
+        while not done:
+            number += 1
+            done = self._done.wait(max(0.0, begun + number * self._interval_s - time.monotonic()))
+            self._sample()

@@ -1,0 +1,141 @@
+"""A traffic tool that is not what it says: it has no right but to send and to receive."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from pairlab import Spec, measure, open_testbed
+from pairlab.testbed import requirements
+from tests.conftest import in_ci, need
+
+CAP_NET_ADMIN = 12
+
+#: Writes to stderr, as JSON, its rights and what it gets at of process 1 and of the launchers; then becomes a command.
+LOOKS = """
+import ctypes, json, os, sys
+from pathlib import Path
+PIDFD_GETFD = 438
+
+def gets_at(pid):
+    libc, handle = ctypes.CDLL(None), os.pidfd_open(pid)
+    for descriptor in range(32):
+        if libc.syscall(PIDFD_GETFD, handle, descriptor, 0) >= 0:
+            yield f"descriptor {descriptor}, as pidfd_getfd has it"
+        yield from opens(f"/proc/{pid}/fd/{descriptor}", os.O_RDONLY | os.O_NONBLOCK)
+    yield from opens(f"/proc/{pid}/mem", os.O_RDWR)
+
+def opens(path, flags):
+    try:
+        os.close(os.open(path, flags))
+    except OSError:
+        return
+    yield path
+
+def commands():
+    for place in Path("/proc").glob("[0-9]*"):
+        yield int(place.name), (place / "cmdline").read_text().split("\\0")
+
+lines = (line.partition(":") for line in Path("/proc/self/status").read_text().splitlines())
+rights = {name: value.strip() for name, _, value in lines if name.startswith(("Cap", "NoNewPrivs"))}
+own = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd") if int(name) > 2]
+own = [os.readlink(path) for path in own if os.path.exists(path)]  # not the one that listed them
+others = [pid for pid, words in commands() if pid == 1 or words[1:2] == ["hold"]]
+got = {pid: list(gets_at(pid)) for pid in others}
+seen = {"rights": rights, "descriptors": own, "got": got}
+print("seen:" + json.dumps(seen), file=sys.stderr, flush=True)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+#: Measures with the program named iperf that is first on PATH, and prints what the tools wrote to stderr.
+MEASURES = """
+import json, sys
+from pathlib import Path
+from pairlab import Spec, measure, open_testbed
+run = measure(Spec(**json.loads(sys.argv[1])), root=Path(sys.argv[2]))
+print(json.dumps([dict(run.raw), run.facts["versions"]["iperf"]]))
+"""
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch):
+    """A program named iperf, first on PATH, which looks around before it becomes the real one."""
+    need("netns", workload="iperf")
+    real = shutil.which("iperf")
+    (tmp_path / "looks.py").write_text(LOOKS)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "iperf").write_text(f'#!/bin/sh\nexec {sys.executable} -I {tmp_path}/looks.py {real} "$@"\n')
+    (tmp_path / "bin" / "iperf").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+
+
+def seen_in(text):
+    (line,) = (line for line in text.splitlines() if line.startswith("seen:"))
+    return json.loads(line.removeprefix("seen:"))
+
+
+def rootless():
+    """What runs a command so that pairlab needs a user namespace, as it does for any user but root."""
+    if os.geteuid() != 0:
+        return []
+    if not shutil.which("setpriv"):
+        pytest.skip("taking root's capabilities needs setpriv, not on PATH: apt-get install util-linux")
+    return ["setpriv", "--bounding-set=-all,+setfcap", "--inh-caps=-all"]  # which it takes to map user 0
+
+
+@pytest.mark.parametrize("user", ["as-it-is", "rootless"])
+def test_a_fake_tool_has_no_capability_and_gets_at_nobodys_descriptors(user, fake, tmp_path, clean_host):
+    asked = {"workload": "iperf", "pairs": 2, "duration_s": 0.5, "max_skew_s": 5, "max_foreign_cpu": 1}
+    command = [*(rootless() if user == "rootless" else []), sys.executable, "-c", MEASURES]
+    done = subprocess.run([*command, json.dumps(asked), tmp_path / "runs"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    raw, asked_its_version = json.loads(done.stdout.splitlines()[-1])
+    tools = {name: text for name, text in raw.items() if name.endswith(".err")}
+    assert tools.keys() == {f"{side}-{pair}.err" for side in ("client", "server") for pair in range(2)}
+    for text in (*tools.values(), asked_its_version):
+        assert_only_traffic(seen_in(text))
+
+
+def assert_only_traffic(seen, capabilities=0):
+    assert "1" in seen["got"]
+    assert len(seen["got"]) > 1  # its own launcher, and others'
+    assert not any(seen["got"].values())
+    assert seen["descriptors"] == []
+    sets = dict.fromkeys(("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"), f"{capabilities:016x}")
+    assert seen["rights"] == sets | {"NoNewPrivs": "1"}
+
+
+@pytest.fixture
+def restricted():
+    """A congestion control that the host does not allow to all."""
+    settings = requirements.TCP_SETTINGS
+    for name in (settings / "tcp_available_congestion_control").read_text().split():
+        if requirements.restricted_congestion_control(name):
+            return name
+    pytest.skip("this host allows every congestion control to all")
+
+
+@pytest.mark.parametrize("workload", in_ci(["iperf", "iperf3", "flowgen"], but=["iperf3"]))
+def test_a_congestion_control_that_the_host_restricts_is_used_in_a_namespace(workload, restricted, runs_dir):
+    need("netns", workload=workload)
+    spec = Spec(workload=workload, pairs=1, duration_s=1, congestion_control=restricted, max_foreign_cpu=1)
+    run = measure(spec)
+    assert set(run.flows["congestion_control"]) == {restricted}
+
+
+def test_that_takes_one_capability_and_no_more(fake, restricted, runs_dir):
+    run = measure(Spec(workload="iperf", pairs=1, duration_s=0.5, congestion_control=restricted, max_foreign_cpu=1))
+    for end in ("client", "server"):
+        assert_only_traffic(seen_in(run.raw[f"{end}-0.err"]), capabilities=1 << CAP_NET_ADMIN)
+
+
+def test_a_users_own_command_has_all_that_its_endpoint_allows():
+    need("netns")
+    with open_testbed(Spec(workload="flowgen", pairs=1)) as bed:
+        assert bed.pairs[0].client.run(["ip", "link", "set", "lo", "down"]).returncode == 0
+        refused = bed.pairs[0].client.run(["ip", "link", "set", "lo", "up"], unprivileged=True)
+    assert refused.returncode
+    assert "not permitted" in refused.stderr

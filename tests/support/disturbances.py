@@ -1,0 +1,351 @@
+"""What can befall a measurement while it runs, planted by hand: load, stalls, kills, other settings, and what came.
+
+`measured_under` measures a spec while one of DISTURBANCES is at work, and reads meanwhile, by itself, what the kernel
+counted on the servers' links.
+"""
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import psutil
+
+from pairlab import Run, Spec, measure
+from pairlab.measurement import crosschecks
+from pairlab.measurement import measure as measurement
+from pairlab.testbed import registry
+from pairlab.testbed.contracts import Site
+from pairlab.testbed.endpoints import Limits
+from pairlab.testbed.host import cgroup_tree, foreign_load
+from pairlab.testbed.launch.conductor import Process
+from pairlab.testbed.netns import cgroups
+
+#: As many processes as there are CPUs, busy until their input ends.
+BUSY = """
+import os, sys, threading
+print("busy", flush=True)
+for _ in range(os.cpu_count() - 1):
+    if not os.fork():
+        break
+threading.Thread(target=sys.stdin.read, daemon=True).start()
+while len(threading.enumerate()) > 1:
+    pass
+"""
+#: Short processes, one after the other, whose time the kernel adds to nobody's as their parent waits for none.
+UNNOTICED = """
+import os, select, signal, sys, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+print("busy", flush=True)
+while not select.select([sys.stdin], [], [], 0.02)[0]:
+    for _ in range(os.cpu_count()):
+        if not os.fork():
+            while time.process_time() < 0.02:
+                pass
+            os._exit(0)
+"""
+#: Turns segmentation offloads of eth0 on or off (the ETHTOOL_STSO and ETHTOOL_SGSO of linux/ethtool.h).
+OFFLOADS = """
+import fcntl, ctypes, socket, struct, sys
+for command in (0x1f, 0x24):
+    value = ctypes.create_string_buffer(struct.pack("II", command, int(sys.argv[1])))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        fcntl.ioctl(s, 0x8946, struct.pack("16sP8x", b"eth0", ctypes.addressof(value)))
+"""
+
+
+@contextlib.contextmanager
+def load(script: str) -> Iterator[None]:
+    """The script's processes run in this block."""
+    argv = [sys.executable, "-c", script]
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            assert process.stdout.readline() == "busy\n"
+            yield
+        finally:
+            process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+@dataclass
+class Testbed:
+    """What disturbances take hold of: the running processes of a measurement."""
+
+    __test__ = False
+
+    clients: list[Process]
+    servers: list[Process]
+    chance: random.Random
+
+    def some(self, processes: Sequence[Process]) -> list[Process]:
+        """One of them, or all."""
+        return list(processes) if self.chance.random() < 0.5 else [self.chance.choice(processes)]
+
+
+#: Is at work in its block.
+Disturbance = Callable[[Testbed], contextlib.AbstractContextManager[None]]
+
+
+def tools(processes: Sequence[Process]) -> list[psutil.Process]:
+    """What these launchers have launched."""
+    found = []
+    for each in processes:
+        with contextlib.suppress(psutil.Error):
+            found += psutil.Process(each.pid).children(recursive=True)
+    return found
+
+
+def inside(process: Process, *argv: str) -> None:
+    """Runs a command in the network namespace of that process; one that fails is left at that."""
+    user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
+    command = ["nsenter", *user, "--net", "--target", str(process.pid), *argv]
+    subprocess.run(command, capture_output=True, check=False)
+
+
+def signalled(processes: Sequence[psutil.Process], number: int) -> None:
+    for each in processes:
+        with contextlib.suppress(psutil.Error):
+            each.send_signal(number)
+
+
+@contextlib.contextmanager
+def nothing(bed: Testbed) -> Iterator[None]:
+    yield
+
+
+@contextlib.contextmanager
+def busy(bed: Testbed) -> Iterator[None]:
+    with load(bed.chance.choice([BUSY, UNNOTICED])):
+        yield
+
+
+@contextlib.contextmanager
+def stall(bed: Testbed) -> Iterator[None]:
+    """Some tools do not get on."""
+    stopped = tools(bed.some(bed.chance.choice([bed.clients, bed.servers])))
+    signalled(stopped, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        signalled(stopped, signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def kill(bed: Testbed) -> Iterator[None]:
+    which = bed.some(bed.chance.choice([bed.clients, bed.servers]))
+    signalled(tools(which), bed.chance.choice([signal.SIGKILL, signal.SIGTERM]))
+    yield
+
+
+@contextlib.contextmanager
+def offload(bed: Testbed) -> Iterator[None]:
+    """Segmentation offloads of some clients' links are off; now and then for good."""
+    which, for_good = bed.some(bed.clients), bed.chance.random() < 0.5
+    for each in which:
+        inside(each, sys.executable, "-c", OFFLOADS, "0")
+    yield
+    for each in [] if for_good else which:
+        inside(each, sys.executable, "-c", OFFLOADS, "1")
+
+
+@contextlib.contextmanager
+def unreachable(bed: Testbed) -> Iterator[None]:
+    """Some clients have no way to their servers."""
+    which, addresses = bed.some(bed.clients), [each.endpoint.address for each in bed.servers]
+    for each in which:
+        for address in addresses:
+            inside(each, "ip", "route", "add", "unreachable", address)
+    yield
+    for each in which:
+        for address in addresses:
+            inside(each, "ip", "route", "del", "unreachable", address)
+
+
+@contextlib.contextmanager
+def shaped(bed: Testbed) -> Iterator[None]:
+    """Some clients' links are slow; now and then for good."""
+    which, for_good = bed.some(bed.clients), bed.chance.random() < 0.3
+    for each in which:
+        bucket = ["rate", "200mbit", "burst", "64kb", "latency", "20ms"]
+        inside(each, "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", *bucket)
+    yield
+    for each in [] if for_good else which:
+        inside(each, "tc", "qdisc", "del", "dev", "eth0", "root")
+
+
+@contextlib.contextmanager
+def quota(bed: Testbed) -> Iterator[None]:
+    """Some tools may use a fifth of a CPU only."""
+    if cgroups.lack():
+        yield
+        return
+    which = tools(bed.some(bed.chance.choice([bed.clients, bed.servers])))
+    home = Path(cgroup_tree.hierarchy().base())
+    with cgroups.groups(f"disturbed_{os.getpid()}", {"tools": Limits(cpu_quota=0.2)}) as made:
+        for group in (made["tools"], home):
+            for each in which:
+                with contextlib.suppress(OSError):
+                    (group / "cgroup.procs").write_text(str(each.pid))
+            if group is not home:
+                yield
+
+
+@contextlib.contextmanager
+def clock(bed: Testbed) -> Iterator[None]:
+    """The wall clock is moved, and moved back; so it is told, as no other process of this host may notice."""
+    real = foreign_load.clock_offset_ns
+    with mock.patch.object(foreign_load, "clock_offset_ns", side_effect=lambda: real() + 500_000_000):
+        yield
+
+
+DISTURBANCES: dict[str, Disturbance] = {
+    each.__name__: each for each in (nothing, busy, stall, kill, offload, unreachable, shaped, quota, clock)
+}
+
+
+class Counted:
+    """What the kernel counted of the servers' links, by the moment, in seconds from the release."""
+
+    def __init__(self, pids: Sequence[int], site: Site):
+        names = ("dev", "snmp")
+        self._files = [[os.open(f"/proc/{pid}/net/{name}", os.O_RDONLY) for name in names] for pid in pids]
+        self._link = f"{site.interface}:"
+        self.rows: list[tuple[float, int, int, int]] = []
+        """Moment, bytes and packets received by the links, and datagrams that programs took."""
+
+    def look(self, at_s: float) -> None:
+        rx_bytes = rx_packets = datagrams = 0
+        for file, counts in self._files:
+            for line in os.pread(file, 4096, 0).decode().splitlines():
+                if line.strip().startswith(self._link):
+                    received = line.partition(":")[2].split()
+                    rx_bytes, rx_packets = rx_bytes + int(received[0]), rx_packets + int(received[1])
+            _, udp = (line for line in os.pread(counts, 16384, 0).decode().splitlines() if line.startswith("Udp:"))
+            datagrams += int(udp.split()[1])
+        self.rows.append((at_s, rx_bytes, rx_packets, datagrams))
+
+    def close(self) -> None:
+        for file in (each for pair in self._files for each in pair):
+            os.close(file)
+
+    def tcp_bps(self, header_bytes: int, begin_s: float, end_s: float) -> float:
+        """Payload that the links received in that time."""
+        at_s, rx_bytes, rx_packets, _ = np.array(self.rows, float).T
+        first, last = np.interp([begin_s, end_s], at_s, rx_bytes - header_bytes * rx_packets)
+        return float((last - first) * 8 / (end_s - begin_s))
+
+    def udp_bps(self, payload_bytes: int, begin_s: float, end_s: float) -> float:
+        """Payload of the datagrams that programs took from their sockets in that time (Udp InDatagrams)."""
+        at_s, _, _, datagrams = np.array(self.rows, float).T
+        first, last = np.interp([begin_s, end_s], at_s, datagrams)
+        return float((last - first) * payload_bytes * 8 / (end_s - begin_s))
+
+
+def measured_under(
+    spec: Spec,
+    disturbance: Disturbance,
+    *,
+    begins_s: float,
+    lasts_s: float,
+    seed: int = 0,
+    root: Path | None = None,
+    prepare: Callable[[Testbed], None] = lambda bed: None,
+) -> tuple[Run, Counted]:
+    """Measures `spec` while something disturbs it; and what the kernel counted. Times are from the release.
+
+    prepare: is called when all are ready, before the release.
+    """
+    real_ready, real_watch = measurement._get_ready, measurement._watch
+    ready: dict[str, Any] = {}
+
+    def get_ready(bed, *others):
+        servers, clients, gate = real_ready(bed, *others)
+        counted = Counted([each.pid for each in (servers if bed.plan.driver.isolated else servers[:1])], bed.site)
+        counted.look(0.0)  # nothing was sent yet
+        prepare(Testbed(clients, servers, random.Random(seed)))
+        ready.update(servers=servers, counted=counted)
+        return servers, clients, gate
+
+    def watch(bed, clients, release_ns, *others):
+        testbed = Testbed(list(clients), ready["servers"], random.Random(seed))
+        over = threading.Event()
+        with ThreadPoolExecutor(2) as pool:
+            running = [
+                pool.submit(_count, ready["counted"], over, release_ns),
+                pool.submit(_disturb, disturbance, testbed, over, release_ns, begins_s, lasts_s),
+            ]
+            try:
+                real_watch(bed, clients, release_ns, *others)
+            finally:
+                over.set()
+        for each in running:
+            each.result()  # a disturbance that failed was none
+
+    with mock.patch.multiple(measurement, _get_ready=get_ready, _watch=watch):
+        return measure(spec, fresh=True, root=root, progress=lambda *_: None), ready["counted"]
+
+
+def _disturb(
+    disturbance: Disturbance, bed: Testbed, over: threading.Event, release_ns: int, begins_s: float, lasts_s: float
+) -> None:
+    over.wait(begins_s - (time.monotonic_ns() - release_ns) / 1e9)
+    with disturbance(bed):
+        over.wait(lasts_s)
+
+
+def _count(counted: Counted, over: threading.Event, release_ns: int) -> None:
+    """Every 25 ms, and once more at the end."""
+    done = False
+    while not done:
+        done = over.wait(0.025)
+        counted.look((time.monotonic_ns() - release_ns) / 1e9)
+    counted.close()
+
+
+def told_and_true_bps(run: Run, counted: Counted) -> tuple[float, float]:
+    """The total that a run tells, and what the kernel counted while all its flows sent, after the warm-up."""
+    begun_s = run.flows["connected_s"].fillna(run.flows["pair"].map(run.intervals.groupby("pair")["start_s"].min()))
+    begin_s = float(begun_s.fillna(0.0).max()) + run.spec.warmup_s + run.checks["warmup_s"]
+    end_s = float(begun_s.fillna(0.0).min()) + run.spec.total_s
+    if run.spec.udp_share:
+        return run.total_throughput_bps, counted.udp_bps(run.spec.message_bytes, begin_s, end_s)
+    header = crosschecks.header_bytes(run.facts["network"])
+    return run.total_throughput_bps, counted.tcp_bps(header, begin_s, end_s)
+
+
+def random_case(seed: int) -> tuple[Spec, str, float, float]:
+    """A spec, the name of a disturbance, and when it begins and how long it lasts."""
+    chance = random.Random(seed)
+    name = list(DISTURBANCES)[seed % len(DISTURBANCES)]
+    backend = registry.backends.get("netns")()
+    there = [
+        each for each in ("flowgen", "iperf", "iperf3") if not backend.lacks_programs(registry.workloads.get(each))
+    ]
+    udp = chance.random() < 0.15
+    workload = "flowgen" if udp else chance.choice(there)
+    spec = Spec(
+        workload=workload,
+        driver=chance.choice(["bridge", "bridge", "macvlan", "host"]),
+        pairs=chance.randint(1, 4),
+        duration_s=chance.choice([1.0, 2.0, 3.0] if workload == "iperf3" else [1.0, 1.5, 2.0, 3.0]),
+        interval_s=0.1,
+        max_skew_s=0.2,
+        **({"udp_share": 1.0, "udp_rate_bps": 5e7, "message_bytes": 1000} if udp else {}),
+    )
+    return spec, name, chance.uniform(0.0, 0.8) * spec.total_s, chance.uniform(0.05, 1.0) * spec.total_s
