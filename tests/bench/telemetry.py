@@ -13,7 +13,7 @@ from pairlab.testbed.contracts import silent
 
 PAIRS = (1, 10, 50)
 #: Telemetry as dense as it can be asked for, so that its cost is the most that it can be.
-_DENSE = {"interval_s": 0.1, "max_skew_s": 5.0, "max_foreign_cpu": 1.0, "workload": "flowgen"}
+DENSE = {"interval_s": 0.1, "max_skew_s": 5.0, "max_foreign_cpu": 1.0, "workload": "flowgen"}
 
 
 class Subject(NamedTuple):
@@ -43,7 +43,7 @@ SUBJECTS = (
 
 def ratios(subject: Subject, pairs: int, turns: int, root: Path) -> list[float]:
     """With telemetry over without, in each turn; which of the two comes first alternates."""
-    spec = Spec(pairs=pairs, **_DENSE, **subject.asked(pairs))
+    spec = Spec(pairs=pairs, **DENSE, **subject.asked(pairs))
     return in_turn(turns, lambda turn, on: subject.of(counted(spec.replace(telemetry=on, repetition=turn), root)))
 
 

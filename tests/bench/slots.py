@@ -1,0 +1,89 @@
+"""What sampling costs, within one run: telemetry samples in one slot of time, and rests in its neighbour.
+
+Neighbouring slots of one run have the same flows on the same cores, and differ far less than two runs do.
+"""
+
+import contextlib
+import random
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+
+from pairlab import Spec
+from pairlab.model.time_steps import carried_bytes
+from pairlab.testbed.host.cpu_sampler import CpuTelemetry
+from pairlab.testbed.host.link_telemetry import LinkTelemetry
+from tests.bench.telemetry import DENSE, counted
+
+#: The first slots, in which flows speed up, do not count; nor does what is after the last whole pair of slots.
+SLOT_S, LEFT_OUT = 0.5, 2
+DURATION_S = 20.0
+
+
+class Slot(NamedTuple):
+    """A part of a run, in seconds from its release, and whether telemetry sampled in it."""
+
+    begin_s: float
+    end_s: float
+    sampled: bool
+
+
+def ratios(pairs: int, runs: int, root: Path) -> list[float]:
+    """Total throughput with sampling over without, of every two neighbouring slots of so many runs."""
+    spec = Spec(pairs=pairs, duration_s=DURATION_S, **DENSE)
+    found = []
+    for repetition in range(runs):
+        drawn = random.Random(repetition)
+        sampled = [each for _ in range(int(DURATION_S)) for each in drawn.choice([(True, False), (False, True)])]
+        with _sampling_in(sampled) as begun_s:
+            run = counted(spec.replace(repetition=repetition), root)
+        offset_s = run.cpu["start_s"].min()  # of the first sample, which begins the first slot
+        assert len(begun_s) == 1
+        edges_s = offset_s + SLOT_S * np.arange(len(sampled) + 1) - DENSE["interval_s"] / 2
+        slots = [Slot(*each) for each in zip(edges_s[:-1], edges_s[1:], sampled, strict=True)]
+        found += of_slots([each for each in slots[LEFT_OUT:] if each.end_s <= DURATION_S], run.intervals)
+    return found
+
+
+@contextlib.contextmanager
+def _sampling_in(sampled: Sequence[bool]) -> Iterator[list[float]]:
+    """In the block, telemetry samples in these slots only, the first of which begins half an interval before it does.
+
+    Links are sampled as often as in a run of 2 s: no run has them sampled more often. Returns the first sample's moment.
+    """
+    begun_s: list[float] = []
+    cpu, links, made = CpuTelemetry._sample, LinkTelemetry._sample, LinkTelemetry.__init__
+
+    def due() -> bool:
+        if not begun_s:
+            begun_s.append(time.monotonic())
+        slot = int((time.monotonic() - begun_s[0] + DENSE["interval_s"] / 2) / SLOT_S)
+        return not LEFT_OUT <= slot < len(sampled) or sampled[slot]
+
+    with (
+        mock.patch.object(CpuTelemetry, "_sample", lambda self: cpu(self) if due() else None),
+        mock.patch.object(LinkTelemetry, "_sample", lambda self: links(self) if due() else None),
+        mock.patch.object(LinkTelemetry, "__init__", lambda self, clients, name, _: made(self, clients, name, 2.0)),
+    ):
+        yield begun_s
+
+
+def of_slots(slots: Sequence[Slot], intervals: pd.DataFrame) -> list[float]:
+    """The throughput where telemetry sampled over that where it rested, of every two neighbouring slots, in order.
+
+    intervals: those of all flows, with start_s and end_s from the release.
+    """
+    edges_s = np.array([*(each.begin_s for each in slots), slots[-1].end_s])
+    flows = intervals.groupby(["pair", "flow"])[["start_s", "end_s", "interval_bytes"]]
+    carried = sum(carried_bytes(edges_s, *rows.to_numpy().T) for _, rows in flows)
+    found = []
+    for place in range(0, len(slots) - 1, 2):
+        assert slots[place].sampled != slots[place + 1].sampled
+        ratio = float(carried[place] / carried[place + 1])
+        found.append(ratio if slots[place].sampled else 1 / ratio)
+    return found
