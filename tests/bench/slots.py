@@ -56,7 +56,7 @@ def ratios(pairs: int, runs: int, root: Path) -> list[float]:
 def _sampling_in(sampled: Sequence[bool]) -> Iterator[list[float]]:
     """In the block, telemetry samples in these slots only, the first of which begins half an interval before it does.
 
-    Links are sampled as often as in a run of 2 s: no run has them sampled more often. Returns the first sample's moment.
+    Links are sampled as often as in a run of 2 s, and never more often. Returns the moment of the first sample.
     """
     begun_s: list[float] = []
     cpu, links, made = CpuTelemetry._sample, LinkTelemetry._sample, LinkTelemetry.__init__

@@ -37,6 +37,8 @@ class Reading:
     of each UDP pair, how many came to its server, those included that its socket had no room for; datagram_bytes: their
     payload. unread_share: of the payload of all flows whose tool tells it, what was sent and not read when the time was
     over. overrun_share: of the time asked, by how much the last UDP datagrams came after it; None: there are none.
+    late_end_share: by how much the throughput of all timed TCP flows is more over the time that was asked than over the
+    time that each took, which is later where it was held up; None: nothing tells.
     late_share: the share of the traffic, at most, that came after the tool's last count.
     """
 
@@ -53,6 +55,7 @@ class Reading:
     datagram_bytes: dict[int, float] = field(default_factory=dict)
     unread_share: float | None = None
     overrun_share: float | None = None
+    late_end_share: float | None = None
     late_share: float = 0.0
 
 
@@ -77,6 +80,7 @@ def read_flows(
     steps_bytes = _steps_bytes(spec, reported)
     found = Reading(settling=steady_state.settle(steps_bytes), late_share=workload.late_s / spec.total_s)
     found.unread_share = _unread_share(reported)
+    found.late_end_share = _late_end_share(spec, tasks, reported)
     found.warmup_s = found.settling.warmup * spec.interval_s
     found.steps_bytes = list(steps_bytes[found.settling.warmup :])
     for pair, (task, client, server) in enumerate(pairs):
@@ -140,6 +144,19 @@ def _unread_share(reported: Sequence[dict[int, Measured]]) -> float | None:
     known = [each for flows in reported for each in flows.values() if each.unread_bytes is not None]
     read_bytes = sum(each.flow["flow_bytes"] for each in known)
     return sum(each.unread_bytes or 0.0 for each in known) / read_bytes if read_bytes else None
+
+
+def _late_end_share(spec: Spec, tasks: Sequence[Task], reported: Sequence[dict[int, Measured]]) -> float | None:
+    """See Reading. Tools without intervals tell nothing of when their flows carried what they did."""
+    told_bps = in_time_bps = 0.0
+    for task, flows in zip(tasks, reported, strict=True):
+        for measured in flows.values():
+            known = task.protocol == "tcp" and not task.flow_bytes and not measured.error
+            if known and measured.intervals and measured.flow["flow_bytes"]:
+                told_bps += measured.flow["flow_bytes"] * 8 / _lasted_s(measured)
+                in_time_s = min(_lasted_s(measured), spec.total_s)
+                in_time_bps += _carried(np.array([0.0, in_time_s]), measured.intervals)[0] * 8 / in_time_s
+    return in_time_bps / told_bps - 1 if told_bps else None
 
 
 def _carried(edges_s: np.ndarray, intervals: Sequence[Row]) -> np.ndarray:

@@ -128,6 +128,7 @@ def checks_of_flows(
         "active_share": crosschecks.active_share(spec, reading, clients),
         "unread": reading.unread_share,
         "overrun": reading.overrun_share,
+        "late_end": reading.late_end_share,
         "retransmits": crosschecks.retransmits(reading),
         "warmup_s": reading.warmup_s,
         "failed_flows": sum(row["status"] != "ok" for row in reading.flows),

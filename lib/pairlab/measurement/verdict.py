@@ -238,6 +238,14 @@ CHECKS: dict[str, Check] = {
         most=_at(0.03),
         by_machine=True,
     ),
+    "late_end": Check(
+        "share",
+        "by how much the total throughput is more over the time that was asked than over the time that TCP flows took",
+        "flows ended late, and carried little by then: over the time that was asked, the total throughput is {apart}:"
+        " measure again, or use a longer duration_s",
+        most=_at(0.01),  # what buffers held at the end comes on top
+        by_machine=True,
+    ),
     "retransmits": _crosscheck(
         "retransmitted segments by the tool's count, relative to the count of the clients' namespaces, minus 1",
         "the tool's count of retransmitted segments is {apart} than the kernel's",

@@ -14,7 +14,7 @@ def test_an_experiment_runs_as_it_stands_and_stores_its_run(name, runs_dir, clea
     need("netns")
     with allowing(ATTEMPTS):
         run = experiments.run(name, {"max_foreign_cpu": 1.0, "max_skew_s": 5.0})  # this machine may be busy
-    # On a virtual machine, the throughput may change its level for minutes: that is found, and no fault of the notebook.
+    # On a virtual machine, throughput may change its level for minutes: found, and no fault of the notebook.
     assert run.status == "ok" or spoilt_by_machine(run), run.reasons
     assert run.spec.experiment == name
     assert runs_dir in run.path.parents

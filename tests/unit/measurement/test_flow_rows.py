@@ -169,6 +169,16 @@ def test_a_flow_began_when_its_link_first_sent_or_at_the_latest_so_that_it_laste
     assert np.allclose(found.spans, [(begun_s, begun_s + 2)])
 
 
+def test_flows_that_end_late_and_carry_nothing_by_then_carried_more_in_the_time_that_was_asked():
+    """Of 5 s that were asked, one took 5.5: its throughput is over these."""
+    in_time, held_up, going_on = flow([1e8] * 10), flow([*[1e8] * 10, 0.0]), flow([1e8] * 11)
+    assert reading([in_time], duration_s=5.0).late_end_share == pytest.approx(0)
+    assert reading([going_on], duration_s=5.0).late_end_share == pytest.approx(0)
+    assert reading([held_up], duration_s=5.0).late_end_share == pytest.approx(1 / 10)
+    assert reading([held_up, in_time], duration_s=5.0).late_end_share == pytest.approx(1 / 21)
+    assert reading([replace(held_up, intervals=[])], duration_s=5.0).late_end_share is None
+
+
 def test_intervals_that_a_tool_leaves_out_while_nothing_gets_on_are_time_all_the_same():
     """Of 4 s, the first is warm-up, and of the last three one and a half have no intervals."""
     told = flow([8e8] * 8)

@@ -32,6 +32,7 @@ GOOD = {
     "port_bytes": None,
     "unread": 0.005,
     "overrun": 0.001,
+    "late_end": 0.002,
     "retransmits": -0.005,
     "failed_flows": 0,
     "warmup_s": 1.0,
@@ -95,6 +96,7 @@ def test_a_run_within_all_bounds_counts():
         ),
         ("unread", 0.05, "5.0 % more payload was sent than the servers had read"),
         ("overrun", 0.25, "the last UDP datagrams were received 25.0 % of the time after"),
+        ("late_end", 0.11, "over the time that was asked, the total throughput is 11.0 % more: measure again"),
         ("settled", False, "the throughput never settled"),
     ],
 )
