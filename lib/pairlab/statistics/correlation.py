@@ -78,10 +78,9 @@ def leverage(x: Sequence[float], y: Sequence[float]) -> float:
     one. Where all others are alike, that client makes the correlation alone: without it, there is none, which is 0.
     Source: Cook 1977, who leaves out one observation at a time.
     """
-    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if np.isnan(fisher_z(x, y)) or len(x) <= LEAST_CLIENTS:
         return np.nan
-    x, y = x - x.mean(), y - y.mean()
+    x, y = (np.asarray(side, dtype=float) - np.mean(side) for side in (x, y))
     # Of n values whose mean is 0, leaving one out takes n / (n - 1) times its own product out of a sum of products.
     more = len(x) / (len(x) - 1)
     both, alone_x, alone_y = (float(sides.sum()) - more * sides for sides in (x * y, x * x, y * y))

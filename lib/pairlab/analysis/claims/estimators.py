@@ -199,13 +199,13 @@ def experiments_change(runs: pd.DataFrame, *, driver: str, pairs: PairCount, of:
     if {what for _, what in (of, over)} <= set(MEDIANS):
         sides = [({"experiment": experiment} | cell, what) for experiment, what in (of, over)]
         return _medians(cells, [1, -1], sides, f"{count} pairs")
-    found = [cells.of(what, experiment=experiment, **cell) for experiment, what in (of, over)]
-    return setting_estimators.ratio_effect(cells, *found, f"{count} pairs")
+    first, second = (cells.of(what, experiment=experiment, **cell) for experiment, what in (of, over))
+    return setting_estimators.ratio_effect(cells, first, second, f"{count} pairs")
 
 
 def _pairs_change(cells: Cells, driver: str, before: int, after: int, what: str) -> Effect:
-    sides = ({"driver": driver, "pairs": count} for count in (after, before))
-    return change(cells, *sides, what, f"{before} → {after} pairs")
+    later, earlier = ({"driver": driver, "pairs": count} for count in (after, before))
+    return change(cells, later, earlier, what, f"{before} → {after} pairs")
 
 
 def _medians(cells: Cells, weights: Sequence[float], sides: Sequence[tuple[dict, str]], where: str) -> Effect:

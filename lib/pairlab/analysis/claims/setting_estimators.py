@@ -45,8 +45,8 @@ def drivers_order(
     for value in values:
         cell = {at: value} | ({"pairs": pairs} if at != "pairs" else {})
         where = f"{value} pairs" if at == "pairs" else f"{at.split('_')[0]} {value}, {pairs} pairs"
-        sides = ({"driver": driver, **cell} for driver in drivers)
-        parts[str(value)] = change(Cells(runs), *sides, "total_bps", where)
+        first, second = ({"driver": driver, **cell} for driver in drivers)
+        parts[str(value)] = change(Cells(runs), first, second, "total_bps", where)
     return Each(parts, points=len(parts))
 
 
@@ -55,8 +55,8 @@ def core_ratio_change(runs: pd.DataFrame, *, driver: str, what: Literal["client_
     """Change of a summary at each step to more containers per core."""
 
     def of_step(cells: Cells, before: Step, after: Step) -> Effect:
-        sides = ({"driver": driver, **step.cell} for step in (after, before))
-        return change(cells, *sides, what, step_text(before, after))
+        later, earlier = ({"driver": driver, **step.cell} for step in (after, before))
+        return change(cells, later, earlier, what, step_text(before, after))
 
     return _each_step(runs, core_ratio_steps(runs, [driver], what), of_step)
 
@@ -158,8 +158,7 @@ def change(
     cells: Cells, after: Mapping[str, Any], before: Mapping[str, Any], what: str, where: str, *, of: str | None = None
 ) -> Effect:
     """By how much a summary is larger in one cell than in another. of: as of Cells.effect, by default `what`."""
-    sides = (cells.of(what, **cell) for cell in (after, before))
-    return ratio_effect(cells, *sides, where, of=what if of is None else of)
+    return ratio_effect(cells, cells.of(what, **after), cells.of(what, **before), where, of=what if of is None else of)
 
 
 def ratio_effect(cells: Cells, first: pd.Series, second: pd.Series, where: str, *, of: str = "") -> Effect:

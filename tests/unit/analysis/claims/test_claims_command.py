@@ -78,7 +78,7 @@ def test_a_claim_by_name_tells_what_would_make_it_false_and_what_it_requires(cam
     assert {row["id"] for row in rows} == {"total-rises-ovs"}
     assert {row["unmet"] for row in rows} == {"datapath"}
     wrong = CliRunner().invoke(main, ["claims", "total-rise-ovs", "--runs", str(campaign)])
-    assert wrong.exit_code == 1
+    assert wrong.exit_code == 2
     assert "no claim 'total-rise-ovs'; did you mean total-rises-ovs" in " ".join(wrong.output.split())
 
 
