@@ -33,7 +33,7 @@ def test_the_notebook_makes_tables_and_values_of_two_backends(campaign, tmp_path
     )
     assert done.returncode == 0, done.stderr
     made = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*.tex")}
-    parts = ("throughput", "retransmissions", "fct", "elephant-mice", "core-ratio", "pinning", "message-size")
+    parts = ("throughput", "retransmissions", "fct", "elephant-mice", "core-ratio", "pinning", "message-size", "udp")
     tables = {f"claims-{part}" for part in parts}
     assert made == {f"paper/tables/campaign/{name}.tex" for name in tables} | {"paper/values/campaign/11-claims.tex"}
 

@@ -1,6 +1,9 @@
 """Claims, one by each estimator, and cells whose effect on each is set, so that the verdict is forced."""
 
+from dataclasses import replace
+
 import numpy as np
+from scipy import stats
 
 from pairlab.analysis.claims import verdicts
 from pairlab.analysis.claims.ledger import Claim, Source
@@ -38,17 +41,12 @@ def by_busy(effect, noise, repetition):
 def by_correlation(effect, noise, repetition):
     random = np.random.default_rng(repetition)
     wanted = np.tanh(effect + noise())
-    across = stats_normal(random, 30)
-    beside = stats_normal(random, 30)
-    beside = beside - across * (beside @ across) / (across @ across)
-    beside *= np.linalg.norm(across) / np.linalg.norm(beside)
-    retransmits = 100 + wanted * across + np.sqrt(1 - wanted**2) * beside
-    yield bulk(10 + across, retransmits=retransmits, experiment="retransmissions", repetition=repetition)
-
-
-def stats_normal(random, count):
-    values = random.normal(size=count)
-    return values - values.mean()
+    order = np.arange(30)
+    tries = wanted * stats.zscore(order) + np.sqrt(1 - wanted**2) * random.normal(size=(3000, 30))
+    ranks = stats.rankdata(tries, axis=1)
+    found = ((stats.zscore(ranks, axis=1)) * stats.zscore(order)).mean(axis=1)
+    retransmits = 100 + ranks[np.argmin(abs(found - wanted))]
+    yield bulk(10 + order, retransmits=retransmits, experiment="retransmissions", repetition=repetition)
 
 
 def by_percentile(effect, noise, repetition):
@@ -63,31 +61,62 @@ def by_experiment(effect, noise, repetition):
     yield ending(mice, roles=["mouse"] * 4 + ["elephant"], repetition=repetition)
 
 
-def by_role(effect, noise, repetition):
+def by_spread(effect, noise, repetition):
+    """Of mice one driver leads, of elephants the other: what counts is how far they lie apart."""
     roles = ["mouse"] * 4 + ["elephant"]
-    for driver, mouse, elephant in (("bridge", 1.1, 1.1 * np.exp(effect + noise())), ("ovs", 1.0, 1.0)):
+    wider = 1.3 * np.exp(effect + noise())
+    for driver, mouse, elephant in (("bridge", 1.3, 1.0), ("macvlan", 1.2, 1.1), ("ovs", 1.0, wider)):
         fcts = np.append(np.full(4, 0.1 * mouse), 2.0 * elephant)
         yield ending(fcts, roles=roles, driver=driver, repetition=repetition)
 
 
 def by_core_ratio(effect, noise, repetition):
     for cores, steps in ((4, 0), (2, 1), (1, 2)):
-        fcts = np.full(4, 0.1 * np.exp(steps / 2 * effect + noise()))
+        fcts = np.full(4, 0.1 * np.exp(steps * effect + noise()))
         yield ending(fcts, experiment="core-ratio", cores=cores, repetition=repetition)
 
 
 def by_core_ratio_gap(effect, noise, repetition):
-    for cores, gap in ((4, 0.1), (1, 0.1 + effect)):
+    """One driver leads at first, and the other afterwards."""
+    for cores, gap in ((4, 0.5), (2, -0.5 - effect), (1, -0.5 - 2 * effect)):
         for driver, slower in (("bridge", gap + noise()), ("ovs", 0.0)):
             fcts = np.full(4, 0.4 / cores * np.exp(slower))
             yield ending(fcts, experiment="core-ratio", cores=cores, driver=driver, repetition=repetition)
 
 
 def by_core_ratio_gap_ms(effect, noise, repetition):
-    for cores, gap in ((4, 20), (1, 20 + 100 * effect)):
+    for cores, gap in ((4, 50), (2, -50 - 100 * effect), (1, -50 - 200 * effect)):
         for driver, slower in (("bridge", gap + 100 * noise()), ("ovs", 0.0)):
-            fcts = np.full(4, 0.2 / cores + 1e-3 * slower)
+            fcts = np.full(4, 0.4 / cores + 1e-3 * slower)
             yield ending(fcts, experiment="core-ratio", cores=cores, driver=driver, repetition=repetition)
+
+
+def by_counts(effect, noise, repetition):
+    for count, steps in ((2, 0), (4, 1), (8, 1)):
+        yield throughput(np.exp(steps * effect + noise()) / count, clients=count, repetition=repetition)
+
+
+def by_steps(effect, noise, repetition):
+    for steps, count in enumerate((2, 4, 8)):
+        yield throughput(np.exp(steps * effect + noise()) / count, clients=count, repetition=repetition)
+
+
+def by_order(effect, noise, repetition):
+    for count in (2, 5):
+        yield throughput(np.exp(noise()), clients=count, driver="bridge", repetition=repetition)
+        yield throughput(np.exp(effect + noise()), clients=count, driver="ovs", repetition=repetition)
+
+
+def by_udp(effect, noise, repetition):
+    for share, shift in ((0.0, 0.0), (1.0, effect)):
+        yield throughput(np.exp(shift + noise()), experiment="udp", udp_share=share, repetition=repetition)
+
+
+def by_flows(effect, noise, repetition):
+    for count in (2, 3):
+        several = np.exp(effect + noise()) * 2
+        yield throughput(several, clients=count, flows_per_pair=2, repetition=repetition)
+        yield throughput(np.exp(noise()), clients=2 * count, repetition=repetition)
 
 
 def by_pinning(effect, noise, repetition):
@@ -104,28 +133,38 @@ def by_message_size(effect, noise, repetition):
 #: estimator: parameters, where the effect is 0, the margin (both as shown), and what makes its cells
 CASES = {
     "pairs_change": ({"driver": "bridge", "pairs": [2, 5]}, 0, 5, by_pairs),
+    "pairs_against": ({"driver": "bridge", "base": 2, "among": [3, 8]}, 0, 5, by_counts),
+    "pairs_steps": ({"driver": "bridge", "among": [1, 10]}, 0, 5, by_steps),
     "pairs_trend": ({"driver": "bridge", "pairs": ["least", "most"]}, 0, 5, by_trend),
     "drivers_change": ({"drivers": ["ovs", "bridge"], "pairs": 5}, 0, 5, by_driver),
     "share": ({"driver": "bridge", "pairs": 2, "what": "busy"}, 0.8, 0.04, by_busy),
     "correlation": ({"driver": "bridge", "pairs": 30}, 0, 0.08, by_correlation),
     "percentile_change": ({"driver": "bridge", "pairs": [10, 20], "q": 0.9}, 0, 5, by_percentile),
     "experiments_change": (
-        {"driver": "all", "pairs": "most", "of": ["elephant-mice", "mouse_max_s"], "over": ["fct", "fct_max_s"]},
+        {"driver": "bridge", "pairs": "most", "of": ["elephant-mice", "mouse_max_s"], "over": ["fct", "fct_max_s"]},
         0,
         5,
         by_experiment,
     ),
-    "roles_gap": (
-        {"drivers": ["bridge", "ovs"], "pairs": 5, "roles": ["elephant_median_s", "mouse_median_s"]},
-        0,
-        5,
-        by_role,
+    "drivers_order": ({"drivers": ["ovs", "bridge"], "at": "pairs"}, 0, 5, by_order),
+    "drivers_spread": (
+        {
+            "drivers": ["bridge", "macvlan", "ovs"],
+            "pairs": 5,
+            "of": ["elephant-mice", "elephant_median_s"],
+            "over": ["elephant-mice", "mouse_median_s"],
+        },
+        1,
+        0.05,
+        by_spread,
     ),
     "core_ratio_change": ({"driver": "bridge", "what": "fct_mean_s"}, 0, 5, by_core_ratio),
     "core_ratio_gap": ({"drivers": ["bridge", "ovs"], "what": "fct_mean_s"}, 0, 5, by_core_ratio_gap),
     "core_ratio_gap_ms": ({"drivers": ["bridge", "ovs"]}, 0, 5, by_core_ratio_gap_ms),
     "pinning_change": ({"driver": "bridge", "policy": "same-core"}, 0, 5, by_pinning),
     "message_size_trend": ({"driver": "bridge"}, 0, 5, by_message_size),
+    "udp_change": ({"driver": "bridge", "pairs": "most"}, 0, 5, by_udp),
+    "flows_like_containers": ({"driver": "bridge"}, 0, 5, by_flows),
 }
 
 
@@ -153,8 +192,17 @@ def claim_of(name, *, claimed="more", **changes):
         "margin": float(margin),
         "published": None,
         "note": "",
+        "false_if": "it is not so",
     }
     return Claim(**(values | changes))
+
+
+def recorded(run, **network):
+    """The run on a host that recorded this of its network, such as datapath; None: that it did not record it."""
+    facts = {**run.facts["network"], **network}
+    return replace(
+        run, facts={**run.facts, "network": {name: value for name, value in facts.items() if value is not None}}
+    )
 
 
 def verdict_on(name, cells, **claim):

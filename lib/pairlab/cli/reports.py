@@ -75,26 +75,36 @@ def _steps(as_json):
 
 
 @click.command()
+@click.argument("only", metavar="[NAME]", default="")
 @click.option("--runs", help="Folder of runs; default: PAIRLAB_RUNS, else runs/ in the checkout.")
 @click.option("--sweep", "name", default="", help="Only the runs of the sweep of that name, or of NAME/BACKEND.")
 @click.option("--by", type=click.Choice(["kernel", "host"]), help="Check them for each kernel, or host, apart.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def claims(runs, name, by, as_json):
+def claims(only, runs, name, by, as_json):
     """Check which of the papers' findings the stored runs confirm, contradict, or leave undecided.
+
+    NAME: only the finding of that name, or those whose names begin with it: with what would make it false, and the
+    conditions under which the papers state it. Where the runs do not meet these, it is not comparable, and says why.
 
     The exit status is 0 whatever the verdicts are. An undecided finding says what is missing, and how many repetitions
     would decide it.
     """
     from pairlab.analysis.claims import report as layout
     from pairlab.analysis.claims import verdicts as ledger
+    from pairlab.analysis.claims.ledger import named
     from pairlab.analysis.output.provenance import origin_of
     from pairlab.store.dataset import load_runs
 
+    chosen = named(only) if only else None
+    if only and not as_json:
+        for claim in chosen:
+            out.print("\n".join(f"{title}: {text}" for title, text in layout.described(claim).items()), markup=False)
+            out.print()
     found = load_runs(runs, sweep=name, ground="all" if by else "newest")
     parts = {value: found.where(**{by: value}) for value in sorted(set(found.index[by]))} if by else {"": found}
     results = {}
     for value, part in parts.items():
-        verdicts = ledger.evaluate(part)
+        verdicts = ledger.evaluate(part, claims=chosen)
         if as_json:
             remark = layout.floor_remark(verdicts, part)
             results[value] = layout.as_json(verdicts, origin_of(part, part.root, name), remark)
@@ -111,7 +121,7 @@ def _print_claims(verdicts, found):
     from pairlab.analysis.claims import verdicts as ledger
     from pairlab.analysis.output.provenance import account
 
-    colours = dict(zip(ledger.VERDICTS, ("green", "red", "yellow", "bright_black"), strict=True))
+    colours = dict(zip(ledger.VERDICTS, ("green", "red", "yellow", "magenta", "bright_black"), strict=True))
     shown = layout.display(verdicts)
     for system, part in shown.groupby("System", sort=True):
         table = Table(*[column for column in shown if column != "System"], title=system, title_justify="left", box=None)

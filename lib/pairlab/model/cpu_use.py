@@ -36,6 +36,19 @@ def used_s(run: Run) -> float:
     return float(used.sum(skipna=False)) if len(cpu) else np.nan
 
 
+def carried_bytes(run: Run) -> float:
+    """Payload of the flows that did their work in all of their time; NaN where no intervals cover a warm-up."""
+    warm = run.intervals.loc[run.intervals["warmup"], "interval_bytes"]
+    if warmup_s(run) and warm.empty:
+        return np.nan
+    return float(run.flows.loc[run.flows["status"] == "ok", "flow_bytes"].sum() + warm.sum())
+
+
+def host_s_per_gb(run: Run) -> float:
+    """CPU seconds used on the host per 10^9 bytes of payload, over the same time; NaN where either is not known."""
+    return used_s(run) / (carried_bytes(run) / 1e9 or np.nan)
+
+
 def shares(run: Run) -> pd.Series:
     """Each of PARTS, and busy (neither idle nor waiting for a disk), as a share of all CPUs' time in the window.
 

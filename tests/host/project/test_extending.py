@@ -87,6 +87,7 @@ CLAIMS = """
   parameters: {driver: hub, pairs: [1, 2], what: client_bps}
   claimed: less
   margin: 5
+  false_if: a client gets no less where there are two
 """
 
 EXPERIMENT = """

@@ -135,7 +135,9 @@ def _of_claim(claim, system: str, cells: str) -> tuple[str, float, float] | None
     if claim.estimator == "share" and asked["what"] == "busy":
         return f"cpu busy {system} {driver} {pairs[0]}", 100, 0
     if claim.estimator == "correlation":
-        return f"correlation pearson {system} {driver} {pairs[0]}", 1, 0
+        return f"correlation spearman {system} {driver} {pairs[0]}", 1, 0
+    if claim.estimator == "drivers_spread" and asked["of"] == ["elephant-mice", "elephant_median_s"]:
+        return f"mice spread ratio {system} {pairs[0]}", 1, 0
     if claim.estimator == "pinning_change":
         return f"pinning change {system} {driver} {asked['policy']} ", 1, 0
     return None

@@ -367,6 +367,19 @@ def test_repetitions_without_a_coefficient_are_not_counted_and_if_none_has_one_i
         correlation(x, y, repetition[:-1])
 
 
+def test_leverage_is_the_most_that_leaving_one_client_out_changes_the_correlation():
+    random = np.random.default_rng(6)
+    x, y = random.normal(size=(2, 30))
+    whole = np.corrcoef(x, y)[0, 1]
+    changes = [np.corrcoef(np.delete(x, at), np.delete(y, at))[0, 1] - whole for at in range(30)]
+    assert correlations.leverage(x, y) == pytest.approx(np.abs(changes).max())
+    x[0] = y[0] = 100.0
+    assert correlations.leverage(x, y) > 0.6
+    assert correlations.leverage([1, 1, 1, 1, 1, 5], [2, 2, 2, 2, 2, 9]) == pytest.approx(1)  # of one client alone
+    assert np.isnan(correlations.leverage([1, 2, 3, 4], [1, 2, 3, 4]))
+    assert np.isnan(correlations.leverage([1, 1, 1, 1, 1], [1, 2, 3, 4, 5]))
+
+
 @pytest.mark.parametrize("repetitions", [3, 6])
 def test_a_correlations_interval_holds_the_truth_where_that_of_pooled_clients_does_not(repetitions):
     random, n, held, pooled = np.random.default_rng(6), 300, 0, 0

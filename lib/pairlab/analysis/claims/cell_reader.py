@@ -8,16 +8,12 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from pairlab.analysis import published
 from pairlab.analysis.claims.effect import Contrast, Effect, FlowsFailed, TooFewFlows
 from pairlab.errors import NotMeasured
 from pairlab.model import fct
 from pairlab.statistics import quantiles
 from pairlab.statistics.clusters import Clusters
 from pairlab.statistics.intervals import Scale, Student, mean
-
-#: The drivers of the papers; the host's own network is a baseline of ours, on which they state nothing.
-DRIVERS = tuple(published.load("throughput")["driver"].unique())
 
 #: A number of pairs: exactly that, the least or the most that was measured, or one of these where it is not there.
 PairCount = Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^(\d+ or )?(least|most)$")]
@@ -79,10 +75,6 @@ class Cells:
             _check_known(runs, what, cell)
         return runs.set_index("repetition")[what].sort_index()
 
-    def largest(self, what: str, drivers: Sequence[str], **cell) -> pd.Series:
-        """One value per repetition: the largest over the drivers, where a repetition has them all."""
-        return self.beside({driver: self.of(what, driver=driver, **cell) for driver in drivers}).max(axis=1)
-
     def beside(self, columns: Mapping[Any, pd.Series]) -> pd.DataFrame:
         """The cells of a repetition in one row; a repetition that lacks one is left out by name."""
         table = pd.DataFrame(dict(columns))
@@ -131,11 +123,27 @@ class Cells:
         return found
 
     def effect(
-        self, values: Sequence[float], scale: Scale, cells: str, *, of: str = "", gain: float = float(np.sqrt(2))
+        self,
+        values: Sequence[float],
+        scale: Scale,
+        cells: str,
+        *,
+        of: str = "",
+        gain: float = float(np.sqrt(2)),
+        points: int = 0,
     ) -> Effect:
         """The mean over repetitions of what is on that scale. of, gain: of which summary's logarithms, see Contrast."""
         self._check_whole(values, cells)
-        return Effect(Student.of(values, scale), cells, **self.remarks(of, gain))
+        return Effect(Student.of(values, scale), cells, **self.remarks(of, gain), points=points)
+
+    def together(self, sides: Mapping[Any, Clusters]) -> dict[Any, Clusters]:
+        """The sides with the repetitions that all have, in one order; the others are left out by name."""
+        every = [set(side.labels) for side in sides.values()]
+        common, any_of = set.intersection(*every), set.union(*every)
+        self._leave_out(pd.Index(sorted(any_of - common)), "lacks a cell or its value")
+        if not common:
+            raise NotMeasured("no repetition has all of " + ", ".join(map(str, sides)))
+        return {name: _of_repetitions(side, common) for name, side in sides.items()}
 
     def share(self, values: Sequence[float], scale: Scale, cells: str) -> Effect:
         """The mean over repetitions of a bounded quantity itself."""
@@ -166,6 +174,11 @@ class Cells:
             self._left_out.setdefault(why, set()).update(repetitions)
 
 
+def _of_repetitions(side: Clusters, wanted: set) -> Clusters:
+    kept = [at for at, label in enumerate(side.labels) if label in wanted]
+    return Clusters(side.labels[kept], tuple(side.parts[at] for at in kept))
+
+
 def _check_known(runs: pd.DataFrame, what: str, cell: Mapping[str, Any]) -> None:
     lost = runs[runs[what].isna() & (runs["failed_flows"] > 0)]
     if len(lost):
@@ -182,15 +195,6 @@ def of_driver(runs: pd.DataFrame, driver: str) -> pd.DataFrame:
     if mine.empty:
         raise NotMeasured(f"no runs of {driver}")
     return mine
-
-
-def drivers_meant(runs: pd.DataFrame, driver: str) -> list[str]:
-    if driver != "all":
-        return [driver]
-    there = [name for name in DRIVERS if name in set(runs["driver"])]
-    if not there:
-        raise NotMeasured(f"no runs of {', '.join(DRIVERS)}")
-    return there
 
 
 def pair_counts(runs: pd.DataFrame, drivers: Sequence[str]) -> list[int]:
@@ -212,8 +216,11 @@ class Step:
 
 
 def core_ratio_steps(runs: pd.DataFrame, drivers: Sequence[str], what: str) -> list[Step]:
-    """The settings of one series, by rising containers per core: cores varied at one number of pairs, where they were,
-    else pairs varied on the same cores, which changes the offered load too."""
+    """The settings of the series with the most ratios, by rising containers per core.
+
+    Either the cores vary at one number of pairs, or the pairs on the same cores, which changes the offered load too; of
+    two series as long the former, and the one with the more pairs or cores.
+    """
     ends = "fct" in what
     runs = runs[runs["ends"] == ends]
     if runs.empty:
@@ -223,16 +230,17 @@ def core_ratio_steps(runs: pd.DataFrame, drivers: Sequence[str], what: str) -> l
         for driver in drivers
     ]
     common = [Step(*setting, "") for setting in set.intersection(*settings) if setting[0] == setting[0]]
-    for fixed, varied in (("pairs", "cores"), ("cores", "pairs")):
-        series = [
-            sorted((step for step in common if getattr(step, fixed) == value), key=lambda step: step.ratio)
-            for value in sorted({getattr(step, fixed) for step in common})
-        ]
-        longest = max(series, key=lambda steps: (len(steps), getattr(steps[0], fixed)), default=[])
-        if len(longest) > 1:
-            return [Step(step.ratio, step.pairs, step.cores, varied) for step in longest]
-    raise NotMeasured(f"one container-to-core ratio only of {' and '.join(drivers)}: a change needs two")
+    every = [
+        [Step(step.ratio, step.pairs, step.cores, varied) for step in sorted(same, key=lambda step: step.ratio)]
+        for fixed, varied in (("pairs", "cores"), ("cores", "pairs"))
+        for value in sorted({getattr(step, fixed) for step in common}, reverse=True)
+        if (same := [step for step in common if getattr(step, fixed) == value])
+    ]
+    longest = max(every, key=len, default=[])
+    if len(longest) < 2:
+        raise NotMeasured(f"one container-to-core ratio only of {' and '.join(drivers)}: a change needs two")
+    return longest
 
 
-def ratios_text(steps: Sequence[Step]) -> str:
-    return f"{', '.join(f'{step.ratio:g}' for step in steps)} containers per core, by {steps[0].varied}"
+def step_text(before: Step, after: Step) -> str:
+    return f"{before.ratio:g} → {after.ratio:g} containers per core, by {after.varied}"

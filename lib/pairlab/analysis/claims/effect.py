@@ -1,13 +1,14 @@
 """An effect with its estimate, and the registry of the functions that find one in runs.
 
 An estimator (estimators.py) takes the runs of one system as run_table.reduce gives them, and the parameters of a claim.
-It returns an Effect: its estimate over repetitions, and which cells it used.
+It returns an Effect, its estimate over repetitions and which cells it used; or Each of several, all of which must be as
+a claim says.
 """
 
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -47,7 +48,8 @@ class Effect:
     """An estimate over repetitions, what cells it is of, and what a reader must know of them.
 
     found: on the scale on which it is taken. stands_in: a number of pairs stands in for the one that a paper states, so
-    sizes cannot be compared. contrast: None where the effect is of nothing whose noise a calibration records.
+    sizes cannot be compared. contrast: None where the effect is of nothing whose noise a calibration records. points:
+    how many numbers of pairs, ratios or sizes it rests on, along whichever of them a claim is; 0 where along none.
     """
 
     found: Student
@@ -55,6 +57,7 @@ class Effect:
     notes: tuple[str, ...] = ()
     stands_in: bool = False
     contrast: Contrast | None = None
+    points: int = 0
 
     def repetitions_needed(self, null: float, alpha: float = 0.05) -> int | None:
         """How many repetitions would show that it is not `null`: power.repetitions_needed."""
@@ -63,14 +66,29 @@ class Effect:
 
 
 @dataclass(frozen=True)
+class Each:
+    """Several effects of one claim, by name, which must hold for every one of them: at each step, with each size.
+
+    One that is not so contradicts it. points: as of an Effect.
+    """
+
+    parts: Mapping[str, Effect]
+    points: int = 0
+
+
+@dataclass(frozen=True)
 class Estimator:
-    """A registered function, the unit of its effect, and the types of its parameters."""
+    """A registered function, the unit of its effect, and the types of its parameters.
+
+    varies: the settings beyond the papers (run_table.ASIDE) that it compares, and so reads whatever their value.
+    """
 
     name: str
     unit: str
-    function: Callable[..., Effect]
+    function: Callable[..., Effect | Each]
+    varies: tuple[str, ...] = ()
 
-    def __call__(self, runs: pd.DataFrame, parameters: Mapping[str, Any]) -> Effect:
+    def __call__(self, runs: pd.DataFrame, parameters: Mapping[str, Any]) -> Effect | Each:
         return self.function(runs, **parameters)
 
     def check(self, parameters: Mapping[str, Any]) -> None:
@@ -96,6 +114,7 @@ class Estimator:
 
 
 ESTIMATORS: dict[str, Estimator] = {}
+Function = TypeVar("Function", bound=Callable[..., Effect | Each])
 
 
 def get(name: str) -> Estimator:
@@ -105,11 +124,11 @@ def get(name: str) -> Estimator:
     return ESTIMATORS[name]
 
 
-def estimator(unit: str) -> Callable[[Callable[..., Effect]], Callable[..., Effect]]:
+def estimator(unit: str, *, varies: tuple[str, ...] = ()) -> Callable[[Function], Function]:
     """Registers a function under its name."""
 
-    def register(function: Callable[..., Effect]) -> Callable[..., Effect]:
-        ESTIMATORS[function.__name__] = Estimator(function.__name__, unit, function)
+    def register(function: Function) -> Function:
+        ESTIMATORS[function.__name__] = Estimator(function.__name__, unit, function, varies)
         return function
 
     return register

@@ -2,64 +2,83 @@
 
 A sweep visits every cell once per repetition, so cells are compared within a repetition, where slow drift of the
 machine cancels, and repetitions are averaged; percentiles, the median included, are of the flows of all repetitions
-(statistics/quantiles.py). effect.py has the registry, cell_reader.py the choice of cells.
+(statistics/quantiles.py). effect.py has the registry, cell_reader.py the choice of cells; those that compare settings
+(cores, pinning, message sizes, UDP, flows) are in setting_estimators.py.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, TypeVar
+from dataclasses import replace
+from itertools import pairwise
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from pairlab.analysis.claims.cell_reader import (
-    Cells,
-    PairCount,
-    core_ratio_steps,
-    drivers_meant,
-    of_driver,
-    pair_counts,
-    ratios_text,
-)
-from pairlab.analysis.claims.effect import ESTIMATORS, Effect, estimator, get
+from pairlab.analysis.claims import setting_estimators
+from pairlab.analysis.claims.cell_reader import Cells, PairCount, pair_counts
+from pairlab.analysis.claims.effect import ESTIMATORS, Each, Effect, estimator, get
+from pairlab.analysis.claims.setting_estimators import Two, change, trend
 from pairlab.errors import NotMeasured
 from pairlab.statistics import quantiles
-from pairlab.statistics.intervals import PERCENT, REAL, SHARE, SIGNED
+from pairlab.statistics.intervals import SHARE, SIGNED, Student
 
-__all__ = ["ESTIMATORS", "get"]
+__all__ = ["ESTIMATORS", "get", "setting_estimators"]
 
-Item = TypeVar("Item")
-#: Just two of these.
-Two = Annotated[list[Item], Field(min_length=2, max_length=2)]
 #: What each repetition has one value of.
-Summary = Literal["total_bps", "client_bps", "fct_mean_s", "fct_max_s"]
+Summary = Literal["total_bps", "client_bps", "fct_mean_s", "fct_max_s", "host_s_per_gb"]
 #: Medians are of the flows of all repetitions: the columns that their times are in.
 MEDIANS = {"fct_median_s": "fcts_s", "mouse_median_s": "mouse_fcts_s", "elephant_median_s": "elephant_fcts_s"}
 Median = Literal[*MEDIANS]
 Role = Literal["mouse_median_s", "mouse_max_s", "elephant_median_s", "elephant_max_s"]
+Count = Annotated[int, Field(ge=1)]
 
 
 @estimator("%")
 def pairs_change(runs: pd.DataFrame, *, driver: str, pairs: Two[PairCount], what: Summary = "total_bps") -> Effect:
-    """Change of a summary from one number of pairs to another. driver "all": the largest over the papers' drivers."""
-    drivers = drivers_meant(runs, driver)
+    """Change of a summary from one number of pairs to another."""
     cells = Cells(runs)
-    before, after = cells.choose(drivers, pairs)
-    values = cells.ratio(cells.largest(what, drivers, pairs=after), cells.largest(what, drivers, pairs=before))
-    return cells.effect(values, PERCENT, f"{before} → {after} pairs", of=what)
+    before, after = cells.choose([driver], pairs)
+    return _pairs_change(cells, driver, before, after, what)
+
+
+@estimator("%")
+def pairs_against(
+    runs: pd.DataFrame, *, driver: str, base: Count, among: Two[Count], what: Summary = "total_bps"
+) -> Each:
+    """Change of a summary from one number of pairs to each that was measured from the first of `among` to the last."""
+    (start,) = Cells(runs).choose([driver], [base])
+    counts = [count for count in pair_counts(runs, [driver]) if among[0] <= count <= among[1] and count != base]
+    if not counts:
+        raise NotMeasured(f"no {among[0]} to {among[1]} pairs of {driver} beside {base}")
+    parts = {f"{count} pairs": _pairs_change(Cells(runs), driver, start, count, what) for count in counts}
+    return Each(parts, points=1 + len(counts))
+
+
+@estimator("%")
+def pairs_steps(runs: pd.DataFrame, *, driver: str, among: Two[Count], what: Summary = "total_bps") -> Each:
+    """Change of a summary from each number of pairs, of those from the first of `among` to the last, to the next."""
+    every = pair_counts(runs, [driver])
+    counts = [count for count in every if among[0] <= count <= among[1]]
+    if len(counts) < 2:
+        there = ", ".join(map(str, every))
+        raise NotMeasured(f"no two of {among[0]} to {among[1]} pairs (there are, for {driver}: {there})")
+    steps = {
+        f"{first} → {last} pairs": _pairs_change(Cells(runs), driver, first, last, what)
+        for first, last in pairwise(counts)
+    }
+    return Each(steps, points=len(counts))
 
 
 @estimator("%")
 def pairs_trend(runs: pd.DataFrame, *, driver: str, pairs: Two[PairCount], what: Summary = "total_bps") -> Effect:
     """Change of a summary over a range of pairs, by a straight line through all its counts, both logarithmic."""
-    drivers = drivers_meant(runs, driver)
     cells = Cells(runs)
-    first, last = cells.choose(drivers, pairs)
-    counts = [count for count in pair_counts(runs, drivers) if first <= count <= last]
-    table = cells.beside({count: cells.largest(what, drivers, pairs=count) for count in counts})
-    weights = _slope(np.log(counts)) * np.log(last / first)
-    values, gain = _logs(cells.positive(table)) @ weights, float(np.linalg.norm(weights))
-    return cells.effect(values, PERCENT, f"{', '.join(map(str, counts))} pairs", of=what, gain=gain)
+    first, last = cells.choose([driver], pairs)
+    counts = [count for count in pair_counts(runs, [driver]) if first <= count <= last]
+    columns = {count: cells.of(what, driver=driver, pairs=count) for count in counts}
+    where = f"{', '.join(map(str, counts))} pairs"
+    return trend(cells, columns, np.log(counts), where, of=what, over=float(np.log(last / first)))
 
 
 @estimator("%")
@@ -72,25 +91,82 @@ def drivers_change(
     if what in MEDIANS:
         sides = [({"driver": driver, "pairs": count}, what) for driver in drivers]
         return _medians(cells, [1, -1], sides, f"{count} pairs")
-    first, second = (cells.of(what, driver=driver, pairs=count) for driver in drivers)
-    return cells.effect(cells.ratio(first, second), PERCENT, f"{count} pairs", of=what)
+    first, second = ({"driver": driver, "pairs": count} for driver in drivers)
+    return change(cells, first, second, what, f"{count} pairs")
+
+
+@estimator("times")
+def drivers_spread(
+    runs: pd.DataFrame,
+    *,
+    drivers: Annotated[list[str], Field(min_length=2)],
+    pairs: PairCount,
+    of: Two[str],
+    over: Two[str],
+) -> Effect:
+    """How many times as far the drivers lie apart in one median as in another: (experiment, median) of both.
+
+    Apart is the largest median of a driver over the least, whichever these are: quantiles.spread_ratio.
+    """
+    for experiment, what in (of, over):
+        if what not in MEDIANS:
+            raise NotMeasured(f"no median {what}; there are: {', '.join(MEDIANS)}")
+        if not (runs["experiment"] == experiment).any():
+            raise NotMeasured(f"no runs of {experiment}")
+    cells = Cells(runs)
+    counts = [set(pair_counts(runs[runs["experiment"] == experiment], drivers)) for experiment, _ in (of, over)]
+    (count,) = cells.choose(drivers, [pairs], sorted(set.intersection(*counts)))
+    sides = cells.together(
+        {
+            (side, driver): cells.flows(MEDIANS[what], 0.5, driver=driver, pairs=count, experiment=experiment)
+            for side, (experiment, what) in enumerate((of, over))
+            for driver in drivers
+        }
+    )
+    first, second = ([sides[side, driver] for driver in drivers] for side in (0, 1))
+    apart = [quantiles.most_over_least(side, 0.5).estimate().value for side in (first, second)]
+    remarks = cells.remarks()
+    remarks["notes"] += (f"largest over least driver {apart[0]:.2f} against {apart[1]:.2f}",)
+    return Effect(quantiles.spread_ratio(first, second, 0.5), f"{count} pairs", **remarks)
 
 
 @estimator("share")
-def share(runs: pd.DataFrame, *, driver: str, pairs: PairCount, what: Literal["least_over_most", "busy"]) -> Effect:
+def share(
+    runs: pd.DataFrame,
+    *,
+    driver: str,
+    pairs: PairCount,
+    what: Literal["least_over_most", "busy", "fct_least_over_most"],
+) -> Effect:
     """The mean of a share over repetitions."""
     cells = Cells(runs)
     (count,) = cells.choose([driver], [pairs])
-    return cells.share(cells.known(cells.of(what, driver=driver, pairs=count), what), SHARE, f"{count} pairs")
+    found = cells.share(cells.known(cells.of(what, driver=driver, pairs=count), what), SHARE, f"{count} pairs")
+    if what != "least_over_most":
+        return found
+    inner = cells.of("inner_least_over_most", driver=driver, pairs=count).mean()
+    beside = () if np.isnan(inner) else (f"without the client with the least and the one with the most: {inner:.2f}",)
+    return replace(found, notes=found.notes + beside)
 
 
 @estimator("r")
 def correlation(runs: pd.DataFrame, *, driver: str, pairs: PairCount) -> Effect:
-    """Pearson's r of retransmits and throughput over the clients of a repetition: statistics/correlation.py."""
+    """Spearman's rank correlation of retransmits and throughput over the clients of a repetition.
+
+    Ranks, as a single client can make Pearson's r: that is told beside it, with the most that leaving one client out
+    changes it (statistics/correlation.py).
+    """
     cells = Cells(runs)
     (count,) = cells.choose([driver], [pairs])
-    found = cells.known(cells.of("correlation_z", driver=driver, pairs=count), "correlation")
-    return cells.effect(found, SIGNED, f"{count} pairs")
+    found, pearson, leverage = (
+        cells.of(what, driver=driver, pairs=count) for what in ("spearman_z", "pearson_z", "leverage")
+    )
+    effect = cells.effect(cells.known(found, "correlation"), SIGNED, f"{count} pairs")
+    value, low, high, _ = Student.of(pearson.dropna(), SIGNED).estimate()
+    beside = f"Pearson's r {value:.2f}" + (f" [{low:.2f}, {high:.2f}]" if low == low else "")
+    if leverage.notna().any():
+        beside += f", in which one client changes a repetition's by up to {leverage.max():.2f}"
+    return replace(effect, notes=(*effect.notes, beside))
 
 
 @estimator("%")
@@ -112,109 +188,24 @@ def percentile_change(
 @estimator("%")
 def experiments_change(runs: pd.DataFrame, *, driver: str, pairs: PairCount, of: Two[str], over: Two[str]) -> Effect:
     """How much larger a summary is in one experiment than another is in another: (experiment, summary) of both."""
-    drivers = drivers_meant(runs, driver)
     parts = [runs[runs["experiment"] == experiment] for experiment, _ in (of, over)]
     for (experiment, _), part in zip((of, over), parts, strict=True):
         if part.empty:
             raise NotMeasured(f"no runs of {experiment}")
-    common = set(pair_counts(parts[0], drivers)) & set(pair_counts(parts[1], drivers))
+    common = set.intersection(*(set(pair_counts(part, [driver])) for part in parts))
     cells = Cells(runs)
-    (count,) = cells.choose(drivers, [pairs], sorted(common))
+    (count,) = cells.choose([driver], [pairs], sorted(common))
+    cell = {"driver": driver, "pairs": count}
     if {what for _, what in (of, over)} <= set(MEDIANS):
-        if len(drivers) > 1:
-            raise NotMeasured("a median over several drivers: name one driver")
-        cell = {"driver": drivers[0], "pairs": count}
         sides = [({"experiment": experiment} | cell, what) for experiment, what in (of, over)]
         return _medians(cells, [1, -1], sides, f"{count} pairs")
-    found = [cells.largest(what, drivers, experiment=experiment, pairs=count) for experiment, what in (of, over)]
-    return cells.effect(cells.ratio(*found), PERCENT, f"{count} pairs")
+    first, second = (cells.of(what, experiment=experiment, **cell) for experiment, what in (of, over))
+    return setting_estimators.ratio_effect(cells, first, second, f"{count} pairs")
 
 
-@estimator("%")
-def roles_gap(runs: pd.DataFrame, *, drivers: Two[str], pairs: PairCount, roles: Two[Role]) -> Effect:
-    """How much larger the ratio of two drivers is for the first role than for the second.
-
-    The drivers keep their order, as the larger of two noisy values would always make a gap.
-    """
-    cells = Cells(runs)
-    (count,) = cells.choose(drivers, [pairs])
-    if set(roles) <= set(MEDIANS):
-        sides = [({"driver": driver, "pairs": count}, role) for role in roles for driver in drivers]
-        return _medians(cells, [1, -1, -1, 1], sides, f"{count} pairs")
-    gaps = [cells.ratio(*(cells.of(role, driver=driver, pairs=count) for driver in drivers)) for role in roles]
-    return cells.effect(cells.difference(*gaps), PERCENT, f"{count} pairs")
-
-
-@estimator("%")
-def core_ratio_change(
-    runs: pd.DataFrame, *, driver: str, what: Literal["client_bps", "fct_mean_s"], per_step: bool = False
-) -> Effect:
-    """Change of a summary from the least containers per core to the most; per_step: of one step of the ratio."""
-    steps = core_ratio_steps(runs, [driver], what)
-    cells = Cells(runs)
-    least, most = (cells.of(what, driver=driver, **steps[at].cell) for at in (0, -1))
-    over = len(steps) - 1 if per_step else 1
-    gain = float(np.sqrt(2)) / over
-    return cells.effect(cells.ratio(most, least) / over, PERCENT, ratios_text(steps), of=what, gain=gain)
-
-
-@estimator("%")
-def core_ratio_gap(runs: pd.DataFrame, *, drivers: Two[str], what: Literal["client_bps", "fct_mean_s"]) -> Effect:
-    """How much larger the ratio of two drivers is at the most containers per core than at the least."""
-    steps = core_ratio_steps(runs, drivers, what)
-    cells = Cells(runs)
-    gaps = [cells.ratio(*(cells.of(what, driver=driver, **steps[at].cell) for driver in drivers)) for at in (-1, 0)]
-    return cells.effect(cells.difference(*gaps), PERCENT, ratios_text(steps), of=what, gain=2.0)
-
-
-@estimator("ms")
-def core_ratio_gap_ms(runs: pd.DataFrame, *, drivers: Two[str]) -> Effect:
-    """How many ms more lie between two drivers' mean FCT at the most containers per core than at the least."""
-    steps = core_ratio_steps(runs, drivers, "fct_mean_s")
-    cells = Cells(runs)
-    gaps = [
-        cells.difference(*(cells.of("fct_mean_s", driver=driver, **steps[at].cell) for driver in drivers))
-        for at in (-1, 0)
-    ]
-    return cells.effect(1e3 * cells.difference(*gaps), REAL, ratios_text(steps))
-
-
-@estimator("%")
-def pinning_change(runs: pd.DataFrame, *, driver: str, policy: str) -> Effect:
-    """Change of the total throughput from no pinning to a policy, at the most pairs that have both."""
-    mine = of_driver(runs, driver)
-    counts = {name: set(mine.loc[mine["pinning"] == name, "pairs"]) for name in ("none", policy)}
-    for name, found in counts.items():
-        if not found:
-            raise NotMeasured(f"no runs of {driver} with pinning {name}")
-    both = counts["none"] & counts[policy]
-    if not both:
-        raise NotMeasured(f"no number of pairs of {driver} with pinning {policy} and without")
-    count = max(both)
-    cells = Cells(runs)
-    after, before = (cells.of("total_bps", driver=driver, pairs=count, pinning=name) for name in (policy, "none"))
-    return cells.effect(cells.ratio(after, before), PERCENT, f"{count} pairs", of="total_bps")
-
-
-@estimator("%")
-def message_size_trend(runs: pd.DataFrame, *, driver: str) -> Effect:
-    """Change of the total throughput when messages double, by a straight line through all sizes, both logarithmic."""
-    mine = of_driver(runs, driver)
-    mine = mine[mine["message_bytes"] > 0]
-    if mine.empty:
-        raise NotMeasured(f"no runs of {driver} with a message size")
-    count = max(mine.groupby("pairs")["message_bytes"].nunique().items(), key=lambda item: (item[1], item[0]))[0]
-    sizes = sorted(mine.loc[mine["pairs"] == count, "message_bytes"].unique())
-    if len(sizes) < 2:
-        raise NotMeasured(f"one message size only of {driver} ({sizes[0]} B): a trend needs two")
-    cells = Cells(runs)
-    table = cells.beside(
-        {size: cells.of("total_bps", driver=driver, pairs=count, message_bytes=size) for size in sizes}
-    )
-    weights = _slope(np.log2(sizes))
-    values, gain = _logs(cells.positive(table)) @ weights, float(np.linalg.norm(weights))
-    where = f"{sizes[0]} to {sizes[-1]} B in {len(sizes)} sizes, {count} pairs"
-    return cells.effect(values, PERCENT, where, of="total_bps", gain=gain)
+def _pairs_change(cells: Cells, driver: str, before: int, after: int, what: str) -> Effect:
+    later, earlier = ({"driver": driver, "pairs": count} for count in (after, before))
+    return change(cells, later, earlier, what, f"{before} → {after} pairs")
 
 
 def _medians(cells: Cells, weights: Sequence[float], sides: Sequence[tuple[dict, str]], where: str) -> Effect:
@@ -232,13 +223,3 @@ def _percentiles(
     if np.isinf(found.error):
         remarks["notes"] += ("no interval: drawn anew, repetitions can hold too many failed flows",)
     return Effect(found, where, **remarks)
-
-
-def _logs(table: pd.DataFrame) -> np.ndarray:
-    return np.log(table.to_numpy(dtype=float))
-
-
-def _slope(across: np.ndarray) -> np.ndarray:
-    """The weights that make of values at these places the slope of their least-squares line."""
-    centred = np.asarray(across, dtype=float) - np.mean(across)
-    return centred / (centred @ centred)

@@ -5,9 +5,11 @@ holds it may add to published.PAPERS, and register estimators (effect.py).
 
 A claim says where the effect lies that an estimator (estimators.py) finds: more than `than`, less than it, or equal to
 it. `margin` is the deviation from `than` that makes no difference in practice, in the unit of the effect. Both were
-chosen before the runs were seen, and stand in the file beside the statement.
+chosen before the runs were seen, and stand in the file beside the statement; so do the conditions under which the
+papers state it (`requires`), and what would make it false.
 """
 
+import difflib
 import math
 from collections.abc import Mapping
 from importlib import metadata
@@ -18,9 +20,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from pairlab import paths
 from pairlab.analysis import published
-from pairlab.analysis.claims import estimators
+from pairlab.analysis.claims import estimators, run_table
+from pairlab.analysis.claims.conditions import Requires
 from pairlab.base import safe_yaml
-from pairlab.errors import BadInput
+from pairlab.errors import BadInput, UnknownName
 
 FILE = paths.DATA / "claims.yaml"
 
@@ -28,7 +31,7 @@ Slug = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 Text = Annotated[str, Field(min_length=1)]
 Claimed = Literal["more", "less", "equal"]
 #: Decimals of a claim's values, by unit.
-DIGITS = {"%": 1, "share": 2, "r": 2, "ms": 1}
+DIGITS = {"%": 1, "share": 2, "r": 2, "ms": 1, "times": 2}
 
 
 def _known_paper(key: str) -> str:
@@ -59,7 +62,12 @@ class Published(_Part):
 
 
 class Claim(_Part):
-    """One statement on one effect. experiments: the runs it reads; than, margin and published: in the effect's unit."""
+    """One statement on one effect.
+
+    experiments: the runs it reads, of those with the settings `where` (run_table.ASIDE; left out: as the papers had
+    them). requires: what they must have been. than, margin and published: in the effect's unit. false_if: what would
+    make it false, in words.
+    """
 
     id: Slug
     statement: Text
@@ -72,10 +80,19 @@ class Claim(_Part):
     margin: float = Field(ge=0)
     published: Published | None
     note: str
+    false_if: Text
+    requires: Requires = Requires()
+    where: Mapping[str, float] = {}
 
     @property
     def unit(self) -> str:
         return estimators.get(self.estimator).unit
+
+    @property
+    def drivers(self) -> tuple[str, ...]:
+        """Those that it is on, by its parameters; none named: all."""
+        named = self.parameters.get("driver") or self.parameters.get("drivers") or ()
+        return (named,) if isinstance(named, str) else tuple(named)
 
 
 class _Entry(_Part):
@@ -93,6 +110,9 @@ class _Entry(_Part):
     drivers: list[Slug] = []
     published: Published | dict[str, Published] | None = None
     note: str = ""
+    false_if: Text
+    requires: Requires = Requires()
+    where: dict[str, float] = {}
 
     @model_validator(mode="after")
     def _published_for_known_drivers(self):
@@ -102,11 +122,14 @@ class _Entry(_Part):
             raise ValueError("an entry with drivers, and no other, has {driver} in its statement")
         if self.claimed == "equal" and not self.margin:
             raise ValueError("equal needs a margin above 0: no measurement shows that an effect is exactly this")
+        if strange := set(self.where) - set(run_table.ASIDE):
+            known = ", ".join(run_table.ASIDE)
+            raise ValueError(f"where has no {', '.join(sorted(strange))}; there are: {known}")
         return self
 
     def claims(self) -> list[Claim]:
-        shared = self.model_dump(exclude={"drivers", "published", "sources", "experiments"})
-        shared |= {"sources": tuple(self.sources), "experiments": tuple(self.experiments)}
+        shared = self.model_dump(exclude={"drivers", "published", "sources", "experiments", "requires"})
+        shared |= {"sources": tuple(self.sources), "experiments": tuple(self.experiments), "requires": self.requires}
         if not self.drivers:
             return [Claim(**shared, published=self.published)]
         by_driver = self.published if isinstance(self.published, dict) else dict.fromkeys(self.drivers, self.published)
@@ -116,6 +139,7 @@ class _Entry(_Part):
                 | {
                     "id": f"{self.id}-{driver}",
                     "statement": self.statement.replace("{driver}", driver),
+                    "false_if": self.false_if.replace("{driver}", driver),
                     "parameters": {**self.parameters, "driver": driver},
                     "published": by_driver.get(driver),
                 }
@@ -135,6 +159,18 @@ def load(*files: Path) -> tuple[Claim, ...]:
     for file in files or (FILE, *added):
         claims += _claims_of(file, {claim.id for claim in claims})
     return tuple(claims)
+
+
+def named(name: str) -> tuple[Claim, ...]:
+    """The claim of that name, else those of an entry, whose names go on with a driver's. Raises UnknownName."""
+    claims = load()
+    found = tuple(claim for claim in claims if claim.id == name)
+    found = found or tuple(claim for claim in claims if claim.id.startswith(f"{name}-"))
+    if not found:
+        near = difflib.get_close_matches(name, [claim.id for claim in claims], n=3, cutoff=0.4)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise UnknownName(f"no claim {name!r}{hint} `pairlab claims --json` lists them all")
+    return found
 
 
 def _claims_of(file: Path, known: set[str]) -> list[Claim]:
@@ -177,5 +213,14 @@ def shown(value: float, unit: str) -> str:
     """A claim's value with its unit; empty where there is none."""
     if math.isnan(value):
         return ""
-    behind = "" if unit in ("share", "r") else f" {unit}"
-    return f"{value:.{DIGITS[unit]}f}{behind}"
+    return f"{number(value, unit)}{behind(unit)}"
+
+
+def number(value: float, unit: str) -> str:
+    """The same without the unit."""
+    return f"{value:.{DIGITS[unit]}f}"
+
+
+def behind(unit: str) -> str:
+    """What follows a number of that unit."""
+    return "" if unit in ("share", "r") else f" {unit}"

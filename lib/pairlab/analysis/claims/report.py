@@ -6,20 +6,28 @@ import numpy as np
 import pandas as pd
 
 from pairlab.analysis.claims import ledger
+from pairlab.analysis.claims import verdicts as verdicts_of
+from pairlab.analysis.claims.ledger import Claim
 from pairlab.analysis.claims.verdicts import VERDICTS
 from pairlab.analysis.comparison import noise_floor
 from pairlab.analysis.output.formatting import MISSING
 from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.provenance import Origin
-from pairlab.statistics import power
 from pairlab.statistics.intervals import no_interval
 from pairlab.store.dataset import Runs
 
+#: More repetitions than anybody would measure: no number above it is told.
+MOST_TOLD = 100
+UNDECIDABLE, UNKNOWN = "more than this host can decide", "not known"
 #: What a reader must know of many verdicts at once.
 POLICY = (
     "Every interval has its own confidence and nothing is corrected for their number, so among many claims a few"
-    " verdicts may be wrong. p is of the two-sided t test against the value that the claim names (for equality, the"
-    " larger p of two one-sided tests), and p_holm is p with Holm's correction over all measured claims of a system."
+    " verdicts may be wrong. A claim on several steps, sizes or settings holds where it does for each, and is"
+    " contradicted where one contradicts it at a confidence that is corrected for how many they are (Bonferroni); the"
+    " one told is the one that decides. What was measured under other conditions than the papers' is not comparable,"
+    " and decides nothing. p is of the two-sided t test against the value that the claim names (for equality, the"
+    " larger p of two one-sided tests), and p_holm is p with Holm's correction over all claims of a system that runs"
+    " decide or leave undecided."
 )
 
 
@@ -92,8 +100,10 @@ def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
 
     - runs, left-out, claims, confidence, policy, noise-floor; systems and tables (lists); <table>/told;
     - all/<verdict> and <system>/count/<verdict>: how many, with "-" for the spaces of a verdict;
-    - <id>/<system>/verdict, claimed, published; where measured, estimate, interval, repetitions, cells, size, else
-      missing; floor, where one is recorded; needed, where undecided and known.
+    - not-comparable/<condition>: how many verdicts lack it, with "-" for spaces;
+    - <id>/false-if, requires: what would make it false, and the conditions under which it is stated;
+    - <id>/<system>/verdict, claimed, published; where measured, estimate, interval, repetitions, cells, size; missing,
+      which also says why one is not comparable; floor, where one is recorded; needed, where undecided and known.
     """
     found = Values("claims")
     found.number("runs", sum(run.status == "ok" for run in runs), 0)
@@ -111,11 +121,16 @@ def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
         found.number(f"all/{verdict.replace(' ', '-')}", by_system[verdict].sum(), 0)
         for system in by_system.index:
             found.number(f"{system}/count/{verdict.replace(' ', '-')}", by_system.loc[system, verdict], 0)
+    lacking = verdicts["unmet"].str.split(", ").explode()
+    for name, number in lacking[lacking != ""].value_counts(sort=False).items():
+        found.number(f"not-comparable/{name.replace(' ', '-')}", number, 0)
     for row in verdicts.itertuples():
         key = f"{row.id}/{row.system}"
         found.text(f"{key}/verdict", row.verdict)
         found.text(f"{key}/claimed", row.claimed)
         found.text(f"{key}/published", ledger.shown(row.published, row.unit) or "no size stated")
+        found.text(f"{row.id}/false-if", row.false_if)
+        found.text(f"{row.id}/requires", row.requires or "no conditions")
         if row.repetitions:
             found.text(f"{key}/estimate", ledger.shown(row.value, row.unit))
             found.text(f"{key}/interval", _interval(row) or no_interval(row.repetitions))
@@ -126,9 +141,32 @@ def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
             found.text(f"{key}/floor", ledger.shown(row.floor, "%"))
         if row.missing:
             found.text(f"{key}/missing", row.missing)
-        if row.verdict == "undecided" and not pd.isna(row.repetitions_needed):
-            found.number(f"{key}/needed", row.repetitions_needed, 0)
+        if row.verdict == "undecided" and (plan := _plan(row)) != UNKNOWN:
+            found.text(f"{key}/needed", plan)
     return found
+
+
+def described(claim: Claim) -> dict[str, str]:
+    """A claim as it stands in the ledger, in words, without any runs: what it says, and what would make it false."""
+    told = {
+        "Claim": claim.statement,
+        "False if": claim.false_if,
+        "Stated in": "; ".join(map(str, claim.sources)),
+        "Runs of": ", ".join(claim.experiments),
+        "Required": str(claim.requires) or "no conditions",
+        "Decided by": f"{claim.estimator}, {verdicts_of.claimed(claim)}",
+        "Margin": ledger.shown(claim.margin, claim.unit),
+        "Published": ledger.shown(claim.published.value, claim.unit) if claim.published else "",
+        "Note": claim.note,
+    }
+    return {name: text for name, text in told.items() if text}
+
+
+def false_if(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """What would make each claim false, and the conditions under which it was stated: a row per claim."""
+    once = verdicts.drop_duplicates("id")
+    columns = {"Claim": once["statement"], "False if": once["false_if"], "Required": once["requires"]}
+    return pd.DataFrame(columns).reset_index(drop=True)
 
 
 def as_json(verdicts: pd.DataFrame, origin: Origin, remark: str) -> str:
@@ -150,9 +188,7 @@ def as_json(verdicts: pd.DataFrame, origin: Origin, remark: str) -> str:
 def _interval(row) -> str:
     if np.isnan(row.low):
         return ""
-    digits = ledger.DIGITS[row.unit]
-    behind = "" if row.unit in ("share", "r") else f" {row.unit}"
-    return f"[{row.low:.{digits}f}, {row.high:.{digits}f}]{behind}"
+    return f"[{ledger.number(row.low, row.unit)}, {ledger.number(row.high, row.unit)}]{ledger.behind(row.unit)}"
 
 
 def _here(row) -> str:
@@ -162,17 +198,20 @@ def _here(row) -> str:
 def _verdict(row) -> str:
     if row.verdict == "undecided":
         return f"undecided (n: {_plan(row)})"
+    if row.verdict == "not comparable":
+        return f"not comparable ({row.unmet})"
     return f"{row.verdict}, {row.size}" if row.size else row.verdict
 
 
 def _plan(row) -> str:
     if pd.isna(row.repetitions_needed):
-        return "not known" if np.isnan(row.low) else f"> {power.MOST_REPETITIONS}"
-    return str(row.repetitions_needed)
+        return UNKNOWN if np.isnan(row.low) else UNDECIDABLE
+    return str(row.repetitions_needed) if row.repetitions_needed <= MOST_TOLD else UNDECIDABLE
 
 
 def _rests_on(row) -> str:
-    parts = [row.cells, f"n = {row.repetitions}" if row.repetitions else "", row.missing, row.notes]
+    missing = f"not comparable here: {row.missing}" if row.verdict == "not comparable" else row.missing
+    parts = [missing, row.cells, f"n = {row.repetitions}" if row.repetitions else "", row.notes]
     if row.verdict == "undecided":
         parts.append(f"to decide: n = {_plan(row)}")
     return "; ".join(filter(None, parts))

@@ -13,31 +13,41 @@ from pairlab.analysis.selection import SYSTEM, plain
 from pairlab.errors import AnalysisError
 from pairlab.model import cpu_use, fct
 from pairlab.model.records import Run
+from pairlab.model.spec import Spec
 from pairlab.model.summaries import client_bps
-from pairlab.statistics.correlation import fisher_z
+from pairlab.statistics.correlation import fisher_z, leverage
 
+#: What the papers say something of though they did not vary it, and the experiments whose runs may: a claim that does
+#: not name it reads runs with its default only.
+ASIDE = {"flows_per_pair": ("throughput",), "udp_share": ("udp",), "udp_rate_bps": ("udp",)}
 #: A setting: runs that differ in nothing else but the repetition measure the same thing.
-SETTING = ("experiment", *SYSTEM, "driver", "pairs", "cores", "pinning", "message_bytes", "ends")
+SETTING = (
+    *("experiment", *SYSTEM, "driver", "pairs", "cores", "pinning", "message_bytes"),
+    *("congestion_control", *ASIDE, "ends"),
+)
 
 
 def reduce(runs: Iterable[Run]) -> pd.DataFrame:
-    """One row per plain run that counts.
+    """One row per run that counts and is plain, but for its congestion control and ASIDE.
 
     Columns: SETTING, repetition, containers_per_core, flows, failed_flows, and
 
-    - total_bps, client_bps (total / pairs), least_over_most (the least client's throughput as a share of the most):
-      a failed flow counts as zero;
+    - control_in_force, datapath (selection.in_force; empty where not recorded), duration_s as asked for;
+    - total_bps, client_bps (total / pairs), least_over_most (the least client's throughput as a share of the most),
+      inner_least_over_most (the same without these two clients): a failed flow counts as zero;
     - fct_mean_s, fct_max_s of flows with an end, the same as mouse_* and elephant_*, and fcts_s, mouse_fcts_s and
       elephant_fcts_s (arrays of all their times): a failed flow is infinite in the array, and what depends on it is NaN
-      (model/fct.py);
-    - correlation_z: Fisher's z of retransmits and throughput over the clients (statistics/correlation.py); busy: share
-      of all CPUs' time in the window that was neither idle nor waiting for a disk (cpu_use.shares).
+      (model/fct.py); fct_least_over_most: the shortest as a share of the longest;
+    - spearman_z, pearson_z: Fisher's z of retransmits and throughput over the clients, and leverage: the most that one
+      client changes Pearson's r (statistics/correlation.py);
+    - busy: share of all CPUs' time in the window that was neither idle nor waiting for a disk (cpu_use.shares), and
+      host_s_per_gb: CPU seconds of the host per 10^9 bytes of payload (cpu_use.host_s_per_gb).
 
     What a run does not have is NaN. Raises AnalysisError where two runs claim one repetition of a setting, or runs of
     one experiment and system may not be compared (selection.check_alike).
     """
-    counted = [run for run in runs if run.status == "ok" and plain(run.spec)]
-    selection.check_alike(counted)
+    counted = [run for run in runs if run.status == "ok" and plain(_without_aside(run.spec))]
+    selection.check_alike(counted, also=("congestion_control", *ASIDE))
     frame = pd.DataFrame([_row(run) for run in counted], columns=None if counted else [*SETTING, "repetition"])
     twice = frame[frame.duplicated([*SETTING, "repetition"], keep=False)]
     if len(twice):
@@ -50,32 +60,46 @@ def reduce(runs: Iterable[Run]) -> pd.DataFrame:
     return frame
 
 
+def _without_aside(spec: Spec) -> Spec:
+    named = [name for name, experiments in ASIDE.items() if spec.experiment in experiments]
+    return spec.model_copy(update={name: Spec.model_fields[name].default for name in ("congestion_control", *named)})
+
+
 def _row(run: Run) -> dict:
     spec, flows = run.spec, run.flows
     ok = flows["status"] == "ok"
     clients = client_bps(flows)
     cores = spec.cores or (run.facts.get("host") or {}).get("cpus") or np.nan
     to_end = flows if spec.flow_bytes else flows.iloc[:0]
+    known = flows[ok][["throughput_bps", "retransmits"]].dropna()
+    across, counts = known["throughput_bps"], known["retransmits"]
+    in_force = selection.in_force(run)
     row = {
-        **{name: getattr(spec, name) for name in (*SETTING[:-1], "repetition")},
+        **{name: getattr(spec, name) for name in (*SETTING[:-1], "repetition", "duration_s")},
+        "control_in_force": in_force["congestion control"],
+        "datapath": in_force["datapath"],
         "ends": spec.flow_bytes > 0,
         "containers_per_core": 2 * spec.pairs / cores,
         "flows": len(flows),
         "failed_flows": int((~ok).sum()),
         "total_bps": float(clients.sum()),
         "client_bps": float(clients.sum()) / spec.pairs,
-        "least_over_most": float(clients.min() / clients.max()) if clients.max() > 0 else np.nan,
-        "correlation_z": _correlation(flows[ok]),
+        "least_over_most": _least_over_most(clients),
+        "inner_least_over_most": _least_over_most(clients.sort_values().iloc[1:-1]),
+        "spearman_z": fisher_z(across, counts, "spearman"),
+        "pearson_z": fisher_z(across, counts),
+        "leverage": leverage(across, counts),
         "busy": cpu_use.shares(run)["busy"],
+        "host_s_per_gb": cpu_use.host_s_per_gb(run),
     }
     for prefix, part in (("fct", to_end), *((role, to_end[to_end["role"] == role]) for role in ("mouse", "elephant"))):
         times_s = fct.of(part)
         row["fcts_s" if prefix == "fct" else f"{prefix}_fcts_s"] = times_s.to_numpy()
         row[f"{prefix}_mean_s"] = fct.mean(times_s)
         row[f"{prefix}_max_s"] = fct.longest(times_s)
+    row["fct_least_over_most"] = row["fcts_s"].min() / row["fct_max_s"] if len(to_end) else np.nan
     return row
 
 
-def _correlation(flows: pd.DataFrame) -> float:
-    known = flows[["retransmits", "throughput_bps"]].dropna()
-    return fisher_z(known["throughput_bps"], known["retransmits"])
+def _least_over_most(values: pd.Series) -> float:
+    return float(values.min() / values.max()) if len(values) and values.max() > 0 else np.nan

@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 from pairlab.analysis.claims import effect as effects
-from pairlab.analysis.claims import estimators, run_table
-from pairlab.analysis.claims import verdicts as claims
+from pairlab.analysis.claims import estimators, judgement, run_table
 from pairlab.statistics.intervals import PERCENT, Student
 from tests.support.claimed import CASES, cells_of, claim_of, rare
 
@@ -27,9 +26,9 @@ def test_verdicts_on_cells_without_a_difference_are_rarely_wrong(name):
     for _ in range(tries):
         drift = random.normal(0, 0.1, 4)[even["repetition"]]
         factors = np.exp(drift + random.normal(0, 0.05, len(even)))
-        noisy = even[columns].mul(factors, axis=0).assign(correlation=np.tanh(np.log(factors)))
+        noisy = even[columns].mul(factors, axis=0).assign(spearman_z=np.log(factors))
         frame = even.assign(**noisy)
-        wrong += claims.judge(claim, estimator(frame, claim.parameters))["verdict"] == "holds"
+        wrong += judgement.judge(claim, estimator(frame, claim.parameters))["verdict"] == "holds"
     assert wrong / tries < rare(tries)
 
 
@@ -53,7 +52,7 @@ def test_equal_percentiles_of_clustered_flows_are_rarely_called_different(spread
     claim, verdicts = claim_of("percentile_change", margin=1e-6), []
     for _ in range(tries):
         effect = estimators.get("percentile_change")(flows_of_one_distribution(random, 10, spread), parameters)
-        verdicts.append(claims.judge(claim, effect)["verdict"])
+        verdicts.append(judgement.judge(claim, effect)["verdict"])
     assert verdicts.count("holds") / tries < rare(tries)
     assert verdicts.count("contradicted") / tries < rare(tries)
 
@@ -63,5 +62,5 @@ def test_equality_is_rarely_found_at_the_edge_of_its_margin():
     claim = claim_of("drivers_change", claimed="equal", margin=10.0)
     for _ in range(tries):
         values = np.log(1.1) + random.normal(0, 0.02, 5)
-        wrong += claims.judge(claim, effects.Effect(Student.of(values, PERCENT), "made up"))["verdict"] == "holds"
+        wrong += judgement.judge(claim, effects.Effect(Student.of(values, PERCENT), "made up"))["verdict"] == "holds"
     assert wrong / tries < rare(tries)

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from pairlab.analysis.claims import effect as effects
-from pairlab.analysis.claims import report, verdicts
+from pairlab.analysis.claims import judgement, report, verdicts
 from pairlab.analysis.comparison import noise_floor
 from pairlab.cli import main
 from pairlab.statistics import power
@@ -81,7 +81,7 @@ def test_a_floor_is_that_of_the_measure_and_of_how_many_cells_the_effect_is_made
     assert np.log1p(trend / 100) == pytest.approx(np.log1p(ratio / 100) / 6)
 
 
-@pytest.mark.parametrize("name", ["share", "correlation", "roles_gap", "core_ratio_gap_ms"])
+@pytest.mark.parametrize("name", ["share", "correlation", "drivers_spread", "core_ratio_gap_ms"])
 def test_what_no_calibration_measures_is_judged_by_its_interval(name):
     row = verdict_above(calibrated(5.0), name, cells_of(name, 0.15, 0.005))
     assert (row["verdict"], np.isnan(row["floor"])) == ("holds", True)
@@ -96,8 +96,8 @@ def test_effects_of_nothing_are_called_decided_less_often_than_by_their_interval
     for _ in range(tries):
         made = random.normal(0, 0.03 * np.sqrt(2), 4)
         effect = effects.Effect(Student.of(made, PERCENT), "made up", contrast=contrast)
-        by_interval += verdicts.judge(claim, effect)["verdict"] == "holds"
-        above += verdicts.judge(claim, effect, floor=floor)["verdict"] == "holds"
+        by_interval += judgement.judge(claim, effect)["verdict"] == "holds"
+        above += judgement.judge(claim, effect, floor_of=lambda part: floor)["verdict"] == "holds"
     assert above < by_interval / 2
     assert by_interval / tries < rare(tries)
 

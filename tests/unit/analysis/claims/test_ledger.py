@@ -15,6 +15,7 @@ GOOD = {
     "parameters": {"drivers": ["ovs", "bridge"], "pairs": "50 or most"},
     "claimed": "more",
     "margin": 2,
+    "false_if": "it carries no more",
 }
 
 
@@ -37,6 +38,7 @@ def test_every_claim_of_the_ledger_has_a_source_an_experiment_and_an_estimator()
         "core-ratio",
         "pinning",
         "message-size",
+        "udp",
     }
     assert {ledger.papers(claim) for claim in claims} == {"C", "E", "C, E"}
 
@@ -87,11 +89,36 @@ def test_an_entry_with_drivers_is_a_claim_for_each(tmp_path):
         ({"parameters": GOOD["parameters"] | {"what": "total"}}, "what: .*'total'"),
         ({"statement": "{driver} rises"}, "an entry with drivers, and no other, has {driver}"),
         ({"published": {"ovs": {"value": 1.0}}}, "published for ovs, which drivers does not list"),
+        ({"false_if": ""}, "false_if: String should have at least 1 character"),
+        ({"requires": {"datapath": "system"}}, "requires.datapath: Input should be 'kernel' or 'user space'"),
+        ({"requires": {"duration_s": 60}}, "requires.duration_s: Input should be a valid string"),
+        ({"requires": {"duration_s": "60 at least"}}, "requires.duration_s: String should match"),
+        ({"requires": {"pairs": ["about 5"]}}, "requires.pairs.0"),
+        ({"requires": {"kernel": "6.1"}}, "requires.kernel: Extra inputs are not permitted"),
+        ({"where": {"udp": 1.0}}, "where has no udp; there are: flows_per_pair, udp_share, udp_rate_bps"),
     ],
 )
 def test_a_wrong_entry_is_refused_and_named(tmp_path, change, told):
     with pytest.raises(BadInput, match=told):
         load(tmp_path, GOOD | change)
+
+
+def test_every_claim_on_tcp_requires_cubic_and_every_one_that_reads_open_vswitch_its_kernel_datapath():
+    for claim in ledger.load():
+        only_udp = claim.where.get("udp_share") == 1.0
+        assert (claim.requires.congestion_control == "cubic") != only_udp, claim.id
+        assert claim.requires.datapath == "kernel" or "ovs" not in claim.drivers, claim.id
+
+
+def test_every_claim_says_in_a_sentence_what_would_make_it_false():
+    for claim in ledger.load():
+        assert claim.false_if.endswith("."), claim.id
+        assert "{" not in claim.false_if, claim.id
+
+
+def test_an_entry_without_what_would_make_it_false_is_refused(tmp_path):
+    with pytest.raises(BadInput, match="claim ovs-leads: false_if: Field required"):
+        load(tmp_path, {name: value for name, value in GOOD.items() if name != "false_if"})
 
 
 def test_two_claims_of_one_name_are_refused(tmp_path):

@@ -4,6 +4,7 @@ import pytest
 from pairlab.analysis.claims import run_table
 from pairlab.errors import AnalysisError
 from pairlab.statistics import correlation
+from tests.support.claimed import recorded
 from tests.support.synthetic import bulk, ending, run
 
 
@@ -48,11 +49,23 @@ def test_mice_and_elephants_are_told_apart():
 
 
 def test_the_correlation_is_over_the_clients_and_is_missing_where_nothing_varies():
-    assert only(bulk([1, 2, 3, 4], retransmits=[2, 4, 6, 7]))["correlation_z"] == correlation.fisher_z(
-        [1, 2, 3, 4], [2, 4, 6, 7]
-    )
-    assert np.isnan(only(bulk([1, 2, 3, 4], retransmits=[0, 0, 0, 0]))["correlation_z"])
-    assert np.isnan(only(bulk([1, 2, 3], retransmits=[1, 2, 3]))["correlation_z"])
+    row = only(bulk([1, 2, 3, 4], retransmits=[2, 4, 7, 6]))
+    assert row["pearson_z"] == correlation.fisher_z([1, 2, 3, 4], [2, 4, 7, 6])
+    assert np.tanh(row["spearman_z"]) == pytest.approx(0.8)
+    for name in ("pearson_z", "spearman_z", "leverage"):
+        assert np.isnan(only(bulk([1, 2, 3, 4], retransmits=[0, 0, 0, 0]))[name])
+        assert np.isnan(only(bulk([1, 2, 3], retransmits=[1, 2, 3]))[name])
+
+
+def test_fairness_is_told_with_the_least_and_the_most_client_and_without_them():
+    row = only(bulk([1, 4, 5, 10]))
+    assert (row["least_over_most"], row["inner_least_over_most"]) == (0.1, 0.8)
+    assert np.isnan(only(bulk([1, 4]))["inner_least_over_most"])
+
+
+def test_the_shortest_flow_is_told_as_a_share_of_the_longest_where_all_were_complete():
+    assert only(ending([0.1, 0.3, 0.4]))["fct_least_over_most"] == pytest.approx(0.25)
+    assert np.isnan(only(ending([0.1, 0.3, 0.4], failed=1))["fct_least_over_most"])
 
 
 def test_cpu_time_counts_as_busy_within_the_window_and_not_while_it_waits_for_a_disk():
@@ -67,7 +80,7 @@ def test_containers_per_core_count_both_ends_of_a_pair_on_the_cores_they_may_use
 
 @pytest.mark.parametrize(
     "beyond",
-    [{"flows_per_pair": 2}, {"cpu_quota": 0.5}, {"udp_share": 0.5}, {"congestion_control": "bbr"}, {"cores": 1}],
+    [{"flows_per_pair": 2, "experiment": "fct"}, {"cpu_quota": 0.5}, {"udp_share": 0.5}, {"cores": 1}],
 )
 def test_a_run_beyond_the_papers_decides_nothing_about_them(beyond):
     assert len(run_table.reduce([run([1]), run([1], **beyond)])) == 1
@@ -82,3 +95,9 @@ def test_runs_that_do_not_belong_together_are_refused():
         run_table.reduce([run([1]), run([1], duration_s=1.0, repetition=1)])
     with pytest.raises(AnalysisError, match="several runs claim to be repetition 0 of bridge with 1 pairs"):
         run_table.reduce([run([1]), run([1], seed=4)])
+
+
+def test_what_was_in_force_is_told_of_each_run():
+    row = only(recorded(run([1], driver="ovs"), datapath="netdev", tcp_congestion_control="bbr"))
+    assert (row["control_in_force"], row["datapath"], row["duration_s"]) == ("bbr", "netdev", 2.0)
+    assert only(run([1], congestion_control="reno"))["control_in_force"] == "reno"

@@ -1,0 +1,134 @@
+"""The conditions under which papers state their findings, and which of them the runs of a claim do not meet.
+
+A paper says what it saw on its own testbed: with Open vSwitch in the kernel, under one congestion control, over a
+minute, with certain numbers of pairs. Runs under other conditions may well differ, and neither confirm nor contradict
+it: their verdict is "not comparable", with the condition in words. What an older run did not record is not known to be
+met.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Literal, NamedTuple
+
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field
+
+from pairlab.analysis.claims.cell_reader import pair_counts
+
+#: The drivers that are a switch with a datapath of its own, and by which name a run records the datapaths.
+SWITCHES = ("ovs",)
+DATAPATHS = {"kernel": "system", "user space": "netdev"}
+_BOUNDS = {
+    "at least": lambda seconds, bound: seconds >= bound,
+    "more than": lambda seconds, bound: seconds > bound,
+    "at most": lambda seconds, bound: seconds <= bound,
+}
+
+
+class Requires(BaseModel):
+    """What the runs of a claim must have been; what is left out is not asked for.
+
+    congestion_control: of TCP, in force. datapath: of Open vSwitch, where its runs are read. duration_s: of flows
+    without an end, "at least 60", "more than 60" or "at most 60". pairs: numbers that must have been measured, each a
+    number or a range such as "2 to 4", of which one must have been. points: how many numbers of pairs, ratios or sizes
+    the effect rests on, at least.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    congestion_control: Annotated[str, Field(pattern=r"^[a-z0-9_]{1,15}$")] | None = None
+    datapath: Literal["kernel", "user space"] | None = None
+    duration_s: Annotated[str, Field(pattern=r"^(at least|more than|at most) \d+(\.\d+)?$")] | None = None
+    pairs: list[Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^\d+ to \d+$")]] = []
+    points: int = Field(0, ge=0)
+
+    def __str__(self) -> str:
+        """In words; empty where nothing is asked for."""
+        told = {
+            "TCP {}": self.congestion_control,
+            "Open vSwitch, where it is read, with the {} datapath": self.datapath,
+            "flows without an end of {} s": self.duration_s,
+            "measured with {} pairs": ", ".join(map(str, self.pairs)),
+            "at least {} numbers of pairs, ratios or sizes": self.points,
+        }
+        return "; ".join(form.format(value) for form, value in told.items() if value)
+
+
+class Unmet(NamedTuple):
+    """A condition that is not met, or not known to be: its name in short, and in words."""
+
+    name: str
+    why: str
+
+
+def under(runs: pd.DataFrame, requires: Requires) -> pd.DataFrame:
+    """Of the runs of each experiment, those that ask for one congestion control: the one required, where there are any.
+
+    Else those that leave it to the kernel. runs: as run_table.reduce. To ask for another is a question of its own.
+    """
+    wanted = requires.congestion_control
+    parts = []
+    for _, part in runs.groupby("experiment", sort=False):
+        asked = part["congestion_control"]
+        plain = part[asked == ""]
+        met = wanted is not None and (asked == wanted).any() and not (plain["control_in_force"] == wanted).any()
+        fallback = "" if len(plain) else asked.mode().iloc[0]
+        parts.append(part[asked == (wanted if met else fallback)])
+    return pd.concat(parts) if parts else runs
+
+
+def unmet(requires: Requires, runs: pd.DataFrame, drivers: Sequence[str], points: int | None = None) -> list[Unmet]:
+    """The conditions that these runs of a claim do not meet.
+
+    runs: as run_table.reduce, of the claim's experiments and of one system. drivers: those that the claim names; none:
+    all. points: of the effect, None where it is not known.
+    """
+    read = runs[runs["driver"].isin(drivers)] if drivers else runs
+    bulk = read[~read["ends"].astype(bool)]
+    switches = read[read["driver"].isin(SWITCHES)]
+    found: list[Unmet] = []
+    if requires.congestion_control:
+        found += _differs(
+            "congestion control", read["control_in_force"], requires.congestion_control, "TCP ran {}, not {}", "TCP"
+        )
+    if requires.datapath:
+        names = {recorded: name for name, recorded in DATAPATHS.items()}
+        shown = switches["datapath"].map(lambda recorded: names.get(recorded, recorded))
+        form = "Open vSwitch forwarded with the {} datapath, not that of the {}"
+        found += _differs("datapath", shown, requires.datapath, form, "Open vSwitch")
+    if requires.duration_s and len(bulk):
+        found += _too_short_or_long(requires.duration_s, sorted(bulk["duration_s"].unique()))
+    if requires.pairs:
+        found += _no_such_pairs(requires.pairs, pair_counts(read, drivers or sorted(read["driver"].unique())))
+    if points is not None and points < requires.points:
+        why = f"it rests on {points} numbers of pairs, ratios or sizes, and needs {requires.points}"
+        found.append(Unmet("points", why))
+    return found
+
+
+def _differs(name: str, values: pd.Series, wanted: str, form: str, whose: str) -> list[Unmet]:
+    others = sorted(set(values) - {wanted})
+    if known := [value for value in others if value]:
+        return [Unmet(name, form.format(" and ".join(known), wanted))]
+    return [Unmet(name, f"the {name} of {whose} was not recorded, and must be {wanted}")] if others else []
+
+
+def _too_short_or_long(required: str, durations_s: Sequence[float]) -> list[Unmet]:
+    words, bound = required.rsplit(" ", 1)
+    wrong = [seconds for seconds in durations_s if not _BOUNDS[words](seconds, float(bound))]
+    if not wrong:
+        return []
+    lasted = " and ".join(f"{seconds:g}" for seconds in wrong)
+    return [Unmet("duration", f"the runs last {lasted} s, and must last {required} s")]
+
+
+def _no_such_pairs(required: Sequence[int | str], counts: Sequence[int]) -> list[Unmet]:
+    absent = []
+    for each in required:
+        numbers = [int(number) for number in re.findall(r"\d+", str(each))]
+        if not any(numbers[0] <= count <= numbers[-1] for count in counts):
+            absent.append(str(each))
+    if not absent:
+        return []
+    there = ", ".join(map(str, counts)) or "none"
+    return [Unmet("pairs", f"nothing was measured with {' and with '.join(absent)} pairs (there are: {there})")]
