@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from pairlab.analysis import selection
-from pairlab.analysis.selection import SYSTEM, plain
+from pairlab.analysis.selection import SYSTEM, plain, plain_control
 from pairlab.errors import AnalysisError
 from pairlab.model import cpu_use, fct
 from pairlab.model.records import Run
@@ -36,7 +36,9 @@ def reduce(runs: Iterable[Run]) -> pd.DataFrame:
     What a run does not have is NaN. Raises AnalysisError where two runs claim one repetition of a setting, or runs of
     one experiment and system may not be compared (selection.check_alike).
     """
-    counted = [run for run in runs if run.status == "ok" and plain(run.spec)]
+    ok = [run for run in runs if run.status == "ok"]
+    control = plain_control(run.spec.congestion_control for run in ok)
+    counted = [run for run in ok if plain(run.spec, control)]
     selection.check_alike(counted)
     frame = pd.DataFrame([_row(run) for run in counted], columns=None if counted else [*SETTING, "repetition"])
     twice = frame[frame.duplicated([*SETTING, "repetition"], keep=False)]

@@ -73,6 +73,11 @@ def test_a_run_beyond_the_papers_decides_nothing_about_them(beyond):
     assert len(run_table.reduce([run([1]), run([1], **beyond)])) == 1
 
 
+def test_runs_under_the_papers_congestion_control_are_plain_where_none_asks_for_the_default():
+    asked = [run([1], congestion_control=name) for name in ("cubic", "reno")]
+    assert list(run_table.reduce(asked)["total_bps"]) == [1e9]
+
+
 def test_a_run_that_does_not_count_is_left_out():
     assert run_table.reduce([run([1], status="invalid")]).empty
 
