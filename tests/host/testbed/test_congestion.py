@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pairlab import Spec, open_testbed
+from pairlab import Spec, measure, open_testbed
 from pairlab.errors import Unavailable
 from pairlab.measurement import measure as measurement
 from pairlab.testbed import registry, requirements
@@ -16,7 +16,6 @@ from pairlab.testbed.netns.backend import Netns
 from pairlab.testbed.requirements import Lack
 from tests.conftest import in_ci, need, need_all_of
 from tests.support.shared import asking
-from tests.support.spoilt import measured
 
 
 def names(setting):
@@ -47,14 +46,14 @@ def seen_by_kernel(spec, monkeypatch):
                 inside = ["nsenter", f"--net=/proc/{each.pid}/ns/net", "ss", "-tinH", "state", "established"]
                 told = subprocess.run(inside, capture_output=True, text=True, check=False).stdout
                 seen[each.endpoint.name.partition("-")[0]] |= set(re.findall(r"(\w+) wscale:", told))
-            real_wait(clients, min(arguments[1], 0.05))
+            real_wait(clients, min(arguments[1], 0.2))
 
         monkeypatch.setattr(bed.conductor, "wait_ended", wait_ended)
         real(bed, clients, *others)
         monkeypatch.setattr(bed.conductor, "wait_ended", real_wait)
 
     monkeypatch.setattr(measurement, "_watch", watch)
-    return measured(spec), seen
+    return measure(spec), seen
 
 
 def routes_here():
@@ -81,7 +80,7 @@ def test_the_one_asked_for_is_in_force_at_both_ends_whatever_the_tool(
     need_all_of(spec)
     before = routes_here()
     run, seen = seen_by_kernel(spec, monkeypatch)
-    assert (run.status, run.reasons) == ("ok", ())
+    assert set(run.flows["status"]) == {"ok"}, run.reasons  # who looks so often spoils the sampling of CPUs
     assert seen == {"client": {another}, "server": {another}}
     assert run.facts["congestion_control"] == {"in_force": another, "by": "route"}
     assert run.facts["network"]["route_congestion_control"] == another
@@ -96,7 +95,7 @@ def test_the_loopback_of_a_sandbox_is_its_own_and_has_it_too(workload, another, 
     need("netns", "host", workload)
     before = routes_here()
     run, seen = seen_by_kernel(asking(workload, driver="host", congestion_control=another), monkeypatch)
-    assert (run.status, run.reasons) == ("ok", ())
+    assert set(run.flows["status"]) == {"ok"}, run.reasons  # who looks so often spoils the sampling of CPUs
     assert seen == {"client": {another}, "server": {another}}
     assert set(run.flows["congestion_control"]) == {another}
     assert routes_here() == before
@@ -108,7 +107,7 @@ def test_on_the_hosts_own_routes_a_tool_chooses_for_itself_what_all_may(runs_dir
         pytest.skip("this host allows to all its default only")
     need("docker", "host")
     before = routes_here()
-    run = measured(asking("flowgen", backend="docker", driver="host", congestion_control=allowed[0]))
+    run = measure(asking("flowgen", backend="docker", driver="host", congestion_control=allowed[0]))
     assert set(run.flows["congestion_control"]) == {allowed[0]}
     assert run.facts["congestion_control"] == {"in_force": allowed[0], "by": "tool"}
     assert routes_here() == before
@@ -141,7 +140,7 @@ def test_no_program_can_have_another_than_its_route(another):
 def test_one_that_the_kernel_has_not_is_refused_before_anything_is_built(runs_dir):
     need("netns")
     with pytest.raises(Unavailable, match="this kernel has no congestion control 'no_such'"):
-        measured(asking("netcat", congestion_control="no_such"))
+        measure(asking("netcat", congestion_control="no_such"))
 
 
 # --- what a host lacks

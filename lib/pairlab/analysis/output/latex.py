@@ -109,7 +109,7 @@ def _noted(tabular: str, note: str) -> str:
     """The table with a note below it that is as wide."""
     if not note:
         return tabular
-    small = rf"\parbox{{\wd0}}{{\raggedright\scriptsize {escape(note)}}}"
+    small = rf"\parbox[t]{{\wd0}}{{\raggedright\scriptsize {escape(note)}}}"
     together = rf"\begin{{tabular}}[b]{{@{{}}l@{{}}}}\usebox0\\[2pt]{small}\end{{tabular}}"
     return f"\\sbox0{{%\n{tabular.rstrip()}}}%\n{together}\n"
 

@@ -71,7 +71,7 @@ def test_below_a_table_stand_the_conditions_of_its_runs_no_wider_than_the_table(
     noted = latex.write_table(table, "small", replace(origin, conditions="TCP cubic, 10 s each & more")).read_text()
     tabular = bare[bare.index(r"\begin{tabular}") :].rstrip()
     assert noted.startswith(bare[: bare.index(r"\begin{tabular}")] + "\\sbox0{%\n" + tabular)
-    assert noted.endswith(r"\parbox{\wd0}{\raggedright\scriptsize TCP cubic, 10 s each \& more}\end{tabular}" + "\n")
+    assert noted.endswith(r"\parbox[t]{\wd0}{\raggedright\scriptsize TCP cubic, 10 s each \& more}\end{tabular}" + "\n")
 
 
 def test_a_table_of_two_levels_groups_its_head_and_shows_what_is_missing(origin, out):
