@@ -31,6 +31,21 @@ def test_each_question_takes_only_runs_that_vary_its_own_setting(flows):
     }
 
 
+def test_beside_the_papers_congestion_control_others_are_held_against_it(tmp_path):
+    for repetition in range(3):
+        for control, rate in (("cubic", 1.0), ("reno", 2.0)):
+            store.write(synthetic.client_run([rate, rate], congestion_control=control, repetition=repetition), tmp_path)
+        store.write(
+            synthetic.client_run([1, 1], congestion_control="cubic", cpu_quota=0.5, repetition=repetition), tmp_path
+        )
+    loaded = load_runs(tmp_path)
+    answer = beyond.answer(loaded.flows, beyond.CONTROL, 0.95)
+    assert answer.settings == ["cubic", "reno"]
+    assert list(answer.changes["total_bps"]["value"]) == pytest.approx([100])
+    assert beyond.control_name(loaded) == "Congestion control"
+    assert beyond.answer(loaded.flows, beyond.LIMITS, 0.95).settings == ["no limit", "quota 0.5"]
+
+
 def test_a_remedy_is_found_with_its_cost_and_one_that_does_nothing_is_not(flows):
     limits = beyond.answer(flows, beyond.LIMITS, 0.95)
     total = limits.changes["total_bps"].groupby("setting")["value"].mean()

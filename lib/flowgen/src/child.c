@@ -75,7 +75,7 @@ static _Noreturn void become(const struct child_plan *plan, pid_t launcher, int 
         give_up(progress, "run on the CPUs", plan->cpus->text);
     if (!descriptors_close_on_exec())
         give_up(progress, "close the descriptors of", plan->argv[0]);
-    if (plan->unprivileged && !privileges_drop(plan->keep_net_admin)) /* last: all above may take privileges */
+    if (plan->unprivileged && !privileges_drop()) /* last: all above may take privileges */
         give_up(progress, "drop the privileges of", plan->argv[0]);
 
     bool held = plan->gate && held_request();

@@ -18,7 +18,6 @@ struct child_plan {
     const char *const *cgroups;  /* folders of cgroups to join, up to a NULL */
     const struct cpus *cpus;     /* NULL: wherever it may run anyway */
     bool unprivileged;           /* it becomes a program without capabilities (privileges.h) */
-    bool keep_net_admin;         /* but with that one */
 };
 
 /* What child.progress carries. It ends when the child has become ARGV, or has died.

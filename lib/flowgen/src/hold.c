@@ -58,7 +58,7 @@ struct launcher {
     struct cpus cpus;                  /* cpus.text NULL: not restricted */
     long listen_port, listen_udp_port; /* 0: ready does not depend on such a port */
     uint64_t diagnose_after_ns;        /* since the release; 0: never */
-    bool unprivileged, keep_net_admin; /* as in struct child_plan */
+    bool unprivileged;                 /* as in struct child_plan */
 
     int control;                       /* -1: the controller is gone, and nothing more is sent */
     int signals;
@@ -73,6 +73,7 @@ struct launcher {
     uint64_t diagnose_ns;              /* when that is due; 0: not due */
     struct sockdiag *diagnosis;        /* NULL: not begun, or over */
     int64_t diag_retransmits;          /* -1: unknown */
+    char diag_congestion[SOCKDIAG_NAME_BYTES]; /* empty: unknown */
     struct net_counters before;            /* when ready */
     struct net_counters ended_with, after; /* when the child had ended, and when its connections were diagnosed, too */
     uint64_t probe_ns, probe_every_ns; /* next look at the port; 0: none */
@@ -175,6 +176,10 @@ static void report_end(struct launcher *launcher)
     add_count(&event, "udp_receive_errors",
               net_counters_growth(before->udp_receive_errors, after->udp_receive_errors));
     add_count(&event, "diag_retransmits", launcher->diag_retransmits);
+    if (*launcher->diag_congestion)
+        json_text(&event, "diag_congestion_control", launcher->diag_congestion);
+    else
+        json_null(&event, "diag_congestion_control");
     add_count(&event, "rx_bytes", net_counters_growth(before->rx_bytes, after->rx_bytes));
     add_count(&event, "rx_packets", net_counters_growth(before->rx_packets, after->rx_packets));
     add_count(&event, "tx_bytes", net_counters_growth(before->tx_bytes, after->tx_bytes));
@@ -396,7 +401,7 @@ static void note_release(struct launcher *launcher)
 static void diagnose(struct launcher *launcher)
 {
     launcher->diagnose_ns = 0;
-    launcher->diagnosis = sockdiag_begin(launcher->child.pid);
+    launcher->diagnosis = sockdiag_begin(launcher->child.pid, launcher->diag_congestion);
 }
 
 /* Whether anything of the child's group is left. As a subreaper the launcher adopts what the leader left behind,
@@ -530,7 +535,6 @@ static bool launch(struct launcher *launcher)
         .cgroups = launcher->cgroups,
         .cpus = launcher->cpus.text ? &launcher->cpus : NULL,
         .unprivileged = launcher->unprivileged,
-        .keep_net_admin = launcher->keep_net_admin,
         .stdout_fd = STDOUT_FILENO,
         .stderr_fd = STDERR_FILENO,
     };
@@ -596,7 +600,6 @@ static const char *parse(char **arguments, struct launcher *launcher)
         {"--cgroup", OPTION_TEXTS, launcher->cgroups, .required = false},
         {"--diagnose-after", OPTION_SECONDS, &diagnose_after_s, .min = 0.001, .max = 1e6},
         {"--unprivileged", OPTION_FLAG, &launcher->unprivileged, .required = false},
-        {"--keep-net-admin", OPTION_FLAG, &launcher->keep_net_admin, .required = false},
         {"--stdin", OPTION_TEXT, &launcher->stdin_file, .required = false},
         {"--stdout", OPTION_TEXT, &launcher->stdout_file, .required = false},
         {"--stderr", OPTION_TEXT, &launcher->stderr_file, .required = false},
@@ -608,8 +611,6 @@ static const char *parse(char **arguments, struct launcher *launcher)
     if (launcher->gate && (launcher->listen_port || launcher->listen_udp_port))
         die_usage("--gate and --listen%s exclude each other: at the gate nothing listens yet; leave one out",
                   launcher->listen_port ? "" : "-udp");
-    if (launcher->keep_net_admin && !launcher->unprivileged)
-        die_usage("--keep-net-admin is for --unprivileged: otherwise the command keeps all it has; leave it out");
     if (neighbour && !address_parse(&launcher->neighbour, neighbour, 9)) /* the discard port */
         die_usage("--resolve '%s' is no IPv4 address", neighbour);
     if (cpus && !cpus_parse(&launcher->cpus, cpus))

@@ -5,9 +5,8 @@
 #include <stdbool.h>
 
 /* In the child: what it execs has no capability, also as root, and no program that it runs ever gives it one
-   (PR_SET_NO_NEW_PRIVS). keep_net_admin: but CAP_NET_ADMIN, if we have that, which it takes to choose a congestion
-   control that the host does not allow to all (tcp(7)). Until its exec the child keeps the ones it has, if it can: it
-   finds programs that only root may. False, with errno. */
-bool privileges_drop(bool keep_net_admin);
+   (PR_SET_NO_NEW_PRIVS). Until its exec the child keeps the ones it has, if it can: it finds programs that only root
+   may. False, with errno. */
+bool privileges_drop(void);
 
 #endif

@@ -103,7 +103,7 @@ static bool ask(int diag, int family)
         .request = {
             .sdiag_family = (uint8_t)family,
             .sdiag_protocol = IPPROTO_TCP,
-            .idiag_ext = 1 << (INET_DIAG_INFO - 1),
+            .idiag_ext = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_CONG - 1),
             .idiag_states = 1 << ESTABLISHED | 1 << FIN_WAIT1 | 1 << FIN_WAIT2 | 1 << CLOSE_WAIT | 1 << LAST_ACK |
                             1 << CLOSING,
         },
@@ -111,21 +111,30 @@ static bool ask(int diag, int family)
     return send(diag, &message, sizeof message, 0) == sizeof message;
 }
 
-/* The TCP_INFO in a message about one connection; false: it has none. Fields that this kernel lacks are zero. */
-static bool find_info(const struct nlmsghdr *message, struct tcp_info *info)
+/* What the kernel says of one connection. Fields of TCP_INFO that it lacks are zero. */
+struct state {
+    struct tcp_info info;
+    char congestion[SOCKDIAG_NAME_BYTES]; /* empty: not said */
+};
+
+/* Reads a message about one connection; false: it has no TCP_INFO. */
+static bool read_state(const struct nlmsghdr *message, struct state *state)
 {
+    bool known = false;
+    *state = (struct state){0};
     const struct inet_diag_msg *connection = NLMSG_DATA(message);
     int left = (int)message->nlmsg_len - (int)NLMSG_LENGTH(sizeof *connection);
     const struct rtattr *attribute = (const void *)((const char *)connection + NLMSG_ALIGN(sizeof *connection));
     for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left)) {
-        if (attribute->rta_type != INET_DIAG_INFO)
-            continue;
         size_t length = RTA_PAYLOAD(attribute);
-        *info = (struct tcp_info){0};
-        memcpy(info, RTA_DATA(attribute), length < sizeof *info ? length : sizeof *info);
-        return true;
+        if (attribute->rta_type == INET_DIAG_INFO) {
+            memcpy(&state->info, RTA_DATA(attribute), length < sizeof state->info ? length : sizeof state->info);
+            known = true;
+        } else if (attribute->rta_type == INET_DIAG_CONG && length < sizeof state->congestion) {
+            memcpy(state->congestion, RTA_DATA(attribute), length);
+        }
     }
-    return false;
+    return known;
 }
 
 static bool has_sent(const struct tcp_info *info)
@@ -145,6 +154,7 @@ struct sockdiag {
     struct inodes inodes;
     struct connection *list;
     size_t count, capacity;
+    char *congestion; /* as sockdiag_begin was given it; NULL: it has returned */
 };
 
 static struct connection *find(const struct sockdiag *diag, const uint32_t *cookie)
@@ -155,10 +165,14 @@ static struct connection *find(const struct sockdiag *diag, const uint32_t *cook
     return NULL;
 }
 
-static void note_connection(struct sockdiag *diag, const struct inet_diag_msg *message, const struct tcp_info *info)
+static void note_connection(struct sockdiag *diag, const struct inet_diag_msg *message, const struct state *state)
 {
-    if (!has(&diag->inodes, message->idiag_inode) || !has_sent(info))
+    if (!has(&diag->inodes, message->idiag_inode) || !has_sent(&state->info))
         return;
+    if (!*diag->congestion)
+        strcpy(diag->congestion, state->congestion);
+    else if (strcmp(diag->congestion, state->congestion) != 0)
+        strcpy(diag->congestion, SOCKDIAG_SEVERAL);
     if (diag->count == diag->capacity) {
         size_t capacity = diag->capacity ? 2 * diag->capacity : 16;
         struct connection *list = realloc(diag->list, capacity * sizeof *list);
@@ -168,20 +182,20 @@ static void note_connection(struct sockdiag *diag, const struct inet_diag_msg *m
         diag->capacity = capacity;
     }
     struct connection *connection = &diag->list[diag->count++];
-    *connection = (struct connection){.retransmits = info->tcpi_total_retrans};
+    *connection = (struct connection){.retransmits = state->info.tcpi_total_retrans};
     memcpy(connection->cookie, message->id.idiag_cookie, sizeof connection->cookie);
 }
 
-static void update_connection(struct sockdiag *diag, const struct inet_diag_msg *message, const struct tcp_info *info)
+static void update_connection(struct sockdiag *diag, const struct inet_diag_msg *message, const struct state *state)
 {
     struct connection *connection = find(diag, message->id.idiag_cookie);
     if (!connection)
         return;
-    connection->retransmits = info->tcpi_total_retrans;
+    connection->retransmits = state->info.tcpi_total_retrans;
     connection->seen_again = true;
 }
 
-typedef void take(struct sockdiag *diag, const struct inet_diag_msg *message, const struct tcp_info *info);
+typedef void take(struct sockdiag *diag, const struct inet_diag_msg *message, const struct state *state);
 
 /* Takes what is in one packet; false: it was the last of an answer, or there is none. */
 static bool take_packet(struct sockdiag *diag, int from, int flags, take *take)
@@ -192,11 +206,11 @@ static bool take_packet(struct sockdiag *diag, int from, int flags, take *take)
         return false;
     unsigned left = (unsigned)received;
     for (struct nlmsghdr *message = (void *)packet; NLMSG_OK(message, left); message = NLMSG_NEXT(message, left)) {
-        struct tcp_info info;
+        struct state state;
         if (message->nlmsg_type == NLMSG_DONE || message->nlmsg_type == NLMSG_ERROR)
             return false;
-        if (message->nlmsg_len >= NLMSG_LENGTH(sizeof(struct inet_diag_msg)) && find_info(message, &info))
-            take(diag, NLMSG_DATA(message), &info);
+        if (message->nlmsg_len >= NLMSG_LENGTH(sizeof(struct inet_diag_msg)) && read_state(message, &state))
+            take(diag, NLMSG_DATA(message), &state);
     }
     return true;
 }
@@ -244,14 +258,17 @@ static bool all_seen_again(const struct sockdiag *diag)
     return true;
 }
 
-struct sockdiag *sockdiag_begin(pid_t process)
+struct sockdiag *sockdiag_begin(pid_t process, char congestion[SOCKDIAG_NAME_BYTES])
 {
+    *congestion = '\0';
     struct sockdiag *diag = calloc(1, sizeof *diag);
     if (!diag)
         return NULL;
     diag->ends = listen_to_ends(); /* before looking, so that none ends unseen between the two */
     add_sockets_of_family(&diag->inodes, process, DEPTH);
+    diag->congestion = congestion;
     take_connections(diag, note_connection);
+    diag->congestion = NULL;
     return diag;
 }
 

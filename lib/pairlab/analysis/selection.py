@@ -1,6 +1,7 @@
 """Which runs answer a question, and what is said where there are none: a gap with a name, not an error."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import pandas as pd
@@ -21,6 +22,9 @@ BEYOND = tuple(name for name in Spec.model_fields if name not in PAPERS)
 OWN = {"cores": ("core-ratio", "pinning"), "pinning": ("pinning",), "message_bytes": ("message-size",)}
 
 
+#: The congestion control of the papers' hosts: the default of Ubuntu 18.04.
+PAPERS_CONTROL = "cubic"
+
 #: What is never pooled.
 SYSTEM = ("backend", "workload")
 #: What one estimate is made for.
@@ -34,10 +38,22 @@ class Selection(NamedTuple):
     gap: str
 
 
-def plain(spec: Spec) -> bool:
-    """Whether a run is as the papers' are: it asks for nothing that only experiments beyond them vary."""
+def plain(spec: Spec, control: str = "") -> bool:
+    """Whether a run is as the papers' are: it asks for nothing that only experiments beyond them vary.
+
+    control: the congestion control that it is to ask for, as plain_control of the runs that it is one of.
+    """
     own = [name for name, experiments in OWN.items() if spec.experiment in experiments]
-    return all(getattr(spec, name) == Spec.model_fields[name].default for name in BEYOND if name not in own)
+    usual = {name: Spec.model_fields[name].default for name in BEYOND} | {"congestion_control": control}
+    return all(getattr(spec, name) == value for name, value in usual.items() if name not in own)
+
+
+def plain_control(asked: Iterable[str]) -> str:
+    """The congestion control that plain runs ask for, of what runs ask for: none where any asks for none, else the
+    papers'. Others are what the runs beyond the papers vary.
+    """
+    known = set(asked)
+    return PAPERS_CONTROL if PAPERS_CONTROL in known and "" not in known else ""
 
 
 def select(
@@ -49,6 +65,7 @@ def select(
 ) -> Selection:
     """The runs of one experiment (or of several) below `runs`, of one sweep, if named, whose spec `which` accepts.
 
+    which: may be `plain`, which then is of these runs' plain_control.
     Without any that counts, the gap says so: analysis notebooks must work on what there is. Raises what load_runs
     raises but NoRuns.
     """
@@ -68,6 +85,8 @@ def among(loaded: Runs, which: Callable[[Spec], bool], what: str) -> Selection:
     Raises AnalysisError where hosts, or what was in force on them, keep the runs from being compared (check_alike).
     What is made of several parts has the origin of the whole: load it together, and take the parts from it.
     """
+    if which is plain:
+        which = partial(plain, control=plain_control(run.spec.congestion_control for run in loaded))
     found = loaded.where(lambda run: which(run.spec))
     if counted := [run for run in found if run.status == "ok"]:
         check_alike(counted, also=CONDITIONS)  # what is asked for may be what the question varies
@@ -101,6 +120,14 @@ CONDITIONS = (
 )
 
 
+def congestion_control(run: Run) -> str:
+    """The congestion control in force for a run's TCP: as it was seen, else as asked for, else the default of the
+    network namespaces; empty where the run did not record it. Older runs record only the latter two.
+    """
+    seen, network = (run.facts.get(part) or {} for part in ("congestion_control", "network"))
+    return seen.get("in_force") or run.spec.congestion_control or network.get("tcp_congestion_control") or ""
+
+
 def in_force(run: Run) -> dict[str, str]:
     """What decided a run's numbers and its spec does not say; empty where the run did not record it.
 
@@ -108,7 +135,7 @@ def in_force(run: Run) -> dict[str, str]:
     """
     network = run.facts.get("network") or {}
     return {
-        "congestion control": run.spec.congestion_control or network.get("tcp_congestion_control") or "",
+        "congestion control": congestion_control(run),
         "datapath": network.get("datapath") or "",
     }
 

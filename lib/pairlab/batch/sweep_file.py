@@ -62,9 +62,9 @@ def _with_one_rule(grid: Any) -> Any:
 class SweepFile(BaseModel):
     """The content of a sweep file: each experiment with one or more grids of cells.
 
-    on_failure: whether the sweep continues after a failed cell. unavailable: whether a sweep succeeds if cells are
-    skipped that this host cannot measure. attempts: how often a cell is measured at most, if other load or the
-    machine's state made it invalid.
+    parameters: values of parameters for all grids that give no others. on_failure: whether the sweep continues after a
+    failed cell. unavailable: whether a sweep succeeds if cells are skipped that this host cannot measure. attempts: how
+    often a cell is measured at most, if other load or the machine's state made it invalid.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -78,6 +78,7 @@ class SweepFile(BaseModel):
     unavailable: Literal["skip", "fail"] = "fail"
     on_failure: Literal["continue", "stop"] = "continue"
     attempts: int = Field(3, ge=1, le=100)
+    parameters: dict[str, Any] = Field(default_factory=dict)
     experiments: dict[str, Annotated[list[Grid], BeforeValidator(_as_grids)]] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -110,7 +111,7 @@ class SweepFile(BaseModel):
                 default = experiments.defaults(experiment).get("workload")
             except BadInput:  # which `rules` says
                 continue
-            values = [grid.parameters.get("workload", default) for grid in grids]
+            values = [(self.parameters | grid.parameters).get("workload", default) for grid in grids]
             if any("auto" in value if isinstance(value, list) else value == "auto" for value in values):
                 return True
         return False
@@ -253,7 +254,7 @@ def _too_many(what: str, count: int) -> str:
 def _combinations(
     sweep: SweepFile, grid: Grid, of_all: dict[str, Any], backend: str | None
 ) -> Iterator[dict[str, Any]]:
-    parameters = grid.parameters
+    parameters = sweep.parameters | grid.parameters
     for taken in ("repetition", *NOT_IN_SPEC):
         if taken in parameters:
             raise BadSpec(f"{taken!r} is set by the sweep, not by its grid")

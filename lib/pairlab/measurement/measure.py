@@ -12,7 +12,7 @@ from pathlib import Path
 from pairlab import store
 from pairlab._version import __version__
 from pairlab.errors import BadSpec, HostBusy, PairlabError, TestbedError, Unavailable
-from pairlab.measurement import in_store
+from pairlab.measurement import congestion, in_store
 from pairlab.measurement.attempts import allowed
 from pairlab.measurement.flow_rows import read_flows
 from pairlab.measurement.observer import Observer, checks_of_flows
@@ -28,7 +28,6 @@ from pairlab.testbed.host.live_sampler import Sampler, Watch, next_s
 from pairlab.testbed.launch.conductor import UNPRIVILEGED, Process
 from pairlab.testbed.open import Testbed, open_testbed
 from pairlab.testbed.plans import Plan
-from pairlab.testbed.requirements import restricted_congestion_control
 
 #: How long servers may take to listen, and clients to reach the gate; 150 pairs on two slow cores take seconds.
 READY_S = 60.0
@@ -199,7 +198,9 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
         release_ns,
         isolated=isolated,
         silent_until_s=silent_until_s,
+        unless_chosen=congestion.unless_chosen(recorded["network"]),
     )
+    recorded["congestion_control"] = congestion.recorded(bed.plan, recorded["network"], reading.flows)
     checks = (
         checks_of_flows(spec, workload, reading, clients, servers)
         | {"hung": hung, "network_changed": len(changed), **observer.steadiness(reading, release_ns)}
@@ -272,16 +273,17 @@ def _limits(bed: Testbed, processes: Sequence[Process]) -> tuple[dict, list[str]
 def _get_ready(bed: Testbed, workload: Workload, progress: Progress):
     """Starts all servers and waits until they listen, then all clients, which wait at one gate."""
     conductor, site, spec = bed.conductor, bed.site, bed.spec
-    workload.prepare(spec, bed.directory)
+    told = bed.plan.of_tools
+    workload.prepare(told, bed.directory)
     servers = conductor.start(
-        [(pair.server, workload.server(pair, spec, site)) for pair in bed.pairs],
-        options=[_server_options(pair, spec, site) for pair in bed.pairs],
+        [(pair.server, workload.server(pair, told, site)) for pair in bed.pairs],
+        options=[_server_options(pair, site) for pair in bed.pairs],
         keep_output=not workload.prints_payload,
     )
     conductor.wait_ready(servers, READY_S, progress, "servers listening")
     gate = conductor.gate()
     clients = conductor.start(
-        [(pair.client, workload.client(pair, spec, site)) for pair in bed.pairs],
+        [(pair.client, workload.client(pair, told, site)) for pair in bed.pairs],
         gate=gate,
         options=[_client_options(pair, spec, workload, site) for pair in bed.pairs],
     )
@@ -289,10 +291,10 @@ def _get_ready(bed: Testbed, workload: Workload, progress: Progress):
     return servers, clients, gate
 
 
-def _server_options(pair: Pair, spec: Spec, site: Site) -> list[str]:
+def _server_options(pair: Pair, site: Site) -> list[str]:
     """Options of the server's launcher: the port that it is ready at, and the link whose packets are counted."""
     listen = "--listen-udp" if pair.task.protocol == "udp" else "--listen"
-    return [listen, str(pair.port), "--link", site.interface, *_privileges(spec)]
+    return [listen, str(pair.port), "--link", site.interface, UNPRIVILEGED]
 
 
 def _client_options(pair: Pair, spec: Spec, workload: Workload, site: Site) -> list[str]:
@@ -301,17 +303,12 @@ def _client_options(pair: Pair, spec: Spec, workload: Workload, site: Site) -> l
 
     That is shortly before a timed flow ends, as a closed socket cannot be queried.
     """
-    options = ["--link", site.interface, *site.neighbour_options(pair.server.address), *_privileges(spec)]
+    options = ["--link", site.interface, *site.neighbour_options(pair.server.address), UNPRIVILEGED]
     if file := workload.client_reads(pair, spec, site):
         options += ["--stdin", file]
     if spec.telemetry and not pair.task.flow_bytes and pair.task.protocol == "tcp":
         options += ["--diagnose-after", f"{workload.waits_s + spec.total_s - min(0.2, 0.1 * spec.total_s):g}"]
     return options
-
-
-def _privileges(spec: Spec) -> list[str]:
-    """None but, at both ends as iperf3's server chooses it too, what a restricted congestion control takes."""
-    return [UNPRIVILEGED, *(["--keep-net-admin"] if restricted_congestion_control(spec.congestion_control) else [])]
 
 
 def _still_reporting(workload: Workload, clients: Sequence[Process], servers: Sequence[Process]) -> list[Process]:

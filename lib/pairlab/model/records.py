@@ -95,7 +95,9 @@ TABLES: dict[str, dict[str, Column]] = {
         "min_rtt_s": Column("float64", "s", "least round-trip time seen (TCP_INFO)"),
         "cwnd_bytes": Column("float64", "B", "congestion window at the end (TCP_INFO)"),
         "delivery_rate_bps": Column("float64", "bit/s", "delivery rate at the end (TCP_INFO)"),
-        "congestion_control": Column("str", "", "congestion control of the sender, where the tool reports it"),
+        "congestion_control": Column(
+            "str", "", "congestion control of the sender, as its tool reports it, else the kernel (sock_diag(7))"
+        ),
         "client_cpu_s": Column("float64", "s", "CPU time of the client process (getrusage), with its first flow"),
         "server_cpu_s": Column("float64", "s", "CPU time of the server process (getrusage), likewise"),
     },

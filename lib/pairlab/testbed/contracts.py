@@ -220,6 +220,13 @@ class Site(ABC):
         """Shapes these endpoints' links, by name, before there is traffic; `facts` then includes it."""
         raise Unavailable("this backend shapes no links: leave out link_rate_bps and link_loss")
 
+    def route_congestion_control(self, name: str) -> None:
+        """Sets it on the endpoints' routes, at both ends, before there is traffic; `facts` then includes it.
+
+        Called where the backend's lacks_routes says that it can.
+        """
+        raise Unavailable("this backend sets no routes: leave out congestion_control, or take a tool that chooses it")
+
     @abstractmethod
     def facts(self) -> Mapping[str, Any]:
         """What a record should say of this site."""
@@ -232,8 +239,6 @@ class Backend(ABC):
     summary: ClassVar[str]
     endpoint: ClassVar[str] = "endpoint"
     """What one of its endpoints is called."""
-    administers: ClassVar[bool] = False
-    """Whether launchers in its endpoints have CAP_NET_ADMIN over their network."""
 
     @abstractmethod
     def lacks(self) -> list[Lack]:
@@ -270,6 +275,13 @@ class Backend(ABC):
     def lacks_links(self, links: Collection[Link]) -> list[Lack]:
         """What this host lacks to shape links like this. Builds nothing that stays."""
         return [Lack(f"backend {self.name!r} shapes no links", "take another backend")] if links else []
+
+    def lacks_routes(self, driver: type[NetworkDriver]) -> list[Lack]:
+        """What it lacks to set the congestion control of endpoints on that driver's network by their routes.
+
+        Without that, a tool has to choose it by its own option, where it has one.
+        """
+        return [Lack(f"backend {self.name!r} sets no routes", "take another backend")]
 
     @abstractmethod
     def open(
@@ -326,7 +338,6 @@ FEATURES: Mapping[str, tuple[Callable[[Spec], bool], str]] = {
     "flows": (lambda spec: spec.flows_per_pair > 1, "send several flows at once (flows_per_pair)"),
     "message": (lambda spec: spec.message_bytes > 0, "write message_bytes in each call"),
     "udp": (lambda spec: spec.udp_share > 0, "send UDP (udp_share)"),
-    "congestion": (lambda spec: bool(spec.congestion_control), "choose the congestion_control"),
     "warmup": (lambda spec: spec.warmup_s > 0, "report intervals, from which warmup_s could be left out"),
 }
 
@@ -338,6 +349,9 @@ class Workload(ABC):
     summary: ClassVar[str]
     can: ClassVar[frozenset[str]] = frozenset({"time"})
     """Which of FEATURES it has. A spec that asks for another is refused before anything is built."""
+    chooses_congestion_control: ClassVar[bool] = False
+    """Whether it has an option for the spec's congestion_control. Needed only where the endpoints' routes cannot have
+    it (Backend.lacks_routes); else the spec that its commands are made from asks for none."""
     programs: ClassVar[tuple[Program, ...]] = ()
     """Programs it needs inside the endpoints."""
     version_argv: ClassVar[tuple[str, ...]] = ()

@@ -91,4 +91,6 @@ def open_testbed(spec: Spec | Plan, progress: Progress = silent) -> Iterator[Tes
         ):
             if plan.links:
                 site.shape(plan.links)
+            if plan.is_routed:
+                site.route_congestion_control(plan.spec.congestion_control)
             yield Testbed(plan, site, conductor, directory, time.monotonic() - begun)

@@ -49,6 +49,16 @@ class Plan:
         """Links that are shaped, by their endpoint's name."""
         return {each.name: each.link for each in self.endpoints if each.link != Link()}
 
+    @property
+    def is_routed(self) -> bool:
+        """Whether the congestion control that is asked for is set on the endpoints' routes, and by no tool."""
+        return bool(self.spec.congestion_control) and not self.backend.lacks_routes(self.driver)
+
+    @property
+    def of_tools(self) -> Spec:
+        """The spec as the tools are to carry it out: without what the testbed sees to."""
+        return self.spec.replace(congestion_control="") if self.is_routed else self.spec
+
     def lacks(self) -> dict[str, list[Lack]]:
         """What this host lacks for the plan, by what needs it; empty: it can be measured here. Builds nothing."""
         backend, driver, spec = self.backend, self.driver, self.spec
@@ -60,7 +70,10 @@ class Plan:
             "shaped links": backend.lacks_links(self.links.values()),
             f"{spec.pairs} pairs": backend.lacks_pairs(driver, spec.pairs),
             "congestion control": requirements.missing_congestion_control(
-                spec.congestion_control, administers=backend.administers
+                spec.congestion_control,
+                by_route=backend.lacks_routes(driver),
+                tool=spec.workload,
+                chooses=not self.workload or self.workload.chooses_congestion_control,
             ),
         }
         if self.workload:

@@ -15,6 +15,8 @@ SPARE_NEIGHBOURS = 16
 
 #: Settings of TCP; those of congestion control are only visible in the host's own network namespace.
 TCP_SETTINGS = Path("/proc/sys/net/ipv4")
+#: In a site's facts, the congestion control that its endpoints' routes have.
+ROUTED = "route_congestion_control"
 
 
 @dataclass(frozen=True)
@@ -56,28 +58,29 @@ def missing_neighbours(pairs: int) -> list[Lack]:
     return [Lack(what, f"sudo sysctl -w net.ipv4.neigh.default.gc_thresh3={2 * needed}, or fewer pairs")]
 
 
-def missing_congestion_control(name: str, *, administers: bool) -> list[Lack]:
+def missing_congestion_control(name: str, *, by_route: Sequence[Lack], tool: str, chooses: bool) -> list[Lack]:
     """What is missing for TCP in the endpoints to use that congestion control (tcp(7)); "" is the kernel's default.
 
-    administers: whether launchers there have CAP_NET_ADMIN over their network, and may leave it to a client. Without
-    it, a process may choose only what the host allows to all.
+    by_route: what is missing to set it on their routes. Without that, it must be the host's default, or the tool must
+    have an option for it (chooses), and the host allow it to all.
     """
-    available = _listed("tcp_available_congestion_control")
-    if not name or available is None:
-        return []
-    if name not in available:
+    available, allowed = _listed("tcp_available_congestion_control"), _listed("tcp_allowed_congestion_control")
+    if name and available is not None and name not in available:
         what = f"this kernel has no congestion control {name!r}; it has: {', '.join(available)}"
         return [Lack(what, f"sudo modprobe tcp_{name}, or choose another")]
-    allowed = _listed("tcp_allowed_congestion_control") or available
-    if administers or name in allowed:
+    if not name or not by_route or _listed("tcp_congestion_control") == [name]:
         return []
-    what = f"containers may not choose the congestion control {name!r}, only: {', '.join(allowed)}"
-    return [Lack(what, f"sudo sysctl -w net.ipv4.tcp_allowed_congestion_control='{' '.join([*allowed, name])}'")]
-
-
-def restricted_congestion_control(name: str) -> bool:
-    """Whether choosing it takes CAP_NET_ADMIN (tcp(7)); taken to be so where the host does not say."""
-    return bool(name) and name not in (_listed("tcp_allowed_congestion_control") or ())
+    why, remedies = by_route[0].what, by_route[0].remedy
+    if not chooses:
+        what = f"workload {tool!r} cannot choose the congestion control {name!r}, and {why}"
+        return [
+            Lack(what, f"{remedies}, or another workload, or sudo sysctl -w net.ipv4.tcp_congestion_control={name}")
+        ]
+    if allowed is None or name in allowed:
+        return []
+    what = f"tools may not choose the congestion control {name!r}, only: {', '.join(allowed)}; and {why}"
+    setting = f"net.ipv4.tcp_allowed_congestion_control='{' '.join([*allowed, name])}'"
+    return [Lack(what, f"{remedies}, or sudo sysctl -w {setting}")]
 
 
 def require(lacks: Mapping[str, Sequence[Lack]]) -> None:

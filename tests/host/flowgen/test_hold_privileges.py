@@ -68,21 +68,6 @@ def test_whatever_the_launcher_has_an_unprivileged_program_gets_none_of_it(hold,
 
 
 @needs_root
-@pytest.mark.parametrize(
-    "before",
-    [[], ["--securebits", "+noroot", "--inh-caps", "+net_admin", "--ambient-caps", "+net_admin"]],
-    ids=["root", "as-another-user"],  # to whom an exec gives what is in the ambient set, and no more
-)
-def test_the_one_that_a_congestion_control_takes_can_be_kept(hold, out, before):
-    options = ["--unprivileged", "--keep-net-admin", "--stdout", out]
-    held = hold(*options, "--", "cat", "/proc/self/status", before=setpriv(*before) if before else ())
-    assert [held.event()["event"] for _ in range(2)] == ["ready", "ended"]
-    rights = rights_of(out.read_text())
-    assert (rights["CapPrm"], rights["CapEff"]) == (1 << CAP_NET_ADMIN,) * 2
-    assert rights["NoNewPrivs"] == 1
-
-
-@needs_root
 def test_without_the_option_a_program_keeps_what_root_has(hold, out):
     held = hold("--stdout", out, "--", "cat", "/proc/self/status")
     assert [held.event()["event"] for _ in range(2)] == ["ready", "ended"]

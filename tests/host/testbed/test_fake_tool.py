@@ -8,11 +8,9 @@ import sys
 
 import pytest
 
-from pairlab import Spec, measure, open_testbed
+from pairlab import Spec, open_testbed
 from pairlab.testbed import requirements
-from tests.conftest import in_ci, need
-
-CAP_NET_ADMIN = 12
+from tests.conftest import need
 
 #: Writes to stderr, as JSON, its rights and what it gets at of process 1 and of the launchers; then becomes a command.
 LOOKS = """
@@ -56,20 +54,18 @@ import json, sys
 from pathlib import Path
 from pairlab import Spec, measure, open_testbed
 run = measure(Spec(**json.loads(sys.argv[1])), root=Path(sys.argv[2]))
-print(json.dumps([dict(run.raw), run.facts["versions"]["iperf"]]))
+print(json.dumps([dict(run.raw), run.facts["versions"]["iperf"], run.facts["congestion_control"]]))
 """
 
 
-@pytest.fixture
-def fake(tmp_path, monkeypatch):
-    """A program named iperf, first on PATH, which looks around before it becomes the real one."""
-    need("netns", workload="iperf")
+def fake(place):
+    """A folder with a program named iperf, which looks around before it becomes the real one."""
     real = shutil.which("iperf")
-    (tmp_path / "looks.py").write_text(LOOKS)
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "iperf").write_text(f'#!/bin/sh\nexec {sys.executable} -I {tmp_path}/looks.py {real} "$@"\n')
-    (tmp_path / "bin" / "iperf").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    (place / "looks.py").write_text(LOOKS)
+    (place / "bin").mkdir()
+    (place / "bin" / "iperf").write_text(f'#!/bin/sh\nexec {sys.executable} -I {place}/looks.py {real} "$@"\n')
+    (place / "bin" / "iperf").chmod(0o755)
+    return place / "bin"
 
 
 def seen_in(text):
@@ -86,50 +82,54 @@ def rootless():
     return ["setpriv", "--bounding-set=-all,+setfcap", "--inh-caps=-all"]  # which it takes to map user 0
 
 
-@pytest.mark.parametrize("user", ["as-it-is", "rootless"])
-def test_a_fake_tool_has_no_capability_and_gets_at_nobodys_descriptors(user, fake, tmp_path, clean_host):
+@pytest.fixture(scope="module", params=["as-it-is", "rootless"])
+def found(request, tmp_path_factory):
+    """What a fake tool saw: of each process, and when asked for its version; and which congestion control it had."""
+    need("netns", workload="iperf")
+    place = tmp_path_factory.mktemp("fake")
     asked = {"workload": "iperf", "pairs": 2, "duration_s": 0.5, "max_skew_s": 5, "max_foreign_cpu": 1}
-    command = [*(rootless() if user == "rootless" else []), sys.executable, "-c", MEASURES]
-    done = subprocess.run([*command, json.dumps(asked), tmp_path / "runs"], capture_output=True, text=True, timeout=120)
+    asked |= {"congestion_control": restricted() or "reno"}
+    command = [*(rootless() if request.param == "rootless" else []), sys.executable, "-c", MEASURES]
+    environment = os.environ | {"PATH": f"{fake(place)}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        [*command, json.dumps(asked), place / "runs"], capture_output=True, text=True, timeout=120, env=environment
+    )
     assert done.returncode == 0, done.stderr
-    raw, asked_its_version = json.loads(done.stdout.splitlines()[-1])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def restricted():
+    """A congestion control that the host does not allow to all; None: it allows them all."""
+    available, allowed = (
+        (requirements.TCP_SETTINGS / f"tcp_{which}_congestion_control").read_text().split()
+        for which in ("available", "allowed")
+    )
+    return next((name for name in available if name not in allowed), None)
+
+
+def test_a_fake_tool_has_no_capability_and_gets_at_nobodys_descriptors(found, clean_host):
+    raw, asked_its_version, _ = found
     tools = {name: text for name, text in raw.items() if name.endswith(".err")}
     assert tools.keys() == {f"{side}-{pair}.err" for side in ("client", "server") for pair in range(2)}
     for text in (*tools.values(), asked_its_version):
         assert_only_traffic(seen_in(text))
 
 
-def assert_only_traffic(seen, capabilities=0):
+def test_a_congestion_control_that_the_host_restricts_takes_no_capability(found):
+    if not (name := restricted()):
+        pytest.skip("this host allows every congestion control to all")
+    raw, _, in_force = found
+    assert in_force == {"in_force": name, "by": "route"}
+    assert set(seen_in(raw["client-0.err"])["rights"].values()) == {"0" * 16, "1"}
+
+
+def assert_only_traffic(seen):
     assert "1" in seen["got"]
     assert len(seen["got"]) > 1  # its own launcher, and others'
     assert not any(seen["got"].values())
     assert seen["descriptors"] == []
-    sets = dict.fromkeys(("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"), f"{capabilities:016x}")
+    sets = dict.fromkeys(("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"), "0" * 16)
     assert seen["rights"] == sets | {"NoNewPrivs": "1"}
-
-
-@pytest.fixture
-def restricted():
-    """A congestion control that the host does not allow to all."""
-    settings = requirements.TCP_SETTINGS
-    for name in (settings / "tcp_available_congestion_control").read_text().split():
-        if requirements.restricted_congestion_control(name):
-            return name
-    pytest.skip("this host allows every congestion control to all")
-
-
-@pytest.mark.parametrize("workload", in_ci(["iperf", "iperf3", "flowgen"], but=["iperf3"]))
-def test_a_congestion_control_that_the_host_restricts_is_used_in_a_namespace(workload, restricted, runs_dir):
-    need("netns", workload=workload)
-    spec = Spec(workload=workload, pairs=1, duration_s=1, congestion_control=restricted, max_foreign_cpu=1)
-    run = measure(spec)
-    assert set(run.flows["congestion_control"]) == {restricted}
-
-
-def test_that_takes_one_capability_and_no_more(fake, restricted, runs_dir):
-    run = measure(Spec(workload="iperf", pairs=1, duration_s=0.5, congestion_control=restricted, max_foreign_cpu=1))
-    for end in ("client", "server"):
-        assert_only_traffic(seen_in(run.raw[f"{end}-0.err"]), capabilities=1 << CAP_NET_ADMIN)
 
 
 def test_a_users_own_command_has_all_that_its_endpoint_allows():

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from pairlab import store
@@ -6,6 +8,7 @@ from pairlab.errors import MixedHosts
 from pairlab.model.ground import Ground
 from pairlab.store.dataset import load_runs
 from tests.support.runs import made_up
+from tests.support.synthetic import run
 
 HERE = Ground(host="A CPU, 2 CPUs", machine="0123456789ab", kernel="6.1")
 
@@ -21,3 +24,27 @@ def test_runs_of_two_kernels_or_hosts_are_not_pooled_unless_these_are_told_apart
         selection.check_comparable(flows)
     selection.check_comparable(flows, [name])
     selection.check_comparable(load_runs(tmp_path).flows)  # of the newest ground alone
+
+
+def test_plain_runs_are_those_of_the_default_or_else_of_the_papers_congestion_control(tmp_path):
+    for repetition, control in enumerate(("cubic", "reno", "cubic")):
+        store.write(run([1], repetition=repetition, congestion_control=control), tmp_path)
+    found, gap = selection.select(str(tmp_path), experiment="throughput", which=selection.plain)
+    assert ({each.spec.repetition for each in found}, gap) == ({0, 2}, "")
+    store.write(run([1], repetition=3), tmp_path)
+    found, _ = selection.select(str(tmp_path), experiment="throughput", which=selection.plain)
+    assert [each.spec.repetition for each in found] == [3]
+
+
+@pytest.mark.parametrize(
+    ("asked", "facts", "in_force"),
+    [
+        ("", {"congestion_control": {"in_force": "reno", "by": "default"}}, "reno"),
+        ("cubic", {"network": {"tcp_congestion_control": "bbr"}}, "cubic"),
+        ("", {"network": {"tcp_congestion_control": "bbr"}}, "bbr"),
+        ("", {}, ""),
+    ],
+)
+def test_the_congestion_control_in_force_is_the_one_seen_else_asked_for_else_the_default(asked, facts, in_force):
+    made = replace(run([1], congestion_control=asked), facts=facts)
+    assert selection.congestion_control(made) == selection.in_force(made)["congestion control"] == in_force

@@ -1,6 +1,7 @@
 """The cells that a sweep file stands for, and their order."""
 
 from collections import Counter
+from pathlib import Path
 
 from pairlab import paths
 from pairlab.batch import sweep_file
@@ -15,6 +16,24 @@ def test_the_sweeps_in_the_repository_load():
 
 def places(todo):
     return [(spec.driver, spec.pairs) for spec in todo]
+
+
+def test_the_papers_experiments_are_swept_under_their_congestion_control_and_others_beside_it():
+    for name in ("contention", "contention-small"):
+        by_experiment = {}
+        for spec in sweep_file.cells(sweep_file.load(sweep_file.locate(Path(name)))):
+            by_experiment.setdefault(spec.experiment, set()).add(spec.congestion_control)
+        assert by_experiment.pop("throughput") == {"cubic", "reno", "bbr"}
+        assert len(by_experiment) == 7
+        assert set.union(*by_experiment.values()) == {"cubic"}
+
+
+def test_parameters_of_the_sweep_are_those_of_all_grids_that_give_no_others(tmp_path):
+    grids = [{"driver": "bridge"}, {"driver": "macvlan", "duration_s": 3.0}]
+    shared = {"workload": "flowgen", "duration_s": 4.0, "pairs": [1, 2]}
+    todo = sweep_file.cells(load(tmp_path, parameters=shared, experiments={"throughput": grids}, repetitions=1))
+    found = {(spec.driver, spec.pairs, spec.duration_s) for spec in todo}
+    assert found == {("bridge", 1, 4.0), ("bridge", 2, 4.0), ("macvlan", 1, 3.0), ("macvlan", 2, 3.0)}
 
 
 def test_each_repetition_visits_every_cell_once(tmp_path):

@@ -82,7 +82,8 @@ class Values:
 
 
 def write_table(table: pd.DataFrame, name: str, origin: Origin) -> Path:
-    """Writes paper/tables/<label>/<name>.tex: a booktabs tabular without float or caption.
+    """Writes paper/tables/<label>/<name>.tex: a booktabs tabular without float or caption, and below it, no wider than
+    the table, the conditions of its origin.
 
     table: its index becomes the first columns, its columns (one level or two) the head. A column of texts
     such as "56.39" or "56.39 ± 0.52" (and MISSING) is aligned by siunitx at the point; all other text is
@@ -100,8 +101,17 @@ def write_table(table: pd.DataFrame, name: str, origin: Origin) -> Path:
     )
     if body.columns.nlevels > 1:
         tabular = tabular.replace("\\\\\n", "\\\\\n" + _rules(body.columns) + "\n", 1)
-    text = origin.comment(f"table {name}") + tabular
+    text = origin.comment(f"table {name}") + _noted(tabular, origin.conditions)
     return write_atomically(paths.paper() / "tables" / origin.label / f"{name}.tex", text.encode())
+
+
+def _noted(tabular: str, note: str) -> str:
+    """The table with a note below it that is as wide."""
+    if not note:
+        return tabular
+    small = rf"\parbox[t]{{\wd0}}{{\raggedright\scriptsize {escape(note)}}}"
+    together = rf"\begin{{tabular}}[b]{{@{{}}l@{{}}}}\usebox0\\[2pt]{small}\end{{tabular}}"
+    return f"\\sbox0{{%\n{tabular.rstrip()}}}%\n{together}\n"
 
 
 def _column_format(cells: list[str]) -> str:

@@ -3,11 +3,13 @@
 import os
 import re
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
 
 from pairlab import paths
+from pairlab.analysis.selection import congestion_control, in_force, plain_control
 from pairlab.errors import BadInput, StoreError
 from pairlab.store.dataset import Runs
 
@@ -19,9 +21,11 @@ FACTS = {
     "memory": ("host", "memory_bytes"),
     "virtualization": ("host", "virtualization"),
     "datapath": ("network", "datapath"),
-    "congestion-control": ("network", "tcp_congestion_control"),
 }
 
+
+#: How a datapath in the kernel is called here, by Open vSwitch's name.
+KERNEL = {"system": "kernel"}
 
 #: An Origin's text, as it stands in a comment or in a figure's metadata.
 _STAMP = re.compile(
@@ -35,7 +39,7 @@ class Origin:
 
     label names the output folders. folder is relative to the checkout. experiments are those that were loaded
     (none named: all). runs is how many count. first and last are the days (UTC) of measuring. digest is over the keys
-    and times of the loaded runs that count: other runs, other digest.
+    and times of the loaded runs that count: other runs, other digest. conditions is how these were measured.
     """
 
     label: str
@@ -46,6 +50,7 @@ class Origin:
     last: str
     digest: str
     experiments: tuple[str, ...] = ()
+    conditions: str = ""
 
     def __str__(self) -> str:
         sweep = f", sweep {self.sweep}" if self.sweep else ""
@@ -79,6 +84,7 @@ def origin_of(runs: Runs, folder: str | Path, sweep: str = "") -> Origin:
         last=days[-1],
         digest=runs.digest,
         experiments=runs.experiments,
+        conditions=conditions(runs),
     )
 
 
@@ -122,26 +128,37 @@ def stamp_of(file: Path) -> Stamp | None:
 
 
 def facts_of(runs: Runs) -> dict[str, str]:
-    """What the runs that count record of their testbed, by the keys of FACTS; several values are listed."""
-    found = {}
-    for key, (part, name) in FACTS.items():
-        values = {(run.facts.get(part) or {}).get(name) for run in runs if run.status == "ok"} - {None, ""}
-        shown = {f"{value / 2**30:.1f} GiB" if name == "memory_bytes" else str(value) for value in values}
-        found[key] = ", ".join(sorted(shown)) or "not recorded"
-    return found
+    """What the runs that count record of their testbed, by the keys of FACTS; several values are listed.
+
+    congestion-control is the one in force in those runs that do not vary it.
+    """
+    counted = [run for run in runs if run.status == "ok"]
+    usual = plain_control(run.spec.congestion_control for run in counted)
+    found = {key: {(run.facts.get(part) or {}).get(name) for run in counted} for key, (part, name) in FACTS.items()}
+    found["memory"] = {f"{size / 2**30:.1f} GiB" for size in found["memory"] if size}
+    found["congestion-control"] = {congestion_control(run) for run in counted if run.spec.congestion_control == usual}
+    return {key: _listed(values) or "not recorded" for key, values in found.items()}
+
+
+def _listed(values: Iterable[object]) -> str:
+    return ", ".join(sorted({str(value) for value in values} - {"None", ""}))
 
 
 def conditions(runs: Runs) -> str:
-    """How the runs that count were measured, for a figure's note: what differs between hosts and sweeps."""
-    counted, facts = [run.spec for run in runs if run.status == "ok"], facts_of(runs)
-    switches = {run.spec.driver for run in runs if (run.facts.get("network") or {}).get("datapath")}
-    seconds = sorted({spec.duration_s for spec in counted if not spec.flow_bytes})
-    unsteady = sum(run.steadiness_unknown for run in runs if run.status == "ok")
+    """How the runs that count were measured, for the note of a figure or table: what differs between hosts and sweeps.
+
+    TCP's congestion control in force, how long flows without an end were measured, the CPUs, and the datapath of a
+    driver's switch: "ovs (netdev)", or "ovs (kernel)", which Open vSwitch calls system.
+    """
+    counted = [run for run in runs if run.status == "ok"]
+    datapaths = {(run.spec.driver, in_force(run)["datapath"]) for run in counted}
+    seconds = sorted({run.spec.duration_s for run in counted if not run.spec.flow_bytes})
+    unsteady = sum(run.steadiness_unknown for run in counted)
     named = {
-        "TCP {}": ", ".join(sorted({spec.congestion_control or facts["congestion-control"] for spec in counted})),
+        "TCP {}": _listed(congestion_control(run) for run in counted if run.spec.udp_share < 1),
         "{} s each": " or ".join(f"{each:g}" for each in seconds),
-        "{} CPUs": facts["cpus"],
-        f"{', '.join(sorted(switches))} datapath {{}}": facts["datapath"],
+        "{} CPUs": facts_of(runs)["cpus"],
+        "{}": _listed(f"{driver} ({KERNEL.get(path, path)})" for driver, path in datapaths if path),
         f"steadiness unknown of {{}} of {len(counted)} runs": str(unsteady or ""),
     }
     return ", ".join(form.format(value) for form, value in named.items() if value not in ("", "not recorded"))

@@ -31,10 +31,9 @@ class Question(NamedTuple):
     def columns(self) -> list[str]:
         return [asked(field) for field in self.fields]
 
-    @property
-    def plain(self) -> str:
-        """What the setting is called that runs have by default."""
-        return self.label(*(Spec.model_fields[field].default for field in self.fields))
+    def plain(self, flows: pd.DataFrame) -> str:
+        """What the setting is called that plain runs among these have."""
+        return self.label(*(_usual(flows, field) for field in self.fields))
 
 
 def _limits(quota: float, shares: int) -> str:
@@ -101,7 +100,7 @@ def answer(flows: pd.DataFrame, question: Question, confidence: float) -> Answer
                 selection.CELL,
                 name,
                 setting="setting",
-                against=question.plain,
+                against=question.plain(flows),
                 relative=measure.unit == "%",
                 confidence=confidence,
             )
@@ -119,9 +118,9 @@ def axis(answer: Answer, name: str) -> dict[str, object]:
 
 
 def control_name(runs: Runs) -> str:
-    """What the axis of congestion controls is called: it says which one the kernel takes by default."""
-    default = facts_of(runs)["congestion-control"]
-    return f"Congestion control (default here: {default})"
+    """What the axis of congestion controls is called: it says which one the kernel takes where none is asked for."""
+    asks_for_none = any(run.status == "ok" and not run.spec.congestion_control for run in runs)
+    return "Congestion control" + (f" (default here: {facts_of(runs)['congestion-control']})" if asks_for_none else "")
 
 
 def table(answer: Answer) -> pd.DataFrame:
@@ -226,8 +225,14 @@ def _split(flows: pd.DataFrame, question: Question) -> tuple[pd.DataFrame, pd.Da
 def _as_default(flows: pd.DataFrame, fields: Sequence[str]) -> pd.Series:
     found = pd.Series(True, index=flows.index)
     for field in fields:
-        found &= flows[asked(field)] == Spec.model_fields[field].default
+        found &= flows[asked(field)] == _usual(flows, field)
     return found
+
+
+def _usual(flows: pd.DataFrame, field: str) -> object:
+    """The value of a field of Spec that plain runs have among these."""
+    usual = selection.plain_control(flows[asked(field)]) if field == "congestion_control" else None
+    return Spec.model_fields[field].default if usual is None else usual
 
 
 def _effect(what: str, change, digits: int, unit: str) -> str:

@@ -23,11 +23,11 @@ from pairlab.testbed.docker.reaper import AT_ONCE, DOCKER_ERRORS, FIFO, LABEL, P
 from pairlab.testbed.host import cgroup_tree
 from pairlab.testbed.host.link_counters import sent_by
 from pairlab.testbed.limits import cpu_list
-from pairlab.testbed.netns import sandbox, shaping
+from pairlab.testbed.netns import routes, sandbox, shaping
 from pairlab.testbed.netns.agent import bridge_nf_call_iptables
 from pairlab.testbed.netns.backend import flowgen_lack, import_path, missing_for
 from pairlab.testbed.netns.sandbox import Sandbox
-from pairlab.testbed.requirements import Lack, missing_neighbours
+from pairlab.testbed.requirements import ROUTED, Lack, missing_neighbours
 
 FLOWGEN = "/pairlab/flowgen"
 DIRECTORY = "/pairlab/run"
@@ -96,6 +96,11 @@ class DockerSite(Site):
             namespaces = _namespaces(self._client, {name: self._containers[name] for name in links}, stack)
             self._facts = {**self._facts, "shaping": run_in_thread(shaping.shape, namespaces, links)}
 
+    def route_congestion_control(self, name):
+        with _translated("routes could not be set"), contextlib.ExitStack() as stack:
+            namespaces = _namespaces(self._client, self._containers, stack)
+            self._facts = {**self._facts, ROUTED: run_in_thread(routes.set_in, namespaces.values(), name)}
+
     def facts(self):
         return self._facts
 
@@ -160,6 +165,13 @@ class Docker(Backend):
         if links and (missing := sandbox.lack()):
             return [missing]
         return sandbox.missing_shaping(links)
+
+    def lacks_routes(self, driver):
+        if not driver.isolated:
+            return [Lack("its endpoints use the host's own routes, which stay as they are", "take another driver")]
+        if os.geteuid() != 0:
+            return [Lack("routes of containers are set from outside, which needs root", "run as root")]
+        return []
 
     @contextlib.contextmanager
     def open(self, endpoints, driver, directory, progress):

@@ -83,6 +83,8 @@ class Process:
     """Datagrams that came to its network namespace and that its sockets did not take: a full buffer, as a rule."""
     diag_retransmits: int | None = None
     """Those of its own connections that existed at --diagnose-after, until each ended."""
+    diag_congestion_control: str = ""
+    """The congestion control of these connections; empty: not seen."""
     link: "LinkCounts | None" = None
     """What its link carried between its being ready and its end (--link)."""
     network: Mapping[str, object] = field(default_factory=dict)
@@ -301,6 +303,7 @@ class Conductor:
         process.syn_retransmits = message.get("syn_retransmits")
         process.udp_receive_errors = message.get("udp_receive_errors")
         process.diag_retransmits = message.get("diag_retransmits")
+        process.diag_congestion_control = message.get("diag_congestion_control") or ""
         counted = [message.get(name) for name in LinkCounts._fields]
         process.link = None if None in counted else LinkCounts(*counted)
         process.network_at_end = _network(message)

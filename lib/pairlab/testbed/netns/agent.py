@@ -85,6 +85,14 @@ class Agent:
 
         return shaping.lacks(link)
 
+    def route_congestion_control(self, name: str) -> str:
+        """Sets it on the endpoints' routes, or on those of the loopback that they share; returns what is set."""
+        from pairlab.testbed.netns import routes
+
+        if self._namespaces:
+            return routes.set_in(self._namespaces.values(), name)
+        return routes.set_here(name, routes.LOCAL)
+
     def build_shared(self) -> dict:
         """Brings up loopback, which all endpoints then share."""
         self._lan = self._open_lan({})

@@ -9,7 +9,7 @@ from pairlab.testbed.host.programs import first_line
 from pairlab.testbed.limits import cpu_list
 from pairlab.testbed.netns import cgroups, sandbox
 from pairlab.testbed.netns.sandbox import Sandbox
-from pairlab.testbed.requirements import Lack, Program
+from pairlab.testbed.requirements import ROUTED, Lack, Program
 
 
 class NetnsSite(Site):
@@ -43,6 +43,9 @@ class NetnsSite(Site):
     def shape(self, links):
         self._facts = {**self._facts, "shaping": self.sandbox.call("shape", dict(links))}
 
+    def route_congestion_control(self, name):
+        self._facts = {**self._facts, ROUTED: self.sandbox.call("route_congestion_control", name)}
+
     def facts(self):
         return self._facts
 
@@ -53,7 +56,6 @@ class Netns(Backend):
     name = "netns"
     summary = "network namespaces in a sandbox; needs neither root nor Docker"
     endpoint = "namespace"
-    administers = True
 
     def lacks(self):
         return [*filter(None, (sandbox.lack(), flowgen_lack()))]
@@ -75,6 +77,9 @@ class Netns(Backend):
 
     def lacks_links(self, links):
         return sandbox.missing_shaping(links)
+
+    def lacks_routes(self, driver):
+        return []  # all its namespaces are ours, the loopback of `host` too
 
     @contextlib.contextmanager
     def open(self, endpoints, driver, directory, progress):

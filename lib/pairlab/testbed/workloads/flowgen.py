@@ -30,6 +30,7 @@ class Flowgen(Workload):
     name = "flowgen"
     summary = "flowgen: TCP by time or by bytes, and UDP; exact, built with pairlab"
     can = frozenset(FEATURES)
+    chooses_congestion_control = True
 
     @classmethod
     def version_command(cls, flowgen):

@@ -22,7 +22,8 @@ class Iperf3(Workload):
 
     name = "iperf3"
     summary = "iperf3: TCP at full rate"
-    can = frozenset({"time", "flows", "message", "congestion", "warmup"})
+    can = frozenset({"time", "flows", "message", "warmup"})
+    chooses_congestion_control = True
     programs = (Program("iperf3", "iperf3"),)
     version_argv = ("iperf3", "--version")
     connects_first = True  # a test starts when the server has the control connection and every stream

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
@@ -61,6 +63,15 @@ def test_a_table_aligns_numbers_and_escapes_text(origin, out):
     assert r"my\_driver & 9.50 +- 0.25 & 3 & 1.0 \\" in text
     assert r"ovs & 10.10 & 12 & 1 \% \\" in text
     assert text.index(r"\toprule") < text.index(r"\midrule") < text.index(r"\bottomrule")
+
+
+def test_below_a_table_stand_the_conditions_of_its_runs_no_wider_than_the_table(origin, out):
+    table = pd.DataFrame({"n": [3]})
+    bare = latex.write_table(table, "small", origin).read_text()
+    noted = latex.write_table(table, "small", replace(origin, conditions="TCP cubic, 10 s each & more")).read_text()
+    tabular = bare[bare.index(r"\begin{tabular}") :].rstrip()
+    assert noted.startswith(bare[: bare.index(r"\begin{tabular}")] + "\\sbox0{%\n" + tabular)
+    assert noted.endswith(r"\parbox[t]{\wd0}{\raggedright\scriptsize TCP cubic, 10 s each \& more}\end{tabular}" + "\n")
 
 
 def test_a_table_of_two_levels_groups_its_head_and_shows_what_is_missing(origin, out):

@@ -48,6 +48,29 @@ def test_conditions_say_of_how_many_runs_nobody_knows_whether_they_were_steady(t
     assert "steadiness" not in conditions(steady)
 
 
+def test_conditions_name_the_congestion_control_the_seconds_and_the_datapath_of_each_switch(tmp_path):
+    for repetition, (driver, path) in enumerate([("ovs", "netdev"), ("ovs", "system"), ("bridge", "")]):
+        made = run([1], repetition=repetition, driver=driver, duration_s=10.0)
+        network = {"tcp_congestion_control": "bbr", "datapath": path}
+        facts = made.facts | {"network": network, "congestion_control": {"in_force": "cubic", "by": "route"}}
+        store.write(replace(made, facts=facts), tmp_path)
+    runs = load_runs(tmp_path)
+    assert conditions(runs) == "TCP cubic, 10 s each, 2 CPUs, ovs (kernel), ovs (netdev)"
+    assert origin_of(runs, tmp_path).conditions == conditions(runs)
+    assert conditions(runs.where(driver="bridge")) == "TCP cubic, 10 s each, 2 CPUs"
+
+
+def test_conditions_of_udp_alone_name_no_congestion_control(tmp_path):
+    store.write(run([1], udp_share=1.0), tmp_path)
+    assert conditions(load_runs(tmp_path)) == "2 s each, 2 CPUs"
+
+
+def test_the_testbeds_congestion_control_is_that_of_the_runs_that_do_not_vary_it(tmp_path):
+    for repetition, control in enumerate(("cubic", "reno")):
+        store.write(run([1], repetition=repetition, congestion_control=control), tmp_path)
+    assert facts_of(load_runs(tmp_path))["congestion-control"] == "cubic"
+
+
 def test_the_origin_counts_what_counts_and_tells_the_days_of_measuring(campaign):
     found = origin_of(load_runs(campaign), campaign)
     assert found.label == "campaign"

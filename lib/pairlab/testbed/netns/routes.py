@@ -1,0 +1,62 @@
+"""A congestion control on routes (ip-route(8), congctl): in force for all TCP over them, whatever the tool.
+
+The kernel takes it from the route when a connection is made, at either end. It is locked, so that no program has
+another one. So a tool needs no option for it, nor the capability that choosing it may take (tcp(7)).
+
+This module imports nothing heavy, as the process inside a sandbox uses it.
+"""
+
+import socket
+from collections.abc import Iterable
+
+from pairlab.errors import TestbedError
+from pairlab.testbed.netns.namespaces import inside
+
+#: Tables of routes (rtnetlink(7)): to other hosts, and to this one, where both ends are on one loopback.
+MAIN, LOCAL = 254, 255
+#: Kinds of route that can carry traffic: RTN_UNICAST and RTN_LOCAL.
+CARRYING = (1, 2)
+#: What of a route is kept as it is.
+KEPT = ("RTA_DST", "RTA_OIF", "RTA_GATEWAY", "RTA_PREFSRC", "RTA_PRIORITY")
+#: In RTAX_LOCK, the bit of RTAX_CC_ALGO.
+LOCK = 1 << 16
+
+
+def set_in(namespaces: Iterable[int], name: str) -> str:
+    """Sets it on the IPv4 routes of these network namespaces (descriptors); returns what the kernel then says is set.
+
+    Raises TestbedError where the kernel refuses. Not where an event loop runs.
+    """
+    for namespace in namespaces:
+        with inside(namespace):
+            set_here(name)
+    return name
+
+
+def set_here(name: str, table: int = MAIN) -> str:
+    """The same for one table of the present namespace, in which there must be routes."""
+    from pyroute2 import IPRoute
+    from pyroute2.netlink.exceptions import NetlinkError
+
+    with IPRoute() as ipr:
+        try:
+            for route in _routes(ipr, table):
+                same = {field: route[field] for field in ("dst_len", "tos", "proto", "scope", "type")}
+                same |= {key.removeprefix("RTA_").lower(): route.get_attr(key) for key in KEPT if route.get_attr(key)}
+                ipr.route("change", table=table, metrics={"cc_algo": name, "lock": LOCK}, **same)
+        except NetlinkError as error:
+            raise TestbedError(f"the kernel refuses the congestion control {name!r} for a route: {error}") from error
+        found = {_congestion_control(route) for route in _routes(ipr, table)}
+    if found != {name}:
+        raise TestbedError(f"the congestion control of routes is {sorted(found) or 'of none'}, not {name!r}")
+    return name
+
+
+def _routes(ipr, table: int) -> list:
+    every = ipr.get_routes(family=socket.AF_INET)
+    return [each for each in every if each.get_attr("RTA_TABLE") == table and each["type"] in CARRYING]
+
+
+def _congestion_control(route) -> str:
+    metrics = route.get_attr("RTA_METRICS")
+    return (metrics and metrics.get_attr("RTAX_CC_ALGO")) or ""
