@@ -327,7 +327,10 @@ FEATURES: Mapping[str, tuple[Callable[[Spec], bool], str]] = {
     "message": (lambda spec: spec.message_bytes > 0, "write message_bytes in each call"),
     "udp": (lambda spec: spec.udp_share > 0, "send UDP (udp_share)"),
     "congestion": (lambda spec: bool(spec.congestion_control), "choose the congestion_control"),
-    "warmup": (lambda spec: spec.warmup_s > 0, "report intervals, from which warmup_s could be left out"),
+    "warmup": (
+        lambda spec: spec.warmup_s > 0 or (spec.start_spacing_s > 0 and not spec.flow_bytes),
+        "report intervals, from which warmup_s and what was sent before all did (start_spacing_s) could be left out",
+    ),
 }
 
 
