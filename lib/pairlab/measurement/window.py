@@ -27,7 +27,8 @@ def window(measured: Measured, warmup_s: float, until_s: float = math.inf) -> Me
     """
     if not warmup_s and until_s == math.inf:
         return measured
-    kept, others = [], []
+    kept: list[Mapping[str, Any]] = []
+    others: list[Mapping[str, Any]] = []
     for row in measured.intervals:
         in_time = row["end_s"] <= until_s + 0.1 * (row["end_s"] - row["start_s"])  # a sample may be late
         (kept if in_time and row["start_s"] >= warmup_s - 1e-3 else others).append(row)
@@ -49,8 +50,11 @@ def _retransmits_in(
     measured: Measured, kept: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]
 ) -> float | None:
     """Segments retransmitted in the intervals that are kept: the total minus those in the others, else their sum."""
-    outside, inside = ([row.get("retransmits") for row in rows] for rows in (others, kept))
+    outside, inside = _sum(others), _sum(kept)
     total = measured.flow.get("retransmits")
-    if total is not None and None not in outside:
-        return total - sum(outside)
-    return None if None in inside else sum(inside)
+    return inside if total is None or outside is None else total - outside
+
+
+def _sum(rows: Sequence[Mapping[str, Any]]) -> float | None:
+    counts: list[Any] = [row.get("retransmits") for row in rows]
+    return None if None in counts else sum(counts)

@@ -1,6 +1,7 @@
 """The p99 of completion times by the spacing of the clients' starts: a panel per driver, a line per number of pairs."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -34,11 +35,10 @@ def by_spacing(cells: pd.DataFrame, conditions: str = "") -> Figure:
             line = line.sort_values("start_spacing_s")
             middle, low, high = (TIME.scale * line[name] for name in ("value", "low", "high"))
             marker, stroke = looks[count]
-            look = {"color": style.driver_style(line["driver"].iloc[0])["color"], "marker": marker, "linestyle": stroke}
-            bars = [middle - low, high - middle]
-            ax.errorbar(1e3 * line["start_spacing_s"], middle, yerr=bars, **look, **estimates.BARS)[0].set(
-                **estimates.POINTS
-            )
+            look: dict[str, Any] = {"marker": marker, "linestyle": stroke, **estimates.BARS}
+            look["color"] = style.driver_style(line["driver"].iloc[0])["color"]
+            drawn = ax.errorbar(1e3 * line["start_spacing_s"], middle, yerr=[middle - low, high - middle], **look)
+            drawn[0].set(**estimates.POINTS)
         ax.set_xticks(measured_ms, [f"{each:g}" for each in measured_ms])
         ax.set_ylim(bottom=0)
         ax.set_xlabel("Spacing of starts (ms)")

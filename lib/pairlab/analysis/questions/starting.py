@@ -5,7 +5,7 @@ than where all start together. The logarithm of that growth is what is split her
 a spacing apart, and the rest.
 """
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -77,7 +77,7 @@ def percentile_table(cells: pd.DataFrame) -> pd.DataFrame:
     """Median and p99 in ms with intervals, by driver, pairs and spacing, and how many flows failed."""
     names = {"system": "System", "driver": "Driver", "pairs": "Pairs", "spacing": "Spacing"}
     named = _named(cells)
-    columns: dict[str, Texts] = {
+    columns: dict[Hashable, Texts] = {
         f"{percentile_name(q)} (ms)": TIME.texts(part, *names) for q, part in named.groupby("q", sort=True)
     }
     columns["Failed"] = texts(named, tuple(names), lambda cell: f"{cell.failed_flows} of {cell.flows}")
@@ -88,7 +88,7 @@ def change_table(changes: pd.DataFrame, explained: pd.DataFrame) -> pd.DataFrame
     """The change from 10 to 50 pairs at each spacing, what paper C states, and what part the spacing explains."""
     names = {"system": "System", "driver": "Driver", "spacing": "Spacing"}
     named, stated = _named(changes), stated_changes()
-    columns: dict[str, Texts] = {
+    columns: dict[Hashable, Texts] = {
         f"{percentile_name(q)}, 10 to 50 pairs (%)": CHANGE.texts(part, *names) for q, part in named.groupby("q")
     }
     columns["Paper C, p99 (%)"] = texts(
@@ -102,7 +102,7 @@ def told(explained: pd.DataFrame) -> list[str]:
     """Each line of `explained` as a sentence, with its interval or the reason why there is no number."""
     found = []
     for row in _named(explained).itertuples():
-        share = with_bounds(*(100 * bound for bound in (row.value, row.low, row.high)), 0)
+        share = with_bounds(100 * row.value, 100 * row.low, 100 * row.high, 0)
         says = f"starts {row.spacing} apart explain {share} % of the difference to paper C" if not row.gap else row.gap
         found.append(f"{row.backend}-{row.workload}, {row.driver}, {row.spacing}: {says}")
     return found

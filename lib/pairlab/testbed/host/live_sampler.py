@@ -24,8 +24,8 @@ class Sample:
 
     elapsed_s: since the release. total_s: until when clients send (Spec.traffic_s). client_bps: bits per second that
     each client's link sent, by pair, link-layer headers included; None: it cannot be seen, as where all share a
-    loopback. total_bps: of all clients together, or of that loopback where nobody else uses it. usr, sys, softirq: shares of the
-    time of all CPUs.
+    loopback. total_bps: of all clients together, or of that loopback where nobody else uses it. usr, sys, softirq:
+    shares of the time of all CPUs.
     """
 
     elapsed_s: float
