@@ -102,6 +102,15 @@ def test_a_measuring_process_killed_anywhere_in_its_run_leaves_nothing(driver, s
     clean()
 
 
+def test_a_measuring_process_killed_while_clients_are_due_later_leaves_nothing(clean):
+    need("netns")
+    apart = MEASURING.replace("duration_s=0.5", "duration_s=60.0, start_spacing_s=50.0")
+    with measuring("bridge", "measuring (s)", apart) as process:
+        assert process.stdout.read().endswith("measuring (s)\n")
+    assert process.returncode == -signal.SIGKILL
+    clean()
+
+
 def ours(*words):
     """Processes of this session with each of these words in their command line."""
     known = process_table.read_processes()

@@ -15,7 +15,7 @@ static char *const known[] = {
     "server", "client", "hold", "pause", "facts", "version", "help", "--help", "--", "--port", "--bind", "--udp",
     "--connect", "--duration", "--bytes", "--limit", "--interval", "--congestion", "--write-bytes", "--flows", "--rate",
     "--control", "--slot", "--gate", "--netns", "--listen", "--listen-udp", "--cpus", "--cgroup", "--diagnose-after",
-    "--stdin", "--stdout", "--stderr", "--link", "0", "1", "80", "65535", "0.5", "1e6", "0.001", "127.0.0.1",
+    "--start-after", "--stdin", "--stdout", "--stderr", "--link", "0", "1", "80", "65535", "0.5", "1e6", "0.001", "127.0.0.1",
     "127.0.0.1:9", "255.255.255.255:65535", "0-3,7", "8191", "1000", "1000000000000000", "9223372036854775808", "lo",
 };
 enum { KNOWN = sizeof known / sizeof *known };

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "control.h"
@@ -48,6 +49,11 @@ static void wait_at_gate(const struct child_plan *plan, int progress)
         _exit(STATUS_NOT_STARTED);
     if (!gate_wait(plan->gate_fd))
         give_up(progress, "wait at the gate", plan->gate);
+    if (plan->start_after_ns) { /* whatever ends the launch meanwhile ends this process: it catches no signal */
+        struct timespec due = timespec_of(monotonic_ns() + plan->start_after_ns);
+        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL) == EINTR)
+            continue;
+    }
 
     /* The kernel closes the gate of a dead controller too. If it comes to the gate before the control socket, this
        check passes, and the launcher ends the child a moment later. */

@@ -13,6 +13,7 @@ struct child_plan {
     char **argv;
     const char *gate;            /* the path of the FIFO to be held at; NULL: start at once */
     int gate_fd;
+    uint64_t start_after_ns;     /* since it opened, where the child waits for that by itself */
     int control;                 /* inherited, to see at the gate whether the controller still lives */
     int stdin_fd, stdout_fd, stderr_fd;
     const char *const *cgroups;  /* folders of cgroups to join, up to a NULL */

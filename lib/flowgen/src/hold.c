@@ -2,7 +2,8 @@
 
    With a gate, the child is held after its exec (held.h): then the launcher waits at the gate, in real time where it
    may (urgency.h), and releases the child. Where that is refused, the child waits at the gate itself and execs after
-   it; "ready" says which of the two it is. The child never has CAP_SYS_NICE, which is for the launcher, and with
+   it; "ready" says which of the two it is. With --start-after it is released so much later than the gate opens, by the
+   clock; until then it is held as before. The child never has CAP_SYS_NICE, which is for the launcher, and with
    --unprivileged it has no capability at all. It has no descriptor but standard input, output and error, and cannot
    get at the launcher's through /proc: the launcher is not dumpable (prctl(2)), as in a container it has no more
    capabilities than the child.
@@ -57,6 +58,7 @@ struct launcher {
     struct sockaddr_in neighbour;      /* to be resolved before "ready"; sin_family 0: none */
     struct cpus cpus;                  /* cpus.text NULL: not restricted */
     long listen_port, listen_udp_port; /* 0: ready does not depend on such a port */
+    uint64_t start_after_ns;           /* since the gate opened */
     uint64_t diagnose_after_ns;        /* since the release; 0: never */
     bool unprivileged;                 /* as in struct child_plan */
 
@@ -70,6 +72,7 @@ struct launcher {
     bool held;                         /* it has stopped there, and waits for its release */
     bool outside;                      /* it waits at the gate by itself */
     bool ready, stopping, ended;
+    uint64_t release_ns;               /* when a held child is due; 0: the gate is closed, or nobody is held */
     uint64_t diagnose_ns;              /* when that is due; 0: not due */
     struct sockdiag *diagnosis;        /* NULL: not begun, or over */
     int64_t diag_retransmits;          /* -1: unknown */
@@ -200,7 +203,7 @@ static void stop(struct launcher *launcher)
     if (launcher->stopping)
         return;
     launcher->stopping = true;
-    launcher->probe_ns = 0;
+    launcher->probe_ns = launcher->release_ns = 0;
     if (launcher->traced) { /* any other signal would wait until the child is released */
         signal_group(launcher, SIGKILL);
         return;
@@ -352,6 +355,7 @@ static void take_stop(struct launcher *launcher, int status)
 static void hold_no_more(struct launcher *launcher)
 {
     launcher->held = launcher->traced = false;
+    launcher->release_ns = 0;
     urgency_lower();
 }
 
@@ -384,6 +388,7 @@ static void wait_for_leader(struct launcher *launcher)
 static void release(struct launcher *launcher)
 {
     uint64_t now = monotonic_ns();
+    launcher->release_ns = 0;
     if (!held_release(launcher->child.pid))
         return; /* it was killed: its end is about to be reported */
     atomic_store(launcher->child.start_ns, now);
@@ -395,7 +400,7 @@ static void release(struct launcher *launcher)
 static void note_release(struct launcher *launcher)
 {
     launcher->outside = false;
-    plan_diagnosis(launcher, monotonic_ns());
+    plan_diagnosis(launcher, monotonic_ns() + launcher->start_after_ns);
 }
 
 static void diagnose(struct launcher *launcher)
@@ -431,7 +436,7 @@ static void wait_for_events(struct launcher *launcher)
     /* poll skips a descriptor of -1. After "ready" the child's progress is left unread until its end: at the release
        every launcher would wake for it, just when the children need the CPUs to start. */
     enum { GATE, CONTROL, SIGNALS, PROGRESS, SOURCES };
-    bool gate_matters = launcher->held || (launcher->outside && launcher->diagnose_after_ns);
+    bool gate_matters = (launcher->held && !launcher->release_ns) || (launcher->outside && launcher->diagnose_after_ns);
     struct pollfd source[SOURCES] = {
         [GATE] = {.fd = gate_matters && !launcher->stopping ? launcher->gate_fd : -1, .events = 0},
         [CONTROL] = {.fd = launcher->control, .events = POLLIN},
@@ -439,6 +444,7 @@ static void wait_for_events(struct launcher *launcher)
         [PROGRESS] = {.fd = launcher->ready ? -1 : launcher->child.progress, .events = POLLIN},
     };
     uint64_t next_ns = sooner(launcher->kill_ns, sooner(launcher->probe_ns, launcher->diagnose_ns));
+    next_ns = sooner(next_ns, launcher->release_ns);
     struct timespec left = time_until(next_ns);
     if (ppoll(source, SOURCES, next_ns ? &left : NULL, NULL) <= 0)
         return;
@@ -447,7 +453,7 @@ static void wait_for_events(struct launcher *launcher)
        gate before the control socket, the child starts, and is ended a moment later.) */
     if (gate_has_opened(source[GATE].revents) && !source[CONTROL].revents && !control_has_hung_up(launcher->control)) {
         if (launcher->held)
-            release(launcher);
+            launcher->release_ns = monotonic_ns() + launcher->start_after_ns;
         else
             note_release(launcher);
         return;
@@ -465,6 +471,8 @@ static void watch(struct launcher *launcher)
 {
     for (;;) {
         wait_for_events(launcher);
+        if (is_due(launcher->release_ns))
+            release(launcher);
         if (!launcher->ended)
             wait_for_leader(launcher);
         if (launcher->ended) {
@@ -532,6 +540,7 @@ static bool launch(struct launcher *launcher)
         .argv = launcher->argv,
         .gate = launcher->gate,
         .control = launcher->control,
+        .start_after_ns = launcher->start_after_ns,
         .cgroups = launcher->cgroups,
         .cpus = launcher->cpus.text ? &launcher->cpus : NULL,
         .unprivileged = launcher->unprivileged,
@@ -586,7 +595,7 @@ static void check_slot(const char *slot)
 static const char *parse(char **arguments, struct launcher *launcher)
 {
     const char *control = NULL, *cpus = NULL, *neighbour = NULL;
-    double diagnose_after_s = 0;
+    double start_after_s = 0, diagnose_after_s = 0;
     struct option options[] = {
         {"--control", OPTION_TEXT, &control, .required = true},
         {"--slot", OPTION_TEXT, &launcher->slot, .required = true},
@@ -598,6 +607,7 @@ static const char *parse(char **arguments, struct launcher *launcher)
         {"--resolve", OPTION_TEXT, &neighbour, .required = false},
         {"--cpus", OPTION_TEXT, &cpus, .required = false},
         {"--cgroup", OPTION_TEXTS, launcher->cgroups, .required = false},
+        {"--start-after", OPTION_SECONDS, &start_after_s, .min = 0, .max = 1e6},
         {"--diagnose-after", OPTION_SECONDS, &diagnose_after_s, .min = 0.001, .max = 1e6},
         {"--unprivileged", OPTION_FLAG, &launcher->unprivileged, .required = false},
         {"--stdin", OPTION_TEXT, &launcher->stdin_file, .required = false},
@@ -611,10 +621,13 @@ static const char *parse(char **arguments, struct launcher *launcher)
     if (launcher->gate && (launcher->listen_port || launcher->listen_udp_port))
         die_usage("--gate and --listen%s exclude each other: at the gate nothing listens yet; leave one out",
                   launcher->listen_port ? "" : "-udp");
+    if (start_after_s > 0 && !launcher->gate)
+        die_usage("--start-after counts from the opening of the gate: give --gate, or leave it out");
     if (neighbour && !address_parse(&launcher->neighbour, neighbour, 9)) /* the discard port */
         die_usage("--resolve '%s' is no IPv4 address", neighbour);
     if (cpus && !cpus_parse(&launcher->cpus, cpus))
         die_usage("--cpus '%s' is no list of CPUs such as 0,2-3", cpus);
+    launcher->start_after_ns = (uint64_t)(start_after_s * 1e9);
     launcher->diagnose_after_ns = (uint64_t)(diagnose_after_s * 1e9);
     check_slot(launcher->slot);
     return control;

@@ -21,8 +21,9 @@ static const struct command {
      "               [--write-bytes N] [--token-file FILE]"},
     {"hold", hold_main,
      "hold --control SOCK --slot NAME [--gate FIFO | [--listen PORT] [--listen-udp PORT]] [--netns PATH]\n"
-     "               [--cpus LIST] [--cgroup FOLDER]... [--diagnose-after SECONDS] [--link NAME] [--resolve ADDR]\n"
-     "               [--unprivileged] [--stdin FILE] [--stdout FILE] [--stderr FILE] -- ARGV..."},
+     "               [--start-after SECONDS] [--cpus LIST] [--cgroup FOLDER]... [--diagnose-after SECONDS]\n"
+     "               [--link NAME] [--resolve ADDR] [--unprivileged]\n"
+     "               [--stdin FILE] [--stdout FILE] [--stderr FILE] -- ARGV..."},
     {"pause", pause_main, "pause [--lifeline FIFO]"},
     {"facts", facts_main, "facts --link NAME"},
 };
@@ -37,7 +38,7 @@ static int print_help(void)
            "server   receives TCP, and UDP too if asked, and prints one JSON line per flow that ends\n"
            "client   sends TCP at full rate, for a time or until all bytes have arrived, and prints JSON lines for\n"
            "         each flow: intervals, then the total; or UDP, for a time, and the total of what arrived\n"
-           "hold     starts ARGV when the gate opens, and reports on it over the control socket\n"
+           "hold     starts ARGV when the gate opens, or so much later, and reports on it over the control socket\n"
            "pause    does nothing until SIGTERM, or until the FIFO has no writer any more; reaps orphans; the first process\n"
            "         of a container\n"
            "facts    prints the settings of TCP and the offloads of a link, as JSON\n");

@@ -15,12 +15,16 @@ static inline uint64_t monotonic_ns(void)
     return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
+static inline struct timespec timespec_of(uint64_t ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S)};
+}
+
 /* How long to wait from now until `at_ns`: zero when that has passed. */
 static inline struct timespec time_until(uint64_t at_ns)
 {
     uint64_t now = monotonic_ns();
-    uint64_t left = at_ns > now ? at_ns - now : 0;
-    return (struct timespec){.tv_sec = (time_t)(left / NS_PER_S), .tv_nsec = (long)(left % NS_PER_S)};
+    return timespec_of(at_ns > now ? at_ns - now : 0);
 }
 
 #endif

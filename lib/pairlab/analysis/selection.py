@@ -19,7 +19,12 @@ PAPERS = (
 )
 #: What the papers left alone, or vary in experiments of its own only; and which these are.
 BEYOND = tuple(name for name in Spec.model_fields if name not in PAPERS)
-OWN = {"cores": ("core-ratio", "pinning"), "pinning": ("pinning",), "message_bytes": ("message-size",)}
+OWN = {
+    "cores": ("core-ratio", "pinning"),
+    "pinning": ("pinning",),
+    "message_bytes": ("message-size",),
+    "start_spacing_s": ("starting",),
+}
 
 
 #: The congestion control of the papers' hosts: the default of Ubuntu 18.04.

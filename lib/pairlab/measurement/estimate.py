@@ -52,9 +52,9 @@ def expected(spec: Spec, root: Path | None = None) -> Expectation:
     near = [head for head in _earlier(spec, root) if _near(head["spec"]["pairs"], spec.pairs)]
     around = [sum(head["times_s"].values()) - head["times_s"]["traffic_s"] for head in near]
     around_s = statistics.median(around) if around else AROUND_S + AROUND_PAIR_S * spec.pairs
-    sizes = ("flow_bytes", "elephant_bytes", "elephant_share", "workload", "link_rate_bps", "cores")
+    sizes = ("start_spacing_s", "flow_bytes", "elephant_bytes", "elephant_share", "workload", "link_rate_bps", "cores")
     alike = [head["times_s"]["traffic_s"] for head in near if all(_of(head, n) == getattr(spec, n) for n in sizes)]
-    traffic_s = statistics.median(alike) if alike and spec.flow_bytes else spec.total_s
+    traffic_s = statistics.median(alike) if alike and spec.flow_bytes else spec.traffic_s
     return Expectation(START_S + around_s + traffic_s, len(around), bool(spec.flow_bytes and not alike))
 
 
@@ -76,7 +76,8 @@ def _sent(spec: Spec) -> str:
     else:
         warmup = f" after a warm-up of {spec.warmup_s:g} s" if spec.warmup_s else ""
         what = f"{protocol} for {spec.duration_s:g} s{warmup}{'' if spec.udp_rate_bps else ' at full rate'}"
-    return f"{spec.workload} sends {what}, all released together."
+    apart = f"{units.with_prefix(spec.start_spacing_s, 's')} apart" if spec.start_spacing_s else "together"
+    return f"{spec.workload} sends {what}, all released {apart}."
 
 
 def _lasts(spec: Spec, repetitions: int, root: Path | None) -> str:

@@ -1,6 +1,7 @@
 """Turns the tools' output into rows of the tables `flows` and `intervals`: a row for every flow, failed ones too."""
 
 import inspect
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 
 from pairlab.base.error_location import located
 from pairlab.measurement import congestion, steady_state
+from pairlab.measurement.window import counted_s, window
 from pairlab.model.spec import Spec
 from pairlab.model.time_steps import carried_bytes
 from pairlab.testbed.contracts import Measured, Workload
@@ -29,8 +31,9 @@ SYN_AGAIN_S = 1.0
 class Reading:
     """The tools' results as rows of `flows` and `intervals`, and what the cross-checks need besides.
 
-    warmup_s: warm-up detected beyond the spec's. steps_bytes: what all timed flows carried in each interval after it;
-    empty where their tool reports none. spans: start and end, from the release, of each successful flow.
+    warmup_s: warm-up detected beyond the spec's. steps_bytes: what all timed flows carried in each interval after it,
+    while all sent; empty where their tool reports none. spans: start and end, from the release, of each successful
+    flow, in the order of their rows.
     received_bytes: payload of each pair whose flows all succeeded, over their whole time; retransmits: segments,
     likewise, where the tool reports them; netns_retransmits: those of its client's namespace just before and just after
     the tool's last count, or, where the tool does not report them, up to the client's end. All for TCP only. datagrams:
@@ -88,7 +91,7 @@ def read_flows(
     for pair, (task, client, server) in enumerate(pairs):
         size_bytes = task.flow_bytes or None
         common = {"pair": pair, "protocol": task.protocol, "role": task.role, "size_bytes": size_bytes}
-        common |= _of_start(client, release_ns)
+        common |= _of_start(client, spec.due_s(pair), release_ns)
         silent_s = silent_until_s[pair] if silent_until_s else None
         waited_s = _waited_s(workload, task, client) if isolated else None
         succeeded = []
@@ -132,11 +135,15 @@ def read_flows(
 
 
 def _steps_bytes(spec: Spec, reported: Sequence[dict[int, Measured]]) -> np.ndarray:
-    """What the timed TCP flows that lasted their whole time carried together in each interval after the warm-up."""
-    edges_s = spec.warmup_s + spec.interval_s * np.arange(int(spec.duration_s / spec.interval_s + 1e-6) + 1)
+    """What the timed TCP flows that lasted their whole time carried together in each interval after the warm-up.
+
+    From the warm-up's end of the client that starts last, until the one that started first ends.
+    """
+    together_s = spec.duration_s - spec.last_due_s
+    edges_s = spec.interval_s * np.arange(int(together_s / spec.interval_s + 1e-6) + 1)
     carried = [
-        _carried(edges_s, measured.intervals)
-        for flows in reported
+        _carried(counted_s(spec, pair)[0] + edges_s, measured.intervals)
+        for pair, flows in enumerate(reported)
         for measured in flows.values()
         if measured.intervals and not measured.error and _lasted_s(measured) >= LEAST_SHARE * spec.total_s
     ]
@@ -232,9 +239,9 @@ def _span(task: Task, measured: Measured, row: Row) -> tuple[float, float]:
     return begun_s, row["completed_s"] if task.flow_bytes else begun_s + measured.flow["duration_s"]
 
 
-def _of_start(client: Process, release_ns: int) -> Row:
+def _of_start(client: Process, due_s: float, release_ns: int) -> Row:
     started = {} if client.start_ns is None else {"start_s": (client.start_ns - release_ns) / 1e9}
-    return {"intended_start_s": 0.0, **started}
+    return {"intended_start_s": due_s, **started}
 
 
 def _of_processes(task: Task, client: Process, server: Process, isolated: bool) -> Row:
@@ -272,10 +279,10 @@ def _read(
 
     found_s: warm-up detected beyond the spec's.
     """
-    warmup_s = spec.warmup_s + found_s
+    warmup_s, until_s = (0.0, math.inf) if task.flow_bytes else counted_s(spec, row["pair"], found_s)
     out_of_time_s = spec.duration_s if task.flow_bytes else None
     if measured.error:
-        raise ValueError(_in_time(measured.error, client, release_ns, out_of_time_s))
+        raise ValueError(_in_time(measured.error, client, release_ns + 1e9 * row["intended_start_s"], out_of_time_s))
     done: Row = {}
     for column, moment_ns in (("connected_s", measured.connected_ns), ("first_byte_s", measured.first_byte_ns)):
         if moment_ns is not None:
@@ -283,12 +290,14 @@ def _read(
     begun_s = _begun_s(measured, row | done)  # tools count from the connection
     if task.flow_bytes:
         done |= {**measured.flow, **_completion(task, measured, client, server, row, begun_s, release_ns)}
+        if done["fct_s"] > spec.duration_s:
+            raise ValueError(_out_of_time(spec.duration_s))
     elif task.protocol == "udp":  # datagrams may arrive out of order, so there are no intervals
         require_duration(measured, spec.total_s)
         done |= measured.flow
     else:
         require_duration(measured, spec.total_s)
-        measured = window(measured, warmup_s)
+        measured = window(measured, warmup_s, until_s)
         done |= measured.flow
     place = {"pair": row["pair"], "flow": row["flow"]}
     return done, [{**place, **_interval(each, begun_s, warmup_s)} for each in measured.intervals]
@@ -314,12 +323,15 @@ def _completion(
     }
 
 
-def _in_time(error: str, client: Process, release_ns: int, limit_s: float | None) -> str:
-    """The error; for a client that was killed as its time, from the release, was over, that reason."""
+def _in_time(error: str, client: Process, due_ns: float, limit_s: float | None) -> str:
+    """The error; for a client that was killed as its time, from when it was due, was over, that reason."""
     if limit_s is None or not client.signal or client.start_ns is None:
         return error
-    ended_s = (client.end_ns - release_ns) / 1e9
-    return f"the flow did not complete within {limit_s:g} s" if ended_s >= limit_s else error
+    return _out_of_time(limit_s) if (client.end_ns - due_ns) / 1e9 >= limit_s else error
+
+
+def _out_of_time(limit_s: float) -> str:
+    return f"the flow did not complete within {limit_s:g} s"
 
 
 def _interval(row: Row, begun_s: float, warmup_s: float) -> Row:
@@ -340,36 +352,3 @@ def require_duration(measured: Measured, total_s: float) -> None:
 
 def _lasted_s(measured: Measured) -> float:
     return measured.flow["duration_s"] if measured.lasted_s is None else measured.lasted_s
-
-
-def window(measured: Measured, warmup_s: float) -> Measured:
-    """The flow without its warm-up: totals over the later intervals, all other columns unchanged.
-
-    The duration is from the end of the last interval of the warm-up: a tool may report none while nothing gets on.
-    """
-    if not warmup_s:
-        return measured
-    kept = [row for row in measured.intervals if row["start_s"] >= warmup_s - 1e-3]
-    begin_s = max((row["end_s"] for row in measured.intervals if row["start_s"] < warmup_s - 1e-3), default=0.0)
-    duration_s = max((row["end_s"] for row in kept), default=0.0) - begin_s
-    if duration_s <= 0:
-        raise ValueError(f"the tool reported no interval after the warm-up of {warmup_s:g} s")
-    flow_bytes = sum(row["interval_bytes"] for row in kept)
-    flow = {
-        "duration_s": duration_s,
-        "flow_bytes": flow_bytes,
-        "throughput_bps": flow_bytes * 8 / duration_s,
-        "retransmits": _retransmits_since(measured, warmup_s),
-    }
-    return replace(measured, flow={**measured.flow, **flow})
-
-
-def _retransmits_since(measured: Measured, warmup_s: float) -> float | None:
-    """Segments retransmitted after the warm-up: the total minus those in it, else the sum of those after it."""
-    warm, kept = [], []
-    for row in measured.intervals:
-        (warm if row["start_s"] < warmup_s - 1e-3 else kept).append(row.get("retransmits"))
-    total = measured.flow.get("retransmits")
-    if total is not None and None not in warm:
-        return total - sum(warm)
-    return None if None in kept else sum(kept)

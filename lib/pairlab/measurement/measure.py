@@ -174,10 +174,10 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
     recorded["pinning"], unmet = _limits(bed, [*servers, *clients])
     observer = Observer(bed, clients, servers)
     isolated = bed.plan.driver.isolated
-    sampling = Sampler(clients, bed.site, isolated, spec.total_s, watch) if watch else contextlib.nullcontext()
+    sampling = Sampler(clients, bed.site, isolated, spec.traffic_s, watch) if watch else contextlib.nullcontext()
     with times("traffic_s"), sampling as sampler, observer:
         release_ns = gate.release()
-        _watch(bed, clients, release_ns, _longest_s(spec, workload), _beat(spec.total_s, progress, sampler))
+        _watch(bed, clients, release_ns, _longest_s(spec, workload), _beat(spec.traffic_s, progress, sampler))
         if sampler:
             sampler.look(_since_s(release_ns), last=True)
         hung = sum(not client.over for client in clients)
@@ -298,12 +298,14 @@ def _server_options(pair: Pair, site: Site) -> list[str]:
 
 
 def _client_options(pair: Pair, spec: Spec, workload: Workload, site: Site) -> list[str]:
-    """Options of the client's launcher: the neighbour to resolve, the file to read, and when to query the kernel for
-    retransmissions of its sockets.
+    """Options of the client's launcher: when it starts, the neighbour to resolve, the file to read, and when to query
+    the kernel for retransmissions of its sockets.
 
     That is shortly before a timed flow ends, as a closed socket cannot be queried.
     """
     options = ["--link", site.interface, *site.neighbour_options(pair.server.address), UNPRIVILEGED]
+    if due_s := spec.due_s(pair.index):
+        options += ["--start-after", f"{due_s:.9f}"]
     if file := workload.client_reads(pair, spec, site):
         options += ["--stdin", file]
     if spec.telemetry and not pair.task.flow_bytes and pair.task.protocol == "tcp":
@@ -319,8 +321,8 @@ def _still_reporting(workload: Workload, clients: Sequence[Process], servers: Se
 
 
 def _longest_s(spec: Spec, workload: Workload) -> float:
-    """How long after the release a client may run before it counts as hung."""
-    return workload.waits_s + spec.total_s + workload.ends_by_itself_s
+    """How long after the release clients may run before they count as hung."""
+    return workload.waits_s + spec.traffic_s + workload.ends_by_itself_s
 
 
 def _watch(

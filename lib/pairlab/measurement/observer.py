@@ -28,7 +28,7 @@ class Observer:
         self._processes = [*clients, *servers]
         spec = bed.spec
         seen = spec.telemetry and bed.plan.driver.isolated and not spec.flow_bytes
-        self._links = LinkTelemetry(clients, bed.site.interface, spec.total_s) if seen else None
+        self._links = LinkTelemetry(clients, bed.site.interface, spec.traffic_s) if seen else None
         self._telemetry = CpuTelemetry(bed.spec.interval_s) if bed.spec.telemetry else None
         self.harness_cpu_s = float("nan")
         """CPU time of pairlab's own process during the block."""
@@ -118,10 +118,12 @@ def checks_of_flows(
     spec: Spec, workload: Workload, reading: Reading, clients: Sequence[Process], servers: Sequence[Process]
 ) -> dict[str, Value]:
     """The checks that need the flows alone, with telemetry or without."""
-    starts = [client.start_ns for client in clients if client.start_ns is not None]
+    late_ns = [
+        client.start_ns - 1e9 * spec.due_s(pair) for pair, client in enumerate(clients) if client.start_ns is not None
+    ]
     last_s = max((row["start_s"] for row in reading.flows if row.get("start_s") is not None), default=None)
     return {
-        "skew_s": (max(starts) - min(starts)) / 1e9 if starts else None,
+        "skew_s": (max(late_ns) - min(late_ns)) / 1e9 if late_ns else None,
         "killed": _killed(workload, clients, servers),
         "over_early": None if last_s is None else crosschecks.over_early(reading, last_s),
         "overlap": crosschecks.overlap(reading),

@@ -19,12 +19,14 @@ def window_s(run: Run) -> tuple[float, float]:
 
     It counts from when the flow in the middle began to send: when it was connected (its client let go, where the tool
     does not report it), and its tool had waited (facts; an older run that did not record it is taken as not waiting).
-    Without a flow that did its work both are NaN.
+    Of clients that start one after the other, it is when all of them send. Without a flow that did its work both are
+    NaN.
     """
     done = run.flows[run.flows["status"] == "ok"]
-    connected_s = float(done["connected_s"].fillna(done["start_s"]).median())
+    due_s = done["pair"] * run.spec.start_spacing_s
+    connected_s = float((done["connected_s"].fillna(done["start_s"]) - due_s).median())
     begun_s = connected_s + run.facts.get("waits_s", 0.0)
-    return begun_s + warmup_s(run), begun_s + run.spec.total_s
+    return begun_s + run.spec.last_due_s + warmup_s(run), begun_s + run.spec.total_s
 
 
 def used_s(run: Run) -> float:

@@ -167,9 +167,9 @@ def no_attribute(what: str, name: str, kind: type) -> str:
 class Run:
     """One measurement: what was asked, what came of it, and the host it came from.
 
-    flows, intervals and cpu are DataFrames with the columns of TABLES. skew_s is the last client's start less the
-    first's; harness_cpu_s the CPU time pairlab itself took between release and the last end. checks holds what its
-    verdict was made from (verdict.CHECKS), empty where it was not looked at.
+    flows, intervals and cpu are DataFrames with the columns of TABLES. skew_s is the spread of the clients' starts,
+    each less when it was due; harness_cpu_s the CPU time pairlab itself took between release and the last end. checks
+    holds what its verdict was made from (verdict.CHECKS), empty where it was not looked at.
     """
 
     spec: Spec

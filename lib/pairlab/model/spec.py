@@ -70,7 +70,14 @@ class Spec(BaseModel):
     interval_s: Seconds = Field(0.5, ge=0.1, le=3600, description="length of one row of intervals and cpu")
     repetition: int = Field(0, ge=0, le=LARGEST, description="number of this repetition of the same cell")
     seed: int = Field(0, ge=0, le=LARGEST, description="of all random choices in the run")
-    max_skew_s: Seconds = Field(0.1, gt=0, description="a larger spread of client start times makes the run invalid")
+    start_spacing_s: Seconds = Field(
+        0.0, ge=0, le=3600, description="each client is released so much later than the one before; 0: all together"
+    )
+    max_skew_s: Seconds = Field(
+        0.1,
+        gt=0,
+        description="a larger spread of client start times, less when each was due, makes the run invalid",
+    )
     max_foreign_cpu: Finite = Field(
         0.1, ge=0, le=1, description="share of all CPU time that other processes may use; more makes the run invalid"
     )
@@ -124,6 +131,25 @@ class Spec(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _starts_fit(self):
+        if not self.start_spacing_s:
+            return self
+        if self.udp_share:
+            raise ValueError(
+                "UDP flows have no intervals by which to tell what they carried while all sent:"
+                " use start_spacing_s with TCP only"
+            )
+        apart = f"start_spacing_s {self.start_spacing_s:g}: the last of {self.pairs} clients starts after"
+        if self.flow_bytes and self.last_due_s >= self.duration_s:
+            raise ValueError(f"{apart} {self.last_due_s:g} s, when the time of the first is over (duration_s)")
+        if not self.flow_bytes and self.duration_s - self.last_due_s < 2 * self.interval_s - 1e-9:
+            raise ValueError(
+                f"{apart} {self.last_due_s:g} s, and all must send together for two intervals of {self.interval_s:g} s:"
+                f" make duration_s at least {self.last_due_s + 2 * self.interval_s:g}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _flows_fit(self):
         if bool(self.elephant_share) != bool(self.elephant_bytes):
             raise ValueError("elephant_share and elephant_bytes belong together: give both or neither")
@@ -159,10 +185,25 @@ class Spec(BaseModel):
         """Sending time of each client: warm-up and window."""
         return self.warmup_s + self.duration_s
 
+    def due_s(self, pair: int) -> float:
+        """When the client of that pair is to start, from the release."""
+        return pair * self.start_spacing_s
+
+    @property
+    def last_due_s(self) -> float:
+        """When the last client is to start, from the release."""
+        return self.due_s(self.pairs - 1)
+
+    @property
+    def traffic_s(self) -> float:
+        """From the release until the last client has sent for its time."""
+        return self.last_due_s + self.total_s
+
     @property
     def particulars(self) -> list[str]:
         """What this measurement has beyond one TCP flow per pair, in words, one phrase for each."""
         phrases = [
+            (self.start_spacing_s, f"starts {units.with_prefix(self.start_spacing_s, 's')} apart"),
             (self.elephant_share, f"{self.elephant_share * 100:g} % elephants of {self.elephant_bytes:,} B"),
             (self.flows_per_pair > 1, f"{self.flows_per_pair} flows per pair"),
             (self.message_bytes, f"messages of {self.message_bytes:,} B"),
@@ -193,8 +234,9 @@ class Spec(BaseModel):
                 ("also", ", ".join(self.particulars)),
                 (
                     "invalid if",
-                    f"clients start more than {units.with_prefix(self.max_skew_s, 's')} apart, or other processes use"
-                    f" more than {self.max_foreign_cpu * 100:g} % of the CPU time",
+                    f"clients start more than {units.with_prefix(self.max_skew_s, 's')} apart"
+                    f"{' beyond that' if self.start_spacing_s else ''}, or other processes use more than"
+                    f" {self.max_foreign_cpu * 100:g} % of the CPU time",
                 ),
                 ("repetition", f"{self.repetition}, with seed {self.seed}"),
                 ("key", self.key),

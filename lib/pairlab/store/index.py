@@ -18,7 +18,7 @@ from pairlab.errors import NoRuns, StoreError
 from pairlab.store.places import directories
 
 #: Raise it when rows get other columns.
-FORMAT = 1
+FORMAT = 2
 _FILES = ("run.json", "flows.parquet", "intervals.parquet", "cpu.parquet")
 
 #: A row: key, path, the spec's values, status, reasons, measured_at (ISO 8601, or None), took_s, outcome (in words),

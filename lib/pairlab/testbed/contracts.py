@@ -338,7 +338,10 @@ FEATURES: Mapping[str, tuple[Callable[[Spec], bool], str]] = {
     "flows": (lambda spec: spec.flows_per_pair > 1, "send several flows at once (flows_per_pair)"),
     "message": (lambda spec: spec.message_bytes > 0, "write message_bytes in each call"),
     "udp": (lambda spec: spec.udp_share > 0, "send UDP (udp_share)"),
-    "warmup": (lambda spec: spec.warmup_s > 0, "report intervals, from which warmup_s could be left out"),
+    "warmup": (
+        lambda spec: spec.warmup_s > 0 or (spec.start_spacing_s > 0 and not spec.flow_bytes),
+        "report intervals, from which warmup_s and what was sent before all did (start_spacing_s) could be left out",
+    ),
 }
 
 

@@ -68,6 +68,8 @@ HOLD = ["hold", "--control", "nowhere", "--slot", "a"]
         ([*CLIENT, "--write-bytes", "0"], "--write-bytes '0'"),
         ([*CLIENT, "--write-bytes", "1.5"], "--write-bytes '1.5'"),
         ([*CLIENT, "--congestion", "longer-than-the-kernel-allows"], "--congestion"),
+        ([*HOLD, "--start-after", "-1", "--", "true"], "--start-after '-1'"),
+        ([*HOLD, "--start-after", "1", "--", "true"], "--start-after counts from the opening of the gate: give --gate"),
         ([*HOLD], "after '--'"),
         ([*HOLD, "--"], "after '--'"),
         (["hold", "--slot", "a", "--", "true"], "--control is missing"),

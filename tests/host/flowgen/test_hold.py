@@ -150,6 +150,30 @@ def test_one_release_starts_all_children(hold_at_gate, gate):
     assert max(starts) - released_ns < 0.5e9
 
 
+def test_one_release_starts_each_child_when_it_is_due_and_none_before(hold_at_gate, gate):
+    due_s = (0.0, 0.05, 0.1, 0.15)
+    every = [hold_at_gate("--start-after", due, "--", "true", slot=f"{due}") for due in due_s]
+    assert {held.event()["event"] for held in every} == {"ready"}
+    released_ns = time.monotonic_ns()
+    gate.release()
+    starts_ns = [held.event()["start_ns"] for held in every]
+    assert starts_ns == sorted(starts_ns)
+    assert all(start_ns - released_ns >= due * 1e9 for start_ns, due in zip(starts_ns, due_s, strict=True))
+
+
+def test_a_launcher_sleeps_until_its_child_is_due(hold, gate):
+    held = hold("--gate", gate.path, "--start-after", "1000", "--", "true")
+    assert held.event()["held"] == "exec"
+    until(lambda: status_of(held.process.pid)["State"].startswith("S"), "the launcher to wait at the gate")
+    turns = status_of(held.process.pid)["voluntary_ctxt_switches"]
+    gate.release()
+    until(lambda: status_of(held.process.pid)["voluntary_ctxt_switches"] != turns, "the launcher to see the gate open")
+    until(lambda: status_of(held.process.pid)["State"].startswith("S"), "the launcher to sleep")
+    turns = status_of(held.process.pid)["voluntary_ctxt_switches"]
+    time.sleep(0.2)  # in which nothing is to happen
+    assert status_of(held.process.pid)["voluntary_ctxt_switches"] == turns
+
+
 def test_without_a_gate_ready_means_that_the_command_runs(hold):
     held = hold("--", "true")
     ready, ended = held.event(), held.event()

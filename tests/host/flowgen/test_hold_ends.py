@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tests.host.flowgen.helpers import REFUSED, has_gone, pids, read_line, run
+from tests.host.flowgen.helpers import REFUSED, child_of, has_gone, pids, read_line, run
 
 FAMILY = 'sleep 1000 & echo $$ $! > "$0"; wait'  # a child, and a grandchild in the same group
 
@@ -85,6 +85,29 @@ def test_term_at_the_gate_ends_a_child_that_never_started(hold_at_gate, held_at,
         assert held.event() is None
     assert held.exit_status() == 128 + number
     gate.release()
+    assert not (tmp_path / "mark").exists()
+
+
+@pytest.mark.parametrize("way", ["packet", "signal", "lifeline", "killed"])
+def test_a_child_that_is_due_later_ends_at_once_and_never_starts(hold_at_gate, held_at, gate, tmp_path, way):
+    held = hold_at_gate("--start-after", "1000", "--", "touch", tmp_path / "mark")
+    assert held.event()["event"] == "ready"
+    child = child_of(held)
+    gate.release()
+    if way == "packet":
+        held.control.send(b"term")
+    elif way == "signal":
+        held.process.send_signal(signal.SIGTERM)
+    elif way == "killed":
+        held.process.kill()
+    else:
+        held.control.close()
+    if way in ("packet", "signal"):
+        number = signal.SIGKILL if held_at == "exec" else signal.SIGTERM
+        ended = held.event()
+        assert (ended["event"], ended["start_ns"], ended["signal"]) == ("ended", None, number)
+    assert has_gone(child)
+    assert held.exit_status() != 0
     assert not (tmp_path / "mark").exists()
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pairlab import measure, open_testbed
 from pairlab.errors import BadSpec
+from pairlab.measurement.measure import resolve
 from pairlab.model.spec import LARGEST, Spec
 
 
@@ -266,3 +267,55 @@ def test_whatever_is_given_makes_a_spec_with_a_key_or_a_bad_spec(values):
         assert "\n" not in told
     else:
         assert len(spec.key) == 16
+
+
+# --- starts apart
+
+
+def test_each_client_is_due_a_spacing_after_the_one_before():
+    spec = Spec(pairs=3, start_spacing_s=0.5, duration_s=4.0, warmup_s=1.0)
+    assert [spec.due_s(pair) for pair in range(3)] == [0.0, 0.5, 1.0]
+    assert (spec.last_due_s, spec.total_s, spec.traffic_s) == (1.0, 5.0, 6.0)
+    assert Spec(pairs=3).traffic_s == Spec().total_s
+    assert "starts 500 ms apart" in str(spec)
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"start_spacing_s": -0.1}, "start_spacing_s: input should be greater than or equal to 0, not -0.1"),
+        ({"start_spacing_s": float("inf")}, "start_spacing_s: "),
+        ({"start_spacing_s": float("nan")}, "start_spacing_s: "),
+        (
+            {"start_spacing_s": 0.1, "pairs": 51, "flow_bytes": 1000, "duration_s": 5},
+            "start_spacing_s 0.1: the last of 51 clients starts after 5 s, when the time of the first is over",
+        ),
+        (
+            {"start_spacing_s": 0.1, "pairs": 11, "duration_s": 1.9},
+            "the last of 11 clients starts after 1 s, and all must send together for two intervals of 0.5 s:"
+            " make duration_s at least 2",
+        ),
+        ({"start_spacing_s": 0.1, "pairs": 2, "udp_share": 0.5}, "use start_spacing_s with TCP only"),
+    ],
+)
+def test_starts_that_do_not_fit_are_refused(values, told):
+    assert told in refusal(**values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"start_spacing_s": 0.1, "pairs": 50, "flow_bytes": 1000, "duration_s": 5},
+        {"start_spacing_s": 0.1, "pairs": 11, "duration_s": 2},
+        {"start_spacing_s": 60, "pairs": 1},
+    ],
+)
+def test_starts_that_just_fit_are_taken(values):
+    assert Spec(**values).start_spacing_s == values["start_spacing_s"]
+
+
+def test_what_reports_no_intervals_cannot_leave_out_what_was_sent_before_all_did():
+    asked = {"pairs": 3, "start_spacing_s": 0.1, "duration_s": 3}
+    with pytest.raises(BadSpec, match="start_spacing_s"):
+        resolve(Spec(workload="sockperf", message_bytes=1000, **asked))
+    assert resolve(Spec(workload="flowgen", **asked)).workload == "flowgen"

@@ -22,10 +22,10 @@ EVERY_S = 0.5
 class Sample:
     """How it goes at one moment; rates and shares are since the sample before, or the release.
 
-    elapsed_s: since the release. total_s: how long clients send (Spec.total_s). client_bps: bits per second that each
-    client's link sent, by pair, link-layer headers included; None: it cannot be seen, as where all share a loopback.
-    total_bps: of all clients together, or of that loopback where nobody else uses it. usr, sys, softirq: shares of the
-    time of all CPUs.
+    elapsed_s: since the release. total_s: until when clients send (Spec.traffic_s). client_bps: bits per second that
+    each client's link sent, by pair, link-layer headers included; None: it cannot be seen, as where all share a
+    loopback. total_bps: of all clients together, or of that loopback where nobody else uses it. usr, sys, softirq:
+    shares of the time of all CPUs.
     """
 
     elapsed_s: float

@@ -348,7 +348,7 @@ def _allow_many_connections() -> None:
 
 
 class Gate:
-    """Processes wait here until it opens, once, for all of them."""
+    """Processes wait here until it opens, once, for all of them; each then for its own --start-after, if it has one."""
 
     def __init__(self, directory: Path, name: str, open_gates: list[int]):
         self.name = name

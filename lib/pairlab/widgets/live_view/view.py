@@ -38,7 +38,7 @@ class LiveView(ipywidgets.HTML):
 
     def begin(self, spec: Spec) -> None:
         self.state = MeasurementState(spec)
-        self._every_s = EVERY_S if spec.total_s < LONG_S else EVERY_S_OF_LONG
+        self._every_s = EVERY_S if spec.traffic_s < LONG_S else EVERY_S_OF_LONG
         self._draw()
 
     def on_phase(self, phase: str, done: float, total: float) -> None:

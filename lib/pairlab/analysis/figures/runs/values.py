@@ -76,7 +76,7 @@ def over_time(run: Run) -> OverTime | None:
     if run.spec.flow_bytes:
         edges_s = np.linspace(0, last_s, _STEPS + 1)
     else:
-        steps = int(min(last_s, run.spec.total_s) / run.spec.interval_s + 0.1)
+        steps = int(min(last_s, run.spec.traffic_s) / run.spec.interval_s + 0.1)
         edges_s = run.spec.interval_s * np.arange(max(1, steps) + 1)
     by_client: dict[int, np.ndarray] = {}
     for (pair, _), flow in rows.groupby(["pair", "flow"], sort=True):

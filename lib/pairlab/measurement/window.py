@@ -1,0 +1,60 @@
+"""Which part of a timed flow counts: after the warm-up, and while all other clients send, too."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pairlab.model.spec import Spec
+from pairlab.testbed.contracts import Measured
+
+
+def counted_s(spec: Spec, pair: int, found_s: float = 0.0) -> tuple[float, float]:
+    """From when until when a timed flow of that pair counts, in s from when it began.
+
+    Of clients that start one after the other, that is after the warm-up of the last one, until the first one has sent
+    for its time. found_s: warm-up detected beyond the spec's.
+    """
+    due_s = spec.due_s(pair)
+    return spec.last_due_s - due_s + spec.warmup_s + found_s, spec.total_s - due_s if due_s else math.inf
+
+
+def window(measured: Measured, warmup_s: float, until_s: float = math.inf) -> Measured:
+    """The flow without its warm-up, and until a moment: totals over whole intervals, all other columns unchanged.
+
+    The duration is from the end of the last interval of the warm-up: a tool may report none while nothing gets on.
+    Raises ValueError where there is no interval.
+    """
+    if not warmup_s and until_s == math.inf:
+        return measured
+    kept: list[Mapping[str, Any]] = []
+    others: list[Mapping[str, Any]] = []
+    for row in measured.intervals:
+        in_time = row["end_s"] <= until_s + 0.1 * (row["end_s"] - row["start_s"])  # a sample may be late
+        (kept if in_time and row["start_s"] >= warmup_s - 1e-3 else others).append(row)
+    begin_s = max((row["end_s"] for row in measured.intervals if row["start_s"] < warmup_s - 1e-3), default=0.0)
+    duration_s = max((row["end_s"] for row in kept), default=0.0) - begin_s
+    if duration_s <= 0:
+        raise ValueError(f"the tool reported no interval after the warm-up of {warmup_s:g} s")
+    flow_bytes = sum(row["interval_bytes"] for row in kept)
+    flow = {
+        "duration_s": duration_s,
+        "flow_bytes": flow_bytes,
+        "throughput_bps": flow_bytes * 8 / duration_s,
+        "retransmits": _retransmits_in(measured, kept, others),
+    }
+    return replace(measured, flow={**measured.flow, **flow})
+
+
+def _retransmits_in(
+    measured: Measured, kept: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]
+) -> float | None:
+    """Segments retransmitted in the intervals that are kept: the total minus those in the others, else their sum."""
+    outside, inside = _sum(others), _sum(kept)
+    total = measured.flow.get("retransmits")
+    return inside if total is None or outside is None else total - outside
+
+
+def _sum(rows: Sequence[Mapping[str, Any]]) -> float | None:
+    counts: list[Any] = [row.get("retransmits") for row in rows]
+    return None if None in counts else sum(counts)
