@@ -55,7 +55,7 @@ def by_repetition(runs: Iterable[Run]) -> pd.DataFrame:
 def _row(run: Run) -> dict:
     shares, cpus, total_bps = cpu_use.shares(run), run.cpu["cpu"].nunique(), run.total_throughput_bps
     done = run.flows[run.flows["status"] == "ok"]
-    carried_gb = _carried_bytes(run, done) / 1e9 or np.nan
+    carried_gb = carried_bytes(run, done) / 1e9 or np.nan
     own_s = done[["client_cpu_s", "server_cpu_s"]].sum(skipna=False).sum(skipna=False)
     return {
         **{name: getattr(run.spec, name) for name in (*CELL, "repetition")},
@@ -69,7 +69,7 @@ def _row(run: Run) -> dict:
     }
 
 
-def _carried_bytes(run: Run, done: pd.DataFrame) -> float:
+def carried_bytes(run: Run, done: pd.DataFrame) -> float:
     """Payload of these flows in all of their time; NaN where a warm-up was left out that no intervals cover."""
     warm = run.intervals.loc[run.intervals["warmup"], "interval_bytes"]
     if cpu_use.warmup_s(run) and warm.empty:
