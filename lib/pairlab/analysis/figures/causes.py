@@ -99,10 +99,10 @@ def by_layer(shares: pd.DataFrame, conditions: str = "") -> Figure:
         for layer in [*shown, layers.OTHER]
     ]
     note = f"mean of n = {span(known['n'])} repetitions, of all CPUs while they were not idle; runs with a profile only"
-    height_in = 1.2 + 0.2 * len(bars)
+    height_in = 1.4 + 0.2 * len(bars)
     noted = estimates.noted(note, conditions)
     many = {"across": len(pairs)} if len(pairs) > 1 else {"wide": True}
-    return grid.grid(panels, draw, note=noted, height_in=height_in, handles=handles, **many)
+    return grid.grid(panels, draw, note=noted, height_in=height_in, handles=handles, handles_across=5, **many)
 
 
 def _bars(shares: pd.DataFrame) -> pd.Series:
