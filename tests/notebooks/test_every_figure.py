@@ -17,7 +17,13 @@ UNIT = re.compile(r"\((Gbit/s|ms|%)\)")
 UNIT_OF_MARKS = re.compile(r"^[\d.,]+ (B|KiB|MiB)$")
 COUNTS = ("Pairs", "Flows per pair", "Retransmitted segments", "Containers per core")
 RATIOS = ("Share of ", "Jain's index", "Total throughput\n(bridge at 10 pairs = 1)")
-CATEGORIES = ("Pinning", "Congestion control", "Protocol", "Limit of each container (quota in CPUs, shares as weight)")
+CATEGORIES = (
+    "Driver",
+    "Pinning",
+    "Congestion control",
+    "Protocol",
+    "Limit of each container (quota in CPUs, shares as weight)",
+)
 
 #: So large a figure may be, for the notebook that shows it and for the page that loads it.
 MOST_BYTES = 300_000

@@ -169,6 +169,8 @@ static void report_end(struct launcher *launcher)
     json_number(&event, "user_s", (double)usage->ru_utime.tv_sec + (double)usage->ru_utime.tv_usec / 1e6);
     json_number(&event, "sys_s", (double)usage->ru_stime.tv_sec + (double)usage->ru_stime.tv_usec / 1e6);
     json_integer(&event, "max_rss_bytes", (uint64_t)usage->ru_maxrss * 1024);
+    json_integer(&event, "voluntary_switches", (uint64_t)usage->ru_nvcsw);
+    json_integer(&event, "involuntary_switches", (uint64_t)usage->ru_nivcsw);
     const struct net_counters *before = &launcher->before, *after = &launcher->after;
     add_count(&event, "tcp_retransmits_before", before->tcp_retransmits);
     add_count(&event, "tcp_retransmits", net_counters_growth(before->tcp_retransmits, after->tcp_retransmits));

@@ -22,7 +22,7 @@ COLUMNS = ("value", "low", "high", "n", "confidence", "gap")
 _COUNTS = ("flows", "failed_flows")
 #: The columns of repetitions that have other bounds than rates, times and sizes, which are above zero.
 _SCALES = {
-    **dict.fromkeys(("jain_index", "least_share", "lost_share", "reordered_share", "busy", *PARTS), SHARE),
+    **dict.fromkeys(("jain_index", "least_share", "lost_share", "reordered_share", "busy", "share", *PARTS), SHARE),
     **dict.fromkeys(("ratio", "gap_times"), FROM_ONE),
 }
 

@@ -14,6 +14,7 @@ from pairlab.testbed.audit import snapshot
 from pairlab.testbed.audit.snapshot import Difference, Snapshot
 from pairlab.testbed.contracts import Backend
 from pairlab.testbed.host import facts
+from pairlab.testbed.profiling import profiler
 from pairlab.testbed.requirements import Lack, Program
 
 #: Names of the Chromium executable in different distributions.
@@ -43,7 +44,8 @@ def browser_lacks() -> list[Lack]:
 
 
 def _extras() -> Iterator[tuple[str, str, list[Lack]]]:
-    """Optional programs: the name, what it is for, and what is missing."""
+    """What is optional: the name, what it is for, and what is missing."""
+    yield "profile", "samples which kernel functions run during the traffic (profile: true)", profiler.lacks()
     yield "LaTeX", "builds paper/main.pdf", _latex()
     yield "mmdebstrap", "builds the container image without a registry", _program("mmdebstrap")
     yield "Chromium", "runs the browser tests", browser_lacks()

@@ -248,6 +248,11 @@ def _of_processes(task: Task, client: Process, server: Process, isolated: bool) 
     return {
         "client_cpu_s": client.cpu_s,
         "server_cpu_s": server.cpu_s,
+        **{
+            f"{side}_{kind}_switches": getattr(process, f"{kind}_switches")
+            for side, process in (("client", client), ("server", server))
+            for kind in ("voluntary", "involuntary")
+        },
         "netns_retransmits": client.tcp_retransmits if isolated and task.protocol == "tcp" else None,
         "diag_retransmits": client.diag_retransmits,
     }

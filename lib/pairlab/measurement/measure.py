@@ -187,6 +187,7 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
         bed.conductor.results([*clients, *servers])
         observer.read_ports()
     silent_until_s = observer.silent_until_s(release_ns)
+    recorded |= observer.facts()
     changed = _network_changes([*clients, *servers])
     recorded |= {"network_changed": changed} if changed else {}
     reading = read_flows(
@@ -220,6 +221,7 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
         flows=table("flows", reading.flows),
         intervals=table("intervals", reading.intervals),
         cpu=table("cpu", observer.cpu_rows(release_ns)),
+        profile=table("profile", observer.profile()),
         raw=_printed([*clients, *servers]),
     )
 

@@ -15,6 +15,8 @@ from pairlab.testbed.host.link_telemetry import LinkTelemetry
 from pairlab.testbed.launch.conductor import Process
 from pairlab.testbed.netns import shaping
 from pairlab.testbed.open import Testbed
+from pairlab.testbed.profiling.counters import HostCounters
+from pairlab.testbed.profiling.profiler import Profiler
 
 
 class Observer:
@@ -25,6 +27,8 @@ class Observer:
 
     def __init__(self, bed: Testbed, clients: Sequence[Process], servers: Sequence[Process]):
         self._bed = bed
+        self._counters = HostCounters() if bed.spec.telemetry else None
+        self._profiler = Profiler(bed.spec.total_s) if bed.spec.profile else None
         self._processes = [*clients, *servers]
         spec = bed.spec
         seen = spec.telemetry and bed.plan.driver.isolated and not spec.flow_bytes
@@ -42,11 +46,19 @@ class Observer:
             self._telemetry.__enter__()
         if self._links:
             self._links.__enter__()
+        if self._counters:
+            self._counters.__enter__()
+        if self._profiler:
+            self._profiler.__enter__()
         self._cpu_before_s = time.process_time()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.harness_cpu_s = time.process_time() - self._cpu_before_s
+        if self._profiler:
+            self._profiler.__exit__()
+        if self._counters:
+            self._counters.__exit__()
         if self._links:
             self._links.__exit__()
         if self._telemetry:
@@ -57,6 +69,15 @@ class Observer:
     def read_ports(self) -> None:
         """Reads the port counters; call it when all traffic has arrived, before the network is removed."""
         self._ports_after = self._bed.site.port_counts() if self._telemetry else None
+
+    def profile(self) -> list[dict]:
+        """Rows of the table `profile`; none where it was not asked for."""
+        return self._profiler.rows() if self._profiler else []
+
+    def facts(self) -> dict[str, object]:
+        """What of the facts was counted while traffic flowed: `counters` and `profile`."""
+        counted = {"counters": self._counters.counted} if self._counters else {}
+        return counted | ({"profile": self._profiler.facts()} if self._profiler else {})
 
     def cpu_rows(self, release_ns: int) -> list[dict]:
         """Rows of the table `cpu`."""

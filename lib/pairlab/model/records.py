@@ -100,6 +100,14 @@ TABLES: dict[str, dict[str, Column]] = {
         ),
         "client_cpu_s": Column("float64", "s", "CPU time of the client process (getrusage), with its first flow"),
         "server_cpu_s": Column("float64", "s", "CPU time of the server process (getrusage), likewise"),
+        "client_voluntary_switches": Column(
+            "float64", "switches", "context switches of the client process because it waited (getrusage), likewise"
+        ),
+        "client_involuntary_switches": Column(
+            "float64", "switches", "those because its time slice was over or another process was more urgent"
+        ),
+        "server_voluntary_switches": Column("float64", "switches", "the same of the server process: because it waited"),
+        "server_involuntary_switches": Column("float64", "switches", "the same of the server process: not by itself"),
     },
     "intervals": {
         "pair": Column("int64", "", "number of the pair"),
@@ -125,7 +133,18 @@ TABLES: dict[str, dict[str, Column]] = {
         "idle": Column("float64", "share", "idle"),
         "steal": Column("float64", "share", "taken by the hypervisor for others"),
     },
+    "profile": {
+        "stack": Column(
+            "str",
+            "",
+            "program, then the kernel's functions from the entry to the one that ran, joined by semicolons; [user] for"
+            " time in the program itself",
+        ),
+        "samples": Column("int64", "samples", "how often the CPUs were found there"),
+    },
 }
+#: The tables that most runs do not have: without rows they are not stored.
+OPTIONAL = frozenset({"profile"})
 
 
 def table(name: str, rows: Iterable[Mapping[str, Any]] = ()) -> pd.DataFrame:
@@ -167,9 +186,9 @@ def no_attribute(what: str, name: str, kind: type) -> str:
 class Run:
     """One measurement: what was asked, what came of it, and the host it came from.
 
-    flows, intervals and cpu are DataFrames with the columns of TABLES. skew_s is the spread of the clients' starts,
-    each less when it was due; harness_cpu_s the CPU time pairlab itself took between release and the last end. checks
-    holds what its verdict was made from (verdict.CHECKS), empty where it was not looked at.
+    flows, intervals, cpu and profile are DataFrames with the columns of TABLES. skew_s is the spread of the clients'
+    starts, each less when it was due; harness_cpu_s the CPU time pairlab itself took between release and the last end.
+    checks holds what its verdict was made from (verdict.CHECKS), empty where it was not looked at.
     """
 
     spec: Spec
@@ -183,6 +202,7 @@ class Run:
     flows: pd.DataFrame = field(default_factory=lambda: table("flows"), repr=False)
     intervals: pd.DataFrame = field(default_factory=lambda: table("intervals"), repr=False)
     cpu: pd.DataFrame = field(default_factory=lambda: table("cpu"), repr=False)
+    profile: pd.DataFrame = field(default_factory=lambda: table("profile"), repr=False)
     raw: Mapping[str, str] = field(default_factory=dict, repr=False)
     checks: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None

@@ -84,6 +84,9 @@ class Spec(BaseModel):
     telemetry: bool = Field(
         True, description="sample CPU use, foreign load and counters; off: to measure what sampling costs"
     )
+    profile: bool = Field(
+        False, description="sample which kernel functions run during the traffic; it costs throughput, and needs root"
+    )
     flow_bytes: int = Field(0, ge=0, le=LARGEST, description="payload of each flow; 0: flows end by time only")
     elephant_share: float = Field(
         0.0, ge=0, le=1, description="share of the clients that send elephants, drawn by the seed"
@@ -215,6 +218,7 @@ class Spec(BaseModel):
             (self.cpu_quota, f"{self.cpu_quota:g} CPUs per container"),
             (self.cpu_shares, f"{self.cpu_shares} CPU shares"),
             (not self.telemetry, "without telemetry"),
+            (self.profile, "profiled"),
             (self.link_rate_bps, f"links of {self.link_rate_bps / 1e6:g} Mbit/s"),
             (self.link_loss, f"{self.link_loss * 100:g} % loss"),
         ]

@@ -16,7 +16,7 @@ from pairlab.base.foreign_files import read_text
 from pairlab.errors import DamagedRun, StoreError
 from pairlab.model import ground as grounds
 from pairlab.model.ground import Ground
-from pairlab.model.records import TABLES, Run
+from pairlab.model.records import OPTIONAL, TABLES, Run
 from pairlab.model.spec import Spec
 from pairlab.store import heads, tables
 from pairlab.store.drafts import draft, draft_file, locked
@@ -37,7 +37,8 @@ def write(run: Run, root: Path | None = None) -> Run:
     place = directory_of(run.spec, root)
     with writing(place), draft(run.spec, root) as unfinished:
         for name in TABLES:
-            tables.write(getattr(run, name), unfinished, name)
+            if name not in OPTIONAL or len(getattr(run, name)):
+                tables.write(getattr(run, name), unfinished, name)
         if run.raw:
             (unfinished / "raw").mkdir()
         for name, text in run.raw.items():
@@ -165,6 +166,10 @@ class _Stored(Run):
     @cached_property
     def cpu(self) -> pd.DataFrame:
         return self._frame("cpu")
+
+    @cached_property
+    def profile(self) -> pd.DataFrame:
+        return self._frame("profile")
 
     def _frame(self, name: str) -> pd.DataFrame:
         with reading(self.path):

@@ -1,5 +1,6 @@
 """A run's tables as Parquet: written without the columns that say nothing, read by column as they are now."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pairlab.base.foreign_files import opened, visible
-from pairlab.model.records import TABLES
+from pairlab.model.records import OPTIONAL, TABLES
 
 #: Most runs' tables are short, and what Parquet adds to find its way in long ones would be most of their size.
 _SMALL = {"compression": "zstd", "use_dictionary": False, "write_statistics": False, "store_schema": False}
@@ -33,7 +34,7 @@ def write(frame: pd.DataFrame, place: Path, name: str) -> None:
 
 def rows(place: Path, name: str) -> int:
     """How many rows the table has, by its footer."""
-    return _metadata(place, name).num_rows
+    return 0 if _left_out(place, name) else _metadata(place, name).num_rows
 
 
 def frame(place: Path, name: str) -> pd.DataFrame:
@@ -44,7 +45,10 @@ def frame(place: Path, name: str) -> pd.DataFrame:
 
 def columns(place: Path, name: str, wanted: Sequence[str]) -> pa.Table:
     """A table as it is now: columns that came after the run was written are missing values (text: empty)."""
-    wished, metadata = schema(name, wanted), _metadata(place, name)
+    wished = schema(name, wanted)
+    if _left_out(place, name):
+        return wished.empty_table()
+    metadata = _metadata(place, name)
     known = set(metadata.schema.names)
     texts = [field.name for field in wished if field.name in known and pa.types.is_dictionary(field.type)]
     with (
@@ -109,6 +113,11 @@ def _visible(texts: pa.ChunkedArray) -> pa.ChunkedArray:
         return texts
     plain = [None if text is None else visible(text) for text in texts.cast(pa.string()).to_pylist()]
     return pa.chunked_array([pa.array(plain, pa.string()).dictionary_encode()])
+
+
+def _left_out(place: Path, name: str) -> bool:
+    """Whether the run has no such table, as most have none of the OPTIONAL."""
+    return name in OPTIONAL and not os.path.lexists(_file(place, name))
 
 
 def _file(place: Path, name: str) -> Path:

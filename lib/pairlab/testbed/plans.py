@@ -13,6 +13,7 @@ from pairlab.testbed import registry, requirements
 from pairlab.testbed.contracts import Backend, NetworkDriver, Workload
 from pairlab.testbed.endpoints import EndpointPlan, Limits, Link, Task
 from pairlab.testbed.netns.shaping import LEAST_RATE_BPS, MOST_RATE_BPS, bucket
+from pairlab.testbed.profiling import profiler
 from pairlab.testbed.requirements import Lack
 
 SUBNET = ipaddress.IPv4Network("10.77.0.0/16")
@@ -76,6 +77,8 @@ class Plan:
                 chooses=not self.workload or self.workload.chooses_congestion_control,
             ),
         }
+        if spec.profile:
+            found["profile"] = profiler.lacks()
         if self.workload:
             found[f"workload {spec.workload!r}"] = backend.lacks_programs(self.workload)
         return {needed_by: lacks for needed_by, lacks in found.items() if lacks}

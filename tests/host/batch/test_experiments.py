@@ -5,13 +5,13 @@ import pytest
 from pairlab.batch import experiments
 from pairlab.measurement.attempts import allowing
 from pairlab.measurement.verdict import spoilt_by_machine
-from tests.conftest import in_ci, need
+from tests.conftest import in_ci, need_all_of
 from tests.support.spoilt import ATTEMPTS
 
 
 @pytest.mark.parametrize("name", in_ci(experiments.notebooks(), but=["fct"]))
 def test_an_experiment_runs_as_it_stands_and_stores_its_run(name, runs_dir, clean_host):
-    need("netns")
+    need_all_of(experiments.spec_of(name, {}))
     with allowing(ATTEMPTS):
         run = experiments.run(name, {"max_foreign_cpu": 1.0, "max_skew_s": 5.0})  # this machine may be busy
     # On a virtual machine, throughput may change its level for minutes: found, and no fault of the notebook.

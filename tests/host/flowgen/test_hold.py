@@ -310,6 +310,14 @@ def test_resources_of_the_child_are_reported(hold):
     assert ended["user_s"] <= (ended["end_ns"] - ended["start_ns"]) / 1e9 + 0.05
 
 
+def test_context_switches_of_the_child_are_reported_by_kind(hold):
+    naps = hold("--", sys.executable, "-c", "import time; [time.sleep(0.001) for _ in range(200)]")
+    naps.event()
+    ended = naps.event()
+    assert 200 <= ended["voluntary_switches"] < 2000
+    assert ended["involuntary_switches"] >= 0
+
+
 def test_output_goes_into_the_given_files_and_input_is_empty(hold, tmp_path):
     out, err = tmp_path / "out", tmp_path / "err"
     out.write_text("left from before")

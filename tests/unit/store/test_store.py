@@ -5,13 +5,14 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import timedelta
 
 import pandas as pd
 import pytest
 
 from pairlab import paths, store
-from pairlab.errors import NoRuns, UnknownName
+from pairlab.errors import DamagedRun, NoRuns, UnknownName
 from pairlab.model.ground import Ground
 from pairlab.model.records import TABLES, Run, table
 from pairlab.model.spec import Spec
@@ -32,6 +33,25 @@ def test_a_run_comes_back_as_it_was_written(tmp_path):
     assert (stored.path / "raw" / "client-0.out").read_bytes() == "naïve\r\nline\n".encode()
     for name in TABLES:
         pd.testing.assert_frame_equal(getattr(stored, name), getattr(run, name))
+
+
+def test_a_profile_comes_back_too_and_is_missed_where_it_was(tmp_path):
+    rows = [{"stack": "iperf;tcp_sendmsg", "samples": 7}, {"stack": "iperf;[user]", "samples": 2}]
+    run = replace(made_up(profile=True), profile=table("profile", rows))
+    stored = store.write(run, tmp_path)
+    pd.testing.assert_frame_equal(stored.profile, run.profile)
+    joined = load_runs(tmp_path).select("profile", ["driver", "stack", "samples"])
+    assert joined["samples"].to_list() == [7, 2]
+    assert joined["stack"].to_list() == ["iperf;tcp_sendmsg", "iperf;[user]"]
+    (stored.path / "profile.parquet").unlink()
+    with pytest.raises(DamagedRun, match=r"profile\.parquet has 0 rows and should have 2"):
+        store.read(stored.path)
+
+
+def test_runs_with_a_profile_and_without_are_joined(tmp_path):
+    store.write(made_up(pairs=1), tmp_path)
+    store.write(replace(made_up(pairs=2), profile=table("profile", [{"stack": "x", "samples": 1}])), tmp_path)
+    assert load_runs(tmp_path).select("profile", ["pairs", "stack"]).to_numpy().tolist() == [[2, "x"]]
 
 
 def test_what_was_not_measured_comes_back_as_missing(tmp_path):
@@ -264,11 +284,12 @@ def test_runs_in_memory_and_runs_on_disk_are_joined_alike(tmp_path):
 
 def test_a_run_that_is_read_keeps_no_table_open_or_in_memory_until_asked(tmp_path):
     run = store.write(made_up(), tmp_path)
-    for name in TABLES:
-        (run.path / f"{name}.parquet").rename(run.path / f"{name}.elsewhere")
+    files = sorted(run.path.glob("*.parquet"))
+    for file in files:
+        file.rename(file.with_suffix(".elsewhere"))
     assert run.status == "ok"
-    for name in TABLES:
-        (run.path / f"{name}.elsewhere").rename(run.path / f"{name}.parquet")
+    for file in files:
+        file.with_suffix(".elsewhere").rename(file)
     assert rate_of(run) == 1e9
     assert run.flows is run.flows
 

@@ -29,6 +29,7 @@ def grid(
     share_y: bool | str = True,
     height_in: float = HEIGHT_IN,
     handles: Sequence[Artist] = (),
+    handles_across: int = 7,
 ) -> Figure:
     """Titled panels of one form that distinguish the drivers, with a note below.
 
@@ -36,7 +37,8 @@ def grid(
     its place free. across: panels in a row; None: by their number. One panel is a column wide (wide: two columns),
     several beside each other share the width of the page. Only the outer panels carry the names of the axes. Drivers
     are named at the ends of their lines where these lie apart, else in one legend above, and where there is one only,
-    in the note; the legend shows what `draw` labels with a driver's name. handles: what it shows instead.
+    in the note; the legend shows what `draw` labels with a driver's name. handles: what it shows instead,
+    handles_across of them in a row.
     """
     across = 1 if wide else across or (len(panels) if len(panels) <= 3 else 2)
     down = -(-len(panels) // across)
@@ -67,7 +69,7 @@ def grid(
         alone = f"{drivers[0]}; " if len(drivers) == 1 and not handles else ""
         figure.supxlabel(text(wrapped(alone + note, width)), **NOTE)
         if handles or (len(drivers) > 1 and not label_ends(figure)):
-            _add_legend(figure, handles or _lines_of(figure, drivers))
+            _add_legend(figure, handles or _lines_of(figure, drivers), handles_across)
     return figure
 
 
@@ -103,10 +105,10 @@ def _lines_of(figure: Figure, drivers: Iterable[str]) -> list[Line2D]:
     return [drawn[driver] for driver in drivers]
 
 
-def _add_legend(figure: Figure, shown: Sequence[Artist]) -> None:
+def _add_legend(figure: Figure, shown: Sequence[Artist], across: int) -> None:
     lines = any(not isinstance(each, Line2D) or each.get_linestyle() != "None" for each in shown)
     length = mpl.rcParams["legend.handlelength"] if lines else 1
-    figure.legend(handles=shown, loc="outside upper center", ncols=min(len(shown), 7), handlelength=length)
+    figure.legend(handles=shown, loc="outside upper center", ncols=min(len(shown), across), handlelength=length)
 
 
 def row_height_in(rows: int) -> float:

@@ -71,6 +71,10 @@ class Process:
     exit_code: int | None = None
     signal: int | None = None
     cpu_s: float = float("nan")
+    voluntary_switches: int | None = None
+    """Context switches because it waited, over its whole time (getrusage(2), with children that it reaped)."""
+    involuntary_switches: int | None = None
+    """The same because its time slice was over, or another process was more urgent."""
     tcp_retransmits_before: int | None = None
     """TCP segments that had been retransmitted in its network namespace when it was ready."""
     tcp_retransmits: int | None = None
@@ -297,6 +301,8 @@ class Conductor:
         process.start_ns, process.end_ns = message["start_ns"], message["end_ns"]
         process.exit_code, process.signal = message["exit_code"], message["signal"]
         process.cpu_s = message["user_s"] + message["sys_s"]
+        process.voluntary_switches = message.get("voluntary_switches")
+        process.involuntary_switches = message.get("involuntary_switches")
         process.tcp_retransmits_before = message.get("tcp_retransmits_before")
         process.tcp_retransmits = message.get("tcp_retransmits")
         process.tcp_retransmits_by_end = message.get("tcp_retransmits_by_end")
