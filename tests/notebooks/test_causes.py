@@ -8,7 +8,7 @@ import pytest
 from pairlab import store
 from pairlab.analysis import layers
 from pairlab.analysis.figures import causes as figures_causes
-from pairlab.analysis.questions import causes
+from pairlab.analysis.questions.reasons import causes
 from pairlab.model.records import table
 from pairlab.store.dataset import load_runs
 from tests.support.executed import Executed, figures, tables

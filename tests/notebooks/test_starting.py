@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pairlab.analysis.questions import starting
+from pairlab.analysis.questions.reasons import starting
 from pairlab.store.dataset import load_runs
 from tests.support.executed import Executed, figures, tables
 from tests.support.synthetic_flows import write_starting

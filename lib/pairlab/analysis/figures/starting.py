@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from pairlab.analysis.figures import estimates, grid, style
-from pairlab.analysis.questions.starting import TIME
+from pairlab.analysis.questions.reasons.starting import TIME
 from pairlab.analysis.selection import SYSTEM
 
 #: Marker and line of each number of pairs, from the most to the least; the colour is the driver's.
