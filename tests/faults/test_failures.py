@@ -21,7 +21,7 @@ PAIRS = 50
 def clients():
     """The flowgen clients among the processes that we have begun, one for each pair."""
     for each in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error, IndexError):
+        with contextlib.suppress(psutil.Error, IndexError, ValueError):
             program, *words = each.cmdline()
             if Path(program).name == "flowgen" and "client" in words[:2]:
                 yield each
