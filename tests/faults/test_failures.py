@@ -43,7 +43,9 @@ def test_one_client_of_fifty_that_dies_is_a_failed_flow_in_a_run_that_says_so(
         real(*arguments)
 
     monkeypatch.setattr(measurement, "_watch", watch)
-    spec = Spec(pairs=PAIRS, workload="flowgen", duration_s=2, max_skew_s=2)
+    spec = Spec(
+        pairs=PAIRS, workload="flowgen", duration_s=8, max_skew_s=2
+    )  # looking for it takes seconds beside 50 flows
     run = measure(spec)
     assert killed
     failed = run.flows[run.flows["status"] != "ok"]
