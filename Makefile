@@ -40,7 +40,7 @@ sweep: setup
 paper: setup
 	$(PAIRLAB) report --runs $(RUNS) --need-paper
 
-# The committed outputs of the analysis notebooks, with figures/, paper/tables/ and paper/values/ of runs/reference.
+# Of runs/reference, what is committed: the analysis notebooks' outputs, figures, the paper's tables, values and PDF.
 outputs: setup
 	.venv/bin/python lib/outputs.py $(ARGS)
 

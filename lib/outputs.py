@@ -1,26 +1,50 @@
-"""Runs the analysis notebooks in place, so that their outputs, figures, tables and values are those of the runs."""
+"""Runs the analysis notebooks in place, so that their outputs, figures, tables and values are those of the runs.
+
+Without arguments all of them, and then makes paper/reference.pdf of what they wrote.
+"""
 
 import copy
+import shutil
 import sys
+import time
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
 
-ANALYSES = Path(__file__).resolve().parent.parent / "notebooks" / "analysis"
+from pairlab import paths
+from pairlab.analysis.output import paper
 
 
 def remake(path: Path) -> None:
     """Executes a notebook in place; its metadata stay, and no times are recorded."""
     notebook = nbformat.read(path, 4)
     metadata = copy.deepcopy(notebook.metadata)
-    client = NotebookClient(notebook, timeout=None, record_timing=False, resources={"metadata": {"path": path.parent}})
+    folder = {"metadata": {"path": path.parent}}
+    # Coalesced: else how a text is split into outputs depends on when its parts came.
+    client = NotebookClient(notebook, timeout=None, record_timing=False, coalesce_streams=True, resources=folder)
     client.execute()
     notebook.metadata = metadata
     nbformat.write(notebook, path)
 
 
+def remove_older(than_s: float) -> None:
+    """Removes what runs of before have left and these no longer make: a table or figure of theirs would still be shown.
+
+    than_s: a time since the epoch.
+    """
+    made = (paths.FIGURES, paths.PAPER / "tables", paths.PAPER / "values")
+    for path in (path for folder in made for path in (folder / "reference").iterdir()):
+        if path.stat().st_mtime < than_s:
+            path.unlink()
+
+
 if __name__ == "__main__":
-    for each in map(Path, sys.argv[1:] or sorted(map(str, ANALYSES.glob("[0-9][0-9]-*.ipynb")))):
+    began_s = time.time()
+    named = [Path(each) for each in sys.argv[1:]]
+    for each in named or sorted(paths.ANALYSES.glob("[0-9][0-9]-*.ipynb")):
         print(each.name, flush=True)
         remake(each)
+    if not named:
+        remove_older(began_s)
+        shutil.copyfile(paper.build("reference", runs=paths.REFERENCE), paths.PAPER / "reference.pdf")

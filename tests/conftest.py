@@ -101,11 +101,28 @@ def begins_late(monkeypatch):
     return begins_late
 
 
+#: The drivers of papers C and E, and their baseline.
+CONTENDED = ("bridge", "macvlan", "ovs", "host")
+
+
 def backend_and_driver():
-    """Every driver in every backend, as parameters."""
+    """Every driver that carries traffic, in every backend that has it, as parameters."""
     from pairlab.testbed import registry
 
-    return [(backend, driver) for backend in registry.backends.names() for driver in registry.drivers.names()]
+    kinds = {name: kind for name in registry.drivers.names() if (kind := registry.drivers.get(name)).carries_traffic}
+    return [
+        (backend, driver)
+        for backend in registry.backends.names()
+        for driver, kind in kinds.items()
+        if backend not in kind.absent_in
+    ]
+
+
+def with_links():
+    """The drivers whose endpoints have a link each."""
+    from pairlab.testbed import registry
+
+    return [name for name in registry.drivers.names() if registry.drivers.get(name).has_links()]
 
 
 def in_ci(values, *, but):
@@ -133,18 +150,24 @@ def every_driver(*, isolated=False):
     """
     from pairlab.testbed import registry
 
-    found = [each for each in backend_and_driver() if registry.drivers.get(each[1]).isolated or not isolated]
+    found = [each for each in backend_and_driver() if registry.drivers.get(each[1]).has_links() or not isolated]
     return in_ci(found, but=[each for each in found if _at_hand(each)])
 
 
 def combinations():
-    """Every workload over every driver in every backend, as parameters; all but a few are for CI.
+    """Every workload over each of the papers' drivers in every backend, and one over every other, as parameters.
 
-    The others: every driver in netns, the bridge in Docker, and over netns' bridge every workload.
+    All but a few are for CI. The others: every driver in netns, the bridge in Docker, and every workload over netns'
+    bridge.
     """
     from pairlab.testbed import registry
 
-    every = [(*where, workload) for where in backend_and_driver() for workload in registry.workloads.names()]
+    every = [
+        (*where, workload)
+        for where in backend_and_driver()
+        for workload in registry.workloads.names()
+        if where[1] in CONTENDED or workload == "flowgen"
+    ]
     return in_ci(every, but=[each for each in every if each[:2] == ("netns", "bridge") or _at_hand(each)])
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import gallery
+import networks
 import reference
 
 from pairlab import paths
@@ -47,6 +48,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "estimates": reference.estimates,
     "plugins": reference.plugins,
     "features": reference.features,
+    "network": networks.network,
     "errors": reference.exceptions,
     "commands": reference.commands,
     "environment": reference.environment,

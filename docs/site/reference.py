@@ -43,7 +43,7 @@ def checks() -> str:
 
 
 def parameters() -> str:
-    return fields(Spec, "parameter", described=True, skip=("hosts", "placement"))
+    return fields(Spec, "parameter", described=True)
 
 
 def sweep_keys() -> str:

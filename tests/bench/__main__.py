@@ -7,6 +7,7 @@ out. Every figure is a median of n, with its range. Those that docs/trust.md quo
 import sys
 import time
 
+from tests.bench import hosts as bench_hosts
 from tests.bench import measuring as bench_measuring
 from tests.bench import reports as bench_reports
 from tests.bench import testbed as bench_testbed
@@ -19,6 +20,10 @@ from tests.trust.evidence import Evidence
 PARTS = {
     "mininet": bench_testbed.over_mininet,
     "growth": bench_testbed.growth,
+    "mininet_hosts": bench_hosts.over_mininet_hosts,
+    "two_hosts": bench_hosts.two_hosts_over_one,
+    "by_hand": bench_hosts.over_by_hand,
+    "docker_hosts": bench_hosts.docker_hosts,
     "docker": bench_testbed.over_docker_run,
     "skew": bench_measuring.skew,
     "nothing_lost": bench_measuring.nothing_lost,

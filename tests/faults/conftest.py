@@ -7,7 +7,9 @@ import tempfile
 
 import pytest
 
+from pairlab.testbed.audit import snapshot
 from tests.faults import forked
+from tests.faults.host_state import wait_clean
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -24,3 +26,10 @@ def folders_of_our_own(tmp_path_factory):
 def forking(folders_of_our_own):
     """Starts what tests.faults.forked forks from before any test looks at the host, so that it is not new to it."""
     forked.start_parent()
+
+
+@pytest.fixture
+def clean(record_property):
+    """clean(): within 5 s the host is as it was when the test began, or the test fails."""
+    before = snapshot.take()
+    return lambda: record_property("clean_after_s", round(wait_clean(before), 2))

@@ -23,7 +23,8 @@ from pairlab.testbed.host import cgroup_tree
 from pairlab.testbed.netns import cgroups
 from tests.conftest import need
 from tests.faults.host_state import SHARED, wait_clean
-from tests.faults.test_killed_netns import BIN, measuring
+from tests.faults.test_killed_netns import measuring
+from tests.support import host
 
 NAME = f"by{os.getpid()}"
 #: They are other people's, so they do not bear the mark of this session.
@@ -149,7 +150,7 @@ def test_bystanders_are_untouched_by_runs_accidents_and_cleaning(bystanders):
             process.wait()
     wait_clean(before)
     # On a shared host, what others have just left is theirs to tidy.
-    cleaning = [str(BIN / "pairlab"), "clean", *(["--dry-run"] if SHARED else [])]
+    cleaning = [str(host.BIN / "pairlab"), "clean", *(["--dry-run"] if SHARED else [])]
     output = subprocess.run(cleaning, capture_output=True, text=True, check=True).stdout
     now = {(each.kind, each.name): each for each in snapshot.take().things}
     assert {one: now.get(one) for one in bystanders} == {one: was[one] for one in bystanders}

@@ -3,9 +3,6 @@
 Real namespaces and traffic, and one process among them killed.
 """
 
-import contextlib
-from pathlib import Path
-
 import psutil
 import pytest
 import yaml
@@ -14,38 +11,36 @@ from pairlab import Spec, load_runs, measure, store
 from pairlab.batch import runner
 from pairlab.measurement import measure as measurement
 from tests.conftest import need
+from tests.support.disturbances import tools
 
 PAIRS = 50
-
-
-def clients():
-    """The flowgen clients among the processes that we have begun, one for each pair."""
-    for each in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error, IndexError, ValueError):
-            program, *words = each.cmdline()
-            if Path(program).name == "flowgen" and "client" in words[:2]:
-                yield each
 
 
 def test_one_client_of_fifty_that_dies_is_a_failed_flow_in_a_run_that_says_so(
     runs_dir, clean_host, monkeypatch, record_property
 ):
     need("netns", workload="flowgen")
-    real = measurement._watch
-    killed = []
+    real_ready, real_watch = measurement._get_ready, measurement._watch
+    found, killed = [], []
+
+    def get_ready(*arguments):
+        """Finds one client before any sends: to look at all processes takes long beside 50 flows."""
+        servers, clients, gate = real_ready(*arguments)
+        found.extend(tools([clients[PAIRS // 2]]))
+        return servers, clients, gate
 
     def watch(*arguments):
-        """Kills one client as soon as it sends."""
-        if not killed:
-            victim = list(clients())[PAIRS // 2]
-            victim.kill()
-            killed.append(victim.pid)
-        real(*arguments)
+        """Kills it as soon as it sends."""
+        (victim,) = found
+        while victim.status() == psutil.STATUS_TRACING_STOP:
+            pass  # its launcher is about to release it
+        victim.kill()
+        killed.append(victim.pid)
+        real_watch(*arguments)
 
+    monkeypatch.setattr(measurement, "_get_ready", get_ready)
     monkeypatch.setattr(measurement, "_watch", watch)
-    spec = Spec(
-        pairs=PAIRS, workload="flowgen", duration_s=8, max_skew_s=2
-    )  # looking for it takes seconds beside 50 flows
+    spec = Spec(pairs=PAIRS, workload="flowgen", duration_s=2, max_skew_s=2)
     run = measure(spec)
     assert killed
     failed = run.flows[run.flows["status"] != "ok"]

@@ -17,10 +17,10 @@ import docker
 import psutil
 import pytest
 
-from pairlab import load_runs
+from pairlab import Spec, load_runs
 from pairlab.testbed.audit import leftovers, snapshot
 from pairlab.testbed.docker.reaper import LABEL
-from tests.conftest import need
+from tests.conftest import need, need_all_of
 from tests.faults.forked import Forked, points
 from tests.faults.host_state import wait_clean
 from tests.support.owners import owner_of
@@ -33,17 +33,22 @@ MEASURED = ("ok", "invalid")
 #: At how many moments of a run with each driver the measuring process is killed: 16 in all.
 MOMENTS = {"bridge": 6, "host": 2, "macvlan": 5, "ovs": 3}
 
+#: The phases of a run on hosts that have a daemon each.
+OF_HOSTS = ("starting Docker on each host", "bringing up", "servers listening", "measuring (s)", "taking down")
+
 #: Measures, and tells each phase. Its Ctrl-C, where it is asked for, comes 0.1 s after that phase has begun.
 MEASURE = """
 import json, os, signal, sys
 from pairlab import Spec, measure
-driver, duration_s, interrupted = sys.argv[1], float(sys.argv[2]), sys.argv[3]
+driver, duration_s, interrupted, hosts = sys.argv[1], float(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 signal.signal(signal.SIGALRM, lambda *_: os.killpg(0, signal.SIGINT))
 def tell(phase, done, total):
     print(json.dumps(phase), flush=True)
     if phase == interrupted:
         signal.setitimer(signal.ITIMER_REAL, 0.1)
 spec = Spec(backend="docker", driver=driver, workload="flowgen", pairs=2, duration_s=duration_s, max_skew_s=5)
+if hosts > 1:
+    spec = spec.replace(hosts=hosts, placement="across")
 print(json.dumps("begun"), flush=True)
 run = measure(spec, fresh=True, progress=tell)
 print(json.dumps([run.status, list(run.reasons), list(run.flows["status"])]), flush=True)
@@ -53,8 +58,8 @@ print(json.dumps([run.status, list(run.reasons), list(run.flows["status"])]), fl
 class Measuring:
     """A process that measures. until(phase) waits for that phase; ended() for its end, and gives its last output."""
 
-    def __init__(self, driver, duration_s=DURATION_S, interrupted=""):
-        self.process = Forked(MEASURE, driver, duration_s, interrupted)
+    def __init__(self, driver, duration_s=DURATION_S, interrupted="", hosts=1):
+        self.process = Forked(MEASURE, driver, duration_s, interrupted, hosts)
         self.pid = self.process.pid
         self.last = None
 
@@ -68,6 +73,12 @@ class Measuring:
     def ended(self):
         output, self.complaint = self.process.communicate(timeout=60)
         return json.loads(output.splitlines()[-1])
+
+    def failed(self):
+        """What it said as it failed."""
+        _, complaint = self.process.communicate(timeout=60)
+        assert self.process.returncode not in (0, None)
+        return complaint
 
     def kill(self):
         self.process.kill()
@@ -159,6 +170,37 @@ def _killed_after(one, moment_s):
     one.kill()
     assert one.process.returncode in (-signal.SIGKILL, 0)
     return one.process.returncode != 0
+
+
+@pytest.mark.parametrize("driver", ["overlay", "bgp"])
+@pytest.mark.parametrize("phase", OF_HOSTS)
+def test_the_measuring_process_killed_as_a_phase_begins_leaves_nothing_of_two_hosts(
+    phase, driver, before, measuring, client, record_property
+):
+    need_all_of(Spec(backend="docker", driver=driver, pairs=2, hosts=2, placement="across"))
+    one = measuring(driver, DURATION_S, "", 2)
+    one.until(phase)
+    one.kill()
+    record_property("clean_after_s", round(wait_clean(before), 3))
+    assert client.info()["Swarm"]["LocalNodeState"] == "inactive"
+
+
+@pytest.mark.parametrize("daemon", ["dockerd", "containerd"])
+def test_a_hosts_daemon_that_is_killed_is_a_failed_run_or_one_that_does_not_mind(daemon, before, measuring):
+    """dockerd starts a containerd again, and containers do not need one that runs; a dockerd nobody starts again."""
+    need("docker", "overlay")
+    one = measuring("overlay", 2, "", 2)
+    one.until("measuring (s)")
+    [next(each for each in one.below(daemon) if each.name() == daemon)][0].kill()
+    if daemon == "dockerd":
+        complaint = one.failed()
+        assert "dockerd of host-" in complaint
+        assert "has ended. Its last words:" in complaint
+    else:
+        status, _, flows = one.ended()
+        assert status in MEASURED
+        assert set(flows) == {"ok"}
+    wait_clean(before)
 
 
 @pytest.mark.parametrize("victims", [[0], [1], [0, 1]], ids=["its shell", "itself", "both"])

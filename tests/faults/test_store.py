@@ -218,7 +218,7 @@ def test_all_of_a_run_is_on_the_disk_before_it_has_its_name_and_then_the_name(pl
     (naming,) = (number for number, call in enumerate(calls) if call[0] == "renameat2")
     draft = calls[naming][1]
     whole = store.find(run.spec, place).path
-    for file in (*files_below(whole), "raw", ""):
+    for file in (*files_below(whole), ""):
         (synced,) = (
             number for number, call in enumerate(calls) if call == ("fsync", os.path.join(draft, file).rstrip("/"))
         )

@@ -4,11 +4,13 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
+import scipy
 
 from pairlab import store
 from pairlab.analysis import layers
 from pairlab.analysis.figures import causes as figures_causes
 from pairlab.analysis.questions.reasons import causes
+from pairlab.model import cpu_use
 from pairlab.model.records import table
 from pairlab.store.dataset import load_runs
 from tests.support.executed import Executed, figures, tables
@@ -38,7 +40,10 @@ def profiled(driver="bridge", pairs=2, repetition=0, **spec):
         "swapper;do_idle;default_idle": 900,
     }
     rows = [{"stack": stack, "samples": samples} for stack, samples in stacks.items()]
-    return replace(run, profile=table("profile", rows), facts={**run.facts, "counters": COUNTERS})
+    busy = {"usr": 0.2, "sys": 0.6, "softirq": 0.1, "idle": 0.1}  # and so of two CPUs, 3.6 s of 4
+    cpu = [{"cpu": number, "start_s": 0.0, "end_s": 2.0, "irq": 0.0, **busy} for number in (0, 1)]
+    counted = {**run.facts, "counters": COUNTERS}
+    return replace(run, profile=table("profile", rows), cpu=table("cpu", cpu), facts=counted)
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +97,33 @@ def test_shares_of_layers_leave_idle_cpus_out_and_have_an_interval_over_repetiti
     assert list(causes.layer_table(shares).columns) == [
         *("softirq and device", "TCP", "macvlan", "bridge", "copy"),
     ]
+
+
+def test_a_layers_share_of_the_cpu_time_is_its_cost_for_a_gigabyte(runs):
+    found = load_runs(runs).where(lambda run: causes.profiled(run.spec))
+    by_layer = causes.shares_by_repetition(found)
+    first = by_layer.query("driver == 'macvlan' and pairs == 1 and repetition == 0").set_index("layer")
+    (run,) = (each for each in found if (each.spec.driver, each.spec.pairs, each.spec.repetition) == ("macvlan", 1, 0))
+    used_s = cpu_use.used_s(run)  # for 1 GB
+    assert used_s == pytest.approx(3.6)
+    assert first.loc["copy", "s_per_gb"] == pytest.approx(0.5 * used_s)
+    assert first["s_per_gb"].sum() == pytest.approx(used_s)
+    costs = causes.layer_costs(by_layer).query("driver == 'macvlan' and pairs == 1").set_index("layer")
+    assert costs.loc["copy", "value"] == pytest.approx(0.49 * used_s)
+
+
+def test_a_cost_that_rises_with_the_pairs_is_told_and_one_that_does_not_is_not(runs):
+    found = load_runs(runs).where(lambda run: causes.profiled(run.spec) and not run.spec.congestion_control)
+    by_layer = causes.shares_by_repetition(found)
+    more = by_layer["pairs"] == 2
+    planted = by_layer.assign(s_per_gb=by_layer["s_per_gb"].where(~(more & (by_layer["layer"] == "copy")), 10.0))
+    changes = causes.cost_changes(planted).query("driver == 'bridge'").set_index("layer")
+    before = by_layer.query("driver == 'bridge' and pairs == 1 and layer == 'copy'")["s_per_gb"]
+    assert changes.loc["copy", "value"] == pytest.approx(100 * (10 / scipy.stats.gmean(before) - 1))
+    assert changes.loc["copy", "low"] > 0
+    assert not changes.loc["TCP", "low"] > 0
+    assert set(changes["fewest"]) == {1}
+    assert causes.cost_changes(by_layer[~more]).empty
 
 
 def test_counts_are_for_a_gigabyte_of_payload(runs):

@@ -80,7 +80,7 @@ def test_the_notebook_makes_every_figure_table_and_value_from_two_backends(runs,
     assert executed.made == made | {"paper/values/shared/06-core-ratio.tex"}
     values = executed.values("06-core-ratio")
     assert "{core-ratio/netns-flowgen/ratios}{2, 4, 8}" in values
-    assert "{core-ratio/netns-flowgen/bridge/4-4p-2c/client-change}{-" in values
+    assert r"{core-ratio/netns-flowgen/bridge/4-4p-2c/client-change}{\textminus{}" in values
     assert "{core-ratio/netns-flowgen/bridge/4-4p-2c/fct-change}{+" in values
     assert "{core-ratio/netns-flowgen/8-4p-1c/client-gap}{1." in values
 

@@ -118,6 +118,24 @@ def test_saturation_begins_where_all_later_pair_counts_are_saturated_too():
     assert cpu.saturation(line(1.0, 1.0, 1.0, 0.9))["from_pairs"].isna().item()
 
 
+def test_what_other_processes_used_is_told_at_its_most_or_as_unknown():
+    assert cpu.others([sending(checks={"foreign_cpu": 0.004}), sending(checks={"foreign_cpu": 0.021})]) == (
+        "other processes: at most 2.1 % of the CPU time"
+    )
+    assert cpu.others([sending(checks={"foreign_cpu": 0.004}), sending(checks={})]) == (
+        "other processes' use not recorded"
+    )
+    invalid = sending(status="invalid", checks={"foreign_cpu": 0.5})
+    assert "at most 0.4 %" in cpu.others([sending(checks={"foreign_cpu": 0.004}), invalid])
+
+
+def test_a_panel_has_the_pair_counts_of_its_own_driver_only(cells):
+    few = {name: part[(part["driver"] != "host") | (part["pairs"] > 1)] for name, part in cells.items()}
+    counts = {ax.get_title(): [mark.get_text() for mark in ax.get_xticklabels()] for ax in parts_by_pairs(few).axes}
+    assert {"1" in marks for title, marks in counts.items() if "host" not in title} == {True}
+    assert {"1" in marks for title, marks in counts.items() if "host" in title} <= {False}
+
+
 def test_the_stacked_parts_reach_one_hundred_percent(cells):
     figure = parts_by_pairs(cells)
     for ax in figure.axes:

@@ -22,7 +22,8 @@ CATEGORIES = (
     "Pinning",
     "Congestion control",
     "Protocol",
-    "Limit of each container (quota in CPUs, shares as weight)",
+    "Limit (quota in CPUs, shares as weight)",
+    "MTU of the containers' links",
 )
 
 #: So large a figure may be, for the notebook that shows it and for the page that loads it.
@@ -144,7 +145,8 @@ def test_no_text_lies_over_another_or_leaves_its_figure(drawn):
 
 def test_names_at_the_ends_of_lines_are_used_where_they_beat_a_legend(drawn):
     labelled = {name for name, figure in drawn.items() if figure.findobj(Annotation)}
-    assert {"throughput-total", "throughput-published", "cpu-busy", "message-size"} <= labelled
+    assert "message-size" in labelled
+    assert drawn["throughput-total"].legends  # whose lines end too close together
     assert not any(drawn[name].legends for name in labelled)
 
 

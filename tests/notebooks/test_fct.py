@@ -27,7 +27,7 @@ def of(frame, **names):
 def test_the_notebook_makes_every_figure_table_and_value_from_two_backends_and_tools(runs, tmp_path):
     done = Executed("04-fct", runs, tmp_path)
     systems = [f"{backend}-{tool}" for backend in ("netns", "docker") for tool in ("flowgen", "netcat")]
-    assert done.made == figures("times", "fct-cdf-log") | {
+    assert done.made == figures("times", "fct-cdf-log", "fct-changes") | {
         "paper/values/times/04-fct.tex",
         *tables("times", "fct-change", "fct-tools", "fct-phases"),
         *tables("times", *(f"fct-percentiles-{system}" for system in systems)),

@@ -1,5 +1,7 @@
+import os
 import re
 import shutil
+import subprocess
 
 import pytest
 
@@ -57,6 +59,37 @@ def test_an_unknown_result_stops_the_paper_and_is_named(results, monkeypatch, tm
 
 
 @needs_latex
+def test_words_that_are_bound_to_a_claim_stand_only_where_all_that_judged_it_agree(tmp_path):
+    asked = {"a": "holds", "b": "contradicted", "c": "mixed", "d": "not judged"}
+    known = "".join(rf"\defineresult{{claims/{claim}/verdict}}{{{verdict}}}" for claim, verdict in asked.items())
+    says = "".join(
+        rf"\ifholds{{{claim}}}{{\typeout{{{claim}: it holds}}}}{{\typeout{{{claim}: otherwise}}}}"
+        rf"\ifverdict{{{claim}}}{{{verdict}}}{{\typeout{{{claim}: as asked}}}}{{\typeout{{{claim}: another}}}}"
+        for claim, verdict in asked.items()
+    )
+    head = r"\documentclass{article}\newcommand{\runslabel}{x}\usepackage{pairlab}"
+    (tmp_path / "main.tex").write_text(rf"{head}{known}\begin{{document}}{says}\end{{document}}")
+    (tmp_path / "wrong.tex").write_text(rf"{head}\begin{{document}}\ifholds{{e}}{{yes}}{{no}}\end{{document}}")
+    done, wrong = (
+        subprocess.run(
+            ["pdflatex", "-interaction=nonstopmode", name],
+            cwd=tmp_path,
+            env=os.environ | {"TEXINPUTS": f".:{paths.PAPER}:"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for name in ("main.tex", "wrong.tex")
+    )
+    assert re.findall(r"^[a-d]: .*", done.stdout, re.MULTILINE) == [
+        *("a: it holds", "a: as asked", "b: otherwise", "b: as asked"),
+        *("c: otherwise", "c: as asked", "d: otherwise", "d: as asked"),
+    ]
+    assert "There is no claim 'e' labelled 'x'" in wrong.stdout
+    assert wrong.returncode != 0
+
+
+@needs_latex
 def test_a_paper_of_the_runs_there_are_is_built_whatever_else_lies_beside(results, tmp_path):
     (results / "tables" / "few_runs" / "throughput-left-over.tex").write_text(
         "% table throughput-left-over: made from 1 runs of few_runs, measured 2020-01-01, keys 0123456789abcdef.\n"
@@ -76,12 +109,16 @@ def test_a_value_file_of_other_runs_stops_the_paper_before_latex(results, tmp_pa
 
 @needs_latex
 @pytest.mark.parametrize(
-    "old", ["figures/few_runs/throughput-box.pgf", "paper/tables/few_runs/throughput-netns-flowgen.tex"]
+    ("old", "maker"),
+    [
+        ("figures/few_runs/throughput-total.pgf", "01-throughput"),
+        ("paper/tables/few_runs/testbed-runs.tex", "12-testbed"),
+    ],
 )
-def test_a_table_or_figure_of_other_runs_stops_the_paper_and_is_named(results, tmp_path, old):
+def test_a_table_or_figure_of_other_runs_stops_the_paper_and_is_named(results, tmp_path, old, maker):
     file = results.parent / old
     file.write_text(re.sub("keys [0-9a-f]{16}", "keys 0123456789abcdef", file.read_text()))
-    with pytest.raises(OutOfDate, match=rf"{re.escape(str(file))} \(notebooks/analysis/01-throughput\.ipynb\)"):
+    with pytest.raises(OutOfDate, match=rf"{re.escape(str(file))} \(notebooks/analysis/{maker}\.ipynb\)"):
         paper.build("few_runs", runs=tmp_path / "few_runs")
     assert not (results / "main.pdf").exists()
 

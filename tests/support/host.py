@@ -23,6 +23,9 @@ from pairlab.testbed.docker.reaper import DOCKER_ERRORS, LABEL, connect
 MARK = SESSION
 os.environ[MARK] = uuid.uuid4().hex
 
+#: Where the programs of this environment are.
+BIN = Path(sys.executable).parent
+
 #: How long Docker may take to tell what it has: for any one answer, lifeline.connect gives it up to a minute.
 TELLS_WITHIN_S = 120.0
 

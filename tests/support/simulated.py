@@ -35,6 +35,12 @@ def by_repetition(values, repetition, group):
     return frame.groupby(["group", "repetition"], as_index=False)["value"].mean()
 
 
+def by_driver(**rates):
+    """One row per repetition of each driver, with its `rate`."""
+    rows = [(name, repetition, value) for name, values in rates.items() for repetition, value in enumerate(values)]
+    return pd.DataFrame(rows, columns=["driver", "repetition", "rate"])
+
+
 def several_groups(random, groups, repetitions, flows):
     """One row per repetition of groups that do not differ: means of clustered flows."""
     values, labels = clustered(random, groups * repetitions, flows)

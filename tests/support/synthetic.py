@@ -105,6 +105,6 @@ def write_campaign(
                             "status": "invalid",
                             "reasons": ("the clients started within 0.200 s, not 0.100 s",),
                         }
-                    made = run(rates, backend=backend, driver=driver, repetition=repetition, **odd)
+                    made = run(rates, backend=backend, driver=driver, repetition=repetition, duration_s=10.0, **odd)
                     store.write(made, root)
     return root

@@ -134,12 +134,13 @@ def write_message_size(root: Path, *, sizes=(64, 1024, 16384, 65536), workloads=
 REMEDIES = ({}, {"cpu_quota": 0.2}, {"cpu_shares": 512})
 
 
-def write_beyond(root: Path, *, remedies=REMEDIES, controls=("", "bbr"), flows=(1, 4), **how) -> Path:
-    """Throughput runs that go beyond plain ones: remedies, congestion controls, and several flows per pair."""
+def write_beyond(root: Path, *, remedies=REMEDIES, controls=("", "bbr"), flows=(1, 4), mtus=(9000,), **how) -> Path:
+    """Throughput runs that go beyond plain ones: remedies, congestion controls, several flows per pair, and MTUs."""
 
     def cells(driver):
         special = [*remedies, *({"congestion_control": name} for name in controls if name)]
         special += [{"flows_per_pair": count} for count in flows if count > 1]
+        special += [{"mtu_bytes": size} for size in mtus]
         for spec in special:
             quota = "cpu_quota" in spec
             yield 0.8 if quota else 1.0, 4000 if quota else 20, {"pairs": 6} | spec

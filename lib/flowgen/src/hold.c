@@ -10,6 +10,9 @@
 
    The first event is "hello", before anything else: a connection that ends after it is a launcher that died.
 
+   With --linger the launcher stays, once it has reported the child's end, until the controller closes the socket. Its
+   own exit is not free: a container engine spends CPU time on it, which others that still run would wait for.
+
    Invariant: the process group of the child never outlives the launcher. When the controller sends "term", closes the
    socket or dies, when SIGTERM or SIGINT arrives, or when the child itself ends, the whole group gets SIGTERM, 200 ms
    later SIGKILL, and the launcher exits once all of it has ended. (A child held after its exec has nothing to clean
@@ -61,6 +64,7 @@ struct launcher {
     uint64_t start_after_ns;           /* since the gate opened */
     uint64_t diagnose_after_ns;        /* since the release; 0: never */
     bool unprivileged;                 /* as in struct child_plan */
+    bool linger;                       /* stay after the report until the controller hangs up */
 
     int control;                       /* -1: the controller is gone, and nothing more is sent */
     int signals;
@@ -493,6 +497,22 @@ static void watch(struct launcher *launcher)
     }
 }
 
+/* Until the controller hangs up, or a signal asks this launcher to end. */
+static void linger(struct launcher *launcher)
+{
+    struct pollfd source[] = {{.fd = launcher->control, .events = POLLIN}, {.fd = launcher->signals, .events = POLLIN}};
+    while (launcher->control >= 0) {
+        if (poll(source, 2, -1) < 0)
+            continue;
+        if (source[0].revents && control_receive(launcher->control) == CONTROL_GONE)
+            return; /* "term" is late: the child has ended */
+        struct signalfd_siginfo received;
+        if (source[1].revents && read(launcher->signals, &received, sizeof received) == sizeof received &&
+            received.ssi_signo != SIGCHLD)
+            return;
+    }
+}
+
 static bool enter_netns(struct launcher *launcher)
 {
     int netns = open(launcher->netns, O_RDONLY | O_CLOEXEC);
@@ -612,6 +632,7 @@ static const char *parse(char **arguments, struct launcher *launcher)
         {"--start-after", OPTION_SECONDS, &start_after_s, .min = 0, .max = 1e6},
         {"--diagnose-after", OPTION_SECONDS, &diagnose_after_s, .min = 0.001, .max = 1e6},
         {"--unprivileged", OPTION_FLAG, &launcher->unprivileged, .required = false},
+        {"--linger", OPTION_FLAG, &launcher->linger, .required = false},
         {"--stdin", OPTION_TEXT, &launcher->stdin_file, .required = false},
         {"--stdout", OPTION_TEXT, &launcher->stdout_file, .required = false},
         {"--stderr", OPTION_TEXT, &launcher->stderr_file, .required = false},
@@ -652,5 +673,7 @@ int hold_main(char **arguments)
     if (*launcher.failure)
         return fail(&launcher);
     report_end(&launcher);
+    if (launcher.linger)
+        linger(&launcher);
     return WIFSIGNALED(launcher.status) ? 128 + WTERMSIG(launcher.status) : WEXITSTATUS(launcher.status);
 }

@@ -22,7 +22,7 @@ static const struct command {
     {"hold", hold_main,
      "hold --control SOCK --slot NAME [--gate FIFO | [--listen PORT] [--listen-udp PORT]] [--netns PATH]\n"
      "               [--start-after SECONDS] [--cpus LIST] [--cgroup FOLDER]... [--diagnose-after SECONDS]\n"
-     "               [--link NAME] [--resolve ADDR] [--unprivileged]\n"
+     "               [--link NAME] [--resolve ADDR] [--unprivileged] [--linger]\n"
      "               [--stdin FILE] [--stdout FILE] [--stderr FILE] -- ARGV..."},
     {"pause", pause_main, "pause [--lifeline FIFO]"},
     {"facts", facts_main, "facts --link NAME"},

@@ -1,5 +1,6 @@
 """Which runs answer a question, and what is said where there are none: a gap with a name, not an error."""
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from pairlab.store.dataset import GROUND, Runs, load_runs
 PAPERS = (
     *("experiment", "backend", "driver", "pairs", "workload", "repetition", "seed"),
     *("duration_s", "warmup_s", "interval_s", "flow_bytes", "elephant_share", "elephant_bytes"),
-    *("max_skew_s", "max_foreign_cpu", "telemetry", "hosts", "placement"),
+    *("max_skew_s", "max_foreign_cpu", "telemetry"),
 )
 #: What the papers left alone, or vary in experiments of its own only; and which these are.
 BEYOND = tuple(name for name in Spec.model_fields if name not in PAPERS)
@@ -119,7 +120,7 @@ def _reasons(runs: Runs) -> str:
 
 #: What all runs of one system must ask for alike, or their numbers do not belong together.
 CONDITIONS = (
-    *("experiment", "duration_s", "warmup_s", "hosts", "placement"),
+    *("experiment", "duration_s", "warmup_s"),
     *("flow_bytes", "elephant_share", "elephant_bytes"),
     *BEYOND,
 )
@@ -174,8 +175,8 @@ def check_comparable(flows: pd.DataFrame, also: Sequence[str] = ()) -> None:
     also: columns that set cells apart besides CELL, and so may differ. Raises MixedHosts where they do not hold host or
     kernel, and runs of several would be pooled.
     """
-    for name in [name for name in GROUND if name in flows and name not in also]:
-        if len(values := sorted(flows[name].unique())) > 1:
+    for (_, part), name in itertools.product(flows.groupby("backend"), GROUND):
+        if name in part and name not in also and len(values := sorted(part[name].unique())) > 1:
             raise MixedHosts(
                 f"the runs come from {len(values)} {name}s ({'; '.join(values)}), whose numbers do not belong together:"
                 f' load them with ground="newest", or tell them apart by {name!r}'

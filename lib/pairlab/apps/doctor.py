@@ -76,7 +76,10 @@ def _examine_backend(backend: Backend) -> dict:
 
 def _driver_lacks(backend: Backend, name: str) -> list[Lack]:
     try:
-        lacks = plans.layout(Spec(backend=backend.name, driver=name)).lacks()
+        spec = Spec(backend=backend.name, driver=name)
+        if registry.drivers.get(name).needs_hosts:
+            spec = spec.replace(hosts=2, placement="across")
+        lacks = plans.layout(spec).lacks()
         return [lack for found in lacks.values() for lack in found]
     except PairlabError as error:
         return [Lack(f"its check failed ({error})", "report this bug, with the output of pairlab doctor --json")]

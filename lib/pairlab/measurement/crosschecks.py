@@ -74,12 +74,18 @@ def over_early(reading: Reading, last_start_s: float) -> float | None:
 
 
 def interface_bytes(
-    reading: Reading, servers: Sequence[LinkCounts | None], header: int, shared: bool, again_bytes: float
+    reading: Reading,
+    servers: Sequence[LinkCounts | None],
+    header: int,
+    shared: bool,
+    again_bytes: float,
+    hosts: Sequence[int] = (),
 ) -> float | None:
     """TCP payload received on the servers' links, relative to what the tool reports, minus 1.
 
-    servers: the link counts of each pair's server; empty where they cannot be compared. shared: all are counts of one
-    link, each read at that server's end, so that the last one includes all traffic. again_bytes: retransmitted payload,
+    servers: the link counts of each pair's server; empty where they cannot be compared. shared: all of a host are
+    counts of one link, each read at that server's end, so that the last one includes all traffic. hosts: that of each
+    server; empty: all are on one. again_bytes: retransmitted payload,
     which may have arrived twice; tools do not count it. Pairs with a failed flow are left out, as its bytes are
     unknown; on a shared link, all flows must have succeeded.
     """
@@ -89,7 +95,10 @@ def interface_bytes(
     if shared:
         if None in servers or len(by_pair) < len(servers):
             return None
-        carried = max(_payload(link, header) for link in servers)
+        by_host: dict[int, int] = {}
+        for host, link in zip(hosts or [0] * len(servers), servers, strict=True):
+            by_host[host] = max(by_host.get(host, 0), _payload(link, header))
+        carried = sum(by_host.values())
         return _beyond_reported(reading, carried, by_pair.values(), again_bytes)
     links = [servers[pair] for pair in by_pair]
     if not links or None in links:
@@ -112,7 +121,7 @@ def datagram_bytes(
     datagrams, payload_bytes = sum(reading.datagrams.values()), sum(reading.datagram_bytes.values())
     if datagrams and payload_bytes / datagrams + DATAGRAM_HEADER_BYTES > float(network.get("mtu_bytes") or 0):
         return None
-    header = DATAGRAM_HEADER_BYTES + ETHERNET_BYTES
+    header = DATAGRAM_HEADER_BYTES + (0 if network.get("link") == LOOPBACK else ETHERNET_BYTES)
     carried_bytes = sum(_payload(link, header) for link in links)
     return _excess(carried_bytes, payload_bytes, OVERHEAD_BYTES * len(links))
 

@@ -11,10 +11,13 @@ from pairlab.base import units
 from pairlab.errors import PairlabError
 from pairlab.measurement import in_store
 from pairlab.measurement.measure import resolve
+from pairlab.model import topology
 from pairlab.model.spec import Spec
 from pairlab.progress.words import duration
 from pairlab.store import heads
-from pairlab.testbed import registry
+from pairlab.testbed import plans, registry
+from pairlab.testbed.endpoints import UPLINK, EndpointPlan, HostPlan
+from pairlab.testbed.plans import Plan
 
 #: Time that a measurement takes besides its traffic, if nothing similar was measured here: a rule of thumb.
 AROUND_S, AROUND_PAIR_S = 2.0, 0.1
@@ -45,6 +48,38 @@ def preview(spec: Spec, repetitions: int = 1, root: Path | None = None) -> str:
     spec = resolve(spec)
     also = [f"Also: {', '.join(spec.particulars)}."] if spec.particulars else []
     return " ".join([_built(spec), _sent(spec), *also, _lasts(spec, repetitions, root), _kept(spec, root)])
+
+
+def picture(spec: Spec) -> str:
+    """The picture of what `spec` builds, as HTML that a reader opens. Raises UnknownName and BadSpec as `preview`."""
+    plan = plans.layout(resolve(spec))
+    uplink = plan.hosts[0].uplink
+    shaped = {"tbf": {"rate_bps": uplink.rate_bps}} if uplink.rate_bps else {}
+    delayed = {"netem": {"delay_s": uplink.delay_s}} if uplink.delay_s else {}
+    underlay = {"underlay": {"mtu": uplink.mtu_bytes, **shaped, **delayed}} if len(plan.hosts) > 1 else {}
+    network = {"hosts": [_planned_host(plan, host) for host in plan.hosts], **underlay}
+    return topology.drawer(network, "how the testbed will be built")
+
+
+def _planned_host(plan: Plan, host: HostPlan) -> dict[str, Any]:
+    """What a run's facts would say of that host, as far as it is known beforehand."""
+    own = [each for each in plan.endpoints if each.host == host.index]
+    shown = [_planned_end(plan, each) for each in own if each.pair == own[0].pair]
+    uplink = [{"name": UPLINK, "kind": "veth", "addresses": [host.address]}] if host.address else []
+    network = {"planned": plan.driver.name} if plan.driver.has_links() else {}
+    return {"name": host.name, "links": uplink, "driver": network, "endpoints": shown, "endpoint_count": len(own)}
+
+
+def _planned_end(plan: Plan, endpoint: EndpointPlan) -> dict[str, Any]:
+    if not plan.driver.isolated:
+        return {"name": endpoint.name}
+    if not plan.driver.has_links():
+        return {"name": endpoint.name, "links": []}
+    by_docker = plan.spec.backend == "docker" and plan.driver.docker is not None
+    # A tunnel, and what endpoints' links are put on, are links of the host.
+    kind = next((kind for kind in plan.driver.links if kind not in ("bridge", "ipip", "vxlan")), "eth0")
+    address = "by Docker" if by_docker else endpoint.address
+    return {"name": endpoint.name, "links": [{"name": "eth0", "kind": kind, "addresses": [address]}]}
 
 
 def expected(spec: Spec, root: Path | None = None) -> Expectation:

@@ -90,7 +90,8 @@ def read_flows(
     found.steps_bytes = list(steps_bytes[found.settling.warmup :])
     for pair, (task, client, server) in enumerate(pairs):
         size_bytes = task.flow_bytes or None
-        common = {"pair": pair, "protocol": task.protocol, "role": task.role, "size_bytes": size_bytes}
+        common = {"pair": pair, "protocol": task.protocol, "role": task.role, "priority": task.priority}
+        common["size_bytes"] = size_bytes
         common |= _of_start(client, spec.due_s(pair), release_ns)
         silent_s = silent_until_s[pair] if silent_until_s else None
         waited_s = _waited_s(workload, task, client) if isolated else None

@@ -27,6 +27,7 @@ from pairlab.testbed.host import facts, lock
 from pairlab.testbed.host.live_sampler import Sampler, Watch, next_s
 from pairlab.testbed.launch.conductor import UNPRIVILEGED, Process
 from pairlab.testbed.open import Testbed, open_testbed
+from pairlab.testbed.placement import most_on_a_host
 from pairlab.testbed.plans import Plan
 
 #: How long servers may take to listen, and clients to reach the gate; 150 pairs on two slow cores take seconds.
@@ -45,9 +46,14 @@ def resolve(spec: Spec, *, auto: str = "") -> Spec:
     cannot do.
     """
     backend = registry.backends.get(spec.backend)()
-    most = registry.drivers.get(spec.driver).max_endpoints
-    if most and 2 * spec.pairs > most:
+    driver = registry.drivers.get(spec.driver)
+    if not driver.carries_traffic:
+        raise BadSpec(f"driver {spec.driver!r} carries no traffic: take another to measure it")
+    most = driver.max_endpoints
+    if most and spec.hosts == 1 and 2 * spec.pairs > most:
         raise BadSpec(f"pairs: {spec.driver!r} can have at most {most // 2}, not {spec.pairs}")
+    if most and (there := most_on_a_host(spec)) > most:
+        raise BadSpec(f"pairs: {spec.driver!r} can have at most {most} containers on a host, not {there}")
     registry.pinnings.get(spec.pinning)
     if spec.workload == "auto":
         if not auto:
@@ -172,6 +178,7 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
     recorded["held"] = sorted({client.held for client in clients})
     recorded["urgency"] = sorted({client.urgency for client in clients})
     recorded["pinning"], unmet = _limits(bed, [*servers, *clients])
+    unmet += _other_mtu(bed, [*servers, *clients])
     observer = Observer(bed, clients, servers)
     isolated = bed.plan.driver.isolated
     sampling = Sampler(clients, bed.site, isolated, spec.traffic_s, watch) if watch else contextlib.nullcontext()
@@ -204,7 +211,7 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
     recorded["congestion_control"] = congestion.recorded(bed.plan, recorded["network"], reading.flows)
     checks = (
         checks_of_flows(spec, workload, reading, clients, servers)
-        | {"hung": hung, "network_changed": len(changed), **observer.steadiness(reading, release_ns)}
+        | {"hung": hung, "network_changed": len(changed), **observer.steadiness(reading, release_ns, workload.waits_s)}
         | observer.checks(reading, servers, recorded["network"])
     )
     status, reasons = judge(spec, checks, clients, servers, reading, unmet)
@@ -270,6 +277,18 @@ def _limits(bed: Testbed, processes: Sequence[Process]) -> tuple[dict, list[str]
     held = limits.in_force(seen, of_groups)
     held["harness_cpus"] = limits.cpu_list(os.sched_getaffinity(0))  # pairlab and its switches are not limited
     return held, limits.unmet(bed.plan.limits, seen, of_groups)
+
+
+def _other_mtu(bed: Testbed, processes: Sequence[Process]) -> list[str]:
+    """Where links do not have the MTU that was planned, in a sentence; empty where they do."""
+    seen = {process.endpoint.name: process.network.get("mtu_bytes") for process in processes if process.ready}
+    planned = {each.name: each.mtu_bytes for each in bed.plan.endpoints if each.mtu_bytes and each.name in seen}
+    wrong = [name for name, mtu_bytes in planned.items() if seen[name] != mtu_bytes]
+    if not wrong or not bed.plan.driver.has_links():
+        return []
+    first = wrong[0]
+    told = f"{len(wrong)} links had another MTU than {planned[first]} B, the first: {first}'s had {seen[first]} B"
+    return [told]
 
 
 def _get_ready(bed: Testbed, workload: Workload, progress: Progress):

@@ -1,5 +1,7 @@
 """Observes host and network while traffic flows, and computes checks from it."""
 
+import contextlib
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,41 +30,39 @@ class Observer:
     def __init__(self, bed: Testbed, clients: Sequence[Process], servers: Sequence[Process]):
         self._bed = bed
         self._counters = HostCounters() if bed.spec.telemetry else None
-        self._profiler = Profiler(bed.spec.total_s) if bed.spec.profile else None
+        self._profiler = Profiler(bed.spec.traffic_s) if bed.spec.profile else None
         self._processes = [*clients, *servers]
         spec = bed.spec
         seen = spec.telemetry and bed.plan.driver.isolated and not spec.flow_bytes
         self._links = LinkTelemetry(clients, bed.site.interface, spec.traffic_s) if seen else None
         self._telemetry = CpuTelemetry(bed.spec.interval_s) if bed.spec.telemetry else None
+        self._started = contextlib.ExitStack()
         self.harness_cpu_s = float("nan")
         """CPU time of pairlab's own process during the block."""
 
     def __enter__(self) -> "Observer":
-        if self._telemetry:
-            site = self._bed.site
-            self._testbed = foreign_load.OwnProcesses(site.roots(), site.marks())
-            self._ports_before = site.port_counts()
-            self._before = foreign_load.take_sample(self._testbed)
-            self._telemetry.__enter__()
-        if self._links:
-            self._links.__enter__()
-        if self._counters:
-            self._counters.__enter__()
-        if self._profiler:
-            self._profiler.__enter__()
-        self._cpu_before_s = time.process_time()
+        with contextlib.ExitStack() as started:
+            if self._telemetry:
+                site = self._bed.site
+                self._testbed = foreign_load.OwnProcesses(site.roots(), site.marks())
+                self._ports_before = site.port_counts()
+                self._before = foreign_load.take_sample(self._testbed)
+                started.enter_context(self._telemetry)
+            if self._links:
+                started.enter_context(self._links)
+            if self._counters:
+                started.enter_context(self._counters)
+            if self._profiler:
+                started.enter_context(self._profiler)
+            self._began_s, self._cpu_before_s = time.monotonic(), time.process_time()
+            self._started = started.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.harness_cpu_s = time.process_time() - self._cpu_before_s
-        if self._profiler:
-            self._profiler.__exit__()
-        if self._counters:
-            self._counters.__exit__()
-        if self._links:
-            self._links.__exit__()
+        self._lasted_s = time.monotonic() - self._began_s
+        self._started.close()
         if self._telemetry:
-            self._telemetry.__exit__()
             reported_s = {each.pid: each.cpu_s for each in self._processes if each.over and each.pid}
             self._after = foreign_load.take_sample(replace(self._testbed, reported_s=reported_s))
 
@@ -87,19 +87,33 @@ class Observer:
         """Until when each client had certainly not begun to send, from the release; empty where links are not seen."""
         return self._links.silent_until_s(release_ns) if self._links else ()
 
-    def steadiness(self, reading: Reading, release_ns: int) -> dict[str, Value]:
+    def steadiness(self, reading: Reading, release_ns: int, waits_s: float) -> dict[str, Value]:
         """Outliers and shifts of the total throughput after the warm-up, where all flows had it.
 
         By the links' counters where they are seen, as these have more steps than tools report, else by the tools'.
+        waits_s: how long a client waits before it sends; a flow's span begins when it is connected.
         """
         if self._bed.spec.flow_bytes or any(row["status"] != "ok" for row in reading.flows):
             return {"outliers": None, "shift": None}
         values: Sequence[float] = reading.steps_bytes
         if self._links and reading.spans:
             begin_s = max(begun_s for begun_s, _ in reading.spans) + self._bed.spec.warmup_s + reading.warmup_s
-            by_links = self._links.total_bps(release_ns, begin_s, min(end_s for _, end_s in reading.spans))
+            end_s = min(end_s for _, end_s in reading.spans)
+            by_links = self._links.total_bps(release_ns, begin_s + waits_s, end_s + waits_s)
             values = by_links or values
         return {"outliers": steady_state.outliers(values), "shift": steady_state.shift(values)}
+
+    def _host_of(self, process: Process) -> int:
+        return self._bed.site.hosts.get(process.endpoint.name, 0)
+
+    def _retransmitted(self) -> list[int]:
+        """What the hosts' own namespaces retransmitted, in all: of each, the largest count includes everything."""
+        by_host: dict[int, int] = {}
+        for each in self._processes:
+            if each.tcp_retransmits is not None:
+                host = self._host_of(each)
+                by_host[host] = max(by_host.get(host, 0), each.tcp_retransmits)
+        return [sum(by_host.values())] if by_host else []
 
     def checks(self, reading: Reading, servers: Sequence[Process], network: Mapping[str, object]) -> dict[str, Value]:
         """The checks that need samples. servers: after they ended. network: its facts."""
@@ -108,23 +122,30 @@ class Observer:
         driver = self._bed.plan.driver
         isolated = driver.isolated
         header = crosschecks.header_bytes(network)
-        in_shared_namespace = () if isolated else [server.tcp_retransmits for server in servers]
+        in_shared_namespace = () if isolated else self._retransmitted()
         again_bytes = crosschecks.sent_again_bytes(reading, network, in_shared_namespace)
         rate_bps = self._bed.spec.link_rate_bps
         queued_bytes = len(servers) * shaping.bucket(rate_bps)["limit_bytes"] if rate_bps else 0
+        if uplink_bps := self._bed.spec.uplink_rate_bps:  # it has a queue on either side of the wire
+            queued_bytes += 2 * self._bed.spec.hosts * shaping.bucket(uplink_bps)["limit_bytes"]
+            queued_bytes += self._bed.spec.hosts * self._bed.spec.uplink_delay_s * uplink_bps / 8
         links = [server.link for server in servers]
         ports_after = self._ports_after
-        if not isolated and not self._bed.site.loopback_is_own:
-            links = []  # other software uses this loopback too
+        if not isolated and not self._bed.site.interface_is_own:
+            links = []  # other software uses this link too, or it does not carry all
         if driver.floods:
             links, ports_after = [], None
         return {
             **foreign_load.compare(self._before, self._after),
+            # Around the block pairlab itself takes the samples: some ms, which would be much of a run of few ms.
+            "pairlab_cpu": self.harness_cpu_s / (self._lasted_s * (os.cpu_count() or 1)),
             "steal": self._telemetry.steal_share(),
             "clock_step_s": self._telemetry.clock_step_s(),
             "frequency_change": self._telemetry.frequency_change(),
             "telemetry_missed": self._telemetry.missed_share(),
-            "interface_bytes": crosschecks.interface_bytes(reading, links, header, not isolated, again_bytes),
+            "interface_bytes": crosschecks.interface_bytes(
+                reading, links, header, not isolated, again_bytes, [self._host_of(each) for each in servers]
+            ),
             # What link_loss drops has crossed the link, and no socket ever hears of it.
             "datagram_bytes": crosschecks.datagram_bytes(
                 reading, [] if self._bed.spec.link_loss or not isolated else links, network
@@ -166,14 +187,21 @@ def _killed(workload: Workload, clients: Sequence[Process], servers: Sequence[Pr
     A server that serves until it is stopped, and fails before its client has ended, was ended by something, too.
     Clients that never started, and servers that never listened, are told of elsewhere.
     """
-    words = workload.says_when_signalled
     until_stopped = not workload.serves_once
+
+    def says_so(process: Process) -> bool:
+        words = workload.says_when_signalled
+        return bool(words) and words in process.stdout
+
     ended = [
-        server.ready and (server.killed or (until_stopped and _failed_before(server, client)))
+        server.killed
+        or (server.ended_by_itself and says_so(server))
+        or (until_stopped and _failed_before(server, client))
         for client, server in zip(clients, servers, strict=True)
+        if server.ready
     ]
     began = [each for each in clients if each.start_ns is not None]
-    return sum(each.killed or bool(words and words in each.stdout) for each in began) + sum(ended)
+    return sum(each.killed or says_so(each) for each in began) + sum(ended)
 
 
 def _failed_before(server: Process, client: Process) -> bool:

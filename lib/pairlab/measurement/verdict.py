@@ -89,7 +89,7 @@ def _least_overlap(spec: Spec) -> float:
 
 def _crosscheck(meaning: str, sentence: str) -> Check:
     """The same quantity from the tool and from the kernel, which may differ by 1 % (crosschecks)."""
-    sentence += ": see the tool's output, in raw/, and whether another workload disagrees too"
+    sentence += ": see the tool's output, in raw.zip, and whether another workload disagrees too"
     return Check("share", meaning, sentence, most=_at(0.01), least=_at(-0.01))
 
 
@@ -374,7 +374,8 @@ def judge(
     if len(failed) == len(flows):
         return "failed", [f"all {len(flows)} flows failed, the first: {failed[0]['error']}"]
     reasons = list(unmet)
-    late_s = float("inf") if spec.flow_bytes else max(spec.max_skew_s, 0.1 * spec.total_s)
+    round_trip_s = 2 * spec.uplink_delay_s  # a connection takes one
+    late_s = float("inf") if spec.flow_bytes else max(spec.max_skew_s, 0.1 * spec.total_s) + round_trip_s
     dues_s = [flow.get("intended_start_s", 0.0) for flow in flows if flow["status"] == "ok"]
     begun_after_s = [begun_s - due_s for (begun_s, _), due_s in zip(reading.spans, dues_s, strict=False)]
     if late := [after_s for after_s in begun_after_s if after_s > late_s]:

@@ -72,20 +72,23 @@ def named(name: str, version: str) -> str:
     return f"{name} {version}" if version else ""
 
 
-def newest(grounds: Iterable[tuple[Any, Ground]]) -> dict[Any, Ground]:
+def newest(grounds: Iterable[tuple[tuple[str, ...], Ground]]) -> dict[tuple[str, ...], Ground]:
     """By system, the ground that its newest runs share. grounds: (system, ground) of runs, the newest first.
 
-    All systems share host and kernel: those of the newest run of all.
+    A system's first part is its backend: all systems of a backend share host and kernel, those of its newest run. Two
+    backends are two data paths, whose runs are never pooled; each may have been measured at another time.
     """
-    place, found = Ground(), {}
+    places: dict[str, Ground] = {}
+    found: dict[tuple[str, ...], Ground] = {}
     for system, ground in grounds:
+        place = places.setdefault(system[0], ground.place())
         if not place.agrees(ground.place()):
             continue
-        place = place.completed(ground.place())
+        places[system[0]] = place.completed(ground.place())
         known = found.setdefault(system, ground)
         if known.agrees(ground):
             found[system] = known.completed(ground)
-    return {system: ground.completed(place) for system, ground in found.items()}
+    return {system: ground.completed(places[system[0]]) for system, ground in found.items()}
 
 
 def same(grounds: Iterable[Ground]) -> dict[Ground, Ground]:

@@ -17,7 +17,7 @@ import pandas as pd
 
 from pairlab import paths
 from pairlab.base import html_repr, units
-from pairlab.model import fct
+from pairlab.model import fct, topology
 from pairlab.model import ground as grounds
 from pairlab.model.ground import Ground
 from pairlab.model.spec import Spec
@@ -47,6 +47,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "error": Column("str", "", "why it failed; empty when ok"),
         "protocol": Column("str", "", "tcp or udp"),
         "role": Column("str", "", "elephant or mouse, where the spec has elephants"),
+        "priority": Column("str", "", "high or normal, where the spec gives some pairs CPU priority"),
         "size_bytes": Column("float64", "B", "payload that the flow was to carry, where it has an end"),
         "intended_start_s": Column("float64", "s", "when it was to start, from the release"),
         "start_s": Column("float64", "s", "when its client was let go, from the release"),
@@ -310,4 +311,5 @@ class Run:
             ],
             badge=self.status,
             tone=TONES[self.status],
+            body=topology.drawer(self.facts.get("network") or {}),
         )

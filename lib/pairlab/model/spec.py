@@ -17,6 +17,12 @@ from pairlab.model.spec_docs import shows_its_fields
 #: The largest integer that a table's int64 column holds.
 LARGEST = 2**63 - 1
 
+#: The kernel's weight of a cgroup where none is set (cpu.shares).
+USUAL_CPU_SHARES = 1024
+LEAST_MTU_BYTES = 576
+#: The kernel's delays are in microseconds.
+LEAST_DELAY_S = 1e-6
+
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
 
 
@@ -102,17 +108,40 @@ class Spec(BaseModel):
     cores: int = Field(0, ge=0, le=4096, description="cores that all containers together may use; 0: all")
     pinning: Name = Field("none", description="policy that binds each container to a core")
     cpu_quota: Finite = Field(0.0, ge=0, le=4096, description="CPUs that each container may use at most; 0: no limit")
+    cpu_quota_of_fair_share: Finite = Field(
+        0.0,
+        ge=0,
+        le=100,
+        description="the same as a share of each container's fair part: the cores divided by the containers",
+    )
     cpu_shares: int = Field(0, ge=0, le=262144, description="CPU weight of each container; 0: the default")
+    priority_share: float = Field(
+        0.0, ge=0, le=1, description="share of the pairs whose containers have CPU priority, drawn by the seed"
+    )
+    priority_cpu_shares: int = Field(0, ge=0, le=262144, description="CPU weight of each container with priority")
+    mtu_bytes: int = Field(0, ge=0, le=65535, description="MTU of the containers' links; 0: the driver's default")
     link_rate_bps: Finite = Field(
         0.0, ge=0, description="rate of each client's link, link-layer headers included; 0: no limit"
     )
     link_loss: Finite = Field(
         0.0, ge=0, lt=1, description="share of the packets that are dropped as they arrive at each server"
     )
-    hosts: Literal[1] = Field(1, description="number of hosts")
-    placement: Literal["same-host"] = Field(
-        "same-host", description="where a pair's server runs, relative to its client"
+    hosts: int = Field(1, ge=1, le=64, description="hosts that the containers are on")
+    placement: Literal["same-host", "across", "one-to-many", "spread", "packed-but-one"] = Field(
+        "same-host",
+        description="which host each container is on. same-host: both of a pair on one, pairs in turn; across: clients"
+        " on the first half of the hosts, servers on the others; one-to-many: all clients on the first, servers on the"
+        " others in turn; spread: all containers in turn; packed-but-one: the first client on one, all others on the"
+        " other",
     )
+    uplink_rate_bps: Finite = Field(
+        0.0, ge=0, description="rate of each host's uplink in each direction, link-layer headers included; 0: no limit"
+    )
+    uplink_delay_s: Seconds = Field(0.0, ge=0, le=10, description="by how much each host's uplink delays what it sends")
+    uplink_jitter_s: Seconds = Field(
+        0.0, ge=0, le=10, description="by how much that delay varies, either way; packets may overtake each other"
+    )
+    uplink_mtu_bytes: int = Field(0, ge=0, le=65535, description="MTU of the hosts' uplinks; 0: 1500")
 
     def __init__(self, /, **values: Any):
         try:
@@ -166,6 +195,45 @@ class Spec(BaseModel):
             raise ValueError("udp_rate_bps needs UDP flows: give udp_share, the share of the clients that send UDP")
         return self
 
+    @model_validator(mode="after")
+    def _limits_fit(self):
+        if self.cpu_quota and self.cpu_quota_of_fair_share:
+            raise ValueError("cpu_quota and cpu_quota_of_fair_share are two ways to say one thing: give one of them")
+        if bool(self.priority_share) != bool(self.priority_cpu_shares):
+            raise ValueError("priority_share and priority_cpu_shares belong together: give both or neither")
+        if self.priority_share and self.priority_cpu_shares == (self.cpu_shares or USUAL_CPU_SHARES):
+            raise ValueError(
+                f"priority_cpu_shares: {self.priority_cpu_shares} is the weight of the other containers, too"
+                f" (cpu_shares, by default {USUAL_CPU_SHARES})"
+            )
+        for name in ("mtu_bytes", "uplink_mtu_bytes"):
+            if 0 < (value := getattr(self, name)) < LEAST_MTU_BYTES:
+                raise ValueError(
+                    f"{name}: must be at least {LEAST_MTU_BYTES}, which each host must take (RFC 791), or 0,"
+                    f" not {value}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _hosts_fit(self):
+        if self.hosts == 1 and self.placement != "same-host":
+            raise ValueError(f"placement {self.placement!r} needs several hosts: give hosts")
+        if self.placement == "packed-but-one" and self.hosts != 2:
+            raise ValueError(f"placement 'packed-but-one' is for 2 hosts, not {self.hosts}")
+        of_uplinks = [name for name in type(self).model_fields if name.startswith("uplink_") and getattr(self, name)]
+        if self.hosts == 1 and of_uplinks:
+            raise ValueError(f"{of_uplinks[0]}: a single host has no uplink: give hosts")
+        if self.placement == "same-host" and of_uplinks:
+            raise ValueError(f"{of_uplinks[0]}: no pair crosses hosts: take another placement than 'same-host'")
+        if 0 < self.uplink_delay_s < LEAST_DELAY_S:
+            raise ValueError(f"uplink_delay_s: must be at least {LEAST_DELAY_S:g}, or 0, not {self.uplink_delay_s:g}")
+        if self.uplink_jitter_s > self.uplink_delay_s:
+            raise ValueError(
+                f"uplink_jitter_s {self.uplink_jitter_s:g} is more than uplink_delay_s {self.uplink_delay_s:g}:"
+                " no packet arrives before it is sent"
+            )
+        return self
+
     def replace(self, /, **changes: Any) -> "Spec":
         """The same spec with some values changed, validated again. changes: by the names of Spec's parameters."""
         values = {**self.model_dump(), **changes}
@@ -216,11 +284,19 @@ class Spec(BaseModel):
             (self.cores, f"{self.cores} core{'s' * (self.cores != 1)}"),
             (self.pinning != "none", f"pinned to {self.pinning}"),
             (self.cpu_quota, f"{self.cpu_quota:g} CPUs per container"),
+            (self.cpu_quota_of_fair_share, f"{self.cpu_quota_of_fair_share:g} of the fair CPU share per container"),
             (self.cpu_shares, f"{self.cpu_shares} CPU shares"),
+            (self.priority_share, f"{self.priority_share * 100:g} % with {self.priority_cpu_shares} CPU shares"),
+            (self.mtu_bytes, f"MTU {self.mtu_bytes:,} B"),
             (not self.telemetry, "without telemetry"),
             (self.profile, "profiled"),
             (self.link_rate_bps, f"links of {self.link_rate_bps / 1e6:g} Mbit/s"),
             (self.link_loss, f"{self.link_loss * 100:g} % loss"),
+            (self.hosts > 1, f"{self.hosts} hosts, {self.placement}"),
+            (self.uplink_rate_bps, f"uplinks of {self.uplink_rate_bps / 1e6:g} Mbit/s"),
+            (self.uplink_delay_s, f"uplinks that delay by {units.with_prefix(self.uplink_delay_s, 's')}"),
+            (self.uplink_jitter_s, f"± {units.with_prefix(self.uplink_jitter_s, 's')}"),
+            (self.uplink_mtu_bytes, f"uplinks with MTU {self.uplink_mtu_bytes:,} B"),
         ]
         return [text for given, text in phrases if given]
 

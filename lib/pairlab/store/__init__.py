@@ -1,6 +1,6 @@
 """Keeps runs: writes one whole or not at all, and reads it back, its tables when they are asked for.
 
-runs/<experiment>/<key>/ holds run.json, flows.parquet, intervals.parquet, cpu.parquet, raw/ and, where papermill ran
+runs/<experiment>/<key>/ holds run.json, flows.parquet, intervals.parquet, cpu.parquet, raw.zip and, where papermill ran
 it, notebook.ipynb. A spec that is measured again, on another ground or as `fresh`, is <key>.2, <key>.3, … beside it. A
 run is written under a hidden name, synced to the disk and renamed when whole, so what has its name is whole, even after
 a power cut. One that was not ok and is measured again moves to .replaced/ and is not deleted.

@@ -2,7 +2,9 @@
 
 import difflib
 import hashlib
+import itertools
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +29,8 @@ from pairlab.store.places import key_of
 #: Columns of every frame that come from the run and not from its table, beside the values of its spec.
 GROUND = ("host", "kernel")
 
+_NUMBER = re.compile(r"\d[\d.,]*")
+
 
 @dataclass(frozen=True)
 class Runs:
@@ -39,7 +43,8 @@ class Runs:
     `select`.
 
     damaged names the runs left out as they are not whole, newer those that only a newer pairlab can read, elsewhere
-    those that were measured on another ground: each a line with the reason. root (the folder), experiments (empty: all)
+    those that were measured on another ground: each a line with the reason. places says where each backend was measured
+    if not all in one place, else it is empty. root (the folder), experiments (empty: all)
     and digest say what was loaded, and stay when `where` takes a part of it: a result made of the part is out of date
     when the whole is another.
     """
@@ -51,6 +56,7 @@ class Runs:
     digest: str = ""
     root: Path | None = None
     elsewhere: tuple[str, ...] = ()
+    places: str = ""
 
     def __post_init__(self):
         if not self.digest:
@@ -89,15 +95,17 @@ class Runs:
 
     def __str__(self) -> str:
         lines = [self._counted, *(f"{name}: {cells}" for name, cells in self._contents)]
-        return "\n".join([*lines, *(f"left out, {why}" for why in self._why_left_out)])
+        left_out = (f"left out, {why}" for why in self._why_left_out)
+        return "\n".join([*lines, *left_out, *filter(None, [self.places])])
 
     def __repr__(self) -> str:
         return f"<Runs: {self._counted}>"
 
     def _repr_html_(self) -> str:
         left_out = [("left out", why) for why in self._why_left_out]
+        noted = [("note", self.places)] if self.places else []
         return html_repr.summary(
-            "Runs", [*self._contents, *left_out], badge=self._counted, tone="warn" if left_out else "good"
+            "Runs", [*self._contents, *left_out, *noted], badge=self._counted, tone="warn" if left_out else "good"
         )
 
     @property
@@ -122,10 +130,16 @@ class Runs:
 
     @property
     def _why_left_out(self) -> list[str]:
-        """What is not in the frames, and why: a line for each status and reason, and for each run that is damaged."""
-        counts = Counter((run.status, "; ".join(run.reasons)) for run in self.runs if run.status != "ok")
+        """What is not in the frames, and why: a line for each status and reason, whatever its numbers, and for
+        each run that is damaged.
+        """
+        alike: dict[tuple[str, str], list[str]] = {}
+        for run in self.runs:
+            if run.status != "ok":
+                why = "; ".join(run.reasons)
+                alike.setdefault((run.status, _NUMBER.sub("0", why)), []).append(why)
         return [
-            *(f"{status}: {count} run{'s' * (count != 1)}, {why}" for (status, why), count in counts.items()),
+            *(f"{status}: {_first_of(reasons)}" for (status, _), reasons in alike.items()),
             *(f"not readable: {why}" for why in self.unread),
             *self.elsewhere,
         ]
@@ -284,9 +298,9 @@ def load_runs(
 
     experiment: only the runs of that one, or of these. sweep: only the cells of the sweep of that name, or of
     `name/backend`. ground: of runs that were measured on several hosts, kernels or versions of their tools, only those
-    of the newest, and the others are named in `elsewhere`; "all" takes them all, for who compares them (the columns
-    host and kernel tell them apart). A spec that was measured several times on one ground counts as so many
-    repetitions: the last keeps its number, older ones come after the highest.
+    of the newest of each backend, and the others are named in `elsewhere`; "all" takes them all, for who compares them
+    (the columns host and kernel tell them apart). A spec that was measured several times on one ground counts as so
+    many repetitions: the last keeps its number, older ones come after the highest.
 
     Raises NoRuns when there are none, StoreError when one cannot be read. Runs that are damaged, or newer than this
     pairlab, are named and not raised.
@@ -316,27 +330,40 @@ def load_runs(
             f" or `pairlab run {names[0] if names else 'throughput'}`{spoilt}"
         )
     elsewhere: tuple[str, ...] = ()
+    places = ""
     if ground == "newest":
-        runs, elsewhere = _of_newest_ground(runs)
-    return Runs(tuple(_numbered_anew(runs)), tuple(damaged), tuple(newer), names, root=root, elsewhere=elsewhere)
+        runs, elsewhere, places = _of_newest_ground(runs)
+    runs = tuple(_numbered_anew(runs))
+    return Runs(runs, tuple(damaged), tuple(newer), names, root=root, elsewhere=elsewhere, places=places)
 
 
-def _of_newest_ground(runs: Sequence[Run]) -> tuple[list[Run], tuple[str, ...]]:
-    """The runs of the newest host and kernel, and of the newest tools of each system; and of the others a line each
-    ground."""
+def _first_of(reasons: Sequence[str]) -> str:
+    """How many runs have these reasons, which differ in numbers at most, and one of them."""
+    count = f"{len(reasons)} run{'s' * (len(reasons) != 1)}"
+    return f"{count}, {'such as: ' * (len(set(reasons)) > 1)}{reasons[0]}"
+
+
+def _of_newest_ground(runs: Sequence[Run]) -> tuple[list[Run], tuple[str, ...], str]:
+    """The runs of each backend's newest host and kernel, and of the newest tools of each system; a line for each other
+    ground; and one that says so where backends were not measured in the same place."""
     known = [(_system(run), run.ground) for run in sorted(runs, key=_when, reverse=True) if run.status == "ok"]
     newest = grounds.newest(known)
-    here = next(iter(newest.values()), grounds.Ground()).place()
+    places = {system[0]: ground.place() for system, ground in newest.items()}
     kept, others = [], Counter()
     for run in runs:
+        here = places.get(run.spec.backend, grounds.Ground())
         if newest.get(_system(run), here).agrees(run.ground):
             kept.append(run)
         else:
-            others[run.ground] += 1
-    return kept, tuple(
+            others[run.ground, here] += 1
+    told = tuple(
         f"measured elsewhere: {count} run{'s' * (count != 1)}, on {where}; the others are on {here}"
-        for where, count in others.items()
+        for (where, here), count in others.items()
     )
+    if all(one.agrees(other) for one, other in itertools.combinations(places.values(), 2)):
+        return kept, told, ""
+    each = "; ".join(f"{backend} on {place}" for backend, place in sorted(places.items()))
+    return kept, told, f"the backends were measured in different places, so compare within a backend: {each}"
 
 
 def _system(run: Run) -> tuple[str, str, str]:

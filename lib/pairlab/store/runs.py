@@ -2,17 +2,20 @@
 
 import contextlib
 import copy
+import os
 import shutil
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo
 
 import pandas as pd
 import pyarrow as pa
 
 from pairlab.base.atomic import exchange, sync, sync_tree
-from pairlab.base.foreign_files import read_text
+from pairlab.base.foreign_files import opened, read_text, visible
 from pairlab.errors import DamagedRun, StoreError
 from pairlab.model import ground as grounds
 from pairlab.model.ground import Ground
@@ -23,6 +26,8 @@ from pairlab.store.drafts import draft, draft_file, locked
 from pairlab.store.file_errors import reading, writing
 from pairlab.store.places import directories_of, directory_of, free_directory, is_key, key_of, numbered, set_aside
 
+#: What all tools of a run printed, in its directory. Older runs have a folder `raw` with a file for each.
+RAW = "raw.zip"
 #: What one tool printed: an hour of iperf3's JSON in intervals of 0.1 s, of 100 flows, is less.
 MOST_RAW_BYTES = 2**30
 
@@ -40,9 +45,7 @@ def write(run: Run, root: Path | None = None) -> Run:
             if name not in OPTIONAL or len(getattr(run, name)):
                 tables.write(getattr(run, name), unfinished, name)
         if run.raw:
-            (unfinished / "raw").mkdir()
-        for name, text in run.raw.items():
-            (unfinished / "raw" / name).write_text(text, encoding="utf-8", newline="")
+            _write_raw(run.raw, unfinished / RAW)
         heads.write(run, unfinished)
         sync_tree(unfinished)
         with locked(place.parent):
@@ -68,7 +71,7 @@ def read(place: Path) -> Run:
         key = values["spec"].key
         if key_of(place.name) != key:
             raise ValueError(f"it holds the run {key}, which belongs in a directory of that name")
-        return _stored(found, **values, raw=_Raw(place / "raw"), path=place)
+        return _stored(found, **values, raw=_Raw(place), path=place)
 
 
 def find(spec: Spec, root: Path | None = None, ground: Ground | None = None) -> Run | None:
@@ -191,18 +194,44 @@ def _stored(rows: Mapping[str, int], **values: Any) -> Run:
     return run
 
 
+def _write_raw(raw: Mapping[str, str], path: Path) -> None:
+    with ZipFile(path, "w") as archive:
+        for name, text in raw.items():
+            archive.writestr(ZipInfo(name), text.encode(), ZIP_DEFLATED)  # the same texts are the same file
+
+
 class _Raw(Mapping):
-    """What the tools printed, read when asked for."""
+    """What the tools printed, read when asked for. Raises ValueError or OSError where it is damaged or too large."""
 
     def __init__(self, place: Path):
         self._place = place
 
     @cached_property
-    def _files(self) -> dict[str, Path]:
-        return {path.name: path for path in sorted(self._place.glob("*"))}
+    def _files(self) -> dict[str, Path | None]:
+        """Each name, with its file where it has one of its own."""
+        found: dict[str, Path | None] = {}
+        if os.path.lexists(self._place / RAW):
+            with self._archive() as archive:
+                found = dict.fromkeys(archive.namelist())
+        return found | {path.name: path for path in sorted((self._place / "raw").glob("*"))}
+
+    @contextlib.contextmanager
+    def _archive(self) -> Iterator[ZipFile]:
+        with opened(self._place / RAW, MOST_RAW_BYTES) as descriptor, open(descriptor, "rb", closefd=False) as file:
+            try:
+                with ZipFile(file) as archive:
+                    yield archive
+            except (BadZipFile, RuntimeError, EOFError, zlib.error) as error:  # RuntimeError: it is encrypted
+                raise ValueError(f"{RAW} is damaged: {error}") from None
 
     def __getitem__(self, name: str) -> str:
-        return read_text(self._files[name], MOST_RAW_BYTES)
+        if (path := self._files[name]) is not None:
+            return read_text(path, MOST_RAW_BYTES)
+        with self._archive() as archive, archive.open(name) as file:
+            content = file.read(MOST_RAW_BYTES + 1)
+        if len(content) > MOST_RAW_BYTES:
+            raise ValueError(f"{visible(name)} in {RAW} is larger than {MOST_RAW_BYTES:,} B, and is not read")
+        return content.decode()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._files)

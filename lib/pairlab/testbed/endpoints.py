@@ -3,6 +3,7 @@
 This module imports nothing heavy, as the process inside a sandbox starts with it.
 """
 
+import ipaddress
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -37,12 +38,60 @@ class Task:
     """What one pair is to send, on each of its flows.
 
     protocol: `tcp` or `udp`. role: `elephant` or `mouse`, empty where the spec has no elephants. flow_bytes: payload
-    of each flow, which then ends; 0: it ends by time.
+    of each flow, which then ends; 0: it ends by time. priority: that of its containers for the CPUs, `high` or
+    `normal`; empty where all have the same.
     """
 
     protocol: str = "tcp"
     role: str = ""
     flow_bytes: int = 0
+    priority: str = ""
+
+
+#: The link by which a host reaches the others, where there are several.
+UPLINK = "uplink0"
+
+#: The port of the first pair's server; each further pair takes the next.
+FIRST_PORT = 5201
+
+
+@dataclass(frozen=True)
+class Uplink:
+    """A host's link to the others, as it is shaped.
+
+    rate_bps: most that it carries in each direction, link-layer headers included; 0: no limit. delay_s, jitter_s: by
+    how much it delays what the host sends, and by how much that varies.
+    """
+
+    rate_bps: float = 0.0
+    delay_s: float = 0.0
+    jitter_s: float = 0.0
+    mtu_bytes: int = 1500
+
+
+@dataclass(frozen=True)
+class HostPlan:
+    """A host that endpoints are put on.
+
+    address: of its uplink, with the prefix of the network between the hosts; empty where there is only one host.
+    subnet: of the endpoints on it, where each host has its own; empty where all hosts share one.
+    """
+
+    index: int = 0
+    address: str = ""
+    prefix: int = 24
+    subnet: str = ""
+    uplink: Uplink = Uplink()
+
+    @property
+    def name(self) -> str:
+        """host-0, host-1, …"""
+        return f"host-{self.index}"
+
+    @property
+    def gateway(self) -> str:
+        """The address in its subnet by which endpoints leave it; empty where it has no subnet of its own."""
+        return str(next(ipaddress.IPv4Network(self.subnet).hosts())) if self.subnet else ""
 
 
 @dataclass(frozen=True)
@@ -50,6 +99,9 @@ class EndpointPlan:
     """One endpoint to be made: client or server of a pair, with its limits and its link.
 
     side: `client` or `server`. address: its IPv4 address on the driver's network, where Docker does not choose one.
+    mtu_bytes: of its link; 0: the driver's default. host: the index of the one it is on. gateway: by which it reaches
+    other networks; empty: it need not. published: the address at which its partner reaches it, where that is not its
+    own.
     """
 
     pair: int
@@ -58,6 +110,15 @@ class EndpointPlan:
     prefix: int = 16
     limits: Limits = Limits()
     link: Link = Link()
+    mtu_bytes: int = 0
+    host: int = 0
+    gateway: str = ""
+    published: str = ""
+
+    @property
+    def mac(self) -> str:
+        """The hardware address of its link: locally administered, and made of its IPv4 address, as Docker does it."""
+        return mac_of(self.address)
 
     @property
     def name(self) -> str:
@@ -68,6 +129,11 @@ class EndpointPlan:
     def partner(self) -> str:
         """The name of the other end of its pair."""
         return f"{'server' if self.side == 'client' else 'client'}-{self.pair}"
+
+
+def mac_of(address: str) -> str:
+    """A locally administered hardware address, made of an IPv4 address."""
+    return ":".join(f"{byte:02x}" for byte in (0x02, 0x42, *ipaddress.IPv4Address(address).packed))
 
 
 @dataclass(frozen=True)
@@ -99,10 +165,19 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Pair:
-    """A client and its server. port: where the server listens. task: what the client sends."""
+    """A client and its server. port: where the server listens. task: what the client sends.
+
+    published: the address at which the server is reached, where that is not its own.
+    """
 
     index: int
     client: Endpoint
     server: Endpoint
     port: int
     task: Task
+    published: str = ""
+
+    @property
+    def target(self) -> str:
+        """The address that the client connects to; the server listens at its own."""
+        return self.published or self.server.address

@@ -48,9 +48,12 @@ def unmet(
     """Why not all endpoints were held to their limits, in a sentence; empty where they were. As for in_force."""
     wrong = []
     for name, cpus in seen:
-        asked, quota = limits.get(name, Limits()), of_groups.get(name, {}).get("cpu_quota")
+        asked, in_group = limits.get(name, Limits()), of_groups.get(name, {})
+        quota, shares = in_group.get("cpu_quota"), in_group.get("cpu_shares")
         if asked.cpus is not None and cpus != cpu_list(asked.cpus):
             wrong.append(f"{name} had CPUs {cpus or 'unknown'} instead of {cpu_list(asked.cpus)}")
         if asked.cpu_quota and quota is not None and abs(quota - asked.cpu_quota) > 1e-3:
             wrong.append(f"{name} had a CPU quota of {quota:g} instead of {asked.cpu_quota:g}")
+        if asked.cpu_shares and shares is not None and shares != asked.cpu_shares:
+            wrong.append(f"{name} had {shares:g} CPU shares instead of {asked.cpu_shares}")
     return [f"{len(wrong)} limits were not in force, the first: {wrong[0]}"] if wrong else []

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pairlab.base import html_repr
+from pairlab.model import topology
 from pairlab.model.spec import Spec, require_spec
 from pairlab.testbed import limits, plans
 from pairlab.testbed.cleanup.workdir import working_directory
@@ -40,6 +41,7 @@ class Testbed:
                 self._endpoint(f"server-{index}"),
                 site.first_port + index,
                 task,
+                site.published.get(f"server-{index}", ""),
             )
             for index, task in enumerate(plan.tasks)
         )
@@ -55,7 +57,7 @@ class Testbed:
     def _repr_html_(self) -> str:
         count, shown = len(self.pairs), self.pairs[:SHOWN]
         rest = [f"and {count - SHOWN:,} more"] if count > SHOWN else []
-        addresses = [f"{pair.client.name} {pair.client.address} → {pair.server.address}:{pair.port}" for pair in shown]
+        addresses = [f"{pair.client.name} {pair.client.address} → {pair.target}:{pair.port}" for pair in shown]
         return html_repr.summary(
             f"{count:,} pair{'s' * (count != 1)} over {self.spec.driver}",
             [
@@ -67,6 +69,7 @@ class Testbed:
             ],
             badge=f"up in {self.up_s:.2f} s",
             tone="good",
+            body=topology.drawer(self.site.facts()),
         )
 
 
@@ -86,7 +89,7 @@ def open_testbed(spec: Spec | Plan, progress: Progress = silent) -> Iterator[Tes
     with working_directory() as directory:
         begun = time.monotonic()
         with (
-            plan.backend.open(plan.endpoints, plan.driver(), directory, progress) as site,
+            plan.backend.open(plan.endpoints, plan.driver(), plan.hosts, directory, progress) as site,
             contextlib.closing(Conductor(site, directory)) as conductor,
         ):
             if plan.links:

@@ -1,6 +1,5 @@
 """From a spec to its plan, once: who is where, held to which limits, on which link, with which task."""
 
-import ipaddress
 import math
 import os
 import random
@@ -8,15 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pairlab.errors import BadSpec
-from pairlab.model.spec import Spec
-from pairlab.testbed import registry, requirements
+from pairlab.model.spec import USUAL_CPU_SHARES, Spec
+from pairlab.testbed import placement, registry, requirements
 from pairlab.testbed.contracts import Backend, NetworkDriver, Workload
-from pairlab.testbed.endpoints import EndpointPlan, Limits, Link, Task
-from pairlab.testbed.netns.shaping import LEAST_RATE_BPS, MOST_RATE_BPS, bucket
+from pairlab.testbed.endpoints import EndpointPlan, HostPlan, Limits, Link, Task
+from pairlab.testbed.netns import shaping
 from pairlab.testbed.profiling import profiler
 from pairlab.testbed.requirements import Lack
-
-SUBNET = ipaddress.IPv4Network("10.77.0.0/16")
 
 #: The kernel's least: a quota of 1 ms in its period of 100 ms, and a weight of 2.
 LEAST_QUOTA, LEAST_SHARES = 0.01, 2
@@ -30,7 +27,7 @@ class Plan:
     """A spec, worked out: what is built, measured and recorded. `layout` makes it.
 
     endpoints: client and server of each pair, in turn. tasks: by pair. workload: None where the spec leaves it open
-    (`auto`).
+    (`auto`). hosts: those that endpoints are on.
     """
 
     spec: Spec
@@ -39,6 +36,13 @@ class Plan:
     workload: type[Workload] | None
     endpoints: tuple[EndpointPlan, ...]
     tasks: tuple[Task, ...]
+    hosts: tuple[HostPlan, ...] = (HostPlan(),)
+
+    @property
+    def crosses_hosts(self) -> bool:
+        """Whether the ends of any pair are on different hosts."""
+        clients, servers = self.endpoints[::2], self.endpoints[1::2]
+        return any(client.host != server.host for client, server in zip(clients, servers, strict=True))
 
     @property
     def limits(self) -> dict[str, Limits]:
@@ -53,7 +57,7 @@ class Plan:
     @property
     def is_routed(self) -> bool:
         """Whether the congestion control that is asked for is set on the endpoints' routes, and by no tool."""
-        return bool(self.spec.congestion_control) and not self.backend.lacks_routes(self.driver)
+        return bool(self.spec.congestion_control) and not self.backend.lacks_routes(self.driver, self.hosts)
 
     @property
     def of_tools(self) -> Spec:
@@ -66,13 +70,14 @@ class Plan:
         if missing := backend.lacks():  # then it cannot be asked about the rest
             return {f"backend {spec.backend!r}": missing}
         found = {
-            f"driver {spec.driver!r}": backend.lacks_for(driver),
+            f"driver {spec.driver!r}": self._lacks_driver(),
             "limits of CPU use": backend.lacks_limits(self.limits.values()),
             "shaped links": backend.lacks_links(self.links.values()),
             f"{spec.pairs} pairs": backend.lacks_pairs(driver, spec.pairs),
+            f"{spec.hosts} hosts": [*backend.lacks_hosts(self.hosts), *self._lacks_span()],
             "congestion control": requirements.missing_congestion_control(
                 spec.congestion_control,
-                by_route=backend.lacks_routes(driver),
+                by_route=backend.lacks_routes(driver, self.hosts),
                 tool=spec.workload,
                 chooses=not self.workload or self.workload.chooses_congestion_control,
             ),
@@ -82,6 +87,25 @@ class Plan:
         if self.workload:
             found[f"workload {spec.workload!r}"] = backend.lacks_programs(self.workload)
         return {needed_by: lacks for needed_by, lacks in found.items() if lacks}
+
+    def _lacks_driver(self) -> list[Lack]:
+        if self.spec.backend not in self.driver.absent_in:
+            return self.backend.lacks_for(self.driver)
+        able = [name for name in registry.backends.names() if name not in self.driver.absent_in]
+        others = " or ".join(map(repr, able))
+        return [Lack(f"backend {self.spec.backend!r} has no such network", f"take backend {others}")]
+
+    def _lacks_span(self) -> list[Lack]:
+        """What is missing for the driver's network to reach from host to host, where pairs need that."""
+        if not self.crosses_hosts:
+            what = f"between containers of one host, driver {self.spec.driver!r} is a bridge and nothing else"
+            remedy = "give hosts, and a placement other than 'same-host'"
+            return [Lack(what, remedy)] if self.driver.needs_hosts else []
+        if self.driver.spans_hosts:
+            return self.driver.lacks_to_span()
+        able = [name for name in registry.drivers.names() if registry.drivers.get(name).spans_hosts]
+        what = f"a network of driver {self.spec.driver!r} ends at its host"
+        return [Lack(what, f"take placement 'same-host', or a driver that spans hosts: {', '.join(able)}")]
 
     def require(self) -> None:
         """Raises Unavailable, with all that `lacks` finds, unless that is nothing."""
@@ -97,20 +121,15 @@ def layout(spec: Spec, cpus: Sequence[int] | None = None) -> Plan:
     driver = registry.drivers.get(spec.driver)
     limits, links = _limits(spec, cpus), _links(spec, driver)
     _require_both_kinds(spec)
-    hosts = SUBNET.hosts()
+    hosts = placement.hosts_of(spec, driver)
     return Plan(
         spec,
         registry.backends.get(spec.backend)(),
         driver,
         None if spec.workload == "auto" else registry.workloads.get(spec.workload),
-        tuple(
-            EndpointPlan(
-                pair, side, str(next(hosts)), SUBNET.prefixlen, limits[f"{side}-{pair}"], links.get(side, Link())
-            )
-            for pair in range(spec.pairs)
-            for side in ("client", "server")
-        ),
+        tuple(placement.endpoints_of(spec, driver, hosts, limits, links)),
         draw(spec),
+        hosts,
     )
 
 
@@ -127,41 +146,68 @@ def _limits(spec: Spec, cpus: Sequence[int] | None) -> dict[str, Limits]:
         raise BadSpec(
             f"cpu_quota: must be from {LEAST_QUOTA} to the number of CPUs, {len(cpus)}, not {spec.cpu_quota:g}"
         )
-    if spec.cpu_shares and spec.cpu_shares < LEAST_SHARES:
-        raise BadSpec(f"cpu_shares: must be at least {LEAST_SHARES} (1024 is the default), not {spec.cpu_shares}")
+    for name, weight in (("cpu_shares", spec.cpu_shares), ("priority_cpu_shares", spec.priority_cpu_shares)):
+        if weight and weight < LEAST_SHARES:
+            raise BadSpec(f"{name}: must be at least {LEAST_SHARES} ({USUAL_CPU_SHARES} is the default), not {weight}")
     placed = pinning.place(spec.pairs, cores)
     unpinned = tuple(cores) if spec.cores else None
+    quota, prior = _quota(spec, len(cores)), _prior(spec)
+    shares = spec.cpu_shares or (USUAL_CPU_SHARES if prior else 0)  # among weights, each container needs its own
     return {
-        name: Limits((placed[name],) if name in placed else unpinned, spec.cpu_quota, spec.cpu_shares)
+        name: Limits(
+            (placed[name],) if name in placed else unpinned,
+            quota,
+            spec.priority_cpu_shares if index in prior else shares,
+        )
         for index in range(spec.pairs)
         for name in (f"client-{index}", f"server-{index}")
     }
 
 
+def _quota(spec: Spec, cores: int) -> float:
+    """The CPUs that each container may use at most; 0: no limit. Raises BadSpec for less than the kernel takes."""
+    if not spec.cpu_quota_of_fair_share:
+        return spec.cpu_quota
+    fair = cores / (2 * spec.pairs)
+    if (quota := spec.cpu_quota_of_fair_share * fair) < LEAST_QUOTA:
+        raise BadSpec(
+            f"cpu_quota_of_fair_share: {spec.cpu_quota_of_fair_share:g} of {fair:g} CPUs, the fair part of each of"
+            f" {2 * spec.pairs} containers, is less than {LEAST_QUOTA}, the least that the kernel takes:"
+            " take fewer pairs"
+        )
+    return min(quota, float(cores))
+
+
+def _prior(spec: Spec) -> set[int]:
+    """The pairs whose containers have priority."""
+    return _chosen(spec, "priority", spec.priority_share)
+
+
 def _links(spec: Spec, driver: type[NetworkDriver]) -> dict[str, Link]:
     """The shaped link of each side: a client's has the rate, a server's the loss."""
+    if spec.mtu_bytes and not driver.has_links():
+        raise BadSpec(f"mtu_bytes: driver {spec.driver!r} gives endpoints no links of their own: take another driver")
     asked = {"client": Link(rate_bps=spec.link_rate_bps), "server": Link(loss=spec.link_loss)}
     shaped = {side: link for side, link in asked.items() if link != Link()}
-    if shaped and not driver.isolated:
+    if shaped and not driver.has_links():
         raise BadSpec(
             f"link_rate_bps, link_loss: driver {spec.driver!r} gives endpoints no links of their own that could be"
             " shaped: take another driver"
         )
-    if spec.link_rate_bps and not LEAST_RATE_BPS <= spec.link_rate_bps <= MOST_RATE_BPS:
-        raise BadSpec(
-            f"link_rate_bps: must be from {LEAST_RATE_BPS:g} to {MOST_RATE_BPS:g} (or 0), not {spec.link_rate_bps:g}"
-        )
-    if spec.link_rate_bps and not (spec.flow_bytes or spec.warmup_s):
-        _require_little_burst(spec)
+    shaping.require_rate("link_rate_bps", spec.link_rate_bps)
+    for name in ("link_rate_bps", "uplink_rate_bps"):
+        if getattr(spec, name) and not (spec.flow_bytes or spec.warmup_s):
+            _require_little_burst(spec, name)
     return shaped
 
 
-def _require_little_burst(spec: Spec) -> None:
+def _require_little_burst(spec: Spec, name: str) -> None:
     """The filter's bucket is full at first: what it held then comes above the rate, and without a warm-up it counts."""
-    burst_s = bucket(spec.link_rate_bps)["burst_bytes"] * 8 / spec.link_rate_bps
+    rate_bps = getattr(spec, name)
+    burst_s = shaping.bucket(rate_bps)["burst_bytes"] * 8 / rate_bps
     if burst_s > MOST_BURST * spec.duration_s:
         raise BadSpec(
-            f"link_rate_bps: in {spec.duration_s:g} s, the link's first burst makes the throughput"
+            f"{name}: in {spec.duration_s:g} s, the link's first burst makes the throughput"
             f" {burst_s / spec.duration_s:.1%} too high: give a warmup_s, or a duration_s of"
             f" {math.ceil(10 * burst_s / MOST_BURST) / 10:g} or more"
         )
@@ -169,7 +215,8 @@ def _require_little_burst(spec: Spec) -> None:
 
 def _require_both_kinds(spec: Spec) -> None:
     """Raises BadSpec where a share of the pairs rounds to none of them, or to all."""
-    for name, share in (("elephant_share", spec.elephant_share), ("udp_share", spec.udp_share)):
+    for name in ("elephant_share", "udp_share", "priority_share"):
+        share = getattr(spec, name)
         if 0 < share < 1 and (chosen := round(share * spec.pairs)) in (0, spec.pairs):
             which = "none" if not chosen else "all"
             raise BadSpec(
@@ -179,20 +226,21 @@ def _require_both_kinds(spec: Spec) -> None:
 
 
 def draw(spec: Spec) -> tuple[Task, ...]:
-    """The task of every pair. Of n pairs, round(share * n) send elephants, and likewise for UDP.
+    """The task of every pair. Of n pairs, round(share * n) send elephants, and likewise for UDP and priority.
 
     A pure function of the spec's seed and repetition, so that every driver, backend and workload measures the same
     draw: comparisons between them are paired. With more pairs, the order in which pairs are chosen stays the same.
     """
     elephants = _chosen(spec, "elephants", spec.elephant_share)
-    udp = _chosen(spec, "udp", spec.udp_share)
-    return tuple(_task(spec, pair in elephants, pair in udp) for pair in range(spec.pairs))
+    udp, prior = _chosen(spec, "udp", spec.udp_share), _prior(spec)
+    return tuple(_task(spec, pair in elephants, pair in udp, pair in prior) for pair in range(spec.pairs))
 
 
-def _task(spec: Spec, elephant: bool, udp: bool) -> Task:
+def _task(spec: Spec, elephant: bool, udp: bool, prior: bool) -> Task:
     return Task(
         protocol="udp" if udp else "tcp",
         role=("elephant" if elephant else "mouse") if spec.elephant_share else "",
+        priority=("high" if prior else "normal") if spec.priority_share else "",
         flow_bytes=spec.elephant_bytes if elephant else spec.flow_bytes,
     )
 

@@ -91,6 +91,14 @@ def require(lacks: Mapping[str, Sequence[Lack]]) -> None:
         )
 
 
+def kernel_setting(file: Path) -> str:
+    """What a setting of the kernel in /proc/sys is, for a text: "unknown" where it cannot be read."""
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return "unknown"
+
+
 def _neighbour_limit() -> int | None:
     try:
         return int(NEIGHBOUR_LIMIT.read_text())

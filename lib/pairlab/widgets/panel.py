@@ -10,7 +10,7 @@ import ipywidgets
 
 from pairlab.errors import BadInput, PairlabError
 from pairlab.measurement import in_subprocess
-from pairlab.measurement.estimate import preview
+from pairlab.measurement.estimate import picture, preview
 from pairlab.model.records import Run
 from pairlab.widgets.event_loop import InEventLoop
 from pairlab.widgets.form.form import Form
@@ -52,6 +52,7 @@ class RunPanel(ipywidgets.VBox):
         )
         self.stop_button.on_click(lambda button: self._in_loop(self.stop))
         self.preview = with_classes(ipywidgets.HTML(), "pairlab-preview")
+        self.plan = ipywidgets.HTML()  # apart, so that it stays open while the words change
         self.status = with_classes(ipywidgets.HTML(), "pairlab-status")
         self.live = LiveView()
         self.reproduce = Reproduce()
@@ -63,6 +64,7 @@ class RunPanel(ipywidgets.VBox):
                 style_sheet(),
                 self.form,
                 self.preview,
+                self.plan,
                 with_classes(ipywidgets.HBox([self.run_button, self.stop_button, self.status]), "pairlab-actions"),
                 self.reproduce,
                 self.live,
@@ -156,13 +158,13 @@ class RunPanel(ipywidgets.VBox):
         self._show_preview(self.form.read())
 
     def _show_preview(self, request: Request) -> None:
-        words = "This cannot be measured: correct the marked fields."
+        words, drawn = "This cannot be measured: correct the marked fields.", ""
         if request.spec:
             try:
-                words = preview(request.spec, request.repetitions, self._root)
+                words, drawn = preview(request.spec, request.repetitions, self._root), picture(request.spec)
             except PairlabError as error:
                 words = str(error)
-        self.preview.value = escape(words)
+        self.preview.value, self.plan.value = escape(words), drawn
         self.reproduce.update(request)
         self._update_buttons()
 

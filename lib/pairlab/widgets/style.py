@@ -12,7 +12,7 @@ body[data-jp-theme-light=false] .pairlab { --pairlab-lift: 35%; }
 .pairlab .jupyter-button:focus-visible, .pairlab input:focus-visible, .pairlab select:focus-visible,
 .pairlab textarea:focus-visible
   { outline: 2px solid var(--jp-brand-color1, #1976d2) !important; outline-offset: 1px; }
-.pairlab-fields { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(148px, 100%), 1fr));
+.pairlab-fields { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(168px, 100%), 1fr));
   gap: 8px 14px; align-items: start; overflow: visible; }
 .pairlab-field { min-width: 0; margin: 0; overflow: visible; }
 .pairlab-field > .widget-inline-hbox { flex-direction: column; align-items: stretch; width: 100%; height: auto;

@@ -67,6 +67,19 @@ def test_a_launcher_that_is_killed_before_it_is_ready_is_missed(conductor, here,
     assert has_gone(child[0])
 
 
+def test_no_launcher_exits_while_others_of_its_gate_run(conductor, here, endpoint):
+    gate = conductor.gate()
+    short, long = conductor.start([(endpoint, ["true"]), (endpoint, ["sleep", "1000"])], gate=gate)
+    conductor.wait_ready([short, long], PATIENCE_S)
+    gate.release()
+    conductor.wait_ended([short], PATIENCE_S)
+    assert (short.over, short.exit_code) == (True, 0)
+    with pytest.raises(subprocess.TimeoutExpired):
+        here.launchers[0].wait(0.1)
+    conductor.stop([short, long])
+    assert [each.wait(PATIENCE_S) for each in here.launchers] == [0, 128 + signal.SIGTERM]
+
+
 def test_nobody_but_its_launcher_speaks_for_a_process(conductor, endpoint, tmp_path):
     """A tool finds the control socket and its slot in its launcher's command line, and tells of an end of its own."""
     (process,) = conductor.start([(endpoint, ["sleep", "1000"])])

@@ -56,6 +56,20 @@ def test_term_ends_the_child_at_once_and_its_end_is_still_reported(hold, way):
     assert held.exit_status() == 128 + signal.SIGTERM
 
 
+@pytest.mark.parametrize("end", ["hang-up", "signal"])
+def test_one_that_lingers_exits_when_the_controller_hangs_up_or_a_signal_says_so(hold, end):
+    held = hold("--linger", "--", "sh", "-c", "exit 3")
+    assert [held.event()["event"] for _ in range(2)] == ["ready", "ended"]
+    held.control.send(b"term")  # late, and no end
+    with pytest.raises(subprocess.TimeoutExpired):
+        held.process.wait(0.1)
+    if end == "signal":
+        held.process.send_signal(signal.SIGTERM)
+    else:
+        held.control.close()
+    assert held.exit_status() == 3
+
+
 def test_term_leaves_time_to_write_a_last_word(hold, tmp_path):
     out = tmp_path / "out"
     out.write_text("")

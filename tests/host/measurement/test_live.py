@@ -7,6 +7,7 @@ import resource
 import statistics
 import time
 from dataclasses import asdict
+from typing import ClassVar
 
 import pytest
 
@@ -58,9 +59,11 @@ def process(**values):
 class Site:
     """As much of a site as a sampler looks at."""
 
-    def __init__(self, interface="lo", loopback_is_own=True):
+    hosts: ClassVar[dict[str, int]] = {}
+
+    def __init__(self, interface="lo", interface_is_own=True):
         self.interface = interface
-        self.loopback_is_own = loopback_is_own
+        self.interface_is_own = interface_is_own
 
 
 def test_bytes_and_packets_sent_are_read_by_link():
@@ -171,7 +174,7 @@ def test_a_client_that_never_started_counts_nothing_and_hides_not_what_others_se
 
 def test_a_loopback_that_others_use_too_is_not_taken_for_ours():
     seen = []
-    shared = Site(loopback_is_own=False)
+    shared = Site(interface_is_own=False)
     with live_sampler.Sampler([process(pid=os.getpid())], shared, False, 10.0, seen.append) as sampler:
         sampler.look(0.5)
     assert (seen[0].client_bps, seen[0].total_bps) == ((None,), None)

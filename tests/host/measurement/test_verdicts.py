@@ -212,6 +212,22 @@ def test_flows_that_hardly_met_make_the_run_invalid(runs_dir, begins_late):
     assert run.checks["overlap"] == pytest.approx(1 / 3, abs=0.1)
 
 
+def test_what_pairlab_used_is_what_it_used_while_flows_were_under_way(runs_dir):
+    """Its samples before and after take longer than a flow of 5 MB."""
+    need("netns")
+    run = measure(spec_of(pairs=2, flow_bytes=5_000_000, duration_s=30.0))
+    lasted_s = run.flows["completed_s"].max()
+    assert run.checks["pairlab_cpu"] <= run.harness_cpu_s / (lasted_s * os.cpu_count())
+    assert run.checks["pairlab_cpu"] == pytest.approx(run.harness_cpu_s / (lasted_s * os.cpu_count()), rel=0.9)
+
+
+def test_the_time_in_which_a_tool_waits_before_it_sends_is_no_stall(runs_dir):
+    need("netns", workload="sockperf")
+    run = measured(spec_of(workload="sockperf", pairs=1, duration_s=3.0))
+    assert run.checks["shift"] is not None
+    assert abs(run.checks["shift"]) < 0.5
+
+
 @pytest.mark.parametrize(
     ("workload", "flows"), in_ci([("iperf", 1), ("iperf3", 2), ("sockperf", 1)], but=[("iperf", 1)])
 )

@@ -63,7 +63,7 @@ class Sockets(Workload):
         return [sys.executable, "-c", SERVER, pair.server.address, str(pair.port)]
 
     def client(self, pair, spec, site):
-        return [sys.executable, "-c", CLIENT, pair.server.address, str(pair.port), str(spec.total_s)]
+        return [sys.executable, "-c", CLIENT, pair.target, str(pair.port), str(spec.total_s)]
 
     def parse(self, stdout, served=""):
         return [Measured(json.loads(stdout))]

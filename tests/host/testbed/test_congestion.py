@@ -12,6 +12,7 @@ from pairlab.errors import Unavailable
 from pairlab.measurement import measure as measurement
 from pairlab.testbed import registry, requirements
 from pairlab.testbed.docker.backend import Docker
+from pairlab.testbed.endpoints import HostPlan
 from pairlab.testbed.netns.backend import Netns
 from pairlab.testbed.requirements import Lack
 from tests.conftest import in_ci, need, need_all_of
@@ -138,7 +139,7 @@ def test_no_program_can_have_another_than_its_route(another):
     need("netns")
     with open_testbed(Spec(workload="flowgen", pairs=1, congestion_control=another)) as bed:
         pair, (default,) = bed.pairs[0], names("")
-        done = pair.client.run([sys.executable, "-c", CHOOSES, pair.server.address, default])
+        done = pair.client.run([sys.executable, "-c", CHOOSES, pair.target, default])
     assert done.stdout.split() == [another, "refused"], done.stderr
 
 
@@ -215,6 +216,6 @@ def test_where_the_host_does_not_say_nothing_is_refused(settings):
 )
 def test_routes_are_set_where_they_are_ours_and_can_be(backend, driver, user, refused, monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: user)
-    found = backend().lacks_routes(registry.drivers.get(driver))
+    found = backend().lacks_routes(registry.drivers.get(driver), [HostPlan()])
     assert bool(found) == bool(refused)
     assert all(refused in str(lack) for lack in found)

@@ -7,10 +7,10 @@ import pytest
 
 from pairlab import Spec, measure, open_testbed
 from pairlab.errors import Unavailable
-from pairlab.testbed import registry, requirements
-from pairlab.testbed.docker.backend import DockerSite
+from pairlab.testbed import requirements
+from pairlab.testbed.docker.site import DockerSite
 from pairlab.testbed.plans import layout
-from tests.conftest import any_backend, every_driver, need
+from tests.conftest import any_backend, every_driver, need, with_links
 from tests.support.shared import asking, watched
 
 #: Replaces what a sandbox's agent introduces neighbours with, in an agent that finds this as its sitecustomize.py.
@@ -70,7 +70,7 @@ def received_of_a_first_packet(driver):
     return after[0] - before[0], after[1] - before[1]
 
 
-@pytest.mark.parametrize("driver", [name for name in registry.drivers.names() if registry.drivers.get(name).isolated])
+@pytest.mark.parametrize("driver", with_links())
 def test_a_first_packet_reaches_its_receiver_and_floods_no_other_port(driver):
     need("netns", driver)
     by_receiver, by_bystander = received_of_a_first_packet(driver)

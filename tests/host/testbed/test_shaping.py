@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pyroute2
 import pytest
@@ -19,6 +20,7 @@ from pairlab.testbed.plans import layout
 from pairlab.testbed.requirements import Program
 from tests.conftest import any_backend, every_driver, need, need_all_of
 from tests.support import host
+from tests.support.spoilt import measured
 
 #: The largest packet that Linux hands over in one piece, as tbf counts it: each segment of it with all its headers.
 LARGEST_PACKET_BYTES = 65536 + 46 * 66
@@ -161,6 +163,35 @@ def test_every_clients_link_and_no_servers_has_the_filter_and_the_record_says_wh
     assert tbf["rate_bps"] == 2e8
     assert tbf["burst_bytes"] == pytest.approx(shaping.bucket(2e8)["burst_bytes"], rel=1e-3)  # the kernel's ticks
     assert tbf["limit_bytes"] == shaping.bucket(2e8)["limit_bytes"]
+
+
+# --- the MTU
+
+
+@pytest.mark.parametrize(("backend", "driver"), every_driver(isolated=True))
+def test_datagrams_of_the_mtu_pass_unbroken_and_links_have_it_at_both_ends(backend, driver, runs_dir, clean_host):
+    spec = shaped(backend, driver, mtu_bytes=9000, message_bytes=8972, udp_share=1, udp_rate_bps=1e8, duration_s=0.5)
+    run = measured(spec)  # a switch drops what is too large for its links
+    assert (run.status, run.reasons) == ("ok", ())
+    assert run.facts["network"]["mtu_bytes"] == 9000
+    assert run.flows["datagrams_received"][0] > 0.9 * run.flows["datagrams_sent"][0] > 0
+
+
+def test_links_with_another_mtu_than_asked_make_a_run_invalid(runs_dir, monkeypatch, clean_host):
+    need("netns")
+    real = registry.backends.get("netns").open
+
+    def forgetful(self, endpoints, *others):
+        return real(self, [replace(each, mtu_bytes=0) for each in endpoints], *others)
+
+    monkeypatch.setattr(registry.backends.get("netns"), "open", forgetful)
+    run = measure(shaped("netns", mtu_bytes=9000, duration_s=0.5))
+    assert "2 links had another MTU than 9000 B, the first: client-0's had 1500 B" in run.reasons
+
+
+def test_a_driver_without_links_of_its_own_has_no_mtu_to_set():
+    with pytest.raises(BadSpec, match="mtu_bytes: driver 'host' gives endpoints no links of their own"):
+        layout(Spec(driver="host", mtu_bytes=9000))
 
 
 @pytest.mark.ci  # within 1 %, of every tool: tests/faults/test_truth.py

@@ -11,14 +11,13 @@ from click.testing import CliRunner
 
 from pairlab import Spec, cli, open_testbed
 from pairlab.errors import BadInput
-from pairlab.testbed import registry
 from pairlab.testbed.audit import attribution, snapshot
 from pairlab.testbed.audit.attribution import OTHERS, OURS, UNKNOWN
 from pairlab.testbed.audit.snapshot import Snapshot, counted, diff
 from pairlab.testbed.audit.view import Thing
 from pairlab.testbed.cleanup import child_environment, process_table
 from pairlab.testbed.cleanup.process_table import SESSION
-from tests.conftest import need
+from tests.conftest import need, with_links
 from tests.support.owners import changed, ended
 
 KINDS = frozenset({"process", "sysctl", "link", "namespace", "container"})
@@ -96,7 +95,7 @@ def test_a_snapshot_of_this_host_survives_its_file():
     assert {"process", "namespace", "link", "sysctl", "cgroup", "temporary file", "mount"} <= one.seen
 
 
-@pytest.mark.parametrize("driver", [each for each in registry.drivers.names() if registry.drivers.get(each).isolated])
+@pytest.mark.parametrize("driver", with_links())
 def test_a_testbed_that_is_up_is_seen_whole_and_is_ours(driver):
     need("netns", driver)
     before = snapshot.take()

@@ -26,6 +26,12 @@ def test_runs_of_two_kernels_or_hosts_are_not_pooled_unless_these_are_told_apart
     selection.check_comparable(load_runs(tmp_path).flows)  # of the newest ground alone
 
 
+def test_backends_may_have_been_measured_on_kernels_of_their_own(tmp_path):
+    for backend, kernel in (("netns", "6.1"), ("docker", "6.18")):
+        store.write(made_up(ground=HERE._replace(kernel=kernel), backend=backend), tmp_path)
+    selection.check_comparable(load_runs(tmp_path).flows)
+
+
 def test_plain_runs_are_those_of_the_default_or_else_of_the_papers_congestion_control(tmp_path):
     for repetition, control in enumerate(("cubic", "reno", "cubic")):
         store.write(run([1], repetition=repetition, congestion_control=control), tmp_path)
@@ -34,6 +40,13 @@ def test_plain_runs_are_those_of_the_default_or_else_of_the_papers_congestion_co
     store.write(run([1], repetition=3), tmp_path)
     found, _ = selection.select(str(tmp_path), experiment="throughput", which=selection.plain)
     assert [each.spec.repetition for each in found] == [3]
+
+
+def test_runs_of_several_hosts_are_not_among_those_of_the_papers_on_one(tmp_path):
+    store.write(run([1]), tmp_path)
+    store.write(run([1], hosts=2), tmp_path)
+    found, _ = selection.select(str(tmp_path), experiment="throughput", which=selection.plain)
+    assert [each.spec.hosts for each in found] == [1]
 
 
 @pytest.mark.parametrize(

@@ -187,6 +187,14 @@ def test_runs_are_counted_by_experiment_and_what_is_left_out_says_why():
     assert repr(runs) == "<Runs: 2 ok, 1 invalid>"
 
 
+def test_reasons_that_differ_in_their_numbers_are_told_once():
+    busy = [made_up(status="invalid", reasons=(f"other processes used {share} % of the CPUs",)) for share in (12.8, 3)]
+    lines = str(Runs((*busy, busy[1], made_up(status="failed", reasons=("other",))))).splitlines()
+    assert "left out, invalid: 3 runs, such as: other processes used 12.8 % of the CPUs" in lines
+    assert "left out, failed: 1 run, other" in lines
+    assert "left out, invalid: 2 runs, other processes used 3 % of the CPUs" in str(Runs(tuple(busy[1:] * 2)))
+
+
 def test_no_runs_at_all_can_be_shown_too():
     assert str(Runs(())) == "none"
     assert badge(Runs(())._repr_html_()) == "none"
@@ -197,7 +205,8 @@ def test_the_reference_runs_show_in_a_few_lines():
         runs = load_runs("runs/reference")
     except NoRuns:
         pytest.skip("the reference runs are not in this checkout")
-    assert len(str(runs).splitlines()) < 12
+    experiments = {run.spec.experiment for run in runs}
+    assert len(str(runs).splitlines()) < len(experiments) + 10
     assert len(runs._repr_html_()) < 10_000
 
 

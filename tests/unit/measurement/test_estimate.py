@@ -1,12 +1,13 @@
 """What will be built, sent and stored, and how long that takes, before it begins."""
 
 import dataclasses
+import re
 
 import pytest
 
 from pairlab import store
 from pairlab.errors import BadSpec
-from pairlab.measurement.estimate import START_S, expected, preview
+from pairlab.measurement.estimate import START_S, expected, picture, preview
 from pairlab.model.spec import Spec
 from tests.support.runs import made_up
 
@@ -84,3 +85,33 @@ def test_damaged_runs_tell_nothing(tmp_path):
 def test_what_cannot_be_is_refused(tmp_path):
     with pytest.raises(BadSpec, match="'bridge' can have at most 511"):
         preview(Spec(pairs=600), root=tmp_path)
+
+
+def drawn(**spec):
+    return re.findall(r"<text [^>]*>([^<]*)</text>", picture(Spec(workload="flowgen", **spec)))
+
+
+def test_a_picture_shows_each_host_with_its_first_pair_and_how_many_more_there_are():
+    words = drawn(driver="overlay", hosts=2, placement="across", pairs=3, uplink_rate_bps=1e9, warmup_s=1.0)
+    assert [word for word in words if word.startswith("host-")] == ["host-0  10.76.0.1", "host-1  10.76.0.2"]
+    assert [word for word in words if word.startswith(("client", "server", "+"))] == [
+        *("client-0", "+ 2"),
+        *("server-0", "+ 2"),
+    ]
+    assert words.count("network overlay") == 2
+    assert words[-1] == "uplinks of MTU 1,500 B, 1 Gbit/s each, one kernel"
+
+
+@pytest.mark.parametrize(
+    ("spec", "ends"),
+    [
+        ({"driver": "macvlan"}, ["10.77.0.1", "10.77.0.2"]),
+        ({"driver": "macvlan", "backend": "docker"}, ["by Docker", "by Docker"]),
+        ({"driver": "ovs", "backend": "docker"}, ["10.77.0.1", "10.77.0.2"]),
+        ({"driver": "container"}, ["loopback", "loopback"]),
+        ({"driver": "host"}, ["process", "process"]),
+    ],
+)
+def test_a_picture_says_where_endpoints_are_reached(spec, ends):
+    words = drawn(pairs=1, **spec)
+    assert [words[words.index(name) + 1] for name in ("client-0", "server-0")] == ends

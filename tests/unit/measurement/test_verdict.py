@@ -85,7 +85,7 @@ def test_a_run_within_all_bounds_counts():
         (
             "interface_bytes",
             -0.02,
-            "the servers' links carried 2.0 % less payload than the tool reported: see the tool's output, in raw/",
+            "the servers' links carried 2.0 % less payload than the tool reported: see the tool's output, in raw.zip",
         ),
         ("interface_bytes", 0.02, "the servers' links carried 2.0 % more"),
         ("port_bytes", 0.02, "the ports of the network carried 2.0 % more"),

@@ -65,6 +65,8 @@ def values_of(schema):
             ) | st.integers(1, int(min(high or 1e6, 1e6)))
         case "boolean":
             return st.booleans()
+        case "string" if "enum" in schema:
+            return st.sampled_from(schema["enum"])
         case "string":
             return st.from_regex(schema["pattern"].removesuffix("$") + r"\Z", fullmatch=True)
     raise AssertionError(f"no values are known of {schema}")

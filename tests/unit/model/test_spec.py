@@ -37,7 +37,7 @@ def test_an_unknown_parameter_is_told_all_there_are():
 
 
 def test_a_wrong_name_of_a_plugin_is_refused_with_the_one_that_was_meant():
-    assert refusal(driver="brige").startswith("no driver 'brige'; did you mean 'bridge'? (there are: bridge, ")
+    assert refusal(driver="brige").startswith("no driver 'brige'; did you mean 'bridge'? (there are: bgp, bridge, ")
     assert refusal(workload="iperf4").startswith("no workload 'iperf4'; did you mean 'iperf")
     told = refusal(backend="netnss", pinning="nones")
     assert "no backend 'netnss'; did you mean 'netns'?" in told
@@ -86,8 +86,20 @@ def test_a_parameter_called_self_is_only_an_unknown_parameter():
         ("max_skew_s", float("inf"), "max_skew_s: must be a finite number"),
         ("repetition", -1, "repetition: input should be greater than or equal to 0, not -1"),
         ("seed", LARGEST + 1, f"seed: input should be less than or equal to {LARGEST}, not {LARGEST + 1}"),
-        ("placement", "cross-host", "placement: input should be 'same-host', not 'cross-host'"),
-        ("hosts", 2, "hosts: input should be 1, not 2"),
+        (
+            "placement",
+            "cross-host",
+            "placement: input should be 'same-host', 'across', 'one-to-many', 'spread' or 'packed-but-one',"
+            " not 'cross-host'",
+        ),
+        ("placement", "across", "placement 'across' needs several hosts: give hosts"),
+        ("hosts", 65, "hosts: input should be less than or equal to 64, not 65"),
+        ("uplink_rate_bps", 1e9, "uplink_rate_bps: a single host has no uplink: give hosts"),
+        (
+            "uplink_mtu_bytes",
+            100,
+            "uplink_mtu_bytes: must be at least 576, which each host must take (RFC 791), or 0, not 100",
+        ),
     ],
 )
 def test_a_wrong_value_is_named_with_its_parameter_and_what_is_allowed(name, value, told):
@@ -194,12 +206,15 @@ def test_a_default_that_is_said_does_not_change_the_key():
         {"repetition": 1},
         {"seed": 1},
         {"max_skew_s": 1.0},
+        {"hosts": 2},
+        {"hosts": 2, "placement": "across"},
+        {"hosts": 2, "placement": "across", "uplink_rate_bps": 1e9},
     ],
     ids=lambda change: next(iter(change)),
 )
 def test_every_parameter_enters_the_key(change):
     assert Spec(**change).key != Spec().key
-    assert set(Spec.model_fields) - {"hosts", "placement"} >= set(change)
+    assert set(Spec.model_fields) >= set(change)
 
 
 # --- any value at all

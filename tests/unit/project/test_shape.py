@@ -40,8 +40,8 @@ def test_no_modules_import_each_other_in_a_cycle_not_even_for_types():
     assert cycle(imports) == []
 
 
-def test_no_folder_has_more_than_a_dozen_modules():
-    modules = [path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py"]
+def test_no_folder_has_more_than_a_dozen_modules_but_of_plugins_which_know_nothing_of_each_other():
+    modules = [path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py" and path.parent.name != "drivers"]
     counted = Counter(path.parent.relative_to(PACKAGE).as_posix() for path in modules)
     assert {folder: count for folder, count in counted.items() if count > MOST_MODULES} == {}
 

@@ -1,4 +1,4 @@
-"""The noise of equals: no difference is found more often than said, and planted ones as often as promised."""
+"""The noise of equals: no difference is found more often than said, planted ones as often as promised; plans by it."""
 
 import numpy as np
 import pytest
@@ -118,3 +118,30 @@ def test_what_tells_no_noise_is_refused():
         power.spread([1, 0, 2])
     with pytest.raises(AnalysisError, match="3 values cannot be paired with 2"):
         changes.change([1, 2, 3], [1, 2])
+
+
+@pytest.mark.parametrize(("effect", "needed"), [(0.2, 199), (0.5, 34), (0.8, 15)])
+def test_so_many_repetitions_are_needed_as_the_tables_say(effect, needed):
+    # One-sample t test, two-sided 0.05, power 0.8: the sizes that G*Power gives for Cohen's small, medium and large.
+    assert power.repetitions_needed(effect, 1) == needed
+    assert power.repetitions_needed(-5 * effect, 5) == needed
+
+
+def test_that_many_repetitions_find_the_difference_as_often_as_asked():
+    needed, random = power.repetitions_needed(1.3, 1, power=0.9), np.random.default_rng(11)
+
+    def found(repetitions):
+        samples = random.normal(1.3, 1, (20_000, repetitions))
+        return np.mean(stats.ttest_1samp(samples, 0, axis=1).pvalue <= 0.05)
+
+    assert found(needed) >= 0.895
+    assert found(needed - 1) < 0.895
+
+
+def test_no_number_of_repetitions_shows_that_nothing_is_something_and_what_never_varies_needs_as_many_as_an_interval():
+    assert power.repetitions_needed(0.0, 1.0) is None
+    assert power.repetitions_needed(0.0001, 1.0) is None
+    assert power.repetitions_needed(5.0, 0.0) == power.repetitions_needed(5.0, 1e-6) == 3
+    assert power.repetitions_needed(np.nan, 1.0) is None
+    with pytest.raises(AnalysisError, match="power is a share"):
+        power.repetitions_needed(1.0, 1.0, power=80)

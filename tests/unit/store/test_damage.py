@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from zipfile import ZipFile
 
 import pandas as pd
 import pyarrow.parquet
@@ -222,7 +223,7 @@ def test_a_damaged_run_is_set_aside_and_not_deleted(tmp_path):
     store.discard(run.path)
     (kept,) = (tmp_path / "throughput" / ".replaced").iterdir()
     assert kept.name.startswith(f"{run.key}-")
-    assert (kept / "raw" / "client-0.out").read_text() == "precious"
+    assert ZipFile(kept / "raw.zip").read("client-0.out") == b"precious"
     assert list(store.debris(tmp_path)) == []
     store.discard(kept)
     assert files_below(tmp_path) == []

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import pandas as pd
 import pytest
@@ -105,9 +106,22 @@ def test_a_message_of_a_damaged_run_has_none_either(tmp_path):
 def test_what_tools_printed_is_read_from_a_file_of_a_bounded_size_only(tmp_path, monkeypatch):
     run = store.write(made_up(1e9, raw={"client-0.out": "twelve bytes"}), tmp_path)
     assert run.raw["client-0.out"] == "twelve bytes"
+    (run.path / "raw").mkdir()
     (run.path / "raw" / "endless.out").symlink_to("/dev/zero")
     with pytest.raises(OSError, match="symbolic"):
         store.read(run.path).raw["endless.out"]
+    monkeypatch.setattr("pairlab.store.runs.MOST_RAW_BYTES", 500)
+    with ZipFile(run.path / "raw.zip", "w", ZIP_DEFLATED) as archive:
+        archive.writestr("client-0.out", "0" * 501)
+    with pytest.raises(ValueError, match="is larger than 500 B"):
+        store.read(run.path).raw["client-0.out"]
+    (run.path / "raw.zip").write_bytes(b"PK no archive")
+    with pytest.raises(ValueError, match=r"raw\.zip is damaged"):
+        store.read(run.path).raw["client-0.out"]
+    (run.path / "raw.zip").unlink()
+    (run.path / "raw.zip").symlink_to("/dev/zero")
+    with pytest.raises(OSError, match="symbolic"):
+        store.read(run.path).raw["client-0.out"]
 
 
 def test_a_sweeps_note_that_is_no_file_is_refused(tmp_path):

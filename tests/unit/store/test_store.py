@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import timedelta
+from zipfile import ZipFile
 
 import pandas as pd
 import pytest
@@ -30,9 +31,26 @@ def test_a_run_comes_back_as_it_was_written(tmp_path):
     assert (stored.skew_s, stored.harness_cpu_s, stored.times_s) == (0.001, 0.02, {"up_s": 0.25})
     assert stored.facts == {"host": {"fingerprint": "a machine"}}
     assert sorted(stored.raw) == ["client-0.out", "server-0.err"]
-    assert (stored.path / "raw" / "client-0.out").read_bytes() == "naïve\r\nline\n".encode()
+    assert stored.raw["client-0.out"] == "naïve\r\nline\n"
+    assert ZipFile(stored.path / "raw.zip").read("client-0.out") == "naïve\r\nline\n".encode()
     for name in TABLES:
         pd.testing.assert_frame_equal(getattr(stored, name), getattr(run, name))
+
+
+def test_the_tools_output_of_an_older_run_is_in_files_of_their_own(tmp_path):
+    stored = store.write(made_up(5e9, raw={"client-0.out": "new"}), tmp_path)
+    (stored.path / "raw.zip").unlink()
+    assert dict(store.read(stored.path).raw) == {}
+    (stored.path / "raw").mkdir()
+    (stored.path / "raw" / "client-0.out").write_text("old\r\n", newline="")
+    assert dict(store.read(stored.path).raw) == {"client-0.out": "old\r\n"}
+
+
+def test_the_same_output_is_stored_as_the_same_bytes(tmp_path):
+    raw = {"client-0.out": "x" * 1000, "server-0.out": "y"}
+    one, two = (store.write(made_up(5e9, raw=raw), tmp_path / name).path / "raw.zip" for name in ("one", "two"))
+    assert one.read_bytes() == two.read_bytes()
+    assert one.stat().st_size < 500
 
 
 def test_a_profile_comes_back_too_and_is_missed_where_it_was(tmp_path):
@@ -67,7 +85,7 @@ def test_a_stored_run_holds_just_the_files_that_the_design_names(tmp_path):
     key = Spec(duration_s=2).key
     assert files_below(tmp_path) == [
         f"throughput/{key}/{name}"
-        for name in ("cpu.parquet", "flows.parquet", "intervals.parquet", "raw/client-0.out", "run.json")
+        for name in ("cpu.parquet", "flows.parquet", "intervals.parquet", "raw.zip", "run.json")
     ]
 
 
@@ -308,6 +326,27 @@ def test_of_runs_of_several_grounds_only_those_of_the_newest_are_taken_and_the_o
     assert set(everything.where(host="a machine").flows["pairs"]) == {1}
     with pytest.raises(UnknownName, match="no ground 'old'; there are: newest, all"):
         load_runs(tmp_path, ground="old")
+
+
+def test_each_backend_has_its_newest_place_and_it_is_told_where_these_differ(tmp_path):
+    old, new = Ground(host="a machine, 2 CPUs", kernel="6.1"), Ground(host="a machine, 2 CPUs", kernel="6.18")
+    store.write(made_up(pairs=1, backend="netns", ground=old), tmp_path)
+    store.write(made_up(pairs=2, backend="docker", ground=old, at=WHEN + timedelta(hours=1)), tmp_path)
+    assert load_runs(tmp_path).places == ""
+    store.write(made_up(pairs=3, backend="docker", ground=new, at=WHEN + timedelta(hours=2)), tmp_path)
+    found = load_runs(tmp_path)
+    assert set(found.index["pairs"]) == {1, 3}
+    assert found.elsewhere == (
+        "measured elsewhere: 1 run, on a machine, 2 CPUs, kernel 6.1; the others are on a machine, 2 CPUs, kernel 6.18",
+    )
+    assert (
+        str(found).splitlines()[-1]
+        == found.places
+        == (
+            "the backends were measured in different places, so compare within a backend:"
+            " docker on a machine, 2 CPUs, kernel 6.18; netns on a machine, 2 CPUs, kernel 6.1"
+        )
+    )
 
 
 def test_the_newest_tools_of_each_system_count_and_other_systems_keep_theirs(tmp_path):

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import textwrap
 from pathlib import Path
+from zipfile import ZipFile
 
 import pandas as pd
 import pytest
@@ -26,7 +27,7 @@ STEPS = {
     "the draft's directory": (tempfile, "mkdtemp", 1),
     "the first table": (pd.DataFrame, "to_parquet", 1),
     "the last table": (pd.DataFrame, "to_parquet", 3),
-    "the tools' output": (Path, "write_text", 1),
+    "the tools' output": (ZipFile, "writestr", 1),
     "the head": (json, "dump", 1),
     "syncing": (os, "fsync", 1),
     "naming the new run": (runs, "exchange", 1),

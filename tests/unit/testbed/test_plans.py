@@ -1,9 +1,14 @@
 """What a plan refuses before anything is built."""
 
+import ipaddress
+
 import pytest
 
 from pairlab.errors import BadSpec
+from pairlab.measurement.measure import resolve
 from pairlab.model.spec import Spec
+from pairlab.testbed import registry
+from pairlab.testbed.placement import most_on_a_host, placement
 from pairlab.testbed.plans import layout
 
 MICE = {"workload": "flowgen", "flow_bytes": 5_000_000, "elephant_bytes": 50_000_000}
@@ -14,6 +19,7 @@ MICE = {"workload": "flowgen", "flow_bytes": 5_000_000, "elephant_bytes": 50_000
     [
         ({**MICE, "pairs": 10, "elephant_share": 0.05}, "elephant_share: 0.05 of 10 pairs is none, rounded"),
         ({**MICE, "pairs": 1, "elephant_share": 0.5}, "elephant_share: 0.5 of 1 pair is none, rounded"),
+        ({"pairs": 4, "priority_share": 0.1, "priority_cpu_shares": 2048}, "priority_share: 0.1 of 4 pairs is none"),
         (
             {"workload": "flowgen", "pairs": 10, "udp_share": 0.04},
             "udp_share: 0.04 of 10 pairs is none, .* or udp_share 0",
@@ -41,3 +47,91 @@ def test_a_window_in_which_a_links_first_burst_counts_is_refused():
         layout(short)
     for asked in ({"duration_s": 1.4}, {"warmup_s": 0.5}, {"flow_bytes": 1000}, {"link_rate_bps": 0.0}):
         layout(short.replace(**asked))
+
+
+# --- several hosts
+
+
+@pytest.mark.parametrize(
+    ("hosts", "where", "placed"),
+    [
+        (1, "same-host", [(0, 0), (0, 0), (0, 0), (0, 0)]),
+        (2, "same-host", [(0, 0), (1, 1), (0, 0), (1, 1)]),
+        (2, "across", [(0, 1), (0, 1), (0, 1), (0, 1)]),
+        (4, "across", [(0, 2), (1, 3), (0, 2), (1, 3)]),
+        (3, "across", [(0, 1), (0, 2), (0, 1), (0, 2)]),
+        (4, "one-to-many", [(0, 1), (0, 2), (0, 3), (0, 1)]),
+        (2, "spread", [(0, 1), (0, 1), (0, 1), (0, 1)]),
+        (3, "spread", [(0, 1), (2, 0), (1, 2), (0, 1)]),
+        (2, "packed-but-one", [(0, 1), (1, 1), (1, 1), (1, 1)]),
+    ],
+)
+def test_endpoints_are_placed_as_asked(hosts, where, placed):
+    spec = Spec(driver="process", hosts=hosts, placement=where, pairs=4)
+    assert placement(spec) == placed
+    plan = layout(spec)
+    assert [each.host for each in plan.endpoints] == [host for pair in placed for host in pair]
+    assert plan.crosses_hosts == any(client != server for client, server in placed)
+
+
+def test_a_host_without_a_container_is_refused():
+    with pytest.raises(BadSpec, match="with 2 pairs placed 'across', 1 of 5 hosts have no container: take more pairs"):
+        layout(Spec(driver="overlay", hosts=5, placement="across", pairs=2))
+
+
+def test_a_network_that_ends_at_its_host_is_refused_only_where_pairs_cross():
+    lacking = layout(Spec(driver="bridge", hosts=2, placement="across"))._lacks_span()
+    assert "a network of driver 'bridge' ends at its host" in str(lacking[0])
+    assert "overlay" in str(lacking[0])
+    assert layout(Spec(driver="bridge", hosts=2, pairs=2))._lacks_span() == []
+
+
+@pytest.mark.parametrize("driver", registry.drivers.names())
+def test_every_address_is_had_once_and_in_the_network_of_its_host(driver):
+    kind = registry.drivers.get(driver)
+    plan = layout(Spec(driver=driver, hosts=3, placement="spread", pairs=30))
+    addresses = [each.address for each in plan.endpoints]
+    own = [host.address for host in plan.hosts] + [host.gateway for host in plan.hosts if host.gateway]
+    assert len(set(own)) == len(own) >= 3
+    if not kind.has_links():
+        assert set(addresses) <= {"127.0.0.1", *own}
+        return
+    assert len(set(addresses)) == 60
+    assert not set(addresses) & set(own)
+    for each in plan.endpoints:
+        subnet = plan.hosts[each.host].subnet
+        assert bool(subnet) == bool(each.gateway) == kind.routed
+        assert not subnet or ipaddress.ip_address(each.address) in ipaddress.ip_network(subnet)
+        assert each.published == (plan.hosts[each.host].address if kind.publishes and each.side == "server" else "")
+
+
+def test_what_a_tunnel_adds_is_left_for_it_between_hosts():
+    spec = Spec(driver="overlay", hosts=2, placement="across")
+    assert {each.mtu_bytes for each in layout(spec).endpoints} == {1450}
+    assert {each.mtu_bytes for each in layout(spec.replace(driver="macvlan")).endpoints} == {1500}
+    assert {each.mtu_bytes for each in layout(Spec(driver="overlay")).endpoints} == {0}
+    jumbo = spec.replace(uplink_mtu_bytes=9050, mtu_bytes=9000)
+    assert {each.mtu_bytes for each in layout(jumbo).endpoints} == {9000}
+    with pytest.raises(
+        BadSpec, match=r"uplinks of 1500 B carry, of which 50 .*: give uplink_mtu_bytes 9050, or mtu_bytes 1450"
+    ):
+        layout(spec.replace(mtu_bytes=9000))
+
+
+def test_uplinks_that_no_pair_crosses_are_refused():
+    with pytest.raises(BadSpec, match="uplink_rate_bps: no pair crosses hosts"):
+        Spec(driver="overlay", hosts=2, pairs=2, uplink_rate_bps=1e9)
+
+
+def test_a_window_in_which_an_uplinks_first_burst_counts_is_refused():
+    short = Spec(driver="overlay", hosts=2, placement="across", uplink_rate_bps=1e8, duration_s=0.5)
+    with pytest.raises(BadSpec, match=r"uplink_rate_bps: .* too high: give a warmup_s, or a duration_s of"):
+        layout(short)
+
+
+def test_more_containers_than_a_bridge_has_ports_are_counted_by_host():
+    assert most_on_a_host(Spec(pairs=511)) == 1022
+    assert most_on_a_host(Spec(driver="overlay", hosts=2, placement="across", pairs=600)) == 600
+    resolve(Spec(driver="overlay", hosts=2, placement="across", pairs=600, workload="flowgen"))
+    with pytest.raises(BadSpec, match="pairs: 'overlay' can have at most 1022 containers on a host, not 1100"):
+        resolve(Spec(driver="overlay", hosts=2, placement="across", pairs=1100, workload="flowgen"))

@@ -46,6 +46,17 @@ def test_a_panel_says_what_it_would_build(host, tmp_path):
     asyncio.run(use())
 
 
+def test_a_panel_draws_what_it_would_build_and_nothing_for_bad_input(host, tmp_path):
+    async def use():
+        shown = await panel(host, tmp_path, pairs=3)
+        assert "client-0" in shown.plan.value
+        assert "network bridge" in shown.plan.value
+        shown.form.fields["pairs"].value = "abc"
+        await until(lambda: not shown.plan.value)
+
+    asyncio.run(use())
+
+
 def test_with_bad_input_run_builds_nothing_and_looks_like_it(host, tmp_path):
     async def use():
         attend = FakeMeasurement(tmp_path)

@@ -40,7 +40,7 @@ def test_a_large_seed_is_read_to_its_last_digit():
         ("throughput", {"interval_s": "5"}, "interval_s", "longer than duration_s"),
         ("throughput", {"workload": "netcat"}, "workload", "cannot send for a given time"),
         ("throughput", {"cpu_quota": "9999"}, "cpu_quota", "should be less than or equal to 4096"),
-        ("throughput", {"driver": "token-ring"}, "driver", "there are: bridge"),
+        ("throughput", {"driver": "token-ring"}, "driver", "there are: bgp, bridge"),
         ("throughput", {"congestion_control": "No!"}, "congestion_control", "should match pattern"),
         ("core-ratio", {"cores": "4000"}, "cores", "this process may use"),
         ("elephant-mice", {"elephant_share": "0"}, "elephant_share", "belong together"),

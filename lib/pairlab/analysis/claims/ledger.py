@@ -65,8 +65,8 @@ class Claim(_Part):
     """One statement on one effect.
 
     experiments: the runs it reads, of those with the settings `where` (run_table.ASIDE; left out: as the papers had
-    them). requires: what they must have been. than, margin and published: in the effect's unit. false_if: what would
-    make it false, in words.
+    them). instead: the experiment that is read where these do not meet the conditions; empty: none. requires: what they
+    must have been. than, margin and published: in the effect's unit. false_if: what would make it false, in words.
     """
 
     id: Slug
@@ -83,6 +83,7 @@ class Claim(_Part):
     false_if: Text
     requires: Requires = Requires()
     where: Mapping[str, float] = {}
+    instead: Slug | Literal[""] = ""
 
     @property
     def unit(self) -> str:
@@ -113,6 +114,7 @@ class _Entry(_Part):
     false_if: Text
     requires: Requires = Requires()
     where: dict[str, float] = {}
+    instead: Slug | Literal[""] = ""
 
     @model_validator(mode="after")
     def _published_for_known_drivers(self):

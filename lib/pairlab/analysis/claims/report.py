@@ -1,6 +1,7 @@
 """How verdicts on claims show: as tables for a reader and for the paper, as keyed numbers, and as JSON for programs."""
 
 import json
+from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,10 @@ from pairlab.store.dataset import Runs
 #: More repetitions than anybody would measure: no number above it is told.
 MOST_TOLD = 100
 UNDECIDABLE, UNKNOWN = "more than this host can decide", "not known"
+#: Of a table that fits on a page beside text.
+MOST_ROWS = 30
+_NOT_MEASURED = "not measured"
+_CHARACTER = 0.006  # its usual width in a footnote's type, as a share of the page's text
 #: What a reader must know of many verdicts at once.
 POLICY = (
     "Every interval has its own confidence and nothing is corrected for their number, so among many claims a few"
@@ -56,38 +61,77 @@ def display(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def tables(verdicts: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """A table for each experiment whose runs decide claims, by its name: a row per claim and workload, as text.
+    """The claims that some system judged, as text: a row per claim and workload, and a column per backend with its
+    verdict and what that rests on.
 
-    Backends are side by side. What is not measured keeps its row.
+    Whole experiments share a table of at most MOST_ROWS rows, or have one of their own; its name is that of the first.
+    A backend that measured nothing of a table has no column there. All other claims are in `unjudged`.
     """
-    names = verdicts["experiment"].drop_duplicates()
-    return {name: _table(verdicts[verdicts["experiment"] == name]) for name in names}
+    judged = verdicts[~verdicts["id"].isin(_unjudged_ids(verdicts))]
+    parts = {name: _rows(mine) for name, mine in judged.groupby("experiment", sort=False)}
+    found: dict[str, list[pd.DataFrame]] = {}
+    room = 0
+    for name, part in parts.items():
+        if not found or len(part) > room:
+            found[name], room = [], MOST_ROWS
+        next(reversed(found.values())).append(part)
+        room -= len(part)
+    return {name: _without_empty(pd.concat(parts, ignore_index=True)) for name, parts in found.items()}
 
 
-def _table(verdicts: pd.DataFrame) -> pd.DataFrame:
+def unjudged(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """The claims that no system judged, as text: a row per reason, the conditions that its runs lack in some system."""
+    mine = verdicts[verdicts["id"].isin(_unjudged_ids(verdicts))]
+    reasons: dict[str, list[str]] = {}
+    for _, rows in mine.groupby("id", sort=False):
+        lacking = sorted({name for unmet in rows["unmet"] for name in unmet.split(", ") if name})
+        reason = f"not comparable ({', '.join(lacking)})" if lacking else _NOT_MEASURED
+        reasons.setdefault(reason, []).append(rows["statement"].iloc[0])
+    return pd.DataFrame({"Reason": list(reasons), "Claims": ["; ".join(claims) for claims in reasons.values()]})
+
+
+def _unjudged_ids(verdicts: pd.DataFrame) -> set[str]:
+    by_claim = verdicts.groupby("id")["verdict"].agg(common_verdict)
+    return set(by_claim.index[by_claim == "not judged"])
+
+
+def _rows(verdicts: pd.DataFrame) -> pd.DataFrame:
     backends = sorted(verdicts["backend"].unique())
     rows = []
     for (_, statement), mine in verdicts.groupby(["id", "statement"], sort=False):
         by = {(row.backend, row.workload): row for row in mine.itertuples()}
         any_row = next(iter(by.values()))
         # A backend without runs of the experiment has no workload, and says so beside those of the other.
-        for workload in sorted({name for _, name in by} - {""}) or [""]:
+        for workload in sorted({name for _, name in by} - {""}):
             line = {
-                ("", "Claim"): statement,
-                ("", "Paper"): any_row.papers,
-                ("", "Workload"): workload or MISSING,
-                ("", "Published"): ledger.shown(any_row.published, any_row.unit) or MISSING,
+                "Claim": statement,
+                "Paper": any_row.papers,
+                "Workload": workload,
+                "Published": ledger.shown(any_row.published, any_row.unit) or MISSING,
             }
-            for backend in backends:
-                row = by.get((backend, workload))
-                measured = row is not None and row.repetitions
-                line[backend, "here, with interval"] = _here(row) if measured else MISSING
-                line[backend, "n"] = str(row.repetitions) if measured else MISSING
-                line[backend, "verdict"] = "not measured" if row is None else _verdict(row)
-            rows.append(line)
-    table = pd.DataFrame(rows)
-    table.columns = pd.MultiIndex.from_tuples(table.columns)
-    return table
+            found = ((backend, by.get((backend, workload))) for backend in backends)
+            rows.append(line | {backend: _NOT_MEASURED if row is None else _told(row) for backend, row in found})
+    return pd.DataFrame(rows)
+
+
+def _without_empty(table: pd.DataFrame) -> pd.DataFrame:
+    """The table without backends, and without published sizes, that say nothing in any row."""
+    return table.loc[:, [not table[name].isin([_NOT_MEASURED, MISSING]).all() for name in table]]
+
+
+def wrapped(table: pd.DataFrame) -> dict[str, float]:
+    """How wide the columns of sentences are of `tables` and `unjudged`, for latex.write_table: for most of their cells
+    a line, in small type, as far as the page is wide enough.
+    """
+    if "Reason" in table:
+        return {"Reason": 0.2, "Claims": 0.77}
+    long = [name for name in table if name not in ("Paper", "Workload", "Published")]
+    asked = {name: _CHARACTER * table[name].str.len().quantile(0.8) for name in long}
+    return {name: share * min(1.0, 0.77 / sum(asked.values())) for name, share in asked.items()}
+
+
+def _joined(names: Iterable[str]) -> str:
+    return " and ".join(dict.fromkeys(names))
 
 
 def floor_remark(verdicts: pd.DataFrame, runs: Runs) -> str:
@@ -98,12 +142,15 @@ def floor_remark(verdicts: pd.DataFrame, runs: Runs) -> str:
 def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
     r"""The keyed numbers, all below `claims/`.
 
-    - runs, left-out, claims, confidence, policy, noise-floor; systems and tables (lists); <table>/told;
+    - runs, left-out, claims, unjudged, confidence, policy, noise-floor; systems and tables (lists); <table>/experiments
+      and absent (the backends that measured nothing of it, as a clause);
     - all/<verdict> and <system>/count/<verdict>: how many, with "-" for the spaces of a verdict;
     - not-comparable/<condition>: how many verdicts lack it, with "-" for spaces;
+    - <id>/verdict: that of all systems, as common_verdict; by-system: where it is which, as a predicate;
     - <id>/false-if, requires: what would make it false, and the conditions under which it is stated;
-    - <id>/<system>/verdict, claimed, published; where measured, estimate, interval, repetitions, cells, size; missing,
-      which also says why one is not comparable; floor, where one is recorded; needed, where undecided and known.
+    - <id>/<system>/verdict, claimed, published; where measured, estimate, interval, effect (both), repetitions, cells,
+      size; missing, which also says why one is not comparable; floor, where one is recorded; needed, where undecided
+      and known.
     """
     found = Values("claims")
     found.number("runs", sum(run.status == "ok" for run in runs), 0)
@@ -113,8 +160,12 @@ def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
     found.text("noise-floor", floor_remark(verdicts, runs))
     found.number("claims", verdicts["id"].nunique(), 0)
     found.names("tables", list(tables(verdicts)))
-    for name in tables(verdicts):
-        found.text(f"{name}/told", f"experiment {name}")
+    for name, table in tables(verdicts).items():
+        mine = verdicts[verdicts["statement"].isin(table["Claim"])]
+        found.text(f"{name}/experiments", ", ".join(mine["experiment"].unique()))
+        absent = sorted(set(mine["backend"]) - set(table))
+        found.text(f"{name}/absent", f"; not measured in {_joined(absent)}" if absent else "")
+    found.number("unjudged", len(_unjudged_ids(verdicts)), 0)
     by_system = counts(verdicts)
     found.names("systems", list(by_system.index))
     for verdict in VERDICTS:
@@ -124,6 +175,9 @@ def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
     lacking = verdicts["unmet"].str.split(", ").explode()
     for name, number in lacking[lacking != ""].value_counts(sort=False).items():
         found.number(f"not-comparable/{name.replace(' ', '-')}", number, 0)
+    for name, mine in verdicts.groupby("id", sort=False):
+        found.text(f"{name}/verdict", common_verdict(mine["verdict"]))
+        found.text(f"{name}/by-system", _by_verdict(mine))
     for row in verdicts.itertuples():
         key = f"{row.id}/{row.system}"
         found.text(f"{key}/verdict", row.verdict)
@@ -134,6 +188,7 @@ def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
         if row.repetitions:
             found.text(f"{key}/estimate", ledger.shown(row.value, row.unit))
             found.text(f"{key}/interval", _interval(row) or no_interval(row.repetitions))
+            found.text(f"{key}/effect", _here(row))
             found.number(f"{key}/repetitions", row.repetitions, 0)
             found.text(f"{key}/cells", row.cells)
             found.text(f"{key}/size", row.size or "not compared")
@@ -146,13 +201,31 @@ def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
     return found
 
 
+def common_verdict(verdicts: Iterable[str]) -> str:
+    """The verdict on a claim over systems, for words that are to stand only where all that could judge it agree.
+
+    "mixed" where they differ; "not judged" where none could: it was not measured, or not under the papers' conditions.
+    """
+    judged = set(verdicts) & {"holds", "contradicted", "undecided"}
+    if len(judged) > 1:
+        return "mixed"
+    return judged.pop() if judged else "not judged"
+
+
+def _by_verdict(verdicts: pd.DataFrame) -> str:
+    """In which systems that judged it a claim has which verdict, to be put behind the claim."""
+    words = {"holds": "holds", "contradicted": "is contradicted", "undecided": "is undecided"}
+    systems = {verdict: verdicts["system"][verdicts["verdict"] == verdict] for verdict in words}
+    return " and ".join(f"{words[verdict]} in {_joined(mine)}" for verdict, mine in systems.items() if len(mine))
+
+
 def described(claim: Claim) -> dict[str, str]:
     """A claim as it stands in the ledger, in words, without any runs: what it says, and what would make it false."""
     told = {
         "Claim": claim.statement,
         "False if": claim.false_if,
         "Stated in": "; ".join(map(str, claim.sources)),
-        "Runs of": ", ".join(claim.experiments),
+        "Runs of": ", ".join(claim.experiments) + (f", else of {claim.instead}" if claim.instead else ""),
         "Required": str(claim.requires) or "no conditions",
         "Decided by": f"{claim.estimator}, {verdicts_of.claimed(claim)}",
         "Margin": ledger.shown(claim.margin, claim.unit),
@@ -192,15 +265,26 @@ def _interval(row) -> str:
 
 
 def _here(row) -> str:
-    return f"{ledger.shown(row.value, row.unit)} {_interval(row)}".strip() if row.repetitions else ""
+    """The effect with its interval, and their unit once."""
+    if not row.repetitions:
+        return ""
+    if np.isnan(row.low):
+        return ledger.shown(row.value, row.unit)
+    return f"{ledger.number(row.value, row.unit)} {_interval(row)}"
 
 
-def _verdict(row) -> str:
-    if row.verdict == "undecided":
-        return f"undecided (n: {_plan(row)})"
+def _told(row) -> str:
+    """A verdict with the effect that it rests on and, in parentheses, how many repetitions do, of how many that would
+    decide it; or the condition that is not met.
+    """
     if row.verdict == "not comparable":
         return f"not comparable ({row.unmet})"
-    return f"{row.verdict}, {row.size}" if row.size else row.verdict
+    needed = "" if row.verdict != "undecided" or (plan := _plan(row)) == UNKNOWN else plan
+    most = f"{MOST_TOLD}+" if needed == UNDECIDABLE else needed
+    if not row.repetitions:
+        return f"{row.verdict}: measure {most} repetitions" if most else row.verdict
+    verdict = f"{row.verdict}, {row.size}" if row.size else row.verdict
+    return f"{verdict}: {_here(row)} ({row.repetitions}{f' of {most}' if most else ''})"
 
 
 def _plan(row) -> str:

@@ -28,7 +28,8 @@ SETTING = (
 
 
 def reduce(runs: Iterable[Run]) -> pd.DataFrame:
-    """One row per run that counts and is plain, but for its congestion control and ASIDE.
+    """One row per run that counts, whose clients start together, and which is plain but for its congestion control and
+    ASIDE.
 
     Columns: SETTING, repetition, containers_per_core, flows, failed_flows, and
 
@@ -46,7 +47,7 @@ def reduce(runs: Iterable[Run]) -> pd.DataFrame:
     What a run does not have is NaN. Raises AnalysisError where two runs claim one repetition of a setting, or runs of
     one experiment and system may not be compared (selection.check_alike).
     """
-    counted = [run for run in runs if run.status == "ok" and plain(_without_aside(run.spec))]
+    counted = [run for run in runs if run.status == "ok" and _is_of_claims(run.spec)]
     selection.check_alike(counted, also=("congestion_control", *ASIDE))
     frame = pd.DataFrame([_row(run) for run in counted], columns=None if counted else [*SETTING, "repetition"])
     twice = frame[frame.duplicated([*SETTING, "repetition"], keep=False)]
@@ -60,9 +61,10 @@ def reduce(runs: Iterable[Run]) -> pd.DataFrame:
     return frame
 
 
-def _without_aside(spec: Spec) -> Spec:
+def _is_of_claims(spec: Spec) -> bool:
     named = [name for name, experiments in ASIDE.items() if spec.experiment in experiments]
-    return spec.model_copy(update={name: Spec.model_fields[name].default for name in ("congestion_control", *named)})
+    usual = {name: Spec.model_fields[name].default for name in ("congestion_control", *named)}
+    return not spec.start_spacing_s and plain(spec.model_copy(update=usual))
 
 
 def _row(run: Run) -> dict:

@@ -31,6 +31,8 @@ from pairlab.statistics import tests
 from pairlab.store.dataset import Runs
 
 VERDICTS = ("holds", "contradicted", "undecided", "not comparable", "not measured")
+#: Those by which nothing is judged.
+UNJUDGED = ("not comparable", "not measured")
 
 #: The columns of evaluate, in order.
 COLUMNS = (
@@ -96,11 +98,11 @@ def evaluate(
 def _by_system(
     claim: Claim, frame: pd.DataFrame, confidence: float, calibrations: Mapping[str, Calibration]
 ) -> Iterator[dict[str, Any]]:
-    mine = frame[frame["experiment"].isin(claim.experiments)]
+    mine = frame[frame["experiment"].isin([*claim.experiments, claim.instead])]
     for backend in sorted(frame["backend"].unique()):
         decided = [
             {"system": f"{backend}-{workload}", "backend": backend, "workload": workload}
-            | _decide(claim, part, confidence, workload, calibrations.get(backend))
+            | _decide_by_either(claim, part, confidence, workload, calibrations.get(backend))
             for workload, part in mine[mine["backend"] == backend].groupby("workload")
         ]
         if measured := [each for each in decided if each["verdict"] != "not measured"]:
@@ -109,6 +111,31 @@ def _by_system(
         why = "; ".join(f"{each['workload']}: {each['missing']}" for each in decided)
         nothing = decided[0] if decided else _decide(claim, mine.iloc[:0], confidence, "", None)
         yield nothing | {"system": backend, "backend": backend, "workload": ""} | ({"missing": why} if why else {})
+
+
+def _decide_by_either(
+    claim: Claim, part: pd.DataFrame, confidence: float, workload: str, calibration: Calibration | None
+) -> dict[str, Any]:
+    """By the runs of the claim's experiments; where these cannot decide it, by those of claim.instead.
+
+    They cannot where they do not meet the conditions, or have too few flows for a percentile. Flows that failed are no
+    such reason: to read others would flatter.
+    """
+
+    def decides(verdict: Mapping[str, Any]) -> bool:
+        too_few_flows = verdict["repetitions"] == 0 and bool(verdict["repetitions_needed"])
+        return verdict["verdict"] not in UNJUDGED and not too_few_flows
+
+    own = part["experiment"].isin(claim.experiments)
+    found = _decide(claim, part[own], confidence, workload, calibration)
+    if not claim.instead or decides(found):
+        return found
+    other = claim.model_copy(update={"experiments": (claim.instead,)})
+    by_others = _decide(other, part[~own], confidence, workload, calibration)
+    if not decides(by_others):
+        return found
+    notes = f"of runs of {claim.instead}"
+    return by_others | {"notes": "; ".join(filter(None, [notes, by_others["notes"]]))}
 
 
 def _decide(
@@ -137,8 +164,11 @@ def _found(
 ) -> tuple[dict[str, Any], int | None]:
     """What is found, whatever the conditions; and how many points it rests on, None where that is not known."""
 
+    asked = "".join(runs["congestion_control"].unique()[:1])  # they have one (conditions.under)
+    parameters = {"congestion_control": asked} if asked else None
+
     def floor_of(effect: Effect) -> NoiseFloor | None:
-        return calibration.floor(effect.contrast, workload, effect.found.n) if calibration else None
+        return calibration.floor(effect.contrast, workload, effect.found.n, parameters) if calibration else None
 
     try:
         effect = estimators.get(claim.estimator)(runs, claim.parameters)

@@ -254,11 +254,12 @@ def _notes(by: str, sides: Sequence[tuple[Hashable, Sequence[Run], int, int]], m
 
 
 def _also(by: str, sides: Sequence[tuple[Hashable, Sequence[Run]]]) -> list[str]:
-    """What else differs between two grounds that are compared by one thing in them."""
-    if by not in GROUND:
+    """What else differs between two grounds that are compared by one thing in them, or between two backends."""
+    if by not in (*GROUND, "backend"):
         return []
+    names = [name for name in (PLACE if by == "backend" else GROUND) if name != by]
     on = grounds_of(run for _, runs in sides for run in runs)
-    values = {name: [{on[run.ground][name] for run in runs} for _, runs in sides] for name in GROUND if name != by}
+    values = {name: [{on[run.ground][name] for run in runs} for _, runs in sides] for name in names}
     return [f"they differ in {name}, too" for name, (base, other) in values.items() if base != other]
 
 

@@ -4,6 +4,7 @@ A file for each host and backend: runs/.calibration/<host>-<backend>.json. It ke
 that what follows from them can be worked out for any number of repetitions.
 """
 
+import contextlib
 import hashlib
 import json
 import math
@@ -29,6 +30,8 @@ SCHEMA = 1
 FOLDER = ".calibration"
 #: The numbers of repetitions for which a record names the smallest detectable effect.
 REPETITIONS = (3, 5, 10, 20)
+#: What is between a host's CPUs and its kernel in the fingerprint that runs bear.
+_KERNEL = ", Linux "
 #: The one measure of a set of runs whose test between equals counts: the others tell of the same runs again.
 COUNTED = ("total_bps", "fct_median_s")
 #: The fields of Spec by which no parameters are special: what cells and records name, what tells repetitions apart, and
@@ -265,7 +268,10 @@ def write(calibration: Calibration, root: Path) -> Path:
 
 
 def of_runs(runs: Runs) -> dict[str, Calibration]:
-    """The records beside loaded runs that are of their host, by backend."""
+    """The records beside loaded runs that are of their host, by backend.
+
+    Without a record of their kernel, the newest of the same CPUs under another one; `remark` names the kernel.
+    """
     if runs.root is None or not len(runs):
         return {}
     hosts: dict[str, set[str]] = {}
@@ -274,19 +280,36 @@ def of_runs(runs: Runs) -> dict[str, Calibration]:
             hosts.setdefault(run.spec.backend, set()).add((run.facts.get("host") or {}).get("fingerprint", ""))
     found = {}
     for backend, its in sorted(hosts.items()):
-        if len(its) == 1 and (calibration := find(runs.root, *its, backend)):
+        if len(its) == 1 and (calibration := find(runs.root, *its, backend) or _of_cpus(runs.root, *its, backend)):
             found[backend] = calibration
     return found
 
 
+def _of_cpus(root: Path, host: str, backend: str) -> Calibration | None:
+    """The newest record of a host with the same CPUs, whatever its kernel."""
+    cpus, known = host.partition(_KERNEL)[0], []
+    for place in (root / FOLDER).glob(f"*-{backend}.json"):
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):  # find says what is wrong with it
+            other = json.loads(place.read_text(encoding="utf-8"))["host"]
+            if other.partition(_KERNEL)[0] == cpus and (calibration := find(root, other, backend)):
+                known.append(calibration)
+    return max(known, key=lambda each: each.measured_to, default=None)
+
+
 def remark(calibrations: Mapping[str, Calibration], backends: Sequence[str]) -> str:
-    """What a reader must know of the noise floors behind verdicts on plain runs: one text, however many there are."""
+    """What a reader must know of the noise floors behind verdicts on runs that are plain, but for the congestion
+    control that they may ask for: one text, however many there are.
+    """
     remarks = []
     for backend in backends:
         each = calibrations.get(backend)
-        if plain := [cell for cell in each.cells if not cell.special] if each else []:
-            what = ", ".join(sorted({f"{cell.workload} at {cell.pairs} pairs" for cell in plain}))
-            remarks.append(f"{backend}: measured {each.measured_to.astimezone(UTC):%Y-%m-%d} ({what})")
+        if plain := [cell for cell in each.cells if cell.special.keys() <= {"congestion_control"}] if each else []:
+            of = {(cell.workload, cell.pairs, "".join(cell.special.values())) for cell in plain}
+            what = ", ".join(
+                f"{workload} at {pairs} pairs{control and f', {control}'}" for workload, pairs, control in sorted(of)
+            )
+            under = f"{each.measured_to.astimezone(UTC):%Y-%m-%d} under {each.host.rpartition(', ')[2]}"
+            remarks.append(f"{backend}: measured {under} ({what})")
         else:
             remarks.append(f"{backend}: none recorded, so intervals alone decide (`pairlab calibrate` records one)")
     return f"Noise floor of this host, below which nothing is called decided. {'; '.join(remarks)}."

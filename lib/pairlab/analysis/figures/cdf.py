@@ -58,13 +58,14 @@ def cdf_panels(
 ) -> Figure:
     """A row of panels per system, one for each value of `across`; where that has one value, systems side by side.
 
-    line_points, label, scale, log: as cdf_lines. Panels of a column share their axis where it is logarithmic; on
-    a linear one each has its own, since times at 10 and at 150 pairs lie an order apart.
+    line_points, label, scale, log: as cdf_lines. Where all systems have all values, panels of a column share their
+    axis if it is logarithmic. Else each panel has its own, since times at 10 and at 150 pairs lie an order apart, and
+    panels follow each other without a hole.
     """
     columns = sorted(line_points[across].unique())
     panels = []
     for names, system in line_points.groupby(list(SYSTEM), sort=True):
-        for column in columns:
+        for column in sorted(system[across].unique()):
             name = f"{column} pairs" if across == "pairs" else str(column)
             panels.append((f"{', '.join(names)}: {name}", system[system[across] == column]))
 
@@ -72,14 +73,21 @@ def cdf_panels(
         return cdf_lines(part, ax, label=label, scale=scale, log=log)
 
     several = len(columns) > 1
+    whole = len(panels) == len(columns) * line_points.groupby(list(SYSTEM)).ngroups
+    in_row = (len(columns) if whole else _in_row(len(panels))) if several else None
     return grid.grid(
         panels,
         draw,
         note=noted(note(line_points), conditions),
-        across=len(columns) if several else None,
-        share_x="col" if log and several else False,
-        height_in=grid.row_height_in(-(-len(panels) // len(columns))) if several else style.HEIGHT_IN,
+        across=in_row,
+        share_x="col" if log and several and whole else False,
+        height_in=grid.row_height_in(-(-len(panels) // in_row)) if in_row else style.HEIGHT_IN,
     )
+
+
+def _in_row(panels: int) -> int:
+    """Up to four panels in a row, or three where that leaves fewer places free."""
+    return panels if panels <= 4 else min((4, 3), key=lambda each: -panels % each)
 
 
 def note(line_points: pd.DataFrame) -> str:

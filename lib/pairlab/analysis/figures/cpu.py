@@ -1,5 +1,7 @@
 """CPU use by pairs: how busy, beside the throughput; and what the time is spent on."""
 
+from functools import partial
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -36,29 +38,18 @@ def busy_by_pairs(busy: pd.DataFrame, ax: Axes | None = None) -> Axes:
 
 def beside_throughput(busy: pd.DataFrame, total: pd.DataFrame, conditions: str = "") -> Figure:
     """Total throughput above, the CPU's busy share below, a column per system. Both: estimates, as cpu.cells()."""
-    panels = []
-    for kind, frame in (("total", total), ("busy", busy)):
-        for names, part in frame.groupby(list(SYSTEM), sort=True):
-            panels.append((", ".join(names) if kind == "total" else "", part.assign(kind=kind)))
-
-    def draw(part: pd.DataFrame, ax: Axes) -> Axes:
-        if part["kind"].iloc[0] == "busy":
-            return busy_by_pairs(part, ax)
-        return estimates.by_number(part, ax, measure=MEASURES["total_bps"], label="Total throughput (Gbit/s)")
-
-    note = estimates.noted(estimates.note_of(busy), conditions)
-    across = len(panels) // 2
-    return grid.grid(panels, draw, note=note, across=across, share_x="col", share_y="row", height_in=1.7)
+    draw = partial(estimates.by_number, measure=MEASURES["total_bps"], label="Total throughput (Gbit/s)")
+    return estimates.above_each_other([(total, draw), (busy, busy_by_pairs)], conditions=conditions)
 
 
 def parts_by_pairs(cells: dict[str, pd.DataFrame], conditions: str = "") -> Figure:
     """What the CPU's time is spent on by pairs, stacked to 100 %: a row per system, a panel per driver.
 
-    cells: as cpu.cells(). The parts are means over repetitions.
+    cells: as cpu.cells(). The parts are means over repetitions. Each panel has the pair counts of its own driver.
     """
     parts = pd.concat([frame.assign(part=name) for name, frame in cells.items() if name in PARTS])
     shown = [part for part in PARTS if parts.loc[parts["part"] == part, "value"].max() >= 0.005]
-    drivers, pairs = style.ordered(parts["driver"]), sorted(parts["pairs"].unique())
+    drivers = style.ordered(parts["driver"])
     panels = [
         (f"{', '.join(names)}: {driver}", system[system["driver"] == driver])
         for names, system in parts.groupby(list(SYSTEM), sort=True)
@@ -66,7 +57,8 @@ def parts_by_pairs(cells: dict[str, pd.DataFrame], conditions: str = "") -> Figu
     ]
 
     def draw(panel: pd.DataFrame, ax: Axes) -> Axes:
-        wide = panel.pivot(index="pairs", columns="part", values="value").reindex(pairs) * 100
+        wide = panel.pivot(index="pairs", columns="part", values="value").sort_index() * 100
+        pairs = list(wide.index)
         below = pd.Series(0.0, index=pairs)
         for part in shown:
             ax.bar(range(len(pairs)), wide[part], bottom=below, width=0.8, facecolor=COLOURS[part], **_EDGE)

@@ -13,7 +13,7 @@ import seaborn
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, NullLocator, ScalarFormatter
+from matplotlib.ticker import FixedLocator, FormatStrFormatter, MaxNLocator, NullFormatter, NullLocator, ScalarFormatter
 from matplotlib.transforms import offset_copy
 
 from pairlab.analysis.figures.grid import grid, logarithmic, row_height_in, single
@@ -30,6 +30,7 @@ _BOXES = 0.78  # of the room between two pair counts
 _BESIDE = 0.05  # of an axis of counts, left free beside the first and the last
 _WIDE = 3  # from so many times the largest value on, an interval would
 _FAR = 30  # from so many times the median on, an outlier would press the other points onto the axis
+_STROKE = 0.02  # of an axis, along which each point has a stroke
 _AS_IMAGE = 1000  # points of a panel; more are drawn as an image
 
 
@@ -46,15 +47,50 @@ def by_system(
 
     frame: what `draw` takes, of any number of systems. note: what a reader must know of n; empty: note_of the frame.
     conditions: how it was measured, added to the note. One panel is a column wide (wide: two columns), several share
-    the width of the page.
+    the width of the page. Systems measured with different numbers of pairs have these in their titles.
     """
-    panels = [(", ".join(names), part) for names, part in frame.groupby(list(SYSTEM), sort=True)]
+    panels = _titled(frame)
 
     def drawn(part: pd.DataFrame, ax: Axes) -> Axes:
         return draw(part, ax, **options)
 
     height_in = row_height_in(len(panels)) if wide and len(panels) > 1 else HEIGHT_IN
     return grid(panels, drawn, note=noted(note or note_of(frame), conditions), wide=wide, height_in=height_in)
+
+
+def above_each_other(
+    rows: Sequence[tuple[pd.DataFrame, Callable[..., Axes]]],
+    *,
+    conditions: str = "",
+    share_x: bool | str = "col",
+    height_in: float = 1.7,
+) -> Figure:
+    """Several measures of the same systems: a row for each, a column per system, with a note on the last row's n.
+
+    rows: from the top, estimates of the systems and what draws those of one of them onto its Axes. The first row has
+    all systems; where another one lacks one, its place is free.
+    """
+    panels = []
+    for number, (frame, _) in enumerate(rows):
+        parts = dict(list(frame.groupby(list(SYSTEM))))
+        for title, system in _titled(rows[0][0]):
+            part = parts.get(tuple(system[list(SYSTEM)].iloc[0]), frame.iloc[:0])
+            panels.append(("" if number else title, part.assign(row=number)))
+
+    def draw(part: pd.DataFrame, ax: Axes) -> Axes:
+        return rows[part["row"].iloc[0]][1](part, ax)
+
+    note = noted(note_of(rows[-1][0]), conditions)
+    across = len(panels) // len(rows)
+    return grid(panels, draw, note=note, across=across, share_x=share_x, share_y="row", height_in=height_in)
+
+
+def _titled(frame: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """The part of each system with its name, and its number of pairs where each has one, but not all the same."""
+    parts = [(", ".join(names), part) for names, part in frame.groupby(list(SYSTEM), sort=True)]
+    if "pairs" not in frame or frame["pairs"].nunique() == 1 or any(part["pairs"].nunique() > 1 for _, part in parts):
+        return parts
+    return [(f"{name}: {part['pairs'].iloc[0]} pairs", part) for name, part in parts]
 
 
 def note_of(frame: pd.DataFrame, what: str = "mean") -> str:
@@ -225,7 +261,7 @@ def scatter(
     x_scale: float = 1,
     y_scale: float = 1,
 ) -> Axes:
-    """A point per client: the form of paper C's figure 4.
+    """A point per client, and at both axes a stroke for each: the form of paper C's figure 4.
 
     clients: columns driver, x and y, of one system. Points are translucent, so that many in one place show as many;
     very many are an image, as each of them would make the file larger.
@@ -237,6 +273,8 @@ def scatter(
         points = points_only(driver) | {"markersize": 2.6, "alpha": 0.55, "label": driver}
         drawn = ax.plot(mine[x] * x_scale, mine[y] * y_scale, **points, rasterized=many)
         drawn[0].set(**POINTS | {"markeredgewidth": 0})
+        strokes = {"color": points["color"], "height": _STROKE, "linewidth": 0.4, "alpha": 0.35, "rasterized": True}
+        seaborn.rugplot(x=mine[x] * x_scale, y=mine[y] * y_scale, ax=ax, expand_margins=False, legend=False, **strokes)
     ax.grid(True, axis="x")
     ax.set_xlim(left=0)
     _scale_y(ax, from_zero=True)
@@ -279,12 +317,12 @@ def count_axis(ax: Axes, counts: pd.Series, name: str = "Pairs") -> None:
         beside = (measured[-1] / measured[0]) ** _BESIDE
         ax.set_xscale("log")
         ax.set_xlim(measured[0] / beside, measured[-1] * beside)
-        ax.xaxis.set_major_formatter(ScalarFormatter())
+        ax.xaxis.set_major_formatter(FormatStrFormatter("%g"))
         ax.xaxis.set_minor_formatter(NullFormatter())
     else:
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_xlim(0, measured[-1] * (1 + _BESIDE))
-    if len(measured) <= 8 and max(linear, logarithmic) >= _BESIDE:
+    if len(measured) <= 10 and max(linear, logarithmic) >= _BESIDE:
         ax.xaxis.set_major_locator(FixedLocator(measured))
         ax.xaxis.set_minor_locator(NullLocator())
 

@@ -68,8 +68,9 @@ def grid(
         drivers = ordered(driver for _, part in panels for driver in part["driver"])
         alone = f"{drivers[0]}; " if len(drivers) == 1 and not handles else ""
         figure.supxlabel(text(wrapped(alone + note, width)), **NOTE)
-        if handles or (len(drivers) > 1 and not label_ends(figure)):
-            _add_legend(figure, handles or _lines_of(figure, drivers), handles_across)
+        needed = handles or (len(drivers) > 1 and not label_ends(figure))
+        if needed and (shown := handles or _lines_of(figure, drivers)):
+            _add_legend(figure, shown, handles_across)
     return figure
 
 
@@ -95,14 +96,14 @@ class _Decades(LogLocator):
 
 
 def _lines_of(figure: Figure, drivers: Iterable[str]) -> list[Line2D]:
-    """How each driver is drawn, without its bars."""
+    """How each driver is drawn, without its bars; those that no panel has a label of are left out."""
     drawn = {}
     for ax in figure.axes:
         for artist, driver in zip(*ax.get_legend_handles_labels(), strict=True):
             drawn[driver] = artist[0] if isinstance(artist, ErrorbarContainer) else artist
     for driver, line in drawn.items():
         line.set_label(text(driver))
-    return [drawn[driver] for driver in drivers]
+    return [drawn[driver] for driver in drivers if driver in drawn]
 
 
 def _add_legend(figure: Figure, shown: Sequence[Artist], across: int) -> None:

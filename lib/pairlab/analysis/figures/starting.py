@@ -28,7 +28,7 @@ def by_spacing(cells: pd.DataFrame, conditions: str = "") -> Figure:
         for names, system in cells.groupby(list(SYSTEM), sort=True)
         for driver in drivers
     ]
-    measured_ms = [1e3 * each for each in sorted(cells["start_spacing_s"].unique())]
+    spacings_s = sorted(cells["start_spacing_s"].unique())  # side by side: most lie close to 0
 
     def draw(panel: pd.DataFrame, ax: Axes) -> Axes:
         for count, line in panel[panel["value"].notna()].groupby("pairs", sort=True):
@@ -37,10 +37,12 @@ def by_spacing(cells: pd.DataFrame, conditions: str = "") -> Figure:
             marker, stroke = looks[count]
             look: dict[str, Any] = {"marker": marker, "linestyle": stroke, **estimates.BARS}
             look["color"] = style.driver_style(line["driver"].iloc[0])["color"]
-            drawn = ax.errorbar(1e3 * line["start_spacing_s"], middle, yerr=[middle - low, high - middle], **look)
+            places = [spacings_s.index(each) for each in line["start_spacing_s"]]
+            drawn = ax.errorbar(places, middle, yerr=[middle - low, high - middle], **look)
             drawn[0].set(**estimates.POINTS)
-        ax.set_xticks(measured_ms, [f"{each:g}" for each in measured_ms])
-        ax.set_ylim(bottom=0)
+        ax.set_xticks(range(len(spacings_s)), [f"{1e3 * each:g}" for each in spacings_s])
+        ax.set_xlim(-0.5, len(spacings_s) - 0.5)
+        grid.logarithmic(ax.yaxis)
         ax.set_xlabel("Spacing of starts (ms)")
         ax.set_ylabel("p99 FCT (ms)")
         return ax

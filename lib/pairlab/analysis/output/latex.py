@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -24,12 +25,16 @@ _SPECIAL = {
     **{character: "\\" + character for character in "{}$&#_%"},
 }
 _NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?: ± (\d+)(?:\.(\d+))?)?")
+#: Before a column of wrapped text.
+_RAGGED = r">{\raggedright\arraybackslash}"
+_MINUS = re.compile(r"(?<![\w.-])-(?=\d)")
 _KEY = re.compile(r"[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*")
 
 
 def escape(text: object) -> str:
-    """The text as LaTeX sets it literally; line breaks become spaces."""
-    return " ".join("".join(_SPECIAL.get(character, character) for character in str(text)).split())
+    """The text as LaTeX sets it literally, with the minus of numbers; line breaks become spaces."""
+    escaped = "".join(_SPECIAL.get(character, character) for character in str(text))
+    return _MINUS.sub(r"\\textminus{}", " ".join(escaped.split()))
 
 
 class Values:
@@ -55,7 +60,7 @@ class Values:
 
     def number(self, key: str, value: float, digits: int, unit: str = "") -> None:
         r"""A number with that many decimals, and its unit behind a narrow space that does not break."""
-        self._add(key, f"{value:.{digits}f}" + (rf"\,{escape(unit)}" if unit else ""))
+        self._add(key, escape(f"{value:.{digits}f}") + (rf"\,{escape(unit)}" if unit else ""))
 
     def names(self, key: str, names: list[str]) -> None:
         r"""Names over which `\eachresult` repeats a part of the paper."""
@@ -81,16 +86,22 @@ class Values:
         return key
 
 
-def write_table(table: pd.DataFrame, name: str, origin: Origin) -> Path:
+def write_table(table: pd.DataFrame, name: str, origin: Origin, *, wrapped: Mapping[str, float] | None = None) -> Path:
     """Writes paper/tables/<label>/<name>.tex: a booktabs tabular without float or caption, and below it, no wider than
     the table, the conditions of its origin.
 
     table: its index becomes the first columns, its columns (one level or two) the head. A column of texts
     such as "56.39" or "56.39 ± 0.52" (and MISSING) is aligned by siunitx at the point; all other text is
-    escaped.
+    escaped. wrapped: columns of texts that are as wide as that share of the page's text, and break into lines.
     """
+    wrapped = wrapped or {}
     flat = table.reset_index(allow_duplicates=True) if table.index.names != [None] else table
-    formats = [_column_format([str(cell) for cell in flat.iloc[:, at]]) for at in range(flat.shape[1])]
+    formats = [
+        rf"{_RAGGED}p{{{wrapped[head]:.3f}\textwidth}}"
+        if head in wrapped
+        else _column_format([str(cell) for cell in flat.iloc[:, at]])
+        for at, head in enumerate(flat.columns)
+    ]
     body = pd.DataFrame(
         {at: [_cell(str(cell), formats[at]) for cell in flat.iloc[:, at]] for at in range(flat.shape[1])}
     )
@@ -109,8 +120,8 @@ def _noted(tabular: str, note: str) -> str:
     """The table with a note below it that is as wide."""
     if not note:
         return tabular
-    small = rf"\parbox[t]{{\wd0}}{{\raggedright\scriptsize {escape(note)}}}"
-    together = rf"\begin{{tabular}}[b]{{@{{}}l@{{}}}}\usebox0\\[2pt]{small}\end{{tabular}}"
+    small = rf"\parbox[t]{{\wd0}}{{\raggedright\scriptsize\rule{{0pt}}{{9pt}}{escape(note)}}}"
+    together = rf"\begin{{tabular}}[b]{{@{{}}l@{{}}}}\usebox0\\{small}\end{{tabular}}"
     return f"\\sbox0{{%\n{tabular.rstrip()}}}%\n{together}\n"
 
 
@@ -136,6 +147,6 @@ def _rules(columns: pd.MultiIndex) -> str:
 
 
 def _cell(text: str, column_format: str) -> str:
-    if column_format == "l":
+    if not column_format.startswith("S"):
         return escape(text)
     return text.replace(" ± ", " +- ") if _NUMBER.fullmatch(text) else f"{{{escape(text)}}}"

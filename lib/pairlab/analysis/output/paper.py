@@ -1,5 +1,6 @@
 """Builds paper/main.pdf from the values, tables and figures of one label, none older than the runs it shows."""
 
+import hashlib
 import os
 import re
 import subprocess
@@ -21,8 +22,9 @@ def build(label: str = "reference", *, runs: Runs | str | Path | None = None, sw
 
     runs: what the paper is to be of: all runs of the label (of the `sweep`, if named), or their folder. Each value
     file, table and figure that the paper reads must have been made of just these; without `runs`, that is not looked
-    at. LaTeX learns the label from paper/build/label.tex. With PAIRLAB_OUT the results are read from there and the
-    PDF goes there.
+    at. LaTeX learns the label from paper/build/label.tex, and what the paper is made of (`inputs_digest`), which is
+    then MadeOf in the PDF's document information. With PAIRLAB_OUT the results are read from there and the PDF goes
+    there.
 
     Raises Unavailable without LaTeX or a part of it, NoRuns without results of that label, OutOfDate naming the files
     made of other runs and the notebooks that make them, and PairlabError with the first error of LaTeX and the path
@@ -43,7 +45,8 @@ def build(label: str = "reference", *, runs: Runs | str | Path | None = None, sw
         main = (paths.PAPER / "main.tex").read_text(encoding="utf-8")
         named = (place / "values" / label / f"{name}.tex" for name in _USED.findall(main))
         _check_current([file for file in named if file.exists()], runs)
-    write_atomically(place / "build" / "label.tex", rf"\newcommand{{\runslabel}}{{{label}}}".encode() + b"\n")
+    known = rf"\newcommand{{\runslabel}}{{{label}}}\newcommand{{\madeof}}{{{inputs_digest(label)}}}" + "\n"
+    write_atomically(place / "build" / "label.tex", known.encode())
     settings = {"TEXINPUTS": f".:{paths.PAPER}:", "max_print_line": "1000"}  # unbroken lines in the log
     command = ["latexmk", "-norc", "-r", str(paths.PAPER / "latexmkrc"), str(paths.PAPER / "main.tex")]
     done = subprocess.run(
@@ -65,6 +68,18 @@ def build(label: str = "reference", *, runs: Runs | str | Path | None = None, sw
     if runs is not None:
         _check_current(_read_by_latex(place, label), runs)
     return write_atomically(place / "main.pdf", (place / "build" / "main.pdf").read_bytes())
+
+
+def inputs_digest(label: str) -> str:
+    """A digest of all that a paper with results of that label can be made of: by it, a PDF tells whether it is old."""
+    place, found = paths.paper(), hashlib.sha256()
+    sources = {f"paper/{name}": paths.PAPER / name for name in ("main.tex", "pairlab.sty")}
+    for folder in (place / "values" / label, place / "tables" / label, paths.figures() / label):
+        made = (file for file in folder.glob("*") if file.suffix in (".tex", ".pgf"))
+        sources |= {f"{folder.parent.name}/{file.name}": file for file in made}
+    for name, file in sorted(sources.items()):  # by names that are the same in every checkout
+        found.update(f"{name}\n".encode() + file.read_bytes())
+    return found.hexdigest()[:16]
 
 
 def _read_by_latex(place: Path, label: str) -> list[Path]:

@@ -107,7 +107,7 @@ def account(runs: Runs) -> str:
         lines += [f"    {spec}" if same else f"    {spec}: {why}" for spec, why in sorted(which)]
     lines += [f"  damaged: {why}" for why in runs.damaged]
     lines += [f"  newer: {why}" for why in runs.newer]
-    lines += [f"  {why}" for why in runs.elsewhere]
+    lines += [f"  {why}" for why in (*runs.elsewhere, runs.places) if why]
     return "\n".join(lines)
 
 

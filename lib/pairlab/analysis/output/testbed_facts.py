@@ -1,12 +1,14 @@
 """What was measured, and on what: for the reader of all other results."""
 
+from collections.abc import Iterable
+
 import pandas as pd
 
 from pairlab.analysis.figures.style import ordered
 from pairlab.analysis.output.formatting import span
 from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.provenance import facts_of
-from pairlab.model.records import STATUSES
+from pairlab.model.records import STATUSES, Run
 from pairlab.store.dataset import Runs
 
 #: Facts that facts_of does not have, and where Run.facts has them.
@@ -19,7 +21,9 @@ _MORE = {
 
 
 def measured(runs: Runs) -> pd.DataFrame:
-    """What each experiment had in each backend, as text: a row each; how many runs count, and how many do not."""
+    """What each experiment had in each backend, as text: a row each; how many runs count, how many do
+    not, and the minutes that all of them took.
+    """
     rows = []
     for (experiment, backend), part in runs.index.groupby(["experiment", "backend"], sort=True):
         ok = part[part["status"] == "ok"]
@@ -36,6 +40,7 @@ def measured(runs: Runs) -> pd.DataFrame:
                 "Repetitions": span(repetitions),
                 "Runs": str(len(ok)),
                 "Left out": str(len(part) - len(ok)),
+                "Minutes": f"{sum(sum(runs[key].times_s.values()) for key in part['key']) / 60:.0f}",
             }
         )
     return pd.DataFrame(rows).set_index(["Experiment", "Backend"])
@@ -52,15 +57,15 @@ def skews(runs: Runs) -> pd.DataFrame:
 def values(runs: Runs) -> Values:
     r"""The keyed numbers of the testbed, all below `testbed/`.
 
-    - host/<fact>: as recorded; several values are listed, "not recorded" where there is none; host/switch: the
-      versions of the drivers' switches;
+    - host/<fact>: as recorded; several values are listed, "not recorded" where there is none; host/kernel: with the
+      backend of each, where backends were measured on several; host/switch: the versions of the drivers' switches;
     - runs (that count), left-out, invalid, failed, skipped, damaged; experiments (how many), backends (a list);
     - <backend>/runs, skew-median, skew-most (ms), most-pairs; versions: of the tools, as text.
     """
     found = Values("testbed")
-    for fact, text in facts_of(runs).items():
-        found.text(f"host/{fact}", text)
     counted = [run for run in runs if run.status == "ok"]
+    for fact, text in (facts_of(runs) | _kernels(counted)).items():
+        found.text(f"host/{fact}", text)
     for fact, (part, name) in _MORE.items():
         known = {str((run.facts.get(part) or {}).get(name) or "") for run in counted} - {""}
         found.text(f"host/{fact}", ", ".join(sorted(known)) or "not recorded")
@@ -84,6 +89,14 @@ def values(runs: Runs) -> Values:
             found.number(f"{backend}/skew-median", part["skew_s"].median() * 1e3, 2, "ms")
             found.number(f"{backend}/skew-most", part["skew_s"].max() * 1e3, 1, "ms")
     return found
+
+
+def _kernels(runs: Iterable[Run]) -> dict[str, str]:
+    """The kernels with their backends, where these were measured on several; empty where all share one."""
+    places = {(run.ground.kernel, run.spec.backend) for run in runs if run.ground.kernel}
+    if len({kernel for kernel, _ in places}) < 2:
+        return {}
+    return {"kernel": ", ".join(f"{kernel} ({backend})" for kernel, backend in sorted(places))}
 
 
 def _tool(name: str, version: str) -> str:

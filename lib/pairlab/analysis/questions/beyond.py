@@ -1,12 +1,14 @@
-"""Questions beyond the papers: more flows, congestion control, limits of the CPU.
+"""Questions beyond the papers: more flows, congestion control, limits of the CPU, the MTU.
 
 Each question varies one setting of otherwise plain throughput runs, and compares with plain runs of the same pairs and
 times, paired by repetition. UDP has a module of its own.
 """
 
 from collections.abc import Callable, Sequence
+from textwrap import fill
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from pairlab.analysis import cell_estimates, selection
@@ -21,9 +23,12 @@ from pairlab.store.dataset import Runs
 
 
 class Question(NamedTuple):
-    """What is varied: its name in keys and files, the spec's fields, and how their values together are called."""
+    """What is varied: its name in keys and files and in tables, the spec's fields, and how their values together are
+    called.
+    """
 
     name: str
+    title: str
     fields: tuple[str, ...]
     label: Callable[..., str]
 
@@ -36,22 +41,32 @@ class Question(NamedTuple):
         return self.label(*(_usual(flows, field) for field in self.fields))
 
 
-def _limits(quota: float, shares: int) -> str:
-    limits = [f"quota {quota:g}"] * bool(quota) + [f"shares {shares}"] * bool(shares)
-    return ", ".join(limits) or "no limit"
+def _limits(quota: float, of_fair_share: float, shares: int, prior_share: float, prior_shares: int) -> str:
+    limits = [
+        (quota, f"quota {quota:g}"),
+        (of_fair_share, f"quota {of_fair_share:g} of fair share"),
+        (shares, f"shares {shares}"),
+        (prior_share, f"{prior_share * 100:g} % with shares {prior_shares}"),
+    ]
+    return ", ".join(text for given, text in limits if given) or "no limit"
 
 
-FLOWS = Question("flows-per-pair", ("flows_per_pair",), str)
-CONTROL = Question("congestion-control", ("congestion_control",), lambda name: name or "default")
-LIMITS = Question("cpu-limits", ("cpu_quota", "cpu_shares"), _limits)
+FLOWS = Question("flows-per-pair", "Flows per pair", ("flows_per_pair",), str)
+CONTROL = Question("congestion-control", "Congestion control", ("congestion_control",), lambda name: name or "default")
+LIMITS = Question(
+    "cpu-limits",
+    "CPU limits",
+    ("cpu_quota", "cpu_quota_of_fair_share", "cpu_shares", "priority_share", "priority_cpu_shares"),
+    _limits,
+)
+MTU = Question("mtu", "MTU", ("mtu_bytes",), lambda mtu_bytes: f"{mtu_bytes:,} B" if mtu_bytes else "default")
 
 BY = (*selection.CELL, "setting")
-#: Up to how many cells the prose names one by one; of more, the tables do.
-_MOST_LINES = 8
 MEASURES = {
     "total_bps": Measure("Total (Gbit/s)", "total", 2, 1e-9, "Gbit/s"),
     "jain_index": Measure("Jain's index", "jain", 3),
     "ratio": Measure("Max/min", "ratio", 2),
+    "priority_times": Measure("High/normal priority", "priority", 2),
 }
 #: The change of each: in percent, of Jain's index as a difference.
 CHANGES = {
@@ -59,16 +74,26 @@ CHANGES = {
     "jain_index": Measure("Difference", "jain-change", 3, change=True),
     "ratio": Measure("Change of max/min (%)", "ratio-change", 1, unit="%", change=True, short=True),
 }
+_TICK = 13  # characters of a tick's label side by side with others
+#: The heads of the same where several questions share a table.
+_CHANGED = {"total_bps": "Total (%)", "jain_index": "Jain's index", "ratio": "Max/min (%)"}
 
 
 class Answer(NamedTuple):
-    """cells and changes (against the plain setting) by measure, the settings in order, and why there are none."""
+    """cells and changes (against the plain setting) by measure, the settings in order, why there are none, and the keys
+    of the runs that these are of.
+    """
 
     question: Question
     cells: dict[str, pd.DataFrame]
     changes: dict[str, pd.DataFrame]
     settings: list[str]
     gap: str
+    keys: frozenset[str]
+
+    def of(self, runs: Runs) -> Runs:
+        """Those of the runs that the answer is of."""
+        return runs.where(lambda run: run.key in self.keys)
 
 
 def answer(flows: pd.DataFrame, question: Question, confidence: float) -> Answer:
@@ -88,6 +113,7 @@ def answer(flows: pd.DataFrame, question: Question, confidence: float) -> Answer
     used = used.assign(setting=pd.Series(settings, index=used.index, dtype=object))
     also = [*question.columns, "setting"]
     repetitions = fairness.by_repetition(fairness.clients(used, also), also)
+    repetitions = _with_priority_times(repetitions, used, also)
     gap = "" if len(varied) else f"no run of 'throughput' varies {' or '.join(question.fields)} alone"
     if len(varied) and beside.empty:
         gap = f"no plain run of 'throughput' has the pairs and times of those that vary {' or '.join(question.fields)}"
@@ -108,12 +134,25 @@ def answer(flows: pd.DataFrame, question: Question, confidence: float) -> Answer
         },
         list(labels.values()),
         gap,
+        frozenset(used["key"]),
     )
+
+
+def _with_priority_times(repetitions: pd.DataFrame, flows: pd.DataFrame, also: Sequence[str]) -> pd.DataFrame:
+    """The repetitions with priority_times: how many times as much goodput a client with CPU priority has, on average,
+    as one without; NaN where all have the same.
+    """
+    by = [*selection.CELL, *also, "repetition"]
+    clients = fairness.clients(flows[flows["priority"] != ""], [*also, "priority"])
+    each = clients.groupby([*by, "priority"])["throughput_bps"].mean().unstack("priority")
+    times = (each["high"] / each["normal"]).to_dict() if len(each) else {}
+    found = [times.get(names, np.nan) for names in repetitions[by].itertuples(index=False, name=None)]
+    return repetitions.assign(priority_times=np.array(found, dtype=float))
 
 
 def axis(answer: Answer, name: str) -> dict[str, object]:
     """The settings as estimates.by_category takes its categories."""
-    ticks = [setting.replace(", ", "\n") for setting in answer.settings]
+    ticks = ["\n".join(fill(part, _TICK) for part in setting.split(", ")) for setting in answer.settings]
     return {"category": "setting", "order": answer.settings, "ticks": ticks, "name": name}
 
 
@@ -129,9 +168,21 @@ def table(answer: Answer) -> pd.DataFrame:
     columns: dict[str, Texts] = {}
     for name, measure in MEASURES.items():
         columns[measure.title] = measure.texts(answer.cells[name], *names)
-        if name != "ratio":
+        if name in CHANGES and name != "ratio":
             columns[CHANGES[name].title] = CHANGES[name].texts(answer.changes[name], *names)
     return tabulate(names, columns, {"setting": answer.settings})
+
+
+def changes_table(answers: Sequence[Answer]) -> pd.DataFrame:
+    """What each setting of all questions changes, against plain runs of the same pairs."""
+    names = {"question": "Varied", "setting": "Setting", "system": "System", "driver": "Driver", "pairs": "Pairs"}
+    columns: dict[str, Texts] = {_CHANGED[name]: {} for name in CHANGES}
+    for each in answers:
+        for name, measure in CHANGES.items():
+            changes = each.changes[name].assign(question=each.question.title)
+            columns[_CHANGED[name]] |= measure.texts(changes, *names)
+    order = {"question": [each.question.title for each in answers]}
+    return tabulate(names, columns, order | {"setting": [setting for each in answers for setting in each.settings]})
 
 
 def remedies(limits: Answer) -> list[str]:
@@ -151,6 +202,16 @@ def remedies(limits: Answer) -> list[str]:
         ]
         lines.append(f"{_named(jain)}: {'; '.join(effects)}")
     return lines
+
+
+def priorities(limits: Answer) -> list[str]:
+    """Of each cell with CPU priority: how much more its clients with priority get than the others, in words."""
+    cells = limits.cells["priority_times"]
+    return [
+        f"{_named(row)}: clients with priority get {with_bounds(row.value, row.low, row.high, 2)} times the goodput"
+        " of the others"
+        for row in cells[cells["value"].notna()].itertuples()
+    ]
 
 
 def summaries(limits: Answer) -> dict[tuple[str, str], str]:
@@ -180,14 +241,13 @@ def values(
     each question, and of udp.put_cells.
     """
     every = pd.concat([each.cells["total_bps"] for each in answers] + [udp_cells["client_bps"]])
-    found = common_values("beyond", runs, every, *(each.gap for each in answers), gap_udp)
+    gaps = [*(each.gap for each in answers), gap_udp]
+    found = common_values("beyond", runs, every, *(gaps if all(gaps) else ()))
     if len(every):
         found.text("congestion-control/default", facts_of(runs)["congestion-control"])
     for each in answers:
         put_answer(found, each)
         found.names(f"{each.question.name}/systems", list(systems(each.cells["total_bps"])))
-        if 0 < len(lines := remedies(each) if each.changes else []) <= _MOST_LINES:
-            found.text(f"{each.question.name}/told", " ".join(f"{line}." for line in lines))
         if each.question is LIMITS:
             for (system, setting), summary in summaries(each).items():
                 found.text(f"{each.question.name}/{system}/{slug(setting)}/told", summary)
@@ -198,9 +258,9 @@ def values(
 def put_answer(found: Values, answer: Answer) -> None:
     r"""The keyed numbers of one question, below its name (such as cpu-limits/):
 
-    - missing: why there are none; settings: those measured, as text; told: the changes in words, if they are few;
-    - <system>/<driver>/<pairs>/<setting>/total, jain, ratio, with -interval; total-change, ratio-change (percent) and
-      jain-change (difference) against the plain setting, with -interval; total-p, jain-p, ratio-p (Holm).
+    - missing: why there are none; settings: those measured, as text;
+    - <system>/<driver>/<pairs>/<setting>/total, jain, ratio, priority, with -interval; total-change, ratio-change
+      (percent) and jain-change (difference) against the plain setting, with -interval; total-p, jain-p, ratio-p (Holm).
     """
     name = answer.question.name
     if answer.gap:
@@ -209,8 +269,9 @@ def put_answer(found: Values, answer: Answer) -> None:
         found.text(f"{name}/settings", "; ".join(answer.settings))
     names = ("question", "system", "driver", "pairs", "setting")
     for measure in MEASURES:
-        cells, changes = (frames[measure].assign(question=name) for frames in (answer.cells, answer.changes))
-        MEASURES[measure].put(found, cells, *names)
+        MEASURES[measure].put(found, answer.cells[measure].assign(question=name), *names)
+    for measure in CHANGES:
+        changes = answer.changes[measure].assign(question=name)
         CHANGES[measure].put(found, changes, *names)
         put_p(found, changes, *names, key=f"{MEASURES[measure].key}-p")
 

@@ -52,6 +52,15 @@ def by_repetition(runs: Iterable[Run]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).sort_values(by, ignore_index=True)
 
 
+def others(runs: Iterable[Run]) -> str:
+    """How much of the CPU time processes had that were not measured, in words: it is in the host's use."""
+    shares = [run.checks.get("foreign_cpu") for run in runs if run.status == "ok"]
+    known = [share for share in shares if share is not None]
+    if not known or len(known) < len(shares):
+        return "other processes' use not recorded"
+    return f"other processes: at most {max(known) * 100:.1f} % of the CPU time"
+
+
 def _row(run: Run) -> dict:
     shares, cpus, total_bps = cpu_use.shares(run), run.cpu["cpu"].nunique(), run.total_throughput_bps
     done = run.flows[run.flows["status"] == "ok"]

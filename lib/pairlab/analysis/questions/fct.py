@@ -192,6 +192,17 @@ def wait_table(waits: pd.Series) -> pd.DataFrame:
     return tabulate({"system": "System", "pairs": "Pairs"}, across(shown))
 
 
+def named_steps(changes: pd.DataFrame) -> pd.DataFrame:
+    """The changes with what a figure calls them: `panel` (system and percentile) and `step`, sorted by both.
+
+    changes: as changes_by_pairs.
+    """
+    changes = changes.sort_values([*SYSTEM, "q", "before_pairs", "after_pairs"])
+    panels = [f"{row.backend}, {row.workload}: {percentile_name(row.q)}" for row in changes.itertuples()]
+    steps = [f"{row.before_pairs} to {row.after_pairs}" for row in changes.itertuples()]
+    return changes.assign(panel=panels, step=steps)
+
+
 def change_table(changes: pd.DataFrame) -> pd.DataFrame:
     """Percent change between pair counts, a row per system and driver; beside it what paper C states of the p99.
 
@@ -283,7 +294,7 @@ def values(
     - <system>/shown/pairs: 50 where measured, else the most; shown/fastest and slowest: /driver and /p50 there;
     - <system>/largest-lead: by how much the intended-start median exceeds the actual-start one at most (ms);
     - <system>/differ, compared, undecidable: of the tests between drivers, how many find a difference (p after Holm
-      at most 0.05), how many there are, and how many have too few repetitions to find one;
+      at most 0.05), how many there are, and how many, if any, have too few repetitions to find one;
     - steps, compared-tools, split: how many rows those three tables rest on, if any;
     - tools/<backend>-<tool>/least, most: how far its medians lie from flowgen's, in percent;
     - <system>/<driver>/<pairs>/connect, first-byte, rest: medians of parts (ms);
@@ -309,7 +320,8 @@ def values(
     for system, part in systems(differ).items():
         found.number(f"{system}/compared", len(part), 0)
         found.number(f"{system}/differ", (part["p_holm"] <= 0.05).sum(), 0)
-        found.number(f"{system}/undecidable", (~(part["least_p"] <= 0.05)).sum(), 0)
+        if undecidable := (~(part["least_p"] <= 0.05)).sum():
+            found.number(f"{system}/undecidable", undecidable, 0)
     for system, part in systems(at_pairs(medians.dropna(subset=["value"]), PUBLISHED_STEP[-1])).items():
         found.number(f"{system}/shown/pairs", part["pairs"].iloc[0], 0)
         for rank, at in (("fastest", part["value"].idxmin()), ("slowest", part["value"].idxmax())):

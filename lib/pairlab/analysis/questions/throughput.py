@@ -53,8 +53,8 @@ def values(
     shape and level are of throughput_cells.normalised_shape, at 10 pairs and at the most pairs; compared is of
     comparison().
 
-    - host/<fact>; <system>/most-pairs; <system>/highest and lowest (at the most pairs), each with /driver and /total;
-      <system>/<driver>/<pairs>/total, total-interval, client, client-interval;
+    - host/<fact>; <system>/most-pairs; <system>/highest and lowest (at the most pairs), each with /driver, /total and
+      /total-interval; <system>/<driver>/<pairs>/total, total-interval, client, client-interval;
     - <system>/<driver>/over-bridge: its total over that of bridge at the most pairs, where both are known;
     - e/<driver>/<pairs>/total, client; c/<driver>/level, over-bridge: as the papers state them;
     - not-compared: the systems without a shape, and why, if any; compared: how many cells both have, if any.
@@ -68,10 +68,10 @@ def values(
     for system, part in systems(total).items():
         most = part["pairs"].max()
         found.number(f"{system}/most-pairs", most, 0)
-        at_most = part[part["pairs"] == most].sort_values("value")
-        for rank, cell in (("lowest", at_most.iloc[0]), ("highest", at_most.iloc[-1])):
-            found.text(f"{system}/{rank}/driver", cell["driver"])
-            found.number(f"{system}/{rank}/total", cell["value"] / 1e9, TOTAL.digits, TOTAL.unit)
+        at_most = list(part[part["pairs"] == most].sort_values("value").itertuples())
+        for rank, cell in (("lowest", at_most[0]), ("highest", at_most[-1])):
+            found.text(f"{system}/{rank}/driver", cell.driver)
+            TOTAL.put_one(found, f"{system}/{rank}/total", cell)
     for name, measure in MEASURES.items():
         measure.put(found, cells[name], "system", "driver", "pairs")
         if len(systems(total)) == 1:

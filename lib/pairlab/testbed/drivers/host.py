@@ -9,4 +9,5 @@ class Host(NetworkDriver):
     name = "host"
     summary = "one shared network stack over loopback, distinct ports; the baseline"
     isolated = False
+    spans_hosts = True
     docker = DockerNetwork(mode="host")

@@ -12,6 +12,8 @@ from pairlab.testbed.requirements import Lack, Program
 DAEMONS = ("ovsdb-server", "ovs-vswitchd")
 TOOLS = ("ovsdb-tool", "ovs-vsctl")
 TUN = "/dev/net/tun"
+#: The identifier of the tunnels between hosts.
+VNI = 77
 SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 
 
@@ -26,12 +28,21 @@ class Ovs(NetworkDriver):
     summary = "Open vSwitch with a veth pair to each container"
     links = ("veth",)
     programs = tuple(Program(name, "openvswitch-switch") for name in (*DAEMONS, *TOOLS))
+    spans_hosts = True
+    overhead_bytes = 50  # Ethernet, IPv4, UDP, VXLAN
 
     @classmethod
     def lacks(cls):
         if os.access(TUN, os.R_OK | os.W_OK) or run_in_thread(kernel_datapath):
             return []
         return [Lack(f"Open vSwitch's userspace datapath needs {TUN}", f"sudo chmod a+rw {TUN}, or run as root")]
+
+    @classmethod
+    def lacks_to_span(cls):
+        if run_in_thread(kernel_datapath):
+            return []
+        what = "Open vSwitch's userspace datapath does not segment what it puts into tunnels"
+        return [Lack(what, "sudo modprobe openvswitch, or take driver 'overlay'")]
 
     @classmethod
     def version(cls):
@@ -44,8 +55,6 @@ class Ovs(NetworkDriver):
         self.datapath = "system" if kernel_datapath() else "netdev"
         base = self.base = lan.directory / "ovs"
         base.mkdir()
-        # All files of this OVS are in here, apart from the host's own OVS.
-        os.environ.update(OVS_RUNDIR=str(base), OVS_LOGDIR=str(base), OVS_DBDIR=str(base))
         self.database = f"unix:{base}/db.sock"
         lan.run([self.where["ovsdb-tool"], "create", f"{base}/conf.db", SCHEMA])
         self._start(lan, "ovsdb-server", f"{base}/conf.db", f"--remote=p{self.database}")
@@ -62,12 +71,21 @@ class Ovs(NetworkDriver):
         return self.ports_made
 
     def finish(self, lan):
-        """All ports in one transaction: the switch reconfigures itself once, and ovs-vsctl waits until it has."""
-        self._configure(lan, *(word for port in self.ports_made for word in ("--", "add-port", "pairlab0", port)))
+        """All ports in one transaction: the switch reconfigures itself once, and ovs-vsctl waits until it has.
+
+        Ports to other hosts are protected: nothing goes from one to another, or a frame would go round for ever.
+        """
+        words = [word for port in self.ports_made for word in ("--", "add-port", "pairlab0", port)]
+        tunnels = {f"to-{other.name}": other for other in (lan.others if self.datapath == "system" else ())}
+        for port, other in tunnels.items():
+            kind = ["type=vxlan", f"options:remote_ip={other.address}", f"options:key={VNI}"]
+            words += ["--", "add-port", "pairlab0", port, "--", "set", "port", port, "protected=true"]
+            words += ["--", "set", "interface", port, *kind]
+        self._configure(lan, *words)
         shown = [self.where["ovs-vsctl"], f"--db={self.database}", "--format=csv", "--no-headings"]
         listed = lan.run([*shown, "--columns=name,ofport", "list", "interface"])
         numbers = dict(line.split(",") for line in listed.split())
-        if wrong := [port for port in self.ports_made if not numbers.get(port, "").isdigit()]:
+        if wrong := [port for port in (*self.ports_made, *tunnels) if not numbers.get(port, "").isdigit()]:
             log = (lan.directory / "ovs" / "ovs-vswitchd.log").read_text().splitlines()
             why = next((line.split("|")[-1] for line in log if "|WARN|" in line or "|ERR|" in line), "no reason logged")
             raise TestbedError(f"Open vSwitch refused {len(wrong)} of its {len(self.ports_made)} ports: {why}")
@@ -89,7 +107,10 @@ class Ovs(NetworkDriver):
             f"--pidfile={base}/{daemon}.pid",
             f"--unixctl={base}/{daemon}.ctl",
         ]
-        lan.run([self.where[daemon], *arguments, *common, f"--log-file={base}/{daemon}.log", "-vconsole:off"])
+        # All files of this OVS are in here, apart from the host's own OVS.
+        own = dict.fromkeys(("OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR"), str(base))
+        argv = [self.where[daemon], *arguments, *common, f"--log-file={base}/{daemon}.log", "-vconsole:off"]
+        lan.run(argv, environment=own)
 
     def _configure(self, lan, *arguments):
         lan.run([self.where["ovs-vsctl"], f"--db={self.database}", "--timeout=15", *arguments])

@@ -60,12 +60,20 @@ def machine() -> str:
     They are made from machine-id(5) by a keyed hash, as that page asks, so that a shared run does not give the id away.
     A copy of a virtual machine has the name of the original, unless it was given a new id. In a container the name is
     empty: its machine-id is its image's, or new with each container, and says nothing of the host; runs from there are
-    distinguished by CPUs and kernel only.
+    distinguished by CPUs and kernel only. A host without an id, as some virtual machines are, is named after what its
+    CPUs say of themselves beside their model's name, which a hypervisor may have blurred.
     """
-    machine_id = _read("/etc/machine-id") or _read("/var/lib/dbus/machine-id") or ""
-    if not re.fullmatch(r"[0-9a-f]{32}", machine_id) or in_container():
+    if in_container():
         return ""
-    return hmac.new(bytes.fromhex(machine_id), b"pairlab", hashlib.sha256).hexdigest()[:12]
+    machine_id = _read("/etc/machine-id") or _read("/var/lib/dbus/machine-id") or ""
+    if re.fullmatch(r"[0-9a-f]{32}", machine_id):
+        return _named_after(bytes.fromhex(machine_id))
+    known = [_cpuinfo(field) for field in ("vendor_id", "cpu family", "model", "stepping", "cache size")]
+    return _named_after("; ".join(known).encode()) if any(known) else ""
+
+
+def _named_after(key: bytes) -> str:
+    return hmac.new(key, b"pairlab", hashlib.sha256).hexdigest()[:12]
 
 
 def in_container() -> bool:

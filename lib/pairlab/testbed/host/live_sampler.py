@@ -50,7 +50,8 @@ class Sampler:
         self._isolated = isolated
         self._pairs = len(clients)
         running = [each for each in clients if not each.over]
-        shared = running[:1] if site.loopback_is_own else []
+        by_host = {site.hosts.get(each.endpoint.name, 0): each for each in running}
+        shared = list(by_host.values()) if site.interface_is_own else []
         self._counters = [LinkCounter(each, site.interface) for each in (clients if isolated else shared)]
         self._last_s = 0.0
         self._told = False

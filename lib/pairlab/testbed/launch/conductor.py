@@ -179,7 +179,7 @@ class Conductor:
             launcher = [self._site.flowgen, "hold", "--control", f"{inside}/control", "--slot", slot]
             launcher += ["--stdout", f"{inside}/{slot}.out" if keep_output else "/dev/null"]
             launcher += ["--stderr", f"{inside}/{slot}.err"]
-            launcher += ["--gate", f"{inside}/{gate.name}"] if gate else []
+            launcher += ["--gate", f"{inside}/{gate.name}", "--linger"] if gate else []
             launcher += extra
             launcher += self._site.launch_options(endpoint.name)
             self._processes[slot] = process
@@ -210,12 +210,15 @@ class Conductor:
         self._wait(processes, lambda process: process.over, timeout_s, silent, "")
 
     def stop(self, processes: Sequence[Process], timeout_s: float = 5.0) -> None:
-        """Ends those that still run (SIGTERM, then SIGKILL) and waits until they are over."""
+        """Ends those that still run (SIGTERM, then SIGKILL), waits until they are over, and lets their launchers go."""
         for process in processes:
             if not process.over:
                 process.stopped_ns = time.monotonic_ns()
                 self._tell_to_end(process)
         self._wait(processes, lambda process: process.over, timeout_s, silent, "")
+        for process in processes:
+            if process.over and (connection := self._connections.get(process.slot)):
+                self._lose(connection)
 
     def results(self, processes: Sequence[Process]) -> list[Process]:
         """The same processes with what they printed."""

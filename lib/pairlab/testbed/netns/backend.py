@@ -4,6 +4,7 @@ import contextlib
 
 from pairlab import paths
 from pairlab.testbed.contracts import Backend, Site
+from pairlab.testbed.endpoints import UPLINK
 from pairlab.testbed.host import cgroup_tree
 from pairlab.testbed.host.programs import first_line
 from pairlab.testbed.limits import cpu_list
@@ -13,13 +14,16 @@ from pairlab.testbed.requirements import ROUTED, Lack, Program
 
 
 class NetnsSite(Site):
-    def __init__(self, running, directory, endpoints, facts, isolated, groups):
+    def __init__(self, running, directory, endpoints, facts, driver, groups):
         self.sandbox = running
         self.flowgen = str(paths.flowgen())
         self.directory = str(directory)
-        self.addresses = {each.name: each.address if isolated else "127.0.0.1" for each in endpoints}
-        self.interface = "eth0" if isolated else "lo"
+        self.addresses = {each.name: each.address for each in endpoints}
+        self.published = {each.name: each.published for each in endpoints if each.published}
+        self.interface, self.interface_is_own = traffic_link(endpoints, driver)
+        self.hosts = {each.name: each.host for each in endpoints}
         self._facts = facts
+        self._built = None
         self._limits = {each.name: each.limits for each in endpoints}
         self._groups = groups
 
@@ -47,7 +51,9 @@ class NetnsSite(Site):
         self._facts = {**self._facts, ROUTED: self.sandbox.call("route_congestion_control", name)}
 
     def facts(self):
-        return self._facts
+        if self._built is None:  # it takes the kernel a while to tell, and does not change
+            self._built = self.sandbox.call("built")
+        return {**self._facts, "hosts": self._built}
 
 
 class Netns(Backend):
@@ -61,7 +67,7 @@ class Netns(Backend):
         return [*filter(None, (sandbox.lack(), flowgen_lack()))]
 
     def lacks_for(self, driver):
-        return [*sandbox.missing_links(driver), *missing_for(driver)]
+        return [*sandbox.missing_links(driver), *missing_for(driver), *sandbox.missing_probed(driver)]
 
     def lacks_program(self, program):
         return program.lack()
@@ -75,14 +81,19 @@ class Netns(Backend):
         missing = cgroups.lack() if any(each.cpu_quota or each.cpu_shares for each in limits) else None
         return [missing] if missing else []
 
+    def lacks_hosts(self, hosts):
+        if len(hosts) == 1:
+            return []
+        return [*sandbox.missing_kinds(("bridge", "veth"), "take one host"), *sandbox.missing_uplink(hosts[0].uplink)]
+
     def lacks_links(self, links):
         return sandbox.missing_shaping(links)
 
-    def lacks_routes(self, driver):
+    def lacks_routes(self, driver, hosts):
         return []  # all its namespaces are ours, the loopback of `host` too
 
     @contextlib.contextmanager
-    def open(self, endpoints, driver, directory, progress):
+    def open(self, endpoints, driver, hosts, directory, progress):
         def show(done):
             progress("bringing up", done, len(endpoints))
 
@@ -91,13 +102,20 @@ class Netns(Backend):
         run = directory.name.removeprefix("pairlab-")
         limits = {each.name: each.limits for each in endpoints}
         with cgroups.groups(run, limits) as groups, Sandbox(directory) as running:  # its processes end before them
-            if driver.isolated:
-                facts = running.call("build", import_path(driver), endpoints, progress=show)
-            else:
-                facts = running.call("build_shared")
+            facts = running.call("build", import_path(driver), endpoints, hosts, progress=show)
             show(len(endpoints))
-            yield NetnsSite(running, directory, endpoints, facts, driver.isolated, groups)
+            yield NetnsSite(running, directory, endpoints, facts, driver, groups)
             running.check()
+
+
+def traffic_link(endpoints, driver):
+    """The link that endpoints' traffic leaves by, and where they share it whether it carries all of their traffic."""
+    if driver.has_links():
+        return "eth0", True
+    if driver.isolated:
+        return "lo", True
+    crossing = {client.host != server.host for client, server in zip(endpoints[::2], endpoints[1::2], strict=True)}
+    return (UPLINK if True in crossing else "lo"), len(crossing) == 1
 
 
 def import_path(driver):

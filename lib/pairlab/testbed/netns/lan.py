@@ -1,10 +1,12 @@
 """SandboxLan: links and namespaces of one testbed, through netlink, from inside its sandbox."""
 
+import contextlib
 import errno
 import os
 import socket
 import subprocess
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pyroute2 import IPRoute
@@ -12,17 +14,56 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from pairlab.errors import TestbedError, Unavailable
 from pairlab.testbed.contracts import Lan
+from pairlab.testbed.endpoints import HostPlan
 from pairlab.testbed.netns.namespaces import inside
+
+#: Of an entry in a bridge's forwarding table (rtnetlink(7)): it stays as it is, and is the bridge's, not its port's.
+NUD_NOARP, NTF_MASTER = 0x40, 0x04
+#: How often routes are looked at while they are awaited.
+_LOOK_EVERY_S = 0.05
+
+
+@contextlib.contextmanager
+def _refused(what: str) -> Iterator[None]:
+    """Raises TestbedError, naming what, where the kernel refuses it."""
+    try:
+        yield
+    except NetlinkError as error:
+        raise TestbedError(f"{what} could not be made: {error}") from error
 
 
 class SandboxLan(Lan):
-    """namespaces: a file descriptor by endpoint name."""
+    """namespaces: a file descriptor by endpoint name. mtu_bytes: of all its links; 0: the kernel's default.
 
-    def __init__(self, namespaces: Mapping[str, int], directory: Path):
+    host, others: this host and those beside it. own: the descriptor of its namespace; None: it is the sandbox's own.
+    """
+
+    def __init__(
+        self,
+        namespaces: Mapping[str, int],
+        directory: Path,
+        mtu_bytes: int = 0,
+        host: HostPlan | None = None,
+        others: Sequence[HostPlan] = (),
+        own: int | None = None,
+    ):
         self.namespaces = namespaces
         self.directory = directory
-        self._ipr = IPRoute()
-        self._ipr.link("set", index=1, state="up")
+        self.host = host or HostPlan()
+        self.others = others
+        self.gateway_link = ""
+        """The bridge that has the host's address in its subnet, where the driver made one."""
+        self.own = own
+        self._mtu = {"mtu": mtu_bytes} if mtu_bytes else {}
+        with self.entered():
+            self._ipr = IPRoute()  # it stays in the namespace in which it was made
+            self._ipr.link("set", index=1, state="up")
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """Runs the block in the host's namespace, as the driver's code does."""
+        with contextlib.nullcontext() if self.own is None else inside(self.own):
+            yield
 
     def add_link(self, name, kind, **attributes):
         self._add(name, kind, **attributes)
@@ -30,19 +71,57 @@ class SandboxLan(Lan):
 
     def _add(self, name: str, kind: str, **attributes) -> None:
         try:
-            self._ipr.link("add", ifname=name, kind=kind, **attributes)
+            self._ipr.link("add", ifname=name, kind=kind, **self._with_mtu(attributes))
         except NetlinkError as error:
             if error.code == errno.EOPNOTSUPP:
                 raise Unavailable(f"this kernel has no {kind} links: load its module, or take another driver") from None
             raise TestbedError(f"link {name} ({kind}) could not be made: {error}") from error
+
+    def _with_mtu(self, attributes: dict) -> dict:
+        """The link's attributes, with the MTU at both of its ends."""
+        peer = attributes.get("peer")
+        both = {"peer": {**({"ifname": peer} if isinstance(peer, str) else peer), **self._mtu}} if peer else {}
+        return {**attributes, **both, **self._mtu}
 
     def set_up(self, name):
         index = socket.if_nametoindex(name)
         self._ipr.link("set", index=index, state="up")
         return index
 
+    def add_gateway(self, name):
+        self.gateway_link = name
+        return super().add_gateway(name)
+
+    def add_address(self, link, address, prefix):
+        with _refused(f"address {address}"):
+            self._ipr.addr("add", index=link, address=address, prefixlen=prefix)
+
+    def add_route(self, destination, *, link=0, gateway=""):
+        by = {**({"oif": link} if link else {}), **({"gateway": gateway} if gateway else {})}
+        with _refused(f"route to {destination}"):
+            self._ipr.route("add", dst=destination, **by)
+
+    def add_forwarding(self, link, mac, host):
+        with _refused(f"forwarding of {mac} to {host}"):
+            self._ipr.fdb("append", ifindex=link, lladdr=mac, dst=host)
+            self._ipr.fdb("add", ifindex=link, lladdr=mac, state=NUD_NOARP, flags=NTF_MASTER)
+
+    def await_routes(self, destinations, timeout_s):
+        deadline = time.monotonic() + timeout_s
+        while missing := set(destinations) - self._destinations():
+            if time.monotonic() > deadline:
+                raise TestbedError(
+                    f"{self.host.name} has no route to {len(missing)} networks after {timeout_s:g} s, the first:"
+                    f" {min(missing)}"
+                )
+            time.sleep(_LOOK_EVERY_S)
+
+    def _destinations(self) -> set[str]:
+        routes = self._ipr.get_routes(family=socket.AF_INET)
+        return {f"{each.get_attr('RTA_DST')}/{each['dst_len']}" for each in routes}
+
     def add_veth(self, endpoint, **attributes):
-        peer = {"ifname": "eth0", "net_ns_fd": self._path(endpoint)}
+        peer = {"ifname": "eth0", "net_ns_fd": self._path(endpoint), "address": endpoint.mac}
         self._add(endpoint.name, "veth", state="up", peer=peer, **attributes)
         return endpoint.name
 
@@ -52,17 +131,22 @@ class SandboxLan(Lan):
     def add_cable(self, one, other):
         self.add_eth0(one, "veth", peer={"ifname": "eth0", "net_ns_fd": self._path(other)})
 
-    def configure(self, endpoint):
-        """Sets the endpoint's address, and its loopback and eth0 up."""
+    def configure(self, endpoint, *, has_link: bool):
+        """Sets the endpoint's loopback up, and where it has a link its address, eth0 and the route by its gateway."""
         with inside(self.namespaces[endpoint.name]), IPRoute() as ipr:
+            ipr.link("set", index=1, state="up")
+            if not has_link:
+                return
             index = socket.if_nametoindex("eth0")
             ipr.addr("add", index=index, address=endpoint.address, prefixlen=endpoint.prefix)
             ipr.link("set", index=index, state="up")
-            ipr.link("set", index=1, state="up")
+            if endpoint.gateway:
+                ipr.route("add", dst="0.0.0.0/0", gateway=endpoint.gateway)
 
-    def run(self, argv, timeout_s=20.0):
+    def run(self, argv, timeout_s=20.0, environment=None):
+        environment = {**os.environ, **(environment or {})}
         try:
-            done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout_s, check=False)
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout_s, check=False, env=environment)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise TestbedError(f"{argv[0]} did not run: {error}") from error
         if done.returncode:

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Mapping, Sequence
 
 from pairlab.errors import TestbedError
-from pairlab.testbed.endpoints import EndpointPlan
+from pairlab.testbed.endpoints import EndpointPlan, mac_of
 from pairlab.testbed.netns.namespaces import inside
 
 LINK = b"eth0"
@@ -26,7 +26,8 @@ DISCARD_PORT = 9
 def introduce(namespaces: Mapping[str, int], endpoints: Sequence[EndpointPlan]) -> None:
     """Makes the ends of each pair permanent neighbours, and has every switch learn the ports of both.
 
-    namespaces: descriptors by endpoint name, with eth0 up and addressed. Raises TestbedError where the kernel refuses.
+    Where a partner is in another subnet, its gateway is the neighbour: see `know`. namespaces: descriptors by endpoint
+    name, with eth0 up and addressed. Raises TestbedError where the kernel refuses.
     """
     try:
         macs = {}
@@ -36,8 +37,25 @@ def introduce(namespaces: Mapping[str, int], endpoints: Sequence[EndpointPlan]) 
                 _send_to_itself(sock, endpoint, macs[endpoint.name])
         addresses = {each.name: each.address for each in endpoints}
         for endpoint in endpoints:
+            partner = addresses[endpoint.partner]
             with inside(namespaces[endpoint.name]), _socket() as sock:
-                _set_neighbour(sock, addresses[endpoint.partner], macs[endpoint.partner])
+                if ipaddress.ip_address(partner) in _network(endpoint):
+                    _set_neighbour(sock, partner, macs[endpoint.partner])
+                if endpoint.gateway:
+                    _set_neighbour(sock, endpoint.gateway, _packed(mac_of(endpoint.gateway)))
+    except OSError as error:
+        raise TestbedError(f"neighbours could not be set: {error}") from error
+
+
+def know(link: str, macs: Mapping[str, str]) -> None:
+    """Makes these permanent neighbours of the present namespace by that link: hardware addresses by IPv4 address.
+
+    Raises TestbedError where the kernel refuses.
+    """
+    try:
+        with _socket() as sock:
+            for address, mac in macs.items():
+                _set_neighbour(sock, address, _packed(mac), link.encode())
     except OSError as error:
         raise TestbedError(f"neighbours could not be set: {error}") from error
 
@@ -52,18 +70,26 @@ def _send_to_itself(sock: socket.socket, endpoint: EndpointPlan, mac: bytes) -> 
     Through an address that nobody has, the network's last. (A packet socket would be plainer; closing one takes the
     kernel milliseconds, packet_release's synchronize_net.)
     """
-    nobody = str(ipaddress.ip_interface(f"{endpoint.address}/{endpoint.prefix}").network.broadcast_address - 1)
+    nobody = str(_network(endpoint).broadcast_address - 1)
     _set_neighbour(sock, nobody, mac)
     sock.sendto(b"", (nobody, DISCARD_PORT))
     fcntl.ioctl(sock, SIOCDARP, _arp_request(nobody, mac))
 
 
-def _set_neighbour(sock: socket.socket, address: str, mac: bytes) -> None:
-    fcntl.ioctl(sock, SIOCSARP, _arp_request(address, mac))
+def _network(endpoint: EndpointPlan) -> ipaddress.IPv4Network:
+    return ipaddress.IPv4Interface(f"{endpoint.address}/{endpoint.prefix}").network
 
 
-def _arp_request(address: str, mac: bytes) -> bytes:
+def _packed(mac: str) -> bytes:
+    return bytes.fromhex(mac.replace(":", ""))
+
+
+def _set_neighbour(sock: socket.socket, address: str, mac: bytes, link: bytes = LINK) -> None:
+    fcntl.ioctl(sock, SIOCSARP, _arp_request(address, mac, link))
+
+
+def _arp_request(address: str, mac: bytes, link: bytes = LINK) -> bytes:
     """struct arpreq: protocol address, hardware address, flags, netmask, device."""
     protocol = struct.pack("=H2x4s8x", socket.AF_INET, socket.inet_aton(address))
     hardware = struct.pack("=H6s8x", socket.AF_UNSPEC, mac)
-    return struct.pack("16s16si16x16s", protocol, hardware, ATF_COM | ATF_PERM, LINK)
+    return struct.pack("16s16si16x16s", protocol, hardware, ATF_COM | ATF_PERM, link)

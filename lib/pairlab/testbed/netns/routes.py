@@ -7,9 +7,10 @@ This module imports nothing heavy, as the process inside a sandbox uses it.
 """
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pairlab.errors import TestbedError
+from pairlab.testbed.contracts import NetworkDriver
 from pairlab.testbed.netns.namespaces import inside
 
 #: Tables of routes (rtnetlink(7)): to other hosts, and to this one, where both ends are on one loopback.
@@ -22,14 +23,22 @@ KEPT = ("RTA_DST", "RTA_OIF", "RTA_GATEWAY", "RTA_PREFSRC", "RTA_PRIORITY")
 LOCK = 1 << 16
 
 
-def set_in(namespaces: Iterable[int], name: str) -> str:
+def tables_of(driver: NetworkDriver) -> Sequence[int]:
+    """The tables of the routes by which endpoints reach each other on that driver's network."""
+    if driver.pair_shares:
+        return [LOCAL]
+    return [MAIN] if driver.isolated else [MAIN, LOCAL]
+
+
+def set_in(namespaces: Iterable[int], name: str, tables: Sequence[int]) -> str:
     """Sets it on the IPv4 routes of these network namespaces (descriptors); returns what the kernel then says is set.
 
     Raises TestbedError where the kernel refuses. Not where an event loop runs.
     """
     for namespace in namespaces:
         with inside(namespace):
-            set_here(name)
+            for table in tables:
+                set_here(name, table)
     return name
 
 

@@ -19,8 +19,8 @@ from pairlab import errors
 from pairlab.errors import MeasurementFailed, TestbedError, Unavailable
 from pairlab.testbed.cleanup import child_environment
 from pairlab.testbed.contracts import NetworkDriver
-from pairlab.testbed.endpoints import Link
-from pairlab.testbed.netns import wire
+from pairlab.testbed.endpoints import Link, Uplink
+from pairlab.testbed.netns import protocol
 from pairlab.testbed.netns.agent import PROGRESS
 from pairlab.testbed.requirements import Lack, Program
 
@@ -86,13 +86,22 @@ def _remedy() -> str:
     return "allow user namespaces for this user, or run pairlab as root"
 
 
+#: Kinds that pairlab's drivers use: tried together, as a sandbox takes longer than a try.
+_USUAL_KINDS = ("bridge", "ipip", "ipvlan", "macvlan", "veth", "vxlan")
+
+
 def missing_links(driver: type[NetworkDriver]) -> list[Lack]:
     """The kinds of link that this driver needs and the kernel does not have: tried in a sandbox."""
-    known = _known_links(driver.links) if driver.links else {}
+    return missing_kinds(driver.links, f"leave {driver.name!r} out")
+
+
+def missing_kinds(kinds: tuple[str, ...], otherwise: str) -> list[Lack]:
+    """Those of these kinds of link that the kernel does not have, and what to do without them."""
+    known = _known_links(tuple(sorted({*_USUAL_KINDS, *kinds}))) if kinds else {}
     return [
-        Lack(f"this kernel has no {kind} links", f"sudo modprobe {kind}, or leave {driver.name!r} out")
-        for kind, there in known.items()
-        if not there
+        Lack(f"this kernel has no {kind} links", f"sudo modprobe {kind}, or {otherwise}")
+        for kind in kinds
+        if not known[kind]
     ]
 
 
@@ -105,6 +114,24 @@ def _known_links(kinds: tuple[str, ...]) -> dict[str, bool]:
 def missing_shaping(links: Collection[Link]) -> list[Lack]:
     """What this host misses to shape links so: tried in a sandbox."""
     return [lack for link in dict.fromkeys(links) for lack in _missing_shaping(link)]
+
+
+@functools.cache
+def missing_probed(driver: type[NetworkDriver]) -> list[Lack]:
+    """What the kernel lacks for what the driver tries beforehand: tried in a sandbox."""
+    if driver.probe is NetworkDriver.probe or any(program.lack() for program in driver.programs):
+        return []
+    with Sandbox() as probe:
+        return probe.call("lacks_probed", f"{driver.__module__}:{driver.__qualname__}", driver.name)
+
+
+@functools.cache
+def missing_uplink(uplink: Uplink) -> list[Lack]:
+    """What this host misses to shape an uplink so: tried in a sandbox."""
+    if not (uplink.rate_bps or uplink.delay_s):
+        return []
+    with Sandbox() as probe:
+        return probe.call("lacks_uplink", uplink)
 
 
 @functools.cache
@@ -149,7 +176,7 @@ class Sandbox:
         progress: called meanwhile with how far it is, by methods that report it.
         """
         try:
-            wire.send(self._connection, (name, arguments))
+            protocol.send(self._connection, (name, arguments))
             while (answer := self._answer())[0] == PROGRESS:
                 progress(int(answer[1]))
         except (EOFError, OSError) as error:
@@ -164,7 +191,7 @@ class Sandbox:
 
     def _answer(self) -> list:
         """The next message. Raises ValueError where it is none."""
-        answer = wire.receive(self._connection, wire.OF_ANSWERS)
+        answer = protocol.receive(self._connection, protocol.OF_ANSWERS)
         if not isinstance(answer, list) or len(answer) != 2:
             raise ValueError("it is no pair")
         good, found = answer

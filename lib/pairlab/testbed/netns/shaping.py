@@ -18,14 +18,14 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
-from pairlab.errors import TestbedError, Unavailable
+from pairlab.errors import BadSpec, TestbedError, Unavailable
 from pairlab.testbed.endpoints import Link
 from pairlab.testbed.netns.namespaces import inside
 from pairlab.testbed.requirements import Lack, Program
 
 LINK = "eth0"
 IPTABLES = Program("iptables", "iptables")
-NO_FILTER = Lack("this kernel has no token bucket filter", "sudo modprobe sch_tbf, or leave out link_rate_bps")
+NO_FILTER = Lack("this kernel has no token bucket filter", "sudo modprobe sch_tbf, or ask for no rate")
 
 #: Below, a bucket would hold seconds of traffic; above, bytes per second do not fit 32 bits.
 LEAST_RATE_BPS, MOST_RATE_BPS = 1e5, 34e9
@@ -37,6 +37,12 @@ LEAST_BURST_BYTES, BURST_S = 80 * 1024, 0.004
 
 #: The queue before it holds what a sender puts there (TCP's small queues, a UDP socket's buffer) and loses none.
 LEAST_QUEUE_BYTES, QUEUE_S = 1 << 20, 0.05
+
+
+def require_rate(name: str, rate_bps: float) -> None:
+    """Raises BadSpec, naming the parameter, where no link can be held to that rate. 0: it is not to be."""
+    if rate_bps and not LEAST_RATE_BPS <= rate_bps <= MOST_RATE_BPS:
+        raise BadSpec(f"{name}: must be from {LEAST_RATE_BPS:g} to {MOST_RATE_BPS:g} (or 0), not {rate_bps:g}")
 
 
 def bucket(rate_bps: float) -> dict[str, int]:
@@ -69,8 +75,11 @@ def _note(applied: dict[str, list], kind: str, what: Any) -> None:
         known.append(what)
 
 
-def limit_rate(name: str, rate_bps: float) -> dict[str, int]:
-    """Puts a token bucket filter on that link of the present network namespace; returns its settings as read back."""
+def limit_rate(name: str, rate_bps: float, parent: int | None = None) -> dict[str, int]:
+    """Puts a token bucket filter on that link of the present network namespace; returns its settings as read back.
+
+    parent: the class of another queueing discipline of the link that it is to be within.
+    """
     from pyroute2 import IPRoute
     from pyroute2.netlink.exceptions import NetlinkError
 
@@ -79,7 +88,7 @@ def limit_rate(name: str, rate_bps: float) -> dict[str, int]:
     index = socket.if_nametoindex(name)
     with IPRoute() as ipr:
         try:
-            ipr.tc("add", "tbf", index, **options)
+            ipr.tc("add", "tbf", index, **options, **({} if parent is None else {"parent": parent, "handle": 0x100000}))
         except NetlinkError as error:
             if error.code == errno.ENOENT:
                 raise Unavailable(str(NO_FILTER)) from None

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-from pairlab.testbed.requirements import Lack
+from pairlab.testbed.requirements import Lack, kernel_setting
 
 #: Who may use it (Documentation/admin-guide/sysctl/kernel.rst). All CPUs take 0 or less, or CAP_PERFMON.
 PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
@@ -70,12 +70,8 @@ def open_event(kind: int, config: int, cpu: int, period_ns: int = 0) -> int:
 def lack_of(error: OSError, what: str) -> Lack:
     """Why this host does not let us have that."""
     if error.errno in (errno.EACCES, errno.EPERM):
-        try:
-            level = PARANOID.read_text().strip()
-        except OSError:
-            level = "unknown"
         return Lack(
-            f"{what} of all CPUs may not be read here (perf_event_paranoid is {level})",
+            f"{what} of all CPUs may not be read here (perf_event_paranoid is {kernel_setting(PARANOID)})",
             "run pairlab as root, or sudo sysctl -w kernel.perf_event_paranoid=-1",
         )
     if error.errno in (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV):

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from pathlib import Path
 
-from pairlab.testbed.requirements import Lack
+from pairlab.testbed.requirements import Lack, kernel_setting
 
 FILE = Path("/proc/kallsyms")
 RESTRICT = Path("/proc/sys/kernel/kptr_restrict")
@@ -37,11 +37,7 @@ def lack(file: Path = FILE) -> Lack | None:
         return Lack(f"{file} cannot be read: {error.strerror}", "a kernel with CONFIG_KALLSYMS")
     if told:
         return None
-    try:
-        level = RESTRICT.read_text().strip()
-    except OSError:
-        level = "unknown"
     return Lack(
-        f"the kernel hides the addresses of its functions (kptr_restrict is {level})",
+        f"the kernel hides the addresses of its functions (kptr_restrict is {kernel_setting(RESTRICT)})",
         "run pairlab as root, or sudo sysctl -w kernel.kptr_restrict=0",
     )

@@ -55,7 +55,7 @@ class Flowgen(Workload):
         return [*argv, "--udp"] if pair.task.protocol == "udp" else argv
 
     def client(self, pair, spec, site):
-        argv = [site.flowgen, "client", "--connect", f"{pair.server.address}:{pair.port}", *_token(site)]
+        argv = [site.flowgen, "client", "--connect", f"{pair.target}:{pair.port}", *_token(site)]
         argv += self._udp(spec) if pair.task.protocol == "udp" else self._tcp(pair.task, spec)
         argv += ["--flows", str(spec.flows_per_pair)] if spec.flows_per_pair > 1 else []
         argv += ["--write-bytes", str(spec.message_bytes)] if spec.message_bytes else []
@@ -78,14 +78,19 @@ class Flowgen(Workload):
             totals = [line for line in lines if line["event"] == "total"]
             if not totals:
                 raise ValueError("flowgen reported 0 totals, not one for each flow")
-            by_peer = {line["peer"]: line for line in received if line["event"] == "received"}
+            by_port = {_port(line["peer"]): line for line in received if line["event"] == "received"}
             intervals = {}
             for line in lines:
                 if line["event"] == "interval":
                     intervals.setdefault(int(line.get("flow", 0)), []).append(line)
-            return [_measured(total, intervals, by_peer.get(total.get("local"), {})) for total in totals]
+            return [_measured(total, intervals, by_port.get(_port(total.get("local")), {})) for total in totals]
         except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"flowgen's report is incomplete: {error!r}") from None
+
+
+def _port(address):
+    """The client's port, which tells flows of a pair apart; on the way, NAT may have replaced its address."""
+    return (address or "").rpartition(":")[2]
 
 
 def _token(site):

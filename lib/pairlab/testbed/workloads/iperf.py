@@ -48,7 +48,7 @@ class Iperf(Workload):
         return [*argv, *REPORT, "-i", f"{spec.interval_s:g}", "-P", str(spec.flows_per_pair)]  # ends after as many
 
     def client(self, pair, spec, site):
-        argv = ["iperf", "-c", pair.server.address, "-p", str(pair.port)]
+        argv = ["iperf", "-c", pair.target, "-p", str(pair.port)]
         argv += ["-t", f"{spec.total_s:g}", "-i", f"{spec.interval_s:g}", *REPORT]
         argv += ["-P", str(spec.flows_per_pair)] if spec.flows_per_pair > 1 else []
         argv += ["-l", str(spec.message_bytes)] if spec.message_bytes else []

@@ -28,7 +28,7 @@ class Iperf3(Workload):
     version_argv = ("iperf3", "--version")
     connects_first = True  # a test starts when the server has the control connection and every stream
 
-    says_when_signalled = "interrupt - the client has terminated"
+    says_when_signalled = "interrupt - the "  # and which of the two it is
     late_s = 0.1  # it counts when it asks its server to end, and closes when it has the server's report
 
     def check(self, spec):
@@ -47,7 +47,7 @@ class Iperf3(Workload):
         return [*argv, "-i", f"{spec.interval_s:g}", "--json"]
 
     def client(self, pair, spec, site):
-        argv = ["iperf3", "-c", pair.server.address, "-p", str(pair.port)]
+        argv = ["iperf3", "-c", pair.target, "-p", str(pair.port)]
         argv += ["-t", f"{spec.total_s:.0f}", "-i", f"{spec.interval_s:g}", "--json", "--get-server-output"]
         argv += ["-P", str(spec.flows_per_pair)] if spec.flows_per_pair > 1 else []
         argv += ["-l", str(spec.message_bytes)] if spec.message_bytes else []

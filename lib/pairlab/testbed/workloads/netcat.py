@@ -42,7 +42,7 @@ class Netcat(Workload):
         return ["nc.openbsd", "-n", "-d", "-l", pair.server.address, str(pair.port)]
 
     def client(self, pair, spec, site):
-        return ["nc.openbsd", "-n", "-N", pair.server.address, str(pair.port)]
+        return ["nc.openbsd", "-n", "-N", pair.target, str(pair.port)]
 
     def client_reads(self, pair, spec, site):
         return f"{site.directory}/{_name(pair.task.flow_bytes)}"

@@ -20,8 +20,8 @@ NOTE = re.compile(r"NOTE: test was performed, using msg-size=(\d{1,9})\.")
 #: The server's line for every so many messages (-A): how long they took to arrive. The first counts from its start.
 ARRIVED = re.compile(r"^ *(\d{1,15}) \[usec\] +\d{1,15} \[msg/s\] +(\d{1,18}) \[msg\]$", re.MULTILINE)
 
-#: So many bytes to a line, or messages where that is less: a line takes a fast pair about a millisecond, and some
-#: thousands of them a second cost next to nothing.
+#: So many bytes to a line in a run of a second, or messages where that is less, and more in longer ones: a line takes a
+#: fast pair about a thousandth of the run, and some thousands of them a second cost next to nothing.
 LINE_BYTES, LINE_MESSAGES = 1 << 20, 512
 
 #: Up to this share, what was written and not reported by the server does not matter.
@@ -64,11 +64,11 @@ class Sockperf(Workload):
     def server(self, pair, spec, site):
         argv = ["sockperf", "server", "-i", pair.server.address, "-p", str(pair.port), "--tcp"]
         argv += ["--uc-reuseaddr"]  # a connection that others had on this port may wait for its end
-        lines = ["-A", str(_messages_in_a_line(spec.message_bytes or LEAST_MESSAGE_BYTES)), "--no-rdtsc"]
+        lines = ["-A", str(_messages_in_a_line(spec)), "--no-rdtsc"]
         return ["stdbuf", "--output=L", *argv, *lines]  # it is ended by a signal, and would take a full buffer with it
 
     def client(self, pair, spec, site):
-        argv = ["sockperf", "throughput", "-i", pair.server.address, "-p", str(pair.port), "--tcp"]
+        argv = ["sockperf", "throughput", "-i", pair.target, "-p", str(pair.port), "--tcp"]
         argv += ["-t", f"{spec.total_s:.0f}", "--no-rdtsc"]  # a TSC may not tick as often as it says it does
         return [*argv, "-m", str(spec.message_bytes or LEAST_MESSAGE_BYTES)]
 
@@ -95,8 +95,9 @@ class Sockperf(Workload):
         return [Measured(flow, lasted_s=duration_s, received_bytes=known)]
 
 
-def _messages_in_a_line(message_bytes):
-    return max(1, min(LINE_MESSAGES, LINE_BYTES // message_bytes))
+def _messages_in_a_line(spec):
+    fewest = min(LINE_MESSAGES, LINE_BYTES // (spec.message_bytes or LEAST_MESSAGE_BYTES))
+    return max(1, int(spec.total_s * fewest))
 
 
 def _last_reported(served):

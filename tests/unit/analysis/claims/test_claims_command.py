@@ -1,7 +1,9 @@
 """The whole ledger judged on a campaign: its tables and values, and `pairlab claims`."""
 
 import json
+import re
 
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -31,14 +33,21 @@ def test_the_whole_ledger_is_judged_on_a_campaign(verdicts):
 
 
 def test_tables_and_values_cover_every_claim(verdicts, campaign):
-    tables = report.tables(verdicts)
-    assert set(tables) == {claim.experiments[0] for claim in ledger.load()}
-    told = {claim for table in tables.values() for claim in table["", "Claim"]}
-    assert told == set(verdicts["statement"])
-    shown = [text for table in tables.values() for backend in ("docker", "netns") for text in table[backend, "verdict"]]
-    assert sum(text == "holds" or text.startswith("holds,") for text in shown) == (verdicts["verdict"] == "holds").sum()
+    tables, unjudged = report.tables(verdicts), report.unjudged(verdicts)
+    judged = {claim for table in tables.values() for claim in table["Claim"]}
+    others = [claim for claims in unjudged["Claims"] for claim in claims.split("; ")]
+    assert judged.isdisjoint(others)
+    assert judged | set(others) == set(verdicts["statement"])
+    assert all(len(table) <= report.MOST_ROWS for table in tables.values())
+    shown = [text for table in tables.values() for backend in ("docker", "netns") for text in table[backend]]
+    assert sum(text.startswith(("holds:", "holds,")) for text in shown) == (verdicts["verdict"] == "holds").sum()
+    assert all(re.search(r" \(\d+\)$", text) for text in shown if text.startswith(("holds", "contradicted")))
+    assert all(re.search(r" \(\d+( of \d+\+?)?\)$", text) for text in shown if text.startswith("undecided:"))
     found = report.values(verdicts, load_runs(campaign))
-    assert found["total-rises-bridge/netns-flowgen/verdict"] == "holds"
+    assert found["total-rises-bridge/netns-flowgen/verdict"] == found["total-rises-bridge/verdict"] == "holds"
+    assert found["total-rises-bridge/by-system"] == "holds in docker-flowgen and netns-flowgen"
+    assert found["total-rises-ovs/verdict"] == "not judged"
+    assert int(found["unjudged"]) == len(others) > 0
     assert found["total-rises-bridge/netns-flowgen/cells"] == "5 → 2 pairs"
     assert found["total-rises-bridge/false-if"].startswith("With 1, 2 or 3 pairs, bridge carries no less")
     assert found["total-rises-ovs/netns-flowgen/missing"] == (
@@ -48,6 +57,35 @@ def test_tables_and_values_cover_every_claim(verdicts, campaign):
     assert found["fct-p99-grows-ovs/netns/missing"] == "no runs of fct"
     assert found["fct-p99-grows-ovs/netns/published"] == r"32.0 \%"
     assert found["netns/count/not-measured"] == str(report.counts(verdicts).loc["netns", "not measured"])
+
+
+def test_a_backend_that_measured_nothing_of_a_table_has_no_column_there(verdicts, campaign):
+    docker = verdicts["backend"] == "docker"
+    of_netns = pd.concat(
+        [verdicts[~docker], verdicts[docker].assign(verdict="not measured", repetitions=0, workload="")]
+    )
+    (table,) = report.tables(of_netns).values()
+    assert "netns" in table
+    assert "docker" not in table
+    assert set(report.wrapped(table)) == {"Claim", "netns"}
+    assert report.values(of_netns, load_runs(campaign))["throughput/absent"] == "; not measured in docker"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "common"),
+    [
+        (["holds", "holds"], "holds"),
+        (["holds", "not measured", "not comparable"], "holds"),
+        (["holds", "undecided"], "mixed"),
+        (["contradicted", "holds"], "mixed"),
+        (["contradicted", "not measured"], "contradicted"),
+        (["undecided"], "undecided"),
+        (["not measured", "not comparable"], "not judged"),
+        ([], "not judged"),
+    ],
+)
+def test_a_verdict_over_systems_is_that_of_all_that_could_judge(verdicts, common):
+    assert report.common_verdict(verdicts) == common
 
 
 @pytest.mark.ci

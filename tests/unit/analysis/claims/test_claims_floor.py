@@ -117,7 +117,7 @@ def test_the_floor_beside_the_runs_is_told_once_and_without_one_the_verdicts_are
     assert found.loc[~docker, "notes"].str.contains("below the noise floor of this host").any()
     remark = report.floor_remark(found, runs)
     assert remark.count("none recorded") == 1
-    assert "netns: measured 2024-05-01 (flowgen at 5 pairs)" in remark
+    assert "netns: measured 2024-05-01 under made-up (flowgen at 5 pairs)" in remark
     told = report.values(found, runs)
     assert "none recorded" in told["noise-floor"]
     assert told["total-rises-bridge/netns-flowgen/floor"].endswith(r"\%")

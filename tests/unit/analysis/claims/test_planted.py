@@ -224,6 +224,32 @@ def test_unfairness_is_of_runs_of_a_minute(duration_s, expected):
     assert verdicts_of(cells, "clients-unfair-bridge") == {"clients-unfair-bridge": expected}
 
 
+@pytest.mark.parametrize(("least", "expected"), [(0.6, "holds"), (1.4, "contradicted")])
+def test_unfairness_is_read_from_long_runs_of_another_experiment_where_the_own_are_short(least, expected):
+    cells = []
+    for repetition in range(4):
+        rates = np.linspace(least, 1.6, 50) * (1 + 0.01 * repetition)
+        rates[0] *= 1 - 0.02 * repetition
+        even = np.full(50, 1.0)
+        cells.append(bulk(even, repetition=repetition, duration_s=10.0))
+        cells.append(bulk(rates, repetition=repetition, duration_s=120.0, experiment="retransmissions"))
+    assert verdicts_of(cells, "clients-unfair-bridge") == {"clients-unfair-bridge": expected}
+
+
+@pytest.mark.parametrize(("growth", "expected"), [(1.5, "holds"), (0.7, "contradicted")])
+def test_a_percentile_is_read_from_another_experiment_where_the_own_has_too_few_flows(growth, expected):
+    def cells(experiment, repetitions, factor):
+        for repetition in range(repetitions):
+            for pairs in (10, 50):
+                noise = 1 + 0.01 * np.cos(3 * repetition + pairs)
+                times_s = np.linspace(0.1, 0.2, pairs) * noise * (factor if pairs == 50 else 1)
+                yield ending(times_s, experiment=experiment, repetition=repetition)
+
+    few, enough = list(cells("fct", 9, 1 / growth)), list(cells("starting", 10, growth))
+    assert verdicts_of(few, "fct-p99-grows-bridge") == {"fct-p99-grows-bridge": "undecided"}
+    assert verdicts_of(few + enough, "fct-p99-grows-bridge") == {"fct-p99-grows-bridge": expected}
+
+
 def test_of_several_settings_a_single_one_on_the_other_side_contradicts_and_one_that_is_unsure_leaves_open():
     sizes = (64, 1024, 16384, 65507)
 

@@ -86,6 +86,12 @@ def test_a_run_beyond_the_papers_decides_nothing_about_them(beyond):
     assert len(run_table.reduce([run([1]), run([1], **beyond)])) == 1
 
 
+def test_runs_whose_clients_start_apart_are_no_repetitions_of_those_that_start_together():
+    together, *apart = (run([1], experiment="starting", start_spacing_s=each) for each in (0.0, 0.01, 0.02))
+    assert len(run_table.reduce([together, *apart])) == 1
+    assert run_table.reduce(apart).empty
+
+
 def test_a_run_that_does_not_count_is_left_out():
     assert run_table.reduce([run([1], status="invalid")]).empty
 

@@ -1,6 +1,7 @@
 """The record of a host's noise: kept whole, found by host and backend, and what it says of an effect."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -164,7 +165,20 @@ def test_loaded_runs_find_the_records_of_their_own_host_beside_them(tmp_path):
     assert noise_floor.of_runs(loaded.where(lambda each: each.spec.backend == "netns")) == found
     told = noise_floor.remark(found, ["docker", "netns"])
     assert "docker: none recorded" in told
-    assert "netns: measured 2024-05-01 (flowgen at 5 pairs)" in told
+    assert f"netns: measured 2024-05-01 under {HOST} (flowgen at 5 pairs)" in told
+
+
+def test_without_a_record_of_their_kernel_runs_have_that_of_the_same_cpus_and_its_kernel_is_named(tmp_path):
+    made = run([1, 1])
+    facts = made.facts | {"host": {"fingerprint": "A CPU, 2 CPUs, Linux 6.1"}}
+    store.write(replace(made, facts=facts), tmp_path)
+    loaded = load_runs(tmp_path)
+    noise_floor.write(calibration(host="Another CPU, 2 CPUs, Linux 6.1"), tmp_path)
+    assert noise_floor.of_runs(loaded) == {}
+    noise_floor.write(calibration(host="A CPU, 2 CPUs, Linux 6.18"), tmp_path)
+    assert "netns: measured 2024-05-01 under Linux 6.18 (" in noise_floor.remark(noise_floor.of_runs(loaded), ["netns"])
+    noise_floor.write(calibration(host="A CPU, 2 CPUs, Linux 6.1"), tmp_path)
+    assert noise_floor.of_runs(loaded)["netns"].host == "A CPU, 2 CPUs, Linux 6.1"
 
 
 def test_claims_of_plain_runs_are_told_of_plain_noise_only():

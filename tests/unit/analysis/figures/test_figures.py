@@ -197,12 +197,46 @@ def test_whatever_style_came_before_a_figure_is_black_on_white(cells):
     assert svg == plain
 
 
+def of_systems(**pairs_by_backend):
+    rows = [
+        {"backend": backend, "workload": "iperf", "driver": "bridge", "pairs": pairs, "size": size, "value": size * 1e9}
+        for backend, pairs in pairs_by_backend.items()
+        for size in (1, 2)
+    ]
+    return pd.DataFrame(rows).assign(low=0.5e9, high=2.5e9, n=3, confidence=0.95, gap="")
+
+
+def by_size(cells, ax=None):
+    return estimates.by_number(cells, ax, measure=throughput.TOTAL, number="size", name="Size")
+
+
+def test_systems_with_different_numbers_of_pairs_say_so_and_others_leave_it_to_the_note():
+    figure = estimates.by_system(of_systems(docker=5, netns=20), by_size)
+    assert [ax.get_title() for ax in figure.axes] == ["docker, iperf: 5 pairs", "netns, iperf: 20 pairs"]
+    assert "pairs" not in figure._supxlabel.get_text()
+    figure = estimates.by_system(of_systems(docker=5, netns=5), by_size)
+    assert [ax.get_title() for ax in figure.axes] == ["docker, iperf", "netns, iperf"]
+    assert "5 pairs" in figure._supxlabel.get_text()
+
+
+def test_of_measures_above_each_other_a_system_keeps_its_column_where_one_lacks_it():
+    upper, lower = of_systems(docker=5, netns=20), of_systems(netns=20)
+    figure = estimates.above_each_other([(upper, by_size), (lower, by_size)])
+    left, right, below = figure.axes
+    assert [ax.get_title() for ax in figure.axes] == ["docker, iperf: 5 pairs", "netns, iperf: 20 pairs", ""]
+    assert below.get_position().x0 == pytest.approx(right.get_position().x0, abs=0.02)
+    assert [ax.xaxis.label.get_visible() for ax in (left, right, below)] == [True, False, True]
+
+
 def test_pairs_are_on_the_axis_that_sets_them_more_evenly_apart():
-    for counts, scale in (([1, 5, 10, 50], "log"), ([10, 20, 30, 40, 50], "linear"), ([10], "linear")):
+    many = [1, 2, 3, 5, 10, 20, 50, 100, 150]
+    for counts, scale in (([1, 5, 10, 50], "log"), (many, "log"), ([10, 20, 30, 40, 50], "linear"), ([10], "linear")):
         ax = plt.subplots()[1]
         estimates.count_axis(ax, pd.Series(counts))
         assert ax.get_xscale() == scale
         assert [mark for mark in ax.get_xticks() if ax.get_xlim()[0] <= mark <= ax.get_xlim()[1]] == counts
+        ax.figure.canvas.draw()
+        assert [mark.get_text() for mark in ax.get_xticklabels()][-len(counts) :] == [str(count) for count in counts]
 
 
 def test_very_many_points_are_an_image_and_the_paper_takes_the_pdf(origin, out, capsys):

@@ -71,7 +71,22 @@ def test_below_a_table_stand_the_conditions_of_its_runs_no_wider_than_the_table(
     noted = latex.write_table(table, "small", replace(origin, conditions="TCP cubic, 10 s each & more")).read_text()
     tabular = bare[bare.index(r"\begin{tabular}") :].rstrip()
     assert noted.startswith(bare[: bare.index(r"\begin{tabular}")] + "\\sbox0{%\n" + tabular)
-    assert noted.endswith(r"\parbox[t]{\wd0}{\raggedright\scriptsize TCP cubic, 10 s each \& more}\end{tabular}" + "\n")
+    assert noted.endswith(
+        r"\parbox[t]{\wd0}{\raggedright\scriptsize\rule{0pt}{9pt}TCP cubic, 10 s each \& more}\end{tabular}" + "\n"
+    )
+
+
+def test_a_column_of_sentences_breaks_into_lines(origin, out):
+    table = pd.DataFrame({"why": ["a & b", "3"], "n": ["1", "2"]})
+    text = latex.write_table(table, "long", origin, wrapped={"why": 0.25}).read_text()
+    assert r"{>{\raggedright\arraybackslash}p{0.250\textwidth}S[table-format=1]}" in text
+    assert r"a \& b & 1 \\" in text
+    assert r"3 & 2 \\" in text
+
+
+def test_numbers_below_zero_have_a_minus_and_names_keep_their_hyphens():
+    assert latex.escape("-1.5 [-3, 2] netns-2") == r"\textminus{}1.5 [\textminus{}3, 2] netns-2"
+    assert latex.escape("2026-11-24, n = 3-5") == "2026-11-24, n = 3-5"
 
 
 def test_a_table_of_two_levels_groups_its_head_and_shows_what_is_missing(origin, out):
@@ -89,4 +104,4 @@ def test_a_bound_that_rounds_to_nothing_has_no_sign():
     share.put_one(values, "idle", intervals.Estimate(1e-5, -1e-5, 3e-5, 3))
     share.put_one(values, "steal", intervals.Estimate(0.001, -0.002, 0.004, 3))
     assert values["idle-interval"] == r"[0.0, 0.0] \%"
-    assert values["steal-interval"] == r"[-0.2, 0.4] \%"
+    assert values["steal-interval"] == r"[\textminus{}0.2, 0.4] \%"

@@ -75,6 +75,14 @@ def test_a_kernel_without_perf_events_is_told_apart():
     assert "CONFIG_PERF_EVENTS" in lack_of(OSError(errno.ENOSYS, "Function not implemented"), "cycles").remedy
 
 
+def test_a_refusal_names_the_setting_that_refuses_or_says_that_it_is_unknown(tmp_path, monkeypatch):
+    level, refused = tmp_path / "perf_event_paranoid", OSError(errno.EACCES, "Permission denied")
+    monkeypatch.setattr(perf_events, "PARANOID", level)
+    assert "(perf_event_paranoid is unknown)" in lack_of(refused, "cycles").what
+    level.write_text("3\n")
+    assert "(perf_event_paranoid is 3)" in lack_of(refused, "cycles").what
+
+
 def test_cpus_are_listed_as_the_kernel_writes_them(tmp_path):
     file = tmp_path / "online"
     for text, cpus in (("0\n", [0]), ("0-3\n", [0, 1, 2, 3]), ("0-1,4,6-7\n", [0, 1, 4, 6, 7])):

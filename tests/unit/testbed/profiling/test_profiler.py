@@ -101,6 +101,15 @@ def test_hidden_addresses_are_a_lack_with_its_remedy(tmp_path):
     assert "CONFIG_KALLSYMS" in symbols.lack(tmp_path / "none").remedy
 
 
+def test_hidden_addresses_name_the_setting_that_hides_them_or_say_that_it_is_unknown(tmp_path, monkeypatch):
+    hidden, level = tmp_path / "kallsyms", tmp_path / "kptr_restrict"
+    hidden.write_text("0000000000000000 T entry\n")
+    monkeypatch.setattr(symbols, "RESTRICT", level)
+    assert "(kptr_restrict is unknown)" in symbols.lack(hidden).what
+    level.write_text("2\n")
+    assert "(kptr_restrict is 2)" in symbols.lack(hidden).what
+
+
 def test_a_kernel_that_refuses_is_a_lack_with_its_remedy(monkeypatch):
     def refused(*_):
         raise PermissionError(13, "Permission denied")

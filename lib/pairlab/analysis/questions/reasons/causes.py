@@ -22,6 +22,8 @@ from pairlab.store.dataset import Runs
 #: What one estimate is made for: the congestion control is the one in force, asked for or not.
 BY = (*CELL, "congestion_control")
 SHARE = Measure("Samples (%)", "share", 1, 100, "%")
+COST = Measure("CPU time (ms/GB)", "cost", 1, 1e3, "ms/GB")
+COST_CHANGE = Measure("Change of the CPU time per GB (%)", "cost-change", 0, unit="%", change=True)
 #: What is estimated for each cell, in the order of the table; those per GB of 10^9 bytes of payload.
 MEASURES = {
     "total_bps": Measure("Total (Gbit/s)", "total", 2, 1e-9, "Gbit/s"),
@@ -31,7 +33,7 @@ MEASURES = {
     "net_rx_per_gb": Measure("NET_RX softirqs (1/GB)", "net-rx", 0, unit="1/GB"),
     "hrtimer_per_gb": Measure("HRTIMER softirqs (1/GB)", "hrtimer", 0, unit="1/GB"),
     "squeezes_per_gb": Measure("Squeezes (1/GB)", "squeezes", 2, unit="1/GB"),
-    "retransmits_per_gb": Measure("Retransmitted segments (1/GB)", "retransmits", 1, unit="1/GB"),
+    "retransmits_per_gb": Measure("Retransmitted segments (1/GB)", "retransmits", 0, unit="1/GB"),
     "cycles_per_byte": Measure("Cycles (1/B)", "cycles", 2, unit="1/B"),
     "instructions_per_byte": Measure("Instructions (1/B)", "instructions", 2, unit="1/B"),
     "cache_misses_per_kb": Measure("Cache misses (1/kB)", "cache-misses", 2, unit="1/kB"),
@@ -65,15 +67,18 @@ def by_repetition(runs: Iterable[Run]) -> pd.DataFrame:
 
 
 def shares_by_repetition(runs: Iterable[Run]) -> pd.DataFrame:
-    """A row per run that counts and layer (layers.names): BY, repetition, layer, and its share of the samples of CPUs
-    that were not idle."""
-    rows = [
-        {**_cell(run), "layer": layer, "share": share}
-        for run in runs
-        if run.status == "ok"
-        for layer, share in layers.shares(_stacks(run)).items()
-    ]
-    return pd.DataFrame(rows, columns=[*BY, "repetition", "layer", "share"])
+    """A row per run that counts and layer (layers.names): BY, repetition, layer, share, s_per_gb.
+
+    share: of the samples of CPUs that were not idle. s_per_gb: that share of the CPU seconds that the host used for
+    10^9 bytes of payload.
+    """
+    rows = []
+    for run in runs:
+        if run.status == "ok":
+            host_s_per_gb = cpu_use.host_s_per_gb(run)
+            for layer, share in layers.shares(_stacks(run)).items():
+                rows.append({**_cell(run), "layer": layer, "share": share, "s_per_gb": share * host_s_per_gb})
+    return pd.DataFrame(rows, columns=[*BY, "repetition", "layer", "share", "s_per_gb"])
 
 
 def stacks(runs: Iterable[Run]) -> Iterator[tuple[dict[str, object], Counter[str]]]:
@@ -99,6 +104,27 @@ def layer_cells(shares: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
     return cell_estimates.means(shares, [*BY, "layer"], "share", confidence)
 
 
+def layer_costs(shares: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
+    """The mean CPU time of each layer for a gigabyte over repetitions, as cell_estimates.means; of BY and layer."""
+    return cell_estimates.means(shares, [*BY, "layer"], "s_per_gb", confidence)
+
+
+def cost_changes(shares: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
+    """How that time changes from the fewest pairs to the most, in percent, as cell_estimates.changes; of BY and layer.
+
+    shares: as shares_by_repetition. Of a driver that was measured with one number of pairs there is no row.
+    """
+    by = [*(name for name in BY if name != "pairs"), "layer"]
+    parts = []
+    for _, part in shares.groupby([name for name in by if name != "layer"]):
+        fewest, most = part["pairs"].min(), part["pairs"].max()
+        ends = part[part["pairs"].isin([fewest, most])]
+        if fewest < most:
+            found = cell_estimates.changes(ends, by, "s_per_gb", setting="pairs", against=fewest, confidence=confidence)
+            parts.append(found.assign(fewest=fewest))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
 #: The names of cells as tables call them.
 _HEADS = {"system": "System", "pairs": "Pairs", "driver": "Driver", "congestion_control": "Congestion control"}
 
@@ -116,19 +142,46 @@ def layer_table(shares: pd.DataFrame, least: float = 0.005) -> pd.DataFrame:
     return tabulate(_HEADS, across(texts, order=shown))
 
 
-def values(runs: Runs, cells: dict[str, pd.DataFrame], shares: pd.DataFrame, gap: str) -> Values:
+def cost_table(costs: pd.DataFrame, shares: pd.DataFrame, least: float = 0.005) -> pd.DataFrame:
+    """The CPU time of each layer for a gigabyte, a column each, of the layers that layer_table() has."""
+    shown = list(layer_table(shares, least).columns)
+    return tabulate(_HEADS, across(COST.texts(costs[costs["layer"].isin(shown)], *_HEADS, "layer"), order=shown))
+
+
+def values(
+    runs: Runs,
+    cells: dict[str, pd.DataFrame],
+    shares: pd.DataFrame,
+    costs: pd.DataFrame,
+    changes: pd.DataFrame,
+    gap: str,
+) -> Values:
     r"""The keyed numbers of the causes, all below `causes/`: those of measures.common_values, and
 
     - <system>/<driver>/<congestion control>/<pairs>/<measure>, the keys of MEASURES, each with -interval;
-    - <system>/<driver>/<congestion control>/<pairs>/<layer>: its share of the samples, with -interval.
+    - <system>/<driver>/<congestion control>/<pairs>/<layer>: its share of the samples, with -interval; <layer>-cost:
+      its CPU time for a gigabyte, with -interval;
+    - <system>/<driver>/<congestion control>/<fewest>-<most>/<layer>-cost-change, with -interval: how that changes from
+      the fewest pairs to the most; <layer>-cost-rises: the same, only where the whole interval is above zero.
     """
     found = common_values("causes", runs, cells["total_bps"], gap)
     names = ("system", "driver", "congestion_control", "pairs")
     for name, measure in MEASURES.items():
         measure.put(found, cells[name], *names)
     for layer, part in shares.groupby("layer"):
-        SHARE.put(found, part, *names, key=str(layer).replace(" ", "-").lower())
+        SHARE.put(found, part, *names, key=_key(layer))
+    for layer, part in costs.groupby("layer"):
+        COST.put(found, part, *names, key=f"{_key(layer)}-cost")
+    for cell in changes.itertuples():
+        where = f"{cell.backend}-{cell.workload}/{cell.driver}/{cell.congestion_control}/{cell.fewest}-{cell.pairs}"
+        COST_CHANGE.put_one(found, f"{where}/{_key(cell.layer)}-cost-change", cell)
+        if cell.low > 0:
+            COST_CHANGE.put_one(found, f"{where}/{_key(cell.layer)}-cost-rises", cell)
     return found
+
+
+def _key(layer: object) -> str:
+    return str(layer).replace(" ", "-").lower()
 
 
 def _cell(run: Run) -> dict[str, object]:

@@ -9,15 +9,15 @@ from dataclasses import fields, is_dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from pairlab.testbed.endpoints import EndpointPlan, Limits, Link
+from pairlab.testbed.endpoints import EndpointPlan, HostPlan, Limits, Link, Uplink
 from pairlab.testbed.requirements import Lack
 
 #: The key of a value's kind; no fact of a driver has it.
 _KIND = "pairlab kind"
-_KINDS = {kind.__name__: kind for kind in (EndpointPlan, Lack, Limits, Link)}
+_KINDS = {kind.__name__: kind for kind in (EndpointPlan, HostPlan, Lack, Limits, Link, Uplink)}
 
 #: What a call may have in it, and what an answer may.
-OF_CALLS, OF_ANSWERS = (EndpointPlan, Limits, Link), (Lack,)
+OF_CALLS, OF_ANSWERS = (EndpointPlan, HostPlan, Limits, Link, Uplink), (Lack,)
 
 #: Far more than the facts of any network; 5,000 pairs' plans have 2 MB.
 _MOST_BYTES = 64 * 2**20

@@ -1,0 +1,27 @@
+"""What the pages of networks have from the code: a driver's properties, and the picture of a testbed over it."""
+
+import reference
+
+from pairlab import paths
+from pairlab.testbed import registry
+
+PICTURES = paths.ROOT / "docs" / "pictures" / "networks"
+
+
+def network(name: str) -> str:
+    """A table of the driver's properties, and how it was built on a machine that has it (lib/pictures.py)."""
+    driver = registry.drivers.get(name)
+    where = [each for each in registry.backends.names() if each not in driver.absent_in]
+    programs = sorted({program.package for program in driver.programs})
+    rows = [
+        ("`driver`", f"`{name}`: {driver.summary}"),
+        ("backends", ", ".join(where)),
+        ("spans hosts", "yes" if driver.spans_hosts else "no"),
+        ("subnet for each host", "yes" if driver.routed else "no"),
+        ("kinds of link", ", ".join(driver.links) or "none"),
+        ("programs, by Debian package", ", ".join(programs) or "none"),
+    ]
+    rows += [("adds to each packet between hosts", f"{driver.overhead_bytes} bytes")] if driver.overhead_bytes else []
+    picture = PICTURES / f"{name}.svg"
+    drawn = " ".join(picture.read_text(encoding="utf-8").split()) if picture.exists() else ""
+    return "\n\n".join(filter(None, [reference.table(("property", "value"), rows), drawn]))

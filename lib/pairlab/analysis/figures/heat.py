@@ -1,0 +1,70 @@
+"""Heat maps of changes: where values move, which way, and how far, at one look."""
+
+import numpy as np
+import pandas as pd
+import seaborn
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pairlab.analysis.figures import style
+from pairlab.analysis.figures.estimates import noted
+from pairlab.analysis.figures.grid import grid, single
+from pairlab.analysis.output.formatting import span
+
+#: Falls are violet and rises are brown, in the same greys. A change has a colour by its logarithm; one to so many times
+#: as much, or to that part of it, has the full one.
+_COLOURS, _FULL = "PuOr_r", 16
+_ROW_IN, _AROUND_IN = 0.26, 0.75
+
+
+def change_map(changes: pd.DataFrame, ax: Axes | None = None, *, column: str, name: str) -> Axes:
+    """The change of each driver (a row) in each column, in percent, as number and colour.
+
+    changes: estimates in the form of cell_estimates.COLUMNS with columns driver and `column`, of one panel; what these
+    are is `name`, and their order that of the rows. Numbers whose interval holds zero are in brackets; a place without
+    a value is empty.
+    """
+    ax = single(ax)
+    drivers, columns = style.ordered(changes["driver"]), list(dict.fromkeys(changes[column]))
+    placed = changes.set_index(["driver", column])
+    values = placed["value"].unstack(column).reindex(index=drivers, columns=columns).astype(float)
+    texts = placed.apply(_text, axis=1).unstack(column).reindex(index=drivers, columns=columns).fillna("")
+    seaborn.heatmap(
+        np.log(1 + values / 100),
+        ax=ax,
+        annot=texts,
+        fmt="",
+        cmap=_COLOURS,
+        vmin=-np.log(_FULL),
+        vmax=np.log(_FULL),
+        cbar=False,
+        linewidths=0.6,
+        annot_kws={"fontsize": 7},
+    )
+    ax.grid(False)
+    ax.tick_params(length=0)
+    ax.set_yticks(ax.get_yticks(), drivers, rotation=0)
+    ax.set(xlabel=name, ylabel="Driver")
+    return ax
+
+
+def change_maps(changes: pd.DataFrame, *, panel: str, column: str, name: str, conditions: str = "") -> Figure:
+    """A heat map for each value of `panel` that has a change, in the order in which these come."""
+    known = changes[changes["value"].notna()]
+    panels = [(name, changes[changes[panel] == name]) for name in dict.fromkeys(known[panel])]
+    rows = max(part["driver"].nunique() for _, part in panels)
+    note = f"change in %, of n = {span(known['n'])} repetitions; in brackets: the interval holds zero"
+    if any(part["value"].isna().any() for _, part in panels):
+        note += "; empty: too few flows, or some failed"
+
+    def draw(part: pd.DataFrame, ax: Axes) -> Axes:
+        return change_map(part, ax, column=column, name=name)
+
+    return grid(panels, draw, note=noted(note, conditions), height_in=_AROUND_IN + _ROW_IN * rows, share_y=False)
+
+
+def _text(change: pd.Series) -> str:
+    if change["value"] != change["value"]:
+        return ""
+    text = f"{change['value']:+.0f}"
+    return f"({text})" if change["low"] <= 0 <= change["high"] else text

@@ -1,0 +1,131 @@
+"""What a traffic tool is, and what it reports."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pairlab.testbed.contracts.sites import Site
+from pairlab.testbed.endpoints import Pair
+from pairlab.testbed.requirements import Program
+
+if TYPE_CHECKING:
+    from pairlab.model.spec import Spec
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a tool reported of one flow, in the columns of records.TABLES.
+
+    flow: totals, as columns of `flows`; intervals: rows of `intervals`, with start_s and end_s from its connection.
+    number: of the flow within its pair, from 0. received_bytes: payload that its server received of it, over its
+    whole time, where the tool reports it; unread_bytes: what was sent besides, and may have arrived unread. error: why
+    this flow failed, where others of its client did not. lasted_s: how long it was sending, where its duration_s is
+    another time. connect_s: how long connecting took, where the tool reports that instead of the moment.
+    netns_retransmits: what the kernel had counted in the client's network namespace, since that was made, just before
+    and just after the tool counted last.
+    Moments, CLOCK_MONOTONIC in ns, where the tool reports them: when the connection was established, when the server
+    had the first byte, and when a flow with an end was complete.
+    """
+
+    flow: Mapping[str, Any]
+    intervals: Sequence[Mapping[str, Any]] = ()
+    connected_ns: int | None = None
+    number: int = 0
+    received_bytes: float | None = None
+    unread_bytes: float | None = None
+    first_byte_ns: int | None = None
+    completed_ns: int | None = None
+    error: str = ""
+    lasted_s: float | None = None
+    connect_s: float | None = None
+    netns_retransmits: tuple[int, int] | None = None
+
+    def __post_init__(self):
+        """Raises ValueError for what no tool can have measured, so that it gets into no table and no mean."""
+        whole = {key: getattr(self, key) for key in ("connected_ns", "first_byte_ns", "completed_ns", "number")}
+        by_kernel = {f"netns_retransmits[{place}]": count for place, count in enumerate(self.netns_retransmits or ())}
+        tables: list[Mapping[str, Any]] = [self.flow, whole, by_kernel, *self.intervals]
+        for values in tables:
+            for column, value in values.items():
+                if isinstance(value, str):
+                    value.encode()  # JSON can escape half a surrogate pair, which no file takes
+                elif value is not None and not 0 <= value < 2**63:  # nor is NaN
+                    raise ValueError(f"{column} cannot be {str(value)[:40]}: the report is damaged")
+
+
+#: What a spec can ask of a tool: by feature, whether it does, and in words.
+FEATURES: Mapping[str, tuple[Callable[[Spec], bool], str]] = {
+    "time": (lambda spec: not spec.flow_bytes, "send for a given time: give flow_bytes"),
+    "bytes": (lambda spec: spec.flow_bytes > 0, "send flows of a given size (flow_bytes)"),
+    "flows": (lambda spec: spec.flows_per_pair > 1, "send several flows at once (flows_per_pair)"),
+    "message": (lambda spec: spec.message_bytes > 0, "write message_bytes in each call"),
+    "udp": (lambda spec: spec.udp_share > 0, "send UDP (udp_share)"),
+    "warmup": (
+        lambda spec: spec.warmup_s > 0 or (spec.start_spacing_s > 0 and not spec.flow_bytes),
+        "report intervals, from which warmup_s and what was sent before all did (start_spacing_s) could be left out",
+    ),
+}
+
+
+class Workload(ABC):
+    """A traffic tool: its command lines, and how to read what it prints."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    can: ClassVar[frozenset[str]] = frozenset({"time"})
+    """Which of FEATURES it has. A spec that asks for another is refused before anything is built."""
+    chooses_congestion_control: ClassVar[bool] = False
+    """Whether it has an option for the spec's congestion_control. Needed only where the endpoints' routes cannot have
+    it (Backend.lacks_routes); else the spec that its commands are made from asks for none."""
+    programs: ClassVar[tuple[Program, ...]] = ()
+    """Programs it needs inside the endpoints."""
+    version_argv: ClassVar[tuple[str, ...]] = ()
+    """Prints the tool's version, on its first line: `version_command`."""
+    waits_s: ClassVar[float] = 0.0
+    """How long a client waits, from its start, before it sends."""
+    connects_first: ClassVar[bool] = False
+    """Whether a client sends nothing before all its connections are established: one late connection delays all."""
+    ends_by_itself_s: ClassVar[float] = 10.0
+    """How long after its sending time a client may take to end before it counts as hung."""
+    serves_once: ClassVar[bool] = False
+    """Whether the server ends by itself after its client, and prints its report only then."""
+    says_when_signalled: ClassVar[str] = ""
+    """Words that client and server print where a signal ended them that they caught: then nothing else tells so."""
+    late_s: ClassVar[float] = 0.0
+    """How long before its end a client may take its last count, so that the kernel counts more than it reports."""
+    prints_payload: ClassVar[bool] = False
+    """Whether the server echoes the payload to stdout, which is then discarded."""
+
+    @classmethod
+    def version_command(cls, flowgen: str) -> Sequence[str]:
+        """The command that prints its version; () where it has none. flowgen: the path of pairlab's own generator."""
+        return cls.version_argv
+
+    def check(self, spec: Spec) -> None:  # noqa: B027
+        """Raises BadSpec, before anything is built, where the tool cannot do what the spec asks, besides FEATURES."""
+
+    def prepare(self, spec: Spec, directory: Path) -> None:  # noqa: B027
+        """Makes the files that its commands read, in the testbed's working directory (site.directory inside)."""
+
+    @abstractmethod
+    def server(self, pair: Pair, spec: Spec, site: Site) -> list[str]:
+        """The server's command; it must listen on pair.port (TCP, or UDP where that is the pair's task)."""
+
+    @abstractmethod
+    def client(self, pair: Pair, spec: Spec, site: Site) -> list[str]:
+        """The client's command; it must send pair.task and then end: after spec.total_s, or its flow_bytes."""
+
+    def client_reads(self, pair: Pair, spec: Spec, site: Site) -> str:
+        """The file that the client has as its standard input; empty: there is nothing to read."""
+        return ""
+
+    @abstractmethod
+    def parse(self, stdout: str, served: str = "") -> list[Measured]:
+        """Reads what the client printed (stdout) and what its server printed (served): a Measured for each flow.
+
+        Raises ValueError, with what is wrong, where that is no complete report.
+        """

@@ -1,0 +1,208 @@
+"""Docker hosts: network namespaces of one sandbox, each with a Docker daemon of its own.
+
+The daemons, their containers and their mounts are in the sandbox's namespaces and end with it. What its end leaves are
+files, which the testbed's directory is removed with, and cgroups, which a watchdog removes. The daemon of the user only
+gives the image; its containers, networks and swarm stay as they are.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import docker
+import psutil
+
+from pairlab.errors import TestbedError
+from pairlab.testbed.cleanup import ownership
+from pairlab.testbed.cleanup.watchdog import guarded
+from pairlab.testbed.contracts import NetworkDriver, Progress
+from pairlab.testbed.docker import image, networks
+from pairlab.testbed.docker.engine import Engine, start_all, translated
+from pairlab.testbed.docker.reaper import ANSWER_S, AT_ONCE, FIFO, LABEL, connect
+from pairlab.testbed.docker.site import DockerSite
+from pairlab.testbed.endpoints import UPLINK, EndpointPlan, HostPlan
+from pairlab.testbed.netns import cgroups
+from pairlab.testbed.netns.backend import import_path
+from pairlab.testbed.netns.sandbox import Sandbox
+from pairlab.testbed.placement import SUBNET
+from pairlab.testbed.requirements import Lack, Program
+
+DOCKERD = Program("dockerd", "docker.io")
+#: What a host takes of the memory: its daemons, and the image, which is kept there.
+HOST_BYTES = 400 << 20
+#: How long all daemons may take to be ready.
+READY_S = 60.0
+#: The port by which hosts join a swarm, docker-swarm-init(1).
+SWARM_PORT = 2377
+#: The address in the endpoints' subnet that none of them gets.
+GATEWAY = str(SUBNET.broadcast_address - 1)
+
+#: Removes the cgroups of the containers; tries again while the last of their processes is ending.
+_REMOVE = """
+n=0; while [ $n -lt 300 ]; do
+    [ -n "$(find /sys/fs/cgroup -type d -name "$1" 2>/dev/null)" ] || break
+    find /sys/fs/cgroup -depth -type d -path "*/$1*" -exec rmdir -- {} + 2>/dev/null || sleep 0.1 || sleep 1
+    n=$((n+1))
+done
+"""
+
+
+def always(driver: type[NetworkDriver] | NetworkDriver) -> bool:
+    """Whether that driver's network is on daemons of our own also where there is one host."""
+    return driver.docker is not None and driver.docker.swarm
+
+
+def lacks(hosts: int = 1) -> list[Lack]:
+    """What is missing here to run daemons for so many hosts."""
+    if os.geteuid() != 0:
+        return [Lack("each host gets a Docker daemon of its own, which needs root", "run as root, or --backend netns")]
+    found = [*filter(None, [DOCKERD.lack()])]
+    if (free_bytes := psutil.virtual_memory().available) < 2 * hosts * HOST_BYTES:
+        what = f"the daemons of {hosts} hosts need {hosts * HOST_BYTES / 1e9:.1f} GB of memory"
+        found.append(Lack(f"{what}, and {free_bytes / 1e9:.1f} GB are free", "take fewer hosts, or --backend netns"))
+    return found
+
+
+@contextlib.contextmanager
+def open_site(
+    endpoints: Sequence[EndpointPlan],
+    driver: NetworkDriver,
+    hosts: Sequence[HostPlan],
+    directory: Path,
+    progress: Progress,
+) -> Iterator[DockerSite]:
+    """As Backend.open."""
+    run = directory.name.removeprefix("pairlab-")
+    group = f"{cgroups.PREFIX}{ownership.me()}-{run}"
+    with contextlib.ExitStack() as stack, translated("the Docker testbed could not be built"):
+        archive = directory.parent / "image.tar"
+        image_id = _save_image(archive, progress)
+        _hold_lifeline(directory, stack)
+        stack.enter_context(guarded(_REMOVE, group))
+        stack.callback(_remove_groups, run)
+        running = stack.enter_context(Sandbox(directory))
+        facts = {"underlay": running.call("connect", hosts)["underlay"]} if len(hosts) > 1 else {}
+        progress("starting Docker on each host", 0, len(hosts))
+        places = {host.name: directory.parent / host.name for host in hosts}
+        for place in places.values():
+            place.mkdir(mode=0o700)
+        commands = {name: _dockerd(place, group) for name, place in places.items()}
+        running.call("start_daemons", commands, {name: str(place) for name, place in places.items()}, READY_S)
+        engines = [stack.enter_context(_engine(places[host.name], run, directory, running.pid)) for host in hosts]
+        with ThreadPoolExecutor(len(hosts)) as pool:
+            list(pool.map(lambda engine: _load_image(engine, archive), engines))
+        archive.unlink()
+        facts |= {"image": image_id, "docker": engines[0].version()}
+        network, fixed = _network(engines, driver, hosts, endpoints[0].mtu_bytes)
+        asked = [(engines[each.host], each, network, each.address if fixed else "") for each in endpoints]
+        containers = start_all(asked, driver, progress)
+        pids = {name: container.engine_pid() for name, container in containers.items()}
+        if driver.docker is None:
+            facts |= running.call("build", import_path(driver), endpoints, hosts, None, pids)
+            addresses = {each.name: each.address for each in endpoints}
+            port_counts = running.port_counts
+        else:
+            running.call("adopt", import_path(driver), endpoints, hosts, pids if driver.isolated else {})
+            addresses = _addresses(engines, driver, endpoints, network)
+            port_counts = _none
+        built = running.call("built")
+        facts |= {"hosts": built, "bridge_nf_call_iptables": built[0]["bridge_nf_call_iptables"]}
+        yield DockerSite(containers, endpoints, addresses, facts, driver, port_counts, [running.pid])
+        running.check()
+
+
+def _none() -> None:
+    return None
+
+
+def _save_image(archive: Path, progress: Progress) -> str:
+    """Writes the image to a file, from the user's daemon; returns its id."""
+    with contextlib.closing(connect()) as client:
+        found = image.ensure(client, progress)
+        with archive.open("wb") as file:
+            file.writelines(client.images.get(image.tag()).save(named=True))
+    return found
+
+
+def _load_image(engine: Engine, archive: Path) -> None:
+    with archive.open("rb") as file:
+        list(engine.client.api.load_image(file))
+
+
+def _hold_lifeline(directory: Path, stack: contextlib.ExitStack) -> None:
+    """Makes the FIFO that containers wait on, and keeps it open."""
+    os.mkfifo(directory / FIFO)
+    (directory / FIFO).chmod(0o644)
+    stack.callback(os.close, os.open(directory / FIFO, os.O_RDWR | os.O_CLOEXEC))
+
+
+def _dockerd(place: Path, group: str) -> list[str]:
+    """The command of a daemon with all of its files in that folder, and its containers in that cgroup."""
+    return [
+        DOCKERD.path() or "",
+        *("--host", f"unix://{place}/docker.sock"),
+        *("--data-root", f"{place}/data"),
+        *("--exec-root", f"{place}/exec"),
+        *("--pidfile", f"{place}/docker.pid"),
+        *("--config-file", ""),
+        *("--bridge", "none"),
+        *("--cgroup-parent", f"/{group}"),
+        *("--exec-opt", "native.cgroupdriver=cgroupfs"),
+    ]
+
+
+@contextlib.contextmanager
+def _engine(place: Path, run: str, directory: Path, sandbox: int) -> Iterator[Engine]:
+    client = docker.DockerClient(base_url=f"unix://{place}/docker.sock", timeout=int(ANSWER_S), max_pool_size=AT_ONCE)
+    with contextlib.closing(client):
+        yield Engine(client, run, directory, {LABEL: run, "pairlab.owner": ownership.me()}, sandbox)
+
+
+def _network(
+    engines: Sequence[Engine], driver: NetworkDriver, hosts: Sequence[HostPlan], mtu_bytes: int
+) -> tuple[str, bool]:
+    """Makes the network on every host that needs it; returns its name, and whether endpoints get planned addresses."""
+    own = driver.docker
+    if own is not None and own.swarm:
+        _form_swarm(engines, hosts)
+        # To Docker, an overlay's MTU is the uplink's: it subtracts the tunnel's headers itself.
+        uplink_mtu_bytes = mtu_bytes + driver.overhead_bytes if mtu_bytes else 0
+        return networks.create(engines[0], driver, "", uplink_mtu_bytes, str(SUBNET)), False
+    on_uplink = own is not None and own.parent
+    subnet, gateway, parent = (str(SUBNET), GATEWAY, UPLINK) if on_uplink else ("", "", "")
+    names = [networks.create(engine, driver, parent, mtu_bytes, subnet, gateway) for engine in engines]
+    return names[0], on_uplink
+
+
+def _form_swarm(engines: Sequence[Engine], hosts: Sequence[HostPlan]) -> None:
+    places = [f"{host.address or '127.0.0.1'}:{SWARM_PORT}" for host in hosts]
+    first = engines[0].client.api
+    first.init_swarm(advertise_addr=places[0], listen_addr=places[0])
+    token = first.inspect_swarm()["JoinTokens"]["Worker"]
+
+    def join(number: int) -> None:
+        api = engines[number].client.api
+        if not api.join_swarm([places[0]], token, listen_addr=places[number], advertise_addr=places[number]):
+            raise TestbedError(f"{hosts[number].name} could not join the swarm")
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(join, range(1, len(engines))))
+
+
+def _addresses(
+    engines: Sequence[Engine], driver: NetworkDriver, endpoints: Sequence[EndpointPlan], network: str
+) -> dict[str, str]:
+    if not driver.has_links():
+        return {each.name: each.address for each in endpoints}
+    found: dict[str, str] = {}
+    for number, engine in enumerate(engines):
+        found |= networks.addresses(engine, [each for each in endpoints if each.host == number], network)
+    return found
+
+
+def _remove_groups(run: str) -> None:
+    for group, _, of_run in list(cgroups.of_testbeds()):
+        if of_run == run:
+            cgroups.remove(group)

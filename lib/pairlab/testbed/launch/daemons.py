@@ -1,0 +1,75 @@
+"""Daemons of a sandbox: started in the network namespace that is entered, and said to be ready by themselves."""
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pairlab.errors import TestbedError
+
+#: Programs that daemons run are in sbin, too, which a user's PATH often lacks.
+_SBIN = ":/usr/local/sbin:/usr/sbin:/sbin"
+#: As much of a daemon's log as says why it ended.
+_LAST_BYTES = 2000
+
+
+def in_memory(directory: Path) -> None:
+    """Puts a file system in memory there, for the sandbox only, with which it ends."""
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(directory)], check=True)
+
+
+class Daemon:
+    """One that was started. name: what it is called in messages. directory: of its log and its temporary files."""
+
+    def __init__(self, name: str, argv: Sequence[str], directory: Path):
+        self.name = name
+        self._log = directory / "log"
+        self._ready = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+        self._ready.bind(str(directory / "ready"))
+        environment = {
+            **os.environ,
+            "PATH": os.environ.get("PATH", os.defpath) + _SBIN,
+            "NOTIFY_SOCKET": str(directory / "ready"),
+            "TMPDIR": str(directory),  # a containerd that is killed for not answering writes its stacks there
+        }
+        output = (os.POSIX_SPAWN_OPEN, 1, str(self._log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        files = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0), output, (os.POSIX_SPAWN_DUP2, 1, 2)]
+        pid = os.posix_spawn(argv[0], list(argv), environment, file_actions=files, setsigdef=[signal.SIGPIPE])
+        self._process = os.pidfd_open(pid)
+
+    def await_ready(self, deadline_s: float, caller: int) -> None:
+        """Waits until it says that it is ready (sd_notify(3)). Raises TestbedError where it ends, or has not by then.
+
+        deadline_s: of time.monotonic(). caller: a descriptor that can be read when nobody waits for this any more.
+        """
+        while True:
+            left_s = deadline_s - time.monotonic()
+            watched: list[Any] = [self._ready, self._process, caller]
+            found, _, _ = select.select(watched, [], [], max(0.0, left_s))
+            if caller in found:
+                raise TestbedError("nobody waits for the daemons any more")
+            if self._ready in found and b"READY=1" in self._ready.recv(4096):
+                return
+            if self._process in found:
+                raise TestbedError(self._ended())
+            if left_s <= 0:
+                raise TestbedError(f"{self.name} was not ready in time. Its last words: {self._last_words()}")
+
+    def check(self) -> None:
+        """Raises TestbedError where it has ended."""
+        if select.select([self._process], [], [], 0)[0]:
+            raise TestbedError(self._ended())
+
+    def _ended(self) -> str:
+        return f"{self.name} has ended. Its last words: {self._last_words()}"
+
+    def _last_words(self) -> str:
+        with self._log.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_BYTES))
+            lines = file.read().decode(errors="replace").strip().splitlines()
+        return " | ".join(lines[-3:]) or "none"

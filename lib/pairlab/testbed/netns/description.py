@@ -1,0 +1,60 @@
+"""What a network namespace has, as the kernel tells it: links, addresses and routes."""
+
+import socket
+from collections.abc import Collection
+from typing import Any
+
+from pyroute2 import IPRoute
+
+#: Kinds of link whose settings are left out: they are the kernel's defaults, and many.
+_PLAIN = ("", "bridge", "veth", "tun")
+#: Of a link's flags (netdevice(7)).
+IFF_UP = 1
+#: The table of routes to others (rtnetlink(7)).
+_MAIN = 254
+
+
+def describe(but: Collection[str] = ()) -> dict[str, list]:
+    """Links and IPv4 routes of the present namespace. but: links to leave out."""
+    with IPRoute() as ipr:
+        names = dict(socket.if_nameindex())
+        addresses: dict[int, list[str]] = {}
+        for each in ipr.get_addr(family=socket.AF_INET):
+            addresses.setdefault(each["index"], []).append(f"{each.get_attr('IFA_ADDRESS')}/{each['prefixlen']}")
+        messages = [ipr.link("get", ifname=name)[0] for name in names.values() if name not in but]
+        # Those that are down nobody made here: a tunnel's module puts one into every namespace.
+        links = [_link(each, names, addresses) for each in messages if each["flags"] & IFF_UP]
+        routes = [_route(each, names) for each in ipr.get_routes(family=socket.AF_INET, table=_MAIN)]
+    return {"links": links, "routes": routes}
+
+
+def _link(message: Any, names: dict[int, str], addresses: dict[int, list[str]]) -> dict[str, Any]:
+    info = message.get_attr("IFLA_LINKINFO")
+    kind = (info and info.get_attr("IFLA_INFO_KIND")) or ""
+    master = message.get_attr("IFLA_MASTER")
+    found = {
+        "name": message.get_attr("IFLA_IFNAME"),
+        "kind": kind or ("loopback" if message.get_attr("IFLA_IFNAME") == "lo" else "other"),
+        "mtu_bytes": message.get_attr("IFLA_MTU"),
+        "mac": message.get_attr("IFLA_ADDRESS"),
+        "addresses": addresses.get(message["index"], []),
+        "master": names.get(master, "") if master else "",
+        "settings": _settings(kind, info.get_attr("IFLA_INFO_DATA")) if info and kind not in _PLAIN else {},
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _settings(kind: str, data: Any) -> dict[str, Any]:
+    prefix = f"IFLA_{kind.upper()}_"
+    attributes = data["attrs"] if data else []
+    plain = {name: value for name, value in attributes if isinstance(value, (int, str))}
+    return {name.removeprefix(prefix).lower(): value for name, value in plain.items()}
+
+
+def _route(message: Any, names: dict[int, str]) -> str:
+    """As ip-route(8) writes it."""
+    target = message.get_attr("RTA_DST")
+    gateway, link = message.get_attr("RTA_GATEWAY"), names.get(message.get_attr("RTA_OIF") or 0, "")
+    words = [f"{target}/{message['dst_len']}" if target else "default"]
+    words += ["via", gateway] if gateway else []
+    return " ".join([*words, *(["dev", link] if link else [])])

@@ -1,0 +1,120 @@
+"""Who is on which host, and with which addresses."""
+
+import ipaddress
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from pairlab.errors import BadSpec
+from pairlab.model.spec import Spec
+from pairlab.testbed.contracts import NetworkDriver
+from pairlab.testbed.endpoints import EndpointPlan, HostPlan, Limits, Link, Uplink
+from pairlab.testbed.netns import shaping
+
+#: Of the endpoints' network, where all hosts share one; of the hosts' uplinks; and of the endpoints of each host,
+#: where it has a subnet of its own.
+SUBNET, UNDERLAY = ipaddress.IPv4Network("10.77.0.0/16"), ipaddress.IPv4Network("10.76.0.0/24")
+OF_HOSTS, PREFIX_OF_HOST = ipaddress.IPv4Network("10.128.0.0/10"), 16
+
+#: Where endpoints reach each other that share the network stack of the only host.
+LOOPBACK = "127.0.0.1"
+
+#: The MTU of uplinks, where the spec asks for none: Ethernet's.
+USUAL_MTU_BYTES = 1500
+#: The largest that a spec can ask for, which is the longest IPv4 packet.
+MOST_MTU_BYTES = 65535
+
+
+def placement(spec: Spec) -> list[tuple[int, int]]:
+    """The hosts of each pair's client and server, by index. Raises BadSpec where a host would have no endpoint."""
+    hosts, half = spec.hosts, spec.hosts // 2
+    place: dict[str, Callable[[int], tuple[int, int]]] = {
+        "same-host": lambda pair: (pair % hosts, pair % hosts),
+        "across": lambda pair: (pair % half, half + pair % (hosts - half)),
+        "one-to-many": lambda pair: (0, 1 + pair % (hosts - 1)),
+        "spread": lambda pair: (2 * pair % hosts, (2 * pair + 1) % hosts),
+        "packed-but-one": lambda pair: (min(pair, 1), 1),
+    }
+    placed = [place[spec.placement](pair) for pair in range(spec.pairs)]
+    if empty := hosts - len({host for each in placed for host in each}):
+        asked = f"with {spec.pairs} pair{'s' * (spec.pairs != 1)} placed {spec.placement!r}"
+        raise BadSpec(f"hosts: {asked}, {empty} of {hosts} hosts have no container: take more pairs, or fewer hosts")
+    return placed
+
+
+def most_on_a_host(spec: Spec) -> int:
+    """How many endpoints the host has that has the most. Raises BadSpec as `placement` does."""
+    return max(Counter(host for pair in placement(spec) for host in pair).values())
+
+
+def hosts_of(spec: Spec, driver: type[NetworkDriver]) -> tuple[HostPlan, ...]:
+    """The hosts, with their uplinks where there are several, and with subnets where the driver routes between them."""
+    shaping.require_rate("uplink_rate_bps", spec.uplink_rate_bps)
+    mtu_bytes = spec.uplink_mtu_bytes or USUAL_MTU_BYTES
+    uplink = Uplink(spec.uplink_rate_bps, spec.uplink_delay_s, spec.uplink_jitter_s, mtu_bytes)
+    addresses = [str(each) for each in itertools.islice(UNDERLAY.hosts(), spec.hosts)] if spec.hosts > 1 else [""]
+    subnets = OF_HOSTS.subnets(new_prefix=PREFIX_OF_HOST) if driver.routed else itertools.repeat("")
+    return tuple(
+        HostPlan(index, address, UNDERLAY.prefixlen, str(subnet), uplink)
+        for index, (address, subnet) in enumerate(zip(addresses, subnets, strict=False))
+    )
+
+
+def endpoints_of(
+    spec: Spec,
+    driver: type[NetworkDriver],
+    hosts: Sequence[HostPlan],
+    limits: Mapping[str, Limits],
+    links: Mapping[str, Link],
+) -> Iterator[EndpointPlan]:
+    """Client and server of each pair, in turn. limits: by endpoint; links: by side, of those that are shaped.
+
+    Raises BadSpec where a host would have no endpoint, or links a larger MTU than uplinks carry.
+    """
+    mtu_bytes = _mtu_bytes(spec, driver)
+    free = [_free_addresses(host) for host in hosts] if driver.routed else [SUBNET.hosts()] * len(hosts)
+    prefix = PREFIX_OF_HOST if driver.routed else SUBNET.prefixlen
+    for pair, placed in enumerate(placement(spec)):
+        for side, index in zip(("client", "server"), placed, strict=True):
+            host = hosts[index]
+            yield EndpointPlan(
+                pair,
+                side,
+                str(next(free[index])) if driver.has_links() else _shared_address(host, driver),
+                prefix,
+                limits[f"{side}-{pair}"],
+                links.get(side, Link()),
+                mtu_bytes,
+                index,
+                host.gateway,
+                (host.address or host.gateway) if driver.publishes and side == "server" else "",
+            )
+
+
+def _shared_address(host: HostPlan, driver: type[NetworkDriver]) -> str:
+    """The address of endpoints that have no link of their own: their host's, or the loopback's."""
+    return LOOPBACK if driver.isolated else host.address or LOOPBACK
+
+
+def _free_addresses(host: HostPlan) -> Iterator[ipaddress.IPv4Address]:
+    """The addresses of the host's subnet but its own."""
+    addresses = ipaddress.IPv4Network(host.subnet).hosts()
+    next(addresses)
+    return iter(addresses)
+
+
+def _mtu_bytes(spec: Spec, driver: type[NetworkDriver]) -> int:
+    """The MTU of endpoints' links: between hosts, what the uplinks leave; 0: the driver's default."""
+    if spec.hosts == 1 or not driver.spans_hosts:
+        return spec.mtu_bytes
+    uplink_bytes = spec.uplink_mtu_bytes or USUAL_MTU_BYTES
+    most = uplink_bytes - driver.overhead_bytes
+    if spec.mtu_bytes > most:
+        tunnel = f", of which {driver.overhead_bytes} are the tunnel's" if driver.overhead_bytes else ""
+        larger = spec.mtu_bytes + driver.overhead_bytes
+        more = f"uplink_mtu_bytes {larger}, or " if larger <= MOST_MTU_BYTES else ""
+        raise BadSpec(
+            f"mtu_bytes: {spec.mtu_bytes} is more than uplinks of {uplink_bytes} B carry{tunnel}: give {more}mtu_bytes"
+            f" {most}"
+        )
+    return spec.mtu_bytes or most

@@ -1,0 +1,178 @@
+"""Several hosts, each a network namespace, in Docker with a daemon of its own: over every driver that spans them."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from pairlab import Spec, measure, open_testbed
+from pairlab.errors import Unavailable
+from pairlab.measurement.verdict import spoilt_by_machine
+from pairlab.testbed import registry
+from pairlab.testbed.cleanup import process_table
+from pairlab.testbed.contracts import silent
+from tests.conftest import backend_and_driver, in_ci, need, need_all_of
+from tests.support import host
+
+pytestmark = pytest.mark.usefixtures("clean_host")
+
+SPANNING = [each for each in backend_and_driver() if registry.drivers.get(each[1]).spans_hosts]
+#: client-0 on host-0 and server-0 on host-1; client-1 on host-2 and server-1 on host-0; host-1 and host-2 for the last.
+ACROSS = Spec(hosts=3, placement="spread", pairs=3, workload="flowgen", duration_s=1, interval_s=0.5, max_foreign_cpu=1)
+
+
+AT_HAND = [("docker", "overlay"), *(each for each in SPANNING if each[0] == "netns")]
+EACH = [pytest.param(each.values, marks=each.marks, id="-".join(each.values)) for each in in_ci(SPANNING, but=AT_HAND)]
+
+
+@pytest.fixture(scope="module", params=EACH)
+def spec(request):
+    backend, driver = request.param
+    spec = ACROSS.replace(backend=backend, driver=driver)
+    need_all_of(spec)
+    return spec
+
+
+@pytest.fixture(scope="module")
+def opened(spec):
+    before = host.snapshot()
+    with open_testbed(spec) as bed:
+        yield bed
+    assert host.settled(before), host.difference(before)
+
+
+def namespace_of(end):
+    return end.run(["readlink", "/proc/self/ns/net"]).stdout
+
+
+def exchange(bed, pair, *options):
+    """What the server received of its client, which sends for a tenth of a second."""
+    conductor, flowgen = bed.conductor, bed.site.flowgen
+    listening = [flowgen, "server", "--bind", pair.server.address, "--port", str(pair.port)]
+    servers = conductor.start([(pair.server, listening)], options=[["--listen", str(pair.port)]])
+    conductor.wait_ready(servers, 10)
+    done = pair.client.run([flowgen, "client", "--connect", f"{pair.target}:{pair.port}", *options])
+    conductor.stop(servers)
+    conductor.results(servers)
+    assert done.returncode == 0, done.stderr
+    (received,) = (json.loads(line) for line in servers[0].stdout.splitlines())
+    return received["flow_bytes"], json.loads(done.stdout.splitlines()[-1])
+
+
+def sent_to_hosts(bed):
+    """Bytes that the wire has sent to each host, by its name: from the sandbox's own namespace, as root."""
+    children = [each for each in process_table.read_processes().values() if each.parent in bed.site.roots()]
+    inside = ["nsenter", "--target", str(children[0].pid), "--net", "cat", "/proc/self/net/dev"]
+    table = subprocess.run(inside, capture_output=True, text=True, check=True).stdout
+    counts = {line.split(":")[0].strip(): line.split(":")[1].split() for line in table.splitlines()[2:]}
+    return {name: int(fields[8]) for name, fields in counts.items() if name.startswith("host-")}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the wire's counters are read from outside, which needs root")
+def test_what_goes_to_a_server_crosses_the_uplink_of_its_host_and_of_no_third(opened):
+    before = sent_to_hosts(opened)
+    received, _ = exchange(opened, opened.pairs[0], "--duration", "0.1")
+    after = sent_to_hosts(opened)
+    crossed = {name: after[name] - before[name] for name in after}
+    assert received > 100_000
+    assert crossed["host-1"] > received
+    assert crossed["host-2"] < 0.01 * received
+
+
+def test_a_flow_of_a_given_size_is_complete(opened):
+    received, total = exchange(opened, opened.pairs[1], "--bytes", "1000000", "--limit", "10")
+    assert received == 1_000_000
+    assert total["complete"]
+
+
+def test_a_host_is_a_namespace_of_its_own(opened, spec):
+    ends = [end for pair in opened.pairs for end in (pair.client, pair.server)]
+    seen = [namespace_of(end) for end in ends]
+    places = [each.host for each in opened.plan.endpoints]
+    assert len(set(seen)) == (6 if registry.drivers.get(spec.driver).isolated else 3)
+    if not registry.drivers.get(spec.driver).isolated:
+        assert len(set(zip(seen, places, strict=True))) == 3
+
+
+def test_what_was_built_on_each_host_is_recorded(opened, spec):
+    facts = opened.site.facts()
+    assert facts["underlay"] == {"wire": "bridge", "uplink": "veth", "mtu": 1500}
+    assert [each["name"] for each in facts["hosts"]] == ["host-0", "host-1", "host-2"]
+    for number, each in enumerate(facts["hosts"], 1):
+        (uplink,) = (link for link in each["links"] if link["name"] == "uplink0")
+        assert (uplink["mtu_bytes"], uplink["addresses"]) == (1500, [f"10.76.0.{number}/24"])
+    driver = registry.drivers.get(spec.driver)
+    assert driver.version() == facts.get(spec.driver, "")
+    if spec.driver == "nat":  # of the second host, as its own servers are published there
+        assert f"5201 : {opened.plan.endpoints[1].address}" in facts["hosts"][1]["driver"]["nft"]
+
+
+def test_a_measurement_over_it_counts_and_its_bytes_are_held_against_the_kernels(spec, runs_dir):
+    run = measure(spec, progress=silent, attempts=3)
+    assert run.status == "ok" or spoilt_by_machine(run), run.reasons
+    assert set(run.flows["status"]) == {"ok"}
+    assert abs(run.checks["interface_bytes"]) <= 0.01
+    by_docker = spec.backend == "docker" and registry.drivers.get(spec.driver).docker is not None
+    assert spec.driver in ("process", "host", "macvlan") or by_docker or abs(run.checks["port_bytes"]) <= 0.01
+
+
+def test_flows_with_an_end_are_complete_over_published_ports_of_one_host_too(runs_dir):
+    need("netns", "nat")
+    spec = Spec(driver="nat", pairs=2, workload="flowgen", flow_bytes=1_000_000, max_foreign_cpu=1)
+    run = measure(spec, progress=silent, attempts=3)
+    assert set(run.flows["status"]) == {"ok"}, run.flows["error"].to_list()
+
+
+def test_an_uplink_carries_no_more_than_its_rate(runs_dir):
+    spec = ACROSS.replace(
+        driver="overlay", hosts=2, placement="across", pairs=2, uplink_rate_bps=1e9, duration_s=2, warmup_s=0.5
+    )
+    need_all_of(spec)
+    run = measure(spec, progress=silent, attempts=3)
+    assert run.status == "ok" or spoilt_by_machine(run), run.reasons
+    total_bps = run.flows["throughput_bps"].sum()
+    # of 1514 bytes on the link inside, 1450 + 64 outside: 1398 of payload, with timestamps
+    assert total_bps == pytest.approx(1e9 * 1398 / 1514, rel=0.03)
+    assert run.facts["network"]["underlay"]["tbf"]["rate_bps"] == pytest.approx(1e9, rel=0.001)
+
+
+def test_jumbo_frames_fit_where_the_uplinks_carry_them(runs_dir):
+    spec = ACROSS.replace(driver="overlay", hosts=2, placement="across", uplink_mtu_bytes=9050, mtu_bytes=9000)
+    need_all_of(spec)
+    run = measure(spec, progress=silent, attempts=3)
+    assert run.status == "ok" or spoilt_by_machine(run), run.reasons
+    assert run.facts["network"]["mtu_bytes"] == 9000
+
+
+def test_the_congestion_control_that_is_asked_for_is_in_force_over_routes_by_a_gateway(runs_dir):
+    spec = ACROSS.replace(driver="nat", hosts=2, placement="across", congestion_control="reno")
+    need_all_of(spec)
+    run = measure(spec, progress=silent, attempts=3)
+    assert run.facts["congestion_control"]["in_force"] == "reno"
+
+
+@pytest.mark.parametrize("driver", ["bgp", "ipip"])
+def test_routes_between_hosts_are_refused_within_one(driver):
+    with pytest.raises(Unavailable, match=rf"driver '{driver}' is a bridge and nothing else: give hosts"):
+        measure(Spec(driver=driver, pairs=2), progress=silent)
+
+
+def test_containers_of_a_pair_share_a_namespace_that_no_other_pair_has():
+    with open_testbed(Spec(driver="container", pairs=2)) as bed:
+        seen = [(namespace_of(pair.client), namespace_of(pair.server)) for pair in bed.pairs]
+    assert all(client == server for client, server in seen)
+    assert seen[0] != seen[1]
+
+
+def test_datagrams_between_containers_of_a_pair_are_held_against_the_loopbacks_counters(runs_dir):
+    spec = Spec(driver="container", workload="flowgen", udp_share=1.0, udp_rate_bps=1e7, message_bytes=100)
+    run = measure(spec.replace(duration_s=1, max_foreign_cpu=1), progress=silent, attempts=3)
+    assert run.status == "ok" or spoilt_by_machine(run), run.reasons
+    assert abs(run.checks["datagram_bytes"]) <= 0.01
+
+
+def test_without_a_network_there_is_a_loopback_and_nothing_else():
+    with open_testbed(Spec(driver="none", pairs=1)) as bed:
+        table = bed.pairs[0].client.run(["cat", "/proc/net/dev"]).stdout
+    assert [line.split(":")[0].strip() for line in table.splitlines()[2:]] == ["lo"]

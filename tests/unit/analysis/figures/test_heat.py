@@ -1,0 +1,57 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from pairlab.analysis.figures import heat
+
+pytestmark = pytest.mark.usefixtures("closes_figures")
+
+
+def change(driver, step, value, low, high, panel="netns, flowgen: p99"):
+    return {"driver": driver, "step": step, "value": value, "low": low, "high": high, "n": 5, "panel": panel}
+
+
+CHANGES = pd.DataFrame(
+    [
+        change("ovs", "10 to 50", 300.4, 250.0, 360.0),
+        change("bridge", "10 to 50", -12.2, -30.0, 4.0),
+        change("bridge", "50 to 100", 90.0, 60.0, 120.0),
+        change("ovs", "50 to 100", np.nan, np.nan, np.nan),
+    ]
+)
+
+
+def shown(ax):
+    return {
+        (round(text.get_position()[1] - 0.5), round(text.get_position()[0] - 0.5)): text.get_text()
+        for text in ax.texts
+        if text.get_text()
+    }
+
+
+def test_changes_stand_at_their_driver_and_step_and_in_brackets_where_they_may_be_none():
+    ax = heat.change_map(CHANGES, column="step", name="Pairs")
+    assert [mark.get_text() for mark in ax.get_yticklabels()] == ["bridge", "ovs"]
+    assert [mark.get_text() for mark in ax.get_xticklabels()] == ["10 to 50", "50 to 100"]
+    assert shown(ax) == {(0, 0): "(-12)", (0, 1): "+90", (1, 0): "+300"}
+
+
+def test_falls_and_rises_have_different_colours_and_no_change_has_none():
+    flat = CHANGES.assign(value=[0.0, -80.0, 400.0, np.nan])
+    ax = heat.change_map(flat, column="step", name="Pairs")
+    colours = ax.collections[0].get_facecolors().reshape(2, 2, 4)
+    middle, fall, rise = colours[1, 0], colours[0, 0], colours[0, 1]
+    assert min(middle[:3]) > 0.9
+    assert fall[2] > fall[0]
+    assert rise[0] > rise[2]
+
+
+def test_a_figure_has_a_map_for_each_panel_and_says_what_the_brackets_mean():
+    both = pd.concat([CHANGES, CHANGES.assign(panel="docker, flowgen: p99")])
+    both = pd.concat([both, CHANGES.assign(panel="nothing known", value=np.nan)])
+    figure = heat.change_maps(both, panel="panel", column="step", name="Pairs", conditions="TCP cubic")
+    assert [ax.get_title() for ax in figure.axes] == ["netns, flowgen: p99", "docker, flowgen: p99"]
+    note = figure._supxlabel.get_text().replace("\n", " ")
+    told = "change in %, of n = 5 repetitions; in brackets: the interval holds zero"
+    assert note == f"{told}; empty: too few flows, or some failed; TCP cubic"
+    assert not figure.legends

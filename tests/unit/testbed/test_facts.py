@@ -1,0 +1,39 @@
+import re
+
+import pytest
+
+from pairlab.testbed.host import facts
+
+IDS = {"/etc/machine-id": "0123456789abcdef0123456789abcdef"}
+CPUS = {"vendor_id": "GenuineIntel", "cpu family": "6", "model": "207", "stepping": "2", "cache size": "266240 KB"}
+
+
+@pytest.fixture
+def name(monkeypatch):
+    def named(ids=(), cpus=(), container=False):
+        monkeypatch.setattr(facts, "_read", dict(ids).get)
+        monkeypatch.setattr(facts, "_cpuinfo", lambda field: dict(cpus).get(field, ""))
+        monkeypatch.setattr(facts, "in_container", lambda: container)
+        return facts.machine()
+
+    return named
+
+
+def test_a_machine_is_named_after_its_id_which_the_name_does_not_give_away(name):
+    found = name(IDS, CPUS)
+    assert re.fullmatch("[0-9a-f]{12}", found)
+    assert found == name(IDS, CPUS | {"stepping": "3"})
+    assert found != name({"/etc/machine-id": "1" * 32}, CPUS)
+    assert found not in IDS["/etc/machine-id"]
+
+
+def test_without_an_id_processors_of_another_kind_are_another_machine_though_their_model_has_one_name(name):
+    found = name(cpus=CPUS)
+    assert re.fullmatch("[0-9a-f]{12}", found)
+    assert found == name({"/etc/machine-id": "uninitialized"}, CPUS)
+    assert len({found, *(name(cpus=CPUS | {field: "another"}) for field in CPUS)}) == 1 + len(CPUS)
+
+
+def test_what_has_neither_and_what_is_in_a_container_has_no_name(name):
+    assert name() == ""
+    assert name(IDS, CPUS, container=True) == ""
