@@ -73,12 +73,14 @@ def read_flows(
     isolated: bool = True,
     silent_until_s: Sequence[float | None] = (),
     unless_chosen: str = "",
+    hosts: Sequence[tuple[str, str]] = (),
 ) -> Reading:
     """The rows of `flows` and of `intervals`, from each client's output, its start and its end.
 
     tasks: by pair. isolated: whether each endpoint has a network namespace of its own; else its counters are shared.
     silent_until_s: until when each client's link certainly had sent nothing, from the release; None: unknown.
-    unless_chosen: the congestion control of TCP where its tool chooses none; empty: unknown.
+    unless_chosen: the congestion control of TCP where its tool chooses none; empty: unknown. hosts: the names of those
+    that each pair's client and server are on; empty: all are on one.
     """
     pairs = list(zip(tasks, clients, servers, strict=True))
     reported = [_reported(spec, workload, client, server) for _, client, server in pairs]
@@ -92,6 +94,8 @@ def read_flows(
         size_bytes = task.flow_bytes or None
         common = {"pair": pair, "protocol": task.protocol, "role": task.role, "priority": task.priority}
         common["size_bytes"] = size_bytes
+        if hosts:
+            common["client_host"], common["server_host"] = hosts[pair]
         common |= _of_start(client, spec.due_s(pair), release_ns)
         silent_s = silent_until_s[pair] if silent_until_s else None
         waited_s = _waited_s(workload, task, client) if isolated else None

@@ -207,6 +207,7 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
         isolated=isolated,
         silent_until_s=silent_until_s,
         unless_chosen=congestion.unless_chosen(recorded["network"]),
+        hosts=bed.plan.hosts_of_pairs,
     )
     recorded["congestion_control"] = congestion.recorded(bed.plan, recorded["network"], reading.flows)
     checks = (
@@ -253,6 +254,7 @@ def _facts(bed: Testbed, workload: Workload) -> dict:
         versions[workload.name] = facts.version(client, command)
     return {
         "host": facts.host(),
+        "hosts": facts.hosts(bed.plan.hosts),
         "network": dict(bed.site.facts()),
         "versions": versions,
         "waits_s": workload.waits_s,

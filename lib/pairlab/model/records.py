@@ -24,7 +24,10 @@ from pairlab.model.spec import Spec
 from pairlab.model.time_steps import carried_bytes
 
 #: Of run.json; what an older one lacks is in migrations.py.
-SCHEMA = 2
+SCHEMA = 3
+
+#: The host that pairlab runs on; hosts that are namespaces on it share its kernel, CPUs and clock.
+MACHINE = "machine"
 
 #: ok: counts. invalid: measured, but a condition for trusting it was not met. failed: not measured.
 #: skipped: this host cannot do it. `reasons` says why for all but ok.
@@ -34,9 +37,12 @@ TONES = {"ok": "good", "invalid": "warn", "failed": "bad", "skipped": ""}
 
 
 class Column(NamedTuple):
+    """before: what texts of runs are that were measured before there was such a column."""
+
     dtype: str
     unit: str
     meaning: str
+    before: str = ""
 
 
 TABLES: dict[str, dict[str, Column]] = {
@@ -46,6 +52,8 @@ TABLES: dict[str, dict[str, Column]] = {
         "status": Column("str", "", "ok or failed"),
         "error": Column("str", "", "why it failed; empty when ok"),
         "protocol": Column("str", "", "tcp or udp"),
+        "client_host": Column("str", "", "name of the host that its client is on, where there are several"),
+        "server_host": Column("str", "", "name of the host that its server is on, likewise"),
         "role": Column("str", "", "elephant or mouse, where the spec has elephants"),
         "priority": Column("str", "", "high or normal, where the spec gives some pairs CPU priority"),
         "size_bytes": Column("float64", "B", "payload that the flow was to carry, where it has an end"),
@@ -123,6 +131,9 @@ TABLES: dict[str, dict[str, Column]] = {
         "warmup": Column("bool", "", "lies in the warm-up: left out of the flow's totals"),
     },
     "cpu": {
+        "host": Column(
+            "str", "", f"name of the host whose CPU it is: {MACHINE} for all hosts that are namespaces on it", MACHINE
+        ),
         "cpu": Column("int64", "", "number of the CPU"),
         "start_s": Column("float64", "s", "begin of the sample, from the release"),
         "end_s": Column("float64", "s", "end of the sample, from the release"),
@@ -217,6 +228,11 @@ class Run:
         """What it was measured on: host, kernel, versions; empty where they are not known."""
         spec = self.spec
         return grounds.of(self.facts, backend=spec.backend, driver=spec.driver, workload=spec.workload)
+
+    @property
+    def namespace_hosts(self) -> int:
+        """How many of its hosts are network namespaces on one machine, whose kernel and CPUs they share."""
+        return sum(each["kind"] == "namespace" for each in self.facts.get("hosts") or ())
 
     @property
     def measured(self) -> str:

@@ -7,7 +7,7 @@ records.SCHEMA, add here the step from the one before, and commit a head of that
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pairlab.model.records import SCHEMA
+from pairlab.model.records import MACHINE, SCHEMA
 
 Head = dict[str, Any]
 
@@ -31,5 +31,15 @@ def _with_checks(head: Head) -> Head:
     return {**head, "schema": 2, "checks": {}}
 
 
+def _with_hosts(head: Head) -> Head:
+    """Schema 3 says of each host what it is; before, several hosts were namespaces always."""
+    facts = head["facts"]
+    names = [each["name"] for each in (facts.get("network") or {}).get("hosts") or ()]
+    several = head["spec"].get("hosts", 1) > 1
+    namespaces = [{"name": name, "kind": "namespace", "on": MACHINE} for name in names]
+    found = namespaces if several else [{"name": MACHINE, "kind": "machine"}]
+    return {**head, "schema": 3, "facts": {**facts, "hosts": found} if facts else facts}
+
+
 #: From each older schema to the next one.
-STEPS: dict[int, Callable[[Head], Head]] = {1: _with_checks}
+STEPS: dict[int, Callable[[Head], Head]] = {1: _with_checks, 2: _with_hosts}

@@ -44,7 +44,7 @@ def frame(place: Path, name: str) -> pd.DataFrame:
 
 
 def columns(place: Path, name: str, wanted: Sequence[str]) -> pa.Table:
-    """A table as it is now: columns that came after the run was written are missing values (text: empty)."""
+    """A table as it is now: columns that came after the run was written are missing values (text: Column.before)."""
     wished = schema(name, wanted)
     if _left_out(place, name):
         return wished.empty_table()
@@ -58,7 +58,11 @@ def columns(place: Path, name: str, wanted: Sequence[str]) -> pa.Table:
         read = parquet.read([key for key in wanted if key in known], use_threads=False)
     for key in texts:
         read = read.set_column(read.column_names.index(key), key, _visible(read[key]))
-    arrays = [read[field.name] if field.name in known else _missing(field, metadata.num_rows) for field in wished]
+    before = {key: column.before for key, column in TABLES[name].items()}
+    arrays = [
+        read[field.name] if field.name in known else _missing(field, before[field.name], metadata.num_rows)
+        for field in wished
+    ]
     return pa.table(arrays, names=wished.names).cast(wished)
 
 
@@ -85,9 +89,9 @@ def _how(frame: pd.DataFrame, name: str) -> dict:
     return _SMALL | ({"use_dictionary": texts} if len(frame) > _LONG else {})
 
 
-def _missing(field: pa.Field, rows: int) -> pa.Array:
+def _missing(field: pa.Field, text: str, rows: int) -> pa.Array:
     numeric = pa.types.is_floating(field.type)
-    return pa.nulls(rows, field.type) if numeric else pa.repeat("", rows).cast(field.type)
+    return pa.nulls(rows, field.type) if numeric else pa.repeat(text, rows).cast(field.type)
 
 
 def _metadata(place: Path, name: str) -> pq.FileMetaData:

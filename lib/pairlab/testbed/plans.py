@@ -45,6 +45,14 @@ class Plan:
         return any(client.host != server.host for client, server in zip(clients, servers, strict=True))
 
     @property
+    def hosts_of_pairs(self) -> list[tuple[str, str]]:
+        """The names of the hosts that each pair's client and server are on; none where all are on one."""
+        if len(self.hosts) == 1:
+            return []
+        ends = zip(self.endpoints[::2], self.endpoints[1::2], strict=True)
+        return [(self.hosts[client.host].name, self.hosts[server.host].name) for client, server in ends]
+
+    @property
     def limits(self) -> dict[str, Limits]:
         """Limits of the endpoints that have any, by name."""
         return {each.name: each.limits for each in self.endpoints if each.limits != Limits()}

@@ -30,8 +30,23 @@ def test_a_head_of_schema_1_has_no_checks_and_all_that_it_had(tmp_path):
     before = json.dumps(head)
     migrated = migrate(head)
     assert migrated["checks"] == {}
-    assert {**head, "schema": SCHEMA, "checks": {}} == migrated
+    hosts = {"hosts": [{"name": "machine", "kind": "machine"}]}
+    assert {**head, "schema": SCHEMA, "checks": {}, "facts": {**head["facts"], **hosts}} == migrated
     assert json.dumps(head) == before  # the one that was given is as it was
+
+
+def test_several_hosts_of_schema_2_were_namespaces_on_the_machine():
+    head = captured(2)
+    head["spec"]["hosts"] = 2
+    head["facts"]["network"]["hosts"] = [{"name": "host-0"}, {"name": "host-1"}]
+    assert migrate(head)["facts"]["hosts"] == [
+        {"name": "host-0", "kind": "namespace", "on": "machine"},
+        {"name": "host-1", "kind": "namespace", "on": "machine"},
+    ]
+
+
+def test_a_run_without_facts_gets_none():
+    assert migrate({**captured(2), "facts": {}})["facts"] == {}
 
 
 def test_heads_of_every_older_schema_come_to_have_the_keys_of_a_new_one(tmp_path):

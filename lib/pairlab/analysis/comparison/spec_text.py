@@ -19,6 +19,8 @@ def named(field: str, value: Any) -> str:
     """A value of a field of Spec as a name: "macvlan", "20 pairs", "pinning spread"."""
     if field == "pairs":
         return f"{value} pair{'s' * (value != 1)}"
+    if field == "hosts":
+        return f"{value} host{'s' * (value != 1)}"
     if field == "kernel":
         return f"kernel {value}" if value else "a kernel that was not recorded"
     if field in _PLAIN and value != "":

@@ -147,8 +147,9 @@ def _listed(values: Iterable[object]) -> str:
 def conditions(runs: Runs) -> str:
     """How the runs that count were measured, for the note of a figure or table: what differs between hosts and sweeps.
 
-    TCP's congestion control in force, how long flows without an end were measured, the CPUs, and the datapath of a
-    driver's switch: "ovs (netdev)", or "ovs (kernel)", which Open vSwitch calls system.
+    TCP's congestion control in force, how long flows without an end were measured, the CPUs, the hosts that are no
+    machines of their own, and the datapath of a driver's switch: "ovs (netdev)", or "ovs (kernel)", which Open vSwitch
+    calls system.
     """
     counted = [run for run in runs if run.status == "ok"]
     datapaths = {(run.spec.driver, in_force(run)["datapath"]) for run in counted}
@@ -158,6 +159,7 @@ def conditions(runs: Runs) -> str:
         "TCP {}": _listed(congestion_control(run) for run in counted if run.spec.udp_share < 1),
         "{} s each": " or ".join(f"{each:g}" for each in seconds),
         "{} CPUs": facts_of(runs)["cpus"],
+        "{} hosts that share a kernel": _listed(run.namespace_hosts or "" for run in counted),
         "{}": _listed(f"{driver} ({KERNEL.get(path, path)})" for driver, path in datapaths if path),
         f"steadiness unknown of {{}} of {len(counted)} runs": str(unsteady or ""),
     }

@@ -7,6 +7,7 @@ from typing import Any
 
 import psutil
 
+from pairlab.model.records import MACHINE
 from pairlab.testbed.host import foreign_load
 from pairlab.testbed.host.ticker import Ticker
 
@@ -57,7 +58,7 @@ class CpuTelemetry:
             for cpu, (old, new) in enumerate(zip(before, after, strict=True)):
                 if shares := shares_between(old, new):
                     times = {"start_s": (begun_ns - release_ns) / 1e9, "end_s": (ended_ns - release_ns) / 1e9}
-                    rows.append({"cpu": cpu, **times, **shares})
+                    rows.append({"host": MACHINE, "cpu": cpu, **times, **shares})
         return rows
 
     def missed_share(self) -> float:

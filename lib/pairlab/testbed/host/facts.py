@@ -11,7 +11,8 @@ from pathlib import Path
 
 import psutil
 
-from pairlab.testbed.endpoints import Endpoint
+from pairlab.model.records import MACHINE
+from pairlab.testbed.endpoints import Endpoint, HostPlan
 from pairlab.testbed.host import cgroup_tree
 
 
@@ -29,6 +30,17 @@ def host() -> dict:
         "cpu_weights": cgroup_tree.weights(groups),
         "cpus_allowed": len(os.sched_getaffinity(0)),
     }
+
+
+def hosts(plans: Sequence[HostPlan]) -> list[dict]:
+    """What each host of a testbed is, by `kind`: the `machine` itself, or a `namespace` on it.
+
+    Namespaces share the machine's kernel, CPUs, memory and clock, so `host` and all CPU telemetry are of all of them.
+    address: of the uplink by which the others reach it.
+    """
+    if len(plans) == 1:
+        return [{"name": MACHINE, "kind": "machine"}]
+    return [{"name": each.name, "kind": "namespace", "on": MACHINE, "address": each.address} for each in plans]
 
 
 @functools.cache

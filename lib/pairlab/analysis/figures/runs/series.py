@@ -94,7 +94,8 @@ def choose(runs: Run | Iterable[Run]) -> Chosen:
             for cell, style in zip(mine, styles, strict=True)
         ]
     same = {name: getattr(run.spec, name) for run in drawn[:1] for name in FIELDS if name not in differ}
-    return Chosen(tuple(series), spec_text.cell(same), _missing(every, drawn))
+    common = [spec_text.cell(same), "the hosts share a kernel" if any(run.namespace_hosts for run in drawn) else ""]
+    return Chosen(tuple(series), ", ".join(filter(None, common)), _missing(every, drawn))
 
 
 def _place(run: Run, values: Mapping[str, Any], differ: Sequence[str]) -> tuple:
