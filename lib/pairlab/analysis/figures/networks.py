@@ -1,0 +1,72 @@
+"""Networks one below the other, by what they carry: a panel for each place of the pairs, a mark per number of pairs."""
+
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from pairlab.analysis.figures import estimates, grid, style
+from pairlab.analysis.questions import networks
+from pairlab.analysis.selection import SYSTEM
+
+#: Marker of each number of pairs, from the least to the most.
+_MARKERS = ("o", "s", "^", "D", "v", "P")
+_ROW_IN, _AROUND_IN = 0.2, 0.9  # of a network, and of titles, axis and note
+_ROOM = 0.5  # of a network's row that its marks take
+
+
+def by_place(cells: pd.DataFrame, conditions: str = "") -> Figure:
+    """The total of each network with interval bars: a row of panels per system, a panel per place, fastest on top.
+
+    cells: networks.cells; one with a gap is not drawn.
+    """
+    counts, places = sorted(cells["pairs"].unique()), networks.places(cells)
+    place = [networks.place_text(*each) for each in cells[list(networks.PLACE)].itertuples(index=False)]
+    panels = [
+        (f"{', '.join(names)}: {each}", system[system["place"] == each])
+        for names, system in cells.assign(place=place).groupby(list(SYSTEM), sort=True)
+        for each in places
+    ]
+
+    def draw(panel: pd.DataFrame, ax: Axes) -> Axes:
+        rows = networks.fastest_first(panel["driver"], panel)
+        for number, count in enumerate(counts):
+            known = panel[(panel["pairs"] == count) & panel["value"].notna()]
+            down = _ROOM * ((number + 0.5) / len(counts) - 0.5)
+            middle, low, high = (networks.TOTAL.scale * known[name] for name in ("value", "low", "high"))
+            y = [rows.index(driver) + down for driver in known["driver"]]
+            look = {**_look(number), **estimates.BARS}
+            drawn = ax.errorbar(middle, y, xerr=[middle - low, high - middle], **look)
+            drawn[0].set(**estimates.POINTS)
+        ax.set_yticks(range(len(rows)), [style.text(each) for each in rows])
+        ax.set_ylim(len(rows) - 0.4, -0.6)
+        ax.set_xlim(left=0)
+        ax.grid(True, axis="x")
+        ax.set_xlabel("Total throughput (Gbit/s)")
+        return ax
+
+    handles = [
+        Line2D([], [], **_look(number), label=f"{count} pair" + "s" * int(count > 1))
+        for number, count in enumerate(counts)
+    ]
+    note = estimates.noted(estimates.note_of(cells), conditions)
+    most = max(part["driver"].nunique() for _, part in panels)
+    return grid.grid(
+        panels,
+        draw,
+        note=note,
+        across=len(places),
+        share_y=False,
+        height_in=_AROUND_IN + _ROW_IN * most,
+        handles=handles,
+    )
+
+
+def _look(number: int) -> dict[str, Any]:
+    return {
+        "color": f"{0.55 - 0.55 * min(number, 1):g}",
+        "marker": _MARKERS[number % len(_MARKERS)],
+        "linestyle": "none",
+    }
