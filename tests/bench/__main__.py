@@ -8,6 +8,7 @@ import sys
 import time
 
 from tests.bench import hosts as bench_hosts
+from tests.bench import latency as bench_latency
 from tests.bench import measuring as bench_measuring
 from tests.bench import reports as bench_reports
 from tests.bench import testbed as bench_testbed
@@ -24,6 +25,7 @@ PARTS = {
     "two_hosts": bench_hosts.two_hosts_over_one,
     "by_hand": bench_hosts.over_by_hand,
     "docker_hosts": bench_hosts.docker_hosts,
+    "latency": bench_latency.networks,
     "docker": bench_testbed.over_docker_run,
     "skew": bench_measuring.skew,
     "nothing_lost": bench_measuring.nothing_lost,
