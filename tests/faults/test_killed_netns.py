@@ -23,8 +23,11 @@ from tests.faults.processes import await_traffic, ours
 DRIVERS = CONTENDED
 #: The phases as measure() reports them; a run is killed at the beginning of each.
 PHASES = ("bringing up", "servers listening", "clients ready", "measuring (s)", "taking down")
-#: On two hosts: one that is in the kernel only, and one with daemons.
-SPANNING = ("overlay", "bgp")
+#: On two hosts: one that is in the kernel only, and one with daemons; with the others, 30 points in all.
+SPANNING = (
+    *("overlay", "bgp"),
+    *(pytest.param(name, marks=pytest.mark.long) for name in ("host", "macvlan", "nat", "process")),
+)
 TWO_HOSTS = Spec(workload="flowgen", pairs=2, duration_s=2, hosts=2, placement="across")
 #: And at so many moments in between. With the phases, 32 points in all.
 MOMENTS = {"bridge": 3, "host": 3, "macvlan": 3, "ovs": 3}
