@@ -5,7 +5,7 @@ RUNS   ?= runs/reference
 PAIRLAB = .venv/bin/pairlab
 
 # .cache/*.xml, .cache/soak and .cache/bench are what tests.trust reads.
-.PHONY: run test test-faults soak sweep paper outputs docs bench lint lab audit tools setup clean
+.PHONY: run test test-faults test-kernels soak sweep paper outputs docs bench lint lab audit tools setup clean
 run: setup
 	@$(PAIRLAB) sweep sweeps/smoke.yaml $(ARGS); status=$$?; \
 	[ $$status -gt 1 ] || $(PAIRLAB) report --sweep smoke && exit $$status  # above 1, nothing was measured
@@ -25,6 +25,11 @@ endif
 WITHIN ?= 20m
 test-faults: setup
 	timeout --foreground --signal=INT --kill-after=60 $(WITHIN) $(TESTS) faults -- -m "not long"
+
+# In a virtual machine with another kernel: KERNEL is the Debian package of it, SUBJECTS what of it to test (default: all).
+KERNEL ?= linux-image-cloud-amd64
+test-kernels: setup
+	.venv/bin/python -m tests.kernels --kernel $(KERNEL) $(SUBJECTS)
 
 soak: setup
 	$(TESTS) faults -- -m long

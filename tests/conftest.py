@@ -105,24 +105,27 @@ def begins_late(monkeypatch):
 CONTENDED = ("bridge", "macvlan", "ovs", "host")
 
 
-def backend_and_driver():
-    """Every driver that carries traffic, in every backend that has it, as parameters."""
+def backend_and_driver(*, hosts=1):
+    """Every driver that carries traffic over so many hosts, in every backend that has it, as parameters."""
     from pairlab.testbed import registry
 
-    kinds = {name: kind for name in registry.drivers.names() if (kind := registry.drivers.get(name)).carries_traffic}
+    kinds = {name: registry.drivers.get(name) for name in registry.drivers.names()}
     return [
         (backend, driver)
         for backend in registry.backends.names()
         for driver, kind in kinds.items()
-        if backend not in kind.absent_in
+        if kind.carries_traffic
+        and (kind.spans_hosts if hosts > 1 else not kind.needs_hosts)
+        and backend not in kind.absent_in
     ]
 
 
 def with_links():
-    """The drivers whose endpoints have a link each."""
+    """The drivers whose endpoints have a link each, on one host."""
     from pairlab.testbed import registry
 
-    return [name for name in registry.drivers.names() if registry.drivers.get(name).has_links()]
+    kinds = {name: registry.drivers.get(name) for name in registry.drivers.names()}
+    return [name for name, kind in kinds.items() if kind.has_links() and not kind.needs_hosts]
 
 
 def in_ci(values, *, but):
@@ -145,8 +148,9 @@ def _at_hand(combination):
 
 
 def every_driver(*, isolated=False):
-    """Every driver in every backend, as parameters; in CI only, all in Docker but the bridge. isolated: those with
-    links of their own.
+    """Every driver on one host in every backend, as parameters; in CI only, all in Docker but the bridge.
+
+    isolated: those with links of their own.
     """
     from pairlab.testbed import registry
 

@@ -17,7 +17,7 @@ from tests.support import host
 
 pytestmark = pytest.mark.usefixtures("clean_host")
 
-SPANNING = [each for each in backend_and_driver() if registry.drivers.get(each[1]).spans_hosts]
+SPANNING = backend_and_driver(hosts=3)
 #: client-0 on host-0 and server-0 on host-1; client-1 on host-2 and server-1 on host-0; host-1 and host-2 for the last.
 ACROSS = Spec(hosts=3, placement="spread", pairs=3, workload="flowgen", duration_s=1, interval_s=0.5, max_foreign_cpu=1)
 
@@ -106,6 +106,8 @@ def test_what_was_built_on_each_host_is_recorded(opened, spec):
     assert driver.version() == facts.get(spec.driver, "")
     if spec.driver == "nat":  # of the second host, as its own servers are published there
         assert f"5201 : {opened.plan.endpoints[1].address}" in facts["hosts"][1]["driver"]["nft"]
+    if spec.driver == "ovs":
+        assert facts["datapath"] == "system"
 
 
 def test_a_measurement_over_it_counts_and_its_bytes_are_held_against_the_kernels(spec, runs_dir):
@@ -135,6 +137,19 @@ def test_an_uplink_carries_no_more_than_its_rate(runs_dir):
     # of 1514 bytes on the link inside, 1450 + 64 outside: 1398 of payload, with timestamps
     assert total_bps == pytest.approx(1e9 * 1398 / 1514, rel=0.03)
     assert run.facts["network"]["underlay"]["tbf"]["rate_bps"] == pytest.approx(1e9, rel=0.001)
+
+
+def test_an_uplinks_delay_is_in_each_round_trip_and_its_rate_is_kept_within(runs_dir):
+    asked = {"uplink_delay_s": 0.1, "uplink_jitter_s": 0.01, "uplink_rate_bps": 2e7}
+    spec = ACROSS.replace(driver="overlay", hosts=2, placement="across", pairs=2, duration_s=3, warmup_s=1, **asked)
+    need_all_of(spec)
+    run = measure(spec, progress=silent, attempts=3)
+    assert set(run.flows["status"]) == {"ok"}, run.flows["error"].to_list()
+    assert run.flows["min_rtt_s"].between(0.18, 0.3).all()  # both hosts delay what they send, each once
+    assert 0 < run.flows["throughput_bps"].sum() < 2.1e7
+    underlay = run.facts["network"]["underlay"]
+    assert (underlay["netem"]["delay_s"], underlay["netem"]["jitter_s"]) == (0.1, 0.01)
+    assert underlay["tbf"]["rate_bps"] == pytest.approx(2e7, rel=0.001)
 
 
 def test_jumbo_frames_fit_where_the_uplinks_carry_them(runs_dir):

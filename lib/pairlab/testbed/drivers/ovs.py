@@ -10,7 +10,7 @@ from pairlab.testbed.host.programs import first_line
 from pairlab.testbed.requirements import Lack, Program
 
 DAEMONS = ("ovsdb-server", "ovs-vswitchd")
-TOOLS = ("ovsdb-tool", "ovs-vsctl")
+TOOLS = ("ovsdb-tool", "ovs-vsctl", "ovs-ofctl")
 TUN = "/dev/net/tun"
 #: The identifier of the tunnels between hosts.
 VNI = 77
@@ -52,6 +52,7 @@ class Ovs(NetworkDriver):
     def create(self, lan):
         self.where = {program.name: program.path() for program in self.programs}
         self.ports_made = []
+        self.port_of = {}
         self.datapath = "system" if kernel_datapath() else "netdev"
         base = self.base = lan.directory / "ovs"
         base.mkdir()
@@ -65,7 +66,13 @@ class Ovs(NetworkDriver):
         self._configure(lan, "add-br", "pairlab0", "--", "set", "bridge", "pairlab0", f"datapath_type={self.datapath}")
 
     def attach(self, lan, endpoint):
-        self.ports_made.append(lan.add_veth(endpoint))
+        port = lan.add_veth(endpoint)
+        self.ports_made.append(port)
+        self.port_of[endpoint.mac] = port
+
+    def reach(self, lan, endpoint):
+        (host,) = (each for each in lan.others if each.index == endpoint.host)
+        self.port_of[endpoint.mac] = _tunnel_to(host)
 
     def ports(self, endpoints):
         return self.ports_made
@@ -76,7 +83,7 @@ class Ovs(NetworkDriver):
         Ports to other hosts are protected: nothing goes from one to another, or a frame would go round for ever.
         """
         words = [word for port in self.ports_made for word in ("--", "add-port", "pairlab0", port)]
-        tunnels = {f"to-{other.name}": other for other in (lan.others if self.datapath == "system" else ())}
+        tunnels = {_tunnel_to(other): other for other in (lan.others if self.datapath == "system" else ())}
         for port, other in tunnels.items():
             kind = ["type=vxlan", f"options:remote_ip={other.address}", f"options:key={VNI}"]
             words += ["--", "add-port", "pairlab0", port, "--", "set", "port", port, "protected=true"]
@@ -89,6 +96,17 @@ class Ovs(NetworkDriver):
             log = (lan.directory / "ovs" / "ovs-vswitchd.log").read_text().splitlines()
             why = next((line.split("|")[-1] for line in log if "|WARN|" in line or "|ERR|" in line), "no reason logged")
             raise TestbedError(f"Open vSwitch refused {len(wrong)} of its {len(self.ports_made)} ports: {why}")
+        if tunnels:
+            self._forward(lan, numbers)
+
+    def _forward(self, lan, numbers):
+        """Each endpoint's frames to its port, by its hardware address, on whatever host it is.
+
+        By itself the switch would send them to all hosts, until it has seen a frame from there.
+        """
+        flows = [f"dl_dst={mac},actions=output:{numbers[port]}" for mac, port in self.port_of.items()]
+        (self.base / "flows").write_text("\n".join(flows) + "\n")
+        lan.run([self.where["ovs-ofctl"], "add-flows", f"unix:{self.base}/pairlab0.mgmt", f"{self.base}/flows"])
 
     def check(self):
         for daemon in DAEMONS:
@@ -114,6 +132,10 @@ class Ovs(NetworkDriver):
 
     def _configure(self, lan, *arguments):
         lan.run([self.where["ovs-vsctl"], f"--db={self.database}", "--timeout=15", *arguments])
+
+
+def _tunnel_to(host):
+    return f"to-{host.name}"
 
 
 def kernel_datapath() -> bool:

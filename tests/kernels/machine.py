@@ -1,0 +1,103 @@
+"""The virtual machine: this checkout goes in on a disk, pytest's words and report come out on another."""
+
+import collections
+import contextlib
+import selectors
+import subprocess
+import tarfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pairlab import paths
+from pairlab.testbed.cleanup.parent_death_signal import killed_with_parent
+from tests.kernels.image import Image
+
+#: /dev/kvm may be there and guests hang nevertheless, on hosts that are virtual machines themselves: so never KVM.
+MACHINE = ("-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", "2048", "-nodefaults", "-no-user-config", "-no-reboot")
+#: rdinit's messages and the kernel's own are left out, but for errors; a panic ends the machine at once.
+COMMAND_LINE = "root=/dev/vda rw console=ttyS0 quiet loglevel=4 panic=-1 init=/first-process"
+SENT = ("lib", "tests", "pyproject.toml", "Makefile", "sweeps", "notebooks")
+RESULTS_BYTES = 16 << 20
+#: Lines of the console that a failure quotes.
+LAST_LINES = 40
+
+
+class NoReport(Exception):
+    """The machine ended, or was ended, before it reported; its last words."""
+
+
+def run(image: Image, words: Sequence[str], place: Path, timeout_s: float) -> Path:
+    """Boots it, runs pytest with these words in it, shows its console, and returns the folder of what it reported.
+
+    place: an empty folder. Raises NoReport. However this ends, the machine has ended.
+    """
+    checkout, results = place / "checkout.tar", place / "results.raw"
+    _pack(checkout, place, words)
+    with open(results, "wb") as file:
+        file.truncate(RESULTS_BYTES)
+    last: collections.deque[str] = collections.deque(maxlen=LAST_LINES)
+    end = "it ended"
+    with _booted(image, checkout, results) as machine:
+        for line in _lines(machine, time.monotonic() + timeout_s):
+            last.append(line)
+            print(f"  {line}", flush=True)
+        if machine.poll() is None:
+            end = f"it had {timeout_s:g} s"
+    reported = place / "reported"
+    try:
+        with tarfile.open(results) as archive:
+            archive.extractall(reported, filter="data")
+    except tarfile.TarError:
+        tail = "\n".join(last)
+        raise NoReport(f"the virtual machine reported nothing: {end}. Its last words:\n{tail}") from None
+    return reported
+
+
+def _pack(checkout: Path, place: Path, words: Sequence[str]) -> None:
+    """A tar archive of this checkout as it is, what is not committed included, and pytest's words."""
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *SENT]
+    names = subprocess.run(listed, cwd=paths.ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
+    (place / "words").write_text("\0".join(words))
+    with tarfile.open(checkout, "w") as archive:
+        archive.add(place / "words", "words")
+        for name in (*filter(None, names), str(paths.flowgen().relative_to(paths.ROOT))):
+            if (paths.ROOT / name).exists():  # not one that was removed and not committed yet
+                archive.add(paths.ROOT / name, name)
+
+
+@contextlib.contextmanager
+def _booted(image: Image, checkout: Path, results: Path) -> Iterator[subprocess.Popen]:
+    disks = [
+        f"file={image.root},format=raw,if=virtio,snapshot=on",  # so that each begins with the same
+        f"file={checkout},format=raw,if=virtio,readonly=on",
+        f"file={results},format=raw,if=virtio",
+    ]
+    command = ["qemu-system-x86_64", *MACHINE, "-display", "none", "-serial", "stdio"]
+    command += ["-kernel", str(image.kernel), "-initrd", str(image.initrd), "-append", COMMAND_LINE]
+    command += [word for disk in disks for word in ("-drive", disk)]
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(killed_with_parent(command), **pipes) as machine:
+        try:
+            yield machine
+        finally:
+            machine.kill()
+
+
+def _lines(machine: subprocess.Popen, deadline: float) -> Iterator[str]:
+    """What it prints, line by line, until it ends or its time is over."""
+    rest = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(machine.stdout, selectors.EVENT_READ)
+        while (left_s := deadline - time.monotonic()) > 0:
+            if not selector.select(left_s):
+                break
+            read = machine.stdout.read1()
+            if not read:
+                machine.wait()
+                break
+            *lines, rest = (rest + read).split(b"\n")
+            for line in lines:
+                yield line.decode(errors="replace").rstrip("\r")
+    if rest:
+        yield rest.decode(errors="replace")

@@ -1,0 +1,26 @@
+"""Which tests run in the virtual machine, by what of its kernel they use: what project machines' kernels may lack.
+
+They ask for function and nothing of how fast or how exact: a machine without KVM is late by tens of milliseconds.
+"""
+
+from collections.abc import Sequence
+
+FOLDER = "tests/host/testbed"
+FILES = ("test_testbed.py", "test_hosts.py", "test_shaping.py", "test_neighbours.py")
+#: As pytest's -k takes it. A test with a parameter is named by it.
+SUBJECTS = {
+    "ovs": "netns-ovs or test_a_first_packet_reaches_its_receiver_and_floods_no_other_port[ovs]",
+    "ipip": "netns-ipip",
+    "ipvlan": "netns-ipvlan",
+    "netem": "delay",
+}
+#: Here, a datagram that is the first of its flow takes Open vSwitch 0.2 s, and it drops most of those that come meanwhile.
+TOO_LATE = ("test_datagrams_of_the_mtu and netns-ovs",)
+
+
+def words(subjects: Sequence[str], expression: str) -> list[str]:
+    """Words for pytest: of these subjects, or of all where there is none, the tests that match the expression."""
+    chosen = " or ".join(f"({SUBJECTS[subject]})" for subject in subjects or SUBJECTS)
+    asked = f"({chosen}) and not ({' or '.join(TOO_LATE)})"
+    files = [f"{FOLDER}/{name}" for name in FILES]
+    return [*files, "-k", f"{asked} and ({expression})" if expression else asked]
