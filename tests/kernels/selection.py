@@ -14,7 +14,7 @@ SUBJECTS = {
     "ipvlan": "netns-ipvlan",
     "netem": "delay",
 }
-#: Here, a datagram that is the first of its flow takes Open vSwitch 0.2 s, and it drops most of those that come meanwhile.
+#: Here, Open vSwitch takes 0.2 s for a flow's first datagram, and drops most of those that come meanwhile.
 TOO_LATE = ("test_datagrams_of_the_mtu and netns-ovs",)
 
 
