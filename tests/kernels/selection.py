@@ -9,13 +9,17 @@ FOLDER = "tests/host/testbed"
 FILES = ("test_testbed.py", "test_hosts.py", "test_shaping.py", "test_neighbours.py")
 #: As pytest's -k takes it. A test with a parameter is named by it.
 SUBJECTS = {
-    "ovs": "netns-ovs or test_a_first_packet_reaches_its_receiver_and_floods_no_other_port[ovs]",
+    "ovs": "netns-ovs or over_switches or test_a_first_packet_reaches_its_receiver_and_floods_no_other_port[ovs]",
     "ipip": "netns-ipip",
     "ipvlan": "netns-ipvlan",
     "netem": "delay",
 }
-#: Here, Open vSwitch takes 0.2 s for a flow's first datagram, and drops most of those that come meanwhile.
-TOO_LATE = ("test_datagrams_of_the_mtu and netns-ovs",)
+#: What Open vSwitch is too slow for here: the first packet of a flow, which its daemon handles, takes 0.1 to 0.4 s. A
+#: connection may take 0.1 s of a second that is measured; and most datagrams that come meanwhile are dropped.
+TOO_LATE = (
+    "test_datagrams_of_the_mtu and netns-ovs",
+    "test_a_measurement_over_it and netns-ovs",
+)
 
 
 def words(subjects: Sequence[str], expression: str) -> list[str]:

@@ -126,6 +126,16 @@ def test_flows_with_an_end_are_complete_over_published_ports_of_one_host_too(run
     assert set(run.flows["status"]) == {"ok"}, run.flows["error"].to_list()
 
 
+def test_flows_with_an_end_over_switches_on_each_host_are_held_against_the_kernels_counts(runs_dir):
+    spec = ACROSS.replace(driver="ovs", flow_bytes=5_000_000, duration_s=20)
+    need_all_of(spec)
+    run = measure(spec, progress=silent, attempts=3)
+    assert run.status == "ok" or spoilt_by_machine(run), run.reasons
+    assert run.flows["flow_bytes"].to_list() == [5_000_000] * 3
+    assert abs(run.checks["interface_bytes"]) <= 0.01
+    assert abs(run.checks["port_bytes"]) <= 0.01
+
+
 def test_an_uplink_carries_no_more_than_its_rate(runs_dir):
     spec = ACROSS.replace(
         driver="overlay", hosts=2, placement="across", pairs=2, uplink_rate_bps=1e9, duration_s=2, warmup_s=0.5

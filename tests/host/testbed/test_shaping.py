@@ -170,7 +170,7 @@ def test_every_clients_link_and_no_servers_has_the_filter_and_the_record_says_wh
 
 @pytest.mark.parametrize(("backend", "driver"), every_driver(isolated=True))
 def test_datagrams_of_the_mtu_pass_unbroken_and_links_have_it_at_both_ends(backend, driver, runs_dir, clean_host):
-    spec = shaped(backend, driver, mtu_bytes=9000, message_bytes=8972, udp_share=1, udp_rate_bps=1e8, duration_s=0.5)
+    spec = shaped(backend, driver, mtu_bytes=9000, message_bytes=8972, udp_share=1, udp_rate_bps=1e7, duration_s=0.5)
     run = measured(spec)  # a switch drops what is too large for its links
     assert (run.status, run.reasons) == ("ok", ())
     assert run.facts["network"]["mtu_bytes"] == 9000
