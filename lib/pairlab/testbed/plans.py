@@ -79,7 +79,7 @@ class Plan:
             return {f"backend {spec.backend!r}": missing}
         found = {
             f"driver {spec.driver!r}": self._lacks_driver(),
-            "limits of CPU use": backend.lacks_limits(self.limits.values()),
+            "limits of CPU use": backend.lacks_limits(driver, self.limits.values()),
             "shaped links": backend.lacks_links(self.links.values()),
             f"{spec.pairs} pairs": backend.lacks_pairs(driver, spec.pairs),
             f"{spec.hosts} hosts": [*backend.lacks_hosts(self.hosts), *self._lacks_span()],
@@ -93,7 +93,7 @@ class Plan:
         if spec.profile:
             found["profile"] = profiler.lacks()
         if self.workload:
-            found[f"workload {spec.workload!r}"] = backend.lacks_programs(self.workload)
+            found[f"workload {spec.workload!r}"] = backend.lacks_programs(self.workload, driver)
         return {needed_by: lacks for needed_by, lacks in found.items() if lacks}
 
     def _lacks_driver(self) -> list[Lack]:

@@ -1,10 +1,13 @@
 """NAT: servers are reached at published ports of their host's address, as with `docker run --publish`."""
 
-from pairlab.testbed.contracts import BridgedNetwork
+from pairlab.testbed.contracts import BridgedNetwork, DockerNetwork
 from pairlab.testbed.endpoints import FIRST_PORT
 from pairlab.testbed.requirements import Program
 
 BRIDGE = "pairlab0"
+IPTABLES_SAVE = Program("iptables-save", "iptables")
+#: Docker's option for it: the name of the bridge that it makes.
+DOCKER_OPTIONS = {"com.docker.network.bridge.name": BRIDGE}
 
 
 class Nat(BridgedNetwork):
@@ -12,16 +15,19 @@ class Nat(BridgedNetwork):
 
     What leaves the subnet gets the host's address, and so does what a client sends to a server beside it by way of the
     host, as answers would else go past it.
+
+    In Docker: published ports of a daemon without its userland proxy, so that iptables rewrites all of them. The proxy is
+    a daemon's option, and a network's only through it: a network with it is a driver of its own, `nat-proxy`.
     """
 
     name = "nat"
-    summary = "a bridge and a subnet on each host; servers at published ports, by nftables"
+    summary = "a bridge and a subnet on each host; servers at published ports, by nftables, in Docker by iptables"
     links = ("bridge", "veth")
     programs = (Program("nft", "nftables"),)
     spans_hosts = True
     routed = True
     publishes = True
-    absent_in = ("docker",)
+    docker = DockerNetwork(driver="bridge", options=DOCKER_OPTIONS, own_daemon=True)
 
     def create(self, lan):
         self.bridge = lan.add_gateway(BRIDGE)
@@ -43,6 +49,11 @@ class Nat(BridgedNetwork):
 
     def facts(self):
         return {"nft": self.rules}
+
+    def docker_facts(self, lan):
+        rules = lan.run([IPTABLES_SAVE.path(), "--table", "nat"])
+        kept = [line for line in rules.splitlines() if not line.startswith("#")]  # those have the time of day
+        return {"iptables": "\n".join(kept), "userland_proxy": self.docker.userland_proxy}
 
 
 def _rules(subnet, servers):
