@@ -130,6 +130,7 @@ def layout(spec: Spec, cpus: Sequence[int] | None = None) -> Plan:
     limits, links = _limits(spec, cpus), _links(spec, driver)
     _require_both_kinds(spec)
     hosts = placement.hosts_of(spec, driver)
+    _require_flows_told_apart(spec, driver)
     return Plan(
         spec,
         registry.backends.get(spec.backend)(),
@@ -219,6 +220,14 @@ def _require_little_burst(spec: Spec, name: str) -> None:
             f" {burst_s / spec.duration_s:.1%} too high: give a warmup_s, or a duration_s of"
             f" {math.ceil(10 * burst_s / MOST_BURST) / 10:g} or more"
         )
+
+
+def _require_flows_told_apart(spec: Spec, driver: type[NetworkDriver]) -> None:
+    """Raises BadSpec where a proxy would relay several flows of a pair, from ports that tell nobody which is which."""
+    within = any(client == server for client, server in placement.placement(spec))
+    if spec.flows_per_pair > 1 and within and driver.docker and driver.docker.userland_proxy:
+        what = f"driver {spec.driver!r} relays flows within a host, so that those of a pair cannot be told apart"
+        raise BadSpec(f"flows_per_pair: {what}: give 1, take hosts and placement 'across', or driver 'nat'")
 
 
 def _require_both_kinds(spec: Spec) -> None:

@@ -53,7 +53,7 @@ class Backend(ABC):
         return ""
 
     def lacks_limits(self, driver: type[NetworkDriver], limits: Collection[Limits]) -> list[Lack]:
-        """What this host lacks to hold endpoints on that driver's network to these limits. Builds nothing that stays."""
+        """What this host lacks to hold endpoints of that driver to these limits. Builds nothing that stays."""
         return [Lack(f"backend {self.name!r} limits no CPU use", "take another backend")] if limits else []
 
     def lacks_pairs(self, driver: type[NetworkDriver], pairs: int) -> list[Lack]:

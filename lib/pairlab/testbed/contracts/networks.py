@@ -91,13 +91,13 @@ class Lan(ABC):
 class DockerNetwork:
     """How Docker itself provides a driver's network; a driver without one is attached from outside.
 
-    mode: `network` for a network of its own, made with Docker's driver `driver` and those options of it; or Docker's own
-    `none` or `host`; or `container`: clients have `none`, and each server its client's network namespace (docker-run(1),
-    --network); or `process`: none at all, as endpoints are processes of the host beside its daemon.
+    mode: `network` for a network of its own, made with Docker's driver `driver` and its options; or Docker's own `none`
+    or `host`; or `container`: clients have `none`, and each server its client's network namespace (docker-run(1),
+    --network); or `process`: endpoints are processes of the host, beside its daemon.
     parent: whether that driver needs a parent link on the host, which is then made for it. swarm: whether its network
-    is a swarm's. own_daemon: whether each host has a daemon of its own also where there is one host only. A swarm's has,
-    as the user's may be in another swarm, or in none. userland_proxy: that daemon's option of this name (dockerd(8)):
-    whether a process on the host relays what is not rewritten on its way to a published port.
+    is a swarm's. own_daemon: whether a host has a daemon of its own also where it is the only one. It has for a swarm,
+    as the user's daemon may be in another one, or in none. userland_proxy: that daemon's option of this name
+    (dockerd(8)): whether a process on the host relays what nothing rewrites on its way to a published port.
     """
 
     mode: str = "network"

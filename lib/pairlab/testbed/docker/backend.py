@@ -173,7 +173,7 @@ def _daemon_lack():
 
 
 def _make_parent(name, mtu_bytes):
-    """A veth pair of the host, as the parent of macvlan or ipvlan: never a real network card. Its ifalias names its owner.
+    """A veth pair of the host, as a network's parent: never a real network card. Its ifalias names its owner.
 
     mtu_bytes: of its links, and so the most that containers' links can have; 0: the kernel's default.
     """

@@ -18,7 +18,7 @@ import psutil
 from pairlab.errors import TestbedError
 from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.cleanup.watchdog import guarded
-from pairlab.testbed.contracts import NetworkDriver, Progress, Site
+from pairlab.testbed.contracts import DockerNetwork, NetworkDriver, Progress, Site
 from pairlab.testbed.docker import image, networks
 from pairlab.testbed.docker.engine import Engine, start_all, translated
 from pairlab.testbed.docker.reaper import ANSWER_S, AT_ONCE, FIFO, LABEL, connect
@@ -70,8 +70,9 @@ def open_site(
     progress: Progress,
 ) -> Iterator[Site]:
     """As Backend.open."""
-    opened = _with_containers if driver.docker is None or driver.docker.has_containers else _without_containers
-    with translated("the Docker testbed could not be built"), opened(endpoints, driver, hosts, directory, progress) as site:
+    bare = driver.docker is not None and not driver.docker.has_containers
+    opened = (_without_containers if bare else _with_containers)(endpoints, driver, hosts, directory, progress)
+    with translated("the Docker testbed could not be built"), opened as site:
         yield site
 
 
@@ -119,13 +120,19 @@ def _without_containers(
     directory: Path,
     progress: Progress,
 ) -> Iterator[Site]:
-    """Endpoints as in the backend netns, on hosts on which a daemon runs and has set up its packet filter."""
+    """Endpoints as in the backend netns, on hosts on which a daemon runs, with its bridge and its iptables rules."""
+
+    def show(done: int) -> None:
+        progress("bringing up", done, len(endpoints))
+
     limits = {each.name: each.limits for each in endpoints}
     with (
         cgroups.groups(directory.name.removeprefix("pairlab-"), limits) as groups,  # they end after their processes
         _daemons(driver, hosts, directory, progress) as (running, _, facts),
     ):
-        facts |= running.call("build", import_path(driver), endpoints, hosts) | {"containers": 0}
+        show(0)
+        facts |= running.call("build", import_path(driver), endpoints, hosts, progress=show) | {"containers": 0}
+        show(len(endpoints))
         yield NetnsSite(running, directory, endpoints, facts, driver, groups)
         running.check()
 
@@ -181,8 +188,11 @@ def _hold_lifeline(directory: Path, stack: contextlib.ExitStack) -> None:
 
 
 def _dockerd(place: Path, group: str, driver: NetworkDriver) -> list[str]:
-    """The command of a daemon with all of its files in that folder, and its containers in that cgroup."""
-    proxied = driver.docker is not None and driver.docker.userland_proxy
+    """The command of a daemon with all of its files in that folder, and its containers in that cgroup.
+
+    Only where there will be none, it has its default bridge, docker0: it is then the daemon of any host with Docker.
+    """
+    own = driver.docker or DockerNetwork()
     return [
         DOCKERD.path() or "",
         *("--host", f"unix://{place}/docker.sock"),
@@ -190,8 +200,8 @@ def _dockerd(place: Path, group: str, driver: NetworkDriver) -> list[str]:
         *("--exec-root", f"{place}/exec"),
         *("--pidfile", f"{place}/docker.pid"),
         *("--config-file", ""),
-        *("--bridge", "none"),
-        f"--userland-proxy={'true' if proxied else 'false'}",
+        *(("--bridge", "none") if own.has_containers else ()),
+        f"--userland-proxy={'true' if own.userland_proxy else 'false'}",
         *("--cgroup-parent", f"/{group}"),
         *("--exec-opt", "native.cgroupdriver=cgroupfs"),
     ]

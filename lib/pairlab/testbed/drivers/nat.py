@@ -16,8 +16,8 @@ class Nat(BridgedNetwork):
     What leaves the subnet gets the host's address, and so does what a client sends to a server beside it by way of the
     host, as answers would else go past it.
 
-    In Docker: published ports of a daemon without its userland proxy, so that iptables rewrites all of them. The proxy is
-    a daemon's option, and a network's only through it: a network with it is a driver of its own, `nat-proxy`.
+    In Docker, a daemon without its userland proxy publishes the ports, so that iptables rewrites all that goes to them.
+    With the proxy, it is driver `nat-proxy`.
     """
 
     name = "nat"

@@ -2,7 +2,7 @@
 
 from pairlab.testbed.contracts import DockerNetwork
 from pairlab.testbed.drivers.overlay import Overlay
-from pairlab.testbed.requirements import Program
+from pairlab.testbed.requirements import Lack, Program
 
 IP = Program("ip", "iproute2")
 #: What Docker asks the kernel for: AES in Galois/counter mode, with a check value of 64 bits (RFC 4106).
@@ -26,8 +26,12 @@ class OverlayEncrypted(Overlay):
     def lacks(cls):
         from pairlab.testbed.netns import sandbox  # heavy, and for whoever asks only
 
-        missing = IP.lack()
-        return [missing] if missing else sandbox.missing_probed(cls)
+        if missing := IP.lack():
+            return [missing]
+        if not sandbox.missing_probed(cls):
+            return []
+        remedy = "sudo modprobe -a esp4 gcm, or take driver 'overlay'"
+        return [Lack(f"this kernel has no IPsec with {ALGORITHM}", remedy)]
 
     def probe(self, lan):
         path = ["src", "192.0.2.1", "dst", "192.0.2.2", "proto", "esp", "spi", "1", "mode", "transport"]

@@ -7,7 +7,7 @@ class BareProcess(NetworkDriver):
     """Endpoints are processes in their host's own network namespace, distinguished by their ports.
 
     On one host they use its loopback, as those of driver `host` do; between hosts, the hosts' uplinks. In the backend
-    docker, a daemon runs on each host, without any container: its packet filter is in the packets' way.
+    docker, a daemon without any container runs on each host: by its iptables rules, the kernel tracks connections.
     """
 
     name = "process"
