@@ -56,6 +56,20 @@ class Nat(BridgedNetwork):
         return {"iptables": "\n".join(kept), "userland_proxy": self.docker.userland_proxy}
 
 
+class NatProxy(Nat):
+    """Published ports of a daemon with its userland proxy, which is Docker's default.
+
+    A driver, and no setting of `nat`, as it is another data path: what a client beside its server sends goes to a
+    docker-proxy, a process that ends its connection and makes one of its own to the server. What comes from other hosts
+    is rewritten by iptables as without it.
+    """
+
+    name = "nat-proxy"
+    summary = "as nat in Docker, with a docker-proxy between clients and servers of one host"
+    absent_in = ("netns",)
+    docker = DockerNetwork(driver="bridge", options=DOCKER_OPTIONS, own_daemon=True, userland_proxy=True)
+
+
 def _rules(subnet, servers):
     published = ", ".join(f"{port} : {address}" for port, address in servers.items())
     to_servers = [f"fib daddr type local dnat to {protocol} dport map {{ {published} }}" for protocol in ("tcp", "udp")]
