@@ -11,7 +11,7 @@ PLACE = paths.ROOT / "docs" / "pictures" / "networks"
 def draw(name: str) -> str:
     """The SVG. Raises Unavailable where this machine cannot build it."""
     driver = registry.drivers.get(name)
-    spec = Spec(driver=name, pairs=2)
+    spec = Spec(driver=name, pairs=2, backend="docker" if "netns" in driver.absent_in else "netns")
     two = spec.replace(hosts=2, placement="across")
     if driver.spans_hosts and not driver.lacks_to_span():
         spec = two

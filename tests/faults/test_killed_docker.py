@@ -172,7 +172,7 @@ def _killed_after(one, moment_s):
     return one.process.returncode != 0
 
 
-@pytest.mark.parametrize("driver", ["overlay", "bgp"])
+@pytest.mark.parametrize("driver", ["overlay", "bgp", "nat-proxy", "process"])
 @pytest.mark.parametrize("phase", OF_HOSTS)
 def test_the_measuring_process_killed_as_a_phase_begins_leaves_nothing_of_two_hosts(
     phase, driver, before, measuring, client, record_property

@@ -75,7 +75,7 @@ def _planned_end(plan: Plan, endpoint: EndpointPlan) -> dict[str, Any]:
         return {"name": endpoint.name}
     if not plan.driver.has_links():
         return {"name": endpoint.name, "links": []}
-    by_docker = plan.spec.backend == "docker" and plan.driver.docker is not None
+    by_docker = plan.spec.backend == "docker" and plan.driver.docker is not None and not plan.driver.routed
     # A tunnel, and what endpoints' links are put on, are links of the host.
     kind = next((kind for kind in plan.driver.links if kind not in ("bridge", "ipip", "vxlan")), "eth0")
     address = "by Docker" if by_docker else endpoint.address

@@ -57,7 +57,7 @@ def resolve(spec: Spec, *, auto: str = "") -> Spec:
     registry.pinnings.get(spec.pinning)
     if spec.workload == "auto":
         if not auto:
-            auto = "flowgen" if backend.lacks_programs(registry.workloads.get("iperf")) else "iperf"
+            auto = "flowgen" if backend.lacks_programs(registry.workloads.get("iperf"), driver) else "iperf"
         spec = spec.replace(workload="flowgen" if spec.flow_bytes or spec.udp_share else auto)
     _require_features(spec)
     return spec

@@ -58,12 +58,16 @@ def _network(host: Mapping[str, Any], network: Mapping[str, Any]) -> list[str]:
     ends = {each["name"] for each in host["endpoints"]}
     links = [each for each in host.get("links", ()) if each["name"] not in ends]
     shown = [each for each in links if not each["name"].startswith(_OF_HOST) and each["kind"] != "other"]
+    shown = [each for each in shown if not (each["kind"] == "veth" and each.get("master"))]  # as Docker names ports
     lines = [_of_link(each) for each in shown if each["name"] not in ("parent1", "ovs-netdev")]
     about = {**network, **host.get("driver", {})}
     if "datapath" in about:
         where = "in the kernel" if about["datapath"] == "system" else "in user space"
         lines = ["Open vSwitch, forwards " + where, *(line for line in lines if "vxlan" in line)]
     lines += ["nftables: published ports, masquerade"] if "nft" in about else []
+    lines += ["iptables: published ports, masquerade"] if "iptables" in about else []
+    lines += ["docker-proxy: a process per port"] if about.get("userland_proxy") else []
+    lines += ["Docker's daemon, and no container"] if about.get("containers") == 0 else []
     lines += ["BIRD: routes by BGP"] if about.get("routes") else []
     lines += [f"network {about['planned']}"] if "planned" in about else []
     return lines

@@ -26,9 +26,10 @@ def here(spec: Spec) -> Ground:
 @functools.lru_cache(maxsize=256)
 def _versions(backend: str, driver: str, workload: str, period: int) -> dict[str, str]:
     plugin = registry.backends.get(backend)()
-    tool = "" if workload == "auto" else plugin.tool_version(registry.workloads.get(workload))
+    network = registry.drivers.get(driver)
+    tool = "" if workload == "auto" else plugin.tool_version(registry.workloads.get(workload), network)
     return {
         "engine": grounds.named(backend, plugin.version()),
         "tool": tool,
-        "switch": registry.drivers.get(driver).version(),
+        "switch": network.version(),
     }

@@ -79,7 +79,7 @@ class Plan:
             return {f"backend {spec.backend!r}": missing}
         found = {
             f"driver {spec.driver!r}": self._lacks_driver(),
-            "limits of CPU use": backend.lacks_limits(self.limits.values()),
+            "limits of CPU use": backend.lacks_limits(driver, self.limits.values()),
             "shaped links": backend.lacks_links(self.links.values()),
             f"{spec.pairs} pairs": backend.lacks_pairs(driver, spec.pairs),
             f"{spec.hosts} hosts": [*backend.lacks_hosts(self.hosts), *self._lacks_span()],
@@ -93,7 +93,7 @@ class Plan:
         if spec.profile:
             found["profile"] = profiler.lacks()
         if self.workload:
-            found[f"workload {spec.workload!r}"] = backend.lacks_programs(self.workload)
+            found[f"workload {spec.workload!r}"] = backend.lacks_programs(self.workload, driver)
         return {needed_by: lacks for needed_by, lacks in found.items() if lacks}
 
     def _lacks_driver(self) -> list[Lack]:
@@ -130,6 +130,7 @@ def layout(spec: Spec, cpus: Sequence[int] | None = None) -> Plan:
     limits, links = _limits(spec, cpus), _links(spec, driver)
     _require_both_kinds(spec)
     hosts = placement.hosts_of(spec, driver)
+    _require_flows_told_apart(spec, driver)
     return Plan(
         spec,
         registry.backends.get(spec.backend)(),
@@ -219,6 +220,14 @@ def _require_little_burst(spec: Spec, name: str) -> None:
             f" {burst_s / spec.duration_s:.1%} too high: give a warmup_s, or a duration_s of"
             f" {math.ceil(10 * burst_s / MOST_BURST) / 10:g} or more"
         )
+
+
+def _require_flows_told_apart(spec: Spec, driver: type[NetworkDriver]) -> None:
+    """Raises BadSpec where a proxy would relay several flows of a pair, from ports that tell nobody which is which."""
+    within = any(client == server for client, server in placement.placement(spec))
+    if spec.flows_per_pair > 1 and within and driver.docker and driver.docker.userland_proxy:
+        what = f"driver {spec.driver!r} relays flows within a host, so that those of a pair cannot be told apart"
+        raise BadSpec(f"flows_per_pair: {what}: give 1, take hosts and placement 'across', or driver 'nat'")
 
 
 def _require_both_kinds(spec: Spec) -> None:

@@ -47,17 +47,23 @@ def namespace_of(end):
 
 
 def exchange(bed, pair, *options):
-    """What the server received of its client, which sends for a tenth of a second."""
+    """What the server received of its client, and the client's total."""
+    received, done = send(bed, pair, pair.target, *options)
+    assert done.returncode == 0, done.stderr
+    return received["flow_bytes"], json.loads(done.stdout.splitlines()[-1])
+
+
+def send(bed, pair, target, *options):
+    """What the server reports of what its client sends to that address; nothing where none arrives. And the client."""
     conductor, flowgen = bed.conductor, bed.site.flowgen
     listening = [flowgen, "server", "--bind", pair.server.address, "--port", str(pair.port)]
     servers = conductor.start([(pair.server, listening)], options=[["--listen", str(pair.port)]])
     conductor.wait_ready(servers, 10)
-    done = pair.client.run([flowgen, "client", "--connect", f"{pair.target}:{pair.port}", *options])
+    done = pair.client.run([flowgen, "client", "--connect", f"{target}:{pair.port}", *options])
     conductor.stop(servers)
     conductor.results(servers)
-    assert done.returncode == 0, done.stderr
-    (received,) = (json.loads(line) for line in servers[0].stdout.splitlines())
-    return received["flow_bytes"], json.loads(done.stdout.splitlines()[-1])
+    lines = [json.loads(line) for line in servers[0].stdout.splitlines()]
+    return next((line for line in lines if line["event"] == "received"), None), done
 
 
 def sent_to_hosts(bed):
@@ -104,8 +110,13 @@ def test_what_was_built_on_each_host_is_recorded(opened, spec):
         assert (uplink["mtu_bytes"], uplink["addresses"]) == (1500, [f"10.76.0.{number}/24"])
     driver = registry.drivers.get(spec.driver)
     assert driver.version() == facts.get(spec.driver, "")
-    if spec.driver == "nat":  # of the second host, as its own servers are published there
-        assert f"5201 : {opened.plan.endpoints[1].address}" in facts["hosts"][1]["driver"]["nft"]
+    if driver.publishes:  # of the second host, as its own servers are published there
+        about, address = facts["hosts"][1]["driver"], opened.plan.endpoints[1].address
+        if spec.backend == "netns":
+            assert f"5201 : {address}" in about["nft"]
+        else:
+            assert f"-p tcp -m tcp --dport 5201 -j DNAT --to-destination {address}:5201" in about["iptables"]
+            assert about["userland_proxy"] == (spec.driver == "nat-proxy")
     if spec.driver == "ovs":
         assert facts["datapath"] == "system"
 
@@ -134,6 +145,66 @@ def test_flows_with_an_end_over_switches_on_each_host_are_held_against_the_kerne
     assert run.flows["flow_bytes"].to_list() == [5_000_000] * 3
     assert abs(run.checks["interface_bytes"]) <= 0.01
     assert abs(run.checks["port_bytes"]) <= 0.01
+
+
+def proxies(bed):
+    """The ports, and protocols, that a docker-proxy of this testbed relays."""
+    sandbox = bed.site.roots()[0]
+    parents = {each.pid: each.parent for each in process_table.read_processes().values()}
+
+    def below(pid):
+        return pid == sandbox or (pid in parents and below(parents[pid]))
+
+    words = [each.words for each in process_table.read_processes().values() if below(each.pid)]
+    found = [each for each in words if each and os.path.basename(each[0]) == "docker-proxy"]
+    return sorted((each[each.index("-host-port") + 1], each[each.index("-proto") + 1]) for each in found)
+
+
+@pytest.mark.parametrize("driver", ["nat", "nat-proxy"])
+def test_docker_relays_to_a_server_beside_its_client_only_with_its_userland_proxy(driver):
+    need("docker", driver)
+    with open_testbed(Spec(backend="docker", driver=driver, pairs=2)) as bed:
+        pair = bed.pairs[1]
+        received, _ = send(bed, pair, pair.target, "--bytes", "100000", "--limit", "10")
+        relayed = proxies(bed)
+    assert (pair.target, received["flow_bytes"]) == ("10.128.0.1", 100_000)
+    if driver == "nat-proxy":  # the proxy connects by itself, from the host's address
+        assert received["peer"].startswith("10.128.0.1:")
+        assert relayed == [("5201", "tcp"), ("5201", "udp"), ("5202", "tcp"), ("5202", "udp")]
+    else:
+        assert received["peer"].startswith(f"{pair.client.address}:")
+        assert relayed == []
+
+
+@pytest.mark.parametrize(
+    ("backend", "driver"), in_ci([each for each in SPANNING if "nat" in each[1]], but=[("netns", "nat")])
+)
+def test_a_server_on_another_host_is_reached_at_its_published_port_and_not_at_its_own_address(backend, driver):
+    need(backend, driver)
+    spec = Spec(backend=backend, driver=driver, hosts=2, placement="across")
+    with open_testbed(spec) as bed:
+        (pair,) = bed.pairs
+        ends = ["--bytes", "100000", "--limit", "2"]
+        received, _ = send(bed, pair, pair.target, *ends)
+        missed, done = send(bed, pair, pair.server.address, *ends)
+    assert pair.target == "10.76.0.2"
+    assert received["flow_bytes"] == 100_000
+    assert received["peer"].startswith("10.76.0.1:")  # masquerade, with the userland proxy too: it relays nothing here
+    assert missed is None
+    assert "unreachable" in done.stdout + done.stderr
+
+
+def test_beside_docker_processes_have_no_container_and_are_on_their_own_host(clean_host):
+    need("docker", "process")
+    with open_testbed(Spec(backend="docker", driver="process", pairs=2)) as bed:
+        facts = bed.site.facts()
+        client = bed.pairs[0].client
+        filtered = client.run(["iptables-save", "--table", "nat"]).stdout
+        cgroup = client.run(["cat", "/proc/self/cgroup"]).stdout
+    assert (facts["containers"], "image" in facts) == (0, False)
+    assert facts["docker"] == registry.backends.get("docker")().version()
+    assert "-A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER" in filtered  # so the kernel tracks connections
+    assert "docker" not in cgroup
 
 
 def test_an_uplink_carries_no_more_than_its_rate(runs_dir):

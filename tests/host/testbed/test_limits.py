@@ -83,8 +83,16 @@ def test_a_user_without_a_group_of_its_own_is_told_what_to_do(tree, monkeypatch)
     monkeypatch.setattr(cgroups.os, "geteuid", lambda: 1000)
     assert "run as root, or --backend docker" in cgroups.lack().remedy
     with pytest.raises(Unavailable, match="run as root, or --backend docker"):
-        require({"limits": registry.backends.get("netns")().lacks_limits([Limits(cpu_quota=1)])})
-    assert registry.backends.get("netns")().lacks_limits([Limits((0,))]) == []  # affinity is anybody's
+        require(
+            {
+                "limits": registry.backends.get("netns")().lacks_limits(
+                    registry.drivers.get("bridge"), [Limits(cpu_quota=1)]
+                )
+            }
+        )
+    assert (
+        registry.backends.get("netns")().lacks_limits(registry.drivers.get("bridge"), [Limits((0,))]) == []
+    )  # affinity is anybody's
 
 
 def test_a_group_in_v2_is_read_as_it_is_written(tree):
@@ -248,8 +256,8 @@ def test_a_backend_that_knows_nothing_of_limits_refuses_them():
         name = "plain"
         lacks_limits = registry.Backend.lacks_limits
 
-    assert Plain().lacks_limits([]) == []
-    assert "limits no CPU use" in str(Plain().lacks_limits([Limits((0,))])[0])
+    assert Plain().lacks_limits(registry.drivers.get("bridge"), []) == []
+    assert "limits no CPU use" in str(Plain().lacks_limits(registry.drivers.get("bridge"), [Limits((0,))])[0])
 
 
 def test_the_mounted_hierarchies_of_this_host_are_read():

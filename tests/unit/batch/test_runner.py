@@ -232,7 +232,7 @@ def test_a_backend_that_goes_away_is_a_failure_and_no_skip(tmp_path, runs_dir, m
         def version(self):
             return ""
 
-        def tool_version(self, workload):
+        def tool_version(self, workload, driver):
             return ""
 
     def daemon_dies(spec):

@@ -118,6 +118,14 @@ def test_what_a_tunnel_adds_is_left_for_it_between_hosts():
         layout(spec.replace(mtu_bytes=9000))
 
 
+def test_flows_that_a_proxy_would_mix_up_are_refused():
+    spec = Spec(backend="docker", driver="nat-proxy", flows_per_pair=2)
+    with pytest.raises(BadSpec, match="flows_per_pair: driver 'nat-proxy' relays flows within a host, so that those"):
+        layout(spec)
+    layout(spec.replace(hosts=2, placement="across"))
+    layout(spec.replace(driver="nat"))
+
+
 def test_uplinks_that_no_pair_crosses_are_refused():
     with pytest.raises(BadSpec, match="uplink_rate_bps: no pair crosses hosts"):
         Spec(driver="overlay", hosts=2, pairs=2, uplink_rate_bps=1e9)

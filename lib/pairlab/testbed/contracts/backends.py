@@ -40,20 +40,20 @@ class Backend(ABC):
     def lacks_program(self, program: Program) -> Lack | None:
         """Whether this program is missing inside the backend's endpoints."""
 
-    def lacks_programs(self, workload: type[Workload]) -> list[Lack]:
-        """Which of the workload's programs are."""
+    def lacks_programs(self, workload: type[Workload], driver: type[NetworkDriver] | None = None) -> list[Lack]:
+        """Which of the workload's programs are. driver: of the endpoints' network, where that is known."""
         return [lack for program in workload.programs if (lack := self.lacks_program(program))]
 
     def version(self) -> str:
         """The version of its engine, as its sites' facts record it under the backend's name; empty: it has none."""
         return ""
 
-    def tool_version(self, workload: type[Workload]) -> str:
+    def tool_version(self, workload: type[Workload], driver: type[NetworkDriver]) -> str:
         """The version of that tool as its endpoints have it; empty where that is not known before they are up."""
         return ""
 
-    def lacks_limits(self, limits: Collection[Limits]) -> list[Lack]:
-        """What this host lacks to hold endpoints to these limits. Builds nothing that stays."""
+    def lacks_limits(self, driver: type[NetworkDriver], limits: Collection[Limits]) -> list[Lack]:
+        """What this host lacks to hold endpoints of that driver to these limits. Builds nothing that stays."""
         return [Lack(f"backend {self.name!r} limits no CPU use", "take another backend")] if limits else []
 
     def lacks_pairs(self, driver: type[NetworkDriver], pairs: int) -> list[Lack]:

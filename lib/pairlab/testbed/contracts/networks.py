@@ -3,7 +3,7 @@
 import ipaddress
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -91,16 +91,31 @@ class Lan(ABC):
 class DockerNetwork:
     """How Docker itself provides a driver's network; a driver without one is attached from outside.
 
-    mode: `network` for a network of its own, made with Docker's driver `driver`; or Docker's own `none` or `host`; or
-    `container`: clients have `none`, and each server its client's network namespace (docker-run(1), --network).
+    mode: `network` for a network of its own, made with Docker's driver `driver` and its options; or Docker's own `none`
+    or `host`; or `container`: clients have `none`, and each server its client's network namespace (docker-run(1),
+    --network); or `process`: endpoints are processes of the host, beside its daemon.
     parent: whether that driver needs a parent link on the host, which is then made for it. swarm: whether its network
-    is a swarm's. Each host then has a daemon of its own, as the user's may be in another swarm, or in none.
+    is a swarm's. own_daemon: whether a host has a daemon of its own also where it is the only one. It has for a swarm,
+    as the user's daemon may be in another one, or in none. userland_proxy: that daemon's option of this name
+    (dockerd(8)): whether a process on the host relays what nothing rewrites on its way to a published port.
     """
 
     mode: str = "network"
     driver: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
     parent: bool = False
     swarm: bool = False
+    own_daemon: bool = False
+    userland_proxy: bool = False
+
+    @property
+    def has_own_daemons(self) -> bool:
+        """Whether it is on daemons that run for the testbed only, whatever the number of hosts."""
+        return self.own_daemon or self.swarm
+
+    @property
+    def has_containers(self) -> bool:
+        return self.mode != "process"
 
 
 class NetworkDriver(ABC):
@@ -191,6 +206,10 @@ class NetworkDriver(ABC):
     def facts(self) -> Mapping[str, Any]:
         """What a record should say of this network, such as the datapath in use."""
         return {}
+
+    def docker_facts(self, lan: Lan) -> Mapping[str, Any]:
+        """The same of a network that a host's own Docker daemon has built, and no `create`."""
+        return {"options": dict(self.docker.options)} if self.docker and self.docker.options else {}
 
 
 class BridgedNetwork(NetworkDriver):

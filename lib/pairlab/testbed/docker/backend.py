@@ -19,7 +19,7 @@ from pairlab.testbed.docker.site import DockerSite, learns_neighbours
 from pairlab.testbed.host.link_counters import sent_by
 from pairlab.testbed.netns import sandbox
 from pairlab.testbed.netns.agent import bridge_nf_call_iptables
-from pairlab.testbed.netns.backend import flowgen_lack, import_path, missing_for
+from pairlab.testbed.netns.backend import Netns, flowgen_lack, import_path, missing_for
 from pairlab.testbed.netns.sandbox import Sandbox
 from pairlab.testbed.requirements import Lack, missing_neighbours
 
@@ -35,8 +35,8 @@ class Docker(Backend):
         return [*filter(None, (_daemon_lack(), flowgen_lack()))]
 
     def lacks_for(self, driver):
-        found = missing_for(driver)
         attached = driver.docker is None
+        found = missing_for(driver) if attached else driver.lacks()
         if (attached or driver.docker.parent) and os.geteuid() != 0:
             what = "links are put into containers" if attached else "a parent link is made on the host"
             found.append(Lack(f"{what}, which needs root", f"run as root, or use {driver.name!r} with --backend netns"))
@@ -44,7 +44,7 @@ class Docker(Backend):
             found += sandbox.missing_links(driver)
         elif attached:
             found.append(sandbox.lack())
-        return [*found, *(docker_hosts.lacks() if docker_hosts.always(driver) else [])]
+        return [*found, *(docker_hosts.lacks() if _has_own_daemons(driver) else [])]
 
     def lacks_hosts(self, hosts):
         if len(hosts) == 1:
@@ -57,6 +57,14 @@ class Docker(Backend):
             return None
         return Lack(f"{program.name} is not in the image", f"add {program.package} to lib/image/packages.txt")
 
+    def lacks_programs(self, workload, driver=None):
+        if driver is not None and _is_bare(driver):
+            return Netns().lacks_programs(workload)
+        return super().lacks_programs(workload, driver)
+
+    def tool_version(self, workload, driver):
+        return Netns().tool_version(workload, driver) if _is_bare(driver) else ""
+
     def version(self):
         try:
             with contextlib.closing(connect()) as client:
@@ -65,9 +73,9 @@ class Docker(Backend):
         except DOCKER_ERRORS:
             return ""
 
-    def lacks_limits(self, limits):
-        if not limits:
-            return []
+    def lacks_limits(self, driver, limits):
+        if not limits or _is_bare(driver):
+            return Netns().lacks_limits(driver, limits)
         with contextlib.closing(connect()) as client, translated("the daemon's limits could not be read"):
             info = client.info()
         wanted = {
@@ -92,7 +100,7 @@ class Docker(Backend):
         return sandbox.missing_shaping(links)
 
     def lacks_routes(self, driver, hosts):
-        if not driver.isolated and len(hosts) == 1:
+        if not driver.isolated and len(hosts) == 1 and not _has_own_daemons(driver):
             return [Lack("its endpoints use the host's own routes, which stay as they are", "take another driver")]
         if os.geteuid() != 0:
             return [Lack("routes of containers are set from outside, which needs root", "run as root")]
@@ -100,7 +108,7 @@ class Docker(Backend):
 
     @contextlib.contextmanager
     def open(self, endpoints, driver, hosts, directory, progress):
-        if len(hosts) > 1 or docker_hosts.always(driver):
+        if len(hosts) > 1 or _has_own_daemons(driver):
             with docker_hosts.open_site(endpoints, driver, hosts, directory, progress) as site:
                 yield site
             return
@@ -134,6 +142,15 @@ class Docker(Backend):
             engine.check()
 
 
+def _has_own_daemons(driver):
+    return driver.docker is not None and driver.docker.has_own_daemons
+
+
+def _is_bare(driver):
+    """Whether endpoints are processes without containers: what these have and may do is then this host's."""
+    return driver.docker is not None and not driver.docker.has_containers
+
+
 def _daemon_lack():
     """Why there is no Docker daemon for us, or None."""
     try:
@@ -156,7 +173,7 @@ def _daemon_lack():
 
 
 def _make_parent(name, mtu_bytes):
-    """A veth pair of the host, as macvlan's parent: never a real network card. Its ifalias names its owner.
+    """A veth pair of the host, as a network's parent: never a real network card. Its ifalias names its owner.
 
     mtu_bytes: of its links, and so the most that containers' links can have; 0: the kernel's default.
     """

@@ -19,7 +19,7 @@ from pairlab.testbed.contracts import NetworkDriver, Progress
 from pairlab.testbed.docker import image
 from pairlab.testbed.docker.container_options import USER, confinement
 from pairlab.testbed.docker.reaper import AT_ONCE, DOCKER_ERRORS, FIFO, PING_S, note
-from pairlab.testbed.endpoints import EndpointPlan, Limits
+from pairlab.testbed.endpoints import FIRST_PORT, EndpointPlan, Limits
 from pairlab.testbed.limits import cpu_list
 
 #: Where a container has pairlab's own generator and the testbed's working directory.
@@ -55,12 +55,17 @@ class Engine:
     sandbox: int = 0
 
     def start(self, endpoint: EndpointPlan, mode: str, confined: Mapping[str, Any], address: str = "") -> "Container":
-        """Creates and starts the endpoint's container. mode: its network. address: that it gets there; "": any."""
+        """Creates and starts the endpoint's container. mode: its network. address: that it gets there; "": any.
+
+        Where the plan says that it is reached at an address of its host, its port is published there, for TCP and UDP.
+        """
         mounts = [
             Mount(FLOWGEN, str(paths.flowgen()), type="bind", read_only=True),
             Mount(DIRECTORY, str(self.directory), type="bind"),
         ]
         api, addressed = self.client.api, None
+        port = FIRST_PORT + endpoint.pair
+        published = [(port, protocol) for protocol in ("tcp", "udp") if endpoint.published]
         if address:
             configured: Any = {mode: api.create_endpoint_config(ipv4_address=address)}
             addressed = api.create_networking_config(configured)
@@ -70,12 +75,14 @@ class Engine:
             user=USER,
             name=f"pairlab-{self.run}-{endpoint.name}",
             labels=self.labels,
+            ports=published,
             use_config_proxy=False,  # else the user's proxy, with its password, is in each container's environment
             host_config=api.create_host_config(
                 network_mode=mode,
                 mounts=mounts,
                 log_config=LogConfig(type=LogConfig.types.NONE),
                 auto_remove=True,
+                port_bindings={f"{port}/{protocol}": ("0.0.0.0", port) for port, protocol in published},
                 **confined,
                 **_limited(endpoint.limits),
             ),

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import docker
 import psutil
@@ -17,14 +18,14 @@ import psutil
 from pairlab.errors import TestbedError
 from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.cleanup.watchdog import guarded
-from pairlab.testbed.contracts import NetworkDriver, Progress
+from pairlab.testbed.contracts import DockerNetwork, NetworkDriver, Progress, Site
 from pairlab.testbed.docker import image, networks
 from pairlab.testbed.docker.engine import Engine, start_all, translated
 from pairlab.testbed.docker.reaper import ANSWER_S, AT_ONCE, FIFO, LABEL, connect
 from pairlab.testbed.docker.site import DockerSite
 from pairlab.testbed.endpoints import UPLINK, EndpointPlan, HostPlan
 from pairlab.testbed.netns import cgroups
-from pairlab.testbed.netns.backend import import_path
+from pairlab.testbed.netns.backend import NetnsSite, import_path
 from pairlab.testbed.netns.sandbox import Sandbox
 from pairlab.testbed.placement import SUBNET
 from pairlab.testbed.requirements import Lack, Program
@@ -49,11 +50,6 @@ done
 """
 
 
-def always(driver: type[NetworkDriver] | NetworkDriver) -> bool:
-    """Whether that driver's network is on daemons of our own also where there is one host."""
-    return driver.docker is not None and driver.docker.swarm
-
-
 def lacks(hosts: int = 1) -> list[Lack]:
     """What is missing here to run daemons for so many hosts."""
     if os.geteuid() != 0:
@@ -72,29 +68,31 @@ def open_site(
     hosts: Sequence[HostPlan],
     directory: Path,
     progress: Progress,
-) -> Iterator[DockerSite]:
+) -> Iterator[Site]:
     """As Backend.open."""
-    run = directory.name.removeprefix("pairlab-")
-    group = f"{cgroups.PREFIX}{ownership.me()}-{run}"
-    with contextlib.ExitStack() as stack, translated("the Docker testbed could not be built"):
+    bare = driver.docker is not None and not driver.docker.has_containers
+    opened = (_without_containers if bare else _with_containers)(endpoints, driver, hosts, directory, progress)
+    with translated("the Docker testbed could not be built"), opened as site:
+        yield site
+
+
+@contextlib.contextmanager
+def _with_containers(
+    endpoints: Sequence[EndpointPlan],
+    driver: NetworkDriver,
+    hosts: Sequence[HostPlan],
+    directory: Path,
+    progress: Progress,
+) -> Iterator[Site]:
+    with contextlib.ExitStack() as stack:
         archive = directory.parent / "image.tar"
         image_id = _save_image(archive, progress)
         _hold_lifeline(directory, stack)
-        stack.enter_context(guarded(_REMOVE, group))
-        stack.callback(_remove_groups, run)
-        running = stack.enter_context(Sandbox(directory))
-        facts = {"underlay": running.call("connect", hosts)["underlay"]} if len(hosts) > 1 else {}
-        progress("starting Docker on each host", 0, len(hosts))
-        places = {host.name: directory.parent / host.name for host in hosts}
-        for place in places.values():
-            place.mkdir(mode=0o700)
-        commands = {name: _dockerd(place, group) for name, place in places.items()}
-        running.call("start_daemons", commands, {name: str(place) for name, place in places.items()}, READY_S)
-        engines = [stack.enter_context(_engine(places[host.name], run, directory, running.pid)) for host in hosts]
+        running, engines, facts = stack.enter_context(_daemons(driver, hosts, directory, progress))
         with ThreadPoolExecutor(len(hosts)) as pool:
             list(pool.map(lambda engine: _load_image(engine, archive), engines))
         archive.unlink()
-        facts |= {"image": image_id, "docker": engines[0].version()}
+        facts["image"] = image_id
         network, fixed = _network(engines, driver, hosts, endpoints[0].mtu_bytes)
         asked = [(engines[each.host], each, network, each.address if fixed else "") for each in endpoints]
         containers = start_all(asked, driver, progress)
@@ -109,8 +107,59 @@ def open_site(
             port_counts = _none
         built = running.call("built")
         facts |= {"hosts": built, "bridge_nf_call_iptables": built[0]["bridge_nf_call_iptables"]}
-        yield DockerSite(containers, endpoints, addresses, facts, driver, port_counts, [running.pid])
+        relays = running if driver.docker and driver.docker.userland_proxy else None
+        yield DockerSite(containers, endpoints, addresses, facts, driver, port_counts, [running.pid], relays)
         running.check()
+
+
+@contextlib.contextmanager
+def _without_containers(
+    endpoints: Sequence[EndpointPlan],
+    driver: NetworkDriver,
+    hosts: Sequence[HostPlan],
+    directory: Path,
+    progress: Progress,
+) -> Iterator[Site]:
+    """Endpoints as in the backend netns, on hosts on which a daemon runs, with its bridge and its iptables rules."""
+
+    def show(done: int) -> None:
+        progress("bringing up", done, len(endpoints))
+
+    limits = {each.name: each.limits for each in endpoints}
+    with (
+        cgroups.groups(directory.name.removeprefix("pairlab-"), limits) as groups,  # they end after their processes
+        _daemons(driver, hosts, directory, progress) as (running, _, facts),
+    ):
+        show(0)
+        facts |= running.call("build", import_path(driver), endpoints, hosts, progress=show) | {"containers": 0}
+        show(len(endpoints))
+        yield NetnsSite(running, directory, endpoints, facts, driver, groups)
+        running.check()
+
+
+@contextlib.contextmanager
+def _daemons(
+    driver: NetworkDriver, hosts: Sequence[HostPlan], directory: Path, progress: Progress
+) -> Iterator[tuple[Sandbox, list[Engine], dict[str, Any]]]:
+    """Starts one on each host; yields the sandbox that they are in, and what a record should say of them."""
+    run = directory.name.removeprefix("pairlab-")
+    group = f"{cgroups.PREFIX}{ownership.me()}-{run}"
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(guarded(_REMOVE, group))
+        stack.callback(_remove_groups, run)
+        running = stack.enter_context(Sandbox(directory))
+        facts: dict[str, Any] = {}
+        if len(hosts) > 1:
+            facts["underlay"] = running.call("connect", hosts)["underlay"]
+        progress("starting Docker on each host", 0, len(hosts))
+        places = {host.name: directory.parent / host.name for host in hosts}
+        for place in places.values():
+            place.mkdir(mode=0o700)
+        commands = {name: _dockerd(place, group, driver) for name, place in places.items()}
+        running.call("start_daemons", commands, {name: str(place) for name, place in places.items()}, READY_S)
+        engines = [stack.enter_context(_engine(places[host.name], run, directory, running.pid)) for host in hosts]
+        facts["docker"] = engines[0].version()
+        yield running, engines, facts
 
 
 def _none() -> None:
@@ -138,8 +187,12 @@ def _hold_lifeline(directory: Path, stack: contextlib.ExitStack) -> None:
     stack.callback(os.close, os.open(directory / FIFO, os.O_RDWR | os.O_CLOEXEC))
 
 
-def _dockerd(place: Path, group: str) -> list[str]:
-    """The command of a daemon with all of its files in that folder, and its containers in that cgroup."""
+def _dockerd(place: Path, group: str, driver: NetworkDriver) -> list[str]:
+    """The command of a daemon with all of its files in that folder, and its containers in that cgroup.
+
+    Only where there will be none, it has its default bridge, docker0: it is then the daemon of any host with Docker.
+    """
+    own = driver.docker or DockerNetwork()
     return [
         DOCKERD.path() or "",
         *("--host", f"unix://{place}/docker.sock"),
@@ -147,7 +200,8 @@ def _dockerd(place: Path, group: str) -> list[str]:
         *("--exec-root", f"{place}/exec"),
         *("--pidfile", f"{place}/docker.pid"),
         *("--config-file", ""),
-        *("--bridge", "none"),
+        *(("--bridge", "none") if own.has_containers else ()),
+        f"--userland-proxy={'true' if own.userland_proxy else 'false'}",
         *("--cgroup-parent", f"/{group}"),
         *("--exec-opt", "native.cgroupdriver=cgroupfs"),
     ]
@@ -170,10 +224,18 @@ def _network(
         # To Docker, an overlay's MTU is the uplink's: it subtracts the tunnel's headers itself.
         uplink_mtu_bytes = mtu_bytes + driver.overhead_bytes if mtu_bytes else 0
         return networks.create(engines[0], driver, "", uplink_mtu_bytes, str(SUBNET)), False
-    on_uplink = own is not None and own.parent
-    subnet, gateway, parent = (str(SUBNET), GATEWAY, UPLINK) if on_uplink else ("", "", "")
-    names = [networks.create(engine, driver, parent, mtu_bytes, subnet, gateway) for engine in engines]
-    return names[0], on_uplink
+    asked = [(engine, *_addressed(driver, host)) for engine, host in zip(engines, hosts, strict=True)]
+    names = [networks.create(each, driver, parent, mtu_bytes, *pool) for each, parent, *pool in asked]
+    return names[0], bool(asked[0][2])
+
+
+def _addressed(driver: NetworkDriver, host: HostPlan) -> tuple[str, str, str]:
+    """The parent link, subnet and gateway of the driver's network on that host; empty: none, or what Docker chooses."""
+    if driver.docker is not None and driver.docker.parent:
+        return UPLINK, str(SUBNET), GATEWAY
+    if driver.docker is not None and driver.routed:
+        return "", host.subnet, host.gateway
+    return "", "", ""
 
 
 def _form_swarm(engines: Sequence[Engine], hosts: Sequence[HostPlan]) -> None:

@@ -23,7 +23,7 @@ def create(
     if driver.docker.mode != "network":
         return driver.docker.mode
     options = {"com.docker.network.driver.mtu": str(mtu_bytes)} if mtu_bytes else {}
-    options |= {"parent": parent} if parent else {}
+    options |= {**driver.docker.options, **({"parent": parent} if parent else {})}
     pools = [IPAMPool(subnet=subnet, gateway=gateway or None)] if subnet else []
     name = f"pairlab-{engine.run}"
     of_swarm: dict[str, Any] = {"attachable": True, "internal": True, "scope": "swarm"} if driver.docker.swarm else {}

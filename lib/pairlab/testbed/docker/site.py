@@ -17,13 +17,17 @@ from pairlab.testbed.endpoints import EndpointPlan
 from pairlab.testbed.host import cgroup_tree
 from pairlab.testbed.netns import routes, shaping
 from pairlab.testbed.netns.backend import traffic_link
+from pairlab.testbed.netns.sandbox import Sandbox
 from pairlab.testbed.requirements import ROUTED
 
 CPU_CGROUP = Path("/sys/fs/cgroup/cpu")
 
 
 class DockerSite(Site):
-    """containers, addresses: by endpoint. port_counts, roots: as Site's."""
+    """containers, addresses: by endpoint. port_counts, roots: as Site's.
+
+    relays: the sandbox of hosts on which processes relay traffic; None: there are no such.
+    """
 
     flowgen = FLOWGEN
     directory = DIRECTORY
@@ -37,14 +41,17 @@ class DockerSite(Site):
         driver: NetworkDriver,
         port_counts: Callable[[], tuple[int, int] | None],
         roots: Collection[int],
+        relays: Sandbox | None = None,
     ):
         self._containers = containers
         self.addresses = addresses
+        self.published = {each.name: each.published for each in endpoints if each.published}
         self.hosts = {each.name: each.host for each in endpoints}
         self._facts = facts
         self._limits = {each.name: each.limits for each in endpoints}
         self._port_counts = port_counts
         self._roots = roots
+        self._relays = relays
         self._tables = routes.tables_of(driver)
         self._learns_neighbours = learns_neighbours(driver)
         self.interface, self.interface_is_own = traffic_link(endpoints, driver)
@@ -94,14 +101,19 @@ class DockerSite(Site):
         with translated("routes could not be set"), network_namespaces(self._containers) as namespaces:
             set_there = run_in_thread(routes.set_in, namespaces.values(), name, self._tables)
             self._facts = {**self._facts, ROUTED: set_there}
+        if self._relays:
+            self._relays.call("route_hosts", name)
 
     def facts(self):
         return self._facts
 
 
 def learns_neighbours(driver: type[NetworkDriver] | NetworkDriver) -> bool:
-    """Whether endpoints learn their neighbours from ARP; where pairlab attaches them, their entries are permanent."""
-    return driver.has_links() and driver.docker is not None
+    """Whether endpoints learn their neighbours from ARP.
+
+    Where pairlab attaches them, or knows their gateway, their entries are permanent.
+    """
+    return driver.has_links() and driver.docker is not None and not driver.routed
 
 
 def _free_ports(count: int) -> int:

@@ -121,10 +121,22 @@ class Agent:
     def adopt(
         self, driver: str, endpoints: Sequence[EndpointPlan], hosts: Sequence[HostPlan], pids: Mapping[str, int]
     ) -> None:
-        """Takes the namespaces of these processes, by endpoint, that a daemon has put on networks of its own."""
+        """Takes the namespaces of these processes, by endpoint, that a daemon has put on networks of its own.
+
+        Where they leave these by a gateway, all of them, and the hosts, become permanent neighbours, as in `build`.
+        """
         kind = self._kind(driver)
         self._namespaces = _namespaces_of(pids)
         self._networks = [self._network(kind, each, hosts, endpoints, self._hosts.get(each.name)) for each in hosts]
+        if not kind.routed:
+            return
+        for _, lan, _ in self._networks:
+            with lan.entered():
+                lan.adopt_gateway()
+        macs = neighbours.introduce(self._namespaces, endpoints)
+        for _, lan, own in self._networks:
+            with lan.entered():
+                neighbours.know(lan.gateway_link, {each.address: macs[each.name] for each in own})
 
     def build(
         self,
@@ -230,7 +242,7 @@ class Agent:
             shown = [each for each in own if each.pair == own[0].pair]
             with lan.entered():
                 about = describe(but={each.name for each in own if each not in shown})
-                about |= {"driver": dict(driver.facts()) if self._is_built else {}}
+                about |= {"driver": dict(driver.facts() if self._is_built else driver.docker_facts(lan))}
                 about |= {"bridge_nf_call_iptables": bridge_nf_call_iptables()}
             ends = []
             for each in shown:
@@ -267,6 +279,14 @@ class Agent:
         if not self._namespaces:
             return routes.set_here(name, routes.LOCAL)
         return routes.set_in(set(self._namespaces.values()), name, routes.tables_of(self._networks[0].driver))
+
+    def route_hosts(self, name: str) -> None:
+        """Sets it on the hosts' own routes, where processes on them relay connections."""
+        from pairlab.testbed.netns import routes
+
+        for _, lan, _ in self._networks:
+            with lan.entered():
+                routes.set_here(name)
 
     def spawn(self, calls: Sequence[tuple[str, Sequence[str]]]) -> None:
         """Starts flowgen's launcher for each (endpoint, argv); it enters the endpoint's namespace by itself."""

@@ -72,12 +72,12 @@ class Netns(Backend):
     def lacks_program(self, program):
         return program.lack()
 
-    def tool_version(self, workload):
+    def tool_version(self, workload, driver):
         program, *arguments = workload.version_command(str(paths.flowgen())) or ("",)
         path = Program(program, "").path()
         return first_line([path, *arguments]) if path else ""
 
-    def lacks_limits(self, limits):
+    def lacks_limits(self, driver, limits):
         missing = cgroups.lack() if any(each.cpu_quota or each.cpu_shares for each in limits) else None
         return [missing] if missing else []
 

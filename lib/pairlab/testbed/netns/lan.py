@@ -14,7 +14,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from pairlab.errors import TestbedError, Unavailable
 from pairlab.testbed.contracts import Lan
-from pairlab.testbed.endpoints import HostPlan
+from pairlab.testbed.endpoints import HostPlan, mac_of
 from pairlab.testbed.netns.namespaces import inside
 
 #: Of an entry in a bridge's forwarding table (rtnetlink(7)): it stays as it is, and is the bridge's, not its port's.
@@ -91,6 +91,15 @@ class SandboxLan(Lan):
     def add_gateway(self, name):
         self.gateway_link = name
         return super().add_gateway(name)
+
+    def adopt_gateway(self) -> None:
+        """Takes the link that has the host's address in its subnet, which another has made, for its gateway.
+
+        It gets the hardware address that endpoints have for it.
+        """
+        (index,) = (each["index"] for each in self._ipr.get_addr(address=self.host.gateway))
+        self._ipr.link("set", index=index, address=mac_of(self.host.gateway))
+        self.gateway_link = socket.if_indextoname(index)
 
     def add_address(self, link, address, prefix):
         with _refused(f"address {address}"):

@@ -23,11 +23,12 @@ ATF_COM, ATF_PERM = 0x02, 0x04
 DISCARD_PORT = 9
 
 
-def introduce(namespaces: Mapping[str, int], endpoints: Sequence[EndpointPlan]) -> None:
+def introduce(namespaces: Mapping[str, int], endpoints: Sequence[EndpointPlan]) -> dict[str, str]:
     """Makes the ends of each pair permanent neighbours, and has every switch learn the ports of both.
 
     Where a partner is in another subnet, its gateway is the neighbour: see `know`. namespaces: descriptors by endpoint
-    name, with eth0 up and addressed. Raises TestbedError where the kernel refuses.
+    name, with eth0 up and addressed. Returns the endpoints' hardware addresses, by name. Raises TestbedError where the
+    kernel refuses.
     """
     try:
         macs = {}
@@ -43,6 +44,7 @@ def introduce(namespaces: Mapping[str, int], endpoints: Sequence[EndpointPlan]) 
                     _set_neighbour(sock, partner, macs[endpoint.partner])
                 if endpoint.gateway:
                     _set_neighbour(sock, endpoint.gateway, _packed(mac_of(endpoint.gateway)))
+        return {name: mac.hex(":") for name, mac in macs.items()}
     except OSError as error:
         raise TestbedError(f"neighbours could not be set: {error}") from error
 

@@ -89,6 +89,13 @@ def test_a_flow_with_an_end_is_complete_when_its_server_had_the_last_byte():
         assert server["flow_bytes"] == 5_000_000
 
 
+def test_an_only_flow_is_its_servers_only_one_whatever_port_a_proxy_connects_from():
+    client, server = captured("flowgen-0.2.0-finite-client.jsonl"), captured("flowgen-0.2.0-finite-server.jsonl")
+    port = json.loads(server.splitlines()[-1])["peer"].rpartition(":")[2]
+    assert f":{port}" in client
+    assert Flowgen().parse(client, server.replace(f":{port}", ":1")) == Flowgen().parse(client, server)
+
+
 def test_a_flow_of_which_its_server_did_not_get_all_has_failed_and_no_other():
     lines = captured("flowgen-0.2.0-finite-flows-server.jsonl").replace(
         '"flow_bytes":5000000', '"flow_bytes":4999999', 1

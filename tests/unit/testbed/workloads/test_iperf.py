@@ -145,6 +145,15 @@ def test_iperf2_is_told_apart_by_ports_and_not_by_the_servers_numbers():
     assert again == Iperf().parse(*map(captured, SHAPED))
 
 
+def test_iperf2s_only_stream_is_its_servers_only_one_whatever_port_a_proxy_connects_from():
+    client, server = (
+        "".join(line for line in captured(name).splitlines(keepends=True) if not line.startswith(("[  2]", "[SUM]")))
+        for name in SHAPED
+    )
+    assert "58176" in server
+    assert Iperf().parse(client, server.replace("58176", "1")) == Iperf().parse(client, server)
+
+
 def test_iperf2s_server_that_knows_nothing_of_a_connection_or_was_killed_is_heard_of():
     client, server = map(captured, SHAPED)
     with pytest.raises(ValueError, match="iperf's server reported no transfer of this connection"):
