@@ -65,6 +65,7 @@ def _network(host: Mapping[str, Any], network: Mapping[str, Any]) -> list[str]:
         lines = ["Open vSwitch, forwards " + where, *(line for line in lines if "vxlan" in line)]
     lines += ["nftables: published ports, masquerade"] if "nft" in about else []
     lines += ["BIRD: routes by BGP"] if about.get("routes") else []
+    lines += [f"flanneld, backend {about['flannel']['backend']}"] if "flannel" in about else []
     lines += [f"network {about['planned']}"] if "planned" in about else []
     return lines
 

@@ -15,6 +15,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 from pairlab.errors import TestbedError, Unavailable
 from pairlab.testbed.contracts import Lan
 from pairlab.testbed.endpoints import HostPlan
+from pairlab.testbed.launch.daemons import Daemon
 from pairlab.testbed.netns.namespaces import inside
 
 #: Of an entry in a bridge's forwarding table (rtnetlink(7)): it stays as it is, and is the bridge's, not its port's.
@@ -36,6 +37,7 @@ class SandboxLan(Lan):
     """namespaces: a file descriptor by endpoint name. mtu_bytes: of all its links; 0: the kernel's default.
 
     host, others: this host and those beside it. own: the descriptor of its namespace; None: it is the sandbox's own.
+    caller: a descriptor that can be read when nobody waits for the testbed any more.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class SandboxLan(Lan):
         host: HostPlan | None = None,
         others: Sequence[HostPlan] = (),
         own: int | None = None,
+        caller: int | None = None,
     ):
         self.namespaces = namespaces
         self.directory = directory
@@ -54,6 +57,7 @@ class SandboxLan(Lan):
         self.gateway_link = ""
         """The bridge that has the host's address in its subnet, where the driver made one."""
         self.own = own
+        self._caller = caller
         self._mtu = {"mtu": mtu_bytes} if mtu_bytes else {}
         with self.entered():
             self._ipr = IPRoute()  # it stays in the namespace in which it was made
@@ -153,6 +157,14 @@ class SandboxLan(Lan):
             output = (done.stderr or done.stdout).strip()
             raise TestbedError(f"{' '.join(argv)} ended with {done.returncode}: {output}")
         return done.stdout
+
+    def start(self, argv, within_s):
+        name = os.path.basename(argv[0])
+        directory = self.directory / name
+        directory.mkdir()
+        daemon = Daemon(f"{name} of {self.host.name}", argv, directory)
+        daemon.await_ready(time.monotonic() + within_s, self._caller)
+        return daemon
 
     def has_kind(self, kind: str) -> bool:
         """Whether the kernel can make links of that kind here: by trying, where it may well lack a parent or an id."""
