@@ -82,6 +82,10 @@ class Lan(ABC):
         """
 
     @abstractmethod
+    def add_netkit(self, endpoint: EndpointPlan, **attributes: Any) -> str:
+        """The same with a netkit pair in mode l2 in place of the veth pair."""
+
+    @abstractmethod
     def add_eth0(self, endpoint: EndpointPlan, kind: str, **attributes: Any) -> None:
         """Makes a link of that kind (macvlan, ipvlan, …) as eth0 of the endpoint. link=: the index of its parent."""
 

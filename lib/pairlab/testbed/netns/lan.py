@@ -16,6 +16,7 @@ from pairlab.errors import TestbedError, Unavailable
 from pairlab.testbed.contracts import Lan
 from pairlab.testbed.endpoints import HostPlan
 from pairlab.testbed.launch.daemons import Daemon
+from pairlab.testbed.netns import netkit
 from pairlab.testbed.netns.namespaces import inside
 
 #: Of an entry in a bridge's forwarding table (rtnetlink(7)): it stays as it is, and is the bridge's, not its port's.
@@ -125,9 +126,17 @@ class SandboxLan(Lan):
         return {f"{each.get_attr('RTA_DST')}/{each['dst_len']}" for each in routes}
 
     def add_veth(self, endpoint, **attributes):
-        peer = {"ifname": "eth0", "net_ns_fd": self._path(endpoint), "address": endpoint.mac}
-        self._add(endpoint.name, "veth", state="up", peer=peer, **attributes)
+        self._add(endpoint.name, "veth", state="up", peer=self._eth0(endpoint), **attributes)
         return endpoint.name
+
+    def add_netkit(self, endpoint, **attributes):
+        peer = netkit.attributes(self._eth0(endpoint) | self._mtu)
+        self._add(endpoint.name, "netkit", state="up", **peer, **attributes)
+        return endpoint.name
+
+    def _eth0(self, endpoint) -> dict:
+        """The endpoint's end of a pair of links."""
+        return {"ifname": "eth0", "net_ns_fd": self._path(endpoint), "address": endpoint.mac}
 
     def add_eth0(self, endpoint, kind, **attributes):
         self._add("eth0", kind, net_ns_fd=self._path(endpoint), **attributes)
