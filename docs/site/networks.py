@@ -12,7 +12,7 @@ def network(name: str) -> str:
     """A table of the driver's properties, and how it was built on a machine that has it (lib/pictures.py)."""
     driver = registry.drivers.get(name)
     where = [each for each in registry.backends.names() if each not in driver.absent_in]
-    programs = sorted({program.package for program in driver.programs})
+    programs = sorted({program.package or f"{program.name} (in none)" for program in driver.programs})
     rows = [
         ("`driver`", f"`{name}`: {driver.summary}"),
         ("backends", ", ".join(where)),

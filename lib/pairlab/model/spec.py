@@ -28,6 +28,8 @@ Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
 
 #: Sentences about names in a spec that no plugin has. The testbed's registry, which knows the plugins, sets it.
 unknown_names: Callable[["Spec"], list[str]] = lambda spec: []  # noqa: E731
+#: The name of the driver that is meant by a name: the same, unless that is another name of it. The registry sets it.
+driver_meant: Callable[[str], str] = lambda name: name  # noqa: E731
 #: The fields that hold plugins' names.
 PLUGINS = ("backend", "driver", "workload", "pinning")
 _names_checked = ContextVar("names_checked", default=True)
@@ -49,6 +51,7 @@ def _finite(value: float) -> float:
     return value
 
 
+DriverName = Annotated[Name, AfterValidator(lambda name: driver_meant(name))]
 Finite = Annotated[float, AfterValidator(_finite)]
 Seconds = Finite
 
@@ -66,7 +69,7 @@ class Spec(BaseModel):
 
     experiment: Name = Field("throughput", description="the notebook that measures it, and the folder of the run")
     backend: Name = Field("netns", description="where the containers run")
-    driver: Name = Field("bridge", description="the network between them")
+    driver: DriverName = Field("bridge", description="the network between them")
     pairs: int = Field(1, ge=1, le=5000, description="client/server pairs, all active at once")
     workload: Name = Field("auto", description="traffic tool; auto: iperf where installed, else flowgen")
     duration_s: Seconds = Field(

@@ -51,6 +51,9 @@ class Task:
 #: The link by which a host reaches the others, where there are several.
 UPLINK = "uplink0"
 
+#: The networks of the endpoints of each host, where it has a subnet of its own: all of them, and the length of each.
+OF_HOSTS, PREFIX_OF_HOST = ipaddress.IPv4Network("10.128.0.0/10"), 16
+
 #: The port of the first pair's server; each further pair takes the next.
 FIRST_PORT = 5201
 

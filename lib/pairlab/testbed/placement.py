@@ -8,13 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pairlab.errors import BadSpec
 from pairlab.model.spec import Spec
 from pairlab.testbed.contracts import NetworkDriver
-from pairlab.testbed.endpoints import EndpointPlan, HostPlan, Limits, Link, Uplink
+from pairlab.testbed.endpoints import OF_HOSTS, PREFIX_OF_HOST, EndpointPlan, HostPlan, Limits, Link, Uplink
 from pairlab.testbed.netns import shaping
 
-#: Of the endpoints' network, where all hosts share one; of the hosts' uplinks; and of the endpoints of each host,
-#: where it has a subnet of its own.
+#: Of the endpoints' network, where all hosts share one; and of the hosts' uplinks.
 SUBNET, UNDERLAY = ipaddress.IPv4Network("10.77.0.0/16"), ipaddress.IPv4Network("10.76.0.0/24")
-OF_HOSTS, PREFIX_OF_HOST = ipaddress.IPv4Network("10.128.0.0/10"), 16
 
 #: Where endpoints reach each other that share the network stack of the only host.
 LOOPBACK = "127.0.0.1"

@@ -38,17 +38,27 @@ class Registry(Generic[Kind]):
         return [f"{package.__name__}.{found.name}" for found in pkgutil.iter_modules(package.__path__)]
 
     def names(self) -> list[str]:
+        """Those that plugins are recorded by: without aliases."""
         return sorted(self._known)
 
+    def meant(self, name: str) -> str:
+        """The name of the plugin of which this is an alias; any other name stays as it is."""
+        return name if name.replace("-", "_") in self._module_names else self._aliases.get(name, name)
+
+    @functools.cached_property
+    def _aliases(self) -> dict[str, str]:
+        return {alias: name for name, kind in self._known.items() for alias in getattr(kind, "aliases", ())}
+
     def get(self, name: str) -> type[Kind]:
-        """The plugin of that name. Raises UnknownName, with those there are."""
+        """The plugin of that name or alias. Raises UnknownName, with those there are."""
+        name = self.meant(name)
         if name not in self._known:
             raise UnknownName(unknown_name(self._word, name, self.names()))
         return self._known[name]
 
     def knows(self, name: str) -> bool:
         """Whether there is such a plugin. Those of pairlab are recognised without importing all backends."""
-        return name.replace("-", "_") in self._module_names or name in self._known
+        return name.replace("-", "_") in self._module_names or self.meant(name) in self._known
 
     @functools.cached_property
     def _module_names(self) -> set[str]:
@@ -73,3 +83,4 @@ def unknown_names(spec: Spec) -> list[str]:
 
 
 spec_rules.unknown_names = unknown_names
+spec_rules.driver_meant = drivers.meant

@@ -32,17 +32,34 @@ class Lack:
 
 @dataclass(frozen=True)
 class Program:
-    """A program that a plugin runs; `package` is the Debian package that contains it."""
+    """A program that a plugin runs; `package` is the Debian package that contains it.
+
+    remedy: how to get it where no package contains it; `package` is then empty.
+    """
 
     name: str
     package: str
+    remedy: str = ""
 
     def path(self) -> str | None:
         """Where it is on this host. The sbin folders count too: a user's PATH often lacks them."""
         return shutil.which(self.name, path=os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin")
 
     def lack(self) -> Lack | None:
-        return None if self.path() else Lack(f"{self.name} is not installed", f"sudo apt-get install {self.package}")
+        if self.path():
+            return None
+        return Lack(f"{self.name} is not installed", self.remedy or f"sudo apt-get install {self.package}")
+
+
+#: The device by which programs have links of their own (tun(4)).
+TUN = "/dev/net/tun"
+
+
+def missing_tun(needed_by: str) -> list[Lack]:
+    """What is missing for that to make links of its own by the kernel's TUN device."""
+    if os.access(TUN, os.R_OK | os.W_OK):
+        return []
+    return [Lack(f"{needed_by} needs {TUN}", f"sudo chmod a+rw {TUN}, or run as root")]
 
 
 def missing_neighbours(pairs: int) -> list[Lack]:

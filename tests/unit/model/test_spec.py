@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pairlab import measure, open_testbed
 from pairlab.errors import BadSpec
 from pairlab.measurement.measure import resolve
-from pairlab.model.spec import LARGEST, Spec
+from pairlab.model.spec import LARGEST, Spec, spec_from
 
 
 def refusal(**values):
@@ -44,6 +44,15 @@ def test_a_wrong_name_of_a_plugin_is_refused_with_the_one_that_was_meant():
     assert "no pinning 'nones'; did you mean 'none'?" in told
     with pytest.raises(BadSpec, match="did you mean 'bridge'"):
         Spec().replace(driver="brige")
+
+
+def test_a_name_that_users_of_calico_know_is_of_the_driver_that_stands_in_for_it():
+    across = Spec(driver="bgp", hosts=2, placement="across")
+    assert across.replace(driver="calico-bgp") == across
+    assert Spec(driver="calico-bgp", hosts=2, placement="across").key == across.key
+    assert [Spec(driver=name).driver for name in ("calico-ipip", "flannel")] == ["ipip", "flannel-vxlan"]
+    assert spec_from({"driver": "calico-bgp"}, experiment="throughput").driver == "bgp"
+    assert "calico" not in refusal(driver="token-ring")
 
 
 def test_a_new_process_that_knows_only_the_public_name_refuses_it_too():

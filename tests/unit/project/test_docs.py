@@ -62,7 +62,7 @@ def test_every_plugin_has_a_name_that_a_spec_takes_and_a_summary_in_one_line(plu
         assert inspect.getdoc(plugin)
         for program in getattr(plugin, "programs", ()):
             assert program.name
-            assert program.package
+            assert program.package or program.remedy
 
 
 def test_a_plugin_of_its_own_file_is_found_under_its_name():

@@ -9,7 +9,7 @@ Nothing heavy is imported here, as the process inside a sandbox starts with it.
 """
 
 from pairlab.testbed.contracts.backends import Backend, Progress, silent
-from pairlab.testbed.contracts.networks import BridgedNetwork, DockerNetwork, Lan, NetworkDriver
+from pairlab.testbed.contracts.networks import BridgedNetwork, Daemon, DockerNetwork, Lan, NetworkDriver
 from pairlab.testbed.contracts.pinnings import Pinning
 from pairlab.testbed.contracts.sites import Site
 from pairlab.testbed.contracts.workloads import FEATURES, Measured, Workload
@@ -18,6 +18,7 @@ __all__ = [
     "FEATURES",
     "Backend",
     "BridgedNetwork",
+    "Daemon",
     "DockerNetwork",
     "Lan",
     "Measured",

@@ -5,10 +5,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from pairlab.testbed.endpoints import UPLINK, EndpointPlan, HostPlan, mac_of
 from pairlab.testbed.requirements import Lack, Program
+
+
+class Daemon(Protocol):
+    """A daemon that `Lan.start` started."""
+
+    def check(self) -> None:
+        """Raises TestbedError, with its last words, where it has ended."""
+
+    def await_output(self, words: str, within_s: float) -> None:
+        """Waits until it has printed these words. Raises TestbedError where it ends, or has not by then."""
 
 
 class Lan(ABC):
@@ -72,6 +82,10 @@ class Lan(ABC):
         """
 
     @abstractmethod
+    def add_netkit(self, endpoint: EndpointPlan, **attributes: Any) -> str:
+        """The same with a netkit pair in mode l2 in place of the veth pair."""
+
+    @abstractmethod
     def add_eth0(self, endpoint: EndpointPlan, kind: str, **attributes: Any) -> None:
         """Makes a link of that kind (macvlan, ipvlan, …) as eth0 of the endpoint. link=: the index of its parent."""
 
@@ -84,6 +98,14 @@ class Lan(ABC):
         """Runs a program on the host, without a shell, and returns its output. Raises TestbedError if it fails.
 
         environment: variables that it has besides ours.
+        """
+
+    @abstractmethod
+    def start(self, argv: Sequence[str], within_s: float) -> Daemon:
+        """Starts a daemon on the host, and waits until it says that it is ready (sd_notify(3)).
+
+        Its log is in a directory of its name, in `directory`. Raises TestbedError, with its last words, where it ends,
+        or is not ready by then.
         """
 
 
@@ -126,6 +148,8 @@ class NetworkDriver(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    aliases: ClassVar[tuple[str, ...]] = ()
+    """Names by which users of other software know it. A spec may have one, and is then a spec of this driver."""
     links: ClassVar[tuple[str, ...]] = ()
     """Kinds of link (ip-link(8)) that the kernel must have."""
     programs: ClassVar[tuple[Program, ...]] = ()

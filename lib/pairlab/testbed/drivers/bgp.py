@@ -20,6 +20,7 @@ class Bgp(BridgedNetwork):
 
     name = "bgp"
     summary = "a bridge and a subnet on each host; routes between hosts by BGP (BIRD)"
+    aliases = ("calico-bgp",)
     links = ("bridge", "veth")
     programs = (BIRD, BIRDC)
     spans_hosts = True
@@ -48,7 +49,7 @@ class Bgp(BridgedNetwork):
             raise TestbedError("bird has ended, and with it the routes between hosts")
 
     def facts(self):
-        return {"bgp": self.version(), "routes": self.routes}
+        return {"bgp": self.version(), "routes": self.routes, "stands_in_for": "Calico in its BGP mode, between hosts"}
 
 
 def _configuration(host, others):

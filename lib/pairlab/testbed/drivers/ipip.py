@@ -9,6 +9,7 @@ class IpIp(BridgedNetwork):
 
     name = "ipip"
     summary = "a bridge and a subnet on each host; IP-in-IP tunnels between hosts"
+    aliases = ("calico-ipip",)
     links = ("bridge", "veth", "ipip")
     spans_hosts = True
     routed = True
@@ -22,4 +23,4 @@ class IpIp(BridgedNetwork):
             lan.add_route(other.subnet, link=lan.add_link(f"to-{other.name}", "ipip", **ends))
 
     def facts(self):
-        return {"tunnel": {"kind": "ipip"}}
+        return {"tunnel": {"kind": "ipip"}, "stands_in_for": "Calico in its IPIP mode, between hosts"}

@@ -7,11 +7,10 @@ from pairlab.base.in_thread import run_in_thread
 from pairlab.errors import TestbedError
 from pairlab.testbed.contracts import NetworkDriver
 from pairlab.testbed.host.programs import first_line
-from pairlab.testbed.requirements import Lack, Program
+from pairlab.testbed.requirements import Lack, Program, missing_tun
 
 DAEMONS = ("ovsdb-server", "ovs-vswitchd")
 TOOLS = ("ovsdb-tool", "ovs-vsctl", "ovs-ofctl")
-TUN = "/dev/net/tun"
 #: The identifier of the tunnels between hosts.
 VNI = 77
 SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
@@ -33,9 +32,9 @@ class Ovs(NetworkDriver):
 
     @classmethod
     def lacks(cls):
-        if os.access(TUN, os.R_OK | os.W_OK) or run_in_thread(kernel_datapath):
-            return []
-        return [Lack(f"Open vSwitch's userspace datapath needs {TUN}", f"sudo chmod a+rw {TUN}, or run as root")]
+        missing = missing_tun("Open vSwitch's userspace datapath")
+        in_kernel = bool(missing) and run_in_thread(kernel_datapath)
+        return [] if in_kernel else missing
 
     @classmethod
     def lacks_to_span(cls):

@@ -16,6 +16,8 @@ from pairlab.errors import TestbedError
 _SBIN = ":/usr/local/sbin:/usr/sbin:/sbin"
 #: As much of a daemon's log as says why it ended.
 _LAST_BYTES = 2000
+#: How often its output is looked at while words in it are awaited.
+_LOOK_EVERY_S = 0.05
 
 
 def in_memory(directory: Path) -> None:
@@ -42,14 +44,14 @@ class Daemon:
         pid = os.posix_spawn(argv[0], list(argv), environment, file_actions=files, setsigdef=[signal.SIGPIPE])
         self._process = os.pidfd_open(pid)
 
-    def await_ready(self, deadline_s: float, caller: int) -> None:
+    def await_ready(self, deadline_s: float, caller: int | None) -> None:
         """Waits until it says that it is ready (sd_notify(3)). Raises TestbedError where it ends, or has not by then.
 
         deadline_s: of time.monotonic(). caller: a descriptor that can be read when nobody waits for this any more.
         """
         while True:
             left_s = deadline_s - time.monotonic()
-            watched: list[Any] = [self._ready, self._process, caller]
+            watched: list[Any] = [self._ready, self._process, *([] if caller is None else [caller])]
             found, _, _ = select.select(watched, [], [], max(0.0, left_s))
             if caller in found:
                 raise TestbedError("nobody waits for the daemons any more")
@@ -59,6 +61,17 @@ class Daemon:
                 raise TestbedError(self._ended())
             if left_s <= 0:
                 raise TestbedError(f"{self.name} was not ready in time. Its last words: {self._last_words()}")
+
+    def await_output(self, words: str, within_s: float) -> None:
+        """Waits until it has printed these words. Raises TestbedError where it ends, or has not by then."""
+        deadline_s = time.monotonic() + within_s
+        while words not in self._log.read_text(errors="replace"):
+            self.check()
+            if time.monotonic() > deadline_s:
+                raise TestbedError(
+                    f"{self.name} did not say {words!r} within {within_s:g} s. Its last words: {self._last_words()}"
+                )
+            time.sleep(_LOOK_EVERY_S)
 
     def check(self) -> None:
         """Raises TestbedError where it has ended."""

@@ -198,7 +198,7 @@ class Agent:
             directory.mkdir()
         mtu_bytes = max(endpoint.mtu_bytes for endpoint in endpoints)
         others = [each for each in hosts if each != host]
-        lan = SandboxLan(self._namespaces, directory, mtu_bytes, host, others, own)
+        lan = SandboxLan(self._namespaces, directory, mtu_bytes, host, others, own, self._caller)
         return Network(kind(), lan, [each for each in endpoints if each.host == host.index])
 
     def _attach(self, endpoints: Sequence[EndpointPlan]) -> None:

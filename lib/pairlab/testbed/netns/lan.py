@@ -15,6 +15,8 @@ from pyroute2.netlink.exceptions import NetlinkError
 from pairlab.errors import TestbedError, Unavailable
 from pairlab.testbed.contracts import Lan
 from pairlab.testbed.endpoints import HostPlan, mac_of
+from pairlab.testbed.launch.daemons import Daemon
+from pairlab.testbed.netns import netkit
 from pairlab.testbed.netns.namespaces import inside
 
 #: Of an entry in a bridge's forwarding table (rtnetlink(7)): it stays as it is, and is the bridge's, not its port's.
@@ -36,6 +38,7 @@ class SandboxLan(Lan):
     """namespaces: a file descriptor by endpoint name. mtu_bytes: of all its links; 0: the kernel's default.
 
     host, others: this host and those beside it. own: the descriptor of its namespace; None: it is the sandbox's own.
+    caller: a descriptor that can be read when nobody waits for the testbed any more.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class SandboxLan(Lan):
         host: HostPlan | None = None,
         others: Sequence[HostPlan] = (),
         own: int | None = None,
+        caller: int | None = None,
     ):
         self.namespaces = namespaces
         self.directory = directory
@@ -54,6 +58,7 @@ class SandboxLan(Lan):
         self.gateway_link = ""
         """The bridge that has the host's address in its subnet, where the driver made one."""
         self.own = own
+        self._caller = caller
         self._mtu = {"mtu": mtu_bytes} if mtu_bytes else {}
         with self.entered():
             self._ipr = IPRoute()  # it stays in the namespace in which it was made
@@ -130,9 +135,17 @@ class SandboxLan(Lan):
         return {f"{each.get_attr('RTA_DST')}/{each['dst_len']}" for each in routes}
 
     def add_veth(self, endpoint, **attributes):
-        peer = {"ifname": "eth0", "net_ns_fd": self._path(endpoint), "address": endpoint.mac}
-        self._add(endpoint.name, "veth", state="up", peer=peer, **attributes)
+        self._add(endpoint.name, "veth", state="up", peer=self._eth0(endpoint), **attributes)
         return endpoint.name
+
+    def add_netkit(self, endpoint, **attributes):
+        peer = netkit.attributes(self._eth0(endpoint) | self._mtu)
+        self._add(endpoint.name, "netkit", state="up", **peer, **attributes)
+        return endpoint.name
+
+    def _eth0(self, endpoint) -> dict:
+        """The endpoint's end of a pair of links."""
+        return {"ifname": "eth0", "net_ns_fd": self._path(endpoint), "address": endpoint.mac}
 
     def add_eth0(self, endpoint, kind, **attributes):
         self._add("eth0", kind, net_ns_fd=self._path(endpoint), **attributes)
@@ -162,6 +175,14 @@ class SandboxLan(Lan):
             output = (done.stderr or done.stdout).strip()
             raise TestbedError(f"{' '.join(argv)} ended with {done.returncode}: {output}")
         return done.stdout
+
+    def start(self, argv, within_s):
+        name = os.path.basename(argv[0])
+        directory = self.directory / name
+        directory.mkdir()
+        daemon = Daemon(f"{name} of {self.host.name}", argv, directory)
+        daemon.await_ready(time.monotonic() + within_s, self._caller)
+        return daemon
 
     def has_kind(self, kind: str) -> bool:
         """Whether the kernel can make links of that kind here: by trying, where it may well lack a parent or an id."""

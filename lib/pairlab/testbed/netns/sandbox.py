@@ -87,7 +87,9 @@ def _remedy() -> str:
 
 
 #: Kinds that pairlab's drivers use: tried together, as a sandbox takes longer than a try.
-_USUAL_KINDS = ("bridge", "ipip", "ipvlan", "macvlan", "veth", "vxlan")
+_USUAL_KINDS = ("bridge", "ipip", "ipvlan", "macvlan", "netkit", "veth", "vxlan")
+#: How to get kinds that are no modules.
+_BUILT_IN = {"netkit": "boot Linux 6.7 or newer, built with CONFIG_NETKIT"}
 
 
 def missing_links(driver: type[NetworkDriver]) -> list[Lack]:
@@ -99,7 +101,7 @@ def missing_kinds(kinds: tuple[str, ...], otherwise: str) -> list[Lack]:
     """Those of these kinds of link that the kernel does not have, and what to do without them."""
     known = _known_links(tuple(sorted({*_USUAL_KINDS, *kinds}))) if kinds else {}
     return [
-        Lack(f"this kernel has no {kind} links", f"sudo modprobe {kind}, or {otherwise}")
+        Lack(f"this kernel has no {kind} links", f"{_BUILT_IN.get(kind, f'sudo modprobe {kind}')}, or {otherwise}")
         for kind in kinds
         if not known[kind]
     ]
