@@ -70,7 +70,7 @@ def test_the_notebook_makes_every_figure_table_and_value(executed):
     }
     values = executed.values("14-causes")
     assert r"\defineresult{causes/netns-flowgen/bridge/cubic/2/bridge}{20.0\,\%}" in values
-    assert r"\defineresult{causes/netns-flowgen/bridge/bbr/2/voluntary-switches}{1200\,1/GB}" in values
+    assert r"\defineresult{causes/netns-flowgen/bridge/bbr/2/voluntary-switches}{1200\,per GB}" in values
 
 
 def test_a_run_without_a_profile_is_not_among_them(executed):

@@ -90,6 +90,23 @@ def test_words_that_are_bound_to_a_claim_stand_only_where_all_that_judged_it_agr
 
 
 @needs_latex
+def test_bounds_stand_without_their_unit_and_a_reason_for_having_none_in_parentheses(tmp_path):
+    asked = {"a": r"[1.0, \textminus{}2.5] Gbit/s", "b": "[3, 4]", "c": "no interval from one repetition"}
+    known = "".join(rf"\defineresult{{{key}}}{{{text}}}" for key, text in asked.items())
+    says = "".join(rf"\typeout{{{key}: \resultbounds{{{key}}}}}" for key in asked)
+    head = r"\documentclass{article}\newcommand{\runslabel}{x}\usepackage{pairlab}"
+    (tmp_path / "main.tex").write_text(rf"{head}{known}\begin{{document}}{says}\end{{document}}")
+    command = ["pdflatex", "-interaction=nonstopmode", "main.tex"]
+    place = {"cwd": tmp_path, "env": os.environ | {"TEXINPUTS": f".:{paths.PAPER}:"}}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, **place)
+    assert re.findall(r"^[a-c]: .*", done.stdout, re.MULTILINE) == [
+        r"a: [1.0, \textminus {}2.5]",
+        "b: [3, 4]",
+        "c: (no interval from one repetition)",
+    ]
+
+
+@needs_latex
 def test_a_paper_of_the_runs_there_are_is_built_whatever_else_lies_beside(results, tmp_path):
     (results / "tables" / "few_runs" / "throughput-left-over.tex").write_text(
         "% table throughput-left-over: made from 1 runs of few_runs, measured 2020-01-01, keys 0123456789abcdef.\n"

@@ -31,13 +31,14 @@ def _of_one(claim: Claim, effect: Effect, confidence: float, floor: NoiseFloor |
     value, low, high, n = effect.found.estimate(confidence)
     verdict = by_interval(claim, low, high)
     needed = _needed(claim, effect, 1 - confidence) if verdict == "undecided" else None
-    notes = list(effect.notes)
+    notes, reason = list(effect.notes), _reason(claim, verdict, low, high)
     if floor:
         note = f"noise floor {floor.percent:.1f} % at n = {n}"
         rests_on = _rests_on_effect(claim, effect, low, high)
         if verdict != "undecided" and rests_on < floor.effect:
             verdict, needed = "undecided", floor.repetitions_needed(rests_on)
             note = f"below the noise floor of this host, {floor.percent:.1f} % at n = {n}"
+            reason = "below the noise floor"
         notes.append(note)
     return {
         "value": value,
@@ -52,6 +53,7 @@ def _of_one(claim: Claim, effect: Effect, confidence: float, floor: NoiseFloor |
         "p": _p(claim, effect),
         "p_holm": np.nan,
         "notes": "; ".join(notes),
+        "reason": reason,
         "floor": floor.percent if floor else np.nan,
     }
 
@@ -68,14 +70,17 @@ def _of_each(claim: Claim, each: Each, confidence: float, floor_of: FloorOf) -> 
     rows = {name: _of_one(claim, part, confidence, floor_of(part)) for name, part in each.parts.items()}
     if len(rows) == 1:
         return next(iter(rows.values()))
-    surely = {name: _of_one(claim, part, strict, floor_of(part))["verdict"] for name, part in each.parts.items()}
-    against = [name for name, verdict in surely.items() if verdict == "contradicted"]
+    surely = {name: _of_one(claim, part, strict, floor_of(part)) for name, part in each.parts.items()}
+    against = [name for name, row in surely.items() if row["verdict"] == "contradicted"]
     open_ones = [name for name, row in rows.items() if row["verdict"] != "holds"]
     verdict = "contradicted" if against else "undecided" if open_ones else "holds"
     told = max(against or open_ones or rows, key=lambda name: _weakness(claim, rows[name]["value"]))
     row = rows[told] | {"verdict": verdict, "repetitions_needed": None, "size": ""}
+    row["reason"] = surely[told]["reason"] if against else row["reason"]
     if verdict == "undecided":
         row["repetitions_needed"] = _needed_of_each(claim, each, open_ones, 1 - strict)
+        if row["verdict"] != rows[told]["verdict"]:  # against it alone, but not once corrected for their number
+            row["reason"] = f"not decided once corrected for {len(rows)} parts"
     parts = [f"{name}: {_in_words(claim, each_row)}" for name, each_row in rows.items()]
     notes = [f"must hold for each of {len(rows)}, and {told} decides", *parts, row["notes"]]
     return row | {"notes": "; ".join(filter(None, notes))}
@@ -92,6 +97,21 @@ def by_interval(claim: Claim, low: float, high: float) -> str:
     else:
         yes, no = less and not within, more or within
     return "holds" if yes else "contradicted" if no else "undecided"
+
+
+def _reason(claim: Claim, verdict: str, low: float, high: float) -> str:
+    """Why an interval makes that verdict, as a clause."""
+    than, margin = ledger.shown(claim.than, claim.unit), ledger.shown(claim.margin, claim.unit)
+    around = f"{than} ± {margin}"
+    if np.isnan(low):
+        return "one repetition has no interval"
+    if claim.claimed == "equal":
+        where = {"holds": "inside", "contradicted": "outside", "undecided": "partly outside"}
+        return f"{where[verdict]} {around}"
+    if verdict == "undecided":
+        return f"includes {than}" if low <= claim.than <= high else f"partly within {around}"
+    within = low > claim.than - claim.margin and high < claim.than + claim.margin
+    return f"within {around}" if within else f"{'above' if low > claim.than else 'below'} {than}"
 
 
 def _weakness(claim: Claim, value: float) -> float:

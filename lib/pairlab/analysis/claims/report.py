@@ -148,9 +148,9 @@ def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
     - not-comparable/<condition>: how many verdicts lack it, with "-" for spaces;
     - <id>/verdict: that of all systems, as common_verdict; by-system: where it is which, as a predicate;
     - <id>/false-if, requires: what would make it false, and the conditions under which it is stated;
-    - <id>/<system>/verdict, claimed, published; where measured, estimate, interval, effect (both), repetitions, cells,
-      size; missing, which also says why one is not comparable; floor, where one is recorded; needed, where undecided
-      and known.
+    - <id>/<system>/verdict, claimed, published; reason, where judged; where measured, estimate, interval, effect
+      (both), repetitions, cells, size; missing, which also says why one is not comparable; floor, where one is
+      recorded; needed, where undecided and known.
     """
     found = Values("claims")
     found.number("runs", sum(run.status == "ok" for run in runs), 0)
@@ -183,6 +183,8 @@ def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
         found.text(f"{key}/verdict", row.verdict)
         found.text(f"{key}/claimed", row.claimed)
         found.text(f"{key}/published", ledger.shown(row.published, row.unit) or "no size stated")
+        if row.reason:
+            found.text(f"{key}/reason", row.reason)
         found.text(f"{row.id}/false-if", row.false_if)
         found.text(f"{row.id}/requires", row.requires or "no conditions")
         if row.repetitions:
@@ -274,17 +276,20 @@ def _here(row) -> str:
 
 
 def _told(row) -> str:
-    """A verdict with the effect that it rests on and, in parentheses, how many repetitions do, of how many that would
-    decide it; or the condition that is not met.
+    """A verdict with the effect that it rests on, in parentheses how many repetitions do, of how many that would decide
+    it, and why, where the interval does not show it by itself; or the condition that is not met.
     """
     if row.verdict == "not comparable":
         return f"not comparable ({row.unmet})"
     needed = "" if row.verdict != "undecided" or (plan := _plan(row)) == UNKNOWN else plan
     most = f"{MOST_TOLD}+" if needed == UNDECIDABLE else needed
     if not row.repetitions:
-        return f"{row.verdict}: measure {most} repetitions" if most else row.verdict
+        return f"{row.verdict}: {row.reason}" + (f", {most} repetitions needed" if most else "")
     verdict = f"{row.verdict}, {row.size}" if row.size else row.verdict
-    return f"{verdict}: {_here(row)} ({row.repetitions}{f' of {most}' if most else ''})"
+    # Of an interval that includes no effect, the numbers themselves say so.
+    evident = row.verdict == "holds" or row.reason in ("includes 0.0 %", "includes 0.00")
+    why = "" if evident else f"; {row.reason}"
+    return f"{verdict}: {_here(row)} ({row.repetitions}{f' of {most}' if most else ''}){why}"
 
 
 def _plan(row) -> str:

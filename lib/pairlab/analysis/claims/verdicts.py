@@ -38,7 +38,7 @@ UNJUDGED = ("not comparable", "not measured")
 COLUMNS = (
     *("id", "statement", "papers", "experiment", "sources", "system", "backend", "workload", "claimed", "published"),
     *("value", "low", "high", "unit", "repetitions", "cells", "verdict", "repetitions_needed", "missing", "size"),
-    *("p", "p_holm", "notes", "confidence", "floor", "requires", "unmet", "false_if"),
+    *("p", "p_holm", "notes", "confidence", "floor", "requires", "unmet", "false_if", "reason"),
 )
 
 
@@ -58,9 +58,10 @@ def evaluate(
     undecided claim, with 80 % power if mean and spread are as found; missing where that is unknown or above
     power.MOST_REPETITIONS. floor, in percent: the smallest effect that this host can distinguish from its noise at so
     many repetitions, missing where none is recorded. requires: the conditions of the claim in words; unmet: the short
-    names of those that the runs do not meet; false_if: what would make the claim false. calibrations: the records by
-    backend, by default those beside the runs (noise_floor.of_runs; floor_remark names them). Raises NoRuns where no
-    run counts, AnalysisError where runs do not belong together (run_table.reduce).
+    names of those that the runs do not meet; false_if: what would make the claim false; reason: why the verdict is what
+    it is, as a clause on its interval. calibrations: the records by backend, by default those beside the runs
+    (noise_floor.of_runs; floor_remark names them). Raises NoRuns where no run counts, AnalysisError where runs do not
+    belong together (run_table.reduce).
     """
     claims = ledger.load() if claims is None else tuple(claims)
     frame = run_table.reduce(runs)
@@ -142,7 +143,9 @@ def _decide(
     claim: Claim, part: pd.DataFrame, confidence: float, workload: str, calibration: Calibration | None
 ) -> dict[str, Any]:
     nothing: dict[str, Any] = dict.fromkeys(("value", "low", "high", "p", "p_holm", "floor"), np.nan)
-    nothing |= {"repetitions": 0, "repetitions_needed": None} | dict.fromkeys(("cells", "size", "notes", "unmet"), "")
+    nothing |= {"repetitions": 0, "repetitions_needed": None} | dict.fromkeys(
+        ("cells", "size", "notes", "unmet", "reason"), ""
+    )
     try:
         runs = _read_by(claim, part)
         for experiment in claim.experiments:
@@ -155,7 +158,7 @@ def _decide(
     if not unmet:
         return nothing | found
     why = {"unmet": ", ".join(each.name for each in unmet), "missing": "; ".join(each.why for each in unmet)}
-    incomparable = {"verdict": "not comparable", "repetitions_needed": None, "size": "", "p": np.nan}
+    incomparable = {"verdict": "not comparable", "repetitions_needed": None, "size": "", "p": np.nan, "reason": ""}
     return nothing | found | incomparable | why
 
 
@@ -173,10 +176,10 @@ def _found(
     try:
         effect = estimators.get(claim.estimator)(runs, claim.parameters)
     except FlowsFailed as error:
-        return {"verdict": "undecided", "missing": str(error)}, None
+        return {"verdict": "undecided", "missing": str(error), "reason": "flows failed"}, None
     except TooFewFlows as error:
         needed = {"repetitions_needed": error.repetitions_needed}
-        return {"verdict": "undecided", "missing": str(error)} | needed, None
+        return {"verdict": "undecided", "missing": str(error), "reason": "too few flows"} | needed, None
     return judgement.judge(claim, effect, confidence, floor_of), effect.points
 
 

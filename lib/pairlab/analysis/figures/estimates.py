@@ -31,6 +31,7 @@ _BESIDE = 0.05  # of an axis of counts, left free beside the first and the last
 _WIDE = 3  # from so many times the largest value on, an interval would
 _FAR = 30  # from so many times the median on, an outlier would press the other points onto the axis
 _STROKE = 0.02  # of an axis, along which each point has a stroke
+_PALEST = 2  # shades between white and the palest in use
 _AS_IMAGE = 1000  # points of a panel; more are drawn as an image
 
 
@@ -128,15 +129,19 @@ def by_number(
     label: str = "",
     ticks: dict[float, str] | None = None,
     from_zero: bool = True,
+    log_y: bool = False,
 ) -> Axes:
     """An estimate over a number, a line per driver with interval bars: the form of paper C's figures 2 and 10.
 
     cells: estimates of one system, with a column `number`; one with a gap is not drawn. name: of the x axis; label: of
     the y axis, if not the measure's title. ticks: what the marks of an axis of powers of two say, and where they are;
-    None: an axis of counts.
+    None: an axis of counts. log_y: the values span decades, so that a linear axis would hide the small ones.
     """
     ax = single(ax)
-    lines(ax, cells[cells["value"].notna()], x=number, scale=measure.scale, from_zero=from_zero)
+    log_y = log_y and _all_above_zero(cells)
+    lines(ax, cells[cells["value"].notna()], x=number, scale=measure.scale, from_zero=from_zero and not log_y)
+    if log_y:
+        logarithmic(ax.yaxis)
     if ticks:
         ax.set_xscale("log", base=2)
         ax.xaxis.set_minor_locator(NullLocator())
@@ -163,13 +168,15 @@ def by_category(
     ticks: Sequence[str] | None = None,
     level: float | None = None,
     from_zero: bool = True,
+    log_y: bool = False,
 ) -> Axes:
     """An estimate with its interval bar for each category and driver: the form of paper C's figures 7 to 9.
 
     cells: estimates of one system, with a column `category`; one with a gap is not drawn. order: the categories from
     left to right, those of all systems, so that panels agree; ticks: their names, if not themselves. name: of the x
     axis; label: of the y axis, if not the measure's title. level: a value that a thin line marks. Where an interval
-    goes so far beyond the values that it would press them onto the axis, and all is above zero, that is logarithmic.
+    goes so far beyond the values that it would press them onto the axis, and all is above zero, that is logarithmic;
+    so it is with log_y, for values that span decades.
     """
     ax = single(ax)
     drivers = ordered(cells["driver"])
@@ -184,7 +191,9 @@ def by_category(
     if level is not None:
         ax.axhline(level, color="0.4", linewidth=0.6, zorder=1)
     ax.set_ylabel(label or measure.title)
-    if far := _presses(cells) or ax.get_yscale() == "log":  # a panel before this one may share its axis
+    if (
+        far := (log_y and _all_above_zero(cells)) or _presses(cells) or ax.get_yscale() == "log"
+    ):  # a panel before this one may share its axis
         logarithmic(ax.yaxis)
     _scale_y(ax, from_zero and not far)
     return ax
@@ -263,20 +272,25 @@ def scatter(
 ) -> Axes:
     """A point per client, and at both axes a stroke for each: the form of paper C's figure 4.
 
-    clients: columns driver, x and y, of one system. Points are translucent, so that many in one place show as many;
-    very many are an image, as each of them would make the file larger.
+    clients: columns driver, repetition, x and y, of one system. Each repetition has a shade of the driver's colour, as
+    clients of one run may be closer to each other than to those of another run. Points are translucent, so that many in
+    one place show as many; very many are an image, as each of them would make the file larger.
     """
     ax = single(ax)
     many = len(clients) > _AS_IMAGE
     for driver in ordered(clients["driver"]):
         mine = clients[clients["driver"] == driver]
-        points = points_only(driver) | {"markersize": 2.6, "alpha": 0.55, "label": driver}
-        drawn = ax.plot(mine[x] * x_scale, mine[y] * y_scale, **points, rasterized=many)
-        drawn[0].set(**POINTS | {"markeredgewidth": 0})
+        points = points_only(driver) | {"markersize": 2.6, "alpha": 0.75}
+        runs = [run for _, run in mine.groupby("repetition")]
+        shades = seaborn.light_palette(points["color"], len(runs) + _PALEST)[_PALEST:]
+        ax.plot([], [], **points, label=driver)
+        for run, shade in zip(runs, shades, strict=True):
+            drawn = ax.plot(run[x] * x_scale, run[y] * y_scale, **points | {"color": shade}, rasterized=many)
+            drawn[0].set(**POINTS | {"markeredgewidth": 0})
         strokes = {"color": points["color"], "height": _STROKE, "linewidth": 0.4, "alpha": 0.35, "rasterized": True}
         seaborn.rugplot(x=mine[x] * x_scale, y=mine[y] * y_scale, ax=ax, expand_margins=False, legend=False, **strokes)
     ax.grid(True, axis="x")
-    ax.set_xlim(left=0)
+    ax.set_xmargin(_BESIDE)
     _scale_y(ax, from_zero=True)
     if (clients[y] * y_scale).max() > _FAR * max(1, (clients[y] * y_scale).median()):
         ax.set_yscale("symlog", linthresh=1)  # linear to 1, so that zero has its place
@@ -377,10 +391,12 @@ def _least_gap(places: np.ndarray) -> float:
 
 def _presses(estimates: pd.DataFrame) -> bool:
     """Whether, of what is all above zero, an interval reaches so far that most values would lie on a linear axis."""
+    return _all_above_zero(estimates) and bool(estimates["high"].max() > _WIDE * estimates["value"].max())
+
+
+def _all_above_zero(estimates: pd.DataFrame) -> bool:
     bounds = estimates[["value", "low", "high"]].to_numpy(dtype=float)
-    if not (bounds[~np.isnan(bounds)] > 0).all():
-        return False
-    return bool(estimates["high"].max() > _WIDE * estimates["value"].max())
+    return bool((bounds[~np.isnan(bounds)] > 0).all())
 
 
 def _scale_y(ax: Axes, from_zero: bool) -> None:

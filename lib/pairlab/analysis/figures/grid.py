@@ -24,6 +24,7 @@ def grid(
     *,
     note: str,
     across: int | None = None,
+    widths: Sequence[float] | None = None,
     wide: bool = False,
     share_x: bool | str = False,
     share_y: bool | str = True,
@@ -33,12 +34,12 @@ def grid(
 ) -> Figure:
     """Titled panels of one form that distinguish the drivers, with a note below.
 
-    panels: a title each, and the frame that `draw` takes, with a column driver; row by row. An empty frame leaves
-    its place free. across: panels in a row; None: by their number. One panel is a column wide (wide: two columns),
-    several beside each other share the width of the page. Only the outer panels carry the names of the axes. Drivers
-    are named at the ends of their lines where these lie apart, else in one legend above, and where there is one only,
-    in the note; the legend shows what `draw` labels with a driver's name. handles: what it shows instead,
-    handles_across of them in a row.
+    panels: a title each, and the frame that `draw` takes, with a column driver; row by row. An empty frame leaves its
+    place free. across: panels in a row; None: by their number; widths: of these, against each other. One panel is a
+    column wide (wide: two columns), several beside each other share the width of the page. Only the outer panels carry
+    the names of the axes. Drivers are named at the ends of their lines where these lie apart, else in one legend above,
+    and where there is one only, in the note; the legend shows what `draw` labels with a driver's name. handles: what it
+    shows instead, handles_across of them in a row.
     """
     across = 1 if wide else across or (len(panels) if len(panels) <= 3 else 2)
     down = -(-len(panels) // across)
@@ -50,6 +51,7 @@ def grid(
             figsize=(width, height_in * down),
             sharex=share_x,
             sharey=share_y,
+            width_ratios=widths,
             squeeze=False,
             layout="constrained",
         )

@@ -14,7 +14,9 @@ from pairlab.analysis.output.formatting import span
 #: Falls are violet and rises are brown, in the same greys. A change has a colour by its logarithm; one to so many times
 #: as much, or to that part of it, has the full one.
 _COLOURS, _FULL = "PuOr_r", 16
-_ROW_IN, _AROUND_IN = 0.26, 0.75
+_ROW_IN, _AROUND_IN = 0.24, 1.0
+#: Columns that fit beside each other.
+_ACROSS = 9
 
 
 def change_map(changes: pd.DataFrame, ax: Axes | None = None, *, column: str, name: str) -> Axes:
@@ -49,9 +51,16 @@ def change_map(changes: pd.DataFrame, ax: Axes | None = None, *, column: str, na
 
 
 def change_maps(changes: pd.DataFrame, *, panel: str, column: str, name: str, conditions: str = "") -> Figure:
-    """A heat map for each value of `panel` that has a change, in the order in which these come."""
+    """A heat map for each value of `panel` that has a change, those with the fewest columns first.
+
+    All are in one row, each as wide as its columns, where they have room; then drivers that all have are named once.
+    """
     known = changes[changes["value"].notna()]
     panels = [(name, changes[changes[panel] == name]) for name in dict.fromkeys(known[panel])]
+    panels.sort(key=lambda each: each[1][column].nunique())
+    widths = [part[column].nunique() for _, part in panels]
+    in_a_row = sum(widths) <= _ACROSS
+    same_rows = len({tuple(style.ordered(part["driver"])) for _, part in panels}) == 1
     rows = max(part["driver"].nunique() for _, part in panels)
     note = f"change in %, of n = {span(known['n'])} repetitions; in brackets: the interval holds zero"
     if any(part["value"].isna().any() for _, part in panels):
@@ -60,7 +69,28 @@ def change_maps(changes: pd.DataFrame, *, panel: str, column: str, name: str, co
     def draw(part: pd.DataFrame, ax: Axes) -> Axes:
         return change_map(part, ax, column=column, name=name)
 
-    return grid(panels, draw, note=noted(note, conditions), height_in=_AROUND_IN + _ROW_IN * rows, share_y=False)
+    figure = grid(
+        [(title.replace(": ", ":\n"), part) for title, part in panels],
+        draw,
+        note=noted(note, conditions),
+        height_in=_AROUND_IN + _ROW_IN * rows,
+        share_y=in_a_row and same_rows,
+        across=len(panels) if in_a_row else None,
+        widths=widths if in_a_row else None,
+    )
+    if in_a_row:
+        _settle(figure)
+    return figure
+
+
+def _settle(figure: Figure) -> None:
+    """Fixes the places of the panels: of unlike widths, the layout finds them to a millionth only, and a figure that is
+    drawn again would not be the same.
+    """
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for ax in figure.axes:
+        ax.set_position(tuple(np.round(ax.get_position().bounds, 3)))
 
 
 def _text(change: pd.Series) -> str:

@@ -3,6 +3,7 @@
 from functools import partial
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pairlab.analysis import cell_estimates
@@ -15,16 +16,22 @@ def beside_tcp(cells: dict[str, pd.DataFrame], conditions: str = "") -> Figure:
 
     cells: as udp.cells().
     """
-    rows = []
-    for name in ("client_bps", "lost_share"):
-        shown = cell_estimates.at_pairs(cells[name])
-        draw = partial(
-            estimates.by_category,
-            category="place",
-            order=udp.places(shown),
-            name="Protocol, and the share of UDP clients",
-            measure=udp.MEASURES[name],
-        )
-        if len(shown):
-            rows.append((shown, draw))
-    return estimates.above_each_other(rows, conditions=conditions, share_x=False)
+    goodput, lost = (cell_estimates.at_pairs(cells[name]) for name in ("client_bps", "lost_share"))
+    # Both rows have the places of the first, so that a loss stands below its goodput; TCP repairs its own.
+    by_place = partial(
+        estimates.by_category,
+        category="place",
+        order=udp.places(goodput),
+        name="Protocol, and the share of UDP clients",
+    )
+
+    def draw_goodput(part: pd.DataFrame, ax: Axes) -> Axes:
+        return by_place(part, ax, measure=udp.MEASURES["client_bps"], log_y=True)
+
+    def draw_lost(part: pd.DataFrame, ax: Axes) -> Axes:
+        by_place(part, ax, measure=udp.MEASURES["lost_share"])
+        ax.set_ylim(0, 100)
+        return ax
+
+    rows = [(goodput, draw_goodput)] + ([(lost, draw_lost)] if len(lost) else [])
+    return estimates.above_each_other(rows, conditions=conditions)

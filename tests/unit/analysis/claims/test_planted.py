@@ -324,3 +324,19 @@ def test_a_number_of_repetitions_that_nobody_would_measure_is_not_printed():
     assert report.values(found, Runs(tuple(cells)))["macvlan-over-bridge/netns-flowgen/needed"] == (
         "more than this host can decide"
     )
+
+
+@pytest.mark.parametrize(
+    ("claim", "cells", "reason"),
+    [
+        ("total-stays-level-bridge", {10: 50, 20: 51, 30: 52, 50: 50}, "inside 0.0 % ± 10.0 %"),
+        ("total-stays-level-bridge", {10: 50, 20: 65, 30: 65, 50: 50}, "outside 0.0 % ± 10.0 %"),
+        ("total-rises-bridge", {1: 20, 2: 35, 5: 60, 8: 55, 10: 55}, "below 0.0 %"),
+        ("total-rises-bridge", {1: 20, 2: 75, 5: 60, 8: 62, 10: 55}, "above 0.0 %"),
+        ("total-rises-bridge", {1: 20, 2: 60, 5: 60, 8: 62, 10: 55}, "within 0.0 % ± 5.0 %"),
+    ],
+)
+def test_a_verdict_says_where_its_interval_lies(claim, cells, reason):
+    cells = [recorded(each) for each in totals(cells)]
+    (row,) = verdicts.evaluate(Runs(tuple(cells)), claims=[CLAIMS[claim]]).to_dict("records")
+    assert row["reason"] == reason

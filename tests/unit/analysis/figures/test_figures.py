@@ -58,6 +58,30 @@ def test_one_wide_interval_does_not_press_the_categories_of_any_panel_onto_the_a
     assert bool(bottom > 0) is (scale == "log")
 
 
+@pytest.mark.parametrize(("least", "scale"), [(1e6, "log"), (0.0, "linear")])
+def test_values_that_span_decades_are_on_a_logarithmic_axis_unless_one_is_zero(least, scale):
+    rows = [(64, "64 B", least), (65_536, "64 KiB", 40e9)]
+    cells = pd.DataFrame(rows, columns=["message_bytes", "place", "value"])
+    cells = cells.assign(low=0.9 * cells["value"], high=1.1 * cells["value"], driver="bridge", n=3, confidence=0.95)
+    how = {"measure": throughput.TOTAL, "log_y": True}
+    by_category = estimates.by_category(cells, category="place", order=["64 B", "64 KiB"], name="Size", **how)
+    for ax in (estimates.by_number(cells, number="message_bytes", name="Size", **how), by_category):
+        assert ax.get_yscale() == scale
+        bottom, top = ax.get_ylim()
+        assert bottom <= least / 1e9 < 40 < top
+
+
+def test_clients_of_one_repetition_have_one_shade_and_other_repetitions_others():
+    clients = pd.DataFrame({"driver": "bridge", "repetition": [0, 0, 1, 1, 2, 2], "x": [1.0, 1.1, 2, 2.1, 3, 3.1]})
+    ax = estimates.scatter(clients.assign(y=clients["x"]), x="x", y="y", x_label="X", y_label="Y")
+    drawn = [line for line in ax.lines if len(line.get_xdata()) == 2]
+    assert [list(line.get_xdata()) for line in drawn] == [[1.0, 1.1], [2, 2.1], [3, 3.1]]
+    assert len({str(line.get_color()) for line in drawn}) == 3
+    left, right = ax.get_xlim()
+    assert 0.5 < left < 1
+    assert right > 3.1
+
+
 def test_each_line_goes_through_the_estimates_and_its_bars_end_at_the_bounds(cells):
     ax = total(of_netns(cells))
     for driver, mine in of_netns(cells).groupby("driver"):
@@ -240,7 +264,9 @@ def test_pairs_are_on_the_axis_that_sets_them_more_evenly_apart():
 
 
 def test_very_many_points_are_an_image_and_the_paper_takes_the_pdf(origin, out, capsys):
-    clients = pd.DataFrame({"driver": "bridge", "backend": "netns", "workload": "iperf"}, index=range(20_000))
+    clients = pd.DataFrame(
+        {"driver": "bridge", "backend": "netns", "workload": "iperf", "repetition": 0}, index=range(20_000)
+    )
     clients = clients.assign(throughput_bps=clients.index * 1e5, retransmits=clients.index % 97)
     axes = {"x": "throughput_bps", "y": "retransmits", "x_label": "Throughput (Gbit/s)", "y_label": "Retransmits"}
     figure = estimates.by_system(clients, estimates.scatter, note="n = 1 repetition", **axes)

@@ -50,8 +50,17 @@ def test_a_figure_has_a_map_for_each_panel_and_says_what_the_brackets_mean():
     both = pd.concat([CHANGES, CHANGES.assign(panel="docker, flowgen: p99")])
     both = pd.concat([both, CHANGES.assign(panel="nothing known", value=np.nan)])
     figure = heat.change_maps(both, panel="panel", column="step", name="Pairs", conditions="TCP cubic")
-    assert [ax.get_title() for ax in figure.axes] == ["netns, flowgen: p99", "docker, flowgen: p99"]
+    assert [ax.get_title() for ax in figure.axes] == ["netns, flowgen:\np99", "docker, flowgen:\np99"]
     note = figure._supxlabel.get_text().replace("\n", " ")
     told = "change in %, of n = 5 repetitions; in brackets: the interval holds zero"
     assert note == f"{told}; empty: too few flows, or some failed; TCP cubic"
     assert not figure.legends
+
+
+def test_maps_share_a_row_each_as_wide_as_its_columns():
+    one_step = CHANGES[CHANGES["step"] == "10 to 50"].assign(panel="docker, flowgen: p50")
+    figure = heat.change_maps(pd.concat([CHANGES, one_step]), panel="panel", column="step", name="Pairs")
+    figure.canvas.draw()
+    narrow, wide = (ax.get_position() for ax in figure.axes)
+    assert (narrow.y0, narrow.height) == pytest.approx((wide.y0, wide.height))
+    assert wide.width == pytest.approx(2 * narrow.width, rel=0.1)
