@@ -37,7 +37,7 @@ from tests.unit.cli.helpers import made_up
         (
             "driver",
             "bridges",
-            "no driver 'bridges'; did you mean 'bridge'? (there are: bgp, bridge, container, ho",
+            "no driver 'bridges'; did you mean 'bridge'? (there are: bgp, bridge, container, fl",
         ),
         ("driver", "a b", "driver: string should match pattern '^[a-z][a-z0-9_-]{0,39}$', not 'a b'"),
         ("driver", "two\n\nlines", "driver: string should match pattern"),
