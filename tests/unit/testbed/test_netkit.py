@@ -4,11 +4,11 @@ import struct
 
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
-from pairlab.testbed.netns import netkit, sandbox
+from pairlab.testbed.netns import lan, sandbox
 
 
 def test_a_pair_is_asked_for_in_mode_l2_with_the_numbers_of_the_kernels_header():
-    asked = netkit.attributes({"ifname": "eth0"})
+    asked = lan.netkit_with({"ifname": "eth0"})
     data = [["IFLA_NETKIT_PEER_INFO", asked["netkit_peer_info"]], ["IFLA_NETKIT_MODE", asked["netkit_mode"]]]
     message = ifinfmsg()
     info = [["IFLA_INFO_KIND", "netkit"], ["IFLA_INFO_DATA", {"attrs": data}]]

@@ -8,21 +8,52 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pyroute2 import IPRoute
+from pyroute2.netlink import nla
 from pyroute2.netlink.exceptions import NetlinkError
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg, ifinfveth
 
 from pairlab.errors import TestbedError, Unavailable
 from pairlab.testbed.contracts import Lan
 from pairlab.testbed.endpoints import HostPlan, mac_of
 from pairlab.testbed.launch.daemons import Daemon
-from pairlab.testbed.netns import netkit
 from pairlab.testbed.netns.namespaces import inside
 
 #: Of an entry in a bridge's forwarding table (rtnetlink(7)): it stays as it is, and is the bridge's, not its port's.
 NUD_NOARP, NTF_MASTER = 0x40, 0x04
 #: How often routes are looked at while they are awaited.
 _LOOK_EVERY_S = 0.05
+#: NETKIT_L2: its ends have hardware addresses and carry Ethernet frames. Without a mode, a link has neither.
+_NETKIT_L2 = 0
+
+
+class _Netkit(nla):
+    """The attributes of netkit links, which pyroute2 does not know; an attribute's place in the list is its number."""
+
+    prefix = "IFLA_"
+    nla_map = (
+        ("IFLA_NETKIT_UNSPEC", "none"),
+        ("IFLA_NETKIT_PEER_INFO", "info_peer"),
+        ("IFLA_NETKIT_PRIMARY", "uint8"),
+        ("IFLA_NETKIT_POLICY", "uint32"),
+        ("IFLA_NETKIT_PEER_POLICY", "uint32"),
+        ("IFLA_NETKIT_MODE", "uint32"),
+    )
+
+    @staticmethod
+    def info_peer(self, *_, **__):  # pyroute2 calls it with the attribute
+        return ifinfveth
+
+
+ifinfmsg.ifinfo.register_link_kind(module={"netkit": _Netkit})
+
+
+def netkit_with(peer: dict[str, Any]) -> dict[str, Any]:
+    """What makes a link of kind netkit one in mode l2 with that peer: its attributes as of a link."""
+    described = {"attrs": [[ifinfmsg.name2nla(name), value] for name, value in peer.items()]}
+    return {"netkit_peer_info": described, "netkit_mode": _NETKIT_L2}
 
 
 @contextlib.contextmanager
@@ -139,7 +170,7 @@ class SandboxLan(Lan):
         return endpoint.name
 
     def add_netkit(self, endpoint, **attributes):
-        peer = netkit.attributes(self._eth0(endpoint) | self._mtu)
+        peer = netkit_with(self._eth0(endpoint) | self._mtu)
         self._add(endpoint.name, "netkit", state="up", **peer, **attributes)
         return endpoint.name
 
