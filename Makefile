@@ -26,7 +26,7 @@ WITHIN ?= 20m
 test-faults: setup
 	timeout --foreground --signal=INT --kill-after=60 $(WITHIN) $(TESTS) faults -- -m "not long"
 
-# In a virtual machine with another kernel: KERNEL is the Debian package of it, SUBJECTS what of it to test (default: all).
+# In a virtual machine with another kernel: KERNEL is the Debian package of it, SUBJECTS what to test (default: all of the default one).
 KERNEL ?= linux-image-cloud-amd64
 test-kernels: setup
 	.venv/bin/python -m tests.kernels --kernel $(KERNEL) $(SUBJECTS)
