@@ -26,7 +26,7 @@ TOO_LATE = (
 
 
 def words(subjects: Sequence[str], expression: str) -> list[str]:
-    """Words for pytest: of these subjects, or of the default kernel's where there is none, the tests that match the expression."""
+    """Words for pytest: the tests of these subjects, or where there is none of the default ones, that match."""
     chosen = " or ".join(f"({SUBJECTS[subject]})" for subject in subjects or DEFAULT)
     asked = f"({chosen}) and not ({' or '.join(TOO_LATE)})"
     files = [f"{FOLDER}/{name}" for name in FILES]
