@@ -23,10 +23,11 @@ from tests.faults.processes import await_traffic, ours
 DRIVERS = CONTENDED
 #: The phases as measure() reports them; a run is killed at the beginning of each.
 PHASES = ("bringing up", "servers listening", "clients ready", "measuring (s)", "taking down")
-#: On two hosts: one that is in the kernel only, and one with daemons; with the others, 35 points in all.
+#: On two hosts: one that is in the kernel only, and one with daemons; with the others, 40 points in all.
 SPANNING = (
     *("overlay", "bgp"),
-    *(pytest.param(name, marks=pytest.mark.long) for name in ("flannel-vxlan", "host", "macvlan", "nat", "process")),
+    *(pytest.param(name, marks=pytest.mark.long) for name in ("flannel-vxlan", "host", "macvlan")),
+    *(pytest.param(name, marks=pytest.mark.long) for name in ("nat", "process", "weave")),
 )
 TWO_HOSTS = Spec(workload="flowgen", pairs=2, duration_s=2, hosts=2, placement="across")
 #: And at so many moments in between. With the phases, 32 points in all.
@@ -194,9 +195,11 @@ def test_a_router_that_died_is_a_failed_run_although_flows_came_to_an_end(clean,
     assert run.status == "failed"
 
 
-@pytest.mark.parametrize("daemon", ["flanneld", "etcd"])
-def test_a_daemon_of_flannel_that_died_is_a_failed_run_with_its_last_words(daemon, clean, runs_dir):
-    spanning = TWO_HOSTS.replace(driver="flannel-vxlan")
+@pytest.mark.parametrize(
+    ("driver", "daemon"), [("flannel-vxlan", "flanneld"), ("flannel-vxlan", "etcd"), ("weave", "weaver")]
+)
+def test_a_networks_daemon_that_died_is_a_failed_run_with_its_last_words(driver, daemon, clean, runs_dir):
+    spanning = TWO_HOSTS.replace(driver=driver)
     need_all_of(spanning)
     with pytest.raises(MeasurementFailed, match=rf"{daemon} of host-\d has ended. Its last words: .*\w"):
         measure(spanning, progress=killing(lambda: the_program(daemon)))

@@ -70,6 +70,7 @@ def _network(host: Mapping[str, Any], network: Mapping[str, Any]) -> list[str]:
     lines += ["Docker's daemon, and no container"] if about.get("containers") == 0 else []
     lines += ["BIRD: routes by BGP"] if about.get("routes") else []
     lines += [f"flanneld, backend {about['flannel']['backend']}"] if "flannel" in about else []
+    lines += ["weaver, carries frames in UDP"] if "weaver" in about else []
     lines += [f"network {about['planned']}"] if "planned" in about else []
     return lines
 

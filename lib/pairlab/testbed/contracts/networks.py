@@ -82,6 +82,14 @@ class Lan(ABC):
         """
 
     @abstractmethod
+    def turn_off_checksumming(self, endpoint: EndpointPlan) -> None:
+        """Has the endpoint's kernel compute checksums and cut segments before packets are at its eth0.
+
+        For veth pairs, which leave both out, as no wire needs them: whoever captures packets, to carry them in user
+        space, would have them without. As `ethtool -K eth0 tx off`.
+        """
+
+    @abstractmethod
     def add_netkit(self, endpoint: EndpointPlan, **attributes: Any) -> str:
         """The same with a netkit pair in mode l2 in place of the veth pair."""
 
@@ -101,11 +109,14 @@ class Lan(ABC):
         """
 
     @abstractmethod
-    def start(self, argv: Sequence[str], within_s: float) -> Daemon:
+    def start(
+        self, argv: Sequence[str], within_s: float, *, words: str = "", environment: Mapping[str, str] | None = None
+    ) -> Daemon:
         """Starts a daemon on the host, and waits until it says that it is ready (sd_notify(3)).
 
-        Its log is in a directory of its name, in `directory`. Raises TestbedError, with its last words, where it ends,
-        or is not ready by then.
+        words: what it prints then, where it does not speak sd_notify. environment: variables that it has besides ours.
+        It runs in a directory of its name, in `directory`; its log is there. Raises TestbedError, with its last words,
+        where it ends, or is not ready by then.
         """
 
 

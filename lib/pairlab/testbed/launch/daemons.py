@@ -2,11 +2,10 @@
 
 import os
 import select
-import signal
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,23 +25,37 @@ def in_memory(directory: Path) -> None:
 
 
 class Daemon:
-    """One that was started. name: what it is called in messages. directory: of its log and its temporary files."""
+    """One that was started. name: what it is called in messages. environment: variables that it has besides ours.
 
-    def __init__(self, name: str, argv: Sequence[str], directory: Path):
+    directory: of its log and its temporary files; it is where it runs, as some write files where they are.
+    """
+
+    def __init__(self, name: str, argv: Sequence[str], directory: Path, environment: Mapping[str, str] | None = None):
         self.name = name
         self._log = directory / "log"
         self._ready = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
         self._ready.bind(str(directory / "ready"))
-        environment = {
+        variables = {
             **os.environ,
+            **(environment or {}),
             "PATH": os.environ.get("PATH", os.defpath) + _SBIN,
             "NOTIFY_SOCKET": str(directory / "ready"),
             "TMPDIR": str(directory),  # a containerd that is killed for not answering writes its stacks there
         }
-        output = (os.POSIX_SPAWN_OPEN, 1, str(self._log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        files = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0), output, (os.POSIX_SPAWN_DUP2, 1, 2)]
-        pid = os.posix_spawn(argv[0], list(argv), environment, file_actions=files, setsigdef=[signal.SIGPIPE])
-        self._process = os.pidfd_open(pid)
+        log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            self._started = subprocess.Popen(
+                argv,
+                executable=os.path.abspath(argv[0]),
+                env=variables,
+                cwd=directory,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        finally:
+            os.close(log)
+        self._process = os.pidfd_open(self._started.pid)
 
     def await_ready(self, deadline_s: float, caller: int | None) -> None:
         """Waits until it says that it is ready (sd_notify(3)). Raises TestbedError where it ends, or has not by then.

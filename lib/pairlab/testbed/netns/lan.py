@@ -1,9 +1,12 @@
 """SandboxLan: links and namespaces of one testbed, through netlink, from inside its sandbox."""
 
+import array
 import contextlib
 import errno
+import fcntl
 import os
 import socket
+import struct
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +30,8 @@ NUD_NOARP, NTF_MASTER = 0x40, 0x04
 _LOOK_EVERY_S = 0.05
 #: NETKIT_L2: its ends have hardware addresses and carry Ethernet frames. Without a mode, a link has neither.
 _NETKIT_L2 = 0
+#: Of ethtool(8): the request to a link, and what it sets, checksumming of what is sent (linux/sockios.h, ethtool.h).
+_SIOCETHTOOL, _ETHTOOL_STXCSUM = 0x8946, 0x17
 
 
 class _Netkit(nla):
@@ -169,6 +174,15 @@ class SandboxLan(Lan):
         self._add(endpoint.name, "veth", state="up", peer=self._eth0(endpoint), **attributes)
         return endpoint.name
 
+    def turn_off_checksumming(self, endpoint):
+        with inside(self.namespaces[endpoint.name]), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+            setting = array.array("I", [_ETHTOOL_STXCSUM, 0])
+            request = struct.pack("16sP", b"eth0", setting.buffer_info()[0])
+            try:
+                fcntl.ioctl(any_socket, _SIOCETHTOOL, request)
+            except OSError as error:
+                raise TestbedError(f"eth0 of {endpoint.name} keeps tx checksumming: {error}") from error
+
     def add_netkit(self, endpoint, **attributes):
         peer = netkit_with(self._eth0(endpoint) | self._mtu)
         self._add(endpoint.name, "netkit", state="up", **peer, **attributes)
@@ -207,12 +221,15 @@ class SandboxLan(Lan):
             raise TestbedError(f"{' '.join(argv)} ended with {done.returncode}: {output}")
         return done.stdout
 
-    def start(self, argv, within_s):
+    def start(self, argv, within_s, *, words="", environment=None):
         name = os.path.basename(argv[0])
         directory = self.directory / name
         directory.mkdir()
-        daemon = Daemon(f"{name} of {self.host.name}", argv, directory)
-        daemon.await_ready(time.monotonic() + within_s, self._caller)
+        daemon = Daemon(f"{name} of {self.host.name}", argv, directory, environment)
+        if words:
+            daemon.await_output(words, within_s)
+        else:
+            daemon.await_ready(time.monotonic() + within_s, self._caller)
         return daemon
 
     def has_kind(self, kind: str) -> bool:

@@ -87,7 +87,7 @@ def _remedy() -> str:
 
 
 #: Kinds that pairlab's drivers use: tried together, as a sandbox takes longer than a try.
-_USUAL_KINDS = ("bridge", "ipip", "ipvlan", "macvlan", "netkit", "veth", "vxlan")
+_USUAL_KINDS = ("bridge", "dummy", "ipip", "ipvlan", "macvlan", "netkit", "veth", "vxlan")
 #: How to get kinds that are no modules.
 _BUILT_IN = {"netkit": "boot Linux 6.7 or newer, built with CONFIG_NETKIT"}
 
