@@ -50,19 +50,19 @@ class Weave(BridgedNetwork):
         lan.run([*iptables, "--table", "nat", "--new-chain", "WEAVE"])
 
     def create(self, lan):
-        self.options = self.options_of(lan)
+        self.options = self._options(lan.host)
         argv = [WEAVER.path() or "", *self.options, f"--db-prefix={lan.directory}/weave"]
         self.weaver = lan.start(
             [*argv, *(other.address for other in lan.others if other.index < lan.host.index)],
             READY_S,
             words="Listening for status+metrics requests",
-            environment={"CHECKPOINT_DISABLE": "1", "WEAVE_PASSWORD": ""},  # it asks nobody for a newer version
+            # It asks nobody for a newer version, and encrypts nothing.
+            environment={"CHECKPOINT_DISABLE": "1", "WEAVE_PASSWORD": ""},
         )
         self.bridge = lan.set_up(BRIDGE)
 
-    def options_of(self, lan):
-        """Weaver's on that host: only frames are its business; addresses, names and containers are pairlab's."""
-        host = lan.host
+    def _options(self, host):
+        """Weaver's on that host: it only carries frames; addresses, names and containers are pairlab's."""
         return [
             f"--name={mac_of(host.address)}",
             f"--nickname={host.name}",
@@ -111,8 +111,8 @@ class Weave(BridgedNetwork):
 class Connection:
     """One of a weaver's connections to another.
 
-    address: of the other's host. state: `established` once frames can pass. mode: `sleeve` or `fastdp`; empty, and
-    mtu_bytes 0, where there is none yet. mtu_bytes: of IP packets that it carries in one piece.
+    address: of the other's host. state: `established` once both have heard of each other in UDP. mode: `sleeve`.
+    mtu_bytes: of IP packets that it carries in one piece. Where there is no connection yet, mode is empty, and it is 0.
     """
 
     address: str
