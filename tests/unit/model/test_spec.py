@@ -62,10 +62,10 @@ def test_a_new_process_that_knows_only_the_public_name_refuses_it_too():
 
 
 def test_a_stored_spec_may_name_a_driver_that_is_not_installed_here():
-    spec = Spec.stored({"driver": "weave", "pairs": 3})
-    assert (spec.driver, spec.replace(repetition=1).driver) == ("weave", "weave")
-    with pytest.raises(BadSpec, match="no driver 'weave'"):
-        Spec(driver="weave")
+    spec = Spec.stored({"driver": "cilium", "pairs": 3})
+    assert (spec.driver, spec.replace(repetition=1).driver) == ("cilium", "cilium")
+    with pytest.raises(BadSpec, match="no driver 'cilium'"):
+        Spec(driver="cilium")
 
 
 @pytest.mark.parametrize("function", [measure, open_testbed])
