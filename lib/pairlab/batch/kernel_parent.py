@@ -105,7 +105,10 @@ def _become_kernel(parent: int, asked: Mapping[str, Any]) -> None:
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
     sys.argv = ["ipykernel_launcher", *asked["arguments"]]
-    sys.modules["ipykernel.kernelapp"].launch_new_instance()
+    application = sys.modules["ipykernel.kernelapp"]
+    # Jupyter has written it. Where it is gone, so is who asked, and to write it again would make its folder again.
+    application.IPKernelApp.write_connection_file = lambda kernel, **_: None
+    application.launch_new_instance()
 
 
 if __name__ == "__main__":
