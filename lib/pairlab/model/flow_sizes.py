@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -125,7 +126,7 @@ def load(name_or_file: str | Path, *, unit_bytes: float = 1) -> FlowSizes:
 
 
 @functools.cache
-def _sources() -> Mapping[str, Mapping[str, str]]:
+def _sources() -> Mapping[str, Mapping[str, Any]]:
     return safe_yaml.read(FOLDER / "sources.yaml")
 
 
