@@ -18,6 +18,7 @@ from scipy import stats
 
 from pairlab.model import flow_records, flow_sizes
 from tests.host.flowgen.helpers import PATIENCE_S, SOURCE, Server, run, until
+from tests.support.flow_sizes import ks_p
 
 LOAD_BPS = 100_000_000
 SIZES = flow_sizes.FOLDER / "prv2-1.txt"
@@ -53,14 +54,6 @@ def in_order(flows: np.ndarray) -> bool:
     """Of flows that are complete."""
     moments = [flows[name] for name in ("intended_ns", "start_ns", "first_byte_ns", "completed_ns")]
     return all((before <= after).all() for before, after in itertools.pairwise(moments))
-
-
-def ks_p(flow_bytes: np.ndarray, sizes: flow_sizes.FlowSizes) -> float:
-    values, counts = np.unique(flow_bytes, return_counts=True)
-    above = np.cumsum(counts) / len(flow_bytes)
-    below = np.concatenate([[0], above[:-1]])
-    apart = max(np.abs(above - sizes.cdf(values)).max(), np.abs(below - sizes.cdf(values - 1)).max())
-    return stats.kstwobign.sf(apart * np.sqrt(len(flow_bytes)))
 
 
 def test_an_open_loop_offers_the_asked_load_and_records_each_flow(flowgen, answering, tmp_path, record_property):

@@ -2,21 +2,12 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from pairlab.errors import BadInput, UnknownName
 from pairlab.model import flow_sizes
+from tests.support.flow_sizes import ks_p
 
 FLOWS = 250_000
-
-
-def ks_p(sizes_bytes, of):
-    """The p-value of a Kolmogorov-Smirnov test; sizes are whole bytes, which makes it larger, never smaller."""
-    values, counts = np.unique(sizes_bytes, return_counts=True)
-    above = np.cumsum(counts) / len(sizes_bytes)
-    below = np.concatenate([[0], above[:-1]])
-    apart = max(np.abs(above - of.cdf(values)).max(), np.abs(below - of.cdf(values - 1)).max())
-    return stats.kstwobign.sf(apart * np.sqrt(len(sizes_bytes)))
 
 
 @pytest.fixture
