@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 import secrets
 import signal
 import socket
@@ -22,16 +21,13 @@ from tests.support.flow_sizes import ks_p
 
 LOAD_BPS = 100_000_000
 SIZES = flow_sizes.FOLDER / "prv2-1.txt"
+#: Twenty thousand small flows per second.
+MANY = ["--sizes", flow_sizes.FOLDER / "facebook.txt", "--load", 50_000_000]
 
 
 @pytest.fixture
 def answering(start, flowgen) -> list[Server]:
     return [Server(start, flowgen, "--answer") for _ in range(2)]
-
-
-def is_connected(server: Server) -> bool:
-    established = rf"0100007F:{server.port:04X} 0100007F:\w+ 01"
-    return bool(re.search(established, Path("/proc/net/tcp").read_text()))
 
 
 class Traffic:
@@ -44,6 +40,10 @@ class Traffic:
         done = run(*self.argv, patience_s=patience_s)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
+
+    def has_written(self) -> bool:
+        """Which it does when it has some thousand flows."""
+        return self.file.exists() and self.file.stat().st_size > 0
 
     @property
     def flows(self) -> np.ndarray:
@@ -73,8 +73,11 @@ def test_an_open_loop_offers_the_asked_load_and_records_each_flow(flowgen, answe
     assert offered_bps == pytest.approx(LOAD_BPS, rel=1e-6)
     assert flows["intended_ns"].max() - said["begin_ns"] <= said["schedule_s"] * 1e9
     record_property("offered_load_percent_of_asked", 100 * offered_bps / LOAD_BPS)
-    record_property("achieved_load_percent_of_asked", 100 * said["achieved_bps"] / LOAD_BPS)
-    assert said["achieved_bps"] == pytest.approx(LOAD_BPS, rel=0.01)
+    # How much of it a busy host achieves, make bench measures.
+    lasted_s = (flows["completed_ns"].max() - said["begin_ns"]) / 1e9
+    assert said["duration_s"] == pytest.approx(max(lasted_s, said["schedule_s"]), abs=1e-6)
+    assert said["achieved_bps"] == pytest.approx(8 * flows["flow_bytes"].sum() / said["duration_s"], rel=1e-6)
+    assert said["achieved_bps"] <= LOAD_BPS * (1 + 1e-6)
 
 
 def test_arrivals_are_a_poisson_process_or_have_fixed_gaps(flowgen, answering, tmp_path):
@@ -116,8 +119,10 @@ def test_a_closed_loop_has_so_many_requests_at_once_and_ends_by_time_or_number(f
     traffic = Traffic(flowgen, answering, tmp_path, "--sizes", SIZES, "--load", 0, "--duration", 0.3, "--at-once", 5)
     said = traffic.run()
     assert said["most_flows_at_once"] == 5
-    assert 0.25 < said["duration_s"] < 2
-    assert in_order(traffic.flows)
+    flows = traffic.flows
+    assert len(flows) > 5
+    assert flows["intended_ns"].max() - said["begin_ns"] < 0.3e9
+    assert in_order(flows)
     assert Traffic(flowgen, answering, tmp_path, "--sizes", SIZES, "--load", 0, "--requests", 7).run()["flows"] == 7
 
 
@@ -166,11 +171,9 @@ def test_flows_wait_where_all_connections_are_busy_and_count_from_when_they_were
 
 
 def test_a_killed_servers_flows_are_recorded_as_failed_and_the_rest_counts(flowgen, answering, start, tmp_path):
-    traffic = Traffic(
-        flowgen, answering, tmp_path, "--sizes", SIZES, "--load", 50_000_000, "--duration", 2, "--connections", 50
-    )
+    traffic = Traffic(flowgen, answering, tmp_path, *MANY, "--duration", 1)
     client = start(*traffic.argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    until(lambda: is_connected(answering[1]), "the client to be connected")
+    until(traffic.has_written, "thousands of flows")
     answering[1].process.send_signal(signal.SIGKILL)
     out, complaint = client.communicate(timeout=PATIENCE_S)
     said, flows = json.loads(out), traffic.flows
@@ -188,11 +191,10 @@ def test_a_killed_servers_flows_are_recorded_as_failed_and_the_rest_counts(flowg
 
 def test_traffic_ends_when_no_server_is_left_and_when_one_says_nothing(flowgen, start, server, tmp_path):
     """The second takes what it is sent, and does not answer."""
-    options = ["--sizes", SIZES, "--load", 1_000_000, "--requests", 100_000]
     gone = Server(start, flowgen, "--answer")
-    traffic = Traffic(flowgen, [gone], tmp_path, *options)
+    traffic = Traffic(flowgen, [gone], tmp_path, *MANY, "--requests", 100_000)
     client = start(*traffic.argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    until(lambda: is_connected(gone), "the client to be connected")
+    until(traffic.has_written, "thousands of flows")
     gone.process.send_signal(signal.SIGKILL)
     out, _ = client.communicate(timeout=PATIENCE_S)
     assert client.returncode == 1
