@@ -12,6 +12,7 @@ from tests.bench import latency as bench_latency
 from tests.bench import measuring as bench_measuring
 from tests.bench import reports as bench_reports
 from tests.bench import testbed as bench_testbed
+from tests.bench import traffic as bench_traffic
 from tests.bench import watching as bench_watching
 from tests.bench.pace import paced
 from tests.bench.table import figures, out, table, verdicts
@@ -26,6 +27,8 @@ PARTS = {
     "by_hand": bench_hosts.over_by_hand,
     "docker_hosts": bench_hosts.docker_hosts,
     "latency": bench_latency.networks,
+    "traffic": bench_traffic.load_and_sizes,
+    "etg": bench_traffic.over_etg,
     "docker": bench_testbed.over_docker_run,
     "skew": bench_measuring.skew,
     "nothing_lost": bench_measuring.nothing_lost,

@@ -17,6 +17,8 @@ static char *const known[] = {
     "--control", "--slot", "--gate", "--netns", "--listen", "--listen-udp", "--cpus", "--cgroup", "--diagnose-after",
     "--start-after", "--stdin", "--stdout", "--stderr", "--link", "0", "1", "80", "65535", "0.5", "1e6", "0.001", "127.0.0.1",
     "127.0.0.1:9", "255.255.255.255:65535", "0-3,7", "8191", "1000", "1000000000000000", "9223372036854775808", "lo",
+    "traffic", "--answer", "--server", "127.0.0.1:9=2", "--sizes", "/dev/null", "--load", "--requests", "--fan-out", "2=1",
+    "--fixed-gaps", "--connections", "--at-once", "--seed", "--records",
 };
 enum { KNOWN = sizeof known / sizeof *known };
 

@@ -13,12 +13,16 @@ static const struct command {
     int (*run)(char **arguments);
     const char *usage;
 } commands[] = {
-    {"server", server_main, "server --port P [--bind ADDR] [--udp] [--token-file FILE]"},
+    {"server", server_main, "server --port P [--bind ADDR] [--udp] [--answer] [--token-file FILE]"},
     {"client", client_main,
      "client --connect ADDR:PORT (--duration SECONDS | --bytes N [--limit SECONDS]) [--flows K]\n"
      "               [--interval SECONDS] [--congestion NAME] [--write-bytes N] [--token-file FILE]\n"
      "       flowgen client --udp --connect ADDR:PORT --duration SECONDS [--rate BPS] [--flows K]\n"
      "               [--write-bytes N] [--token-file FILE]"},
+    {"traffic", traffic_main,
+     "traffic --server ADDR:PORT[=WEIGHT]... --sizes FILE --load BPS (--requests N | --duration SECONDS)\n"
+     "               [--fixed-gaps] [--fan-out SERVERS[=WEIGHT]]... [--connections K] [--at-once N] [--seed N]\n"
+     "               [--limit SECONDS] [--records FILE] [--token-file FILE]"},
     {"hold", hold_main,
      "hold --control SOCK --slot NAME [--gate FIFO | [--listen PORT] [--listen-udp PORT]] [--netns PATH]\n"
      "               [--start-after SECONDS] [--cpus LIST] [--cgroup FOLDER]... [--diagnose-after SECONDS]\n"
@@ -38,6 +42,8 @@ static int print_help(void)
            "server   receives TCP, and UDP too if asked, and prints one JSON line per flow that ends\n"
            "client   sends TCP at full rate, for a time or until all bytes have arrived, and prints JSON lines for\n"
            "         each flow: intervals, then the total; or UDP, for a time, and the total of what arrived\n"
+           "traffic  asks servers with --answer for flows of sizes from a CDF, at a load or one after the other, and\n"
+           "         prints a JSON line of all; each flow is a record in FILE\n"
            "hold     starts ARGV when the gate opens, or so much later, and reports on it over the control socket\n"
            "pause    does nothing until SIGTERM, or until the FIFO has no writer any more; reaps orphans; the first process\n"
            "         of a container\n"
@@ -51,7 +57,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
 
     if (argc < 2)
-        die_usage("no command; there are: server, client, hold, pause, facts, version (see flowgen --help)");
+        die_usage("no command; there are: server, client, traffic, hold, pause, facts, version (see flowgen --help)");
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help"))
         return print_help();
     if (!strcmp(argv[1], "version") || !strcmp(argv[1], "--version"))
@@ -65,5 +71,5 @@ int main(int argc, char **argv)
         errors_name_command(commands[i].name);
         return commands[i].run(argv + 2);
     }
-    die_usage("no command '%s'; there are: server, client, hold, pause, facts, version", argv[1]);
+    die_usage("no command '%s'; there are: server, client, traffic, hold, pause, facts, version", argv[1]);
 }

@@ -1,9 +1,10 @@
 /* server: takes any number of TCP connections, and UDP where that is asked for; reads all they send, and reports each
-   flow when it ends.
+   flow when it ends. With --answer, it takes what is sent for requests, and sends flows of the sizes asked for.
 
    With a token, it reports only what begins with that. All of the token is compared at once: an answer to less of it,
    such as a connection that is closed at the first wrong byte, would let others find it byte by byte. */
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "address.h"
+#include "answering.h"
 #include "commands.h"
 #include "descriptors.h"
 #include "errors.h"
@@ -37,6 +39,8 @@ struct connection {
     uint64_t accept_ns, first_ns, last_ns; /* first and last: of data; 0 before any */
     char opening[TOKEN_BYTES];             /* as far as it has come */
     bool proven;                           /* it began with the token, or there is none */
+    struct answering answering;            /* with --answer */
+    bool awaits_room;                      /* watched for room to send */
     struct connection *previous, *next;    /* of the same list */
 };
 
@@ -48,7 +52,7 @@ struct list {
 
 struct server {
     int epoll, listener, signals;
-    bool accepting;
+    bool accepting, answers;
     struct token token;
     struct udp_server *udp; /* NULL: TCP only */
     struct list proven, unproven;
@@ -89,6 +93,10 @@ static void report(const struct connection *connection, const char *error)
     } else {
         json_null(&line, "first_ns");
         json_null(&line, "last_ns");
+    }
+    if (connection->answering.requests) {
+        json_integer(&line, "requests", connection->answering.requests);
+        json_integer(&line, "sent_bytes", connection->answering.sent);
     }
     if (error)
         json_text(&line, "error", error);
@@ -153,6 +161,35 @@ static bool take_opening(struct server *server, struct connection *connection, s
     return true;
 }
 
+/* False: the connection has ended. */
+static bool send_answers(struct server *server, struct connection *connection)
+{
+    if (connection->answering.owed && !answering_send(&connection->answering, connection->socket)) {
+        end_connection(server, connection, strerror(errno));
+        return false;
+    }
+    bool waits = connection->answering.owed;
+    if (waits != connection->awaits_room) {
+        struct epoll_event event = {.events = waits ? EPOLLIN | EPOLLOUT : EPOLLIN, .data.ptr = connection};
+        epoll_ctl(server->epoll, EPOLL_CTL_MOD, connection->socket, &event);
+        connection->awaits_room = waits;
+    }
+    return true;
+}
+
+/* What came now is at the beginning of the buffer. False: the connection has ended. */
+static bool answer(struct server *server, struct connection *connection, size_t received)
+{
+    uint64_t before = connection->flow_bytes - received;
+    size_t opening = server->token.given && before < TOKEN_BYTES ? (size_t)(TOKEN_BYTES - before) : 0;
+    if (received > opening &&
+        !answering_take(&connection->answering, server->buffer + opening, received - opening)) {
+        end_connection(server, connection, "the peer asked for a flow of a size that none has");
+        return false;
+    }
+    return connection->awaits_room || send_answers(server, connection);
+}
+
 /* One read per turn, however much there is: epoll comes back for the rest after all others had their turn.
    Returns whether there was data; else the connection may have ended. */
 static bool receive(struct server *server, struct connection *connection)
@@ -164,7 +201,7 @@ static bool receive(struct server *server, struct connection *connection)
             connection->first_ns = connection->last_ns;
         connection->flow_bytes += (uint64_t)received;
         if (connection->proven || take_opening(server, connection, (size_t)received))
-            return true;
+            return !server->answers || !connection->proven || answer(server, connection, (size_t)received);
         end_connection(server, connection, NULL);
         return false;
     }
@@ -217,6 +254,8 @@ static void accept_all(struct server *server)
         connection->peer = peer;
         connection->accept_ns = monotonic_ns();
         connection->proven = !server->token.given;
+        if (server->answers) /* the end of a flow waits for no acknowledgement */
+            setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
         list_add(connection->proven ? &server->proven : &server->unproven, connection);
         watch(server, socket, connection);
         if (server->unproven.count > MOST_UNPROVEN)
@@ -239,8 +278,9 @@ static bool take_turn(struct server *server, int timeout_ms)
             more = true;
         else if (events[i].data.ptr == server->udp)
             udp_server_receive(server->udp);
-        else
-            receive(server, events[i].data.ptr);
+        else if (!(events[i].events & EPOLLOUT) || send_answers(server, events[i].data.ptr))
+            if (events[i].events & ~(uint32_t)EPOLLOUT)
+                receive(server, events[i].data.ptr);
     }
     if (more) /* last, as it may end connections that are among these events */
         accept_all(server);
@@ -262,6 +302,7 @@ static void drain_list(struct server *server, struct list *list, uint64_t give_u
 static void drain(struct server *server)
 {
     uint64_t give_up_ns = monotonic_ns() + DRAIN_NS;
+    server->answers = false;
     drain_list(server, &server->proven, give_up_ns);
     drain_list(server, &server->unproven, give_up_ns);
 }
@@ -302,11 +343,12 @@ int server_main(char **arguments)
 {
     long port = 0;
     const char *bind_to = "0.0.0.0", *token_file = NULL;
-    bool udp = false;
+    bool udp = false, answers = false;
     struct option options[] = {
         {"--port", OPTION_INTEGER, &port, .required = true, .min = 1, .max = 65535},
         {"--bind", OPTION_TEXT, &bind_to, .required = false},
         {"--udp", OPTION_FLAG, &udp, .required = false},
+        {"--answer", OPTION_FLAG, &answers, .required = false},
         {"--token-file", OPTION_TEXT, &token_file, .required = false},
         {0},
     };
@@ -319,6 +361,7 @@ int server_main(char **arguments)
     descriptors_allow_many();
     static struct server server;
     token_read(&server.token, token_file);
+    server.answers = answers;
     server.signals = stop_signals();
     server.epoll = epoll_create1(EPOLL_CLOEXEC);
     if (server.signals < 0 || server.epoll < 0)

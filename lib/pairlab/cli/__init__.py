@@ -4,7 +4,7 @@ import click
 
 from pairlab import paths
 from pairlab._version import __version__
-from pairlab.cli import calibrate, compare, doctor, reports, run, store, sweep
+from pairlab.cli import calibrate, compare, doctor, flow_sizes, reports, run, store, sweep
 from pairlab.cli.group import Group
 
 EPILOG = "\b\nEnvironment variables (relative paths count from the current directory):\n" + "\n".join(
@@ -33,6 +33,7 @@ for command in (
     compare.compare,
     reports.claims,
     calibrate.calibrate,
+    flow_sizes.cdf,
     store.list_runs,
     store.clean,
 ):

@@ -1,9 +1,11 @@
 """Cumulative distributions: a line per driver, a panel per system and pair count; the form of C's figures 3, 5 and 6.
 
 The points of the lines come from by_group, which reduces any number of flows to what a figure can show.
-cdf_lines draws one panel, cdf_panels a whole figure.
+cdf_lines draws one panel, cdf_panels a whole figure; flow_sizes is of a distribution that traffic is drawn from.
 """
 
+import matplotlib as mpl
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -13,6 +15,7 @@ from pairlab.analysis.figures import grid, style
 from pairlab.analysis.figures.estimates import noted
 from pairlab.analysis.output.formatting import span
 from pairlab.analysis.selection import SYSTEM
+from pairlab.model.flow_sizes import FlowSizes, described
 
 
 def cdf_lines(
@@ -96,3 +99,20 @@ def note(line_points: pd.DataFrame) -> str:
     counted = f"n = {span(lines['repetitions'])} repetitions, {span(lines['flows'])} flows in each line"
     failed = int(lines["failed_flows"].sum())
     return f"{counted}; {failed} of all flows failed: lines end below 1" if failed else f"{counted}; none failed"
+
+
+def flow_sizes(sizes: FlowSizes) -> Figure:
+    """The CDF that traffic draws its flow sizes from."""
+    shares = np.unique(np.concatenate([np.linspace(0.001, 1, 500), sizes.shares[sizes.shares > 0]]))
+    values = sizes.quantile(shares)
+    least = max(values[0], 1)
+    with mpl.rc_context(style.STYLE):
+        ax = grid.single(None)
+        ax.plot(np.array([least, *values]) / 1e3, [0, *shares], color="black", clip_on=False)
+        grid.logarithmic(ax.xaxis)
+        ax.grid(True, axis="x")
+        ax.set(xlim=(least / 1e3, None), ylim=(0, 1), xlabel="Flow size (kB)", ylabel="Share of flows")
+        ax.set_title(style.text(sizes.title or sizes.name))
+        note = style.wrapped(f"a distribution, nothing measured; {described(sizes)}", style.COLUMN_IN)
+        ax.figure.supxlabel(style.text(note), **style.NOTE)
+    return ax.figure

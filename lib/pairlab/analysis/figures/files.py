@@ -19,6 +19,7 @@ from pairlab import paths
 from pairlab.analysis.figures.style import STYLE
 from pairlab.analysis.output import texlive
 from pairlab.analysis.output.provenance import Origin, write_atomically
+from pairlab.errors import BadInput
 
 #: Points of a page become so many on a screen, which is read from farther away.
 _ON_SCREEN = 1.35
@@ -57,6 +58,17 @@ def save(figure: Figure, name: str, origin: Origin) -> list[Path]:
     if target.exists() and (_has_images(figure) or not target.read_text().startswith(header)):
         target.unlink()
     return files
+
+
+def write(figure: Figure, path: Path, description: str) -> None:
+    """Writes a figure that no runs are behind to that .pdf, .png or .svg. Raises BadInput for another ending."""
+    in_file = {".pdf": {"Subject": description, **_NAMELESS}, ".png": {"Description": description, "Software": None}}
+    kind = path.suffix.lower()
+    if kind not in (".svg", *in_file):
+        raise BadInput(f"a figure is a .pdf, .png or .svg, not {path.name!r}: give the file one of these endings")
+    with mpl.rc_context(STYLE):
+        whole = as_svg(figure, description).encode() if kind == ".svg" else _rendered(figure, kind[1:], in_file[kind])
+    write_atomically(path, whole, remedy="name another place")
 
 
 def as_svg(figure: Figure, description: str = "") -> str:

@@ -1,0 +1,58 @@
+"""Flow size distributions: what one looks like."""
+
+import json
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("name", metavar="FILE|NAME")
+@click.option("--figure", type=click.Path(path_type=Path), help="Also draw it into this .pdf, .png or .svg.")
+@click.option(
+    "--unit",
+    "unit_bytes",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1,
+    metavar="BYTES",
+    help="Bytes of a unit of the file's sizes, where they are not in bytes; 1460 for packets.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def cdf(name, figure, unit_bytes, as_json):
+    """Show a distribution of flow sizes: its CDF, mean, median, p99 and the bytes in the largest flows.
+
+    A FILE has a size and a cumulative share on each line, as those of Empirical Traffic Generator, or a count between
+    the two. Shipped are dctcp-web-search, facebook, fixed, prv2-1, uniform and vl2:
+
+    pairlab cdf prv2-1 --figure prv2-1.pdf
+    """
+    from pairlab.model import flow_sizes
+
+    sizes = flow_sizes.load(name, unit_bytes=unit_bytes)
+    if figure:
+        from pairlab.analysis.figures import cdf, files
+
+        files.write(cdf.flow_sizes(sizes), figure, f"flow sizes of {sizes.name}")
+    if as_json:
+        median, p99 = (int(size) for size in sizes.quantile([0.5, 0.99]))
+        facts = {
+            "name": sizes.name,
+            "title": sizes.title,
+            "source": sizes.source,
+            "joined": sizes.joined,
+            "mean_bytes": sizes.mean_bytes,
+            "median_bytes": median,
+            "p99_bytes": p99,
+            "share_of_bytes_in_largest_tenth": sizes.share_of_bytes(0.1),
+        }
+        points = zip(sizes.sizes.tolist(), sizes.shares.tolist(), strict=True)
+        click.echo(json.dumps({**facts, "points": [list(point) for point in points]}))
+        return
+    click.echo(f"{sizes.name}: {sizes.title}" if sizes.title else sizes.name)
+    click.echo(flow_sizes.as_text(sizes))
+    click.echo(flow_sizes.described(sizes))
+    for label, text in (("source", sizes.source), ("points joined", sizes.joined)):
+        if text:
+            click.echo(f"{label}: {text}")
+    if figure:
+        click.echo(f"figure: {figure}")

@@ -1,0 +1,107 @@
+"""The client configuration of Empirical Traffic Generator, read as it is (github.com/datacenter/empirical-traffic-gen).
+
+A key and its values on each line: server HOST PORT; req_size_dist FILE; fanout SERVERS WEIGHT; load N or NMbps, where 0
+is a closed loop; num_reqs N.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from pairlab.errors import BadInput
+
+#: By key: what follows it, in words, and whether it may be given once only.
+_KEYS = {
+    "server": ("an address and a port, as in: server 10.0.0.1 5000", False),
+    "req_size_dist": ("the file of a CDF, as in: req_size_dist DCTCP_CDF", True),
+    "fanout": ("a number of servers and a weight, as in: fanout 4 20", False),
+    "load": ("a load in Mbit/s, as in: load 1000Mbps, or load 0 for a closed loop", True),
+    "num_reqs": ("a number of requests, as in: num_reqs 1500", True),
+}
+_LOAD = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(?:Mbps)?")
+
+
+@dataclass(frozen=True)
+class EtgConfig:
+    """What such a client is asked.
+
+    servers: (host, port). size_cdf: the file of request sizes; the flows of a request share its size. fan_outs:
+    (servers that a request asks at once, weight). load_bps: payload that the client receives on average; 0: a closed
+    loop, where a request follows the one before. requests: how many.
+    """
+
+    servers: tuple[tuple[str, int], ...]
+    size_cdf: Path
+    fan_outs: tuple[tuple[int, int], ...]
+    load_bps: float
+    requests: int
+
+
+def read(path: Path) -> EtgConfig:
+    """Reads such a file. A relative size_cdf counts from its folder, or from the current one where it is not there.
+
+    Raises BadInput with the file, the line and what to do.
+    """
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise BadInput(f"cannot read the configuration {path}: {why}; give a text file") from None
+    found: dict[str, list] = {key: [] for key in _KEYS}
+    for number, line in enumerate(lines, 1):
+        key, *values = line.split() or [""]
+        if not key:
+            continue
+        where = f"{path}, line {number}"
+        if key not in _KEYS:
+            raise BadInput(f"{where}: no key {key!r}; there are: {', '.join(_KEYS)}")
+        words, once = _KEYS[key]
+        if once and found[key]:
+            raise BadInput(f"{where}: {key} is given twice: leave one out")
+        try:
+            found[key].append(_value(key, values))
+        except ValueError:
+            raise BadInput(f"{where}: {line.strip()[:80]!r} does not give {words}") from None
+    for key, given in found.items():
+        if not given:
+            raise BadInput(f"{path} has no {key}: add {_KEYS[key][0]}")
+    return _checked(found, path)
+
+
+def _checked(found: dict[str, list], path: Path) -> EtgConfig:
+    servers, fan_outs = tuple(found["server"]), tuple(found["fanout"])
+    most = max(fan_out for fan_out, _ in fan_outs)
+    if most > len(servers):
+        raise BadInput(
+            f"{path}: fanout {most} needs {most} servers, and there are {len(servers)}: add servers, or lower it"
+        )
+    if not sum(weight for _, weight in fan_outs):
+        raise BadInput(f"{path}: all weights of fanout are 0: give one of them a weight above 0")
+    (named,), (load_bps,), (requests,) = found["req_size_dist"], found["load"], found["num_reqs"]
+    beside = path.parent / named
+    return EtgConfig(servers, beside if beside.exists() else Path(named), fan_outs, load_bps, requests)
+
+
+def _value(key: str, values: list[str]):
+    """What follows a key; raises ValueError where it is something else."""
+    if key == "server":
+        host, port = values
+        return host, _whole(port, 1, 65535)
+    if key == "fanout":
+        fan_out, weight = values
+        return _whole(fan_out, 1), _whole(weight, 0)
+    (value,) = values
+    if key == "req_size_dist":
+        return value
+    if key == "num_reqs":
+        return _whole(value, 1)
+    load = _LOAD.fullmatch(value)
+    if not load:
+        raise ValueError(value)
+    return float(load[1]) * 1e6
+
+
+def _whole(text: str, least: int, most: int = 10**12) -> int:
+    if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
+        raise ValueError(text)
+    return int(text)

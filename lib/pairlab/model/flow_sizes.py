@@ -1,0 +1,219 @@
+"""Flow size distributions: read from files of other generators or shipped, with their mean, quantiles and samples.
+
+A distribution is a CDF of few points, joined by straight lines. Flows have whole bytes: a size is rounded up, as
+Empirical Traffic Generator does, and everything here is of rounded sizes. Where two points have one size, that size has
+the difference of their shares; where the first point's share is above 0, its size has that share.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pairlab import paths
+from pairlab.base import safe_yaml, units
+from pairlab.errors import BadInput, UnknownName, unknown_name
+
+FOLDER = paths.DATA / "flow-sizes"
+
+#: By how much the last share may differ from 1: what is left of sums of decimals.
+_TOLERANCE = 1e-9
+_MOST_BYTES = 1e15
+
+
+@dataclass(frozen=True, eq=False)
+class FlowSizes:
+    """A distribution of flow sizes. sizes: in bytes, and shares: of the flows that are no larger; both never fall.
+
+    name: of the distribution or its file. title, source, joined: of those that are shipped, in words.
+    """
+
+    name: str
+    sizes: np.ndarray
+    shares: np.ndarray
+    title: str = ""
+    source: str = ""
+    joined: str = ""
+
+    def cdf(self, size_bytes: Sequence[float] | np.ndarray) -> np.ndarray:
+        """The share of flows that are no larger than each size."""
+        whole = np.floor(np.asarray(size_bytes, dtype=float))
+        # Of points of one size the last counts, and np.interp has the first of them to the left of it.
+        last = np.append(np.diff(self.sizes) > 0, True)
+        first = np.insert(np.diff(self.sizes) > 0, 0, True)
+        above = np.clip(np.searchsorted(self.sizes[last], whole, side="right") - 1, 0, None)
+        low, high = self.sizes[last][above], np.append(self.sizes[first], np.inf)[above + 1]
+        from_share, to_share = self.shares[last][above], np.append(self.shares[first], 1)[above + 1]
+        with np.errstate(invalid="ignore"):
+            between = np.where(np.isinf(high), 1, from_share + (to_share - from_share) * (whole - low) / (high - low))
+        return np.where(whole < self.sizes[0], 0, between)
+
+    def quantile(self, share: Sequence[float] | float | np.ndarray) -> np.ndarray:
+        """The size in bytes that so large a share of the flows does not exceed. share: above 0, up to 1."""
+        share = np.asarray(share, dtype=float)
+        if not ((share > 0) & (share <= 1)).all():
+            raise ValueError("a quantile is of a share above 0 and up to 1")
+        at = np.clip(np.searchsorted(self.shares, share, side="left"), 0, len(self.shares) - 1)
+        before = np.maximum(at - 1, 0)
+        rise = self.shares[at] - self.shares[before]
+        part = np.where(rise > 0, (share - self.shares[before]) / np.where(rise > 0, rise, 1), 1)
+        exact = self.sizes[before] + np.minimum(part, 1) * (self.sizes[at] - self.sizes[before])
+        return np.maximum(np.ceil(exact), 1).astype(np.int64)
+
+    def sample(self, flows: int, seed: int = 0) -> np.ndarray:
+        """Sizes of so many flows in bytes, by the inverse of the CDF; the same for the same seed."""
+        return self.quantile(1 - np.random.default_rng(seed).random(flows))
+
+    @property
+    def mean_bytes(self) -> float:
+        """The mean size, by integration."""
+        weights, means, _ = self._parts()
+        return float(weights @ means)
+
+    def share_of_bytes(self, largest: float) -> float:
+        """The share of all bytes that is in so large a share of the flows, the largest ones."""
+        if not 0 < largest <= 1:
+            raise ValueError("the largest flows are a share above 0 and up to 1")
+        weights, means, ends = self._parts(cut=1 - largest)
+        return float((weights * means)[ends > 1 - largest + 1e-15].sum() / (weights @ means))
+
+    def _parts(self, cut: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of each straight line, and the first step: its share, its mean size and the share that it ends at.
+
+        cut: a share at which a line is parted, by the sizes that the CDF has there.
+        """
+        shares, sizes = np.concatenate([[0], self.shares]), np.concatenate([self.sizes[:1], self.sizes])
+        if 0 < cut < 1:
+            at = int(np.searchsorted(shares, cut))
+            rise = shares[at] - shares[at - 1]
+            there = sizes[at - 1] + (sizes[at] - sizes[at - 1]) * ((cut - shares[at - 1]) / rise)
+            shares, sizes = np.insert(shares, at, cut), np.insert(sizes, at, there)
+        low, high = sizes[:-1], sizes[1:]
+        width = high - low
+        means = np.where(width > 0, (_integral(high) - _integral(low)) / np.where(width > 0, width, 1), np.ceil(high))
+        return np.diff(shares), np.maximum(means, 1), shares[1:]
+
+
+def _integral(size: np.ndarray) -> np.ndarray:
+    """Of the size rounded up, from 0 to that size."""
+    whole = np.floor(size)
+    return whole * (whole + 1) / 2 + (size - whole) * (whole + 1)
+
+
+def names() -> list[str]:
+    """Of the distributions that are shipped."""
+    return sorted(_sources())
+
+
+def load(name_or_file: str | Path, *, unit_bytes: float = 1) -> FlowSizes:
+    """A shipped distribution by its name, or one from a file (`read`); a file is what has a folder or exists.
+
+    Raises UnknownName with the choices, and BadInput as `read`.
+    """
+    text = str(name_or_file)
+    if text in _sources():
+        if unit_bytes != 1:
+            raise BadInput(f"{text!r} is shipped in bytes: leave the unit out")
+        return dataclasses.replace(read(FOLDER / f"{text}.txt"), name=text, **_sources()[text])
+    if "/" in text or Path(text).exists():
+        return read(Path(text), unit_bytes=unit_bytes)
+    raise UnknownName(unknown_name("flow size distribution or file", text, names()))
+
+
+@functools.cache
+def _sources() -> Mapping[str, Mapping[str, Any]]:
+    return safe_yaml.read(FOLDER / "sources.yaml")
+
+
+def read(path: Path, *, unit_bytes: float = 1) -> FlowSizes:
+    """A distribution from a file: a line for each point, its size first and the cumulative share last.
+
+    Two columns: as Empirical Traffic Generator and HKUST's TrafficGenerator have them. Three: as ns-2 has them, with a
+    count between that is not used. Blank lines, and what follows a #, are skipped. unit_bytes: of a size, as such
+    files may count packets. Raises BadInput with the file, the line and what to do.
+    """
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise BadInput(f"cannot read the CDF {path}: {why}; give a text file, or one of {', '.join(names())}") from None
+    points: list[tuple[float, float]] = []
+    for number, line in enumerate(lines, 1):
+        words = line.partition("#")[0].split()
+        if words:
+            size, share = _point(words, f"{path}, line {number}")
+            _check(size, share, points, f"{path}, line {number}")
+            points.append((size, share))
+    if not points:
+        raise BadInput(f"{path} has no points: write a line for each, with a size and a cumulative share")
+    sizes, shares = np.array(points).T
+    if abs(shares[-1] - 1) > _TOLERANCE:
+        raise BadInput(f"{path}: the CDF ends at {shares[-1]:g}, not at 1: add a last line with the largest size and 1")
+    shares[-1] = 1
+    sizes = sizes * unit_bytes
+    if sizes[-1] > _MOST_BYTES:
+        raise BadInput(f"{path}: the largest flow is above {_MOST_BYTES:g} bytes: check the unit")
+    if not sizes[shares > 0][0]:
+        raise BadInput(f"{path}: flows of 0 bytes have a share above 0: give the smallest size that a flow has")
+    return FlowSizes(path.name, sizes, shares)
+
+
+def _point(words: list[str], where: str) -> tuple[float, float]:
+    if len(words) not in (2, 3):
+        raise BadInput(
+            f"{where}: has {len(words)} columns: give a size and a cumulative share, or a count between the two"
+        )
+    try:
+        size, share = float(words[0]), float(words[-1])
+    except ValueError:
+        raise BadInput(
+            f"{where}: {' '.join(words)[:60]!r} are no numbers: give a size and a cumulative share"
+        ) from None
+    if not (math.isfinite(size) and math.isfinite(share)):
+        raise BadInput(f"{where}: a size and a share must be finite")
+    return size, share
+
+
+def _check(size: float, share: float, before: list[tuple[float, float]], where: str) -> None:
+    if size < 0:
+        raise BadInput(f"{where}: the size {size:g} is negative: a flow has at least 1 byte; correct the line")
+    if share < 0:
+        raise BadInput(f"{where}: the share {share:g} is negative: shares go from 0 to 1; correct the line")
+    if share > 1 + _TOLERANCE:
+        hint = "divide shares in percent by 100" if share <= 100 else "correct the line"
+        raise BadInput(f"{where}: the share {share:g} is above 1: {hint}")
+    if before and size < before[-1][0]:
+        raise BadInput(
+            f"{where}: sizes fall from {before[-1][0]:g} to {size:g}: sort the lines by size, the smallest first"
+        )
+    if before and share < before[-1][1]:
+        raise BadInput(
+            f"{where}: the CDF falls from {before[-1][1]:g} to {share:g}:"
+            " give cumulative shares, each no less than the one before"
+        )
+
+
+def described(sizes: FlowSizes) -> str:
+    """The distribution in one line: mean, median, p99 and how much the largest tenth of the flows carries."""
+    median, p99, most = (units.with_prefix(int(size), "B") for size in sizes.quantile([0.5, 0.99, 1]))
+    return (
+        f"mean {units.with_prefix(sizes.mean_bytes, 'B')}, median {median}, p99 {p99}, largest {most};"
+        f" the largest 10 % of flows carry {100 * sizes.share_of_bytes(0.1):.1f} % of all bytes"
+    )
+
+
+def as_text(sizes: FlowSizes, width: int = 60) -> str:
+    """The CDF as lines of text: a bar for each tenth of the flows, and p99; sizes on a logarithmic axis."""
+    shares = [*np.arange(1, 10) / 10, 0.99, 1.0]
+    values = sizes.quantile(shares)
+    low, high = math.log(values[0]), math.log(values[-1])
+    lines = [f"share of flows up to a size ({units.with_prefix(int(values[0]), 'B')} to the largest, logarithmic axis)"]
+    for share, value in zip(reversed(shares), reversed(values), strict=True):
+        length = 1 + round((width - 1) * (math.log(value) - low) / (high - low)) if high > low else width
+        lines.append(f"{share:5.2f} {'█' * length} {units.with_prefix(int(value), 'B')}")
+    return "\n".join(lines)

@@ -1,0 +1,44 @@
+"""`pairlab cdf`."""
+
+import json
+
+import pytest
+
+
+def test_a_distribution_is_drawn_as_text_with_its_summary_and_source(pairlab):
+    status, out, _ = pairlab("cdf", "prv2-1")
+    assert status == 0
+    bars = {line.split()[0]: line.count("█") for line in out.splitlines() if "█" in line}
+    assert bars["1.00"] == 60 > bars["0.99"] > bars["0.90"] > bars["0.50"] > bars["0.10"] == 1
+    assert "mean 55.5 kB, median 900 B, p99 1.5 MB, largest 2.2 MB; the largest 10 % of flows carry 96.4 %" in out
+    assert "source: Paper M" in out
+
+
+def test_a_file_is_drawn_as_a_figure(pairlab, tmp_path):
+    (tmp_path / "mine_1").write_text("1 1 0\n10 1 0.5\n100 1 1\n")
+    for ending, begins in (("pdf", b"%PDF"), ("png", b"\x89PNG"), ("svg", b"<svg")):
+        figure = tmp_path / f"mine.{ending}"
+        status, out, _ = pairlab("cdf", str(tmp_path / "mine_1"), "--unit", "1460", "--figure", str(figure))
+        assert status == 0
+        assert figure.read_bytes().startswith(begins)
+        assert f"figure: {figure}" in out
+        assert "p99 143 kB, largest 146 kB" in out
+
+
+def test_json_has_the_points_and_base_units(pairlab):
+    found = json.loads(pairlab("cdf", "fixed", "--json")[1])
+    assert found["points"] == [[100_000, 0], [100_000, 1]]
+    assert found["mean_bytes"] == found["median_bytes"] == found["p99_bytes"] == 100_000
+    assert found["share_of_bytes_in_largest_tenth"] == pytest.approx(0.1)
+
+
+def test_what_is_no_distribution_or_no_figure_is_refused_in_one_line(refused, tmp_path):
+    (tmp_path / "falls").write_text("0 0\n10 0.5\n20 0.4\n")
+    for words, why in (
+        (["vl1"], "no flow size distribution or file 'vl1'; did you mean 'vl2'?"),
+        ([str(tmp_path / "falls")], "falls, line 3: the CDF falls from 0.5 to 0.4"),
+        (["vl2", "--figure", "vl2.gif"], "a figure is a .pdf, .png or .svg, not 'vl2.gif'"),
+        (["vl2", "--unit", "1460"], "'vl2' is shipped in bytes"),
+    ):
+        status, said = refused("cdf", *words)
+        assert (status, why in said) == (2, True), said
