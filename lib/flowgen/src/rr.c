@@ -123,6 +123,8 @@ static void report_total(size_t number, const struct rr_flow *flow, const struct
     json_integer(&line, "end_ns", flow->end_ns);
     json_number(&line, "lasted_s", lasted_s);
     json_number(&line, "duration_s", (double)plan->duration_ns / 1e9);
+    json_integer(&line, "request_bytes", plan->request_bytes);
+    json_integer(&line, "response_bytes", plan->response_bytes);
     json_integer(&line, "requests", flow->requests);
     json_integer(&line, "responses", flow->responses);
     json_integer(&line, "transactions", transactions);

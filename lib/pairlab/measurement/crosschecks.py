@@ -134,7 +134,7 @@ def port_bytes(
     header: int,
     again_bytes: float,
 ) -> float | None:
-    """TCP payload sent at the network's ports, relative to what the tool reports as received, minus 1.
+    """TCP payload sent at the network's ports, relative to what the tool reports as received at both ends, minus 1.
 
     before, after: bytes and packets at these times (Site.port_counts). again_bytes: as for interface_bytes, plus what
     was queued when the servers were stopped. None if a port vanished in between, or a flow failed.
@@ -143,7 +143,8 @@ def port_bytes(
     if before is None or after is None or after < before or len(by_pair) < pairs:
         return None
     carried = (after[0] - before[0]) - header * (after[1] - before[1])
-    return _beyond_reported(reading, carried, by_pair.values(), again_bytes)
+    both_ways = [received + reading.answered_bytes.get(pair, 0.0) for pair, received in by_pair.items()]
+    return _beyond_reported(reading, carried, both_ways, again_bytes)
 
 
 def retransmits(reading: Reading) -> float | None:

@@ -29,7 +29,7 @@ class Flowgen(Workload):
 
     name = "flowgen"
     summary = "flowgen: TCP by time or by bytes, and UDP; exact, built with pairlab"
-    can = frozenset(FEATURES)
+    can = frozenset(FEATURES) - {"transactions"}
     chooses_congestion_control = True
 
     @classmethod
@@ -47,15 +47,14 @@ class Flowgen(Workload):
             )
 
     def prepare(self, spec, directory):
-        (directory / TOKEN).write_bytes(secrets.token_bytes(TOKEN_BYTES))
-        (directory / TOKEN).chmod(0o644)  # a container's user is not ours; other users do not get into the directory
+        write_token(directory)
 
     def server(self, pair, spec, site):
-        argv = [site.flowgen, "server", "--bind", pair.server.address, "--port", str(pair.port), *_token(site)]
+        argv = [site.flowgen, "server", "--bind", pair.server.address, "--port", str(pair.port), *token_options(site)]
         return [*argv, "--udp"] if pair.task.protocol == "udp" else argv
 
     def client(self, pair, spec, site):
-        argv = [site.flowgen, "client", "--connect", f"{pair.target}:{pair.port}", *_token(site)]
+        argv = [site.flowgen, "client", "--connect", f"{pair.target}:{pair.port}", *token_options(site)]
         argv += self._udp(spec) if pair.task.protocol == "udp" else self._tcp(pair.task, spec)
         argv += ["--flows", str(spec.flows_per_pair)] if spec.flows_per_pair > 1 else []
         argv += ["--write-bytes", str(spec.message_bytes)] if spec.message_bytes else []
@@ -96,7 +95,14 @@ def _port(address):
     return (address or "").rpartition(":")[2]
 
 
-def _token(site):
+def write_token(directory):
+    """Makes the file with a new token in that directory."""
+    (directory / TOKEN).write_bytes(secrets.token_bytes(TOKEN_BYTES))
+    (directory / TOKEN).chmod(0o644)  # a container's user is not ours; other users do not get into the directory
+
+
+def token_options(site):
+    """The options of server and client by which they read it."""
     return ["--token-file", f"{site.directory}/{TOKEN}"]
 
 
