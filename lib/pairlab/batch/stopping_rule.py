@@ -21,7 +21,7 @@ from pairlab.errors import TooFewSamples
 from pairlab.model import fct
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
-from pairlab.model.summaries import client_bps
+from pairlab.model.summaries import client_bps, summaries
 from pairlab.statistics import quantiles
 from pairlab.statistics.clusters import Clusters
 from pairlab.statistics.intervals import POSITIVE, SHARE, Estimate, Scale, jain_index, mean_interval
@@ -47,6 +47,9 @@ ESTIMATES = {
     "total_throughput_bps": Estimated(lambda run: run.total_throughput_bps),
     "jain_index": Estimated(lambda run: jain_index(client_bps(run.flows)), scale=SHARE),
     "retransmits": Estimated(lambda run: run.flows["retransmits"].sum(min_count=1)),
+    "transactions_per_s": Estimated(lambda run: summaries(run).get("transactions_per_s", math.nan)),
+    "latency_p50_s": Estimated(lambda run: summaries(run).get("latency_p50_s", math.nan)),
+    "latency_p99_s": Estimated(lambda run: summaries(run).get("latency_p99_s", math.nan)),
     "median_fct_s": Estimated(lambda run: fct.median(fct.of(run.flows)), of_ends=True, q=0.5),
     "mean_fct_s": Estimated(lambda run: fct.mean(fct.of(run.flows)), of_ends=True),
     "max_fct_s": Estimated(lambda run: fct.longest(fct.of(run.flows)), of_ends=True),

@@ -1,4 +1,4 @@
-"""Turns the tools' output into rows of the tables `flows`, `intervals` and `transactions`: a row for every flow, failed ones too."""
+"""Turns the tools' output into rows of `flows`, `intervals` and `transactions`: a flow for each, failed ones too."""
 
 import inspect
 import math

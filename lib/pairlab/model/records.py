@@ -17,7 +17,7 @@ import pandas as pd
 
 from pairlab import paths
 from pairlab.base import html_repr, units
-from pairlab.model import fct, topology
+from pairlab.model import fct, latencies, topology
 from pairlab.model import ground as grounds
 from pairlab.model.ground import Ground
 from pairlab.model.spec import Spec
@@ -219,8 +219,9 @@ def no_attribute(what: str, name: str, kind: type) -> str:
 class Run:
     """One measurement: what was asked, what came of it, and the host it came from.
 
-    flows, intervals, transactions, cpu and profile are DataFrames with the columns of TABLES. skew_s is the spread of the clients'
-    starts, each less when it was due; harness_cpu_s the CPU time pairlab itself took between release and the last end.
+    flows, intervals, transactions, cpu and profile are DataFrames with the columns of TABLES. skew_s is the spread of
+    the clients' starts, each less when it was due; harness_cpu_s the CPU time pairlab itself took between release and
+    the last end.
     checks holds what its verdict was made from (verdict.CHECKS), empty where it was not looked at.
     """
 
@@ -298,7 +299,8 @@ class Run:
 
     @property
     def outcome(self) -> str:
-        """What was measured, in short: the median completion time of flows with an end, else the total throughput.
+        """What was measured, in short: the median completion time of flows with an end, the rate and latencies of
+        transactions, else the total throughput.
 
         The median is of all flows, and not known where half of them failed (completion_times.py).
         """
@@ -309,7 +311,24 @@ class Run:
             median_s = fct.median(times_s)
             return f"median FCT {median_s * 1e3:.1f} ms" if median_s == median_s else "median FCT not known"
         unknown = ", steadiness unknown" if self.steadiness_unknown else ""
+        if latencies.measured(self.flows):
+            return f"{latencies.in_words(self.transactions, self.flows)}{unknown}"
         return f"{self.total_throughput_bps / 1e9:.2f} Gbit/s in total{unknown}"
+
+    @property
+    def latency_quantiles_s(self) -> dict[str, float]:
+        """Quantiles of all transactions' latencies, by the names of latencies.SHARES; empty where there were none.
+
+        NaN where too few transactions tell, where the quantile falls among lost ones, and where a flow failed.
+        """
+        return latencies.of_flows(self.transactions, self.flows) if latencies.measured(self.flows) else {}
+
+    @property
+    def _latencies(self) -> dict[str, str]:
+        return {
+            name: units.with_prefix(latency_s, "s") if latency_s == latency_s else "not known"
+            for name, latency_s in self.latency_quantiles_s.items()
+        }
 
     @property
     def failed_flows(self) -> int:
@@ -333,6 +352,7 @@ class Run:
         common_bps = self.common_throughput_bps
         measured = [
             ("outcome", self.outcome),
+            *((f"latency {name}", text) for name, text in self._latencies.items()),
             ("while all sent", f"{common_bps / 1e9:.2f} Gbit/s" if common_bps == common_bps else ""),
             ("flows", f"{len(self.flows):,}, {failed}"),
             ("starts", f"within {units.with_prefix(self.skew_s, 's')}" if self.skew_s == self.skew_s else ""),

@@ -39,8 +39,8 @@ def test_every_workload_measures_over_every_driver_in_every_backend(backend, dri
         flows["flow_bytes"].to_list(), rel=0.01
     )
     assert (flows["start_s"] >= 0).all()
-    assert (flows["connected_s"] > flows["start_s"]).all() == (workload == "flowgen")
-    if "warmup" in can:  # it tells of intervals, and of TCP
+    assert (flows["connected_s"] > flows["start_s"]).all() == (workload in ("flowgen", "rr"))
+    if "intervals" in can:  # it tells of intervals, and of TCP
         assert (flows["retransmits"] >= 0).all()
         assert (flows["rtt_s"] > 0).all()
         by_pair = run.intervals.groupby("pair")["interval_bytes"].sum()
@@ -59,7 +59,8 @@ def test_every_workload_measures_over_every_driver_in_every_backend(backend, dri
     assert run.facts["network"]["tcp_congestion_control"]
     assert run.facts["network"]["tso"] in (0, 1)
     assert run.facts["versions"]["flowgen"].startswith("flowgen 0")
-    assert workload.rstrip("3") in run.facts["versions"][workload].lower()
+    tool = {"rr": "flowgen"}.get(workload, workload.rstrip("3"))
+    assert tool in run.facts["versions"][workload].lower()
     assert run.harness_cpu_s < 1
 
 
@@ -181,7 +182,7 @@ def test_a_flow_whose_server_dies_on_the_way_has_failed(workload, runs_dir, clea
     assert run.flows["fct_s"].isna().to_list() == [False, True]
 
 
-@pytest.mark.parametrize("workload", in_ci(able("flows"), but=["flowgen"]))
+@pytest.mark.parametrize("workload", in_ci(able("flows", "intervals"), but=["flowgen"]))
 def test_every_flow_of_a_pair_is_a_row(workload, runs_dir, clean_host):
     need("netns", workload=workload)
     run = measured(asking(workload, flows_per_pair=3))
@@ -194,7 +195,7 @@ def test_every_flow_of_a_pair_is_a_row(workload, runs_dir, clean_host):
     assert by_flow.to_list() == pytest.approx(flows["flow_bytes"].to_list(), rel=0.02)
 
 
-@pytest.mark.parametrize("workload", able("udp"))
+@pytest.mark.parametrize("workload", able("udp", "message"))
 @pytest.mark.parametrize("driver", ["bridge", pytest.param("host", marks=pytest.mark.ci)])
 @pytest.mark.parametrize("backend", any_backend())
 def test_udp_beside_tcp_tells_what_was_sent_and_what_came(backend, driver, workload, runs_dir, clean_host):
@@ -230,7 +231,7 @@ def test_udp_without_a_server_is_a_failed_flow(runs_dir, monkeypatch):
     assert "1 of 2 servers never listened" in run.reasons[0]
 
 
-@pytest.mark.parametrize("workload", in_ci(able("flows", "warmup"), but=["flowgen"]))
+@pytest.mark.parametrize("workload", in_ci(able("flows", "intervals"), but=["flowgen"]))
 @pytest.mark.parametrize("backend", any_backend())
 def test_the_kernel_counts_what_a_client_retransmits_as_its_tool_does(backend, workload, runs_dir, clean_host):
     need(backend, workload=workload)

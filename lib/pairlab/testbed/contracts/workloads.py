@@ -20,15 +20,14 @@ if TYPE_CHECKING:
 class Measured:
     """What a tool reported of one flow, in the columns of records.TABLES.
 
-    flow: totals, as columns of `flows`; latencies: of its transactions, each latency in s, rising, with how many took
-    it; windowed: whether the tool itself left out the warm-up (else its intervals tell what was in it). answered_bytes:
-    payload that its server sent back over its whole time, where the tool reports it; intervals: rows of `intervals`, with start_s and end_s from its connection.
-    number: of the flow within its pair, from 0. received_bytes: payload that its server received of it, over its
-    whole time, where the tool reports it; unread_bytes: what was sent besides, and may have arrived unread. error: why
-    this flow failed, where others of its client did not. lasted_s: how long it was sending, where its duration_s is
-    another time. connect_s: how long connecting took, where the tool reports that instead of the moment.
-    netns_retransmits: what the kernel had counted in the client's network namespace, since that was made, just before
-    and just after the tool counted last.
+    flow: totals, as columns of `flows`; intervals: rows of `intervals`, with start_s and end_s from its connection.
+    latencies: of its transactions, each latency in s, with how many took it. windowed: whether the tool itself left out
+    the warm-up, which else its intervals tell of. number: of the flow within its pair, from 0. received_bytes: payload
+    that its server received of it, over its whole time, where the tool reports it; answered_bytes: what that sent back;
+    unread_bytes: what was sent besides, and may have arrived unread. error: why this flow failed, where others of its
+    client did not. lasted_s: how long it was sending, where its duration_s is another time. connect_s: how long
+    connecting took, where the tool reports that instead of the moment. netns_retransmits: what the kernel had counted
+    in the client's network namespace, since that was made, just before and just after the tool counted last.
     Moments, CLOCK_MONOTONIC in ns, where the tool reports them: when the connection was established, when the server
     had the first byte, and when a flow with an end was complete.
     """
@@ -76,9 +75,7 @@ FEATURES: Mapping[str, tuple[Callable[[Spec], bool], str]] = {
         "report intervals, from which what was sent before all did (start_spacing_s) could be left out",
     ),
     "transactions": (
-        lambda spec: bool(
-            spec.request_bytes or spec.response_bytes or spec.requests_per_s or spec.connect_per_request
-        ),
+        lambda spec: bool(spec.request_bytes or spec.response_bytes or spec.requests_per_s or spec.connect_per_request),
         "send requests and await their responses (request_bytes, response_bytes, requests_per_s, connect_per_request)",
     ),
 }
