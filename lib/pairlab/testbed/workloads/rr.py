@@ -3,8 +3,8 @@
 import json
 
 from pairlab.errors import BadSpec
+from pairlab.testbed import token
 from pairlab.testbed.contracts import Measured, Workload
-from pairlab.testbed.workloads import flowgen
 
 #: What begins a connection, before the first request: rrwire.h.
 OPENING_BYTES = 32
@@ -50,14 +50,14 @@ class Rr(Workload):
                 raise BadSpec(f"{name}: rr sends it by UDP with {least} to {MOST_DATAGRAM_BYTES}, not {size}")
 
     def prepare(self, spec, directory):
-        flowgen.write_token(directory)
+        token.write(directory)
 
     def server(self, pair, spec, site):
         argv = [site.flowgen, "rr-server", "--bind", pair.server.address, "--port", str(pair.port)]
-        return [*argv, *flowgen.token_options(site), *(["--udp"] if pair.task.protocol == "udp" else [])]
+        return [*argv, *token.options(site), *(["--udp"] if pair.task.protocol == "udp" else [])]
 
     def client(self, pair, spec, site):
-        argv = [site.flowgen, "rr", "--connect", f"{pair.target}:{pair.port}", *flowgen.token_options(site)]
+        argv = [site.flowgen, "rr", "--connect", f"{pair.target}:{pair.port}", *token.options(site)]
         argv += ["--duration", f"{spec.duration_s:g}"]
         request_bytes, response_bytes = sizes(spec, pair.task.protocol)
         argv += ["--request-bytes", str(request_bytes), "--response-bytes", str(response_bytes)]
