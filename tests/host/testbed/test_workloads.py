@@ -6,7 +6,7 @@ import re
 import psutil
 import pytest
 
-from pairlab import Spec, measure
+from pairlab import Spec, measure, store
 from pairlab.errors import BadSpec
 from pairlab.measurement import measure as measurement
 from pairlab.measurement.flow_rows import read_flows
@@ -215,6 +215,27 @@ def test_udp_beside_tcp_tells_what_was_sent_and_what_came(backend, driver, workl
     assert tcp[["datagrams_sent", "datagrams_lost"]].isna().all(axis=None)
     assert (tcp["throughput_bps"] > 1e6).all()
     assert run.checks["datagram_bytes"] == (None if driver == "host" else pytest.approx(0, abs=0.01))
+
+
+@pytest.mark.parametrize("backend", any_backend())
+def test_transactions_of_every_connection_are_stored_by_latency(backend, runs_dir, clean_host):
+    """TCP beside UDP, at 200 requests a second over two connections; of a second and a half, the first is warm-up."""
+    need(backend, workload="rr")
+    asked = {"udp_share": 0.5, "flows_per_pair": 2, "requests_per_s": 200.0, "warmup_s": 0.5}
+    run = measured(asking("rr", backend=backend, **asked))
+    assert (run.status, run.reasons) == ("ok", ())
+    again = store.read(run.path)
+    flows = again.flows.set_index(["pair", "flow"])
+    assert (flows["transactions"] + flows["transactions_lost"]).to_list() == [100] * 4
+    assert (flows["transactions_failed"] == 0).all()
+    assert (flows["flow_bytes"] == flows["transactions"] * 2000).all()
+    assert sorted(set(flows["protocol"])) == ["tcp", "udp"]
+    by_flow = again.transactions.groupby(["pair", "flow"])
+    assert by_flow["count"].sum().to_list() == flows["transactions"].to_list()
+    assert all(part["latency_s"].is_monotonic_increasing for _, part in by_flow)
+    assert again.transactions["latency_s"].between(1e-6, 2).all()
+    assert 0 < again.latency_quantiles_s["p50"] <= again.latency_quantiles_s["p90"]
+    assert " transactions/s, latency p50 " in again.outcome
 
 
 def test_udp_without_a_server_is_a_failed_flow(runs_dir, monkeypatch):
