@@ -59,8 +59,11 @@ def until_keys() -> str:
 
 
 def estimates() -> str:
-    told = {ends: [f"`{name}`" for name, each in ESTIMATES.items() if each.of_ends == ends] for ends in (False, True)}
-    return f"Estimates: {', '.join(told[False])}; of flows with an end also {', '.join(told[True])}."
+    kinds = {
+        name: "ends" if each.of_ends else "requests" if each.of_transactions else "" for name, each in ESTIMATES.items()
+    }
+    told = {kind: ", ".join(f"`{name}`" for name in kinds if kinds[name] == kind) for kind in ("", "ends", "requests")}
+    return f"Estimates: {told['']}; of flows with an end also {told['ends']}; of requests also {told['requests']}."
 
 
 def plugins(kind: str) -> str:

@@ -29,6 +29,8 @@ PARTS = {
     "latency": bench_latency.networks,
     "traffic": bench_traffic.load_and_sizes,
     "etg": bench_traffic.over_etg,
+    "transactions": bench_latency.transactions,
+    "histogram": bench_latency.histogram,
     "docker": bench_testbed.over_docker_run,
     "skew": bench_measuring.skew,
     "nothing_lost": bench_measuring.nothing_lost,

@@ -77,6 +77,18 @@ def ending(fcts_s, *, roles=None, failed=0, **spec) -> Run:
     return Run(spec, "ok", (), when, 0.001, facts=FACTS, flows=table("flows", rows))
 
 
+def transacting(latencies_s, *, lost=0, failed=0, **spec) -> Run:
+    """A run of one client's transactions: how many took how long, and how many were lost; failed: flows besides."""
+    spec = Spec.stored({"workload": "rr", "pairs": 1 + failed, "duration_s": 1.0} | spec)
+    answered = {"transactions": sum(latencies_s.values()), "transactions_lost": lost, "transactions_failed": 0}
+    rows = [{"pair": 0, "flow": 0, "status": "ok", "throughput_bps": 2e9, "duration_s": spec.duration_s, **answered}]
+    rows += [{"pair": 1 + each, "flow": 0, "status": "failed", "error": "broke"} for each in range(failed)]
+    buckets = [{"pair": 0, "flow": 0, "latency_s": each, "count": count} for each, count in latencies_s.items()]
+    when = datetime(2024, 5, 1, 12, spec.repetition, tzinfo=UTC)
+    tables = {"flows": table("flows", rows), "transactions": table("transactions", buckets)}
+    return Run(spec, "ok", (), when, 0.001, facts=FACTS, **tables)
+
+
 def write_campaign(
     root: Path,
     *,

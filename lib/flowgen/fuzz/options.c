@@ -19,6 +19,8 @@ static char *const known[] = {
     "127.0.0.1:9", "255.255.255.255:65535", "0-3,7", "8191", "1000", "1000000000000000", "9223372036854775808", "lo",
     "traffic", "--answer", "--server", "127.0.0.1:9=2", "--sizes", "/dev/null", "--load", "--requests", "--fan-out", "2=1",
     "--fixed-gaps", "--connections", "--at-once", "--seed", "--records",
+    "rr", "rr-server", "--request-bytes", "--response-bytes", "--connections", "--connect-per-request", "--warmup",
+    "--timeout", "1048576",
 };
 enum { KNOWN = sizeof known / sizeof *known };
 

@@ -5,6 +5,8 @@
 int server_main(char **arguments);
 int client_main(char **arguments);
 int traffic_main(char **arguments);
+int rr_main(char **arguments);
+int rr_server_main(char **arguments);
 int hold_main(char **arguments);
 int pause_main(char **arguments);
 int facts_main(char **arguments);

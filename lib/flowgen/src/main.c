@@ -23,6 +23,11 @@ static const struct command {
      "traffic --server ADDR:PORT[=WEIGHT]... --sizes FILE --load BPS (--requests N | --duration SECONDS)\n"
      "               [--fixed-gaps] [--fan-out SERVERS[=WEIGHT]]... [--connections K] [--at-once N] [--seed N]\n"
      "               [--limit SECONDS] [--records FILE] [--token-file FILE]"},
+    {"rr-server", rr_server_main, "rr-server --port P [--bind ADDR] [--udp] [--token-file FILE]"},
+    {"rr", rr_main,
+     "rr --connect ADDR:PORT --duration SECONDS [--warmup SECONDS] [--request-bytes N] [--response-bytes N]\n"
+     "               [--rate PER_SECOND] [--connections K] [--connect-per-request | --udp [--timeout SECONDS]]\n"
+     "               [--token-file FILE]"},
     {"hold", hold_main,
      "hold --control SOCK --slot NAME [--gate FIFO | [--listen PORT] [--listen-udp PORT]] [--netns PATH]\n"
      "               [--start-after SECONDS] [--cpus LIST] [--cgroup FOLDER]... [--diagnose-after SECONDS]\n"
@@ -44,6 +49,9 @@ static int print_help(void)
            "         each flow: intervals, then the total; or UDP, for a time, and the total of what arrived\n"
            "traffic  asks servers with --answer for flows of sizes from a CDF, at a load or one after the other, and\n"
            "         prints a JSON line of all; each flow is a record in FILE\n"
+           "rr-server answers requests by TCP, or by UDP if asked, and prints one JSON line when it is stopped\n"
+           "rr       sends requests, each when the response to the one before has come, or at a rate; prints, for each\n"
+           "         connection, JSON lines: the buckets of a histogram of latencies, then the total\n"
            "hold     starts ARGV when the gate opens, or so much later, and reports on it over the control socket\n"
            "pause    does nothing until SIGTERM, or until the FIFO has no writer any more; reaps orphans; the first process\n"
            "         of a container\n"
@@ -57,7 +65,8 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
 
     if (argc < 2)
-        die_usage("no command; there are: server, client, traffic, hold, pause, facts, version (see flowgen --help)");
+        die_usage("no command; there are: server, client, traffic, rr-server, rr, hold, pause, facts, version "
+                  "(see flowgen --help)");
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help"))
         return print_help();
     if (!strcmp(argv[1], "version") || !strcmp(argv[1], "--version"))
@@ -71,5 +80,5 @@ int main(int argc, char **argv)
         errors_name_command(commands[i].name);
         return commands[i].run(argv + 2);
     }
-    die_usage("no command '%s'; there are: server, client, traffic, hold, pause, facts, version", argv[1]);
+    die_usage("no command '%s'; there are: server, client, traffic, rr-server, rr, hold, pause, facts, version", argv[1]);
 }

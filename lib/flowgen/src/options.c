@@ -33,13 +33,13 @@ static void set_integer(const struct option *option, const char *text)
     *(long *)option->value = value;
 }
 
-static void set_seconds(const struct option *option, const char *text)
+static void set_number(const struct option *option, const char *text, const char *unit)
 {
     char *end = NULL;
     errno = 0;
     double value = strtod(text, &end);
     if (!made_of(text, "0123456789.eE+-") || *end || errno || value < option->min || value > option->max)
-        die_usage("%s '%s' is not a number of seconds from %g to %g", option->name, text, option->min, option->max);
+        die_usage("%s '%s' is not a number%s from %g to %g", option->name, text, unit, option->min, option->max);
     *(double *)option->value = value;
 }
 
@@ -64,8 +64,11 @@ static void set(struct option *option, const char *text)
     case OPTION_INTEGER:
         set_integer(option, text);
         return;
+    case OPTION_NUMBER:
+        set_number(option, text, "");
+        return;
     case OPTION_SECONDS:
-        set_seconds(option, text);
+        set_number(option, text, " of seconds");
         return;
     }
 }

@@ -5,14 +5,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_TEXTS, OPTION_INTEGER, OPTION_SECONDS };
+enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_TEXTS, OPTION_INTEGER, OPTION_NUMBER, OPTION_SECONDS };
 
 enum { MAX_TEXTS = 16 };
 
 struct option {
     const char *name;      /* with its dashes; NULL ends a table */
     enum option_kind kind;
-    void *value;           /* by kind: bool *, const char **, the first of MAX_TEXTS const char *, long *, double *;
+    void *value;           /* by kind: bool *, const char **, the first of MAX_TEXTS const char *, long *, and for the last two double *;
                               left alone when not given */
     bool required;
     double min, max;       /* of a number, both allowed */

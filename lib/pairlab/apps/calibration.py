@@ -24,7 +24,7 @@ from pairlab.batch.eta import left_s, traffic_s
 from pairlab.errors import BadInput, BadSpec, MeasurementFailed, TestbedError, TooFewSamples, Unavailable
 from pairlab.measurement import in_store
 from pairlab.measurement.measure import check, measure, resolve
-from pairlab.model import fct
+from pairlab.model import fct, latencies
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.model.summaries import MEASURES, QUANTILES, summaries
@@ -227,9 +227,14 @@ def _make(spec: Spec, root: Path, fresh: bool, execute: Callable[..., Run]) -> t
 def _cells(plan: Plan, done: Sequence[tuple[Visit, Run]], troubles: Sequence[str]) -> Iterator[Cell]:
     for cell in plan.cells:
         mine = [(visit, run) for visit, run in done if visit.cell == cell and visit.cost_percent is None]
-        for measure_name in [name for name in MEASURES if name.startswith("fct") == bool(cell.flow_bytes)]:
+        of = ("fct",) if cell.flow_bytes else ("", "transactions") if _all_transactions(mine) else ("",)
+        for measure_name in [name for name, each in MEASURES.items() if each.of in of]:
             sides = _both(mine, measure_name, cell, troubles)
             yield Cell(**_described(cell), **_values(sides, measure_name), pooled=_pooled(sides, measure_name))
+
+
+def _all_transactions(done: Sequence[tuple[Visit, Run]]) -> bool:
+    return bool(done) and all(latencies.measured(run.flows) for _, run in done)
 
 
 def _planted(plan: Plan, done: Sequence[tuple[Visit, Run]], troubles: Sequence[str]) -> Iterator[Planted]:

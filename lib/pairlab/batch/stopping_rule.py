@@ -21,25 +21,31 @@ from pairlab.errors import TooFewSamples
 from pairlab.model import fct
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
-from pairlab.model.summaries import client_bps
+from pairlab.model.summaries import client_bps, summaries
 from pairlab.statistics import quantiles
 from pairlab.statistics.clusters import Clusters
 from pairlab.statistics.intervals import POSITIVE, SHARE, Estimate, Scale, jain_index, mean_interval
+from pairlab.testbed import registry
 
 #: What a rule looks at in one run: a number, or the completion times of its flows.
 Value = float | np.ndarray
 
 
 class Estimated(NamedTuple):
-    """What is taken of a run, in base units; of_ends: only flows with an end have it.
+    """What is taken of a run, in base units; of_ends: only flows with an end have it; of_transactions: only requests.
 
     scale: of the interval of its mean. q: this quantile is estimated, of all flows of all runs together.
     """
 
     value: Callable[[Run], float]
     of_ends: bool = False
+    of_transactions: bool = False
     scale: Scale = POSITIVE
     q: float = 0.0
+
+
+def _summary(name: str) -> Callable[[Run], float]:
+    return lambda run: summaries(run).get(name, math.nan)
 
 
 #: A failed flow carries nothing, and took longer than any other: what depends on how long is not known.
@@ -47,6 +53,9 @@ ESTIMATES = {
     "total_throughput_bps": Estimated(lambda run: run.total_throughput_bps),
     "jain_index": Estimated(lambda run: jain_index(client_bps(run.flows)), scale=SHARE),
     "retransmits": Estimated(lambda run: run.flows["retransmits"].sum(min_count=1)),
+    "transactions_per_s": Estimated(_summary("transactions_per_s"), of_transactions=True),
+    "latency_p50_s": Estimated(_summary("latency_p50_s"), of_transactions=True),
+    "latency_p99_s": Estimated(_summary("latency_p99_s"), of_transactions=True),
     "median_fct_s": Estimated(lambda run: fct.median(fct.of(run.flows)), of_ends=True, q=0.5),
     "mean_fct_s": Estimated(lambda run: fct.mean(fct.of(run.flows)), of_ends=True),
     "max_fct_s": Estimated(lambda run: fct.longest(fct.of(run.flows)), of_ends=True),
@@ -82,7 +91,13 @@ def lack(rule: Rule, spec: Spec) -> str:
     """Why this cell cannot be repeated by that rule; empty where it can."""
     if isinstance(rule, Until) and ESTIMATES[rule.estimate].of_ends and not spec.flow_bytes:
         return f"until: {rule.estimate} is of flows with an end: give flow_bytes, or another estimate"
+    if isinstance(rule, Until) and ESTIMATES[rule.estimate].of_transactions and not _sends_requests(spec):
+        return f"until: {rule.estimate} is of requests: take a workload that sends them (rr), or another estimate"
     return ""
+
+
+def _sends_requests(spec: Spec) -> bool:
+    return spec.workload != "auto" and "transactions" in registry.workloads.get(spec.workload).can
 
 
 def least(rule: Rule) -> int:

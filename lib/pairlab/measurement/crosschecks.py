@@ -99,7 +99,7 @@ def interface_bytes(
         for host, link in zip(hosts or [0] * len(servers), servers, strict=True):
             by_host[host] = max(by_host.get(host, 0), _payload(link, header))
         carried = sum(by_host.values())
-        return _beyond_reported(reading, carried, by_pair.values(), again_bytes)
+        return _beyond_reported(reading, carried, _both_ways(reading), again_bytes)
     links = [servers[pair] for pair in by_pair]
     if not links or None in links:
         return None
@@ -134,7 +134,7 @@ def port_bytes(
     header: int,
     again_bytes: float,
 ) -> float | None:
-    """TCP payload sent at the network's ports, relative to what the tool reports as received, minus 1.
+    """TCP payload sent at the network's ports, relative to what the tool reports as received at both ends, minus 1.
 
     before, after: bytes and packets at these times (Site.port_counts). again_bytes: as for interface_bytes, plus what
     was queued when the servers were stopped. None if a port vanished in between, or a flow failed.
@@ -143,7 +143,7 @@ def port_bytes(
     if before is None or after is None or after < before or len(by_pair) < pairs:
         return None
     carried = (after[0] - before[0]) - header * (after[1] - before[1])
-    return _beyond_reported(reading, carried, by_pair.values(), again_bytes)
+    return _beyond_reported(reading, carried, _both_ways(reading), again_bytes)
 
 
 def retransmits(reading: Reading) -> float | None:
@@ -161,6 +161,11 @@ def retransmits(reading: Reading) -> float | None:
     kernel = min(max(by_tool, least), most)
     overhead = OVERHEAD_SEGMENTS + OVERHEAD_SEGMENTS_PER_FLOW * len(reading.spans) + reading.late_share * kernel
     return _excess(by_tool, kernel, overhead)
+
+
+def _both_ways(reading: Reading) -> list[float]:
+    """What the tool reports of each pair, what its server sent back included, where a link carries both."""
+    return [received + reading.answered_bytes.get(pair, 0.0) for pair, received in reading.received_bytes.items()]
 
 
 def _beyond_reported(reading: Reading, carried_bytes: float, by_pair: Collection[float], again_bytes: float) -> float:

@@ -1,4 +1,4 @@
-"""Turns the tools' output into rows of the tables `flows` and `intervals`: a row for every flow, failed ones too."""
+"""Turns the tools' output into rows of `flows`, `intervals` and `transactions`: a flow for each, failed ones too."""
 
 import inspect
 import math
@@ -29,12 +29,13 @@ SYN_AGAIN_S = 1.0
 
 @dataclass
 class Reading:
-    """The tools' results as rows of `flows` and `intervals`, and what the cross-checks need besides.
+    """The tools' results as rows of `flows`, `intervals` and `transactions`, and what the cross-checks need besides.
 
     warmup_s: warm-up detected beyond the spec's. steps_bytes: what all timed flows carried in each interval after it,
     while all sent; empty where their tool reports none. spans: start and end, from the release, of each successful
     flow, in the order of their rows.
-    received_bytes: payload of each pair whose flows all succeeded, over their whole time; retransmits: segments,
+    received_bytes: payload of each pair whose flows all succeeded, over their whole time; answered_bytes: what their
+    servers sent back, where they do; retransmits: segments,
     likewise, where the tool reports them; netns_retransmits: those of its client's namespace just before and just after
     the tool's last count, or, where the tool does not report them, up to the client's end. All for TCP only. datagrams:
     of each UDP pair, how many came to its server, those included that its socket had no room for; datagram_bytes: their
@@ -47,11 +48,13 @@ class Reading:
 
     flows: list[Row] = field(default_factory=list)
     intervals: list[Row] = field(default_factory=list)
+    transactions: list[Row] = field(default_factory=list)
     settling: steady_state.Settling = field(default_factory=steady_state.Settling)
     warmup_s: float = 0.0
     steps_bytes: list[float] = field(default_factory=list)
     spans: list[tuple[float, float]] = field(default_factory=list)
     received_bytes: dict[int, float] = field(default_factory=dict)
+    answered_bytes: dict[int, float] = field(default_factory=dict)
     retransmits: dict[int, float] = field(default_factory=dict)
     netns_retransmits: dict[int, tuple[int, int] | None] = field(default_factory=dict)
     datagrams: dict[int, float] = field(default_factory=dict)
@@ -75,7 +78,7 @@ def read_flows(
     unless_chosen: str = "",
     hosts: Sequence[tuple[str, str]] = (),
 ) -> Reading:
-    """The rows of `flows` and of `intervals`, from each client's output, its start and its end.
+    """The rows of `flows`, of `intervals` and of `transactions`, from each client's output, its start and its end.
 
     tasks: by pair. isolated: whether each endpoint has a network namespace of its own; else its counters are shared.
     silent_until_s: until when each client's link certainly had sent nothing, from the release; None: unknown.
@@ -121,12 +124,14 @@ def read_flows(
             else:
                 found.flows.append({**row, "status": "ok", "error": "", **done, **controlled})
                 found.intervals += rows
+                found.transactions += _transactions(pair, number, measured)
                 found.spans.append(_span(task, measured, found.flows[-1]))
                 succeeded.append(measured)
         if task.protocol == "tcp" and len(succeeded) == spec.flows_per_pair:
             received = [size_bytes if each.received_bytes is None else each.received_bytes for each in succeeded]
             if None not in received:
                 found.received_bytes[pair] = sum(received)
+                found.answered_bytes[pair] = sum(measured.answered_bytes or 0.0 for measured in succeeded)
             retransmits = [measured.flow.get("retransmits") for measured in succeeded]
             if None not in retransmits:
                 found.retransmits[pair] = sum(retransmits)
@@ -134,7 +139,8 @@ def read_flows(
         if task.protocol == "udp" and succeeded:
             overrun_s = max(measured.flow["duration_s"] for measured in succeeded) - spec.total_s
             found.overrun_share = max(overrun_s / spec.total_s, found.overrun_share or 0.0)
-        if task.protocol == "udp" and len(succeeded) == spec.flows_per_pair and isolated:
+        counted = all(measured.flow.get("datagrams_received") is not None for measured in succeeded)
+        if task.protocol == "udp" and len(succeeded) == spec.flows_per_pair and isolated and counted:
             _add_datagrams(found, pair, succeeded, server)
     return found
 
@@ -220,7 +226,7 @@ def _counted_by_kernel(succeeded: Sequence[Measured], client: Process) -> tuple[
 
 def _add_datagrams(found: Reading, pair: int, succeeded: Sequence[Measured], server: Process) -> None:
     """What came to the server's namespace of a UDP pair, by its tool and by the kernel, where the kernel counts it."""
-    received = sum(measured.flow.get("datagrams_received") or 0.0 for measured in succeeded)
+    received = sum(measured.flow["datagrams_received"] for measured in succeeded)
     received_bytes = sum(measured.flow["flow_bytes"] for measured in succeeded)
     if server.udp_receive_errors is not None:
         found.datagrams[pair] = received + server.udp_receive_errors
@@ -307,7 +313,7 @@ def _read(
         done |= measured.flow
     else:
         require_duration(measured, spec.total_s)
-        measured = window(measured, warmup_s, until_s)
+        measured = measured if measured.windowed else window(measured, warmup_s, until_s)
         done |= measured.flow
     place = {"pair": row["pair"], "flow": row["flow"]}
     return done, [{**place, **_interval(each, begun_s, warmup_s)} for each in measured.intervals]
@@ -342,6 +348,12 @@ def _in_time(error: str, client: Process, due_ns: float, limit_s: float | None) 
 
 def _out_of_time(limit_s: float) -> str:
     return f"the flow did not complete within {limit_s:g} s"
+
+
+def _transactions(pair: int, flow: int, measured: Measured) -> list[Row]:
+    return [
+        {"pair": pair, "flow": flow, "latency_s": latency_s, "count": count} for latency_s, count in measured.latencies
+    ]
 
 
 def _interval(row: Row, begun_s: float, warmup_s: float) -> Row:

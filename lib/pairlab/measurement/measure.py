@@ -228,6 +228,7 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
         checks=checks,
         flows=table("flows", reading.flows),
         intervals=table("intervals", reading.intervals),
+        transactions=table("transactions", reading.transactions),
         cpu=table("cpu", observer.cpu_rows(release_ns)),
         profile=table("profile", observer.profile()),
         raw=_printed([*clients, *servers]),

@@ -17,7 +17,7 @@ import pandas as pd
 
 from pairlab import paths
 from pairlab.base import html_repr, units
-from pairlab.model import fct, topology
+from pairlab.model import fct, latencies, topology
 from pairlab.model import ground as grounds
 from pairlab.model.ground import Ground
 from pairlab.model.spec import Spec
@@ -78,7 +78,8 @@ TABLES: dict[str, dict[str, Column]] = {
         "flow_bytes": Column(
             "float64",
             "B",
-            "payload in duration_s: acknowledged (flowgen), received by the server (iperf, iperf3, sockperf, UDP)",
+            "payload in duration_s: acknowledged (flowgen), received by the server (iperf, iperf3, sockperf, UDP), or"
+            " of requests and their responses (rr)",
         ),
         "throughput_bps": Column("float64", "bit/s", "goodput: flow_bytes * 8 / duration_s"),
         "retransmits": Column(
@@ -100,6 +101,15 @@ TABLES: dict[str, dict[str, Column]] = {
         "datagrams_received": Column("float64", "datagrams", "UDP: received by the server"),
         "datagrams_lost": Column("float64", "datagrams", "UDP: sent and never received"),
         "datagrams_reordered": Column("float64", "datagrams", "UDP: received after a later one (RFC 4737, section 3)"),
+        "transactions": Column("float64", "transactions", "requests of duration_s whose response came (rr)"),
+        "transactions_lost": Column(
+            "float64",
+            "transactions",
+            "requests that were due in duration_s and had no response in time, or were not sent in it (rr)",
+        ),
+        "transactions_failed": Column(
+            "float64", "transactions", "requests that could not be sent, or whose connection broke (rr)"
+        ),
         "rtt_s": Column("float64", "s", "smoothed round-trip time at the end (TCP_INFO)"),
         "min_rtt_s": Column("float64", "s", "least round-trip time seen (TCP_INFO)"),
         "cwnd_bytes": Column("float64", "B", "congestion window at the end (TCP_INFO)"),
@@ -130,6 +140,17 @@ TABLES: dict[str, dict[str, Column]] = {
         "cwnd_bytes": Column("float64", "B", "congestion window at its end"),
         "warmup": Column("bool", "", "lies in the warm-up: left out of the flow's totals"),
     },
+    "transactions": {
+        "pair": Column("int64", "", "number of the pair"),
+        "flow": Column("int64", "", "number of the flow within its pair"),
+        "latency_s": Column(
+            "float64",
+            "s",
+            "from when a request was due (requests_per_s), else sent, until its response was whole: the middle of a"
+            " bucket, within 0.05 % of each in it; one row for each bucket that is not empty",
+        ),
+        "count": Column("int64", "transactions", "how many of duration_s took that long"),
+    },
     "cpu": {
         "host": Column(
             "str", "", f"name of the host whose CPU it is: {MACHINE} for all hosts that are namespaces on it", MACHINE
@@ -156,7 +177,7 @@ TABLES: dict[str, dict[str, Column]] = {
     },
 }
 #: The tables that most runs do not have: without rows they are not stored.
-OPTIONAL = frozenset({"profile"})
+OPTIONAL = frozenset({"profile", "transactions"})
 
 
 def table(name: str, rows: Iterable[Mapping[str, Any]] = ()) -> pd.DataFrame:
@@ -198,8 +219,9 @@ def no_attribute(what: str, name: str, kind: type) -> str:
 class Run:
     """One measurement: what was asked, what came of it, and the host it came from.
 
-    flows, intervals, cpu and profile are DataFrames with the columns of TABLES. skew_s is the spread of the clients'
-    starts, each less when it was due; harness_cpu_s the CPU time pairlab itself took between release and the last end.
+    flows, intervals, transactions, cpu and profile are DataFrames with the columns of TABLES. skew_s is the spread of
+    the clients' starts, each less when it was due; harness_cpu_s the CPU time pairlab itself took between release and
+    the last end.
     checks holds what its verdict was made from (verdict.CHECKS), empty where it was not looked at.
     """
 
@@ -213,6 +235,7 @@ class Run:
     facts: Mapping[str, Any] = field(default_factory=dict)
     flows: pd.DataFrame = field(default_factory=lambda: table("flows"), repr=False)
     intervals: pd.DataFrame = field(default_factory=lambda: table("intervals"), repr=False)
+    transactions: pd.DataFrame = field(default_factory=lambda: table("transactions"), repr=False)
     cpu: pd.DataFrame = field(default_factory=lambda: table("cpu"), repr=False)
     profile: pd.DataFrame = field(default_factory=lambda: table("profile"), repr=False)
     raw: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -276,7 +299,8 @@ class Run:
 
     @property
     def outcome(self) -> str:
-        """What was measured, in short: the median completion time of flows with an end, else the total throughput.
+        """What was measured, in short: the median completion time of flows with an end, the rate and latencies of
+        transactions, else the total throughput.
 
         The median is of all flows, and not known where half of them failed (completion_times.py).
         """
@@ -287,7 +311,24 @@ class Run:
             median_s = fct.median(times_s)
             return f"median FCT {median_s * 1e3:.1f} ms" if median_s == median_s else "median FCT not known"
         unknown = ", steadiness unknown" if self.steadiness_unknown else ""
+        if latencies.measured(self.flows):
+            return f"{latencies.in_words(self.transactions, self.flows)}{unknown}"
         return f"{self.total_throughput_bps / 1e9:.2f} Gbit/s in total{unknown}"
+
+    @property
+    def latency_quantiles_s(self) -> dict[str, float]:
+        """Quantiles of all transactions' latencies, by the names of latencies.SHARES; empty where there were none.
+
+        NaN where too few transactions tell, where the quantile falls among lost ones, and where a flow failed.
+        """
+        return latencies.of_flows(self.transactions, self.flows) if latencies.measured(self.flows) else {}
+
+    @property
+    def _latencies(self) -> dict[str, str]:
+        return {
+            name: units.with_prefix(latency_s, "s") if latency_s == latency_s else "not known"
+            for name, latency_s in self.latency_quantiles_s.items()
+        }
 
     @property
     def failed_flows(self) -> int:
@@ -311,6 +352,7 @@ class Run:
         common_bps = self.common_throughput_bps
         measured = [
             ("outcome", self.outcome),
+            *((f"latency {name}", text) for name, text in self._latencies.items()),
             ("while all sent", f"{common_bps / 1e9:.2f} Gbit/s" if common_bps == common_bps else ""),
             ("flows", f"{len(self.flows):,}, {failed}"),
             ("starts", f"within {units.with_prefix(self.skew_s, 's')}" if self.skew_s == self.skew_s else ""),

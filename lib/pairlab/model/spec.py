@@ -103,6 +103,20 @@ class Spec(BaseModel):
     elephant_bytes: int = Field(0, ge=0, le=LARGEST, description="payload of an elephant's flow")
     flows_per_pair: int = Field(1, ge=1, le=1000, description="parallel flows of each client")
     message_bytes: int = Field(0, ge=0, le=1 << 26, description="bytes per send call; 0: the tool's default")
+    request_bytes: int = Field(
+        0, ge=0, le=1 << 20, description="payload of each request (rr); 0: the least, 1 by TCP and 32 by UDP"
+    )
+    response_bytes: int = Field(
+        0, ge=0, le=1 << 20, description="payload of each response (rr); 0: the least, 1 by TCP and 16 by UDP"
+    )
+    requests_per_s: Finite = Field(
+        0.0,
+        ge=0,
+        le=1e9,
+        description="requests of each client, all its connections (flows_per_pair) together; latency counts from when"
+        " each was due; 0: each is sent when the response to the one before has come",
+    )
+    connect_per_request: bool = Field(False, description="a connection of its own for each request")
     udp_share: float = Field(0.0, ge=0, le=1, description="share of the clients that send UDP, drawn by the seed")
     udp_rate_bps: Finite = Field(0.0, ge=0, description="sending rate of each UDP flow; 0: as fast as possible")
     congestion_control: str = Field(
@@ -281,6 +295,10 @@ class Spec(BaseModel):
             (self.elephant_share, f"{self.elephant_share * 100:g} % elephants of {self.elephant_bytes:,} B"),
             (self.flows_per_pair > 1, f"{self.flows_per_pair} flows per pair"),
             (self.message_bytes, f"messages of {self.message_bytes:,} B"),
+            (self.request_bytes, f"requests of {self.request_bytes:,} B"),
+            (self.response_bytes, f"responses of {self.response_bytes:,} B"),
+            (self.requests_per_s, f"{self.requests_per_s:g} requests/s per client"),
+            (self.connect_per_request, "a connection per request"),
             (self.udp_share, f"{self.udp_share * 100:g} % UDP"),
             (self.udp_rate_bps, f"at {self.udp_rate_bps / 1e6:g} Mbit/s"),
             (self.congestion_control, self.congestion_control),

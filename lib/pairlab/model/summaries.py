@@ -1,28 +1,35 @@
-"""What one run is summarised to where runs are compared: its total throughput, or completion times."""
+"""What one run is summarised to where runs are compared: its total throughput, completion times, or latencies."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import pandas as pd
 
-from pairlab.model import fct
+from pairlab.model import fct, latencies
 from pairlab.model.records import Run
 
 
 class Measure(NamedTuple):
-    """A summary's unit, its name in words, and whether less of it is better."""
+    """A summary's unit, its name in words, and whether less of it is better.
+
+    of: which runs have it: all without an end (""), those of flows with an end ("fct"), or of transactions.
+    """
 
     unit: str
     name: str
     less_is_better: bool = False
+    of: str = ""
 
 
-#: Flows without an end have the first, flows with an end the others.
 MEASURES = {
     "total_bps": Measure("bit/s", "total throughput"),
-    "fct_median_s": Measure("s", "median FCT", less_is_better=True),
-    "fct_mean_s": Measure("s", "mean FCT", less_is_better=True),
-    "fct_p99_s": Measure("s", "p99 FCT", less_is_better=True),
-    "fct_max_s": Measure("s", "longest FCT", less_is_better=True),
+    "fct_median_s": Measure("s", "median FCT", less_is_better=True, of="fct"),
+    "fct_mean_s": Measure("s", "mean FCT", less_is_better=True, of="fct"),
+    "fct_p99_s": Measure("s", "p99 FCT", less_is_better=True, of="fct"),
+    "fct_max_s": Measure("s", "longest FCT", less_is_better=True, of="fct"),
+    "transactions_per_s": Measure("transactions/s", "transactions per second", of="transactions"),
+    "latency_p50_s": Measure("s", "median latency", less_is_better=True, of="transactions"),
+    "latency_p99_s": Measure("s", "p99 latency", less_is_better=True, of="transactions"),
 }
 
 
@@ -47,7 +54,7 @@ def summaries(run: Run) -> dict[str, float]:
     the flows of this one run, so that of few flows p99 is nearly the longest.
     """
     if not run.spec.flow_bytes:
-        return {"total_bps": run.total_throughput_bps}
+        return {"total_bps": run.total_throughput_bps} | _of_transactions(run)
     if run.flows.empty:
         return {}
     times_s = fct.of(run.flows)
@@ -56,4 +63,24 @@ def summaries(run: Run) -> dict[str, float]:
         "fct_mean_s": fct.mean(times_s),
         "fct_p99_s": fct.quantile(times_s, 0.99),
         "fct_max_s": fct.longest(times_s),
+    }
+
+
+def main(runs: Iterable[Run]) -> str:
+    """The one of MEASURES that runs are compared by, where no other is asked for."""
+    runs = list(runs)
+    if all(run.spec.flow_bytes for run in runs):
+        return "fct_median_s"
+    return "latency_p50_s" if all(latencies.measured(run.flows) for run in runs) else "total_bps"
+
+
+def _of_transactions(run: Run) -> dict[str, float]:
+    """NaN is what depends on transactions that were lost, or on flows that failed."""
+    if not latencies.measured(run.flows):
+        return {}
+    found = run.latency_quantiles_s
+    return {
+        "transactions_per_s": latencies.rate_per_s(run.flows),
+        "latency_p50_s": found["p50"],
+        "latency_p99_s": found["p99"],
     }

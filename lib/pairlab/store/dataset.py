@@ -36,11 +36,11 @@ _NUMBER = re.compile(r"\d[\d.,]*")
 class Runs:
     """A sequence of runs, and DataFrames of all of them: runs[0], runs[-3:], runs["<key>"], runs.where(pairs=2).
 
-    Only runs with status ok are in flows, intervals and cpu. index has a row per run, whatever its status: the spec's
-    values, key, status, reasons (one text), failed_flows (missing where it was not noted), skew_s, host and kernel. The
-    other frames carry the key, the spec's values, host and kernel as columns before their own (asked_duration_s is the
-    spec's, where duration_s is the flow's). A table is read when asked for; of many flows, take what is needed by
-    `select`.
+    Only runs with status ok are in flows, intervals, transactions and cpu. index has a row per run, whatever its
+    status: the spec's values, key, status, reasons (one text), failed_flows (missing where it was not noted), skew_s,
+    host and kernel. The other frames carry the key, the spec's values, host and kernel as columns before their own
+    (asked_duration_s is the spec's, where duration_s is the flow's). A table is read when asked for; of many flows,
+    take what is needed by `select`.
 
     damaged names the runs left out as they are not whole, newer those that only a newer pairlab can read, elsewhere
     those that were measured on another ground: each a line with the reason. places says where each backend was measured
@@ -176,6 +176,10 @@ class Runs:
         return self._joined("intervals")
 
     @cached_property
+    def transactions(self) -> pd.DataFrame:
+        return self._joined("transactions")
+
+    @cached_property
     def cpu(self) -> pd.DataFrame:
         return self._joined("cpu")
 
@@ -209,8 +213,9 @@ class Runs:
         return self.index[self.index["status"] != "ok"]
 
     def select(self, name: str, columns: Sequence[str]) -> pd.DataFrame:
-        """These columns of the table flows, intervals or cpu. No others are read, so it serves for millions of rows.
+        """These columns of the table flows, intervals, transactions or cpu.
 
+        No others are read, so it serves for millions of rows.
         columns: the key, values of the spec and columns of the table, named as in the whole table. Texts, and all
         that is the run's and not the row's, are categoricals. Raises KeyError for a column that there is not, NoRuns
         where no run is ok, DamagedRun where a table proves to be damaged.

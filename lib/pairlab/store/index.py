@@ -18,8 +18,8 @@ from pairlab.errors import NoRuns, StoreError
 from pairlab.store.places import directories
 
 #: Raise it when rows get other columns.
-FORMAT = 2
-_FILES = ("run.json", "flows.parquet", "intervals.parquet", "cpu.parquet")
+FORMAT = 3
+_FILES = ("run.json", "flows.parquet", "intervals.parquet", "transactions.parquet", "cpu.parquet")
 
 #: A row: key, path, the spec's values, status, reasons, measured_at (ISO 8601, or None), took_s, outcome (in words),
 #: total_throughput_bps, failed_flows, skew_s (None where they are not known), host, machine, kernel, engine,

@@ -167,6 +167,10 @@ class _Stored(Run):
         return self._frame("intervals")
 
     @cached_property
+    def transactions(self) -> pd.DataFrame:
+        return self._frame("transactions")
+
+    @cached_property
     def cpu(self) -> pd.DataFrame:
         return self._frame("cpu")
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from pairlab import store
 from pairlab.base import units
 from pairlab.errors import PairlabError
-from pairlab.model import fct
+from pairlab.model import fct, latencies
 from pairlab.model.records import Run
 
 #: What a history can be filtered by, apart from text.
@@ -84,11 +84,17 @@ def _line(run: Run) -> str:
     )
 
 
+_COLUMNS = ["fct_s", "status", "throughput_bps", "transactions", "transactions_lost", "transactions_failed"]
+
+
 def _outcome(run: Run) -> str:
     if run.status not in ("ok", "invalid"):
         return ""
     try:
-        flows = store.columns(run, "flows", ["fct_s", "status", "throughput_bps"]).to_pandas()
+        flows = store.columns(run, "flows", _COLUMNS).to_pandas()
+        if latencies.measured(flows):
+            median_s = latencies.of_flows(run.transactions, flows)["p50"]
+            return f"p50 {units.with_prefix(median_s, 's')}" if median_s == median_s else "p50 unknown"
     except PairlabError:
         return "unreadable"
     if run.spec.flow_bytes:

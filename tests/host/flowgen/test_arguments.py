@@ -8,6 +8,7 @@ from tests.host.flowgen.helpers import run
 
 CLIENT = ["client", "--connect", "127.0.0.1:9", "--duration", "1"]
 UDP = ["client", "--udp", "--connect", "127.0.0.1:9"]
+RR = ["rr", "--connect", "127.0.0.1:9", "--duration", "1"]
 HOLD = ["hold", "--control", "nowhere", "--slot", "a"]
 
 
@@ -68,6 +69,18 @@ HOLD = ["hold", "--control", "nowhere", "--slot", "a"]
         ([*CLIENT, "--write-bytes", "0"], "--write-bytes '0'"),
         ([*CLIENT, "--write-bytes", "1.5"], "--write-bytes '1.5'"),
         ([*CLIENT, "--congestion", "longer-than-the-kernel-allows"], "--congestion"),
+        (["rr", "--duration", "1"], "--connect is missing"),
+        (["rr", "--connect", "127.0.0.1:9"], "--duration is missing"),
+        ([*RR, "--request-bytes", "0"], "--request-bytes '0'"),
+        ([*RR, "--response-bytes", "1048577"], "--response-bytes '1048577'"),
+        ([*RR, "--connections", "1001"], "--connections '1001'"),
+        ([*RR, "--rate", "0"], "--rate '0' is not a number from 0.001"),
+        ([*RR, "--timeout", "1"], "--timeout is for --udp"),
+        ([*RR, "--udp", "--request-bytes", "31"], "--request-bytes '31' is no size of a datagram from 32 to 65507"),
+        ([*RR, "--udp", "--response-bytes", "65508"], "--response-bytes '65508' is no size of a datagram"),
+        ([*RR, "--udp", "--connect-per-request"], "--connect-per-request is for TCP"),
+        (["rr-server"], "--port is missing"),
+        (["rr-server", "--port", "80", "--bind", "localhost"], "--bind 'localhost'"),
         ([*HOLD, "--start-after", "-1", "--", "true"], "--start-after '-1'"),
         ([*HOLD, "--start-after", "1", "--", "true"], "--start-after counts from the opening of the gate: give --gate"),
         ([*HOLD], "after '--'"),
@@ -110,6 +123,7 @@ def test_help_lists_every_command_and_version_prints_one(flowgen):
         done = run(flowgen, *arguments)
         assert done.returncode == 0
         assert all(
-            f"flowgen {name}" in done.stdout for name in ("server", "client", "hold", "pause", "facts", "version")
+            f"flowgen {name}" in done.stdout
+            for name in ("server", "client", "rr-server", "rr", "hold", "pause", "facts", "version")
         )
     assert run(flowgen, "version").stdout.split()[0] == "flowgen"

@@ -63,8 +63,10 @@ def test_no_harness_finds_anything(flowgen, record_property):
     parts = {
         "answering",
         "control",
+        "histogram",
         "netcounters",
         "options",
+        "rr_server",
         "sizes",
         "tcp_server",
         "text",

@@ -6,7 +6,7 @@ import re
 import psutil
 import pytest
 
-from pairlab import Spec, measure
+from pairlab import Spec, measure, store
 from pairlab.errors import BadSpec
 from pairlab.measurement import measure as measurement
 from pairlab.measurement.flow_rows import read_flows
@@ -39,8 +39,8 @@ def test_every_workload_measures_over_every_driver_in_every_backend(backend, dri
         flows["flow_bytes"].to_list(), rel=0.01
     )
     assert (flows["start_s"] >= 0).all()
-    assert (flows["connected_s"] > flows["start_s"]).all() == (workload == "flowgen")
-    if "warmup" in can:  # it tells of intervals, and of TCP
+    assert (flows["connected_s"] > flows["start_s"]).all() == (workload in ("flowgen", "rr"))
+    if "intervals" in can:  # it tells of intervals, and of TCP
         assert (flows["retransmits"] >= 0).all()
         assert (flows["rtt_s"] > 0).all()
         by_pair = run.intervals.groupby("pair")["interval_bytes"].sum()
@@ -59,7 +59,8 @@ def test_every_workload_measures_over_every_driver_in_every_backend(backend, dri
     assert run.facts["network"]["tcp_congestion_control"]
     assert run.facts["network"]["tso"] in (0, 1)
     assert run.facts["versions"]["flowgen"].startswith("flowgen 0")
-    assert workload.rstrip("3") in run.facts["versions"][workload].lower()
+    tool = {"rr": "flowgen"}.get(workload, workload.rstrip("3"))
+    assert tool in run.facts["versions"][workload].lower()
     assert run.harness_cpu_s < 1
 
 
@@ -181,7 +182,7 @@ def test_a_flow_whose_server_dies_on_the_way_has_failed(workload, runs_dir, clea
     assert run.flows["fct_s"].isna().to_list() == [False, True]
 
 
-@pytest.mark.parametrize("workload", in_ci(able("flows"), but=["flowgen"]))
+@pytest.mark.parametrize("workload", in_ci(able("flows", "intervals"), but=["flowgen"]))
 def test_every_flow_of_a_pair_is_a_row(workload, runs_dir, clean_host):
     need("netns", workload=workload)
     run = measured(asking(workload, flows_per_pair=3))
@@ -194,7 +195,7 @@ def test_every_flow_of_a_pair_is_a_row(workload, runs_dir, clean_host):
     assert by_flow.to_list() == pytest.approx(flows["flow_bytes"].to_list(), rel=0.02)
 
 
-@pytest.mark.parametrize("workload", able("udp"))
+@pytest.mark.parametrize("workload", able("udp", "message"))
 @pytest.mark.parametrize("driver", ["bridge", pytest.param("host", marks=pytest.mark.ci)])
 @pytest.mark.parametrize("backend", any_backend())
 def test_udp_beside_tcp_tells_what_was_sent_and_what_came(backend, driver, workload, runs_dir, clean_host):
@@ -216,6 +217,27 @@ def test_udp_beside_tcp_tells_what_was_sent_and_what_came(backend, driver, workl
     assert run.checks["datagram_bytes"] == (None if driver == "host" else pytest.approx(0, abs=0.01))
 
 
+@pytest.mark.parametrize("backend", any_backend())
+def test_transactions_of_every_connection_are_stored_by_latency(backend, runs_dir, clean_host):
+    """TCP beside UDP, at 200 requests a second over two connections; of a second and a half, the first is warm-up."""
+    need(backend, workload="rr")
+    asked = {"udp_share": 0.5, "flows_per_pair": 2, "requests_per_s": 200.0, "warmup_s": 0.5}
+    run = measured(asking("rr", backend=backend, **asked))
+    assert (run.status, run.reasons) == ("ok", ())
+    again = store.read(run.path)
+    flows = again.flows.set_index(["pair", "flow"])
+    assert (flows["transactions"] + flows["transactions_lost"]).to_list() == [100] * 4
+    assert (flows["transactions_failed"] == 0).all()
+    assert (flows["flow_bytes"] == flows["transactions"] * 2000).all()
+    assert sorted(set(flows["protocol"])) == ["tcp", "udp"]
+    by_flow = again.transactions.groupby(["pair", "flow"])
+    assert by_flow["count"].sum().to_list() == flows["transactions"].to_list()
+    assert all(part["latency_s"].is_monotonic_increasing for _, part in by_flow)
+    assert again.transactions["latency_s"].between(1e-6, 2).all()
+    assert 0 < again.latency_quantiles_s["p50"] <= again.latency_quantiles_s["p90"]
+    assert " transactions/s, latency p50 " in again.outcome
+
+
 def test_udp_without_a_server_is_a_failed_flow(runs_dir, monkeypatch):
     need("netns")
     plugin = registry.workloads.get("flowgen")
@@ -230,7 +252,7 @@ def test_udp_without_a_server_is_a_failed_flow(runs_dir, monkeypatch):
     assert "1 of 2 servers never listened" in run.reasons[0]
 
 
-@pytest.mark.parametrize("workload", in_ci(able("flows", "warmup"), but=["flowgen"]))
+@pytest.mark.parametrize("workload", in_ci(able("flows", "intervals"), but=["flowgen"]))
 @pytest.mark.parametrize("backend", any_backend())
 def test_the_kernel_counts_what_a_client_retransmits_as_its_tool_does(backend, workload, runs_dir, clean_host):
     need(backend, workload=workload)
@@ -268,7 +290,13 @@ def test_smaller_messages_are_written_in_more_calls(workload, runs_dir, clean_ho
             r"'iperf' cannot send flows of a given size \(flow_bytes\); these can: flowgen",
         ),
         ({"workload": "netcat"}, "'netcat' cannot send for a given time: give flow_bytes; .*: flowgen"),
-        ({"workload": "sockperf", "warmup_s": 1.0}, "'sockperf' cannot report intervals"),
+        ({"workload": "sockperf", "warmup_s": 1.0}, "'sockperf' cannot leave out what was sent in warmup_s"),
+        ({"workload": "rr", "pairs": 2, "start_spacing_s": 1.0}, "'rr' cannot report intervals"),
+        ({"workload": "flowgen", "request_bytes": 1}, "'flowgen' cannot send requests .*; these can: rr"),
+        (
+            {"workload": "rr", "udp_share": 1.0, "request_bytes": 1},
+            "request_bytes: rr sends it by UDP with 32 to 65507",
+        ),
         ({"workload": "sockperf", "flows_per_pair": 2, "flow_bytes": 1}, "cannot send flows of.* nor send several"),
         ({"workload": "netcat", "flow_bytes": 1 << 31}, "at most 1073741824 bytes"),
     ],

@@ -9,7 +9,17 @@ import yaml
 
 from pairlab import store
 from pairlab.batch import runner
-from pairlab.batch.stopping_rule import ESTIMATES, Until, expected, goes_on, half_width, shortfall, taken, value_of
+from pairlab.batch.stopping_rule import (
+    ESTIMATES,
+    Until,
+    expected,
+    goes_on,
+    half_width,
+    lack,
+    shortfall,
+    taken,
+    value_of,
+)
 from pairlab.errors import BadSweep, TestbedError, Unavailable
 from pairlab.model.records import Run, table
 from pairlab.model.spec import Spec
@@ -17,6 +27,7 @@ from pairlab.statistics import quantiles
 from pairlab.statistics.clusters import Clusters
 from pairlab.statistics.intervals import SHARE
 from pairlab.store.dataset import load_runs
+from tests.support.synthetic import transacting
 
 WITHIN_5 = Until(estimate="total_throughput_bps", within=0.05, at_least=3, at_most=20)
 
@@ -95,12 +106,26 @@ def test_each_estimate_is_what_its_name_says():
         "total_throughput_bps": 4e9,
         "jain_index": pytest.approx(16 / (3 * 10)),  # the failed client got nothing
         "retransmits": 9,
+        "transactions_per_s": None,  # these flows were no transactions
+        "latency_p50_s": None,
+        "latency_p99_s": None,
         "mean_fct_s": None,
         "max_fct_s": None,
     }
     bare = Run(Spec(), "ok", flows=table("flows", [{"pair": 0, "flow": 0, "status": "ok", "throughput_bps": 1e9}]))
     assert value_of(bare, Until(estimate="retransmits", within=0.1)) is None
     assert value_of(Run(Spec(), "invalid", ("apart",), flows=run.flows), WITHIN_5) is None
+
+
+def test_latencies_are_those_of_a_run_of_transactions_and_lost_ones_hide_them():
+    rules = {
+        name: Until(estimate=name, within=0.1) for name in ("transactions_per_s", "latency_p50_s", "latency_p99_s")
+    }
+    found = {name: value_of(transacting({2e-5: 980, 9e-4: 20}), rule) for name, rule in rules.items()}
+    assert found == {"transactions_per_s": 1000, "latency_p50_s": 2e-5, "latency_p99_s": 9e-4}
+    assert value_of(transacting({2e-5: 980}, lost=20), rules["latency_p99_s"]) is None
+    assert lack(rules["latency_p50_s"], Spec(workload="rr")) == ""
+    assert "latency_p50_s is of requests: take a workload that sends them (rr)" in lack(rules["latency_p50_s"], Spec())
 
 
 def test_a_median_goes_by_all_flows_of_all_repetitions_as_it_is_reported():

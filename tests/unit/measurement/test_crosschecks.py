@@ -126,6 +126,15 @@ def test_ports_are_compared_by_their_growth():
     assert port_bytes(told(PAYLOAD), 2, before, after, HEADER, 0.0) is None  # one of two flows failed
 
 
+def test_what_servers_sent_back_is_of_the_ports_and_of_a_shared_link_but_of_no_servers_own_link():
+    both, answered = link(1.5 * PAYLOAD), {"answered_bytes": {0: PAYLOAD / 2}}
+    after = (both.rx_bytes, both.rx_packets)
+    assert port_bytes(told(PAYLOAD, **answered), 1, (0, 0), after, HEADER, 0.0) == 0.0
+    assert interface_bytes(told(PAYLOAD, **answered), [both], HEADER, True, 0.0) == 0.0
+    assert interface_bytes(told(PAYLOAD, **answered), [link()], HEADER, False, 0.0) == 0.0
+    assert interface_bytes(told(PAYLOAD, **answered), [both], HEADER, False, 0.0) == pytest.approx(0.5)
+
+
 def counted(by_tool, by_kernel, **more):
     """by_kernel: of each pair, one count, or the counts just before and just after the tool's."""
     known = {pair: (each, each) if isinstance(each, int) else each for pair, each in by_kernel.items()}

@@ -5,7 +5,7 @@ import pytest
 
 from pairlab.model.records import table
 from pairlab.model.summaries import MEASURES, summaries
-from tests.support.synthetic import ending, run
+from tests.support.synthetic import ending, run, transacting
 
 
 def test_a_run_has_the_total_or_completion_times_and_each_by_the_name_of_a_measure():
@@ -17,7 +17,26 @@ def test_a_run_has_the_total_or_completion_times_and_each_by_the_name_of_a_measu
         "fct_p99_s": pytest.approx(49.51),
         "fct_max_s": 50.0,
     }
-    assert ["total_bps", *summaries(ending(times_s))] == list(MEASURES)
+    answered = transacting({20e-6: 900, 50e-6: 99, 3e-3: 1}, duration_s=2.0)
+    assert summaries(answered) == {
+        "total_bps": 2e9,
+        "transactions_per_s": 500.0,
+        "latency_p50_s": 20e-6,
+        "latency_p99_s": 50e-6,
+    }
+    assert {*summaries(ending(times_s)), *summaries(answered)} == set(MEASURES)
+
+
+def test_what_depends_on_transactions_without_a_response_is_not_known():
+    found = summaries(transacting({20e-6: 989}, lost=11))
+    assert (found["transactions_per_s"], found["latency_p50_s"]) == (989, 20e-6)
+    assert np.isnan(found["latency_p99_s"])
+
+
+def test_the_outcome_of_transactions_is_their_rate_and_latency():
+    assert transacting({20e-6: 900, 50e-6: 100}).outcome == "1,000 transactions/s, latency p50 20 µs, p99 50 µs"
+    assert transacting({20e-6: 900, 50e-6: 100}).latency_quantiles_s["p90"] == 20e-6
+    assert run([1, 2]).latency_quantiles_s == {}
 
 
 def test_completion_times_are_of_all_flows_and_nan_where_they_hang_on_those_that_failed():

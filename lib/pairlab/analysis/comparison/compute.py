@@ -21,12 +21,12 @@ from pairlab.analysis.comparison.result import WORTH_PERCENT, Comparison, Compar
 from pairlab.analysis.comparison.spec_text import cell, named
 from pairlab.analysis.figures.style import ordered
 from pairlab.errors import AnalysisError, TooFewSamples, UnknownName
-from pairlab.model import fct
+from pairlab.model import fct, latencies
 from pairlab.model import ground as grounds
 from pairlab.model.ground import Ground
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
-from pairlab.model.summaries import MEASURES, QUANTILES, summaries
+from pairlab.model.summaries import MEASURES, QUANTILES, main, summaries
 from pairlab.statistics import changes, intervals, power, quantiles
 from pairlab.statistics.clusters import Clusters
 from pairlab.statistics.intervals import LEAST, POSITIVE, Student
@@ -49,10 +49,11 @@ def compare(
     """Every two groups of runs that are alike in all but `by`, of which one has the value `base`.
 
     by: a field of Spec, or of what runs were measured on: host, kernel, engine (of containers), tool, switch; for these
-    load the runs with ground="all". measure: one of measures.MEASURES; None: the median FCT of flows with an end, of
-    others the total throughput. base: the value that the others are held against; None: the field's default where it
-    was measured, else the first. Runs that differ in other fields, or come from different hosts or kernels, are kept
-    apart. What is not compared is named in left_out: runs that are not ok, and those without a partner.
+    load the runs with ground="all". measure: one of summaries.MEASURES; None: the median FCT of flows with an end, the
+    median latency of transactions, of others the total throughput. base: the value that the others are held against;
+    None: the field's default where it was measured, else the first. Runs that differ in other fields, or come from
+    different hosts or kernels, are kept apart. What is not compared is named in left_out: runs that are not ok, and
+    those without a partner.
 
     Raises UnknownName for another `by` or `measure`; AnalysisError, saying which fields differ, where no two are alike.
     """
@@ -131,7 +132,7 @@ def _compared(
 ) -> Comparison:
     """The comparison of two sides, the base first. Raises AnalysisError where one has no value, or its flows failed."""
     specs = [runs[0].spec for _, runs in sides]
-    measure = measure or ("fct_median_s" if all(spec.flow_bytes for spec in specs) else "total_bps")
+    measure = measure or main(run for _, runs in sides for run in runs)
     known = [_known(named(by, value), measure, runs) for value, runs in sides]
     paired, used = _used(*known) if by not in GROUND else (False, known)  # no sweep visits two kernels in turn
     if measure in QUANTILES:
@@ -268,6 +269,12 @@ def _depends_on_failed(name: str, measure: str, lost: Sequence[Run], runs: int) 
     flows = sum(len(run.flows) for run in lost)
     errors = [error for run in lost for error in run.flows.loc[run.flows["status"] != "ok", "error"]]
     first = f" (the first: {errors[0]})" if errors else ""
+    if MEASURES[measure].of == "transactions" and not errors:
+        without = sum(latencies.lost(run.flows) or 0 for run in lost)
+        return (
+            f"Not compared: {len(lost)} of {runs} runs of {name} have no {MEASURES[measure].name}: too few transactions"
+            f" tell, or it depends on those that were lost ({without:,})."
+        )
     return (
         f"Not compared: {len(lost)} of {runs} runs of {name} have no {MEASURES[measure].name}:"
         f" {len(errors)} of their {flows} flows failed{first}, and it depends on how long these would have taken."

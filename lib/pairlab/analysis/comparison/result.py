@@ -129,8 +129,11 @@ def rows(comparison: Comparison) -> list[tuple[str, str]]:
 
 def quantity(comparison: Comparison, value: float) -> str:
     """A value of the comparison's measure, with a unit that suits it."""
-    if MEASURES[comparison.measure].unit == "s":
-        return f"{value * 1e3:.4g} ms"
+    unit = MEASURES[comparison.measure].unit
+    if unit == "s":
+        return f"{value * 1e3:.4g} ms" if value >= 1e-3 else f"{value * 1e6:.4g} µs"
+    if unit != "bit/s":
+        return f"{value:,.4g} {unit}" if value < 1e4 else f"{value:,.0f} {unit}"
     return f"{value / 1e9:.4g} Gbit/s"
 
 

@@ -21,12 +21,13 @@ class Measured:
     """What a tool reported of one flow, in the columns of records.TABLES.
 
     flow: totals, as columns of `flows`; intervals: rows of `intervals`, with start_s and end_s from its connection.
-    number: of the flow within its pair, from 0. received_bytes: payload that its server received of it, over its
-    whole time, where the tool reports it; unread_bytes: what was sent besides, and may have arrived unread. error: why
-    this flow failed, where others of its client did not. lasted_s: how long it was sending, where its duration_s is
-    another time. connect_s: how long connecting took, where the tool reports that instead of the moment.
-    netns_retransmits: what the kernel had counted in the client's network namespace, since that was made, just before
-    and just after the tool counted last.
+    latencies: of its transactions, each latency in s, with how many took it. windowed: whether the tool itself left out
+    the warm-up, which else its intervals tell of. number: of the flow within its pair, from 0. received_bytes: payload
+    that its server received of it, over its whole time, where the tool reports it; answered_bytes: what that sent back;
+    unread_bytes: what was sent besides, and may have arrived unread. error: why this flow failed, where others of its
+    client did not. lasted_s: how long it was sending, where its duration_s is another time. connect_s: how long
+    connecting took, where the tool reports that instead of the moment. netns_retransmits: what the kernel had counted
+    in the client's network namespace, since that was made, just before and just after the tool counted last.
     Moments, CLOCK_MONOTONIC in ns, where the tool reports them: when the connection was established, when the server
     had the first byte, and when a flow with an end was complete.
     """
@@ -43,12 +44,16 @@ class Measured:
     lasted_s: float | None = None
     connect_s: float | None = None
     netns_retransmits: tuple[int, int] | None = None
+    latencies: Sequence[tuple[float, int]] = ()
+    answered_bytes: float | None = None
+    windowed: bool = False
 
     def __post_init__(self):
         """Raises ValueError for what no tool can have measured, so that it gets into no table and no mean."""
         whole = {key: getattr(self, key) for key in ("connected_ns", "first_byte_ns", "completed_ns", "number")}
         by_kernel = {f"netns_retransmits[{place}]": count for place, count in enumerate(self.netns_retransmits or ())}
-        tables: list[Mapping[str, Any]] = [self.flow, whole, by_kernel, *self.intervals]
+        timed = [{"latency_s": latency_s, "count": count} for latency_s, count in self.latencies]
+        tables: list[Mapping[str, Any]] = [self.flow, whole, by_kernel, *self.intervals, *timed]
         for values in tables:
             for column, value in values.items():
                 if isinstance(value, str):
@@ -64,9 +69,14 @@ FEATURES: Mapping[str, tuple[Callable[[Spec], bool], str]] = {
     "flows": (lambda spec: spec.flows_per_pair > 1, "send several flows at once (flows_per_pair)"),
     "message": (lambda spec: spec.message_bytes > 0, "write message_bytes in each call"),
     "udp": (lambda spec: spec.udp_share > 0, "send UDP (udp_share)"),
-    "warmup": (
-        lambda spec: spec.warmup_s > 0 or (spec.start_spacing_s > 0 and not spec.flow_bytes),
-        "report intervals, from which warmup_s and what was sent before all did (start_spacing_s) could be left out",
+    "warmup": (lambda spec: spec.warmup_s > 0, "leave out what was sent in warmup_s"),
+    "intervals": (
+        lambda spec: spec.start_spacing_s > 0 and not spec.flow_bytes,
+        "report intervals, from which what was sent before all did (start_spacing_s) could be left out",
+    ),
+    "transactions": (
+        lambda spec: bool(spec.request_bytes or spec.response_bytes or spec.requests_per_s or spec.connect_per_request),
+        "send requests and await their responses (request_bytes, response_bytes, requests_per_s, connect_per_request)",
     ),
 }
 

@@ -1,9 +1,9 @@
 """flowgen, pairlab's own generator: needs nothing in the container, and reports TCP_INFO."""
 
 import json
-import secrets
 
 from pairlab.errors import BadSpec
+from pairlab.testbed import token
 from pairlab.testbed.contracts import FEATURES, Measured, Workload
 
 #: Columns taken from a total as they are, by protocol.
@@ -14,9 +14,6 @@ KEPT = {
 
 #: Its own header, and the most that IPv4 carries in a datagram.
 LEAST_DATAGRAM_BYTES, MOST_DATAGRAM_BYTES = 40, 65507
-
-#: The file with the token, by which a server knows its client from others who reach its port: token.h.
-TOKEN, TOKEN_BYTES = "token", 16
 
 
 class Flowgen(Workload):
@@ -29,7 +26,7 @@ class Flowgen(Workload):
 
     name = "flowgen"
     summary = "flowgen: TCP by time or by bytes, and UDP; exact, built with pairlab"
-    can = frozenset(FEATURES)
+    can = frozenset(FEATURES) - {"transactions"}
     chooses_congestion_control = True
 
     @classmethod
@@ -47,15 +44,14 @@ class Flowgen(Workload):
             )
 
     def prepare(self, spec, directory):
-        (directory / TOKEN).write_bytes(secrets.token_bytes(TOKEN_BYTES))
-        (directory / TOKEN).chmod(0o644)  # a container's user is not ours; other users do not get into the directory
+        token.write(directory)
 
     def server(self, pair, spec, site):
-        argv = [site.flowgen, "server", "--bind", pair.server.address, "--port", str(pair.port), *_token(site)]
+        argv = [site.flowgen, "server", "--bind", pair.server.address, "--port", str(pair.port), *token.options(site)]
         return [*argv, "--udp"] if pair.task.protocol == "udp" else argv
 
     def client(self, pair, spec, site):
-        argv = [site.flowgen, "client", "--connect", f"{pair.target}:{pair.port}", *_token(site)]
+        argv = [site.flowgen, "client", "--connect", f"{pair.target}:{pair.port}", *token.options(site)]
         argv += self._udp(spec) if pair.task.protocol == "udp" else self._tcp(pair.task, spec)
         argv += ["--flows", str(spec.flows_per_pair)] if spec.flows_per_pair > 1 else []
         argv += ["--write-bytes", str(spec.message_bytes)] if spec.message_bytes else []
@@ -94,10 +90,6 @@ class Flowgen(Workload):
 def _port(address):
     """The client's port, which tells flows of a pair apart; on the way, NAT may have replaced its address."""
     return (address or "").rpartition(":")[2]
-
-
-def _token(site):
-    return ["--token-file", f"{site.directory}/{TOKEN}"]
 
 
 def _lines(text, whose):

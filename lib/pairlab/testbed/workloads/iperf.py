@@ -37,7 +37,7 @@ class Iperf(Workload):
 
     name = "iperf"
     summary = "iperf 2: TCP at full rate (the papers' tool)"
-    can = frozenset({"time", "flows", "message", "warmup"})
+    can = frozenset({"time", "flows", "message", "warmup", "intervals"})
     chooses_congestion_control = True
     programs = (Program("iperf", "iperf"),)
     version_argv = ("iperf", "--version")

@@ -22,7 +22,7 @@ class Iperf3(Workload):
 
     name = "iperf3"
     summary = "iperf3: TCP at full rate"
-    can = frozenset({"time", "flows", "message", "warmup"})
+    can = frozenset({"time", "flows", "message", "warmup", "intervals"})
     chooses_congestion_control = True
     programs = (Program("iperf3", "iperf3"),)
     version_argv = ("iperf3", "--version")

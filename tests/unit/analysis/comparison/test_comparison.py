@@ -11,7 +11,7 @@ from pairlab.analysis.comparison import noise_floor, result
 from pairlab.analysis.comparison.compute import compare, varied
 from pairlab.errors import AnalysisError, UnknownName
 from pairlab.store.dataset import Runs
-from tests.support.synthetic import ending, run
+from tests.support.synthetic import ending, run, transacting
 
 
 def group(driver, totals_gbps, first=0, **spec):
@@ -162,6 +162,35 @@ def test_another_measure_can_be_asked_for_and_one_that_is_missing_is_told():
     assert compare(slow, measure="fct_max_s")[0].measure == "fct_max_s"
     with pytest.raises(AnalysisError, match="bridge has no total throughput above zero"):
         compare(slow, measure="total_bps")
+
+
+def answered(driver, latencies_us, lost=0, slowest_us=900):
+    """A run for each of these median latencies, of 1,000 transactions each."""
+    return [
+        transacting({us * 1e-6: 980, slowest_us * 1e-6: 20}, lost=lost, driver=driver, repetition=at)
+        for at, us in enumerate(latencies_us)
+    ]
+
+
+def test_transactions_are_compared_by_their_median_latency_unless_another_measure_is_asked_for():
+    runs = [*answered("bridge", [20, 21, 20]), *answered("macvlan", [26, 29, 26], slowest_us=1800)]
+    (found,) = compare(runs)
+    assert (found.measure, found.verdict) == ("latency_p50_s", "worse")
+    ratios = np.log([26 / 20, 29 / 21, 26 / 20])
+    low, high = stats.t.interval(0.95, 2, ratios.mean(), stats.sem(ratios))
+    assert (found.low, found.high) == pytest.approx([100 * math.expm1(low), 100 * math.expm1(high)])
+    assert found.words.endswith("(median latency, n = 3 repetitions)")
+    assert dict(result.rows(found))["bridge, median latency"] == "20.33 µs"
+    (tail,) = compare(runs, measure="latency_p99_s")
+    assert tail.change == pytest.approx(100)
+    (rate,) = compare(runs, measure="transactions_per_s")
+    assert (rate.change, dict(result.rows(rate))["bridge, transactions per second"]) == (0, "1,000 transactions/s")
+
+
+def test_a_side_whose_slow_transactions_were_lost_is_not_the_faster_one():
+    runs = [*answered("bridge", [20, 21, 20]), *answered("macvlan", [20, 21, 20], lost=100)]
+    with pytest.raises(AnalysisError, match=r"3 of 3 runs of macvlan have no p99 latency: .* were lost \(300\)"):
+        compare(runs, measure="latency_p99_s")
 
 
 def times_out(driver, times_s, failed, repetitions=3):

@@ -26,7 +26,7 @@ def workloads():
 
 def report_of(workload):
     """A captured report of the longest kind the tool has: of several intervals, where it tells of those."""
-    kind = "several" if "warmup" in workload.can else "one"
+    kind = "several" if "intervals" in workload.can else "one"
     (file,) = CAPTURED.glob(f"{workload.name}-*-{kind}.*")
     return file.read_text()
 

@@ -1,0 +1,83 @@
+"""How long transactions took, from the table `transactions`: merged exactly over clients, and quantiles of all of them.
+
+A transaction that was lost took longer than any that was answered: a quantile that falls among the lost is not known,
+as completion_times of flows that failed are not (fct.py). To leave them out would make the slower side the faster one.
+"""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from pairlab.base import units
+
+#: What is told of the latencies of a run: by name, the share of the transactions that took no longer.
+SHARES: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "p99.99": 0.9999, "max": 1.0}
+
+
+def merged(transactions: pd.DataFrame) -> pd.Series:
+    """How many transactions of all clients took how long: the count by latency_s, rising. Nothing is lost by it."""
+    return transactions.groupby("latency_s", sort=True)["count"].sum()
+
+
+def quantile(transactions: pd.DataFrame, share: float, lost: int = 0) -> float:
+    """The shortest latency, in s, that at least this share of the transactions did not exceed; 1: the longest.
+
+    transactions: rows with latency_s and count, of one client or of many, in any order; lost: transactions without a
+    latency. Within the 0.05 % of the buckets. NaN where there are fewer transactions than one beyond the quantile
+    (1/(1 − share)), and where it falls among the lost.
+    Source: the inverse of the empirical distribution function (Hyndman and Fan 1996, definition 1), which needs no
+    values between buckets.
+    """
+    if not 0 < share <= 1:
+        raise ValueError(f"a quantile is asked for as a share above 0, and at most 1, not {share!r}")
+    counts = merged(transactions)
+    answered = int(counts.sum())
+    every = answered + lost
+    if not every or (share < 1 and every * (1 - share) < 1 - 1e-9):
+        return math.nan
+    rank = max(1, math.ceil(share * every - 1e-9 * every))
+    if rank > answered:
+        return math.nan
+    return float(counts.index[int(np.searchsorted(counts.to_numpy().cumsum(), rank))])
+
+
+def quantiles(transactions: pd.DataFrame, lost: int = 0) -> dict[str, float]:
+    """`quantile` of each of SHARES, in s."""
+    counts = merged(transactions).reset_index()
+    return {name: quantile(counts, share, lost) for name, share in SHARES.items()}
+
+
+def measured(flows: pd.DataFrame) -> bool:
+    """Whether any of a run's flows were transactions."""
+    return bool(flows["transactions"].notna().any())
+
+
+def lost(flows: pd.DataFrame) -> int | None:
+    """How many transactions of all flows have no latency; None where a flow failed, as it is not known of how many."""
+    if (flows["status"] != "ok").any():
+        return None
+    return int(flows[["transactions_lost", "transactions_failed"]].sum(axis=None))
+
+
+def rate_per_s(flows: pd.DataFrame) -> float:
+    """Transactions per second of all flows together; a failed flow adds zero."""
+    counted = flows[flows["status"] == "ok"]
+    return float((counted["transactions"] / counted["duration_s"]).sum())
+
+
+def of_flows(transactions: pd.DataFrame, flows: pd.DataFrame) -> dict[str, float]:
+    """`quantiles` of a run's tables; all are NaN where a flow failed."""
+    without = lost(flows)
+    return dict.fromkeys(SHARES, math.nan) if without is None else quantiles(transactions, without)
+
+
+def in_words(transactions: pd.DataFrame, flows: pd.DataFrame) -> str:
+    """The rate, the median and the 99th percentile: "41,200 transactions/s, latency p50 23.1 µs, p99 61 µs"."""
+    found = of_flows(transactions, flows)
+    told = [
+        f"{name} {units.with_prefix(found[name], 's') if found[name] == found[name] else 'not known'}"
+        for name in ("p50", "p99")
+    ]
+    return f"{rate_per_s(flows):,.0f} transactions/s, latency {', '.join(told)}"

@@ -1,0 +1,89 @@
+"""Latencies of transactions: merged over clients, and their quantiles, held against what was planted."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pairlab.model import latencies
+
+
+def of(counts, flow=0):
+    """Rows of `transactions`: counts by latency."""
+    return pd.DataFrame([{"pair": 0, "flow": flow, "latency_s": each, "count": n} for each, n in counts.items()])
+
+
+def flows(*rows):
+    names = ("status", "duration_s", "transactions", "transactions_lost", "transactions_failed")
+    return pd.DataFrame([dict(zip(names, row, strict=True)) for row in rows])
+
+
+def test_clients_are_merged_by_adding_up_their_counts():
+    both = pd.concat([of({1e-3: 2, 2e-3: 1}), of({2e-3: 4, 5e-4: 1}, flow=1)])
+    assert latencies.merged(both).to_dict() == {5e-4: 1, 1e-3: 2, 2e-3: 5}
+
+
+def test_planted_quantiles_are_found_exactly():
+    """9,000 of 1 ms, 990 of 2 ms, 9 of 3 ms and one of a second: each quantile is where it was planted."""
+    planted = of({1e-3: 9000, 1.0: 1, 2e-3: 990, 3e-3: 9})
+    assert latencies.quantiles(planted) == {
+        "p50": 1e-3,
+        "p90": 1e-3,
+        "p99": 2e-3,
+        "p99.9": 2e-3,
+        "p99.99": 3e-3,
+        "max": 1.0,
+    }
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 10**6), st.integers(1, 50)), min_size=1, max_size=30),
+    st.sampled_from([0.5, 0.9, 0.99]),
+)
+def test_a_quantile_is_that_of_all_transactions_one_by_one(buckets, share):
+    frame = pd.DataFrame(
+        [{"pair": 0, "flow": 0, "latency_s": latency / 1e6, "count": count} for latency, count in buckets]
+    )
+    every = np.repeat(frame["latency_s"], frame["count"])
+    found = latencies.quantile(frame, share)
+    if len(every) * (1 - share) < 1 - 1e-9:
+        assert np.isnan(found)
+    else:
+        assert found == np.quantile(every, share, method="inverted_cdf")
+    assert latencies.quantile(frame, 1) == every.max()
+
+
+def test_lost_transactions_took_longer_than_any_other():
+    answered = of({1e-3: 90, 2e-3: 5})
+    found = latencies.quantiles(answered, lost=5)
+    assert (found["p50"], found["p90"]) == (1e-3, 1e-3)
+    assert latencies.quantile(answered, 0.95, lost=5) == 2e-3
+    assert np.isnan([found["p99"], found["max"]]).all()
+
+
+def test_too_few_transactions_have_no_high_quantile():
+    found = latencies.quantiles(of({1e-3: 999}))
+    assert (found["p99"], found["max"]) == (1e-3, 1e-3)
+    assert np.isnan([found["p99.9"], found["p99.99"]]).all()
+    assert latencies.quantile(of({1e-3: 1000}), 0.999) == 1e-3
+    assert np.isnan(list(latencies.quantiles(of({1e-3: 0})).values())).all()
+
+
+def test_where_a_flow_failed_no_quantile_is_known_as_nobody_knows_of_how_many():
+    tables = of({1e-3: 1000}), flows(("ok", 1.0, 1000, 0, 0), ("failed", np.nan, np.nan, np.nan, np.nan))
+    assert np.isnan(list(latencies.of_flows(*tables).values())).all()
+    assert latencies.in_words(*tables) == "1,000 transactions/s, latency p50 not known, p99 not known"
+
+
+def test_a_run_of_transactions_says_how_many_there_were_and_how_long_they_took():
+    tables = of({21.3e-6: 3000, 80e-6: 1000}), flows(("ok", 2.0, 3000, 0, 0), ("ok", 2.0, 1000, 2, 1))
+    assert latencies.lost(tables[1]) == 3
+    assert latencies.rate_per_s(tables[1]) == 2000
+    assert latencies.in_words(*tables) == "2,000 transactions/s, latency p50 21.3 µs, p99 80 µs"
+
+
+@pytest.mark.parametrize("share", [0, -0.1, 1.1])
+def test_what_is_no_share_is_refused(share):
+    with pytest.raises(ValueError, match="a share above 0"):
+        latencies.quantile(of({1e-3: 1}), share)

@@ -1,0 +1,82 @@
+"""rr: what is read of its client, and what it asks of its tool."""
+
+import json
+
+import pytest
+
+from pairlab.errors import BadSpec
+from pairlab.model.spec import Spec
+from pairlab.testbed.endpoints import Task
+from pairlab.testbed.workloads.rr import Rr, sizes
+from tests.unit.testbed.workloads.helpers import captured, only
+
+
+def test_rr_reports_its_transactions_and_how_long_each_took():
+    measured = only(Rr().parse(captured("rr-0.3.0-one.jsonl")))
+    assert measured.flow == {
+        "duration_s": 2.0,
+        "flow_bytes": 500 * 1100,
+        "throughput_bps": 250 * 1100 * 8,
+        "transactions": 500,
+        "transactions_lost": 0,
+        "transactions_failed": 0,
+    }
+    assert sum(count for _, count in measured.latencies) == 500
+    told = json.loads(captured("rr-0.3.0-one.jsonl").splitlines()[-1])
+    mean_s = sum(latency_s * count for latency_s, count in measured.latencies) / 500
+    assert mean_s == pytest.approx(told["mean_s"], rel=5e-4)
+    assert measured.latencies[-1][0] == pytest.approx(told["max_s"], rel=5e-4)
+    assert measured.received_bytes == 32 + 500 * 100
+    assert measured.answered_bytes == 1 + 500 * 1000
+    assert measured.windowed
+
+
+def test_what_was_due_in_a_stall_to_the_end_is_lost():
+    """Of 500 requests in a second, the client had no CPU for the last: what was due meanwhile was never sent."""
+    measured = only(Rr().parse(captured("rr-0.3.0-stalled.jsonl")))
+    assert (measured.flow["transactions"], measured.flow["transactions_lost"]) == (371, 129)
+    assert measured.latencies[-1][0] == pytest.approx(0.808, rel=1e-3)
+    assert measured.lasted_s == pytest.approx(1.548, rel=1e-3)
+
+
+def test_rr_tells_of_each_connection_and_not_of_the_warm_up():
+    told = Rr().parse(captured("rr-0.3.0-udp.jsonl"))
+    assert [measured.number for measured in told] == [0, 1]
+    assert [measured.flow["transactions"] for measured in told] == [100, 100]
+    assert [measured.flow["flow_bytes"] for measured in told] == [100 * 48, 100 * 48]
+    assert all(measured.lasted_s == pytest.approx(1, abs=0.05) for measured in told)
+    assert [measured.received_bytes for measured in told] == [None, None]
+
+
+def test_a_connection_that_broke_failed_in_rrs_own_words():
+    measured = only(Rr().parse(captured("rr-0.3.0-server-died.jsonl")))
+    assert measured.error.startswith("rr: the connection broke: ")
+    assert measured.flow == {}
+
+
+def test_a_histogram_that_lacks_transactions_is_refused():
+    latencies, total = captured("rr-0.3.0-one.jsonl").splitlines()
+    fewer = json.loads(latencies)
+    fewer["buckets"] = fewer["buckets"][1:]
+    with pytest.raises(ValueError, match="not as many latencies as there were transactions"):
+        Rr().parse(f"{json.dumps(fewer)}\n{total}\n")
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"udp_share": 1.0, "request_bytes": 31}, "request_bytes: rr sends it by UDP with 32 to 65507, not 31"),
+        ({"udp_share": 1.0, "response_bytes": 65508}, "response_bytes: rr sends it by UDP with 16 to 65507"),
+        ({"udp_share": 1.0, "connect_per_request": True}, "UDP has no connections"),
+        ({"udp_share": 1.0, "udp_rate_bps": 1e6}, "rr sends at requests_per_s"),
+    ],
+)
+def test_what_rr_cannot_send_is_refused(asked, told):
+    with pytest.raises(BadSpec, match=told):
+        Rr().check(Spec(workload="rr", **asked))
+
+
+def test_a_request_without_a_size_is_the_least_there_is():
+    assert sizes(Spec(), Task().protocol) == (1, 1)
+    assert sizes(Spec(udp_share=1.0), "udp") == (32, 16)
+    assert sizes(Spec(response_bytes=1 << 20), "tcp") == (1, 1 << 20)
