@@ -59,6 +59,7 @@ class Measuring:
     def __init__(self, driver, duration_s=DURATION_S, interrupted="", hosts=1, stopped="", deadly=""):
         self.process = Forked(MEASURE, driver, duration_s, interrupted, hosts, stopped, deadly)
         self.pid = self.process.pid
+        self.stopped = stopped
         self.last = None
 
     def until(self, phase):
@@ -70,6 +71,7 @@ class Measuring:
 
     def until_stopped(self):
         """So that what takes the machine a while is done before the traffic, and not in the seconds that it lasts."""
+        self.until(self.stopped)  # also where it has to wait for another measurement
         until(lambda: psutil.Process(self.pid).status() == psutil.STATUS_STOPPED, 60)
 
     def go_on(self):
