@@ -3,13 +3,19 @@
 They have folders of their own for temporary files, so that whatever stays in there is seen to be ours.
 """
 
+import contextlib
+import os
 import tempfile
 
+import docker
 import pytest
 
 from pairlab.testbed.audit import snapshot
+from pairlab.testbed.docker.reaper import run_before_flows
+from tests.conftest import need
 from tests.faults import forked
 from tests.faults.host_state import wait_clean
+from tests.faults.in_docker import Measuring
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -33,3 +39,39 @@ def clean(record_property):
     """clean(): within 5 s the host is as it was when the test began, or the test fails."""
     before = snapshot.take()
     return lambda: record_property("clean_after_s", round(wait_clean(before), 2))
+
+
+@pytest.fixture(scope="module")
+def before_flows():
+    """Has this process, and none that it starts, run before flows: to kill and to look when it means to."""
+    run_before_flows()
+    yield
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+@pytest.fixture
+def client():
+    need("docker")
+    with contextlib.closing(docker.from_env()) as client:
+        yield client
+
+
+@pytest.fixture
+def before(client, runs_dir):
+    return snapshot.take()
+
+
+@pytest.fixture
+def measuring(before):
+    """measuring(as Measuring): starts one, whose process is killed at the end if it is still there."""
+    started = []
+
+    def measuring(*arguments, **named):
+        started.append(Measuring(*arguments, **named))
+        return started[-1]
+
+    yield measuring
+    for each in started:
+        if each.process.poll() is None:
+            each.kill()
+        each.process.close()

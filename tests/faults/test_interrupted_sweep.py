@@ -2,11 +2,11 @@
 
 import os
 import signal
-import time
 
 import pytest
 
 from pairlab import load_runs
+from tests.faults.processes import await_process, ours
 from tests.host.batch.test_main_job import BIN, pairlab, place  # noqa: F401  (place: a fixture)
 from tests.support import host
 
@@ -18,9 +18,7 @@ def test_an_interrupted_sweep_leaves_the_host_clean_and_goes_on_where_it_was(pla
         for line in sweep.stdout:
             if " done " in line:
                 break
-        deadline = time.monotonic() + 30
-        while not host.difference(clean_host).get("processes") and time.monotonic() < deadline:
-            time.sleep(0.01)  # the next cell's testbed is coming up
+        await_process(lambda: ours("pairlab.testbed.netns.agent"))  # the next cell's testbed is coming up
         os.killpg(sweep.pid, number)
         sweep.communicate(timeout=30)
     assert host.settled(clean_host, within_s=10), host.difference(clean_host)

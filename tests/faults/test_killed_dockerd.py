@@ -15,10 +15,11 @@ import pytest
 
 from pairlab import load_runs
 from tests.faults.dockerd import Dockerd, needs_a_daemon_of_our_own
+from tests.faults.processes import DYING_S
+
+pytestmark = pytest.mark.usefixtures("before_flows")
 
 GONE_S = 5.0
-#: Less than the flows of a test that kills both would last.
-DYING_S = 25.0
 #: So long that it still flows when the daemon is killed, whatever seconds the machine does without us.
 TRAFFIC_S = 4.0
 
@@ -39,11 +40,11 @@ except PairlabError as error:
     print(json.dumps([type(error).__name__, str(error)]), flush=True)
 """
 
-SWEEP = """
+SWEEP = f"""
 name: goes-on
 backend: docker
 experiments:
-  throughput: {driver: [bridge], pairs: [1], workload: [flowgen], duration_s: [2.0], max_skew_s: 5.0}
+  throughput: {{driver: [bridge], pairs: [1], workload: [flowgen], duration_s: [{TRAFFIC_S}], max_skew_s: 5.0}}
 """
 
 
@@ -172,7 +173,6 @@ def test_dockerd_and_the_measuring_process_killed_at_once(dockerd, measuring, re
     come_to(one, "measuring (s)")
     dockerd.kill()
     dockerd.signal_to(one, signal.SIGKILL)
-    # While flows fill the CPUs, the kernel may take seconds until what it killed is dead: see reaper.py.
     one.wait(DYING_S)
     record_property("processes_gone_after_s", gone(lambda: list(dockerd.processes()), "processes"))
     dockerd.start()

@@ -18,7 +18,7 @@ from pairlab.store.dataset import load_runs
 from pairlab.testbed.cleanup import process_table
 from tests.conftest import CONTENDED, need, need_all_of
 from tests.faults.forked import Forked, points
-from tests.faults.processes import await_traffic, ours
+from tests.faults.processes import DYING_S, await_traffic, ours
 
 DRIVERS = CONTENDED
 #: The phases as measure() reports them; a run is killed at the beginning of each.
@@ -251,7 +251,8 @@ def test_a_guard_and_a_measuring_process_killed_together_leave_nothing(clean):
         guard = next(each for each in children(process.pid) if each.words[0] == "/bin/sh")
         os.kill(guard.pid, signal.SIGKILL)
         process.kill()
-        clean()
+        process.wait(DYING_S)
+    clean()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="CPU quotas in netns need root")

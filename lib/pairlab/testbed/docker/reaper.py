@@ -207,7 +207,7 @@ def remove_link(name: str) -> None:
             ipr.link("del", index=index)
 
 
-def _run_before_flows() -> None:
+def run_before_flows() -> None:
     """Takes real-time priority where it may, so that flows whose users are dead cannot keep it from ending them.
 
     Seen on Linux 6.18: flows in nested cgroups that filled the CPUs kept ordinary processes outside waiting for up to
@@ -219,7 +219,7 @@ def _run_before_flows() -> None:
 
 def main() -> None:
     run, directory, link = sys.argv[1:4]
-    _run_before_flows()
+    run_before_flows()
     with contextlib.ExitStack() as stack:
         stack.callback(workdir.remove, Path(directory))
         if link:
