@@ -36,6 +36,8 @@ PACKAGES = (
     "iperf3",
     "netcat-openbsd",
     "sockperf",
+    "docker.io",
+    "busybox-static",  # all that there is in the containers' image
 )
 #: What the tests import beyond the library's own dependencies.
 TEST_PACKAGES = ("pytest", "hypothesis")

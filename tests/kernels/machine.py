@@ -14,7 +14,8 @@ from pairlab.testbed.cleanup.parent_death_signal import killed_with_parent
 from tests.kernels.image import Image
 
 #: /dev/kvm may be there and guests hang nevertheless, on hosts that are virtual machines themselves: so never KVM.
-MACHINE = ("-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", "2048", "-nodefaults", "-no-user-config", "-no-reboot")
+#: Memory is for three Docker hosts, which are refused with less; the machine takes of its host's only what it uses.
+MACHINE = ("-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", "4096", "-nodefaults", "-no-user-config", "-no-reboot")
 #: Messages of the initial ramdisk and the kernel's own are left out, but for errors; a panic ends the machine at once.
 #: cx16: Debian's 6.12 uses cmpxchg16b to allocate memory, after which QEMU 7.2 has wrong flags, and the kernel crashes.
 COMMAND_LINE = "root=/dev/vda rw console=ttyS0 quiet loglevel=4 panic=-1 clearcpuid=cx16 init=/first-process"

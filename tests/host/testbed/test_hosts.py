@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 
 import pytest
 
@@ -13,7 +12,7 @@ from pairlab.testbed import registry
 from pairlab.testbed.cleanup import process_table
 from pairlab.testbed.contracts import silent
 from tests.conftest import backend_and_driver, in_ci, need, need_all_of
-from tests.support import host
+from tests.support import host, wire
 
 pytestmark = pytest.mark.usefixtures("clean_host")
 
@@ -66,24 +65,31 @@ def send(bed, pair, target, *options):
     return next((line for line in lines if line["event"] == "received"), None), done
 
 
-def sent_to_hosts(bed):
-    """Bytes that the wire has sent to each host, by its name: from the sandbox's own namespace, as root."""
-    children = [each for each in process_table.read_processes().values() if each.parent in bed.site.roots()]
-    inside = ["nsenter", "--target", str(children[0].pid), "--net", "cat", "/proc/self/net/dev"]
-    table = subprocess.run(inside, capture_output=True, text=True, check=True).stdout
-    counts = {line.split(":")[0].strip(): line.split(":")[1].split() for line in table.splitlines()[2:]}
-    return {name: int(fields[8]) for name, fields in counts.items() if name.startswith("host-")}
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="the wire's counters are read from outside, which needs root")
 def test_what_goes_to_a_server_crosses_the_uplink_of_its_host_and_of_no_third(opened):
-    before = sent_to_hosts(opened)
+    before = wire.sent_to_hosts(opened)
     received, _ = exchange(opened, opened.pairs[0], "--duration", "0.1")
-    after = sent_to_hosts(opened)
+    after = wire.sent_to_hosts(opened)
     crossed = {name: after[name] - before[name] for name in after}
     assert received > 100_000
     assert crossed["host-1"] > received
     assert crossed["host-2"] < 0.01 * received
+
+
+#: What carries a flow between hosts, by driver; over the others it is TCP itself.
+TUNNELS = {"overlay-encrypted": "esp", "ipip": "ipip"} | dict.fromkeys(
+    ("overlay", "ovs", "flannel-vxlan", "flannel-udp", "weave"), "udp"
+)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="packets on the wire are counted from outside, which needs root")
+def test_between_hosts_a_flow_is_in_the_tunnel_that_its_driver_has_and_nothing_of_it_beside(opened, spec):
+    with wire.bytes_by_protocol(opened, "host-0") as sent:
+        received, _ = exchange(opened, opened.pairs[0], "--bytes", "1000000", "--limit", "10")
+    by = TUNNELS.get(spec.driver, "tcp")
+    assert received == 1_000_000
+    assert sent.pop(by) > received
+    assert sum(sent.values()) < 0.05 * received, (by, sent)  # the daemons of Docker's hosts talk, too
 
 
 def test_a_flow_of_a_given_size_is_complete(opened):

@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from pairlab import paths
 from tests.kernels import machine, selection
 from tests.kernels.__main__ import judged
 from tests.kernels.image import Image
@@ -32,6 +33,13 @@ def test_no_report_and_no_test_are_failures(tmp_path):
 def test_chosen_subjects_are_those_that_are_asked_for():
     assert "(netns-ipip) or (delay)" in selection.words(["ipip", "netem"], "")[-1]
     assert selection.words([], "reaches")[-1].endswith("and (reaches)")
+
+
+def test_a_docker_daemon_starts_only_where_its_tests_are_asked_for():
+    guest = (paths.ROOT / "tests/kernels/guest.sh").read_text()
+    assert "grep -q docker- words &&" in guest
+    assert "docker-" in " ".join(selection.words(["docker"], ""))
+    assert "docker-" not in " ".join(selection.words([], ""))
 
 
 @pytest.fixture
