@@ -4,8 +4,6 @@ import socket
 from collections.abc import Collection
 from typing import Any
 
-from pyroute2 import IPRoute
-
 #: Kinds of link whose settings are left out: they are the kernel's defaults, and many.
 _PLAIN = ("", "bridge", "veth", "tun")
 #: Of a link's flags (netdevice(7)).
@@ -16,6 +14,8 @@ _MAIN = 254
 
 def describe(but: Collection[str] = ()) -> dict[str, list]:
     """Links and IPv4 routes of the present namespace. but: links to leave out."""
+    from pyroute2 import IPRoute
+
     with IPRoute() as ipr:
         names = dict(socket.if_nameindex())
         addresses: dict[int, list[str]] = {}
