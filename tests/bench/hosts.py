@@ -79,7 +79,7 @@ def over_mininet_hosts(n=5):
     beside(what, n, Spec(driver="overlay", hosts=2, placement="across", pairs=25), "Mininet", theirs, most=1 / 3)
 
 
-def two_hosts_over_one(n=5):
+def two_hosts_over_one(n=9):
     """What a pair costs to bring up and down on two hosts, over what it costs on one.
 
     Also without what a second host costs once: each pair from 25 to 100. And up alone, as the kernel takes links down

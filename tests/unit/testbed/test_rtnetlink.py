@@ -6,7 +6,6 @@ from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pairlab.testbed.netns import rtnetlink
 
 HEADER_BYTES = 16
-VXLAN = {"vxlan_id": 7, "vxlan_link": 3, "vxlan_local": "10.0.0.1", "vxlan_learning": 0, "vxlan_port": 4789}
 
 
 def by_pyroute2(kind, attributes):
@@ -22,7 +21,13 @@ def by_pyroute2(kind, attributes):
 
 @pytest.mark.parametrize(
     ("kind", "attributes"),
-    [("bridge", {}), ("vxlan", VXLAN), ("macvlan", {"macvlan_mode": "bridge"}), ("ipvlan", {"ipvlan_mode": 1})],
+    [
+        ("bridge", {}),
+        ("ipip", {"ipip_link": 3, "ipip_local": "10.0.0.1", "ipip_remote": "10.0.0.2"}),
+        ("ipvlan", {"ipvlan_mode": 1}),
+        ("macvlan", {"macvlan_mode": "bridge"}),
+        ("vxlan", {"vxlan_id": 7, "vxlan_link": 3, "vxlan_local": "10.0.0.1", "vxlan_learning": 0, "vxlan_port": 4789}),
+    ],
 )
 def test_a_link_is_asked_for_as_pyroute2_asks_for_it(kind, attributes):
     ours = rtnetlink.link("x", kind, mtu=1450, master=4, **attributes)
@@ -34,7 +39,8 @@ def test_what_it_has_no_number_for_is_left_to_pyroute2():
     assert rtnetlink.knows("vxlan", {"mtu": 1450, "vxlan_id": 7})
     assert not rtnetlink.knows("vxlan", {"vxlan_ttl": 7})
     assert not rtnetlink.knows("bridge", {"vxlan_id": 7})
-    assert not rtnetlink.knows("ipip", {"ipip_local": "10.0.0.1"})
+    assert not rtnetlink.knows("veth", {"peer": {"ifname": "eth0", "txqlen": 7}})
+    assert not rtnetlink.knows("geneve", {"geneve_id": 7})
 
 
 def test_what_the_kernel_refuses_is_told_by_its_number():

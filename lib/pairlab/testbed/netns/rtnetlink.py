@@ -61,6 +61,7 @@ _OF_LINKS: Mapping[str, tuple[int, _Written]] = {
 #: Those of kinds of link.
 _OF_KINDS: Mapping[str, Mapping[str, tuple[int, _Written]]] = {
     "bridge": {},
+    "ipip": {"ipip_link": (1, _U32), "ipip_local": (2, socket.inet_aton), "ipip_remote": (3, socket.inet_aton)},
     "ipvlan": {"ipvlan_mode": (1, _U16)},
     "macvlan": {"macvlan_mode": (1, _macvlan_mode)},
     "netkit": {
@@ -92,7 +93,8 @@ def ask(*messages: bytes) -> None:
 
 def knows(kind: str, attributes: Mapping[str, Any]) -> bool:
     """Whether `link` can write such a link's attributes."""
-    return attributes.keys() <= {*_OF_LINKS, *_OF_KINDS.get(kind, ())}
+    of_peer = attributes.get("peer", {})
+    return attributes.keys() <= {*_OF_LINKS, *_OF_KINDS.get(kind, ())} and of_peer.keys() <= _OF_LINKS.keys()
 
 
 def link(name: str, kind: str, *, up: bool = False, **attributes: Any) -> bytes:
