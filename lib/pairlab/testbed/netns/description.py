@@ -4,6 +4,10 @@ import socket
 from collections.abc import Collection
 from typing import Any
 
+from pyroute2 import IPRoute
+from pyroute2.netlink import nla
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg, ifinfveth
+
 from pairlab.testbed.netns.rtnetlink import IFF_UP
 
 #: Kinds of link whose settings are left out: they are the kernel's defaults, and many.
@@ -12,10 +16,29 @@ _PLAIN = ("", "bridge", "veth", "tun")
 _MAIN = 254
 
 
+class _Netkit(nla):
+    """The attributes of netkit links, which pyroute2 does not know; an attribute's place in the list is its number."""
+
+    prefix = "IFLA_"
+    nla_map = (
+        ("IFLA_NETKIT_UNSPEC", "none"),
+        ("IFLA_NETKIT_PEER_INFO", "info_peer"),
+        ("IFLA_NETKIT_PRIMARY", "uint8"),
+        ("IFLA_NETKIT_POLICY", "uint32"),
+        ("IFLA_NETKIT_PEER_POLICY", "uint32"),
+        ("IFLA_NETKIT_MODE", "uint32"),
+    )
+
+    @staticmethod
+    def info_peer(self, *_, **__):  # pyroute2 calls it with the attribute
+        return ifinfveth
+
+
+ifinfmsg.ifinfo.register_link_kind(module={"netkit": _Netkit})
+
+
 def describe(but: Collection[str] = ()) -> dict[str, list]:
     """Links and IPv4 routes of the present namespace. but: links to leave out."""
-    from pyroute2 import IPRoute
-
     with IPRoute() as ipr:
         names = dict(socket.if_nameindex())
         addresses: dict[int, list[str]] = {}

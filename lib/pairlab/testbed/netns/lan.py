@@ -22,6 +22,8 @@ from pairlab.testbed.netns.namespaces import inside
 
 #: How often routes are looked at while they are awaited.
 _LOOK_EVERY_S = 0.05
+#: How long carriers are awaited once both ends of links are up, and how often they are looked at.
+_CARRIER_S, _CARRIER_LOOK_EVERY_S = 1.0, 0.001
 #: Of ethtool(8): the request to a link, and what it sets, checksumming of what is sent (linux/sockios.h, ethtool.h).
 _SIOCETHTOOL, _ETHTOOL_STXCSUM = 0x8946, 0x17
 
@@ -192,6 +194,16 @@ class SandboxLan(Lan):
             if has_link and endpoint.gateway:
                 wanted.append(rtnetlink.route("0.0.0.0/0", gateway=endpoint.gateway))
             rtnetlink.ask(*wanted)
+
+    def await_carriers(self, ports: Sequence[str]) -> None:
+        """Waits until these links of the host carry: a bridge takes no frame from a port whose carrier it has not seen.
+
+        A second at most: there are kinds of link whose carrier the kernel never tells of.
+        """
+        deadline_s = time.monotonic() + _CARRIER_S
+        for index in map(socket.if_nametoindex, ports):
+            while not rtnetlink.is_operational(index) and time.monotonic() < deadline_s:
+                time.sleep(_CARRIER_LOOK_EVERY_S)
 
     def run(self, argv, timeout_s=20.0, environment=None):
         environment = {**os.environ, **(environment or {})}

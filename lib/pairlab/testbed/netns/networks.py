@@ -10,7 +10,6 @@ from pairlab.testbed.contracts import NetworkDriver
 from pairlab.testbed.endpoints import EndpointPlan, HostPlan
 from pairlab.testbed.host.link_counters import sent_by
 from pairlab.testbed.netns import neighbours, underlay
-from pairlab.testbed.netns.description import describe
 from pairlab.testbed.netns.lan import SandboxLan
 from pairlab.testbed.netns.namespaces import inside, new_namespaces, without_ipv6
 
@@ -107,6 +106,9 @@ class Networks:
         facts = dict(self._underlay) if self._hosts else _connected(hosts, [made[space] for space in apart])
         self._networks = [self._network(kind, host, hosts, endpoints, made.get(host.name)) for host in hosts]
         self._attach(endpoints)
+        for driver, lan, own in self._networks:
+            with lan.entered():
+                lan.await_carriers(driver.ports([each.name for each in own]))
         if kind.has_links():
             neighbours.introduce(self._namespaces, endpoints)
         with self._networks[0].lan.entered():
@@ -172,6 +174,8 @@ class Networks:
 
         Ports to the other endpoints are left out: they are as those of the first.
         """
+
+        from pairlab.testbed.netns.description import describe  # it loads pyroute2, which building does without
 
         found = []
         for driver, lan, own in self._networks:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 #: Types of message (linux/rtnetlink.h).
-_NEWLINK, _DELLINK, _NEWADDR, _NEWROUTE, _NEWNEIGH = 16, 17, 20, 24, 28
+_NEWLINK, _DELLINK, _GETLINK, _NEWADDR, _NEWROUTE, _NEWNEIGH = 16, 17, 18, 20, 24, 28
 #: Flags of a request (netlink(7)): it is one, to be acknowledged; what it makes is new; or may have others beside it.
 _ASKED, _NEW, _FURTHER = 0x01 | 0x04, 0x400 | 0x200, 0x400 | 0x800
 #: Of a link's flags (netdevice(7)).
@@ -79,7 +79,9 @@ _OF_KINDS: Mapping[str, Mapping[str, tuple[int, _Written]]] = {
         "vxlan_port": (15, _PORT),
     },
 }
-_INFO_KIND, _INFO_DATA, _LINKINFO = 1, 2, 18
+_INFO_KIND, _INFO_DATA, _OPERSTATE, _LINKINFO = 1, 2, 16, 18
+#: IF_OPER_UP of RFC 2863: the kernel has seen that the link has a carrier, and so has the bridge that it is in.
+_OPER_UP = 6
 
 
 def ask(*messages: bytes) -> None:
@@ -89,6 +91,27 @@ def ask(*messages: bytes) -> None:
         codes = [struct.unpack_from("=i", kernel.recv(65536), 16)[0] for _ in messages]
     for code in filter(None, codes):
         raise OSError(-code, os.strerror(-code))
+
+
+def is_operational(index: int) -> bool:
+    """Whether the link of that index is up, has a carrier, and the kernel has told all that are concerned.
+
+    It tells them a moment after the carrier came (net/core/link_watch.c). Raises OSError where there is no such link.
+    """
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as kernel:
+        kernel.send(_message(_GETLINK, 0, _link_message({}, index)))
+        answer = kernel.recv(65536)
+    length, kind = struct.unpack_from("=IH", answer)
+    if kind != _NEWLINK:
+        (code,) = struct.unpack_from("=i", answer, 16)
+        raise OSError(-code, os.strerror(-code))
+    place = 32  # after the two headers
+    while place < length:
+        size, number = struct.unpack_from("=HH", answer, place)
+        if number == _OPERSTATE:
+            return answer[place + 4] == _OPER_UP
+        place += size + -size % 4
+    return False
 
 
 def knows(kind: str, attributes: Mapping[str, Any]) -> bool:
