@@ -24,7 +24,7 @@ from pairlab.testbed.docker.engine import Engine, start_all, translated
 from pairlab.testbed.docker.reaper import ANSWER_S, AT_ONCE, FIFO, LABEL, connect
 from pairlab.testbed.docker.site import DockerSite
 from pairlab.testbed.endpoints import UPLINK, EndpointPlan, HostPlan
-from pairlab.testbed.netns import cgroups
+from pairlab.testbed.host import cgroups
 from pairlab.testbed.netns.backend import NetnsSite, build, import_path
 from pairlab.testbed.netns.sandbox import Sandbox
 from pairlab.testbed.placement import SUBNET

@@ -5,10 +5,10 @@ import contextlib
 from pairlab import paths
 from pairlab.testbed.contracts import Backend, Site
 from pairlab.testbed.endpoints import UPLINK
-from pairlab.testbed.host import cgroup_tree
+from pairlab.testbed.host import cgroup_tree, cgroups
 from pairlab.testbed.host.programs import first_line
 from pairlab.testbed.limits import cpu_list
-from pairlab.testbed.netns import cgroups, sandbox
+from pairlab.testbed.netns import sandbox
 from pairlab.testbed.netns.sandbox import Sandbox
 from pairlab.testbed.requirements import ROUTED, Lack, Program
 

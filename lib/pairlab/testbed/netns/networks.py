@@ -175,7 +175,7 @@ class Networks:
         Ports to the other endpoints are left out: they are as those of the first.
         """
 
-        from pairlab.testbed.netns.description import describe  # it loads pyroute2, which building does without
+        from pairlab.testbed.host.description import describe  # it loads pyroute2, which building does without
 
         found = []
         for driver, lan, own in self._networks:

@@ -15,7 +15,7 @@ _NEWLINK, _DELLINK, _GETLINK, _NEWADDR, _NEWROUTE, _NEWNEIGH = 16, 17, 18, 20, 2
 #: Flags of a request (netlink(7)): it is one, to be acknowledged; what it makes is new; or may have others beside it.
 _ASKED, _NEW, _FURTHER = 0x01 | 0x04, 0x400 | 0x200, 0x400 | 0x800
 #: Of a link's flags (netdevice(7)).
-IFF_UP = 1
+_IFF_UP = 1
 #: The loopback's index, in every network namespace.
 LOOPBACK = 1
 #: Families of addresses: links have none, and entries of forwarding tables have the bridge's.
@@ -179,7 +179,7 @@ def _entry(index: int, state: int, flags: int) -> bytes:
 
 def _link_message(attributes: Mapping[str, Any], index: int = 0, *, up: bool = False) -> bytes:
     """struct ifinfomsg, and attributes of the link."""
-    flags = IFF_UP if up else 0
+    flags = _IFF_UP if up else 0
     head = struct.pack("=BxHiII", _UNSPECIFIED, 0, index, flags, flags)
     return head + _written(attributes, _OF_LINKS)
 

@@ -8,10 +8,10 @@ from pyroute2 import IPRoute
 from pyroute2.netlink import nla
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg, ifinfveth
 
-from pairlab.testbed.netns.rtnetlink import IFF_UP
-
 #: Kinds of link whose settings are left out: they are the kernel's defaults, and many.
 _PLAIN = ("", "bridge", "veth", "tun")
+#: Of a link's flags (netdevice(7)).
+IFF_UP = 1
 #: The table of routes to others (rtnetlink(7)).
 _MAIN = 254
 
