@@ -19,8 +19,7 @@ from pairlab.testbed.audit.attribution import OURS
 from pairlab.testbed.cleanup.process_table import SESSION
 from pairlab.testbed.docker import image
 from pairlab.testbed.drivers.ovs import SCHEMA
-from pairlab.testbed.host import cgroup_tree
-from pairlab.testbed.netns import cgroups
+from pairlab.testbed.host import cgroup_tree, cgroups
 from tests.conftest import need
 from tests.faults.host_state import SHARED, wait_clean
 from tests.faults.test_killed_netns import measuring

@@ -28,9 +28,8 @@ from pairlab.measurement import measure as measurement
 from pairlab.testbed import registry
 from pairlab.testbed.contracts import Site
 from pairlab.testbed.endpoints import Limits
-from pairlab.testbed.host import cgroup_tree, foreign_load
+from pairlab.testbed.host import cgroup_tree, cgroups, foreign_load
 from pairlab.testbed.launch.conductor import Process
-from pairlab.testbed.netns import cgroups
 
 #: As many processes as there are CPUs, busy until their input ends.
 BUSY = """

@@ -16,7 +16,7 @@ from pairlab import Spec, load_runs, measure
 from pairlab.measurement import measure as measurement
 from pairlab.testbed import registry
 from pairlab.testbed.endpoints import Limits
-from pairlab.testbed.netns import cgroups
+from pairlab.testbed.host import cgroups
 from tests.conftest import every_driver, in_ci, need, need_all_of
 from tests.support.disturbances import inside, measured_under, nothing
 from tests.support.spoilt import measured

@@ -5,7 +5,7 @@ import os
 import time
 
 from pairlab.testbed.audit import leftovers
-from pairlab.testbed.netns import cgroups
+from pairlab.testbed.host import cgroups
 from tests.support.owners import changed, ended
 
 

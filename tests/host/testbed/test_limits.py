@@ -13,9 +13,8 @@ from pairlab.testbed import registry
 from pairlab.testbed.audit import leftovers
 from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.endpoints import Limits
-from pairlab.testbed.host import cgroup_tree, lock
+from pairlab.testbed.host import cgroup_tree, cgroups, lock
 from pairlab.testbed.limits import cpu_list
-from pairlab.testbed.netns import cgroups
 from pairlab.testbed.requirements import require
 from tests.conftest import any_backend, in_ci, need, need_all_of
 from tests.support import host

@@ -1,8 +1,12 @@
 """Endpoints know their neighbours before any traffic; where the kernel has no room for that, the spec is refused."""
 
+import json
 import os
+import shutil
+import subprocess
 import sys
 
+import psutil
 import pytest
 
 from pairlab import Spec, measure, open_testbed
@@ -82,6 +86,16 @@ def test_a_first_packet_reaches_its_receiver_and_floods_no_other_port(driver):
     by_receiver, by_bystander = received_of_a_first_packet(driver)
     assert by_receiver > 0
     assert by_bystander == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("bridge"), reason="needs root, and apt-get install iproute2")
+def test_a_bridge_has_learned_every_port_before_the_release():
+    with open_testbed(Spec(driver="bridge", pairs=30)) as bed:
+        (agent,) = psutil.Process(bed.site.sandbox.pid).children()
+        inside = ["nsenter", "--target", str(agent.pid), "--net", "bridge", "-json", "fdb", "show"]
+        entries = json.loads(subprocess.run(inside, capture_output=True, check=True).stdout)
+        learned = {each["ifname"] for each in entries if each["state"] == "" and each.get("master") == "pairlab0"}
+        assert learned == {endpoint.name for pair in bed.pairs for endpoint in (pair.client, pair.server)}
 
 
 def test_where_neighbours_are_not_resolved_a_first_packet_floods_other_ports(unresolved):

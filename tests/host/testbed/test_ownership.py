@@ -25,7 +25,7 @@ from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.cleanup.ownership import Liveness
 from pairlab.testbed.cleanup.workdir import lock_of, working_directory
 from pairlab.testbed.docker.reaper import LABEL, connect
-from pairlab.testbed.netns import cgroups
+from pairlab.testbed.host import cgroups
 from tests.conftest import need
 from tests.support.owners import changed, ended, guards_of, owner_of
 
@@ -158,7 +158,7 @@ OWNER = """
 import sys
 from pairlab.testbed.cleanup.workdir import working_directory
 from pairlab.testbed.endpoints import Limits
-from pairlab.testbed.netns import cgroups
+from pairlab.testbed.host import cgroups
 with working_directory() as directory:
     limits = {} if cgroups.lack() else {"client-0": Limits(cpu_shares=512)}
     with cgroups.groups(directory.name.removeprefix("pairlab-"), limits) as groups:

@@ -38,6 +38,7 @@ def test_an_unknown_parameter_is_told_all_there_are():
 
 def test_a_wrong_name_of_a_plugin_is_refused_with_the_one_that_was_meant():
     assert refusal(driver="brige").startswith("no driver 'brige'; did you mean 'bridge'? (there are: bgp, bridge, ")
+    assert refusal(driver="ipvlan").startswith("no driver 'ipvlan'; did you mean 'ipvlan-l")
     assert refusal(workload="iperf4").startswith("no workload 'iperf4'; did you mean 'iperf")
     told = refusal(backend="netnss", pinning="nones")
     assert "no backend 'netnss'; did you mean 'netns'?" in told

@@ -1,20 +1,12 @@
-"""Netkit links: how pyroute2 is told of them, and what is said where the kernel has none."""
+"""Netkit links: how the kernel is asked for them, and what is said where the kernel has none."""
 
 import struct
 
-from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
-
-from pairlab.testbed.netns import lan, sandbox
+from pairlab.testbed.netns import rtnetlink, sandbox
 
 
 def test_a_pair_is_asked_for_in_mode_l2_with_the_numbers_of_the_kernels_header():
-    asked = lan.netkit_with({"ifname": "eth0"})
-    data = [["IFLA_NETKIT_PEER_INFO", asked["netkit_peer_info"]], ["IFLA_NETKIT_MODE", asked["netkit_mode"]]]
-    message = ifinfmsg()
-    info = [["IFLA_INFO_KIND", "netkit"], ["IFLA_INFO_DATA", {"attrs": data}]]
-    message["attrs"] = [["IFLA_LINKINFO", {"attrs": info}]]
-    message.encode()
-    words = bytes(message.data)
+    words = rtnetlink.link("port", "netkit", peer={"ifname": "eth0"}, netkit_mode=rtnetlink.NETKIT_L2)
     peer = struct.pack("=HH16xHH", 4 + 16 + 12, 1, 9, 3) + b"eth0"  # IFLA_NETKIT_PEER_INFO, with IFLA_IFNAME
     assert peer in words
     assert words.endswith(struct.pack("=HHI", 8, 5, 0))  # IFLA_NETKIT_MODE, NETKIT_L2

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.cleanup.ownership import Liveness
 from pairlab.testbed.cleanup.workdir import PREFIX, lock_of
-from pairlab.testbed.netns import cgroups
+from pairlab.testbed.host import cgroups
 
 LINKS = Path("/sys/class/net")
 #: A directory is empty for milliseconds until it names its owner; one that still is after that time is left behind.

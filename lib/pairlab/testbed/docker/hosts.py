@@ -24,8 +24,8 @@ from pairlab.testbed.docker.engine import Engine, start_all, translated
 from pairlab.testbed.docker.reaper import ANSWER_S, AT_ONCE, FIFO, LABEL, connect
 from pairlab.testbed.docker.site import DockerSite
 from pairlab.testbed.endpoints import UPLINK, EndpointPlan, HostPlan
-from pairlab.testbed.netns import cgroups
-from pairlab.testbed.netns.backend import NetnsSite, import_path
+from pairlab.testbed.host import cgroups
+from pairlab.testbed.netns.backend import NetnsSite, build, import_path
 from pairlab.testbed.netns.sandbox import Sandbox
 from pairlab.testbed.placement import SUBNET
 from pairlab.testbed.requirements import Lack, Program
@@ -69,72 +69,54 @@ def open_site(
     directory: Path,
     progress: Progress,
 ) -> Iterator[Site]:
-    """As Backend.open."""
+    """As Backend.open. Where the driver has no containers, endpoints are processes of hosts on which a daemon runs."""
     bare = driver.docker is not None and not driver.docker.has_containers
-    opened = (_without_containers if bare else _with_containers)(endpoints, driver, hosts, directory, progress)
-    with translated("the Docker testbed could not be built"), opened as site:
-        yield site
-
-
-@contextlib.contextmanager
-def _with_containers(
-    endpoints: Sequence[EndpointPlan],
-    driver: NetworkDriver,
-    hosts: Sequence[HostPlan],
-    directory: Path,
-    progress: Progress,
-) -> Iterator[Site]:
-    with contextlib.ExitStack() as stack:
-        archive = directory.parent / "image.tar"
-        image_id = _save_image(archive, progress)
-        _hold_lifeline(directory, stack)
-        running, engines, facts = stack.enter_context(_daemons(driver, hosts, directory, progress))
-        with ThreadPoolExecutor(len(hosts)) as pool:
-            list(pool.map(lambda engine: _load_image(engine, archive), engines))
-        archive.unlink()
-        facts["image"] = image_id
-        network, fixed = _network(engines, driver, hosts, endpoints[0].mtu_bytes)
-        asked = [(engines[each.host], each, network, each.address if fixed else "") for each in endpoints]
-        containers = start_all(asked, driver, progress)
-        pids = {name: container.engine_pid() for name, container in containers.items()}
-        if driver.docker is None:
-            facts |= running.call("build", import_path(driver), endpoints, hosts, None, pids)
-            addresses = {each.name: each.address for each in endpoints}
-            port_counts = running.port_counts
+    archive = directory.parent / "image.tar"
+    with translated("the Docker testbed could not be built"), contextlib.ExitStack() as stack:
+        if bare:
+            limits = {each.name: each.limits for each in endpoints}
+            run = directory.name.removeprefix("pairlab-")
+            groups = stack.enter_context(cgroups.groups(run, limits))  # they end after their processes
         else:
-            running.call("adopt", import_path(driver), endpoints, hosts, pids if driver.isolated else {})
-            addresses = _addresses(engines, driver, endpoints, network)
-            port_counts = _none
-        built = running.call("built")
-        facts |= {"hosts": built, "bridge_nf_call_iptables": built[0]["bridge_nf_call_iptables"]}
-        relays = running if driver.docker and driver.docker.userland_proxy else None
-        yield DockerSite(containers, endpoints, addresses, facts, driver, port_counts, [running.pid], relays)
+            image_id = _save_image(archive, progress)
+            _hold_lifeline(directory, stack)
+        running, engines, facts = stack.enter_context(_daemons(driver, hosts, directory, progress))
+        if bare:
+            facts |= {**build(running, driver, endpoints, hosts, progress), "containers": 0}
+            yield NetnsSite(running, directory, endpoints, facts, driver, groups)
+        else:
+            _load_image(engines, archive)
+            facts["image"] = image_id
+            yield _start_containers(running, engines, facts, driver, endpoints, hosts, progress)
         running.check()
 
 
-@contextlib.contextmanager
-def _without_containers(
-    endpoints: Sequence[EndpointPlan],
+def _start_containers(
+    running: Sandbox,
+    engines: Sequence[Engine],
+    facts: dict[str, Any],
     driver: NetworkDriver,
+    endpoints: Sequence[EndpointPlan],
     hosts: Sequence[HostPlan],
-    directory: Path,
     progress: Progress,
-) -> Iterator[Site]:
-    """Endpoints as in the backend netns, on hosts on which a daemon runs, with its bridge and its iptables rules."""
-
-    def show(done: int) -> None:
-        progress("bringing up", done, len(endpoints))
-
-    limits = {each.name: each.limits for each in endpoints}
-    with (
-        cgroups.groups(directory.name.removeprefix("pairlab-"), limits) as groups,  # they end after their processes
-        _daemons(driver, hosts, directory, progress) as (running, _, facts),
-    ):
-        show(0)
-        facts |= running.call("build", import_path(driver), endpoints, hosts, progress=show) | {"containers": 0}
-        show(len(endpoints))
-        yield NetnsSite(running, directory, endpoints, facts, driver, groups)
-        running.check()
+) -> Site:
+    """Starts the endpoints' containers on the driver's network."""
+    network, fixed = _network(engines, driver, hosts, endpoints[0].mtu_bytes)
+    asked = [(engines[each.host], each, network, each.address if fixed else "") for each in endpoints]
+    containers = start_all(asked, driver, progress)
+    pids = {name: container.engine_pid() for name, container in containers.items()}
+    if driver.docker is None:
+        facts |= running.call("build", import_path(driver), endpoints, hosts, None, pids)
+        addresses = {each.name: each.address for each in endpoints}
+        port_counts = running.port_counts
+    else:
+        running.call("adopt", import_path(driver), endpoints, hosts, pids if driver.isolated else {})
+        addresses = _addresses(engines, driver, endpoints, network)
+        port_counts = _none
+    built = running.call("built")
+    facts |= {"hosts": built, "bridge_nf_call_iptables": built[0]["bridge_nf_call_iptables"]}
+    relays = running if driver.docker and driver.docker.userland_proxy else None
+    return DockerSite(containers, endpoints, addresses, facts, driver, port_counts, [running.pid], relays)
 
 
 @contextlib.contextmanager
@@ -175,9 +157,16 @@ def _save_image(archive: Path, progress: Progress) -> str:
     return found
 
 
-def _load_image(engine: Engine, archive: Path) -> None:
-    with archive.open("rb") as file:
-        list(engine.client.api.load_image(file))
+def _load_image(engines: Sequence[Engine], archive: Path) -> None:
+    """Gives it to all daemons, at once, and removes the file."""
+
+    def load(engine: Engine) -> None:
+        with archive.open("rb") as file:
+            list(engine.client.api.load_image(file))
+
+    with ThreadPoolExecutor(len(engines)) as pool:
+        list(pool.map(load, engines))
+    archive.unlink()
 
 
 def _hold_lifeline(directory: Path, stack: contextlib.ExitStack) -> None:

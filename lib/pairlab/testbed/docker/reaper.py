@@ -31,7 +31,7 @@ from docker.errors import APIError, DockerException, NotFound
 from pairlab.errors import PairlabError, TestbedError
 from pairlab.testbed.cleanup import child_environment, workdir
 from pairlab.testbed.cleanup.process_table import read_processes
-from pairlab.testbed.netns import cgroups
+from pairlab.testbed.host import cgroups
 
 LABEL = "pairlab.run"
 #: The FIFO, in the testbed's directory.

@@ -5,10 +5,10 @@ import contextlib
 from pairlab import paths
 from pairlab.testbed.contracts import Backend, Site
 from pairlab.testbed.endpoints import UPLINK
-from pairlab.testbed.host import cgroup_tree
+from pairlab.testbed.host import cgroup_tree, cgroups
 from pairlab.testbed.host.programs import first_line
 from pairlab.testbed.limits import cpu_list
-from pairlab.testbed.netns import cgroups, sandbox
+from pairlab.testbed.netns import sandbox
 from pairlab.testbed.netns.sandbox import Sandbox
 from pairlab.testbed.requirements import ROUTED, Lack, Program
 
@@ -94,18 +94,25 @@ class Netns(Backend):
 
     @contextlib.contextmanager
     def open(self, endpoints, driver, hosts, directory, progress):
-        def show(done):
-            progress("bringing up", done, len(endpoints))
-
-        show(0)
         directory.chmod(0o700)  # no other user needs the gates and the control socket
         run = directory.name.removeprefix("pairlab-")
         limits = {each.name: each.limits for each in endpoints}
         with cgroups.groups(run, limits) as groups, Sandbox(directory) as running:  # its processes end before them
-            facts = running.call("build", import_path(driver), endpoints, hosts, progress=show)
-            show(len(endpoints))
+            facts = build(running, driver, endpoints, hosts, progress)
             yield NetnsSite(running, directory, endpoints, facts, driver, groups)
             running.check()
+
+
+def build(running, driver, endpoints, hosts, progress):
+    """Builds these endpoints' network in that sandbox, and returns its facts."""
+
+    def show(done):
+        progress("bringing up", done, len(endpoints))
+
+    show(0)
+    facts = running.call("build", import_path(driver), endpoints, hosts, progress=show)
+    show(len(endpoints))
+    return facts
 
 
 def traffic_link(endpoints, driver):

@@ -13,52 +13,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pyroute2 import IPRoute
-from pyroute2.netlink import nla
-from pyroute2.netlink.exceptions import NetlinkError
-from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg, ifinfveth
-
 from pairlab.errors import TestbedError, Unavailable
 from pairlab.testbed.contracts import Lan
 from pairlab.testbed.endpoints import HostPlan, mac_of
 from pairlab.testbed.launch.daemons import Daemon
+from pairlab.testbed.netns import rtnetlink
 from pairlab.testbed.netns.namespaces import inside
 
-#: Of an entry in a bridge's forwarding table (rtnetlink(7)): it stays as it is, and is the bridge's, not its port's.
-NUD_NOARP, NTF_MASTER = 0x40, 0x04
 #: How often routes are looked at while they are awaited.
 _LOOK_EVERY_S = 0.05
-#: NETKIT_L2: its ends have hardware addresses and carry Ethernet frames. Without a mode, a link has neither.
-_NETKIT_L2 = 0
+#: How long carriers are awaited once both ends of links are up, and how often they are looked at.
+_CARRIER_S, _CARRIER_LOOK_EVERY_S = 1.0, 0.001
 #: Of ethtool(8): the request to a link, and what it sets, checksumming of what is sent (linux/sockios.h, ethtool.h).
 _SIOCETHTOOL, _ETHTOOL_STXCSUM = 0x8946, 0x17
-
-
-class _Netkit(nla):
-    """The attributes of netkit links, which pyroute2 does not know; an attribute's place in the list is its number."""
-
-    prefix = "IFLA_"
-    nla_map = (
-        ("IFLA_NETKIT_UNSPEC", "none"),
-        ("IFLA_NETKIT_PEER_INFO", "info_peer"),
-        ("IFLA_NETKIT_PRIMARY", "uint8"),
-        ("IFLA_NETKIT_POLICY", "uint32"),
-        ("IFLA_NETKIT_PEER_POLICY", "uint32"),
-        ("IFLA_NETKIT_MODE", "uint32"),
-    )
-
-    @staticmethod
-    def info_peer(self, *_, **__):  # pyroute2 calls it with the attribute
-        return ifinfveth
-
-
-ifinfmsg.ifinfo.register_link_kind(module={"netkit": _Netkit})
-
-
-def netkit_with(peer: dict[str, Any]) -> dict[str, Any]:
-    """What makes a link of kind netkit one in mode l2 with that peer: its attributes as of a link."""
-    described = {"attrs": [[ifinfmsg.name2nla(name), value] for name, value in peer.items()]}
-    return {"netkit_peer_info": described, "netkit_mode": _NETKIT_L2}
 
 
 @contextlib.contextmanager
@@ -66,8 +33,20 @@ def _refused(what: str) -> Iterator[None]:
     """Raises TestbedError, naming what, where the kernel refuses it."""
     try:
         yield
-    except NetlinkError as error:
+    except OSError as error:
         raise TestbedError(f"{what} could not be made: {error}") from error
+
+
+def _add_by_pyroute2(name: str, kind: str, attributes: dict[str, Any]) -> None:
+    """Makes a link with attributes that rtnetlink does not know. Raises OSError where the kernel refuses it."""
+    from pyroute2 import IPRoute
+    from pyroute2.netlink.exceptions import NetlinkError
+
+    with IPRoute() as ipr:
+        try:
+            ipr.link("add", ifname=name, kind=kind, **attributes)
+        except NetlinkError as error:
+            raise OSError(error.code, os.strerror(error.code)) from error
 
 
 class SandboxLan(Lan):
@@ -97,8 +76,7 @@ class SandboxLan(Lan):
         self._caller = caller
         self._mtu = {"mtu": mtu_bytes} if mtu_bytes else {}
         with self.entered():
-            self._ipr = IPRoute()  # it stays in the namespace in which it was made
-            self._ipr.link("set", index=1, state="up")
+            rtnetlink.ask(rtnetlink.up(rtnetlink.LOOPBACK))
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
@@ -110,11 +88,15 @@ class SandboxLan(Lan):
         self._add(name, kind, **attributes)
         return self.set_up(name)
 
-    def _add(self, name: str, kind: str, **attributes) -> None:
+    def _add(self, name: str, kind: str, *, up: bool = False, **attributes) -> None:
+        attributes = self._with_mtu(attributes)
         try:
-            self._ipr.link("add", ifname=name, kind=kind, **self._with_mtu(attributes))
-        except NetlinkError as error:
-            if error.code == errno.EOPNOTSUPP:
+            if rtnetlink.knows(kind, attributes):
+                rtnetlink.ask(rtnetlink.link(name, kind, up=up, **attributes))
+            else:
+                _add_by_pyroute2(name, kind, {**attributes, **({"state": "up"} if up else {})})
+        except OSError as error:
+            if error.errno == errno.EOPNOTSUPP:
                 raise Unavailable(f"this kernel has no {kind} links: load its module, or take another driver") from None
             raise TestbedError(f"link {name} ({kind}) could not be made: {error}") from error
 
@@ -126,7 +108,7 @@ class SandboxLan(Lan):
 
     def set_up(self, name):
         index = socket.if_nametoindex(name)
-        self._ipr.link("set", index=index, state="up")
+        rtnetlink.ask(rtnetlink.up(index))
         return index
 
     def add_gateway(self, name):
@@ -138,23 +120,24 @@ class SandboxLan(Lan):
 
         It gets the hardware address that endpoints have for it.
         """
-        (index,) = (each["index"] for each in self._ipr.get_addr(address=self.host.gateway))
-        self._ipr.link("set", index=index, address=mac_of(self.host.gateway))
+        from pyroute2 import IPRoute
+
+        with IPRoute() as ipr:
+            (index,) = (each["index"] for each in ipr.get_addr(address=self.host.gateway))
+        rtnetlink.ask(rtnetlink.hardware_address(index, mac_of(self.host.gateway)))
         self.gateway_link = socket.if_indextoname(index)
 
     def add_address(self, link, address, prefix):
         with _refused(f"address {address}"):
-            self._ipr.addr("add", index=link, address=address, prefixlen=prefix)
+            rtnetlink.ask(rtnetlink.address(link, address, prefix))
 
     def add_route(self, destination, *, link=0, gateway=""):
-        by = {**({"oif": link} if link else {}), **({"gateway": gateway} if gateway else {})}
         with _refused(f"route to {destination}"):
-            self._ipr.route("add", dst=destination, **by)
+            rtnetlink.ask(rtnetlink.route(destination, index=link, gateway=gateway))
 
     def add_forwarding(self, link, mac, host):
         with _refused(f"forwarding of {mac} to {host}"):
-            self._ipr.fdb("append", ifindex=link, lladdr=mac, dst=host)
-            self._ipr.fdb("add", ifindex=link, lladdr=mac, state=NUD_NOARP, flags=NTF_MASTER)
+            rtnetlink.ask(rtnetlink.forwarding(link, mac, host), rtnetlink.bridge_port(link, mac))
 
     def await_routes(self, destinations, timeout_s):
         deadline = time.monotonic() + timeout_s
@@ -167,11 +150,14 @@ class SandboxLan(Lan):
             time.sleep(_LOOK_EVERY_S)
 
     def _destinations(self) -> set[str]:
-        routes = self._ipr.get_routes(family=socket.AF_INET)
+        from pyroute2 import IPRoute
+
+        with IPRoute() as ipr:
+            routes = ipr.get_routes(family=socket.AF_INET)
         return {f"{each.get_attr('RTA_DST')}/{each['dst_len']}" for each in routes}
 
     def add_veth(self, endpoint, **attributes):
-        self._add(endpoint.name, "veth", state="up", peer=self._eth0(endpoint), **attributes)
+        self._add(endpoint.name, "veth", up=True, peer=self._eth0(endpoint), **attributes)
         return endpoint.name
 
     def turn_off_checksumming(self, endpoint):
@@ -184,31 +170,40 @@ class SandboxLan(Lan):
                 raise TestbedError(f"eth0 of {endpoint.name} keeps tx checksumming: {error}") from error
 
     def add_netkit(self, endpoint, **attributes):
-        peer = netkit_with(self._eth0(endpoint) | self._mtu)
-        self._add(endpoint.name, "netkit", state="up", **peer, **attributes)
+        attributes = {"netkit_mode": rtnetlink.NETKIT_L2, **attributes}
+        self._add(endpoint.name, "netkit", up=True, peer=self._eth0(endpoint), **attributes)
         return endpoint.name
 
     def _eth0(self, endpoint) -> dict:
         """The endpoint's end of a pair of links."""
-        return {"ifname": "eth0", "net_ns_fd": self._path(endpoint), "address": endpoint.mac}
+        return {"ifname": "eth0", "net_ns_fd": self.namespaces[endpoint.name], "address": endpoint.mac}
 
     def add_eth0(self, endpoint, kind, **attributes):
-        self._add("eth0", kind, net_ns_fd=self._path(endpoint), **attributes)
+        self._add("eth0", kind, net_ns_fd=self.namespaces[endpoint.name], **attributes)
 
     def add_cable(self, one, other):
-        self.add_eth0(one, "veth", peer={"ifname": "eth0", "net_ns_fd": self._path(other)})
+        self.add_eth0(one, "veth", peer={"ifname": "eth0", "net_ns_fd": self.namespaces[other.name]})
 
     def configure(self, endpoint, *, has_link: bool):
         """Sets the endpoint's loopback up, and where it has a link its address, eth0 and the route by its gateway."""
-        with inside(self.namespaces[endpoint.name]), IPRoute() as ipr:
-            ipr.link("set", index=1, state="up")
-            if not has_link:
-                return
-            index = socket.if_nametoindex("eth0")
-            ipr.addr("add", index=index, address=endpoint.address, prefixlen=endpoint.prefix)
-            ipr.link("set", index=index, state="up")
-            if endpoint.gateway:
-                ipr.route("add", dst="0.0.0.0/0", gateway=endpoint.gateway)
+        wanted = [rtnetlink.up(rtnetlink.LOOPBACK)]
+        with inside(self.namespaces[endpoint.name]), _refused(f"address {endpoint.address} of {endpoint.name}"):
+            if has_link:
+                eth0 = socket.if_nametoindex("eth0")
+                wanted += [rtnetlink.address(eth0, endpoint.address, endpoint.prefix), rtnetlink.up(eth0)]
+            if has_link and endpoint.gateway:
+                wanted.append(rtnetlink.route("0.0.0.0/0", gateway=endpoint.gateway))
+            rtnetlink.ask(*wanted)
+
+    def await_carriers(self, ports: Sequence[str]) -> None:
+        """Waits until these links of the host carry: a bridge takes no frame from a port whose carrier it has not seen.
+
+        A second at most: there are kinds of link whose carrier the kernel never tells of.
+        """
+        deadline_s = time.monotonic() + _CARRIER_S
+        for index in map(socket.if_nametoindex, ports):
+            while not rtnetlink.is_operational(index) and time.monotonic() < deadline_s:
+                time.sleep(_CARRIER_LOOK_EVERY_S)
 
     def run(self, argv, timeout_s=20.0, environment=None):
         environment = {**os.environ, **(environment or {})}
@@ -235,11 +230,8 @@ class SandboxLan(Lan):
     def has_kind(self, kind: str) -> bool:
         """Whether the kernel can make links of that kind here: by trying, where it may well lack a parent or an id."""
         try:
-            self._ipr.link("add", ifname="probe", kind=kind)
-            self._ipr.link("del", index=socket.if_nametoindex("probe"))
-        except NetlinkError as error:
-            return error.code != errno.EOPNOTSUPP
+            rtnetlink.ask(rtnetlink.link("probe", kind))
+            rtnetlink.ask(rtnetlink.removal(socket.if_nametoindex("probe")))
+        except OSError as error:
+            return error.errno != errno.EOPNOTSUPP
         return True
-
-    def _path(self, endpoint) -> str:
-        return f"/proc/{os.getpid()}/fd/{self.namespaces[endpoint.name]}"

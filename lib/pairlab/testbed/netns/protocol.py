@@ -22,6 +22,9 @@ OF_CALLS, OF_ANSWERS = (EndpointPlan, HostPlan, Limits, Link, Uplink), (Lack,)
 #: Far more than the facts of any network; 5,000 pairs' plans have 2 MB.
 _MOST_BYTES = 64 * 2**20
 
+#: Marks a message that is no answer yet, but says how far the call is.
+PROGRESS = "progress"
+
 
 def send(connection: Connection, value: Any) -> None:
     """Raises OSError where the other end is gone, TypeError for what JSON has not."""

@@ -21,7 +21,6 @@ from pairlab.testbed.cleanup import child_environment
 from pairlab.testbed.contracts import NetworkDriver
 from pairlab.testbed.endpoints import Link, Uplink
 from pairlab.testbed.netns import protocol
-from pairlab.testbed.netns.agent import PROGRESS
 from pairlab.testbed.requirements import Lack, Program
 
 UNSHARE = Program("unshare", "util-linux")
@@ -179,7 +178,7 @@ class Sandbox:
         """
         try:
             protocol.send(self._connection, (name, arguments))
-            while (answer := self._answer())[0] == PROGRESS:
+            while (answer := self._answer())[0] == protocol.PROGRESS:
                 progress(int(answer[1]))
         except (EOFError, OSError) as error:
             raise TestbedError(f"the sandbox ended during {name!r}: {self._last_words() or repr(error)}") from error
@@ -198,7 +197,7 @@ class Sandbox:
             raise ValueError("it is no pair")
         good, found = answer
         is_error = good is False and isinstance(found, list) and [type(each) for each in found] == [str, str]
-        if not (good is True or good == PROGRESS or is_error):
+        if not (good is True or good == protocol.PROGRESS or is_error):
             raise ValueError("it is neither a result nor an error")
         return answer
 

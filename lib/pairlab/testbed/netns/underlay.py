@@ -6,18 +6,13 @@ routes, filters. An uplink is a veth pair. What a host sends is held to the upli
 """
 
 import errno
-import os
 import socket
 from collections.abc import Sequence
 from typing import Any
 
-from pyroute2 import IPRoute
-from pyroute2.netlink.exceptions import NetlinkError
-
 from pairlab.errors import TestbedError, Unavailable
 from pairlab.testbed.endpoints import UPLINK, HostPlan, Uplink, mac_of
-from pairlab.testbed.netns import neighbours, shaping
-from pairlab.testbed.netns.lan import NTF_MASTER, NUD_NOARP
+from pairlab.testbed.netns import neighbours, rtnetlink, shaping
 from pairlab.testbed.netns.namespaces import inside
 from pairlab.testbed.requirements import Lack
 
@@ -38,34 +33,28 @@ def connect(hosts: Sequence[HostPlan], namespaces: Sequence[int]) -> dict[str, A
     """
     mtu = {"mtu": hosts[0].uplink.mtu_bytes}
     try:
-        with IPRoute() as ipr:
-            ipr.link("add", ifname=WIRE, kind="bridge", **mtu)
-            wire = socket.if_nametoindex(WIRE)
-            ipr.link("set", index=wire, state="up")
-            for host, namespace in zip(hosts, namespaces, strict=True):
-                place = f"/proc/{os.getpid()}/fd/{namespace}"
-                peer = {"ifname": UPLINK, "net_ns_fd": place, "address": mac_of(host.address), **mtu}
-                ipr.link("add", ifname=host.name, kind="veth", master=wire, state="up", peer=peer, **mtu)
-                port = socket.if_nametoindex(host.name)
-                ipr.fdb("add", ifindex=port, lladdr=mac_of(host.address), state=NUD_NOARP, flags=NTF_MASTER)
+        rtnetlink.ask(rtnetlink.link(WIRE, "bridge", up=True, **mtu))
+        wire = socket.if_nametoindex(WIRE)
+        for host, namespace in zip(hosts, namespaces, strict=True):
+            peer = {"ifname": UPLINK, "net_ns_fd": namespace, "address": mac_of(host.address), **mtu}
+            rtnetlink.ask(rtnetlink.link(host.name, "veth", up=True, master=wire, peer=peer, **mtu))
+            rtnetlink.ask(rtnetlink.bridge_port(socket.if_nametoindex(host.name), mac_of(host.address)))
         set_up: dict[str, Any] = {}
         for host, namespace in zip(hosts, namespaces, strict=True):
             with inside(namespace):
                 set_up = _set_up(host, [each for each in hosts if each != host])
             if host.uplink.rate_bps:
                 shaping.limit_rate(host.name, host.uplink.rate_bps)
-    except NetlinkError as error:
+    except OSError as error:
         raise TestbedError(f"hosts could not be connected: {error}") from error
     return {"wire": "bridge", "uplink": "veth", **mtu, **set_up}
 
 
 def _set_up(host: HostPlan, others: Sequence[HostPlan]) -> dict[str, Any]:
     """Sets up the uplink of the host whose network namespace is the present one; returns how it is shaped."""
-    with IPRoute() as ipr:
-        index = socket.if_nametoindex(UPLINK)
-        ipr.addr("add", index=index, address=host.address, prefixlen=host.prefix)
-        ipr.link("set", index=index, state="up")
-        ipr.link("set", index=socket.if_nametoindex("lo"), state="up")
+    index = socket.if_nametoindex(UPLINK)
+    wanted = [rtnetlink.address(index, host.address, host.prefix), rtnetlink.up(index)]
+    rtnetlink.ask(*wanted, rtnetlink.up(rtnetlink.LOOPBACK))
     neighbours.know(UPLINK, {each.address: mac_of(each.address) for each in others})
     delayed = _delay(host.uplink) if host.uplink.delay_s else {}
     if not host.uplink.rate_bps:
@@ -76,13 +65,16 @@ def _set_up(host: HostPlan, others: Sequence[HostPlan]) -> dict[str, Any]:
 def _delay(uplink: Uplink, name: str = UPLINK) -> dict[str, Any]:
     """Delays what that link of the present namespace sends."""
     asked = {"delay": round(uplink.delay_s * 1e6), "jitter": round(uplink.jitter_s * 1e6), "limit": _DELAYED_PACKETS}
+    from pyroute2 import IPRoute
+    from pyroute2.netlink.exceptions import NetlinkError
+
     with IPRoute() as ipr:
         try:
             ipr.tc("add", "netem", socket.if_nametoindex(name), handle=0x10000, **asked)
         except NetlinkError as error:
             if error.code == errno.ENOENT:
                 raise Unavailable(str(NO_DELAY)) from None
-            raise
+            raise TestbedError(f"link {name} could not be delayed: {error}") from error
     return {"netem": {"delay_s": uplink.delay_s, "jitter_s": uplink.jitter_s, "limit_packets": _DELAYED_PACKETS}}
 
 

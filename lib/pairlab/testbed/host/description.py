@@ -5,6 +5,8 @@ from collections.abc import Collection
 from typing import Any
 
 from pyroute2 import IPRoute
+from pyroute2.netlink import nla
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg, ifinfveth
 
 #: Kinds of link whose settings are left out: they are the kernel's defaults, and many.
 _PLAIN = ("", "bridge", "veth", "tun")
@@ -12,6 +14,27 @@ _PLAIN = ("", "bridge", "veth", "tun")
 IFF_UP = 1
 #: The table of routes to others (rtnetlink(7)).
 _MAIN = 254
+
+
+class _Netkit(nla):
+    """The attributes of netkit links, which pyroute2 does not know; an attribute's place in the list is its number."""
+
+    prefix = "IFLA_"
+    nla_map = (
+        ("IFLA_NETKIT_UNSPEC", "none"),
+        ("IFLA_NETKIT_PEER_INFO", "info_peer"),
+        ("IFLA_NETKIT_PRIMARY", "uint8"),
+        ("IFLA_NETKIT_POLICY", "uint32"),
+        ("IFLA_NETKIT_PEER_POLICY", "uint32"),
+        ("IFLA_NETKIT_MODE", "uint32"),
+    )
+
+    @staticmethod
+    def info_peer(self, *_, **__):  # pyroute2 calls it with the attribute
+        return ifinfveth
+
+
+ifinfmsg.ifinfo.register_link_kind(module={"netkit": _Netkit})
 
 
 def describe(but: Collection[str] = ()) -> dict[str, list]:
