@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from pairlab import paths
-from pairlab.model import flow_records, flow_sizes
+from pairlab.model.traffic import flow_records, flow_sizes
 from tests.bench.table import leave_out, note, out
 from tests.support.flow_sizes import ks_p
 

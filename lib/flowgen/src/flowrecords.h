@@ -1,4 +1,4 @@
-/* The flows of traffic in a file, a record each, written as they end: lib/pairlab/model/flow_records.py reads it. */
+/* The flows of traffic in a file, a record each, written as they end: lib/pairlab/model/traffic/flow_records.py reads it. */
 #ifndef FLOWGEN_FLOWRECORDS_H
 #define FLOWGEN_FLOWRECORDS_H
 

@@ -26,7 +26,7 @@ def cdf(name, figure, unit_bytes, as_json):
 
     pairlab cdf prv2-1 --figure prv2-1.pdf
     """
-    from pairlab.model import flow_sizes
+    from pairlab.model.traffic import flow_sizes
 
     sizes = flow_sizes.load(name, unit_bytes=unit_bytes)
     if figure:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pairlab.model import flow_records, flow_sizes
+from pairlab.model.traffic import flow_records, flow_sizes
 from tests.host.flowgen.helpers import PATIENCE_S, SOURCE, Server, run, until
 from tests.support.flow_sizes import ks_p
 

@@ -15,7 +15,7 @@ from pairlab.analysis.figures import grid, style
 from pairlab.analysis.figures.estimates import noted
 from pairlab.analysis.output.formatting import span
 from pairlab.analysis.selection import SYSTEM
-from pairlab.model.flow_sizes import FlowSizes, described
+from pairlab.model.traffic.flow_sizes import FlowSizes, described
 
 
 def cdf_lines(

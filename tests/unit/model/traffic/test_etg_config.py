@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pairlab.errors import BadInput
-from pairlab.model import etg_config
+from pairlab.model.traffic import etg_config
 
 WHOLE = """server localhost 5000
 server 10.0.0.1 5001

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pairlab.errors import BadInput, UnknownName
-from pairlab.model import flow_sizes
+from pairlab.model.traffic import flow_sizes
 from tests.support.flow_sizes import ks_p
 
 FLOWS = 250_000
