@@ -10,8 +10,8 @@ import tempfile
 import docker
 import pytest
 
+from pairlab.base.realtime import run_before_flows
 from pairlab.testbed.audit import snapshot
-from pairlab.testbed.docker.reaper import run_before_flows
 from tests.conftest import need
 from tests.faults import forked
 from tests.faults.host_state import wait_clean

@@ -24,7 +24,7 @@ MEASURE = """
 import http.client, json, os, signal, sys
 import docker
 from pairlab import Spec, measure
-driver, duration_s, interrupted, hosts, stopped, deadly = sys.argv[1:]
+driver, duration_s, interrupted, hosts, stopped, deadly, link_rate_bps = sys.argv[1:]
 signal.signal(signal.SIGALRM, lambda *_: os.killpg(0, signal.SIGINT))
 def tell(phase, done, total):
     print(json.dumps(phase), flush=True)
@@ -41,6 +41,8 @@ def die_in(call):
 if deadly:
     die_in(deadly)
 spec = Spec(backend="docker", driver=driver, workload="flowgen", pairs=2, duration_s=float(duration_s), max_skew_s=5)
+if float(link_rate_bps):
+    spec = spec.replace(link_rate_bps=float(link_rate_bps))
 if int(hosts) > 1:
     spec = spec.replace(hosts=int(hosts), placement="across")
 print(json.dumps("begun"), flush=True)
@@ -53,11 +55,11 @@ class Measuring:
     """A process that measures. until(phase) waits for that phase; ended() for its end, and gives its last output.
 
     interrupted: the phase in which it is, as by Ctrl-C. stopped: the phase at whose end it waits for `go_on`. deadly:
-    the call of docker.APIClient in which it kills itself.
+    the call of docker.APIClient in which it kills itself. link_rate_bps: of each container; 0: flows fill the CPUs.
     """
 
-    def __init__(self, driver, duration_s=DURATION_S, interrupted="", hosts=1, stopped="", deadly=""):
-        self.process = Forked(MEASURE, driver, duration_s, interrupted, hosts, stopped, deadly)
+    def __init__(self, driver, duration_s=DURATION_S, interrupted="", hosts=1, stopped="", deadly="", link_rate_bps=0):
+        self.process = Forked(MEASURE, driver, duration_s, interrupted, hosts, stopped, deadly, link_rate_bps)
         self.pid = self.process.pid
         self.stopped = stopped
         self.last = None

@@ -25,8 +25,8 @@ OWN = {
     "pinning": ("pinning",),
     "message_bytes": ("message-size",),
     "start_spacing_s": ("starting",),
-    "hosts": ("networks",),
-    "placement": ("networks",),
+    "hosts": ("networks", "latency"),
+    "placement": ("networks", "latency"),
 }
 
 

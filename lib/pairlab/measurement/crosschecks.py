@@ -80,14 +80,15 @@ def interface_bytes(
     shared: bool,
     again_bytes: float,
     hosts: Sequence[int] = (),
+    answered: Collection[int] = (),
 ) -> float | None:
     """TCP payload received on the servers' links, relative to what the tool reports, minus 1.
 
     servers: the link counts of each pair's server; empty where they cannot be compared. shared: all of a host are
     counts of one link, each read at that server's end, so that the last one includes all traffic. hosts: that of each
-    server; empty: all are on one. again_bytes: retransmitted payload,
-    which may have arrived twice; tools do not count it. Pairs with a failed flow are left out, as its bytes are
-    unknown; on a shared link, all flows must have succeeded.
+    server; empty: all are on one. again_bytes: retransmitted payload, which may have arrived twice; tools do not count
+    it. answered: the pairs whose clients receive on these links too, so that they carry what servers send back. Pairs
+    with a failed flow are left out, as its bytes are unknown; on a shared link, all flows must have succeeded.
     """
     by_pair = reading.received_bytes
     if not servers:
@@ -99,12 +100,12 @@ def interface_bytes(
         for host, link in zip(hosts or [0] * len(servers), servers, strict=True):
             by_host[host] = max(by_host.get(host, 0), _payload(link, header))
         carried = sum(by_host.values())
-        return _beyond_reported(reading, carried, _both_ways(reading), again_bytes)
+        return _beyond_reported(reading, carried, _reported(reading, answered), again_bytes)
     links = [servers[pair] for pair in by_pair]
     if not links or None in links:
         return None
     carried = sum(_payload(link, header) for link in links)
-    return _beyond_reported(reading, carried, by_pair.values(), again_bytes)
+    return _beyond_reported(reading, carried, _reported(reading, answered), again_bytes)
 
 
 def datagram_bytes(
@@ -143,7 +144,7 @@ def port_bytes(
     if before is None or after is None or after < before or len(by_pair) < pairs:
         return None
     carried = (after[0] - before[0]) - header * (after[1] - before[1])
-    return _beyond_reported(reading, carried, _both_ways(reading), again_bytes)
+    return _beyond_reported(reading, carried, _reported(reading, by_pair), again_bytes)
 
 
 def retransmits(reading: Reading) -> float | None:
@@ -163,9 +164,10 @@ def retransmits(reading: Reading) -> float | None:
     return _excess(by_tool, kernel, overhead)
 
 
-def _both_ways(reading: Reading) -> list[float]:
-    """What the tool reports of each pair, what its server sent back included, where a link carries both."""
-    return [received + reading.answered_bytes.get(pair, 0.0) for pair, received in reading.received_bytes.items()]
+def _reported(reading: Reading, answered: Collection[int]) -> list[float]:
+    """What the tool reports of each pair: received by its server, and of those answered by its client too."""
+    back = {pair: each for pair, each in reading.answered_bytes.items() if pair in answered}
+    return [received + back.get(pair, 0.0) for pair, received in reading.received_bytes.items()]
 
 
 def _beyond_reported(reading: Reading, carried_bytes: float, by_pair: Collection[float], again_bytes: float) -> float:

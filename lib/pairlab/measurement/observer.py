@@ -31,6 +31,7 @@ class Observer:
         self._bed = bed
         self._counters = HostCounters() if bed.spec.telemetry else None
         self._profiler = Profiler(bed.spec.traffic_s) if bed.spec.profile else None
+        self._clients = clients
         self._processes = [*clients, *servers]
         spec = bed.spec
         seen = spec.telemetry and bed.plan.driver.isolated and not spec.flow_bytes
@@ -115,6 +116,15 @@ class Observer:
                 by_host[host] = max(by_host.get(host, 0), each.tcp_retransmits)
         return [sum(by_host.values())] if by_host else []
 
+    def _answered(self, servers: Sequence[Process], network: Mapping[str, object]) -> list[int]:
+        """The pairs whose clients receive on the servers' links."""
+        if network.get("link") == crosschecks.LOOPBACK:
+            return list(range(len(servers)))
+        if self._bed.plan.driver.isolated:
+            return []
+        of_servers = {self._host_of(each) for each in servers}
+        return [pair for pair, client in enumerate(self._clients) if self._host_of(client) in of_servers]
+
     def checks(self, reading: Reading, servers: Sequence[Process], network: Mapping[str, object]) -> dict[str, Value]:
         """The checks that need samples. servers: after they ended. network: its facts."""
         if not self._telemetry:
@@ -144,7 +154,13 @@ class Observer:
             "frequency_change": self._telemetry.frequency_change(),
             "telemetry_missed": self._telemetry.missed_share(),
             "interface_bytes": crosschecks.interface_bytes(
-                reading, links, header, not isolated, again_bytes, [self._host_of(each) for each in servers]
+                reading,
+                links,
+                header,
+                not isolated,
+                again_bytes,
+                [self._host_of(each) for each in servers],
+                self._answered(servers, network),
             ),
             # What link_loss drops has crossed the link, and no socket ever hears of it.
             "datagram_bytes": crosschecks.datagram_bytes(

@@ -238,6 +238,22 @@ def test_transactions_of_every_connection_are_stored_by_latency(backend, runs_di
     assert " transactions/s, latency p50 " in again.outcome
 
 
+@pytest.mark.parametrize(
+    ("driver", "more"),
+    [
+        ("container", {}),
+        ("process", {"hosts": 2, "placement": "across"}),
+        ("process", {"hosts": 2, "placement": "spread"}),
+    ],
+)
+def test_links_carry_what_transactions_report_there_and_back(driver, more, runs_dir):
+    """Of a pair's own loopback, and of uplinks with clients on the servers' hosts or not."""
+    need("netns", driver, "rr")
+    run = measured(asking("rr", driver=driver, **more))
+    assert (run.status, run.reasons) == ("ok", ())
+    assert run.checks["interface_bytes"] in ({"spread": [None, 0.0]}.get(more.get("placement"), [0.0]))
+
+
 def test_udp_without_a_server_is_a_failed_flow(runs_dir, monkeypatch):
     need("netns")
     plugin = registry.workloads.get("flowgen")

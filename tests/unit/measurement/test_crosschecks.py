@@ -126,13 +126,23 @@ def test_ports_are_compared_by_their_growth():
     assert port_bytes(told(PAYLOAD), 2, before, after, HEADER, 0.0) is None  # one of two flows failed
 
 
-def test_what_servers_sent_back_is_of_the_ports_and_of_a_shared_link_but_of_no_servers_own_link():
-    both, answered = link(1.5 * PAYLOAD), {"answered_bytes": {0: PAYLOAD / 2}}
+def test_what_servers_sent_back_is_of_the_ports_and_of_links_that_their_clients_receive_on():
+    both, told_of = link(1.5 * PAYLOAD), told(PAYLOAD, answered_bytes={0: PAYLOAD / 2})
     after = (both.rx_bytes, both.rx_packets)
-    assert port_bytes(told(PAYLOAD, **answered), 1, (0, 0), after, HEADER, 0.0) == 0.0
-    assert interface_bytes(told(PAYLOAD, **answered), [both], HEADER, True, 0.0) == 0.0
-    assert interface_bytes(told(PAYLOAD, **answered), [link()], HEADER, False, 0.0) == 0.0
-    assert interface_bytes(told(PAYLOAD, **answered), [both], HEADER, False, 0.0) == pytest.approx(0.5)
+    assert port_bytes(told_of, 1, (0, 0), after, HEADER, 0.0) == 0.0
+    assert interface_bytes(told_of, [both], HEADER, True, 0.0, [0], [0]) == 0.0  # the loopback of all
+    assert interface_bytes(told_of, [both], HEADER, False, 0.0, [0], [0]) == 0.0  # that of each pair
+    assert interface_bytes(told_of, [link()], HEADER, False, 0.0) == 0.0  # a link of the server's own
+    assert interface_bytes(told_of, [both], HEADER, False, 0.0) == pytest.approx(0.5)
+    assert interface_bytes(told_of, [link()], HEADER, True, 0.0, [1]) == 0.0  # the uplink of the servers' host
+
+
+def test_uplinks_of_hosts_with_servers_and_clients_carry_what_comes_back_to_those_clients_alone():
+    """Two pairs cross: client 0 is where server 1 is; client 1 is on a host without servers."""
+    answered = told(PAYLOAD, PAYLOAD, answered_bytes={0: PAYLOAD / 2, 1: PAYLOAD / 4})
+    links = [link(), link(1.5 * PAYLOAD)]
+    assert interface_bytes(answered, links, HEADER, True, 0.0, [0, 1], [0]) == 0.0
+    assert interface_bytes(answered, links, HEADER, True, 0.0, [0, 1], [0, 1]) == pytest.approx(2.5 / 2.75 - 1)
 
 
 def counted(by_tool, by_kernel, **more):

@@ -1,4 +1,4 @@
-"""Networks one below the other, by what they carry: a panel for each place of the pairs, a mark per number of pairs."""
+"""Networks one below the other, the fastest on top: a panel for each place of the pairs, a mark per number of pairs."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from pairlab.analysis.figures import estimates, grid, style
+from pairlab.analysis.output.measures import Measure
 from pairlab.analysis.questions import networks
 from pairlab.analysis.selection import SYSTEM
 
@@ -17,10 +18,10 @@ _ROW_IN, _AROUND_IN = 0.2, 0.9  # of a network, and of titles, axis and note
 _ROOM = 0.5  # of a network's row that its marks take
 
 
-def by_place(cells: pd.DataFrame, conditions: str = "") -> Figure:
-    """The total of each network with interval bars: a row of panels per system, a panel per place, fastest on top.
+def by_place(cells: pd.DataFrame, conditions: str = "", measure: Measure = networks.TOTAL) -> Figure:
+    """That of each network with interval bars: a row of panels per system, a panel per place, fastest on top.
 
-    cells: networks.cells; one with a gap is not drawn.
+    cells: networks.cells, or one of networks.latency_cells with its measure; one with a gap is not drawn.
     """
     counts, places = sorted(cells["pairs"].unique()), networks.places(cells)
     place = [networks.place_text(*each) for each in cells[list(networks.PLACE)].itertuples(index=False)]
@@ -31,11 +32,11 @@ def by_place(cells: pd.DataFrame, conditions: str = "") -> Figure:
     ]
 
     def draw(panel: pd.DataFrame, ax: Axes) -> Axes:
-        rows = networks.fastest_first(panel["driver"], panel)
+        rows = networks.fastest_first(panel["driver"], panel, measure=measure)
         for number, count in enumerate(counts):
             known = panel[(panel["pairs"] == count) & panel["value"].notna()]
             down = _ROOM * ((number + 0.5) / len(counts) - 0.5)
-            middle, low, high = (networks.TOTAL.scale * known[name] for name in ("value", "low", "high"))
+            middle, low, high = (measure.scale * known[name] for name in ("value", "low", "high"))
             y = [rows.index(driver) + down for driver in known["driver"]]
             look = {**_look(number), **estimates.BARS}
             drawn = ax.errorbar(middle, y, xerr=[middle - low, high - middle], **look)
@@ -44,7 +45,7 @@ def by_place(cells: pd.DataFrame, conditions: str = "") -> Figure:
         ax.set_ylim(len(rows) - 0.4, -0.6)
         ax.set_xlim(left=0)
         ax.grid(True, axis="x")
-        ax.set_xlabel("Total throughput (Gbit/s)")
+        ax.set_xlabel(measure.title)
         return ax
 
     handles = [

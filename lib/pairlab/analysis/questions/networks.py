@@ -1,5 +1,9 @@
-"""Total throughput of every network within one host and between hosts, against the least there can be in between."""
+"""What every network carries within one host and between hosts, and how long it takes to be answered over it.
 
+Totals are held against the least that there can be in between.
+"""
+
+import math
 from collections.abc import Hashable, Iterable
 
 import pandas as pd
@@ -8,6 +12,7 @@ from pairlab.analysis import cell_estimates, selection, throughput_cells
 from pairlab.analysis.figures.style import ordered
 from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.measures import Measure, Texts, common_values, tabulate
+from pairlab.model.summaries import summaries
 from pairlab.store.dataset import Runs
 
 #: What sets cells apart besides CELL.
@@ -17,6 +22,13 @@ BY = (*selection.CELL, *PLACE)
 LIMIT_WITHIN, LIMIT_BETWEEN = "p2p", "process"
 TOTAL = Measure("Total (Gbit/s)", "total", 2, 1e-9, "Gbit/s")
 CHANGE = Measure("Against the limit (%)", "change", 1, unit="%", change=True, short=True)
+#: Of transactions, by the column of `latency_repetitions`.
+LATENCIES = {
+    "latency_p50_s": Measure("Median latency (µs)", "p50", 2, 1e6, "µs", short=True),
+    "latency_p99_s": Measure("p99 latency (µs)", "p99", 2, 1e6, "µs", short=True),
+}
+
+_NAMES = {"system": "System", "place": "Place", "pairs": "Pairs", "driver": "Network"}
 
 
 def repetitions(flows: pd.DataFrame) -> pd.DataFrame:
@@ -43,6 +55,30 @@ def changes(repetitions: pd.DataFrame, confidence: float) -> pd.DataFrame:
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
+def latency_repetitions(runs: Runs) -> pd.DataFrame:
+    """One row per run of transactions that counts: the columns of BY, repetition, and those of LATENCIES in s."""
+    columns = [*BY, "repetition"]
+    counted = [run for run in runs if run.status == "ok"]
+    rows = [
+        {name: getattr(run.spec, name) for name in columns} | {name: summaries(run)[name] for name in LATENCIES}
+        for run in counted
+    ]
+    return pd.DataFrame(rows, columns=[*columns, *LATENCIES])
+
+
+def latency_cells(repetitions: pd.DataFrame, confidence: float) -> dict[str, pd.DataFrame]:
+    """The mean of each of LATENCIES in s by network and place, as cell_estimates.means."""
+    return {name: cell_estimates.means(repetitions, BY, name, confidence) for name in LATENCIES}
+
+
+def latency_table(cells: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """Latencies by place, pairs and network."""
+    columns: dict[Hashable, Texts] = {
+        measure.title: measure.texts(_placed(cells[name]), *_NAMES) for name, measure in LATENCIES.items()
+    }
+    return tabulate(_NAMES, columns, {"place": places(cells["latency_p50_s"])})
+
+
 def place_text(hosts: int, placement: str) -> str:
     """Where the pairs are, in words: "one host", "2 hosts, across"."""
     return "one host" if hosts == 1 else f"{hosts} hosts, {placement}"
@@ -54,30 +90,36 @@ def places(cells: pd.DataFrame) -> list[str]:
     return [place_text(*each) for each in known.itertuples(index=False)]
 
 
-def fastest_first(drivers: Iterable[str], cells: pd.DataFrame) -> list[str]:
-    """Each driver once: by its largest total, the fastest first, and those without any last."""
+def fastest_first(drivers: Iterable[str], cells: pd.DataFrame, *, measure: Measure = TOTAL) -> list[str]:
+    """Each driver once: by its largest total, or its longest latency; the fastest first, those without any last."""
     largest = cells.groupby("driver")["value"].max()
-    return sorted(ordered(drivers), key=lambda driver: -largest.get(driver, 0.0))
+    if measure is TOTAL:
+        return sorted(ordered(drivers), key=lambda driver: -largest.get(driver, 0.0))
+    return sorted(ordered(drivers), key=lambda driver: largest.get(driver, math.inf))
 
 
 def table(cells: pd.DataFrame, changes: pd.DataFrame) -> pd.DataFrame:
     """Total throughput by place, pairs and network, and its change against the limit of that place."""
-    names = {"system": "System", "place": "Place", "pairs": "Pairs", "driver": "Network"}
     columns: dict[Hashable, Texts] = {
-        measure.title: measure.texts(_placed(frame), *names) for measure, frame in ((TOTAL, cells), (CHANGE, changes))
+        measure.title: measure.texts(_placed(frame), *_NAMES) for measure, frame in ((TOTAL, cells), (CHANGE, changes))
     }
-    return tabulate(names, columns, {"place": places(cells)})
+    return tabulate(_NAMES, columns, {"place": places(cells)})
 
 
-def values(runs: Runs, cells: pd.DataFrame, changes: pd.DataFrame, gap: str) -> Values:
+def values(
+    runs: Runs, cells: pd.DataFrame, changes: pd.DataFrame, latencies: dict[str, pd.DataFrame], *gaps: str
+) -> Values:
     r"""The keyed numbers of networks, all below `networks/`: those of measures.common_values, and
 
-    <system>/<driver>/<hosts>/<pairs>/total, total-interval; and change, change-interval against the limit.
+    <system>/<driver>/<hosts>/<pairs>/total, total-interval; change, change-interval against the limit; p50 and p99 of
+    latencies, each with its interval.
     """
-    found = common_values("networks", runs, cells, gap)
+    found = common_values("networks", runs, cells, *gaps)
     names = ("system", "driver", "hosts", "pairs")
     TOTAL.put(found, cells, *names)
     CHANGE.put(found, changes, *names)
+    for name, measure in LATENCIES.items():
+        measure.put(found, latencies[name], *names)
     return found
 
 

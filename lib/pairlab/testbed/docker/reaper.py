@@ -28,6 +28,7 @@ import docker
 import requests
 from docker.errors import APIError, DockerException, NotFound
 
+from pairlab.base.realtime import run_before_flows
 from pairlab.errors import PairlabError, TestbedError
 from pairlab.testbed.cleanup import child_environment, workdir
 from pairlab.testbed.cleanup.process_table import read_processes
@@ -207,19 +208,9 @@ def remove_link(name: str) -> None:
             ipr.link("del", index=index)
 
 
-def run_before_flows() -> None:
-    """Takes real-time priority where it may, so that flows whose users are dead cannot keep it from ending them.
-
-    Seen on Linux 6.18: flows in nested cgroups that filled the CPUs kept ordinary processes outside waiting for up to
-    10 s, as their cgroup's vruntime stood still while it ran (/sys/kernel/debug/sched/debug).
-    """
-    with contextlib.suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
-
-
 def main() -> None:
     run, directory, link = sys.argv[1:4]
-    run_before_flows()
+    run_before_flows(with_children=True)
     with contextlib.ExitStack() as stack:
         stack.callback(workdir.remove, Path(directory))
         if link:

@@ -4,11 +4,13 @@ import threading
 import time
 from collections.abc import Callable
 
+from pairlab.base.realtime import run_before_flows
+
 
 class Ticker:
     """Calls `sample` on entering its block (a context manager), then every interval, and on leaving.
 
-    A late call does not shift the next ones.
+    A late call does not shift the next ones. The thread runs before flows where it may.
     """
 
     def __init__(self, interval_s: float, sample: Callable[[], None], name: str):
@@ -27,6 +29,7 @@ class Ticker:
         self._thread.join()
 
     def _sample_until_done(self) -> None:
+        run_before_flows()
         begun, number, done = time.monotonic(), 0, False
         while not done:
             number += 1
