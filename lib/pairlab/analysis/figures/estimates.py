@@ -105,7 +105,8 @@ def note_of(frame: pd.DataFrame, what: str = "mean") -> str:
             boxes += f" from n = {LEAST_IN_BOX} repetitions on, else a point each"
         return f"{boxes}; n = {span(n)} repetitions"
     known = frame[frame["value"].notna()]
-    pairs = f"{span(frame['pairs'])} pairs; " if "pairs" in frame and frame["pairs"].nunique() == 1 else ""
+    alike = "pairs" in frame and frame["pairs"].nunique() == 1
+    pairs = f"{span(frame['pairs'])} pair{'s' * (frame['pairs'].iloc[0] > 1)}; " if alike else ""
     n = known["n"]
     if n.max() == 1:
         return f"{pairs}{what} of n = 1 repetition, which has no interval"
