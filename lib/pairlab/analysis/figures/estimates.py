@@ -106,7 +106,7 @@ def note_of(frame: pd.DataFrame, what: str = "mean") -> str:
         return f"{boxes}; n = {span(n)} repetitions"
     known = frame[frame["value"].notna()]
     alike = "pairs" in frame and frame["pairs"].nunique() == 1
-    pairs = f"{span(frame['pairs'])} pair{'s' * (frame['pairs'].iloc[0] > 1)}; " if alike else ""
+    pairs = f"{span(frame['pairs'])} pair{'s' * int(frame['pairs'].iloc[0] > 1)}; " if alike else ""
     n = known["n"]
     if n.max() == 1:
         return f"{pairs}{what} of n = 1 repetition, which has no interval"
