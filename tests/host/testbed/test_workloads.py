@@ -239,19 +239,19 @@ def test_transactions_of_every_connection_are_stored_by_latency(backend, runs_di
 
 
 @pytest.mark.parametrize(
-    ("driver", "place", "compared"),
+    ("driver", "place"),
     [
-        ("container", {}, 0.0),
-        ("process", {"hosts": 2, "placement": "across"}, 0.0),
-        ("process", {"hosts": 2, "placement": "spread"}, None),  # of those on one host no uplink tells
+        ("container", {}),
+        ("process", {"hosts": 2, "placement": "across"}),
+        ("process", {"hosts": 2, "placement": "spread"}),
     ],
 )
-def test_links_carry_what_transactions_report_there_and_back(driver, place, compared, runs_dir):
+def test_links_carry_what_transactions_report_there_and_back(driver, place, runs_dir):
     """Of a pair's own loopback, and of uplinks with clients on the servers' hosts or not."""
     need("netns", driver, "rr")
     run = measured(asking("rr", driver=driver, **place))
     assert (run.status, run.reasons) == ("ok", ())
-    assert run.checks["interface_bytes"] == compared
+    assert run.checks["interface_bytes"] == 0.0
 
 
 def test_udp_without_a_server_is_a_failed_flow(runs_dir, monkeypatch):
