@@ -1,6 +1,7 @@
 """Promise: a swarm that the user's daemon is in stays as it was, however a testbed with a swarm of its own ends."""
 
 import contextlib
+import subprocess
 
 import docker
 import pytest
@@ -10,7 +11,7 @@ from pairlab import Spec, measure
 from pairlab.testbed.contracts import silent
 from tests.conftest import need_all_of
 from tests.faults.forked import Forked
-from tests.faults.processes import await_process
+from tests.faults.processes import DYING_S, await_process
 
 pytestmark = pytest.mark.usefixtures("runs_dir", "forking")
 
@@ -40,6 +41,7 @@ def swarm(client):
     try:
         client.networks.create("pairlab-users-own", driver="overlay", attachable=True)
         await_process(lambda: [each for each in client.networks.list(names=["docker_gwbridge"]) if _is_whole(each)])
+        await_process(_rules_of_the_user)
         yield lambda: (_identity(client), _networks(client, "pairlab-users-own"))
     finally:
         client.swarm.leave(force=True)
@@ -52,6 +54,12 @@ def _is_whole(gateway):
     """Whether the swarm's gateway is at work, which comes after the swarm: what Docker does for it is done by then."""
     gateway.reload()
     return "ingress-sbox" in gateway.attrs["Containers"]
+
+
+def _rules_of_the_user():
+    """Docker takes this rule away and puts it back, as the first, for each network that it makes."""
+    listed = subprocess.run(["iptables", "--wait", "-S", "FORWARD"], check=True, capture_output=True, text=True).stdout
+    return [line for line in listed.splitlines() if line == "-A FORWARD -j DOCKER-USER"]
 
 
 def _identity(client):
@@ -74,6 +82,7 @@ def test_a_swarm_of_the_user_stays_as_it_was(swarm, client, clean):
             if line.startswith("measuring"):
                 process.kill()
                 break
+        process.wait(DYING_S)
     clean()
     assert swarm() == before
     with pytest.raises(APIError, match="already part of a swarm"):
