@@ -66,7 +66,7 @@ def summaries(run: Run) -> dict[str, float]:
     }
 
 
-def main(runs: Iterable[Run]) -> str:
+def default_measure(runs: Iterable[Run]) -> str:
     """The one of MEASURES that runs are compared by, where no other is asked for."""
     runs = list(runs)
     if all(run.spec.flow_bytes for run in runs):

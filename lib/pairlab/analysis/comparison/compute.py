@@ -26,7 +26,7 @@ from pairlab.model import ground as grounds
 from pairlab.model.ground import Ground
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
-from pairlab.model.summaries import MEASURES, QUANTILES, main, summaries
+from pairlab.model.summaries import MEASURES, QUANTILES, default_measure, summaries
 from pairlab.statistics import changes, intervals, power, quantiles
 from pairlab.statistics.clusters import Clusters
 from pairlab.statistics.intervals import LEAST, POSITIVE, Student
@@ -132,7 +132,7 @@ def _compared(
 ) -> Comparison:
     """The comparison of two sides, the base first. Raises AnalysisError where one has no value, or its flows failed."""
     specs = [runs[0].spec for _, runs in sides]
-    measure = measure or main(run for _, runs in sides for run in runs)
+    measure = measure or default_measure(run for _, runs in sides for run in runs)
     known = [_known(named(by, value), measure, runs) for value, runs in sides]
     paired, used = _used(*known) if by not in GROUND else (False, known)  # no sweep visits two kernels in turn
     if measure in QUANTILES:
