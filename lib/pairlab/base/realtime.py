@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections.abc import Iterator
 
 
 def run_before_flows(*, with_children: bool = False) -> None:
@@ -15,3 +16,15 @@ def run_before_flows(*, with_children: bool = False) -> None:
     """
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_FIFO | (0 if with_children else os.SCHED_RESET_ON_FORK), os.sched_param(1))
+
+
+@contextlib.contextmanager
+def before_flows() -> Iterator[None]:
+    """The calling thread runs before flows in this block, where it may, and as it did before it afterwards."""
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    run_before_flows()
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(0, policy, parameters)

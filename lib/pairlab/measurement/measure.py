@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pairlab import store
 from pairlab._version import __version__
+from pairlab.base.realtime import before_flows
 from pairlab.errors import BadSpec, HostBusy, PairlabError, TestbedError, Unavailable
 from pairlab.measurement import congestion, in_store
 from pairlab.measurement.attempts import allowed
@@ -182,7 +183,7 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
     observer = Observer(bed, clients, servers)
     isolated = bed.plan.driver.isolated
     sampling = Sampler(clients, bed.site, isolated, spec.traffic_s, watch) if watch else contextlib.nullcontext()
-    with times("traffic_s"), sampling as sampler, observer:
+    with times("traffic_s"), sampling as sampler, observer, before_flows():
         release_ns = gate.release()
         _watch(bed, clients, release_ns, _longest_s(spec, workload), _beat(spec.traffic_s, progress, sampler))
         if sampler:

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from pairlab.base import html_repr, units
 from pairlab.errors import BadSpec
+from pairlab.model import spec_words
 from pairlab.model.spec_docs import shows_its_fields
 
 #: The largest integer that a table's int64 column holds.
@@ -290,76 +290,17 @@ class Spec(BaseModel):
     @property
     def particulars(self) -> list[str]:
         """What this measurement has beyond one TCP flow per pair, in words, one phrase for each."""
-        phrases = [
-            (self.start_spacing_s, f"starts {units.with_prefix(self.start_spacing_s, 's')} apart"),
-            (self.elephant_share, f"{self.elephant_share * 100:g} % elephants of {self.elephant_bytes:,} B"),
-            (self.flows_per_pair > 1, f"{self.flows_per_pair} flows per pair"),
-            (self.message_bytes, f"messages of {self.message_bytes:,} B"),
-            (self.request_bytes, f"requests of {self.request_bytes:,} B"),
-            (self.response_bytes, f"responses of {self.response_bytes:,} B"),
-            (self.requests_per_s, f"{self.requests_per_s:g} requests/s per client"),
-            (self.connect_per_request, "a connection per request"),
-            (self.udp_share, f"{self.udp_share * 100:g} % UDP"),
-            (self.udp_rate_bps, f"at {self.udp_rate_bps / 1e6:g} Mbit/s"),
-            (self.congestion_control, self.congestion_control),
-            (self.cores, f"{self.cores} core{'s' * (self.cores != 1)}"),
-            (self.pinning != "none", f"pinned to {self.pinning}"),
-            (self.cpu_quota, f"{self.cpu_quota:g} CPUs per container"),
-            (self.cpu_quota_of_fair_share, f"{self.cpu_quota_of_fair_share:g} of the fair CPU share per container"),
-            (self.cpu_shares, f"{self.cpu_shares} CPU shares"),
-            (self.priority_share, f"{self.priority_share * 100:g} % with {self.priority_cpu_shares} CPU shares"),
-            (self.mtu_bytes, f"MTU {self.mtu_bytes:,} B"),
-            (not self.telemetry, "without telemetry"),
-            (self.profile, "profiled"),
-            (self.link_rate_bps, f"links of {self.link_rate_bps / 1e6:g} Mbit/s"),
-            (self.link_loss, f"{self.link_loss * 100:g} % loss"),
-            (self.hosts > 1, f"{self.hosts} hosts, {self.placement}"),
-            (self.uplink_rate_bps, f"uplinks of {self.uplink_rate_bps / 1e6:g} Mbit/s"),
-            (self.uplink_delay_s, f"uplinks that delay by {units.with_prefix(self.uplink_delay_s, 's')}"),
-            (self.uplink_jitter_s, f"± {units.with_prefix(self.uplink_jitter_s, 's')}"),
-            (self.uplink_mtu_bytes, f"uplinks with MTU {self.uplink_mtu_bytes:,} B"),
-        ]
-        return [text for given, text in phrases if given]
+        return spec_words.particulars(self)
 
     def __repr_args__(self) -> list[tuple[str, Any]]:
         """The values that differ from the defaults: enough to make the spec again."""
         return list(self.model_dump(exclude_defaults=True).items())
 
     def _repr_html_(self) -> str:
-        return html_repr.summary(
-            f"{_count(self.pairs, 'pair')} over {self.driver}",
-            [
-                ("experiment", self.experiment),
-                ("backend", self.backend),
-                ("traffic", f"{self.workload}, {self._lasts}"),
-                ("also", ", ".join(self.particulars)),
-                (
-                    "invalid if",
-                    f"clients start more than {units.with_prefix(self.max_skew_s, 's')} apart"
-                    f"{' beyond that' if self.start_spacing_s else ''}, or other processes use more than"
-                    f" {self.max_foreign_cpu * 100:g} % of the CPU time",
-                ),
-                ("repetition", f"{self.repetition}, with seed {self.seed}"),
-                ("key", self.key),
-            ],
-            badge="spec",
-        )
-
-    @property
-    def _lasts(self) -> str:
-        within = f"{self.duration_s:g} s"
-        if self.flow_bytes:
-            return f"flows of {units.with_prefix(self.flow_bytes, 'B')} each, which have {within}"
-        return f"{within} after a warm-up of {self.warmup_s:g} s" if self.warmup_s else within
+        return spec_words.card(self)
 
     def __str__(self) -> str:
-        """The cell in a line, as it differs from the others of its sweep."""
-        lasts = f"{self.flow_bytes:,} B each" if self.flow_bytes else f"{self.duration_s:g} s"
-        particulars = "".join(f", {text}" for text in self.particulars)
-        return (
-            f"{self.experiment}: {self.workload} over {self.driver}, {self.pairs} pair{'s' * (self.pairs != 1)},"
-            f" {lasts}{particulars}, repetition {self.repetition} ({self.backend})"
-        )
+        return spec_words.line(self)
 
 
 #: Parameters of experiment notebooks that say how to measure, not what.
@@ -392,10 +333,6 @@ def require_spec(spec: Any, function: str) -> None:
 
 def _article(noun: str) -> str:
     return f"a{'n' * (noun[:1].lower() in 'aeiou')} {noun}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def _explain(error: ValidationError, model: type[BaseModel]) -> str:

@@ -1,0 +1,82 @@
+"""What a Spec says of itself, in words."""
+
+from typing import Any
+
+from pairlab.base import html_repr, units
+
+
+def particulars(spec: Any) -> list[str]:
+    """What this measurement has beyond one TCP flow per pair, in words, one phrase for each."""
+    phrases = [
+        (spec.start_spacing_s, f"starts {units.with_prefix(spec.start_spacing_s, 's')} apart"),
+        (spec.elephant_share, f"{spec.elephant_share * 100:g} % elephants of {spec.elephant_bytes:,} B"),
+        (spec.flows_per_pair > 1, f"{spec.flows_per_pair} flows per pair"),
+        (spec.message_bytes, f"messages of {spec.message_bytes:,} B"),
+        (spec.request_bytes, f"requests of {spec.request_bytes:,} B"),
+        (spec.response_bytes, f"responses of {spec.response_bytes:,} B"),
+        (spec.requests_per_s, f"{spec.requests_per_s:g} requests/s per client"),
+        (spec.connect_per_request, "a connection per request"),
+        (spec.udp_share, f"{spec.udp_share * 100:g} % UDP"),
+        (spec.udp_rate_bps, f"at {spec.udp_rate_bps / 1e6:g} Mbit/s"),
+        (spec.congestion_control, spec.congestion_control),
+        (spec.cores, f"{spec.cores} core{'s' * (spec.cores != 1)}"),
+        (spec.pinning != "none", f"pinned to {spec.pinning}"),
+        (spec.cpu_quota, f"{spec.cpu_quota:g} CPUs per container"),
+        (spec.cpu_quota_of_fair_share, f"{spec.cpu_quota_of_fair_share:g} of the fair CPU share per container"),
+        (spec.cpu_shares, f"{spec.cpu_shares} CPU shares"),
+        (spec.priority_share, f"{spec.priority_share * 100:g} % with {spec.priority_cpu_shares} CPU shares"),
+        (spec.mtu_bytes, f"MTU {spec.mtu_bytes:,} B"),
+        (not spec.telemetry, "without telemetry"),
+        (spec.profile, "profiled"),
+        (spec.link_rate_bps, f"links of {spec.link_rate_bps / 1e6:g} Mbit/s"),
+        (spec.link_loss, f"{spec.link_loss * 100:g} % loss"),
+        (spec.hosts > 1, f"{spec.hosts} hosts, {spec.placement}"),
+        (spec.uplink_rate_bps, f"uplinks of {spec.uplink_rate_bps / 1e6:g} Mbit/s"),
+        (spec.uplink_delay_s, f"uplinks that delay by {units.with_prefix(spec.uplink_delay_s, 's')}"),
+        (spec.uplink_jitter_s, f"± {units.with_prefix(spec.uplink_jitter_s, 's')}"),
+        (spec.uplink_mtu_bytes, f"uplinks with MTU {spec.uplink_mtu_bytes:,} B"),
+    ]
+    return [text for given, text in phrases if given]
+
+
+def card(spec: Any) -> str:
+    """What is measured, as HTML."""
+    return html_repr.summary(
+        f"{_count(spec.pairs, 'pair')} over {spec.driver}",
+        [
+            ("experiment", spec.experiment),
+            ("backend", spec.backend),
+            ("traffic", f"{spec.workload}, {_lasts(spec)}"),
+            ("also", ", ".join(particulars(spec))),
+            (
+                "invalid if",
+                f"clients start more than {units.with_prefix(spec.max_skew_s, 's')} apart"
+                f"{' beyond that' if spec.start_spacing_s else ''}, or other processes use more than"
+                f" {spec.max_foreign_cpu * 100:g} % of the CPU time",
+            ),
+            ("repetition", f"{spec.repetition}, with seed {spec.seed}"),
+            ("key", spec.key),
+        ],
+        badge="spec",
+    )
+
+
+def _lasts(spec: Any) -> str:
+    within = f"{spec.duration_s:g} s"
+    if spec.flow_bytes:
+        return f"flows of {units.with_prefix(spec.flow_bytes, 'B')} each, which have {within}"
+    return f"{within} after a warm-up of {spec.warmup_s:g} s" if spec.warmup_s else within
+
+
+def line(spec: Any) -> str:
+    """The cell in a line, as it differs from the others of its sweep."""
+    lasts = f"{spec.flow_bytes:,} B each" if spec.flow_bytes else f"{spec.duration_s:g} s"
+    also = "".join(f", {text}" for text in particulars(spec))
+    return (
+        f"{spec.experiment}: {spec.workload} over {spec.driver}, {spec.pairs} pair{'s' * (spec.pairs != 1)},"
+        f" {lasts}{also}, repetition {spec.repetition} ({spec.backend})"
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
