@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
+import random
 import select
 import shutil
 import socket
@@ -14,8 +16,13 @@ from pathlib import Path
 
 import pytest
 
+from pairlab.base.realtime import run_before_flows
+
 SOURCE = Path(__file__).resolve().parents[3] / "lib" / "flowgen"
 PATIENCE_S = 20.0  # how long a test waits for what must come; never slept through
+
+#: Options of a process whose own moments are tested: whatever else runs, it has a CPU when it wants one, where it may.
+PUNCTUAL = {"preexec_fn": functools.partial(run_before_flows, with_children=True)}
 
 
 def make(*targets: str) -> None:
@@ -35,14 +42,20 @@ def needs_sanitizers(folder: Path) -> None:
         pytest.skip(f"this compiler cannot link with {flags}: apt-get install gcc (it brings libasan and libubsan)")
 
 
-def run(*argv, patience_s: float = PATIENCE_S) -> subprocess.CompletedProcess:
-    return subprocess.run([str(a) for a in argv], capture_output=True, text=True, timeout=patience_s, check=False)
+def run(*argv, patience_s: float = PATIENCE_S, **options) -> subprocess.CompletedProcess:
+    command = [str(a) for a in argv]
+    return subprocess.run(command, capture_output=True, text=True, timeout=patience_s, check=False, **options)
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nobody has, of those that the kernel gives to nobody by itself: it may be bound some time later."""
+    lowest, _ = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
+    while True:
+        port = random.randrange(int(lowest) - 10_000, int(lowest))
+        with contextlib.suppress(OSError), socket.socket() as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp:
+            for each in (tcp, udp):
+                each.bind(("127.0.0.1", port))
+            return port
 
 
 def has_gone(pid: int) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.host.flowgen.helpers import PATIENCE_S, client, free_port, run
+from tests.host.flowgen.helpers import PATIENCE_S, PUNCTUAL, client, free_port, run
 
 
 def test_intervals_follow_each_other_and_sum_to_the_total(flowgen, server):
@@ -30,7 +30,7 @@ def test_intervals_follow_each_other_and_sum_to_the_total(flowgen, server):
 def test_intervals_end_on_multiples_of_the_interval_and_do_not_drift(flowgen, server, start):
     """One that is stopped for a while, across such a moment, is late for that one and not for those that follow."""
     target = ["--connect", f"127.0.0.1:{server.port}", "--duration", "1", "--interval", "0.1"]
-    sender = start(flowgen, "client", *target, stdout=subprocess.PIPE)
+    sender = start(flowgen, "client", *target, stdout=subprocess.PIPE, **PUNCTUAL)
     for number, wait_s in ((signal.SIGSTOP, 0.15), (signal.SIGCONT, 0.1)):
         time.sleep(wait_s)
         sender.send_signal(number)
@@ -75,7 +75,7 @@ def test_bytes_that_nobody_acknowledged_do_not_count(flowgen):
         silent.listen()
         done = run(
             flowgen, "client", "--connect", f"127.0.0.1:{silent.getsockname()[1]}", "--duration", 0.4,
-            "--interval", 0.1,
+            "--interval", 0.1, **PUNCTUAL,
         )  # fmt: skip
     *intervals, total = (json.loads(line) for line in done.stdout.splitlines())
     assert done.returncode == 0
@@ -122,7 +122,7 @@ def test_a_connection_that_breaks_keeps_the_intervals_so_far(flowgen, start):
         listener.listen()
         sender = start(
             flowgen, "client", "--connect", f"127.0.0.1:{listener.getsockname()[1]}",
-            "--duration", 60, "--interval", 0.05, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            "--duration", 60, "--interval", 0.05, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **PUNCTUAL,
         )  # fmt: skip
         peer, _ = listener.accept()
         until = time.monotonic() + 0.2

