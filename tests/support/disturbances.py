@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -23,6 +24,7 @@ import numpy as np
 import psutil
 
 from pairlab import Run, Spec, measure
+from pairlab.base.realtime import run_before_flows
 from pairlab.measurement import crosschecks
 from pairlab.measurement import measure as measurement
 from pairlab.testbed import registry
@@ -111,10 +113,10 @@ def tools(processes: Sequence[Process]) -> list[psutil.Process]:
 
 
 def inside(process: Process, *argv: str) -> None:
-    """Runs a command in the network namespace of that process; one that fails is left at that."""
+    """Runs a command in the network namespace of that process, at once; one that fails is left at that."""
     user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
     command = ["nsenter", *user, "--net", "--target", str(process.pid), *argv]
-    subprocess.run(command, capture_output=True, check=False)
+    subprocess.run(command, capture_output=True, check=False, preexec_fn=partial(run_before_flows, with_children=True))
 
 
 def signalled(processes: Sequence[psutil.Process], number: int) -> None:
@@ -284,7 +286,7 @@ def measured_under(
     def watch(bed, clients, release_ns, *others):
         testbed = Testbed(list(clients), ready["servers"], random.Random(seed))
         over = threading.Event()
-        with ThreadPoolExecutor(2) as pool:
+        with ThreadPoolExecutor(2, initializer=run_before_flows) as pool:  # so that it comes when it is to come
             running = [
                 pool.submit(_count, ready["counted"], over, release_ns),
                 pool.submit(_disturb, disturbance, testbed, over, release_ns, begins_s, lasts_s),
