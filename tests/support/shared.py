@@ -43,7 +43,7 @@ def asking(workload, **values):
     sends = {"duration_s": 1} if "time" in can else {"duration_s": 20, "flow_bytes": FLOW_BYTES}
     if "transactions" in can:  # so that they carry as much as can be compared
         sends |= {"request_bytes": 1000, "response_bytes": 1000}
-    return Spec(workload=workload, **{"pairs": 2, "max_skew_s": 1, "max_foreign_cpu": 1, **sends, **values})
+    return Spec(workload=workload, **{"pairs": 2, "max_skew_s": 5, "max_foreign_cpu": 1, **sends, **values})
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from pairlab.measurement import measure as measurement
 from pairlab.testbed import registry
 from pairlab.testbed.profiling import counters
 from tests.conftest import any_backend, need, need_all_of
-from tests.support.spoilt import measured
+from tests.support.spoilt import measured, sound
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def profiled(tmp_path_factory):
 def test_every_run_counts_what_the_kernel_did_for_its_traffic(backend, shared_run):
     run = shared_run(backend, "bridge").run
     counted = run.facts["counters"]
-    assert counted["over_s"] == pytest.approx(run.times_s["traffic_s"], abs=0.2)
+    assert run.intervals["end_s"].max() < counted["over_s"] < run.times_s["traffic_s"]
     for name in ("interrupts", "context_switches", "softirqs_net_rx", "softnet_processed"):
         assert counted[name] > 0, name
     assert min(value for name, value in counted.items() if name != "lacks") >= 0
@@ -73,7 +73,7 @@ def test_a_client_that_sleeps_has_switched_as_often(runs_dir, monkeypatch):
 
 def test_a_profile_shows_the_layers_that_the_packets_went_through(profiled):
     run, _ = profiled
-    assert (run.status, run.reasons) == ("ok", ())
+    assert sound(run), run.reasons
     facts = run.facts["profile"]
     assert facts["samples"] == run.profile["samples"].sum()
     per_cpu = facts["frequency_hz"] * run.facts["counters"]["over_s"]

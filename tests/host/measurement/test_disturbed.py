@@ -4,6 +4,7 @@ Each makes the run invalid, by name; but a flow that the network ended is a resu
 """
 
 import contextlib
+import re
 import shutil
 import signal
 import sys
@@ -15,6 +16,7 @@ from pairlab import Spec, measure
 from pairlab.testbed import registry
 from tests.conftest import need
 from tests.support.disturbances import OFFLOADS, inside, measured_under, signalled, tools
+from tests.support.spoilt import sound
 
 
 def spec_of(**values):
@@ -36,7 +38,9 @@ def test_a_client_that_begins_late_is_found_though_its_tool_says_nothing(driver,
     monkeypatch.setattr(tool, "client", client)
     run = measure(spec_of(workload="iperf", driver=driver))
     assert run.status == "invalid"
-    assert run.reasons[0].startswith("1 of 2 connections took longer than 0.5 s, the last "), run.reasons
+    told = re.match(r"[12] of 2 connections took longer than 0\.5 s, the last (\S+) s", run.reasons[0])
+    assert told, run.reasons
+    assert float(told[1]) >= 0.99  # and not only one that the machine held up
     assert run.checks["overlap"] < 0.5
 
 
@@ -132,8 +136,8 @@ def test_a_flow_that_the_network_ended_is_a_result_and_carried_nothing(runs_dir)
         yield
 
     run, _ = measured_under(spec_of(pairs=3, duration_s=3.0, link_rate_bps=1e8), gone, begins_s=0.5, lasts_s=9)
-    assert run.status == "ok", run.reasons
+    assert sound(run), run.reasons
     assert list(run.flows["status"]) == ["ok", "failed", "ok"]
     assert run.total_throughput_bps == pytest.approx(2e8, rel=0.1)
-    assert run.checks["outliers"] is None
+    assert [run.checks[name] for name in ("outliers", "shift", "settled")] == [None] * 3
     assert "steadiness unknown" in run.outcome

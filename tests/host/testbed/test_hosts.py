@@ -7,18 +7,20 @@ import pytest
 
 from pairlab import Spec, measure, open_testbed
 from pairlab.errors import Unavailable
-from pairlab.measurement.verdict import spoilt_by_machine
 from pairlab.testbed import registry
 from pairlab.testbed.cleanup import process_table
 from pairlab.testbed.contracts import silent
 from tests.conftest import backend_and_driver, in_ci, need, need_all_of
 from tests.support import host, wire
+from tests.support.spoilt import sound
 
 pytestmark = pytest.mark.usefixtures("clean_host")
 
 SPANNING = backend_and_driver(hosts=3)
 #: client-0 on host-0 and server-0 on host-1; client-1 on host-2 and server-1 on host-0; host-1 and host-2 for the last.
-ACROSS = Spec(hosts=3, placement="spread", pairs=3, workload="flowgen", duration_s=1, interval_s=0.5, max_foreign_cpu=1)
+ACROSS = Spec(hosts=3, placement="spread", pairs=3, workload="flowgen", duration_s=1, interval_s=0.5)
+#: A measurement in a test must not hang on what else the machine does.
+ACROSS = ACROSS.replace(max_foreign_cpu=1, max_skew_s=5)
 
 
 AT_HAND = [("docker", "overlay"), *(each for each in SPANNING if each[0] == "netns")]
@@ -57,7 +59,7 @@ def send(bed, pair, target, *options):
     conductor, flowgen = bed.conductor, bed.site.flowgen
     listening = [flowgen, "server", "--bind", pair.server.address, "--port", str(pair.port)]
     servers = conductor.start([(pair.server, listening)], options=[["--listen", str(pair.port)]])
-    conductor.wait_ready(servers, 10)
+    conductor.wait_ready(servers, 60)
     done = pair.client.run([flowgen, "client", "--connect", f"{target}:{pair.port}", *options])
     conductor.stop(servers)
     conductor.results(servers)
@@ -68,10 +70,9 @@ def send(bed, pair, target, *options):
 @pytest.mark.skipif(os.geteuid() != 0, reason="the wire's counters are read from outside, which needs root")
 def test_what_goes_to_a_server_crosses_the_uplink_of_its_host_and_of_no_third(opened):
     before = wire.sent_to_hosts(opened)
-    received, _ = exchange(opened, opened.pairs[0], "--duration", "0.1")
+    received, _ = exchange(opened, opened.pairs[0], "--bytes", "10000000", "--limit", "60")
     after = wire.sent_to_hosts(opened)
     crossed = {name: after[name] - before[name] for name in after}
-    assert received > 100_000
     assert crossed["host-1"] > received
     assert crossed["host-2"] < 0.01 * received
 
@@ -85,7 +86,7 @@ TUNNELS = {"overlay-encrypted": "esp", "ipip": "ipip"} | dict.fromkeys(
 @pytest.mark.skipif(os.geteuid() != 0, reason="packets on the wire are counted from outside, which needs root")
 def test_between_hosts_a_flow_is_in_the_tunnel_that_its_driver_has_and_nothing_of_it_beside(opened, spec):
     with wire.bytes_by_protocol(opened, "host-0") as sent:
-        received, _ = exchange(opened, opened.pairs[0], "--bytes", "1000000", "--limit", "10")
+        received, _ = exchange(opened, opened.pairs[0], "--bytes", "1000000", "--limit", "60")
     by = TUNNELS.get(spec.driver, "tcp")
     assert received == 1_000_000
     assert sent.pop(by) > received
@@ -93,7 +94,7 @@ def test_between_hosts_a_flow_is_in_the_tunnel_that_its_driver_has_and_nothing_o
 
 
 def test_a_flow_of_a_given_size_is_complete(opened):
-    received, total = exchange(opened, opened.pairs[1], "--bytes", "1000000", "--limit", "10")
+    received, total = exchange(opened, opened.pairs[1], "--bytes", "1000000", "--limit", "60")
     assert received == 1_000_000
     assert total["complete"]
 
@@ -129,7 +130,7 @@ def test_what_was_built_on_each_host_is_recorded(opened, spec):
 
 def test_a_measurement_over_it_counts_and_its_bytes_are_held_against_the_kernels(spec, runs_dir):
     run = measure(spec, progress=silent, attempts=3)
-    assert run.status == "ok" or spoilt_by_machine(run), run.reasons
+    assert sound(run), run.reasons
     assert set(run.flows["status"]) == {"ok"}
     assert abs(run.checks["interface_bytes"]) <= 0.01
     by_docker = spec.backend == "docker" and registry.drivers.get(spec.driver).docker is not None
@@ -138,7 +139,7 @@ def test_a_measurement_over_it_counts_and_its_bytes_are_held_against_the_kernels
 
 def test_flows_with_an_end_are_complete_over_published_ports_of_one_host_too(runs_dir):
     need("netns", "nat")
-    spec = Spec(driver="nat", pairs=2, workload="flowgen", flow_bytes=1_000_000, max_foreign_cpu=1)
+    spec = Spec(driver="nat", pairs=2, workload="flowgen", flow_bytes=1_000_000, max_foreign_cpu=1, max_skew_s=5)
     run = measure(spec, progress=silent, attempts=3)
     assert set(run.flows["status"]) == {"ok"}, run.flows["error"].to_list()
 
@@ -147,7 +148,7 @@ def test_flows_with_an_end_over_switches_on_each_host_are_held_against_the_kerne
     spec = ACROSS.replace(driver="ovs", flow_bytes=5_000_000, duration_s=20)
     need_all_of(spec)
     run = measure(spec, progress=silent, attempts=3)
-    assert run.status == "ok" or spoilt_by_machine(run), run.reasons
+    assert sound(run), run.reasons
     assert run.flows["flow_bytes"].to_list() == [5_000_000] * 3
     assert abs(run.checks["interface_bytes"]) <= 0.01
     assert abs(run.checks["port_bytes"]) <= 0.01
@@ -171,7 +172,7 @@ def test_docker_relays_to_a_server_beside_its_client_only_with_its_userland_prox
     need("docker", driver)
     with open_testbed(Spec(backend="docker", driver=driver, pairs=2)) as bed:
         pair = bed.pairs[1]
-        received, _ = send(bed, pair, pair.target, "--bytes", "100000", "--limit", "10")
+        received, _ = send(bed, pair, pair.target, "--bytes", "100000", "--limit", "60")
         relayed = proxies(bed)
     assert (pair.target, received["flow_bytes"]) == ("10.128.0.1", 100_000)
     if driver == "nat-proxy":  # the proxy connects by itself, from the host's address
@@ -190,7 +191,7 @@ def test_a_server_on_another_host_is_reached_at_its_published_port_and_not_at_it
     spec = Spec(backend=backend, driver=driver, hosts=2, placement="across")
     with open_testbed(spec) as bed:
         (pair,) = bed.pairs
-        ends = ["--bytes", "100000", "--limit", "2"]
+        ends = ["--bytes", "100000", "--limit", "60"]
         received, _ = send(bed, pair, pair.target, *ends)
         missed, done = send(bed, pair, pair.server.address, *ends)
     assert pair.target == "10.76.0.2"
@@ -219,7 +220,7 @@ def test_an_uplink_carries_no_more_than_its_rate(runs_dir):
     )
     need_all_of(spec)
     run = measure(spec, progress=silent, attempts=3)
-    assert run.status == "ok" or spoilt_by_machine(run), run.reasons
+    assert sound(run), run.reasons
     total_bps = run.flows["throughput_bps"].sum()
     # of 1514 bytes on the link inside, 1450 + 64 outside: 1398 of payload, with timestamps
     assert total_bps == pytest.approx(1e9 * 1398 / 1514, rel=0.03)
@@ -243,7 +244,7 @@ def test_jumbo_frames_fit_where_the_uplinks_carry_them(runs_dir):
     spec = ACROSS.replace(driver="overlay", hosts=2, placement="across", uplink_mtu_bytes=9050, mtu_bytes=9000)
     need_all_of(spec)
     run = measure(spec, progress=silent, attempts=3)
-    assert run.status == "ok" or spoilt_by_machine(run), run.reasons
+    assert sound(run), run.reasons
     assert run.facts["network"]["mtu_bytes"] == 9000
 
 
@@ -269,8 +270,8 @@ def test_containers_of_a_pair_share_a_namespace_that_no_other_pair_has():
 
 def test_datagrams_between_containers_of_a_pair_are_held_against_the_loopbacks_counters(runs_dir):
     spec = Spec(driver="container", workload="flowgen", udp_share=1.0, udp_rate_bps=1e7, message_bytes=100)
-    run = measure(spec.replace(duration_s=1, max_foreign_cpu=1), progress=silent, attempts=3)
-    assert run.status == "ok" or spoilt_by_machine(run), run.reasons
+    run = measure(spec.replace(duration_s=1, max_foreign_cpu=1, max_skew_s=5), progress=silent, attempts=3)
+    assert sound(run), run.reasons
     assert abs(run.checks["datagram_bytes"]) <= 0.01
 
 

@@ -19,7 +19,7 @@ from pairlab.testbed.requirements import require
 from tests.conftest import any_backend, in_ci, need, need_all_of
 from tests.support import host
 from tests.support.owners import ended
-from tests.support.spoilt import measured
+from tests.support.spoilt import measured, sound
 
 CPUS = sorted(os.sched_getaffinity(0))
 
@@ -187,7 +187,7 @@ def test_a_run_tells_where_its_processes_were(backend, runs_dir, clean_host):
     limits = {"pinning": "different-cores", "cores": 2, "cpu_quota": 0.5, "cpu_shares": 512}
     spec = limited(backend, workload="flowgen", pairs=3, duration_s=1, max_skew_s=5, max_foreign_cpu=1, **limits)
     run = measured(spec)
-    assert (run.status, run.reasons) == ("ok", ())
+    assert sound(run), run.reasons
     told = dict(run.facts["pinning"])
     assert told.pop("cpus") == {str(CPUS[0]): 3, str(CPUS[1]): 3}
     assert told.pop("harness_cpus") == cpu_list(CPUS)
