@@ -13,6 +13,7 @@ import pytest
 
 from pairlab import Spec, measure
 from pairlab.measurement import measure as measurement
+from pairlab.model.time_steps import carried_bytes
 from pairlab.testbed.endpoints import Endpoint
 from pairlab.testbed.host import live_sampler
 from pairlab.testbed.host.link_counters import sent_in
@@ -52,6 +53,13 @@ def sent_bits(flow):
     return (flow.flow_bytes + flow.netns_retransmits * 1448) * 8
 
 
+def share_sent(run, pair, by_s):
+    """The share of a flow's bytes that its tool had seen acknowledged by then."""
+    steps = run.intervals[run.intervals["pair"] == pair]
+    (carried,) = carried_bytes([0.0, by_s], steps["start_s"], steps["end_s"], steps["interval_bytes"])
+    return carried / steps["interval_bytes"].sum()
+
+
 def process(**values):
     return Process("client-0.1", Endpoint("client-0", "10.77.0.1", None), ("true",), **values)
 
@@ -85,10 +93,11 @@ def test_moments_of_samples_stay_on_their_grid_however_late_one_was():
 def test_samples_add_up_to_what_each_flow_carried(backend, driver, shared_run):
     seen = shared_run(backend, driver)
     run, samples = seen.run, seen.samples
-    assert len(samples) >= 3
+    assert len(samples) > 1  # at which moments: above; of a late machine there are fewer
     assert all(each.total_s == 2.0 and len(each.client_bps) == 2 for each in samples)
     for flow in run.flows.itertuples():  # samples end a little before they do
-        assert 0.75 <= carried_bits(samples, flow.pair) / sent_bits(flow) <= 1.1
+        sent_by_then = sent_bits(flow) * share_sent(run, flow.pair, by_s=samples[-1].elapsed_s)
+        assert 0.85 <= carried_bits(samples, flow.pair) / sent_by_then <= 1.1
     assert all(each.total_bps == pytest.approx(sum(each.client_bps)) for each in samples)
     assert all(0 < each.usr + each.sys + each.softirq <= 1 + 1e-9 for each in samples)  # a sum of rounded shares
 

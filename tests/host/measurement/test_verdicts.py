@@ -3,7 +3,6 @@
 Promise: a run that cannot be trusted says so.
 """
 
-import contextlib
 import os
 import shutil
 import subprocess
@@ -19,7 +18,7 @@ from pairlab.testbed.endpoints import Limits
 from pairlab.testbed.host import cgroups
 from tests.conftest import every_driver, in_ci, need, need_all_of
 from tests.support.disturbances import inside, measured_under, nothing
-from tests.support.spoilt import measured
+from tests.support.spoilt import measured, sound
 
 #: Burns CPU time until its input ends; begun by a process that has ended, so that it is nobody's of ours.
 BURNER = (
@@ -47,7 +46,7 @@ def foreign_load():
 @pytest.mark.parametrize(("backend", "driver"), every_driver())
 def test_bytes_and_retransmissions_agree_in_every_source(backend, driver, shared_run, record_property):
     run = shared_run(backend, driver).run
-    assert run.status == "ok", run.reasons
+    assert sound(run), run.reasons
     for name in ("interface_bytes", "port_bytes", "retransmits"):
         if run.checks[name] is not None:
             record_property(f"{name}, share of disagreement", abs(run.checks[name]))
@@ -178,7 +177,8 @@ def test_warm_up_is_found_and_left_out_of_the_totals(runs_dir, monkeypatch, reco
     monkeypatch.setattr(workload, "parse", slowly)
     run = measured(spec_of(interval_s=0.2, link_rate_bps=1e8, duration_s=3.0))
     assert run.status == "ok", run.reasons
-    assert run.checks["warmup_s"] == pytest.approx(0.6)
+    slow = run.intervals["start_s"] < 0.55
+    assert run.checks["warmup_s"] == pytest.approx(run.intervals["end_s"][slow].max(), abs=0.05)
     assert run.checks["settled"] is True
     kept = run.intervals[~run.intervals["warmup"]]
     assert kept["start_s"].min() > 0.5
@@ -209,7 +209,10 @@ def test_flows_that_hardly_met_make_the_run_invalid(runs_dir, begins_late):
     run = measure(spec_of(duration_s=2.0))
     assert run.status == "invalid"
     assert any("all flows were active in" in reason for reason in run.reasons), run.reasons
-    assert run.checks["overlap"] == pytest.approx(1 / 3, abs=0.1)
+    begun_s, ended_s = run.flows["connected_s"], run.flows["connected_s"] + run.flows["duration_s"]
+    together_s = ended_s.min() - begun_s.max()
+    assert run.checks["overlap"] == pytest.approx(together_s / (ended_s.max() - begun_s.min()), abs=0.01)
+    assert together_s < 1
 
 
 def test_what_pairlab_used_is_what_it_used_while_flows_were_under_way(runs_dir):
@@ -228,36 +231,30 @@ def test_the_time_in_which_a_tool_waits_before_it_sends_is_no_stall(runs_dir):
     assert abs(run.checks["shift"]) < 0.5
 
 
-@pytest.mark.parametrize(
-    ("workload", "flows"), in_ci([("iperf", 1), ("iperf3", 2), ("sockperf", 1)], but=[("iperf", 1)])
-)
-def test_a_lost_first_packet_is_a_connection_that_stood_late_in_every_tool(workload, flows, runs_dir):
-    """TCP sends it again after a second (RFC 6298). Here it goes to a link address that nobody has.
+def losing(number):
+    """Has the second client lose the packet of that number of those that open its connections; skips where it cannot.
 
-    iperf tells how long it took. Of the others the kernel tells; all flows of iperf3's wait for its first connection.
+    TCP sends it again after a second (RFC 6298).
     """
+    words = ["iptables", "-A", "OUTPUT", "-p", "tcp", "--syn", "-m", "statistic", "--mode", "nth", "--every", "1000"]
+    lose = [*words, "--packet", str(number), "-j", "DROP"]
+    if subprocess.run(["unshare", "--map-root-user", "--net", *lose], check=False).returncode != 0:
+        pytest.skip("losing just one packet needs iptables and the kernel's xt_statistic: apt-get install iptables")
+    return lambda bed: inside(bed.clients[1], *lose)
+
+
+@pytest.mark.parametrize("workload", in_ci(["iperf", "sockperf"], but=["iperf"]))
+def test_a_lost_first_packet_is_a_connection_that_stood_late_in_every_tool(workload, runs_dir):
+    """iperf tells how long it took. Of sockperf the kernel tells, and of iperf3: below."""
     need("netns", workload=workload)
-    if not shutil.which("ip"):
-        pytest.skip("needs ip on PATH: apt-get install iproute2")
-
-    def astray(bed):
-        neighbour = [bed.servers[1].endpoint.address, "dev", "eth0"]
-        inside(bed.clients[1], "ip", "neigh", "replace", *neighbour, "lladdr", "02:00:00:00:00:99", "nud", "permanent")
-
-    @contextlib.contextmanager
-    def found(bed):
-        inside(bed.clients[1], "ip", "neigh", "del", bed.servers[1].endpoint.address, "dev", "eth0")
-        yield
-
-    asked = spec_of(workload=workload, flows_per_pair=flows, max_skew_s=0.5, duration_s=2.0)
-    run, _ = measured_under(asked, found, prepare=astray, begins_s=0.3, lasts_s=0)
+    asked = spec_of(workload=workload, max_skew_s=0.9, duration_s=2.0)
+    run, _ = measured_under(asked, nothing, prepare=losing(0), begins_s=0, lasts_s=0)
     assert run.status == "invalid"
-    late = f"{flows} of {2 * flows} connections took longer than 0.5 s, the last 1."
-    assert run.reasons[0].startswith(late), run.reasons
-    assert run.checks["overlap"] == pytest.approx(1 / 3, abs=0.1)
+    assert run.reasons[0].startswith("1 of 2 connections took longer than 0.9 s, the last 1."), run.reasons
+    assert 0 < run.checks["overlap"] < 0.35
     if workload != "sockperf":  # it tells of none
-        begins_s = run.intervals.groupby("pair")["start_s"].min()
-        assert begins_s.to_list() == pytest.approx([0, 1.05], abs=0.2)
+        first_s, second_s = run.intervals.groupby("pair")["start_s"].min()
+        assert first_s < 0.9 < 1.0 <= second_s < 2.0
     assert run.flows["connected_s"].isna().all()
 
 
@@ -265,16 +262,13 @@ def test_a_lost_first_packet_is_a_connection_that_stood_late_in_every_tool(workl
 @pytest.mark.parametrize("lost", [0, 1, 2], ids=["control", "first-stream", "last-stream"])
 def test_whichever_connection_of_iperf3_loses_its_first_packet_all_of_its_flows_begin_late(lost, runs_dir):
     need("netns", workload="iperf3")
-    words = ["iptables", "-A", "OUTPUT", "-p", "tcp", "--syn", "-m", "statistic", "--mode", "nth", "--every", "1000"]
-    lose = [*words, "--packet", str(lost), "-j", "DROP"]
-    if subprocess.run(["unshare", "--map-root-user", "--net", *lose], check=False).returncode != 0:
-        pytest.skip("losing just one packet needs iptables and the kernel's xt_statistic: apt-get install iptables")
-    asked = spec_of(workload="iperf3", flows_per_pair=2, max_skew_s=0.5, duration_s=2.0)
-    run, _ = measured_under(asked, nothing, prepare=lambda bed: inside(bed.clients[1], *lose), begins_s=0, lasts_s=0)
+    asked = spec_of(workload="iperf3", flows_per_pair=2, max_skew_s=0.9, duration_s=2.0)
+    run, _ = measured_under(asked, nothing, prepare=losing(lost), begins_s=0, lasts_s=0)
     assert list(run.flows["status"]) == ["ok"] * 4, list(run.flows["error"])
-    assert run.reasons[0].startswith("2 of 4 connections took longer than 0.5 s, the last 1."), run.reasons
+    assert run.status == "invalid"
+    assert run.reasons[0].startswith("2 of 4 connections took longer than 0.9 s, the last 1."), run.reasons
     ended_s = run.intervals.groupby(["pair", "flow"])["end_s"].max()
-    assert ended_s.to_list() == pytest.approx([2, 2, 3, 3], abs=0.3)
+    assert [int(each + 0.05) for each in ended_s] == [2, 2, 3, 3]
 
 
 def test_finite_flows_over_before_the_last_start_make_the_run_invalid(runs_dir, monkeypatch):
