@@ -1,13 +1,14 @@
 """One measurement at a time on a host: whoever comes second is told for whom it waits, or is refused."""
 
 import contextlib
+import itertools
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import textwrap
-import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -144,7 +145,8 @@ SQUATTERS = {
 
 @pytest.mark.parametrize("squatter", SQUATTERS)
 def test_a_process_that_is_no_pairlab_can_hold_it_up_and_no_more_and_is_named(squatter, monkeypatch):
-    monkeypatch.setattr(hostlock, "_SILENT_S", 0.2)  # who never answers is not waited for longer
+    if squatter != "listens":
+        monkeypatch.setattr(hostlock, "_SILENT_S", 0.2)  # who never answers is not waited for longer
     deed, named = SQUATTERS[squatter]
     script = f"""
         import socket, sys
@@ -191,9 +193,10 @@ def test_who_takes_it_next_may_take_a_moment_to_answer_however_long_one_waited_f
     holders = iter(["the first", None, "the next"])
     free = iter([False, False, False, True])
     real = hostlock._bind
-    monkeypatch.setattr(hostlock, "_SILENT_S", 0.2)
+    passed_s = itertools.count()  # a second at each look at the clock, and a hundred for the first to end
+    monkeypatch.setattr(hostlock, "time", SimpleNamespace(monotonic=lambda: next(passed_s), sleep=lambda _: None))
     monkeypatch.setattr(hostlock, "_holder", lambda connection: next(holders))
-    monkeypatch.setattr(hostlock, "_await_end", lambda connection: time.sleep(0.3))
+    monkeypatch.setattr(hostlock, "_await_end", lambda connection: [next(passed_s) for _ in range(100)])
     monkeypatch.setattr(hostlock, "_bind", lambda lock: next(free) and real(lock))
     heard = []
     with hostlock.measuring(show=heard.append):

@@ -44,17 +44,15 @@ def test_each_client_reaches_its_own_server(opened):
         for pair in opened.pairs
     ]
     servers = conductor.start(listening, options=[["--listen", str(pair.port)] for pair in opened.pairs])
-    conductor.wait_ready(servers, 10)
+    conductor.wait_ready(servers, 60)
     assert all(server.ready for server in servers)
     for pair in opened.pairs:
         target = f"{pair.target}:{pair.port}"
-        done = pair.client.run([site.flowgen, "client", "--connect", target, "--duration", "0.1"])
-        total = json.loads(done.stdout.splitlines()[-1])
-        assert total["flow_bytes"] > 100_000
+        done = pair.client.run([site.flowgen, "client", "--connect", target, "--bytes", "1000000", "--limit", "60"])
+        assert json.loads(done.stdout.splitlines()[-1])["complete"], done.stderr
     conductor.stop(servers)
     received = [json.loads(server.stdout)["flow_bytes"] for server in conductor.results(servers)]
-    assert len(received) == 3
-    assert min(received) > 100_000
+    assert received == [1_000_000] * 3
 
 
 def test_endpoints_have_namespaces_of_their_own_unless_the_driver_shares_one(opened, spec):
