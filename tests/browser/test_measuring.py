@@ -13,7 +13,7 @@ ATTEMPTS = 3
 
 
 def test_five_pairs_on_a_bridge_are_measured_drawn_live_and_shown(workbench, lab, picture):
-    workbench.choose(driver="bridge", pairs=5, duration_s=2)
+    workbench.choose(driver="bridge", pairs=5, duration_s=4)  # is drawn more than once on a late machine, too
     expect(workbench.panel.locator(".pairlab-preview")).to_contain_text("5 client and 5 server namespaces on bridge")
     workbench.run()
     elsewhere = workbench.field("pairs").locator("input")
@@ -34,7 +34,7 @@ def test_five_pairs_on_a_bridge_are_measured_drawn_live_and_shown(workbench, lab
     expect(cdf).to_have_js_property("complete", True)
     assert cdf.evaluate("image => image.naturalWidth") > 100
     (run,) = lab.runs()
-    assert (run.spec.driver, run.spec.pairs, run.spec.duration_s) == ("bridge", 5, 2.0)
+    assert (run.spec.driver, run.spec.pairs, run.spec.duration_s) == ("bridge", 5, 4.0)
     assert (run.flows["throughput_bps"] > 0).sum() == 5
     assert (run.status in ("ok", "invalid"), run.failed_flows) == (True, 0), run.reasons
     picture(workbench.page, "measured")

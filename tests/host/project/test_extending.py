@@ -141,7 +141,7 @@ def package(tmp_path):
     installed.mkdir()
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: hubs\nVersion: 1.0\n")
     (installed / "entry_points.txt").write_text(ENTRY_POINTS)
-    parameters = 'driver = "hub"  # network\nworkload = "sockets"  # tool\npairs = 1  # pairs\nduration_s = 0.5  # s\n'
+    parameters = 'driver = "hub"  # network\nworkload = "sockets"  # tool\npairs = 1  # pairs\nduration_s = 2.0  # s\n'
     parameters += "repetition = 0  # which\nmax_skew_s = 5.0  # s\nmax_foreign_cpu = 1.0  # share\n"
     notebook(tmp_path / "hubs.ipynb", "# Hubs", parameters, EXPERIMENT)
     (tmp_path / "two-hubs.yaml").write_text(SWEEP)
