@@ -74,9 +74,11 @@ class Iperf3(Workload):
         if of_server.pop("error", STOPPED_BY_CLIENT) != STOPPED_BY_CLIENT:
             return self.parse(served)
         try:
+            if of_server["intervals"][-2:-1] == of_server["intervals"][-1:]:  # it prints the last one once more
+                of_server["intervals"].pop()
             for own, theirs in zip(report["end"]["streams"], of_server["end"]["streams"], strict=True):
                 own["receiver"] = theirs["receiver"]
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"iperf3's report is incomplete: {error!r}") from None
         return self._measured({**report, "server_output_json": of_server})
 
