@@ -1,5 +1,6 @@
 /* client: one flow, or several at once: TCP for a given time or a given number of bytes, or UDP for a given time. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,6 +98,20 @@ static int report_all(const struct runner *runners, const struct request *reques
     return STATUS_FAILED;
 }
 
+static volatile sig_atomic_t stopped;
+
+static void note_stop(int number)
+{
+    (void)number;
+    stopped = 1;
+}
+
+static void stop_at_sigterm(void)
+{
+    struct sigaction action = {.sa_handler = note_stop}; /* without SA_RESTART: a wait is over then */
+    sigaction(SIGTERM, &action, NULL);
+}
+
 static uint64_t to_ns(double seconds)
 {
     return (uint64_t)(seconds * 1e9 + 0.5);
@@ -125,7 +140,7 @@ static struct request parse_request(char **arguments)
     const char *server_text = NULL, *congestion = NULL, *token_file = NULL;
     double duration_s = 0, limit_s = 0, interval_s = 0.5;
     long finite_bytes = 0, write_bytes = 0, flows = 1, rate_bps = 0;
-    bool udp = false;
+    bool udp = false, stoppable = false;
     struct option options[] = {
         {"--connect", OPTION_TEXT, &server_text, .required = true},
         {"--duration", OPTION_SECONDS, &duration_s, .min = 0.001, .max = 1e6},
@@ -137,6 +152,7 @@ static struct request parse_request(char **arguments)
         {"--flows", OPTION_INTEGER, &flows, .min = 1, .max = MAX_FLOWS},
         {"--udp", OPTION_FLAG, &udp, .required = false},
         {"--rate", OPTION_INTEGER, &rate_bps, .min = 0, .max = 1e15},
+        {"--stoppable", OPTION_FLAG, &stoppable, .required = false},
         {"--token-file", OPTION_TEXT, &token_file, .required = false},
         {0},
     };
@@ -147,6 +163,10 @@ static struct request parse_request(char **arguments)
         die_usage("--duration and --bytes exclude each other: a flow ends by time or by bytes; leave one out");
     if (limit_s > 0 && duration_s > 0)
         die_usage("--limit is for --bytes: a flow of a given --duration ends by itself; leave it out");
+    if (stoppable && (udp || finite_bytes || flows > 1))
+        die_usage("--stoppable is for one flow by TCP with a --duration: leave it out");
+    if (stoppable)
+        stop_at_sigterm();
     if (!write_bytes)
         write_bytes = udp ? UDP_USUAL_BYTES : TCP_USUAL_BYTES;
 
@@ -173,6 +193,7 @@ static struct request parse_request(char **arguments)
             .interval_ns = to_ns(interval_s),
             .congestion = congestion,
             .write_bytes = (size_t)write_bytes,
+            .stopped = &stopped,
         },
         .udp_plan = {
             .server = server,

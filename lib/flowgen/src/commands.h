@@ -9,6 +9,7 @@ int rr_main(char **arguments);
 int rr_server_main(char **arguments);
 int hold_main(char **arguments);
 int pause_main(char **arguments);
+int busy_main(char **arguments);
 int facts_main(char **arguments);
 
 #endif

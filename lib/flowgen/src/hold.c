@@ -15,7 +15,7 @@
 
    Invariant: the process group of the child never outlives the launcher. When the controller sends "term", closes the
    socket or dies, when SIGTERM or SIGINT arrives, or when the child itself ends, the whole group gets SIGTERM, 200 ms
-   later SIGKILL, and the launcher exits once all of it has ended. (A child held after its exec has nothing to clean
+   (or --grace) later SIGKILL, and the launcher exits once all of it has ended. (A child held after its exec has nothing to clean
    up, and gets SIGKILL at once.) If the launcher itself is killed, the kernel kills the child (PR_SET_PDEATHSIG, and
    PTRACE_O_EXITKILL for a held one). */
 #include <errno.h>
@@ -51,7 +51,7 @@
 
 enum { SLOT_BYTES = 128, ERROR_BYTES = 1024 };
 
-static const uint64_t GRACE_NS = 200 * NS_PER_MS; /* between SIGTERM and SIGKILL */
+static const double GRACE_S = 0.2; /* between SIGTERM and SIGKILL, where nothing else is asked */
 static const uint64_t FIRST_PROBE_NS = 1 * NS_PER_MS, LAST_PROBE_NS = 5 * NS_PER_MS;
 
 struct launcher {
@@ -63,6 +63,7 @@ struct launcher {
     long listen_port, listen_udp_port; /* 0: ready does not depend on such a port */
     uint64_t start_after_ns;           /* since the gate opened */
     uint64_t diagnose_after_ns;        /* since the release; 0: never */
+    uint64_t grace_ns;                 /* between SIGTERM and SIGKILL */
     bool unprivileged;                 /* as in struct child_plan */
     bool linger;                       /* stay after the report until the controller hangs up */
 
@@ -214,7 +215,7 @@ static void stop(struct launcher *launcher)
         signal_group(launcher, SIGKILL);
         return;
     }
-    launcher->kill_ns = monotonic_ns() + GRACE_NS;
+    launcher->kill_ns = monotonic_ns() + launcher->grace_ns;
     signal_group(launcher, SIGTERM);
 }
 
@@ -617,7 +618,7 @@ static void check_slot(const char *slot)
 static const char *parse(char **arguments, struct launcher *launcher)
 {
     const char *control = NULL, *cpus = NULL, *neighbour = NULL;
-    double start_after_s = 0, diagnose_after_s = 0;
+    double start_after_s = 0, diagnose_after_s = 0, grace_s = GRACE_S;
     struct option options[] = {
         {"--control", OPTION_TEXT, &control, .required = true},
         {"--slot", OPTION_TEXT, &launcher->slot, .required = true},
@@ -631,6 +632,7 @@ static const char *parse(char **arguments, struct launcher *launcher)
         {"--cgroup", OPTION_TEXTS, launcher->cgroups, .required = false},
         {"--start-after", OPTION_SECONDS, &start_after_s, .min = 0, .max = 1e6},
         {"--diagnose-after", OPTION_SECONDS, &diagnose_after_s, .min = 0.001, .max = 1e6},
+        {"--grace", OPTION_SECONDS, &grace_s, .min = 0.001, .max = 60},
         {"--unprivileged", OPTION_FLAG, &launcher->unprivileged, .required = false},
         {"--linger", OPTION_FLAG, &launcher->linger, .required = false},
         {"--stdin", OPTION_TEXT, &launcher->stdin_file, .required = false},
@@ -652,6 +654,7 @@ static const char *parse(char **arguments, struct launcher *launcher)
         die_usage("--cpus '%s' is no list of CPUs such as 0,2-3", cpus);
     launcher->start_after_ns = (uint64_t)(start_after_s * 1e9);
     launcher->diagnose_after_ns = (uint64_t)(diagnose_after_s * 1e9);
+    launcher->grace_ns = (uint64_t)(grace_s * 1e9);
     check_slot(launcher->slot);
     return control;
 }

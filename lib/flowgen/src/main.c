@@ -16,7 +16,7 @@ static const struct command {
     {"server", server_main, "server --port P [--bind ADDR] [--udp] [--answer] [--token-file FILE]"},
     {"client", client_main,
      "client --connect ADDR:PORT (--duration SECONDS | --bytes N [--limit SECONDS]) [--flows K]\n"
-     "               [--interval SECONDS] [--congestion NAME] [--write-bytes N] [--token-file FILE]\n"
+     "               [--interval SECONDS] [--congestion NAME] [--write-bytes N] [--stoppable] [--token-file FILE]\n"
      "       flowgen client --udp --connect ADDR:PORT --duration SECONDS [--rate BPS] [--flows K]\n"
      "               [--write-bytes N] [--token-file FILE]"},
     {"traffic", traffic_main,
@@ -31,9 +31,10 @@ static const struct command {
     {"hold", hold_main,
      "hold --control SOCK --slot NAME [--gate FIFO | [--listen PORT] [--listen-udp PORT]] [--netns PATH]\n"
      "               [--start-after SECONDS] [--cpus LIST] [--cgroup FOLDER]... [--diagnose-after SECONDS]\n"
-     "               [--link NAME] [--resolve ADDR] [--unprivileged] [--linger]\n"
+     "               [--link NAME] [--resolve ADDR] [--grace SECONDS] [--unprivileged] [--linger]\n"
      "               [--stdin FILE] [--stdout FILE] [--stderr FILE] -- ARGV..."},
     {"pause", pause_main, "pause [--lifeline FIFO]"},
+    {"busy", busy_main, "busy [--load SHARE]"},
     {"facts", facts_main, "facts --link NAME"},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
@@ -55,6 +56,7 @@ static int print_help(void)
            "hold     starts ARGV when the gate opens, or so much later, and reports on it over the control socket\n"
            "pause    does nothing until SIGTERM, or until the FIFO has no writer any more; reaps orphans; the first process\n"
            "         of a container\n"
+           "busy     uses all of a CPU's time, or that share of it in each 0.1 s, until SIGTERM\n"
            "facts    prints the settings of TCP and the offloads of a link, as JSON\n");
     return 0;
 }
@@ -65,7 +67,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
 
     if (argc < 2)
-        die_usage("no command; there are: server, client, traffic, rr-server, rr, hold, pause, facts, version "
+        die_usage("no command; there are: server, client, traffic, rr-server, rr, hold, pause, busy, facts, version "
                   "(see flowgen --help)");
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help"))
         return print_help();
@@ -80,5 +82,5 @@ int main(int argc, char **argv)
         errors_name_command(commands[i].name);
         return commands[i].run(argv + 2);
     }
-    die_usage("no command '%s'; there are: server, client, traffic, rr-server, rr, hold, pause, facts, version", argv[1]);
+    die_usage("no command '%s'; there are: server, client, traffic, rr-server, rr, hold, pause, busy, facts, version", argv[1]);
 }

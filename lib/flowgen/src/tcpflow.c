@@ -185,6 +185,8 @@ static bool transfer(struct tcp_flow *flow, const struct tcp_plan *plan, const c
     uint64_t boundary_ns = interval_end(flow, plan, deadline_ns, flow->samples[0].at_ns);
 
     for (;;) {
+        if (plan->stopped && *plan->stopped)
+            deadline_ns = boundary_ns = 0;
         if (monotonic_ns() >= boundary_ns) {
             if (monotonic_ns() >= deadline_ns)
                 take_last_sample(flow);

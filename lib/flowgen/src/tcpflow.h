@@ -3,6 +3,7 @@
 #define FLOWGEN_TCPFLOW_H
 
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,6 +22,7 @@ struct tcp_plan {
     uint64_t interval_ns;
     const char *congestion; /* NULL: the kernel's default */
     size_t write_bytes;
+    const volatile sig_atomic_t *stopped; /* once it is not 0, the time of a timed flow is over; NULL: never */
 };
 
 struct sample {

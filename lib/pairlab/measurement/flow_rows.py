@@ -64,6 +64,17 @@ class Reading:
     late_end_share: float | None = None
     late_share: float = 0.0
 
+    def and_background(self, other: "Reading") -> "Reading":
+        """For what counters tell of all pairs: their flows, and what was received, answered and sent again."""
+        return replace(
+            self,
+            flows=[*self.flows, *other.flows],
+            received_bytes={**self.received_bytes, **other.received_bytes},
+            answered_bytes={**self.answered_bytes, **other.answered_bytes},
+            retransmits={**self.retransmits, **other.retransmits},
+            late_share=max(self.late_share, other.late_share),
+        )
+
 
 def read_flows(
     spec: Spec,
@@ -233,7 +244,7 @@ def _add_datagrams(found: Reading, pair: int, succeeded: Sequence[Measured], ser
         found.datagram_bytes[pair] = received_bytes * found.datagrams[pair] / received if received else 0.0
 
 
-def _begun_s(measured: Measured, row: Row) -> float:
+def begun_s(measured: Measured, row: Row) -> float:
     """When a flow's connection was established, from the release, or the earliest time if its tool does not report it.
 
     The earliest time is its client's start plus the time that connecting took, as far as the tool or the kernel reports
@@ -246,8 +257,8 @@ def _begun_s(measured: Measured, row: Row) -> float:
 
 def _span(task: Task, measured: Measured, row: Row) -> tuple[float, float]:
     """When a successful flow began, as precisely as its tool reports, and when it ended; from the release."""
-    begun_s = _begun_s(measured, row)
-    return begun_s, row["completed_s"] if task.flow_bytes else begun_s + measured.flow["duration_s"]
+    began_s = begun_s(measured, row)
+    return began_s, row["completed_s"] if task.flow_bytes else began_s + measured.flow["duration_s"]
 
 
 def _of_start(client: Process, due_s: float, release_ns: int) -> Row:
@@ -303,9 +314,9 @@ def _read(
     for column, moment_ns in (("connected_s", measured.connected_ns), ("first_byte_s", measured.first_byte_ns)):
         if moment_ns is not None:
             done[column] = (moment_ns - release_ns) / 1e9
-    begun_s = _begun_s(measured, row | done)  # tools count from the connection
+    began_s = begun_s(measured, row | done)  # tools count from the connection
     if task.flow_bytes:
-        done |= {**measured.flow, **_completion(task, measured, client, server, row, begun_s, release_ns)}
+        done |= {**measured.flow, **_completion(task, measured, client, server, row, began_s, release_ns)}
         if done["fct_s"] > spec.duration_s:
             raise ValueError(_out_of_time(spec.duration_s))
     elif task.protocol == "udp":  # datagrams may arrive out of order, so there are no intervals
@@ -316,7 +327,7 @@ def _read(
         measured = measured if measured.windowed else window(measured, warmup_s, until_s)
         done |= measured.flow
     place = {"pair": row["pair"], "flow": row["flow"]}
-    return done, [{**place, **_interval(each, begun_s, warmup_s)} for each in measured.intervals]
+    return done, [{**place, **_interval(each, began_s, warmup_s)} for each in measured.intervals]
 
 
 def _completion(

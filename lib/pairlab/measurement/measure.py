@@ -15,27 +15,24 @@ from pairlab.base.realtime import before_flows
 from pairlab.errors import BadSpec, HostBusy, PairlabError, TestbedError, Unavailable
 from pairlab.measurement import congestion, in_store
 from pairlab.measurement.attempts import allowed
+from pairlab.measurement.beside.background import Background
+from pairlab.measurement.beside.interference import Interference
 from pairlab.measurement.flow_rows import read_flows
+from pairlab.measurement.getting_ready import REPORT_S, get_ready, still_reporting
 from pairlab.measurement.observer import Observer, checks_of_flows
 from pairlab.measurement.verdict import judge, spoilt_by_machine
+from pairlab.measurement.window import of_background_s
 from pairlab.model.records import Run, table
 from pairlab.model.spec import Spec, require_spec
 from pairlab.progress import automatic
 from pairlab.testbed import limits, plans, registry
-from pairlab.testbed.contracts import FEATURES, Progress, Site, Workload
-from pairlab.testbed.endpoints import Pair
+from pairlab.testbed.contracts import FEATURES, Progress, Workload
 from pairlab.testbed.host import facts, lock
 from pairlab.testbed.host.live_sampler import Sampler, Watch, next_s
-from pairlab.testbed.launch.conductor import UNPRIVILEGED, Process
+from pairlab.testbed.launch.conductor import Process
 from pairlab.testbed.open import Testbed, open_testbed
 from pairlab.testbed.placement import most_on_a_host
 from pairlab.testbed.plans import Plan
-
-#: How long servers may take to listen, and clients to reach the gate; 150 pairs on two slow cores take seconds.
-READY_S = 60.0
-
-#: How long servers may take to report what they received, after their clients ended.
-REPORT_S = 5.0
 
 
 def resolve(spec: Spec, *, auto: str = "") -> Spec:
@@ -50,9 +47,9 @@ def resolve(spec: Spec, *, auto: str = "") -> Spec:
     driver = registry.drivers.get(spec.driver)
     if not driver.carries_traffic:
         raise BadSpec(f"driver {spec.driver!r} carries no traffic: take another to measure it")
-    most = driver.max_endpoints
-    if most and spec.hosts == 1 and 2 * spec.pairs > most:
-        raise BadSpec(f"pairs: {spec.driver!r} can have at most {most // 2}, not {spec.pairs}")
+    most, pairs = driver.max_endpoints, spec.pairs + spec.background_pairs
+    if most and spec.hosts == 1 and 2 * pairs > most:
+        raise BadSpec(f"pairs: {spec.driver!r} can have at most {most // 2}, not {pairs}")
     if most and (there := most_on_a_host(spec)) > most:
         raise BadSpec(f"pairs: {spec.driver!r} can have at most {most} containers on a host, not {there}")
     registry.pinnings.get(spec.pinning)
@@ -75,6 +72,20 @@ def _require_features(spec: Spec) -> None:
             f" these can: {', '.join(able) or 'none'}"
         )
     workload().check(spec)
+    if spec.background_pairs:
+        _require_endless(spec)
+
+
+def _require_endless(spec: Spec) -> None:
+    """Raises BadSpec where the background's workload cannot be it, and names those that can."""
+    workload = registry.workloads.get(spec.background_workload)
+    if not workload.endless:
+        able = [name for name in registry.workloads.names() if registry.workloads.get(name).endless]
+        raise BadSpec(
+            f"background_workload: {spec.background_workload!r} does not send until it is stopped and then report it;"
+            f" these can: {', '.join(able)}"
+        )
+    workload().check(plans.layout(spec).of_background)
 
 
 def check(spec: Spec) -> None:
@@ -170,37 +181,52 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
     """The measurement itself, from idle pairs to a Run."""
     spec, times = bed.spec, _Times()
     workload = bed.plan.workload()
+    background, interference = Background(bed), Interference(bed)
     measured_at = datetime.now(UTC)
     with times("facts_s"):
-        recorded = _facts(bed, workload)
+        recorded = _facts(bed, [workload, *(each for each, _ in background.asked)])
     with times("ready_s"):
-        servers, clients, gate = _get_ready(bed, workload, progress)
+        for each, told in ((workload, bed.plan.of_tools), *background.asked):
+            each.prepare(told, bed.directory)
+        servers, clients, gate = get_ready(bed, workload, progress)
+        background.get_ready(progress)
+        interference.get_ready(progress)
     recorded["network"] = {**clients[0].network, **recorded["network"]}
     recorded["held"] = sorted({client.held for client in clients})
     recorded["urgency"] = sorted({client.urgency for client in clients})
-    recorded["pinning"], unmet = _limits(bed, [*servers, *clients])
+    beside = [*background.processes, *interference.processes]
+    recorded["pinning"], unmet = _limits(bed, [*servers, *clients, *beside])
     unmet += _other_mtu(bed, [*servers, *clients])
-    observer = Observer(bed, clients, servers)
+    observer = Observer(bed, clients, servers, beside)
+    observer.read_ports()
+    with times("beside_s") if beside else contextlib.nullcontext():
+        interference.release()
+        background.release(progress)
     isolated = bed.plan.driver.isolated
     sampling = Sampler(clients, bed.site, isolated, spec.traffic_s, watch) if watch else contextlib.nullcontext()
     with times("traffic_s"), sampling as sampler, observer, before_flows():
         release_ns = gate.release()
-        _watch(bed, clients, release_ns, _longest_s(spec, workload), _beat(spec.traffic_s, progress, sampler))
+        _watch(bed, clients, release_ns, _beat(spec.traffic_s, progress, sampler))
+        ended_s = _since_s(release_ns)
         if sampler:
             sampler.look(_since_s(release_ns), last=True)
         hung = sum(not client.over for client in clients)
+        background.note_ended()
+        interference.note_ended()
     with times("end_s"):
-        bed.conductor.wait_ended(_still_reporting(workload, clients, servers), REPORT_S)
+        interference.stop()
+        background.stop()
+        bed.conductor.wait_ended(still_reporting(workload, clients, servers), REPORT_S)
         bed.conductor.stop([*clients, *servers])
         bed.conductor.results([*clients, *servers])
         observer.read_ports()
     silent_until_s = observer.silent_until_s(release_ns)
-    recorded |= observer.facts()
-    changed = _network_changes([*clients, *servers])
+    recorded |= {**observer.facts(), **interference.facts()}
+    changed = _network_changes([*clients, *servers, *background.processes])
     recorded |= {"network_changed": changed} if changed else {}
     reading = read_flows(
         spec,
-        bed.plan.tasks,
+        bed.plan.tasks[: spec.pairs],
         workload,
         clients,
         servers,
@@ -210,11 +236,18 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
         unless_chosen=congestion.unless_chosen(recorded["network"]),
         hosts=bed.plan.hosts_of_pairs,
     )
+    of_background = background.read(release_ns, of_background_s(spec, ended_s))
     recorded["congestion_control"] = congestion.recorded(bed.plan, recorded["network"], reading.flows)
     checks = (
         checks_of_flows(spec, workload, reading, clients, servers)
         | {"hung": hung, "network_changed": len(changed), **observer.steadiness(reading, release_ns, workload.waits_s)}
-        | observer.checks(reading, servers, recorded["network"])
+        | observer.checks(
+            reading.and_background(of_background),
+            [*clients, *background.clients],
+            [*servers, *background.servers],
+            recorded["network"],
+        )
+        | {**background.checks(of_background), **interference.checks()}
     )
     status, reasons = judge(spec, checks, clients, servers, reading, unmet)
     return Run(
@@ -229,10 +262,12 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
         checks=checks,
         flows=table("flows", reading.flows),
         intervals=table("intervals", reading.intervals),
+        background_flows=table("flows", of_background.flows),
+        background_intervals=table("intervals", of_background.intervals),
         transactions=table("transactions", reading.transactions),
         cpu=table("cpu", observer.cpu_rows(release_ns)),
         profile=table("profile", observer.profile()),
-        raw=_printed([*clients, *servers]),
+        raw=_printed([*clients, *servers, *background.processes]),
     )
 
 
@@ -249,17 +284,19 @@ class _Times:
         self.spent[name] = time.monotonic() - begun
 
 
-def _facts(bed: Testbed, workload: Workload) -> dict:
+def _facts(bed: Testbed, workloads: Sequence[Workload]) -> dict:
+    """What is known before there is traffic. workloads: the first is that of the pairs that are measured."""
     client, flowgen = bed.pairs[0].client, bed.site.flowgen
     versions = {"pairlab": __version__, "flowgen": facts.version(client, (flowgen, "version"))}
-    if command := workload.version_command(flowgen):
-        versions[workload.name] = facts.version(client, command)
+    for workload in workloads:
+        if command := workload.version_command(flowgen):
+            versions[workload.name] = facts.version(client, command)
     return {
         "host": facts.host(),
         "hosts": facts.hosts(bed.plan.hosts),
         "network": dict(bed.site.facts()),
         "versions": versions,
-        "waits_s": workload.waits_s,
+        "waits_s": workloads[0].waits_s,
     }
 
 
@@ -295,66 +332,9 @@ def _other_mtu(bed: Testbed, processes: Sequence[Process]) -> list[str]:
     return [told]
 
 
-def _get_ready(bed: Testbed, workload: Workload, progress: Progress):
-    """Starts all servers and waits until they listen, then all clients, which wait at one gate."""
-    conductor, site, spec = bed.conductor, bed.site, bed.spec
-    told = bed.plan.of_tools
-    workload.prepare(told, bed.directory)
-    servers = conductor.start(
-        [(pair.server, workload.server(pair, told, site)) for pair in bed.pairs],
-        options=[_server_options(pair, site) for pair in bed.pairs],
-        keep_output=not workload.prints_payload,
-    )
-    conductor.wait_ready(servers, READY_S, progress, "servers listening")
-    gate = conductor.gate()
-    clients = conductor.start(
-        [(pair.client, workload.client(pair, told, site)) for pair in bed.pairs],
-        gate=gate,
-        options=[_client_options(pair, spec, workload, site) for pair in bed.pairs],
-    )
-    conductor.wait_ready(clients, READY_S, progress, "clients ready")
-    return servers, clients, gate
-
-
-def _server_options(pair: Pair, site: Site) -> list[str]:
-    """Options of the server's launcher: the port that it is ready at, and the link whose packets are counted."""
-    listen = "--listen-udp" if pair.task.protocol == "udp" else "--listen"
-    return [listen, str(pair.port), "--link", site.interface, UNPRIVILEGED]
-
-
-def _client_options(pair: Pair, spec: Spec, workload: Workload, site: Site) -> list[str]:
-    """Options of the client's launcher: when it starts, the neighbour to resolve, the file to read, and when to query
-    the kernel for retransmissions of its sockets.
-
-    That is shortly before a timed flow ends, as a closed socket cannot be queried.
-    """
-    options = ["--link", site.interface, *site.neighbour_options(pair.server.address), UNPRIVILEGED]
-    if due_s := spec.due_s(pair.index):
-        options += ["--start-after", f"{due_s:.9f}"]
-    if file := workload.client_reads(pair, spec, site):
-        options += ["--stdin", file]
-    if spec.telemetry and not pair.task.flow_bytes and pair.task.protocol == "tcp":
-        options += ["--diagnose-after", f"{workload.waits_s + spec.total_s - min(0.2, 0.1 * spec.total_s):g}"]
-    return options
-
-
-def _still_reporting(workload: Workload, clients: Sequence[Process], servers: Sequence[Process]) -> list[Process]:
-    """The servers that are about to end by themselves, and would report less if they were stopped now."""
-    if not workload.serves_once:
-        return []
-    return [server for client, server in zip(clients, servers, strict=True) if client.over and not client.trouble]
-
-
-def _longest_s(spec: Spec, workload: Workload) -> float:
-    """How long after the release clients may run before they count as hung."""
-    return workload.waits_s + spec.traffic_s + workload.ends_by_itself_s
-
-
-def _watch(
-    bed: Testbed, clients: Sequence[Process], release_ns: int, limit_s: float, beat: Callable[[float], None]
-) -> None:
+def _watch(bed: Testbed, clients: Sequence[Process], release_ns: int, beat: Callable[[float], None]) -> None:
     """Waits for the clients to end; calls `beat` with the time since release, at once and then every half second."""
-    passed_s = 0.0
+    passed_s, limit_s = 0.0, bed.plan.longest_s
     while passed_s < limit_s:
         beat(passed_s)
         now_s = _since_s(release_ns)  # a slow beat skips others, and must not make a client appear hung

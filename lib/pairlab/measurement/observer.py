@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pairlab.measurement import crosschecks, steady_state
+from pairlab.measurement.check import Value
 from pairlab.measurement.flow_rows import Reading
-from pairlab.measurement.verdict import Value
 from pairlab.model.spec import Spec
 from pairlab.testbed.contracts import Workload
 from pairlab.testbed.host import foreign_load
@@ -24,19 +24,27 @@ from pairlab.testbed.profiling.profiler import Profiler
 class Observer:
     """Samples host and network before, during and after its block (a context manager).
 
-    With Spec.telemetry off it samples nothing, so that the cost of sampling can be measured.
+    With Spec.telemetry off it samples nothing, so that the cost of sampling can be measured. beside: processes of the
+    testbed besides those of the pairs that are measured.
     """
 
-    def __init__(self, bed: Testbed, clients: Sequence[Process], servers: Sequence[Process]):
+    def __init__(
+        self,
+        bed: Testbed,
+        clients: Sequence[Process],
+        servers: Sequence[Process],
+        beside: Sequence[Process] = (),
+    ):
         self._bed = bed
         self._counters = HostCounters() if bed.spec.telemetry else None
         self._profiler = Profiler(bed.spec.traffic_s) if bed.spec.profile else None
         self._clients = clients
-        self._processes = [*clients, *servers]
+        self._processes = [*clients, *servers, *beside]
         spec = bed.spec
         seen = spec.telemetry and bed.plan.driver.isolated and not spec.flow_bytes
         self._links = LinkTelemetry(clients, bed.site.interface, spec.traffic_s) if seen else None
         self._telemetry = CpuTelemetry(bed.spec.interval_s) if bed.spec.telemetry else None
+        self._ports: list[tuple[int, int] | None] = []
         self._started = contextlib.ExitStack()
         self.harness_cpu_s = float("nan")
         """CPU time of pairlab's own process during the block."""
@@ -46,7 +54,6 @@ class Observer:
             if self._telemetry:
                 site = self._bed.site
                 self._testbed = foreign_load.OwnProcesses(site.roots(), site.marks())
-                self._ports_before = site.port_counts()
                 self._before = foreign_load.take_sample(self._testbed)
                 started.enter_context(self._telemetry)
             if self._links:
@@ -68,8 +75,9 @@ class Observer:
             self._after = foreign_load.take_sample(replace(self._testbed, reported_s=reported_s))
 
     def read_ports(self) -> None:
-        """Reads the port counters; call it when all traffic has arrived, before the network is removed."""
-        self._ports_after = self._bed.site.port_counts() if self._telemetry else None
+        """Reads the port counters; call it before any traffic, and when all has arrived."""
+        if self._telemetry:
+            self._ports.append(self._bed.site.port_counts())
 
     def profile(self) -> list[dict]:
         """Rows of the table `profile`; none where it was not asked for."""
@@ -116,17 +124,28 @@ class Observer:
                 by_host[host] = max(by_host.get(host, 0), each.tcp_retransmits)
         return [sum(by_host.values())] if by_host else []
 
-    def _answered(self, servers: Sequence[Process], network: Mapping[str, object]) -> list[int]:
+    def _answered(
+        self, clients: Sequence[Process], servers: Sequence[Process], network: Mapping[str, object]
+    ) -> list[int]:
         """The pairs whose clients receive on the servers' links."""
         if network.get("link") == crosschecks.LOOPBACK:
             return list(range(len(servers)))
         if self._bed.plan.driver.isolated:
             return []
         of_servers = {self._host_of(each) for each in servers}
-        return [pair for pair, client in enumerate(self._clients) if self._host_of(client) in of_servers]
+        return [pair for pair, client in enumerate(clients) if self._host_of(client) in of_servers]
 
-    def checks(self, reading: Reading, servers: Sequence[Process], network: Mapping[str, object]) -> dict[str, Value]:
-        """The checks that need samples. servers: after they ended. network: its facts."""
+    def checks(
+        self,
+        reading: Reading,
+        clients: Sequence[Process],
+        servers: Sequence[Process],
+        network: Mapping[str, object],
+    ) -> dict[str, Value]:
+        """The checks that need samples, after all have ended. network: its facts.
+
+        reading, clients, servers: of all pairs, the background's too.
+        """
         if not self._telemetry:
             return {}
         driver = self._bed.plan.driver
@@ -140,7 +159,7 @@ class Observer:
             queued_bytes += 2 * self._bed.spec.hosts * shaping.bucket(uplink_bps)["limit_bytes"]
             queued_bytes += self._bed.spec.hosts * self._bed.spec.uplink_delay_s * uplink_bps / 8
         links = [server.link for server in servers]
-        ports_after = self._ports_after
+        ports_before, ports_after = self._ports
         if not isolated and not self._bed.site.interface_is_own:
             links = []  # other software uses this link too, or it does not carry all
         if driver.floods:
@@ -160,14 +179,14 @@ class Observer:
                 not isolated,
                 again_bytes,
                 [self._host_of(each) for each in servers],
-                self._answered(servers, network),
+                self._answered(clients, servers, network),
             ),
             # What link_loss drops has crossed the link, and no socket ever hears of it.
             "datagram_bytes": crosschecks.datagram_bytes(
                 reading, [] if self._bed.spec.link_loss or not isolated else links, network
             ),
             "port_bytes": crosschecks.port_bytes(
-                reading, len(servers), self._ports_before, ports_after, header, again_bytes + queued_bytes
+                reading, len(servers), ports_before, ports_after, header, again_bytes + queued_bytes
             ),
         }
 

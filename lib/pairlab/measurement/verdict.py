@@ -9,68 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pairlab.base import html_repr, units
+from pairlab.base import html_repr
 from pairlab.measurement import steady_state
+from pairlab.measurement.check import Check, Value
 from pairlab.measurement.flow_rows import Reading
 from pairlab.model.records import TONES, Run
 from pairlab.model.spec import Spec
 from pairlab.testbed.launch.conductor import Process
-
-Value = float | bool | None
-
-
-class Check(NamedTuple):
-    """One number that a run is judged by.
-
-    most, least: its bounds, if any. sentence: the reason for a value out of bounds, a format string over `value`,
-    `bound`, `percent` (the value in percent) and `apart` ("1.2 % more"). by_machine: a value out of bounds is due to
-    other load or the machine's state, so that measuring again may help.
-    """
-
-    unit: str
-    meaning: str
-    sentence: str = ""
-    most: Callable[[Spec], float] | None = None
-    least: Callable[[Spec], float] | None = None
-    by_machine: bool = False
-
-    def reason(self, value: Value, spec: Spec) -> str | None:
-        """Why this value makes a run of that spec invalid, or None."""
-        if value is None:
-            return None
-        if self.most and value > (bound := self.most(spec)):
-            return self._reason(value, bound)
-        if self.least and value < (bound := self.least(spec)):
-            return self._reason(value, bound)
-        return None
-
-    def bounds(self, spec: Spec) -> str:
-        """The values that are valid for that spec, as text; empty: any."""
-        least, most = (bound and bound(spec) for bound in (self.least, self.most))
-        if not self.unit:
-            return "" if least is None else "yes"
-        if least is not None and most is not None:
-            return f"{self.shown(least)} to {self.shown(most)}"
-        if least is not None:
-            return f"at least {self.shown(least)}"
-        return "" if most in (None, float("inf")) else f"at most {self.shown(most)}"
-
-    def shown(self, value: Value) -> str:
-        """The value with its unit."""
-        if value is None:
-            return "unknown"
-        if not self.unit:
-            return "yes" if value else "no"
-        if self.unit == "share":
-            text = f"{100 * value:.3g} %"
-        else:
-            text = units.with_prefix(value, "s") if self.unit == "s" else f"{value:g} {self.unit}"
-        return text.replace("-", "−")
-
-    def _reason(self, value: float | bool, bound: float) -> str:
-        percent = 100 * value
-        apart = f"{abs(percent):.1f} % {'less' if value < 0 else 'more'}"
-        return self.sentence.format(value=value, bound=bound, percent=percent, apart=apart)
+from pairlab.testbed.plans import MOST_RISE_S
 
 
 def _at(bound: float) -> Callable[[Spec], float]:
@@ -129,6 +75,35 @@ CHECKS: dict[str, Check] = {
         'the network settings of {value} endpoints were changed during the measurement: facts["network_changed"] has'
         " them",
         most=_at(0),
+    ),
+    "background_steady": Check(
+        "",
+        "whether the background sent at a steady rate before the others were released, by its links' counters",
+        f"the background did not come to a steady rate within {MOST_RISE_S:g} s, or its links cannot be seen from here:"
+        " measure again, or take fewer background pairs",
+        least=_at(1),
+        by_machine=True,
+    ),
+    "background_failed": Check(
+        "pairs",
+        "background pairs that failed, or ended before the others did",
+        "{value} background pairs failed, or ended before the others did: background_flows has their errors",
+        most=_at(0),
+    ),
+    "interference_running": Check(
+        "",
+        "whether all workers of the interference used CPU time before the pairs were released",
+        "not all workers of the interference were seen to use CPU time before the pairs were released: measure again,"
+        " or take fewer",
+        least=_at(1),
+        by_machine=True,
+    ),
+    "interference_ended": Check(
+        "workers",
+        "workers of the interference that ended before the pairs did",
+        "{value} workers of the interference had ended before the pairs did: see in `dmesg` whether memory ran out",
+        most=_at(0),
+        by_machine=True,
     ),
     "overlap": Check(
         "share",

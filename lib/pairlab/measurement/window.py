@@ -19,6 +19,14 @@ def counted_s(spec: Spec, pair: int, found_s: float = 0.0) -> tuple[float, float
     return spec.last_due_s - due_s + spec.warmup_s + found_s, spec.total_s - due_s if due_s else math.inf
 
 
+def of_background_s(spec: Spec, ended_s: float) -> tuple[float, float]:
+    """From when until when the background's totals are taken, from the release: while the others count, or their flows
+    end. ended_s: when the last client had ended.
+    """
+    begin_s, end_s = (0.0, ended_s) if spec.flow_bytes else (counted_s(spec, 0)[0], min(spec.total_s, ended_s))
+    return (begin_s, end_s) if begin_s < end_s else (0.0, ended_s)
+
+
 def window(measured: Measured, warmup_s: float, until_s: float = math.inf) -> Measured:
     """The flow without its warm-up, and until a moment: totals over whole intervals, all other columns unchanged.
 

@@ -54,7 +54,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "protocol": Column("str", "", "tcp or udp"),
         "client_host": Column("str", "", "name of the host that its client is on, where there are several"),
         "server_host": Column("str", "", "name of the host that its server is on, likewise"),
-        "role": Column("str", "", "elephant or mouse, where the spec has elephants"),
+        "role": Column("str", "", "elephant or mouse, where the spec has elephants; background of background pairs"),
         "priority": Column("str", "", "high or normal, where the spec gives some pairs CPU priority"),
         "size_bytes": Column("float64", "B", "payload that the flow was to carry, where it has an end"),
         "intended_start_s": Column("float64", "s", "when it was to start, from the release"),
@@ -219,7 +219,9 @@ def no_attribute(what: str, name: str, kind: type) -> str:
 class Run:
     """One measurement: what was asked, what came of it, and the host it came from.
 
-    flows, intervals, transactions, cpu and profile are DataFrames with the columns of TABLES. skew_s is the spread of
+    flows, intervals, transactions, cpu and profile are DataFrames with the columns of TABLES. Those of background pairs
+    are apart, so that nothing counts them: background_flows and background_intervals. In the stored tables they are the
+    last rows, with the pairs after the spec's and, of flows, the role `background`. skew_s is the spread of
     the clients' starts, each less when it was due; harness_cpu_s the CPU time pairlab itself took between release and
     the last end.
     checks holds what its verdict was made from (verdict.CHECKS), empty where it was not looked at.
@@ -235,6 +237,8 @@ class Run:
     facts: Mapping[str, Any] = field(default_factory=dict)
     flows: pd.DataFrame = field(default_factory=lambda: table("flows"), repr=False)
     intervals: pd.DataFrame = field(default_factory=lambda: table("intervals"), repr=False)
+    background_flows: pd.DataFrame = field(default_factory=lambda: table("flows"), repr=False)
+    background_intervals: pd.DataFrame = field(default_factory=lambda: table("intervals"), repr=False)
     transactions: pd.DataFrame = field(default_factory=lambda: table("transactions"), repr=False)
     cpu: pd.DataFrame = field(default_factory=lambda: table("cpu"), repr=False)
     profile: pd.DataFrame = field(default_factory=lambda: table("profile"), repr=False)
@@ -245,6 +249,13 @@ class Run:
     @property
     def key(self) -> str:
         return self.spec.key
+
+    def whole(self, name: str) -> pd.DataFrame:
+        """That table as it is stored, with the rows of the background."""
+        background = getattr(self, f"background_{name}", ())
+        return (
+            pd.concat([getattr(self, name), background], ignore_index=True) if len(background) else getattr(self, name)
+        )
 
     @property
     def ground(self) -> Ground:

@@ -31,7 +31,7 @@ unknown_names: Callable[["Spec"], list[str]] = lambda spec: []  # noqa: E731
 #: The name of the driver that is meant by a name: the same, unless that is another name of it. The registry sets it.
 driver_meant: Callable[[str], str] = lambda name: name  # noqa: E731
 #: The fields that hold plugins' names.
-PLUGINS = ("backend", "driver", "workload", "pinning")
+PLUGINS = ("backend", "driver", "workload", "background_workload", "pinning")
 _names_checked = ContextVar("names_checked", default=True)
 
 
@@ -159,6 +159,26 @@ class Spec(BaseModel):
         0.0, ge=0, le=10, description="by how much that delay varies, either way; packets may overtake each other"
     )
     uplink_mtu_bytes: int = Field(0, ge=0, le=65535, description="MTU of the hosts' uplinks; 0: 1500")
+    background_pairs: int = Field(
+        0,
+        ge=0,
+        le=1000,
+        description="further pairs, that send TCP at full rate from before the others start until these have ended, and"
+        " that no result counts; each is on the hosts of the pair of its number",
+    )
+    background_workload: Name = Field("flowgen", description="traffic tool of the background pairs")
+    interference_workers: int = Field(
+        0, ge=0, le=1000, description="processes that use CPU time beside the pairs, on each host of interference_where"
+    )
+    interference_load: Finite = Field(
+        1.0,
+        ge=0.001,
+        le=1,
+        description="CPUs that each of them uses; 1: it never rests; below: that share of each 0.1 s",
+    )
+    interference_where: Literal["client", "server", "both"] = Field(
+        "client", description="the hosts that they are on: those of the clients, of the servers, or both"
+    )
 
     def __init__(self, /, **values: Any):
         try:
@@ -249,6 +269,17 @@ class Spec(BaseModel):
                 f"uplink_jitter_s {self.uplink_jitter_s:g} is more than uplink_delay_s {self.uplink_delay_s:g}:"
                 " no packet arrives before it is sent"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _disturbances_fit(self):
+        fields = type(self).model_fields
+        for needed in ("background_pairs", "interference_workers"):
+            kind = needed.partition("_")[0]
+            for name in fields:
+                default = fields[name].default
+                if name.startswith(f"{kind}_") and getattr(self, name) != default and not getattr(self, needed):
+                    raise ValueError(f"{name}: there is no {kind}: give {needed}, or leave {name} at {default!r}")
         return self
 
     def replace(self, /, **changes: Any) -> "Spec":

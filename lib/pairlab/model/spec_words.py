@@ -35,8 +35,23 @@ def particulars(spec: Any) -> list[str]:
         (spec.uplink_delay_s, f"uplinks that delay by {units.with_prefix(spec.uplink_delay_s, 's')}"),
         (spec.uplink_jitter_s, f"± {units.with_prefix(spec.uplink_jitter_s, 's')}"),
         (spec.uplink_mtu_bytes, f"uplinks with MTU {spec.uplink_mtu_bytes:,} B"),
+        (
+            spec.background_pairs,
+            f"beside {_count(spec.background_pairs, 'background pair')} of {spec.background_workload}",
+        ),
+        (spec.interference_workers, f"beside {_interference(spec)}"),
     ]
     return [text for given, text in phrases if given]
+
+
+def _interference(spec: Any) -> str:
+    """What uses CPU time beside the pairs, in words."""
+    where = {"client": "clients'", "server": "servers'", "both": "clients' and the servers'"}[spec.interference_where]
+    resting = f", each {spec.interference_load * 100:g} % of a CPU" if spec.interference_load < 1 else ""
+    each = " each of" if spec.hosts > 1 else ""
+    return (
+        f"{_count(spec.interference_workers, 'busy loop')}{resting} on{each} the {where} host{'s' * (spec.hosts > 1)}"
+    )
 
 
 def card(spec: Any) -> str:

@@ -82,7 +82,7 @@ def _head(run: Run) -> dict[str, Any]:
         "times_s": dict(run.times_s),
         "facts": dict(run.facts),
         "checks": dict(run.checks),
-        "rows": {name: len(getattr(run, name)) for name in TABLES},
+        "rows": {name: len(run.whole(name)) for name in TABLES},
     }
 
 

@@ -19,7 +19,7 @@ from pairlab.base.foreign_files import opened, read_text, visible
 from pairlab.errors import DamagedRun, StoreError
 from pairlab.model import ground as grounds
 from pairlab.model.ground import Ground
-from pairlab.model.records import OPTIONAL, TABLES, Run
+from pairlab.model.records import OPTIONAL, TABLES, Run, table
 from pairlab.model.spec import Spec
 from pairlab.store import heads, tables
 from pairlab.store.drafts import draft, draft_file, locked
@@ -43,7 +43,7 @@ def write(run: Run, root: Path | None = None) -> Run:
     with writing(place), draft(run.spec, root) as unfinished:
         for name in TABLES:
             if name not in OPTIONAL or len(getattr(run, name)):
-                tables.write(getattr(run, name), unfinished, name)
+                tables.write(run.whole(name), unfinished, name)
         if run.raw:
             _write_raw(run.raw, unfinished / RAW)
         heads.write(run, unfinished)
@@ -71,6 +71,9 @@ def read(place: Path) -> Run:
         key = values["spec"].key
         if key_of(place.name) != key:
             raise ValueError(f"it holds the run {key}, which belongs in a directory of that name")
+        spec = values["spec"]
+        if spec.background_pairs:
+            found = {name: tables.rows_of_pairs(place, name, spec.pairs) for name in found}
         return _stored(found, **values, raw=_Raw(place), path=place)
 
 
@@ -128,19 +131,21 @@ def _status(places: Iterable[Path], ground: Ground | None) -> str | None:
 
 
 def columns(run: Run, name: str, wanted: Sequence[str]) -> pa.Table:
-    """These columns of a run's table as an Arrow table, texts as dictionary and indices. Raises as `read`.
+    """These columns of a run's table as an Arrow table, without the background; texts as dictionary and indices.
+
+    Raises as `read`.
 
     Of a stored run no others are read, and they are not kept.
     """
     if isinstance(run, _Stored):
         with reading(run.path):
-            return tables.columns(run.path, name, wanted)
+            return tables.columns(run.path, name, wanted).slice(0, run._rows[name])
     frame = getattr(run, name)[list(wanted)]
     return pa.Table.from_pandas(frame, preserve_index=False).cast(tables.schema(name, wanted))
 
 
 def length(run: Run, name: str) -> int:
-    """How many rows a run's table has; a stored run was asked when it was read."""
+    """How many rows a run's table has without the background; a stored run was asked when it was read."""
     return run._rows[name] if isinstance(run, _Stored) else len(getattr(run, name))
 
 
@@ -148,6 +153,10 @@ def attach_notebook(run: Run, notebook: Path) -> None:
     """Keeps the executed notebook beside its run. Raises StoreError; the run stays as it was then."""
     with draft_file(run.path / "notebook.ipynb") as draft:
         shutil.copyfile(notebook, draft)
+
+
+#: The attributes of a run that are tables.
+_TABLES_OF_RUNS = (*TABLES, "background_flows", "background_intervals")
 
 
 class _Stored(Run):
@@ -167,6 +176,14 @@ class _Stored(Run):
         return self._frame("intervals")
 
     @cached_property
+    def background_flows(self) -> pd.DataFrame:
+        return self._background("flows")
+
+    @cached_property
+    def background_intervals(self) -> pd.DataFrame:
+        return self._background("intervals")
+
+    @cached_property
     def transactions(self) -> pd.DataFrame:
         return self._frame("transactions")
 
@@ -180,7 +197,13 @@ class _Stored(Run):
 
     def _frame(self, name: str) -> pd.DataFrame:
         with reading(self.path):
-            return tables.frame(self.path, name)
+            return tables.frame(self.path, name).head(self._rows[name])
+
+    def _background(self, name: str) -> pd.DataFrame:
+        if not self.spec.background_pairs:
+            return table(name)
+        with reading(self.path):
+            return tables.frame(self.path, name).iloc[self._rows[name] :].reset_index(drop=True)
 
 
 def with_spec(run: Run, spec: Spec) -> Run:
@@ -191,9 +214,9 @@ def with_spec(run: Run, spec: Spec) -> Run:
 
 
 def _stored(rows: Mapping[str, int], **values: Any) -> Run:
-    run = _Stored(**values, **dict.fromkeys(TABLES))
+    run = _Stored(**values, **dict.fromkeys(_TABLES_OF_RUNS))
     vars(run)["_rows"] = rows
-    for name in TABLES:
+    for name in _TABLES_OF_RUNS:
         del vars(run)[name]  # else what the constructor was given would hide what is on disk
     return run
 

@@ -37,6 +37,13 @@ def rows(place: Path, name: str) -> int:
     return 0 if _left_out(place, name) else _metadata(place, name).num_rows
 
 
+def rows_of_pairs(place: Path, name: str, pairs: int) -> int:
+    """How many rows it has of these pairs, which come before those of the background."""
+    if "pair" not in TABLES[name]:
+        return rows(place, name)
+    return int(np.count_nonzero(columns(place, name, ["pair"])["pair"].to_numpy() < pairs))
+
+
 def frame(place: Path, name: str) -> pd.DataFrame:
     """The whole table, typed as TABLES has it."""
     texts = {key: "str" for key, column in TABLES[name].items() if column.dtype == "str"}

@@ -33,12 +33,18 @@ class Link:
     loss: float = 0.0
 
 
+#: The role of pairs that send beside those that are measured.
+BACKGROUND = "background"
+#: The side of an endpoint that has no partner and no network: a process in it uses CPU time.
+WORKER = "worker"
+
+
 @dataclass(frozen=True)
 class Task:
     """What one pair is to send, on each of its flows.
 
-    protocol: `tcp` or `udp`. role: `elephant` or `mouse`, empty where the spec has no elephants. flow_bytes: payload
-    of each flow, which then ends; 0: it ends by time. priority: that of its containers for the CPUs, `high` or
+    protocol: `tcp` or `udp`. role: `elephant` or `mouse` where the spec has elephants, or `background`. flow_bytes:
+    payload of each flow, which then ends; 0: it ends by time. priority: that of its containers for the CPUs, `high` or
     `normal`; empty where all have the same.
     """
 
@@ -99,12 +105,12 @@ class HostPlan:
 
 @dataclass(frozen=True)
 class EndpointPlan:
-    """One endpoint to be made: client or server of a pair, with its limits and its link.
+    """One endpoint to be made: client or server of a pair, with its limits and its link; or a worker.
 
-    side: `client` or `server`. address: its IPv4 address on the driver's network, where Docker does not choose one.
-    mtu_bytes: of its link; 0: the driver's default. host: the index of the one it is on. gateway: by which it reaches
-    other networks; empty: it need not. published: the address at which its partner reaches it, where that is not its
-    own.
+    side: `client`, `server` or `worker`. pair: its number, or the worker's. address: its IPv4 address on the driver's
+    network, where Docker does not choose one. mtu_bytes: of its link; 0: the driver's default. host: the index of the
+    one it is on. gateway: by which it reaches other networks; empty: it need not. published: the address at which its
+    partner reaches it, where that is not its own.
     """
 
     pair: int

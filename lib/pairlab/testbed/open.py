@@ -22,7 +22,8 @@ SHOWN = 3
 class Testbed:
     """Pairs that are up. pairs[i].client and .server are endpoints, with .run([...]) for a command in them.
 
-    plan: what was built. directory: its working directory. up_s: how long bringing it up took, in seconds.
+    background: pairs that send beside these. workers: endpoints for what uses CPU time. plan: what was built.
+    directory: its working directory. up_s: how long bringing it up took, in seconds.
     """
 
     __test__ = False  # pytest: not a test class
@@ -34,7 +35,7 @@ class Testbed:
         self.site = site
         self.conductor = conductor
         self.up_s = up_s
-        self.pairs = tuple(
+        every = tuple(
             Pair(
                 index,
                 self._endpoint(f"client-{index}"),
@@ -45,9 +46,11 @@ class Testbed:
             )
             for index, task in enumerate(plan.tasks)
         )
+        self.pairs, self.background = every[: self.spec.pairs], every[self.spec.pairs :]
+        self.workers = tuple(self._endpoint(each.name) for each in plan.workers)
 
     def _endpoint(self, name: str) -> Endpoint:
-        return Endpoint(name, self.site.addresses[name], self.conductor.run)
+        return Endpoint(name, self.site.addresses.get(name, ""), self.conductor.run)
 
     def __repr__(self) -> str:
         return (
@@ -88,8 +91,9 @@ def open_testbed(spec: Spec | Plan, progress: Progress = silent) -> Iterator[Tes
         plan.require()
     with working_directory() as directory:
         begun = time.monotonic()
+        more = {"workers": plan.workers} if plan.workers else {}
         with (
-            plan.backend.open(plan.endpoints, plan.driver(), plan.hosts, directory, progress) as site,
+            plan.backend.open(plan.endpoints, plan.driver(), plan.hosts, directory, progress, **more) as site,
             contextlib.closing(Conductor(site, directory)) as conductor,
         ):
             if plan.links:

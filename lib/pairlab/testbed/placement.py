@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pairlab.errors import BadSpec
 from pairlab.model.spec import Spec
 from pairlab.testbed.contracts import NetworkDriver
-from pairlab.testbed.endpoints import OF_HOSTS, PREFIX_OF_HOST, EndpointPlan, HostPlan, Limits, Link, Uplink
+from pairlab.testbed.endpoints import OF_HOSTS, PREFIX_OF_HOST, WORKER, EndpointPlan, HostPlan, Limits, Link, Uplink
 from pairlab.testbed.netns import shaping
 
 #: Of the endpoints' network, where all hosts share one; and of the hosts' uplinks.
@@ -24,7 +24,9 @@ MOST_MTU_BYTES = 65535
 
 
 def placement(spec: Spec) -> list[tuple[int, int]]:
-    """The hosts of each pair's client and server, by index. Raises BadSpec where a host would have no endpoint."""
+    """The hosts of each pair's client and server, by index: of the spec's pairs, then of the background's, which are
+    placed as if there were no others. Raises BadSpec where a host would have no endpoint.
+    """
     hosts, half = spec.hosts, spec.hosts // 2
     place: dict[str, Callable[[int], tuple[int, int]]] = {
         "same-host": lambda pair: (pair % hosts, pair % hosts),
@@ -33,7 +35,7 @@ def placement(spec: Spec) -> list[tuple[int, int]]:
         "spread": lambda pair: (2 * pair % hosts, (2 * pair + 1) % hosts),
         "packed-but-one": lambda pair: (min(pair, 1), 1),
     }
-    placed = [place[spec.placement](pair) for pair in range(spec.pairs)]
+    placed = [place[spec.placement](pair) for pair in (*range(spec.pairs), *range(spec.background_pairs))]
     if empty := hosts - len({host for each in placed for host in each}):
         asked = f"with {spec.pairs} pair{'s' * (spec.pairs != 1)} placed {spec.placement!r}"
         raise BadSpec(f"hosts: {asked}, {empty} of {hosts} hosts have no container: take more pairs, or fewer hosts")
@@ -87,6 +89,14 @@ def endpoints_of(
                 host.gateway,
                 (host.address or host.gateway) if driver.publishes and side == "server" else "",
             )
+
+
+def workers_of(spec: Spec, limits: Limits) -> Iterator[EndpointPlan]:
+    """The places of what uses CPU time beside the pairs, as many on each host that is to have some."""
+    ends = {"client": (0,), "server": (1,), "both": (0, 1)}[spec.interference_where]
+    hosts = {placed[end] for placed in placement(spec)[: spec.pairs] for end in ends}
+    every = [host for host in sorted(hosts) for _ in range(spec.interference_workers)]
+    return (EndpointPlan(number, WORKER, "", limits=limits, host=host) for number, host in enumerate(every))
 
 
 def _shared_address(host: HostPlan, driver: type[NetworkDriver]) -> str:

@@ -10,13 +10,18 @@ from pairlab.errors import BadSpec
 from pairlab.model.spec import USUAL_CPU_SHARES, Spec
 from pairlab.testbed import placement, registry, requirements
 from pairlab.testbed.contracts import Backend, NetworkDriver, Workload
-from pairlab.testbed.endpoints import EndpointPlan, HostPlan, Limits, Link, Task
+from pairlab.testbed.endpoints import BACKGROUND, WORKER, EndpointPlan, HostPlan, Limits, Link, Task
 from pairlab.testbed.netns import shaping
 from pairlab.testbed.profiling import profiler
 from pairlab.testbed.requirements import Lack
 
 #: The kernel's least: a quota of 1 ms in its period of 100 ms, and a weight of 2.
 LEAST_QUOTA, LEAST_SHARES = 0.01, 2
+
+#: How long the background may take to come to its rate, and for how long it can send beyond all that is known.
+MOST_RISE_S, SPARE_S = 15.0, 60.0
+#: The longest time that a spec can ask a tool to send for.
+MOST_S = 86400
 
 #: By what share a shaped link's first burst may raise the throughput of a whole run.
 MOST_BURST = 0.005
@@ -26,8 +31,9 @@ MOST_BURST = 0.005
 class Plan:
     """A spec, worked out: what is built, measured and recorded. `layout` makes it.
 
-    endpoints: client and server of each pair, in turn. tasks: by pair. workload: None where the spec leaves it open
-    (`auto`). hosts: those that endpoints are on.
+    endpoints: client and server of each pair, in turn. tasks: by pair; the background's pairs come last. workload: None
+    where the spec leaves it open (`auto`). hosts: those that endpoints are on. workers: places for what uses CPU time
+    beside the pairs.
     """
 
     spec: Spec
@@ -37,6 +43,12 @@ class Plan:
     endpoints: tuple[EndpointPlan, ...]
     tasks: tuple[Task, ...]
     hosts: tuple[HostPlan, ...] = (HostPlan(),)
+    workers: tuple[EndpointPlan, ...] = ()
+
+    @property
+    def background(self) -> type[Workload] | None:
+        """The workload of the background's pairs; None: there are none."""
+        return registry.workloads.get(self.spec.background_workload) if self.spec.background_pairs else None
 
     @property
     def crosses_hosts(self) -> bool:
@@ -55,7 +67,7 @@ class Plan:
     @property
     def limits(self) -> dict[str, Limits]:
         """Limits of the endpoints that have any, by name."""
-        return {each.name: each.limits for each in self.endpoints if each.limits != Limits()}
+        return {each.name: each.limits for each in (*self.endpoints, *self.workers) if each.limits != Limits()}
 
     @property
     def links(self) -> dict[str, Link]:
@@ -72,6 +84,27 @@ class Plan:
         """The spec as the tools are to carry it out: without what the testbed sees to."""
         return self.spec.replace(congestion_control="") if self.is_routed else self.spec
 
+    @property
+    def longest_s(self) -> float:
+        """How long after the release clients may run before they count as hung; of a plan that has a workload."""
+        if self.workload is None:
+            raise ValueError("this plan leaves its workload open")
+        return self.workload.waits_s + self.spec.traffic_s + self.workload.ends_by_itself_s
+
+    @property
+    def of_background(self) -> Spec:
+        """What the background's tools are to carry out, who are stopped before: longer than all else can take."""
+        lasts_s = math.ceil(MOST_RISE_S + self.longest_s + SPARE_S)
+        return Spec(
+            backend=self.spec.backend,
+            driver=self.spec.driver,
+            pairs=self.spec.background_pairs,
+            workload=self.spec.background_workload,
+            duration_s=float(min(lasts_s, MOST_S)),
+            interval_s=self.spec.interval_s,
+            congestion_control=self.of_tools.congestion_control,
+        )
+
     def lacks(self) -> dict[str, list[Lack]]:
         """What this host lacks for the plan, by what needs it; empty: it can be measured here. Builds nothing."""
         backend, driver, spec = self.backend, self.driver, self.spec
@@ -81,7 +114,8 @@ class Plan:
             f"driver {spec.driver!r}": self._lacks_driver(),
             "limits of CPU use": backend.lacks_limits(driver, self.limits.values()),
             "shaped links": backend.lacks_links(self.links.values()),
-            f"{spec.pairs} pairs": backend.lacks_pairs(driver, spec.pairs),
+            f"{len(self.tasks)} pairs": backend.lacks_pairs(driver, len(self.tasks)),
+            "interference": backend.lacks_workers(self.workers),
             f"{spec.hosts} hosts": [*backend.lacks_hosts(self.hosts), *self._lacks_span()],
             "congestion control": requirements.missing_congestion_control(
                 spec.congestion_control,
@@ -92,8 +126,8 @@ class Plan:
         }
         if spec.profile:
             found["profile"] = profiler.lacks()
-        if self.workload:
-            found[f"workload {spec.workload!r}"] = backend.lacks_programs(self.workload, driver)
+        for workload in filter(None, (self.workload, self.background)):
+            found[f"workload {workload.name!r}"] = backend.lacks_programs(workload, driver)
         return {needed_by: lacks for needed_by, lacks in found.items() if lacks}
 
     def _lacks_driver(self) -> list[Lack]:
@@ -137,13 +171,14 @@ def layout(spec: Spec, cpus: Sequence[int] | None = None) -> Plan:
         driver,
         None if spec.workload == "auto" else registry.workloads.get(spec.workload),
         tuple(placement.endpoints_of(spec, driver, hosts, limits, links)),
-        draw(spec),
+        draw(spec) + (Task(role=BACKGROUND),) * spec.background_pairs,
         hosts,
+        tuple(placement.workers_of(spec, limits[WORKER])),
     )
 
 
 def _limits(spec: Spec, cpus: Sequence[int] | None) -> dict[str, Limits]:
-    """Each endpoint's limits by its name. pairlab itself and its switches are not limited."""
+    """Each endpoint's limits by its name, and those of a worker. pairlab itself and its switches are not limited."""
     cpus = sorted(os.sched_getaffinity(0)) if cpus is None else list(cpus)
     pinning = registry.pinnings.get(spec.pinning)()
     if spec.cores > len(cpus):
@@ -158,17 +193,19 @@ def _limits(spec: Spec, cpus: Sequence[int] | None) -> dict[str, Limits]:
     for name, weight in (("cpu_shares", spec.cpu_shares), ("priority_cpu_shares", spec.priority_cpu_shares)):
         if weight and weight < LEAST_SHARES:
             raise BadSpec(f"{name}: must be at least {LEAST_SHARES} ({USUAL_CPU_SHARES} is the default), not {weight}")
-    placed = pinning.place(spec.pairs, cores)
+    pairs = spec.pairs + spec.background_pairs
+    placed = pinning.place(pairs, cores)
     unpinned = tuple(cores) if spec.cores else None
     quota, prior = _quota(spec, len(cores)), _prior(spec)
     shares = spec.cpu_shares or (USUAL_CPU_SHARES if prior else 0)  # among weights, each container needs its own
-    return {
+    worker = Limits(unpinned, cpu_shares=USUAL_CPU_SHARES if quota or shares or prior else 0)
+    return {WORKER: worker} | {
         name: Limits(
             (placed[name],) if name in placed else unpinned,
             quota,
             spec.priority_cpu_shares if index in prior else shares,
         )
-        for index in range(spec.pairs)
+        for index in range(pairs)
         for name in (f"client-{index}", f"server-{index}")
     }
 
@@ -177,11 +214,12 @@ def _quota(spec: Spec, cores: int) -> float:
     """The CPUs that each container may use at most; 0: no limit. Raises BadSpec for less than the kernel takes."""
     if not spec.cpu_quota_of_fair_share:
         return spec.cpu_quota
-    fair = cores / (2 * spec.pairs)
+    containers = 2 * (spec.pairs + spec.background_pairs)
+    fair = cores / containers
     if (quota := spec.cpu_quota_of_fair_share * fair) < LEAST_QUOTA:
         raise BadSpec(
             f"cpu_quota_of_fair_share: {spec.cpu_quota_of_fair_share:g} of {fair:g} CPUs, the fair part of each of"
-            f" {2 * spec.pairs} containers, is less than {LEAST_QUOTA}, the least that the kernel takes:"
+            f" {containers} containers, is less than {LEAST_QUOTA}, the least that the kernel takes:"
             " take fewer pairs"
         )
     return min(quota, float(cores))

@@ -84,11 +84,17 @@ pinnings: Registry[Pinning] = Registry(Pinning, "pinning")
 
 def unknown_names(spec: Spec) -> list[str]:
     """A sentence for each name in the spec that is not a plugin's."""
-    asked = ((backends, spec.backend), (drivers, spec.driver), (workloads, spec.workload), (pinnings, spec.pinning))
+    asked = (
+        (backends, spec.backend, []),
+        (drivers, spec.driver, []),
+        (workloads, spec.workload, ["auto"]),
+        (workloads, spec.background_workload, []),
+        (pinnings, spec.pinning, []),
+    )
     return [
-        unknown_name(registry._word, name, [*registry.names(), *["auto"] * (registry is workloads)])
-        for registry, name in asked
-        if not registry.knows(name) and not (registry is workloads and name == "auto")
+        unknown_name(registry._word, name, [*registry.names(), *besides])
+        for registry, name, besides in asked
+        if not registry.knows(name) and name not in besides
     ]
 
 

@@ -64,6 +64,11 @@ class Backend(ABC):
         """What this host lacks to play these. Builds nothing that stays."""
         return [Lack(f"backend {self.name!r} knows one host", "take backend 'netns'")] if len(hosts) > 1 else []
 
+    def lacks_workers(self, workers: Collection[EndpointPlan]) -> list[Lack]:
+        """What this host lacks to make these places for processes that use CPU time. Builds nothing that stays."""
+        what = f"backend {self.name!r} has no place for processes beside the pairs"
+        return [Lack(what, "leave out interference_workers")] if workers else []
+
     def lacks_links(self, links: Collection[Link]) -> list[Lack]:
         """What this host lacks to shape links like this. Builds nothing that stays."""
         return [Lack(f"backend {self.name!r} shapes no links", "take another backend")] if links else []
@@ -83,8 +88,10 @@ class Backend(ABC):
         hosts: Sequence[HostPlan],
         directory: Path,
         progress: Progress,
+        workers: Sequence[EndpointPlan] = (),
     ) -> AbstractContextManager[Site]:
         """Brings up these endpoints on the driver's network, with their limits; removes everything on leaving.
 
-        hosts: those that the endpoints are on, by EndpointPlan.host.
+        hosts: those that the endpoints are on, by EndpointPlan.host. workers: endpoints besides, without a network;
+        none are given where `lacks_workers` says that it cannot have any.
         """

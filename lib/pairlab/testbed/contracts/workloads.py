@@ -107,6 +107,9 @@ class Workload(ABC):
     """Words that client and server print where a signal ended them that they caught: then nothing else tells so."""
     late_s: ClassVar[float] = 0.0
     """How long before its end a client may take its last count, so that the kernel counts more than it reports."""
+    endless: ClassVar[bool] = False
+    """Whether it can be the background: stopped before its time is over, its client reports what it sent by TCP until
+    then, by intervals (`endless_client`, `parse_stopped`)."""
     prints_payload: ClassVar[bool] = False
     """Whether the server echoes the payload to stdout, which is then discarded."""
 
@@ -132,6 +135,14 @@ class Workload(ABC):
     def client_reads(self, pair: Pair, spec: Spec, site: Site) -> str:
         """The file that the client has as its standard input; empty: there is nothing to read."""
         return ""
+
+    def endless_client(self, pair: Pair, spec: Spec, site: Site) -> list[str]:
+        """The command of a client in the background; it is stopped (SIGTERM) before spec.total_s is over."""
+        return self.client(pair, spec, site)
+
+    def parse_stopped(self, stdout: str, served: str = "") -> list[Measured]:
+        """As `parse`, of such a client, which was stopped."""
+        return self.parse(stdout, served)
 
     @abstractmethod
     def parse(self, stdout: str, served: str = "") -> list[Measured]:

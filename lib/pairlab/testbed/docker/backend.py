@@ -13,7 +13,7 @@ from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.contracts import Backend
 from pairlab.testbed.docker import hosts as docker_hosts
 from pairlab.testbed.docker import image, networks
-from pairlab.testbed.docker.engine import Engine, network_namespaces, start_all, translated
+from pairlab.testbed.docker.engine import Engine, network_namespaces, start_all, start_workers, translated
 from pairlab.testbed.docker.reaper import DOCKER_ERRORS, LABEL, PING_S, connect, lifeline
 from pairlab.testbed.docker.site import DockerSite, learns_neighbours
 from pairlab.testbed.host.link_counters import sent_by
@@ -92,6 +92,9 @@ class Docker(Backend):
     def lacks_pairs(self, driver, pairs):
         return missing_neighbours(pairs) if learns_neighbours(driver) else []
 
+    def lacks_workers(self, workers):
+        return []
+
     def lacks_links(self, links):
         if links and os.geteuid() != 0:
             return [Lack("links of containers are shaped from outside, which needs root", "run as root")]
@@ -107,9 +110,9 @@ class Docker(Backend):
         return []
 
     @contextlib.contextmanager
-    def open(self, endpoints, driver, hosts, directory, progress):
+    def open(self, endpoints, driver, hosts, directory, progress, workers=()):
         if len(hosts) > 1 or _has_own_daemons(driver):
-            with docker_hosts.open_site(endpoints, driver, hosts, directory, progress) as site:
+            with docker_hosts.open_site(endpoints, driver, hosts, directory, progress, workers) as site:
                 yield site
             return
         with contextlib.ExitStack() as stack, translated("the Docker testbed could not be built"):
@@ -123,6 +126,7 @@ class Docker(Backend):
                 run_in_thread(_make_parent, parent, endpoints[0].mtu_bytes)
             network = networks.create(engine, driver, parent, endpoints[0].mtu_bytes)
             containers = start_all([(engine, endpoint, network, "") for endpoint in endpoints], driver, progress)
+            every = {**containers, **start_workers([engine], workers, driver, progress)}
             facts = {
                 "image": image_id,
                 "docker": engine.version(),
@@ -138,7 +142,7 @@ class Docker(Backend):
                 addresses = networks.addresses(engine, endpoints, network)
                 facts |= driver.facts()
                 port_counts = functools.partial(_bridge_counts, client, network, driver)
-            yield DockerSite(containers, endpoints, addresses, facts, driver, port_counts, roots)
+            yield DockerSite(every, endpoints, addresses, facts, driver, port_counts, roots, None, workers)
             engine.check()
 
 

@@ -151,6 +151,14 @@ def start_all(
     return started
 
 
+def start_workers(
+    engines: Sequence[Engine], workers: Sequence[EndpointPlan], driver: NetworkDriver, progress: Progress
+) -> dict[str, Container]:
+    """Starts the container of each worker, without a network, by the engine of its host; returns them by name."""
+    asked = [(engines[each.host], each, "none", "") for each in workers]
+    return start_all(asked, driver, progress) if asked else {}
+
+
 def pids(containers: Mapping[str, Container]) -> dict[str, int]:
     """Their first processes, as we see them, by the same names. Raises TestbedError where one has ended."""
     if not any(container.engine.sandbox for container in containers.values()):

@@ -20,7 +20,7 @@ from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.cleanup.watchdog import guarded
 from pairlab.testbed.contracts import DockerNetwork, NetworkDriver, Progress, Site
 from pairlab.testbed.docker import image, networks
-from pairlab.testbed.docker.engine import Engine, start_all, translated
+from pairlab.testbed.docker.engine import Engine, start_all, start_workers, translated
 from pairlab.testbed.docker.reaper import ANSWER_S, AT_ONCE, FIFO, LABEL, connect
 from pairlab.testbed.docker.site import DockerSite
 from pairlab.testbed.endpoints import UPLINK, EndpointPlan, HostPlan
@@ -68,13 +68,14 @@ def open_site(
     hosts: Sequence[HostPlan],
     directory: Path,
     progress: Progress,
+    workers: Sequence[EndpointPlan] = (),
 ) -> Iterator[Site]:
     """As Backend.open. Where the driver has no containers, endpoints are processes of hosts on which a daemon runs."""
     bare = driver.docker is not None and not driver.docker.has_containers
     archive = directory.parent / "image.tar"
     with translated("the Docker testbed could not be built"), contextlib.ExitStack() as stack:
         if bare:
-            limits = {each.name: each.limits for each in endpoints}
+            limits = {each.name: each.limits for each in (*endpoints, *workers)}
             run = directory.name.removeprefix("pairlab-")
             groups = stack.enter_context(cgroups.groups(run, limits))  # they end after their processes
         else:
@@ -83,11 +84,11 @@ def open_site(
         running, engines, facts = stack.enter_context(_daemons(driver, hosts, directory, progress))
         if bare:
             facts |= {**build(running, driver, endpoints, hosts, progress), "containers": 0}
-            yield NetnsSite(running, directory, endpoints, facts, driver, groups)
+            yield NetnsSite(running, directory, endpoints, facts, driver, groups, workers)
         else:
             _load_image(engines, archive)
             facts["image"] = image_id
-            yield _start_containers(running, engines, facts, driver, endpoints, hosts, progress)
+            yield _start_containers(running, engines, facts, driver, endpoints, hosts, progress, workers)
         running.check()
 
 
@@ -99,11 +100,13 @@ def _start_containers(
     endpoints: Sequence[EndpointPlan],
     hosts: Sequence[HostPlan],
     progress: Progress,
+    workers: Sequence[EndpointPlan],
 ) -> Site:
     """Starts the endpoints' containers on the driver's network."""
     network, fixed = _network(engines, driver, hosts, endpoints[0].mtu_bytes)
     asked = [(engines[each.host], each, network, each.address if fixed else "") for each in endpoints]
     containers = start_all(asked, driver, progress)
+    every = {**containers, **start_workers(engines, workers, driver, progress)}
     pids = {name: container.engine_pid() for name, container in containers.items()}
     if driver.docker is None:
         facts |= running.call("build", import_path(driver), endpoints, hosts, None, pids)
@@ -116,7 +119,7 @@ def _start_containers(
     built = running.call("built")
     facts |= {"hosts": built, "bridge_nf_call_iptables": built[0]["bridge_nf_call_iptables"]}
     relays = running if driver.docker and driver.docker.userland_proxy else None
-    return DockerSite(containers, endpoints, addresses, facts, driver, port_counts, [running.pid], relays)
+    return DockerSite(every, endpoints, addresses, facts, driver, port_counts, [running.pid], relays, workers)
 
 
 @contextlib.contextmanager

@@ -24,9 +24,10 @@ CPU_CGROUP = Path("/sys/fs/cgroup/cpu")
 
 
 class DockerSite(Site):
-    """containers, addresses: by endpoint. port_counts, roots: as Site's.
+    """containers: by endpoint, the workers' too. addresses: by endpoint. port_counts, roots: as Site's.
 
-    relays: the sandbox of hosts on which processes relay traffic; None: there are no such.
+    workers: endpoints without a network. relays: the sandbox of hosts on which processes relay traffic; None: there
+    are no such.
     """
 
     flowgen = FLOWGEN
@@ -42,13 +43,14 @@ class DockerSite(Site):
         port_counts: Callable[[], tuple[int, int] | None],
         roots: Collection[int],
         relays: Sandbox | None = None,
+        workers: Sequence[EndpointPlan] = (),
     ):
         self._containers = containers
         self.addresses = addresses
         self.published = {each.name: each.published for each in endpoints if each.published}
-        self.hosts = {each.name: each.host for each in endpoints}
+        self.hosts = {each.name: each.host for each in (*endpoints, *workers)}
         self._facts = facts
-        self._limits = {each.name: each.limits for each in endpoints}
+        self._limits = {each.name: each.limits for each in (*endpoints, *workers)}
         self._port_counts = port_counts
         self._roots = roots
         self._relays = relays
@@ -57,7 +59,7 @@ class DockerSite(Site):
         self.interface, self.interface_is_own = traffic_link(endpoints, driver)
         if not driver.isolated and not any(self.hosts.values()):
             self.interface_is_own = False  # it is this host's own loopback
-            self.first_port = _free_ports(len(containers) // 2)
+            self.first_port = _free_ports(len(endpoints) // 2)
 
     def spawn(self, calls):
         with translated("a process could not be started"), ThreadPoolExecutor(AT_ONCE) as pool:
@@ -98,7 +100,8 @@ class DockerSite(Site):
             self._facts = {**self._facts, "shaping": run_in_thread(shaping.shape, namespaces, links)}
 
     def route_congestion_control(self, name):
-        with translated("routes could not be set"), network_namespaces(self._containers) as namespaces:
+        connected = {name: each for name, each in self._containers.items() if name in self.addresses}
+        with translated("routes could not be set"), network_namespaces(connected) as namespaces:
             set_there = run_in_thread(routes.set_in, namespaces.values(), name, self._tables)
             self._facts = {**self._facts, ROUTED: set_there}
         if self._relays:

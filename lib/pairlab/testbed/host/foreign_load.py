@@ -83,7 +83,7 @@ def take_sample(
     clock_s: Callable[[int], float | None] | None = None,
 ) -> HostSample:
     """Samples now. clock_s: the CPU time of a process by its id, where that is known better than by ticks."""
-    use = _cpu_use(testbed or OwnProcesses(), proc, clock_s or _clock_s)
+    use = _cpu_use(testbed or OwnProcesses(), proc, clock_s or cpu_clock_s)
     return HostSample(time.monotonic(), use, _throttled(cpus), throttlings(hierarchy()))
 
 
@@ -156,7 +156,7 @@ def _cpu_use(testbed: OwnProcesses, proc: Path, clock_s: Callable[[int], float |
     return CpuUse(_busy_s(proc), testbed_s, pairlab_s, packets_s, kernel_s, others_s if visible else None)
 
 
-def _clock_s(pid: int) -> float | None:
+def cpu_clock_s(pid: int) -> float | None:
     """The CPU time of a process, with all its threads, by its clock (clock_getcpuclockid(3)); None: it has none."""
     try:
         return time.clock_gettime(~pid << 3 | 2)  # what the kernel makes of a process's id

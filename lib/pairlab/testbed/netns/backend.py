@@ -14,17 +14,17 @@ from pairlab.testbed.requirements import ROUTED, Lack, Program
 
 
 class NetnsSite(Site):
-    def __init__(self, running, directory, endpoints, facts, driver, groups):
+    def __init__(self, running, directory, endpoints, facts, driver, groups, workers=()):
         self.sandbox = running
         self.flowgen = str(paths.flowgen())
         self.directory = str(directory)
         self.addresses = {each.name: each.address for each in endpoints}
         self.published = {each.name: each.published for each in endpoints if each.published}
         self.interface, self.interface_is_own = traffic_link(endpoints, driver)
-        self.hosts = {each.name: each.host for each in endpoints}
+        self.hosts = {each.name: each.host for each in (*endpoints, *workers)}
         self._facts = facts
         self._built = None
-        self._limits = {each.name: each.limits for each in endpoints}
+        self._limits = {each.name: each.limits for each in (*endpoints, *workers)}
         self._groups = groups
 
     def launch_options(self, endpoint):
@@ -86,6 +86,9 @@ class Netns(Backend):
             return []
         return [*sandbox.missing_kinds(("bridge", "veth"), "take one host"), *sandbox.missing_uplink(hosts[0].uplink)]
 
+    def lacks_workers(self, workers):
+        return []
+
     def lacks_links(self, links):
         return sandbox.missing_shaping(links)
 
@@ -93,13 +96,13 @@ class Netns(Backend):
         return []  # all its namespaces are ours, the loopback of `host` too
 
     @contextlib.contextmanager
-    def open(self, endpoints, driver, hosts, directory, progress):
+    def open(self, endpoints, driver, hosts, directory, progress, workers=()):
         directory.chmod(0o700)  # no other user needs the gates and the control socket
         run = directory.name.removeprefix("pairlab-")
-        limits = {each.name: each.limits for each in endpoints}
+        limits = {each.name: each.limits for each in (*endpoints, *workers)}
         with cgroups.groups(run, limits) as groups, Sandbox(directory) as running:  # its processes end before them
             facts = build(running, driver, endpoints, hosts, progress)
-            yield NetnsSite(running, directory, endpoints, facts, driver, groups)
+            yield NetnsSite(running, directory, endpoints, facts, driver, groups, workers)
             running.check()
 
 

@@ -28,6 +28,7 @@ class Flowgen(Workload):
     summary = "flowgen: TCP by time or by bytes, and UDP; exact, built with pairlab"
     can = frozenset(FEATURES) - {"transactions"}
     chooses_congestion_control = True
+    endless = True
 
     @classmethod
     def version_command(cls, flowgen):
@@ -56,6 +57,9 @@ class Flowgen(Workload):
         argv += ["--flows", str(spec.flows_per_pair)] if spec.flows_per_pair > 1 else []
         argv += ["--write-bytes", str(spec.message_bytes)] if spec.message_bytes else []
         return argv
+
+    def endless_client(self, pair, spec, site):
+        return [*self.client(pair, spec, site), "--stoppable"]
 
     def _udp(self, spec):
         rate = ["--rate", str(max(1, round(spec.udp_rate_bps)))] if spec.udp_rate_bps else []

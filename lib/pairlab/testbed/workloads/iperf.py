@@ -42,6 +42,7 @@ class Iperf(Workload):
     programs = (Program("iperf", "iperf"),)
     version_argv = ("iperf", "--version")
     serves_once = True
+    endless = True
 
     def server(self, pair, spec, site):
         argv = ["iperf", "-s", "-B", pair.server.address, "-p", str(pair.port)]

@@ -9,6 +9,9 @@ from pairlab.testbed.requirements import Program
 #: iperf3's own limits.
 MOST_FLOWS, MOST_MESSAGE_BYTES = 128, 1 << 20
 
+#: What a client says that was stopped, and its server of it.
+STOPPED, STOPPED_BY_CLIENT = "interrupt - the client has terminated", "the client has terminated"
+
 #: Up to this share of what the server read, what it left unread does not matter.
 KNOWN = 0.002
 
@@ -24,6 +27,7 @@ class Iperf3(Workload):
     summary = "iperf3: TCP at full rate"
     can = frozenset({"time", "flows", "message", "warmup", "intervals"})
     chooses_congestion_control = True
+    endless = True
     programs = (Program("iperf3", "iperf3"),)
     version_argv = ("iperf3", "--version")
     connects_first = True  # a test starts when the server has the control connection and every stream
@@ -55,12 +59,30 @@ class Iperf3(Workload):
         return argv
 
     def parse(self, stdout, served=""):
-        try:
-            report = json.loads(stdout)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"iperf3 printed no complete report: {error}") from None
+        report = _report(stdout)
         if isinstance(report, dict) and "error" in report:
             raise ValueError(f"iperf3: {report['error']}")
+        return self._measured(report)
+
+    def parse_stopped(self, stdout, served=""):
+        """A client that is stopped does not ask for its server's report, which that has printed, before others."""
+        report, of_server = _report(stdout), _report(served, of_several=True)
+        if not isinstance(report, dict) or not isinstance(of_server, dict):
+            raise ValueError("iperf3 printed no report")
+        if report.pop("error", STOPPED) != STOPPED:
+            return self.parse(stdout)
+        if of_server.pop("error", STOPPED_BY_CLIENT) != STOPPED_BY_CLIENT:
+            return self.parse(served)
+        try:
+            if of_server["intervals"][-2:-1] == of_server["intervals"][-1:]:  # it prints the last one once more
+                of_server["intervals"].pop()
+            for own, theirs in zip(report["end"]["streams"], of_server["end"]["streams"], strict=True):
+                own["receiver"] = theirs["receiver"]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"iperf3's report is incomplete: {error!r}") from None
+        return self._measured({**report, "server_output_json": of_server})
+
+    def _measured(self, report):
         try:
             streams = report["end"]["streams"]
             if not streams:
@@ -69,6 +91,14 @@ class Iperf3(Workload):
             return [_measured(number, stream, report, received) for number, stream in enumerate(streams)]
         except (KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"iperf3's report is incomplete: {error!r}") from None
+
+
+def _report(text, of_several=False):
+    """What was printed. of_several: the first; a server that is stopped prints one more, of no test."""
+    try:
+        return json.JSONDecoder().raw_decode(text)[0] if of_several else json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"iperf3 printed no complete report: {error}") from None
 
 
 def _intervals_received(report):
@@ -112,12 +142,14 @@ def _measured(number, stream, report, received):
 def _with_arrivals(intervals, arrivals, retransmits):
     """The client's intervals with what its server received in each.
 
-    The server may have one more, of what came in when the time was over: what was retransmitted then is the rest.
+    The server may have one more, of what came in when the time was over: what was retransmitted then is the rest. Of a
+    client that was stopped it has one less: that stays as the client has it.
     """
     known = [row["retransmits"] for row in intervals]
     rest = None if retransmits is None or None in known else retransmits - sum(known)
     more = [{"retransmits": rest}] if len(arrivals) == len(intervals) + 1 else []
-    return [{**own, **_received(theirs)} for own, theirs in zip([*intervals, *more], arrivals, strict=False)]
+    both = zip([*intervals, *more], arrivals, strict=False)
+    return [*({**own, **_received(theirs)} for own, theirs in both), *intervals[len(arrivals) :]]
 
 
 def _received(stream):

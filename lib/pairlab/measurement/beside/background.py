@@ -1,0 +1,102 @@
+"""Background pairs: they send from before the others start until these have ended."""
+
+from collections.abc import Mapping, Sequence
+
+from pairlab.base.realtime import before_flows
+from pairlab.measurement.beside.background_rows import read_background
+from pairlab.measurement.beside.steady_rate import await_steady_rate
+from pairlab.measurement.check import Value
+from pairlab.measurement.flow_rows import Reading
+from pairlab.measurement.getting_ready import READY_S, REPORT_S, link_options, servers_of, still_reporting
+from pairlab.model.spec import Spec
+from pairlab.testbed.contracts import Progress, Workload
+from pairlab.testbed.host.link_telemetry import LinkCounter
+from pairlab.testbed.launch.conductor import Process
+from pairlab.testbed.open import Testbed
+from pairlab.testbed.plans import MOST_RISE_S
+
+#: How long a client that is stopped may take to report; many at once wait for each other's CPU time.
+GRACE_S = 3.0
+
+
+class Background:
+    """The background of one measurement, step by step. Of a spec without one, each step does nothing."""
+
+    def __init__(self, bed: Testbed):
+        self._bed = bed
+        self._workload = bed.plan.background() if bed.plan.background else None
+        self.servers: Sequence[Process] = ()
+        self.clients: Sequence[Process] = ()
+        self._is_steady = False
+        self._ended: Sequence[Process] = ()
+
+    @property
+    def asked(self) -> list[tuple[Workload, Spec]]:
+        """Its workload, and what that is to carry out; empty where there is none."""
+        return [(self._workload, self._bed.plan.of_background)] if self._workload else []
+
+    @property
+    def processes(self) -> list[Process]:
+        return [*self.clients, *self.servers]
+
+    def get_ready(self, progress: Progress) -> None:
+        """Starts its servers, and its clients, which then wait at a gate of their own."""
+        if self._workload is None:
+            return
+        bed, workload, told = self._bed, self._workload, self._bed.plan.of_background
+        self.servers = servers_of(bed, bed.background, workload, told, progress)
+        self._gate = bed.conductor.gate()
+        options = [[*link_options(pair, bed.site), "--grace", f"{GRACE_S:g}"] for pair in bed.background]
+        commands = [(pair.client, workload.endless_client(pair, told, bed.site)) for pair in bed.background]
+        self.clients = bed.conductor.start(commands, gate=self._gate, options=options)
+        bed.conductor.wait_ready(self.clients, READY_S, progress, "background ready")
+
+    def release(self, progress: Progress) -> None:
+        """Lets it send, and waits until it does at a steady rate, or MOST_RISE_S at most."""
+        if self._workload is None:
+            return
+        progress("background to its rate", 0, 0)
+        site, conductor = self._bed.site, self._bed.conductor
+        seen = self.clients
+        if not self._bed.plan.driver.isolated:  # all clients of a host have one link
+            seen = list({site.hosts.get(each.endpoint.name, 0): each for each in self.clients}.values())
+        counters = [LinkCounter(each, site.interface) for each in seen]
+        with before_flows():
+            self._gate.release()
+            self._is_steady = await_steady_rate(
+                counters, MOST_RISE_S, lambda seconds: conductor.wait_ended(self.clients, seconds)
+            )
+
+    def note_ended(self) -> None:
+        """Notes which of its clients have ended by themselves; call it when the others have."""
+        self._bed.conductor.wait_ended(self.processes, 0.0)
+        self._ended = [each for each in self.processes if each.over]
+
+    def stop(self) -> None:
+        """Ends it, and reads what it printed."""
+        if self._workload is None:
+            return
+        conductor = self._bed.conductor
+        conductor.stop(self.clients, 2 * GRACE_S)
+        conductor.results(self.clients)
+        conductor.wait_ended(still_reporting(self._workload, self.clients, self.servers), REPORT_S)
+        conductor.stop(self.servers)
+        conductor.results(self.servers)
+
+    def read(self, release_ns: int, window_s: tuple[float, float]) -> Reading:
+        """Its flows and intervals, as of the others. window_s: over which totals are taken, from their release."""
+        if self._workload is None:
+            return Reading()
+        first, hosts = self._bed.spec.pairs, self._bed.plan.hosts_of_pairs
+        return read_background(
+            first, self._workload, self.clients, self.servers, self._ended, release_ns, window_s, hosts[first:]
+        )
+
+    def checks(self, reading: Reading) -> Mapping[str, Value]:
+        """reading: its own."""
+        if self._workload is None:
+            return {}
+        return {
+            "background_steady": self._is_steady,
+            "background_failed": sum(row["status"] != "ok" for row in reading.flows),
+        }

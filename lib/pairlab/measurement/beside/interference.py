@@ -1,0 +1,88 @@
+"""Interference: processes that use CPU time beside the pairs."""
+
+import time
+from collections.abc import Mapping, Sequence
+
+from pairlab.base.realtime import before_flows
+from pairlab.measurement.check import Value
+from pairlab.measurement.getting_ready import READY_S
+from pairlab.testbed.cleanup.process_table import read_processes
+from pairlab.testbed.contracts import Progress
+from pairlab.testbed.host.foreign_load import cpu_clock_s
+from pairlab.testbed.launch.conductor import UNPRIVILEGED, Process
+from pairlab.testbed.open import Testbed
+
+#: How long all may take until they use CPU time, and how often that is looked at.
+RUNNING_S, EVERY_S = 10.0, 0.02
+
+
+class Interference:
+    """The interference of one measurement, step by step. Of a spec without one, each step does nothing."""
+
+    def __init__(self, bed: Testbed):
+        self._bed = bed
+        self.processes: Sequence[Process] = ()
+        self._are_running = False
+        self._ended = 0
+
+    def get_ready(self, progress: Progress) -> None:
+        """Starts the workers, which then wait at a gate of their own."""
+        bed, load = self._bed, self._bed.spec.interference_load
+        if not bed.workers:
+            return
+        self._gate = bed.conductor.gate()
+        command = [bed.site.flowgen, "busy", *(["--load", f"{load:g}"] if load < 1 else [])]
+        commands = [(worker, command) for worker in bed.workers]
+        self.processes = bed.conductor.start(commands, gate=self._gate, options=[[UNPRIVILEGED]] * len(commands))
+        bed.conductor.wait_ready(self.processes, READY_S, progress, "interference ready")
+
+    def release(self) -> None:
+        """Lets them run, and waits until each has used CPU time, or RUNNING_S at most."""
+        if not self.processes:
+            return
+        launchers = {each.pid for each in self.processes}
+        with before_flows():
+            children = [each.pid for each in read_processes().values() if each.parent in launchers]
+            used_s = {pid: cpu_clock_s(pid) for pid in children}  # held as yet
+            self._gate.release()
+            begun_s = time.monotonic()
+            while not self._are_running and time.monotonic() - begun_s < RUNNING_S:
+                self._bed.conductor.wait_ended(self.processes, EVERY_S)
+                rising = sum((cpu_clock_s(pid) or 0.0) > (before_s or 0.0) for pid, before_s in used_s.items())
+                self._are_running = rising == len(self.processes)
+
+    def note_ended(self) -> None:
+        """Notes how many have ended by themselves; call it when the pairs have."""
+        self._bed.conductor.wait_ended(self.processes, 0.0)
+        self._ended = sum(each.over for each in self.processes)
+
+    def stop(self) -> None:
+        self._bed.conductor.stop(self.processes)
+        self._bed.conductor.results(self.processes)
+
+    def facts(self) -> Mapping[str, object]:
+        """What each worker used, as CPUs: its CPU time (getrusage) over the time from its start to its end."""
+        if not self.processes:
+            return {}
+        hosts = self._bed.plan.hosts
+        return {
+            "interference": [
+                {
+                    "name": each.endpoint.name,
+                    "host": hosts[self._bed.site.hosts.get(each.endpoint.name, 0)].name,
+                    "cpus_used": _cpus_used(each),
+                }
+                for each in self.processes
+            ]
+        }
+
+    def checks(self) -> Mapping[str, Value]:
+        if not self.processes:
+            return {}
+        return {"interference_running": self._are_running, "interference_ended": self._ended}
+
+
+def _cpus_used(process: Process) -> float | None:
+    if process.start_ns is None or process.end_ns is None:
+        return None
+    return process.cpu_s / ((process.end_ns - process.start_ns) / 1e9)
