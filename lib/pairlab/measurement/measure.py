@@ -17,6 +17,7 @@ from pairlab.measurement import congestion, in_store
 from pairlab.measurement.attempts import allowed
 from pairlab.measurement.flow_rows import read_flows
 from pairlab.measurement.observer import Observer, checks_of_flows
+from pairlab.measurement.traffic.flow_table import read_table
 from pairlab.measurement.verdict import judge, spoilt_by_machine
 from pairlab.model.records import Run, table
 from pairlab.model.spec import Spec, require_spec
@@ -41,7 +42,8 @@ REPORT_S = 5.0
 def resolve(spec: Spec, *, auto: str = "") -> Spec:
     """The spec with `auto` replaced: iperf if the backend's endpoints have it, as in the papers, else flowgen.
 
-    Flows of a fixed size and UDP, which iperf cannot do exactly, use flowgen. auto: use this workload instead of iperf.
+    Flows of a fixed size and UDP, which iperf cannot do exactly, use flowgen, and flows from a distribution traffic.
+    auto: use this workload instead of iperf.
 
     Raises UnknownName for a backend, driver, workload or pinning that does not exist, BadSpec for what the workload
     cannot do.
@@ -59,7 +61,8 @@ def resolve(spec: Spec, *, auto: str = "") -> Spec:
     if spec.workload == "auto":
         if not auto:
             auto = "flowgen" if backend.lacks_programs(registry.workloads.get("iperf"), driver) else "iperf"
-        spec = spec.replace(workload="flowgen" if spec.flow_bytes or spec.udp_share else auto)
+        exact = "flowgen" if spec.flow_bytes or spec.udp_share else auto
+        spec = spec.replace(workload="traffic" if spec.flow_sizes else exact)
     _require_features(spec)
     return spec
 
@@ -182,7 +185,8 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
     unmet += _other_mtu(bed, [*servers, *clients])
     observer = Observer(bed, clients, servers)
     isolated = bed.plan.driver.isolated
-    sampling = Sampler(clients, bed.site, isolated, spec.traffic_s, watch) if watch else contextlib.nullcontext()
+    senders = servers if workload.one_client else clients
+    sampling = Sampler(senders, bed.site, isolated, spec.traffic_s, watch) if watch else contextlib.nullcontext()
     with times("traffic_s"), sampling as sampler, observer, before_flows():
         release_ns = gate.release()
         _watch(bed, clients, release_ns, _longest_s(spec, workload), _beat(spec.traffic_s, progress, sampler))
@@ -198,18 +202,22 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
     recorded |= observer.facts()
     changed = _network_changes([*clients, *servers])
     recorded |= {"network_changed": changed} if changed else {}
-    reading = read_flows(
-        spec,
-        bed.plan.tasks,
-        workload,
-        clients,
-        servers,
-        release_ns,
-        isolated=isolated,
-        silent_until_s=silent_until_s,
-        unless_chosen=congestion.unless_chosen(recorded["network"]),
-        hosts=bed.plan.hosts_of_pairs,
-    )
+    hosts = bed.plan.hosts_of_pairs
+    if workload.one_client:
+        reading = read_table(spec, workload, clients[0], servers, release_ns, bed.directory, hosts)
+    else:
+        reading = read_flows(
+            spec,
+            bed.plan.tasks,
+            workload,
+            clients,
+            servers,
+            release_ns,
+            isolated=isolated,
+            silent_until_s=silent_until_s,
+            unless_chosen=congestion.unless_chosen(recorded["network"]),
+            hosts=hosts,
+        )
     recorded["congestion_control"] = congestion.recorded(bed.plan, recorded["network"], reading.flows)
     checks = (
         checks_of_flows(spec, workload, reading, clients, servers)
@@ -227,7 +235,7 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
         times_s={"up_s": bed.up_s, **times.spent},
         facts=recorded,
         checks=checks,
-        flows=table("flows", reading.flows),
+        flows=table("flows", reading.flows) if reading.table is None else reading.table,
         intervals=table("intervals", reading.intervals),
         transactions=table("transactions", reading.transactions),
         cpu=table("cpu", observer.cpu_rows(release_ns)),
@@ -308,9 +316,9 @@ def _get_ready(bed: Testbed, workload: Workload, progress: Progress):
     conductor.wait_ready(servers, READY_S, progress, "servers listening")
     gate = conductor.gate()
     clients = conductor.start(
-        [(pair.client, workload.client(pair, told, site)) for pair in bed.pairs],
+        [(pair.client, workload.client(pair, told, site)) for pair in bed.with_clients],
         gate=gate,
-        options=[_client_options(pair, spec, workload, site) for pair in bed.pairs],
+        options=[_client_options(pair, spec, workload, site) for pair in bed.with_clients],
     )
     conductor.wait_ready(clients, READY_S, progress, "clients ready")
     return servers, clients, gate
@@ -333,7 +341,7 @@ def _client_options(pair: Pair, spec: Spec, workload: Workload, site: Site) -> l
         options += ["--start-after", f"{due_s:.9f}"]
     if file := workload.client_reads(pair, spec, site):
         options += ["--stdin", file]
-    if spec.telemetry and not pair.task.flow_bytes and pair.task.protocol == "tcp":
+    if spec.telemetry and not spec.flows_end and pair.task.protocol == "tcp":
         options += ["--diagnose-after", f"{workload.waits_s + spec.total_s - min(0.2, 0.1 * spec.total_s):g}"]
     return options
 
