@@ -388,11 +388,13 @@ void exchange_run(struct exchanged *result, const struct exchange_plan *plan, st
         if (!exchange.requests_under_way && (!exchange.has_next || !exchange.servers_left))
             break;
         bool only_waits = plan->closed_loop || !exchange.has_next;
-        if (only_waits && monotonic_ns() >= more_ns) {
+        uint64_t end_ns = plan->within_ns ? result->begin_ns + plan->within_ns : UINT64_MAX;
+        uint64_t give_up_ns = only_waits && more_ns < end_ns ? more_ns : end_ns;
+        if (give_up_ns != UINT64_MAX && monotonic_ns() >= give_up_ns) {
             give_up(&exchange);
             break;
         }
-        set_timer(&exchange, more_ns);
+        set_timer(&exchange, more_ns < end_ns ? more_ns : end_ns);
         take_turn(&exchange);
     }
     result->all_servers_gone = exchange.has_next && !exchange.servers_left;

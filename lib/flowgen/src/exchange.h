@@ -19,6 +19,7 @@ struct exchange_plan {
     bool closed_loop;
     size_t requests_at_once;  /* of a closed loop */
     uint64_t duration_ns;     /* of a closed loop: no request begins later; 0: by their number */
+    uint64_t within_ns;       /* when so long has passed, all that is under way fails, and nothing begins; 0: ever */
     uint64_t limit_ns;        /* when so long no request has begun, and none is to come by itself, flows have failed */
 };
 

@@ -125,7 +125,7 @@ int traffic_main(char **arguments)
     const char *servers[MAX_TEXTS + 1] = {NULL}, *fan_outs[MAX_TEXTS + 1] = {NULL};
     const char *sizes_file = NULL, *records_file = NULL, *token_file = NULL;
     long load_bps = 0, requests = 0, connections = 64, at_once = 1, seed = 1;
-    double duration_s = 0, limit_s = 10;
+    double duration_s = 0, limit_s = 10, within_s = 0;
     struct schedule_plan schedule_plan = {.fixed_gaps = false};
     struct option options[] = {
         {"--server", OPTION_TEXTS, servers, .required = true},
@@ -139,6 +139,7 @@ int traffic_main(char **arguments)
         {"--at-once", OPTION_INTEGER, &at_once, .min = 1, .max = MOST_AT_ONCE},
         {"--seed", OPTION_INTEGER, &seed, .min = 0, .max = 1e15},
         {"--limit", OPTION_SECONDS, &limit_s, .min = 0.001, .max = 1e6},
+        {"--within", OPTION_SECONDS, &within_s, .min = 0.001, .max = 1e6},
         {"--records", OPTION_TEXT, &records_file, .required = false},
         {"--token-file", OPTION_TEXT, &token_file, .required = false},
         {0},
@@ -161,6 +162,7 @@ int traffic_main(char **arguments)
     plan.requests_at_once = (size_t)at_once;
     plan.duration_ns = (uint64_t)(duration_s * 1e9);
     plan.limit_ns = (uint64_t)(limit_s * 1e9);
+    plan.within_ns = (uint64_t)(within_s * 1e9);
 
     struct sizes sizes;
     sizes_read(&sizes, sizes_file);

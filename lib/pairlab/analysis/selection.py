@@ -161,7 +161,7 @@ def check_alike(runs: Iterable[Run], also: Sequence[str] = ()) -> None:
         here = {"host": ground.host, "kernel": ground.kernel} | in_force(run)
         system = (spec.experiment, *(getattr(spec, name) for name in SYSTEM))
         for condition in [name for name in CONDITIONS if name not in also and name not in OWN]:
-            found.setdefault((system, spec.flow_bytes > 0, condition, ""), set()).add(getattr(spec, condition))
+            found.setdefault((system, spec.flows_end, condition, ""), set()).add(getattr(spec, condition))
         parts = {"congestion control": spec.congestion_control, "datapath": spec.driver}
         for condition in [name for name in here if name not in also]:
             where = (system, "", condition, parts.get(condition, ""))

@@ -227,7 +227,7 @@ def _make(spec: Spec, root: Path, fresh: bool, execute: Callable[..., Run]) -> t
 def _cells(plan: Plan, done: Sequence[tuple[Visit, Run]], troubles: Sequence[str]) -> Iterator[Cell]:
     for cell in plan.cells:
         mine = [(visit, run) for visit, run in done if visit.cell == cell and visit.cost_percent is None]
-        of = ("fct",) if cell.flow_bytes else ("", "transactions") if _all_transactions(mine) else ("",)
+        of = ("fct",) if cell.flows_end else ("", "transactions") if _all_transactions(mine) else ("",)
         for measure_name in [name for name, each in MEASURES.items() if each.of in of]:
             sides = _both(mine, measure_name, cell, troubles)
             yield Cell(**_described(cell), **_values(sides, measure_name), pooled=_pooled(sides, measure_name))

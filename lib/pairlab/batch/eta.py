@@ -88,7 +88,7 @@ def succeeded(done: int, not_done: int, skipped: int, unavailable: str) -> bool:
 
 def traffic_s(spec: Spec) -> float:
     """How long its traffic takes, as far as is known in advance: flows with an end take a small part of their time."""
-    return spec.last_due_s if spec.flow_bytes else spec.traffic_s
+    return spec.last_due_s if spec.flows_end else spec.traffic_s
 
 
 def to_measure(specs: Iterable[Spec], retry: bool) -> list[Spec]:

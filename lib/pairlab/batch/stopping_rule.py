@@ -89,7 +89,7 @@ Rule = int | Until
 
 def lack(rule: Rule, spec: Spec) -> str:
     """Why this cell cannot be repeated by that rule; empty where it can."""
-    if isinstance(rule, Until) and ESTIMATES[rule.estimate].of_ends and not spec.flow_bytes:
+    if isinstance(rule, Until) and ESTIMATES[rule.estimate].of_ends and not spec.flows_end:
         return f"until: {rule.estimate} is of flows with an end: give flow_bytes, or another estimate"
     if isinstance(rule, Until) and ESTIMATES[rule.estimate].of_transactions and not _sends_requests(spec):
         return f"until: {rule.estimate} is of requests: take a workload that sends them (rr), or another estimate"

@@ -59,7 +59,7 @@ def active_share(spec: Spec, reading: Reading, clients: Sequence[Process]) -> fl
 
     None for flows of a fixed size, which end when they are complete.
     """
-    if spec.flow_bytes:
+    if spec.flows_end:
         return None
     failed = [clients[row["pair"]] for row in reading.flows if row["status"] != "ok"]
     lasted_s = [ended_s - begun_s for begun_s, ended_s in reading.spans]

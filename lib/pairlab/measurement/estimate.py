@@ -13,10 +13,12 @@ from pairlab.measurement import in_store
 from pairlab.measurement.measure import resolve
 from pairlab.model import topology
 from pairlab.model.spec import Spec
+from pairlab.model.traffic import asked
 from pairlab.progress.words import duration
 from pairlab.store import heads
 from pairlab.testbed import plans, registry
 from pairlab.testbed.endpoints import UPLINK, EndpointPlan, HostPlan
+from pairlab.testbed.netns.underlay import limited
 from pairlab.testbed.plans import Plan
 
 #: Time that a measurement takes besides its traffic, if nothing similar was measured here: a rule of thumb.
@@ -53,11 +55,12 @@ def preview(spec: Spec, repetitions: int = 1, root: Path | None = None) -> str:
 def picture(spec: Spec) -> str:
     """The picture of what `spec` builds, as HTML that a reader opens. Raises UnknownName and BadSpec as `preview`."""
     plan = plans.layout(resolve(spec))
-    uplink = plan.hosts[0].uplink
+    uplink = plan.hosts[-1].uplink
     shaped = {"tbf": {"rate_bps": uplink.rate_bps}} if uplink.rate_bps else {}
     delayed = {"netem": {"delay_s": uplink.delay_s}} if uplink.delay_s else {}
-    underlay = {"underlay": {"mtu": uplink.mtu_bytes, **shaped, **delayed}} if len(plan.hosts) > 1 else {}
-    network = {"hosts": [_planned_host(plan, host) for host in plan.hosts], **underlay}
+    underlay = {"mtu": uplink.mtu_bytes, **shaped, **delayed, **limited(plan.hosts)}
+    several = {"underlay": underlay} if len(plan.hosts) > 1 else {}
+    network = {"hosts": [_planned_host(plan, host) for host in plan.hosts], **several}
     return topology.drawer(network, "how the testbed will be built")
 
 
@@ -88,23 +91,30 @@ def expected(spec: Spec, root: Path | None = None) -> Expectation:
     around = [sum(head["times_s"].values()) - head["times_s"]["traffic_s"] for head in near]
     around_s = statistics.median(around) if around else AROUND_S + AROUND_PAIR_S * spec.pairs
     sizes = ("start_spacing_s", "flow_bytes", "elephant_bytes", "elephant_share", "workload", "link_rate_bps", "cores")
+    sizes += ("flow_sizes", "offered_load_bps", "requests")
     alike = [head["times_s"]["traffic_s"] for head in near if all(_of(head, n) == getattr(spec, n) for n in sizes)]
-    traffic_s = statistics.median(alike) if alike and spec.flow_bytes else spec.traffic_s
-    return Expectation(START_S + around_s + traffic_s, len(around), bool(spec.flow_bytes and not alike))
+    traffic_s = statistics.median(alike) if alike and spec.flows_end else spec.traffic_s
+    return Expectation(START_S + around_s + traffic_s, len(around), bool(spec.flows_end and not alike))
 
 
 def _built(spec: Spec) -> str:
     backend, driver = registry.backends.get(spec.backend), registry.drivers.get(spec.driver)
     many = "s" * (spec.pairs > 1)
+    clients = 1 if registry.workloads.get(spec.workload).one_client else spec.pairs
     if driver.isolated:
-        ends = f"{spec.pairs} client and {spec.pairs} server {backend.endpoint}{many}"
+        ends = f"{clients} client and {spec.pairs} server {backend.endpoint}{many}"
     else:
-        ends = f"{spec.pairs} client{many} and {spec.pairs} server{many}"
+        ends = f"{clients} client{'s' * (clients > 1)} and {spec.pairs} server{many}"
     return f"{ends} on {spec.driver}: {driver.summary}."
 
 
 def _sent(spec: Spec) -> str:
     protocol = "TCP" if not spec.udp_share else "UDP" if spec.udp_share == 1 else "TCP and UDP"
+    if spec.flow_sizes:
+        load = f"at {spec.offered_load_bps / 1e6:g} Mbit/s" if spec.offered_load_bps else "in a closed loop"
+        many = f"{spec.requests:,} requests, which have" if spec.requests else "requests for"
+        sizes = asked.in_words(spec.flow_sizes)
+        return f"{spec.workload} makes flows of sizes from {sizes}, {load}: {many} {spec.duration_s:g} s."
     if spec.flow_bytes:
         size = units.with_prefix(spec.flow_bytes, "B")
         what = f"a flow of {size} from each client, which has {spec.duration_s:g} s to complete"

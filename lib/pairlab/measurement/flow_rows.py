@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from pairlab.base.error_location import located
 from pairlab.measurement import congestion, steady_state
@@ -44,6 +45,9 @@ class Reading:
     late_end_share: by how much the throughput of all timed TCP flows is more over the time that was asked than over the
     time that each took, which is later where it was held up; None: nothing tells.
     late_share: the share of the traffic, at most, that came after the tool's last count.
+    table: all flows, where one client made them for all servers; then `flows` is empty. load: of such flows, what they
+    carried per second relative to the load that was offered, minus 1, and unbegun: the share of the requests that had
+    not begun in time; None: nothing was asked.
     """
 
     flows: list[Row] = field(default_factory=list)
@@ -63,6 +67,29 @@ class Reading:
     overrun_share: float | None = None
     late_end_share: float | None = None
     late_share: float = 0.0
+    table: pd.DataFrame | None = None
+    load: float | None = None
+    unbegun: float | None = None
+
+    @property
+    def count(self) -> int:
+        """How many flows there are."""
+        return len(self.flows) if self.table is None else len(self.table)
+
+    @property
+    def failed(self) -> int:
+        """How many of them failed."""
+        if self.table is not None:
+            return int((self.table["status"] != "ok").sum())
+        return sum(row["status"] != "ok" for row in self.flows)
+
+    @property
+    def first_error(self) -> str:
+        """Why the first of those failed; empty: none did."""
+        if self.table is not None:
+            errors = self.table.loc[self.table["status"] != "ok", "error"]
+            return str(errors.iloc[0]) if len(errors) else ""
+        return next((row["error"] for row in self.flows if row["status"] != "ok"), "")
 
     def and_background(self, other: "Reading") -> "Reading":
         """For what counters tell of all pairs: their flows, and what was received, answered and sent again."""

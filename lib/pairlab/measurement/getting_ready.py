@@ -43,9 +43,9 @@ def get_ready(bed: Testbed, workload: Workload, progress: Progress) -> Ready:
     servers = servers_of(bed, bed.pairs, workload, told, progress)
     gate = conductor.gate()
     clients = conductor.start(
-        [(pair.client, workload.client(pair, told, bed.site)) for pair in bed.pairs],
+        [(pair.client, workload.client(pair, told, bed.site)) for pair in bed.with_clients],
         gate=gate,
-        options=[_client_options(pair, bed.spec, workload, bed.site) for pair in bed.pairs],
+        options=[_client_options(pair, bed.spec, workload, bed.site) for pair in bed.with_clients],
     )
     conductor.wait_ready(clients, READY_S, progress, "clients ready")
     return Ready(servers, clients, gate)
@@ -80,6 +80,6 @@ def _client_options(pair: Pair, spec: Spec, workload: Workload, site: Site) -> l
         options += ["--start-after", f"{due_s:.9f}"]
     if file := workload.client_reads(pair, spec, site):
         options += ["--stdin", file]
-    if spec.telemetry and not pair.task.flow_bytes and pair.task.protocol == "tcp":
+    if spec.telemetry and not spec.flows_end and pair.task.protocol == "tcp":
         options += ["--diagnose-after", f"{workload.waits_s + spec.total_s - min(0.2, 0.1 * spec.total_s):g}"]
     return options

@@ -20,6 +20,7 @@ from pairlab.measurement.beside.interference import Interference
 from pairlab.measurement.flow_rows import read_flows
 from pairlab.measurement.getting_ready import REPORT_S, get_ready, still_reporting
 from pairlab.measurement.observer import Observer, checks_of_flows
+from pairlab.measurement.traffic.flow_table import read_table
 from pairlab.measurement.verdict import judge, spoilt_by_machine
 from pairlab.measurement.window import of_background_s
 from pairlab.model.records import Run, table
@@ -38,7 +39,8 @@ from pairlab.testbed.plans import Plan
 def resolve(spec: Spec, *, auto: str = "") -> Spec:
     """The spec with `auto` replaced: iperf if the backend's endpoints have it, as in the papers, else flowgen.
 
-    Flows of a fixed size and UDP, which iperf cannot do exactly, use flowgen. auto: use this workload instead of iperf.
+    Flows of a fixed size and UDP, which iperf cannot do exactly, use flowgen, and flows from a distribution traffic.
+    auto: use this workload instead of iperf.
 
     Raises UnknownName for a backend, driver, workload or pinning that does not exist, BadSpec for what the workload
     cannot do.
@@ -56,7 +58,8 @@ def resolve(spec: Spec, *, auto: str = "") -> Spec:
     if spec.workload == "auto":
         if not auto:
             auto = "flowgen" if backend.lacks_programs(registry.workloads.get("iperf"), driver) else "iperf"
-        spec = spec.replace(workload="flowgen" if spec.flow_bytes or spec.udp_share else auto)
+        exact = "flowgen" if spec.flow_bytes or spec.udp_share else auto
+        spec = spec.replace(workload="traffic" if spec.flow_sizes else exact)
     _require_features(spec)
     return spec
 
@@ -203,7 +206,8 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
         interference.release()
         background.release(progress)
     isolated = bed.plan.driver.isolated
-    sampling = Sampler(clients, bed.site, isolated, spec.traffic_s, watch) if watch else contextlib.nullcontext()
+    senders = servers if workload.one_client else clients
+    sampling = Sampler(senders, bed.site, isolated, spec.traffic_s, watch) if watch else contextlib.nullcontext()
     with times("traffic_s"), sampling as sampler, observer, before_flows():
         release_ns = gate.release()
         _watch(bed, clients, release_ns, _beat(spec.traffic_s, progress, sampler))
@@ -224,18 +228,22 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
     recorded |= {**observer.facts(), **interference.facts()}
     changed = _network_changes([*clients, *servers, *background.processes])
     recorded |= {"network_changed": changed} if changed else {}
-    reading = read_flows(
-        spec,
-        bed.plan.tasks[: spec.pairs],
-        workload,
-        clients,
-        servers,
-        release_ns,
-        isolated=isolated,
-        silent_until_s=silent_until_s,
-        unless_chosen=congestion.unless_chosen(recorded["network"]),
-        hosts=bed.plan.hosts_of_pairs,
-    )
+    hosts = bed.plan.hosts_of_pairs
+    if workload.one_client:
+        reading = read_table(spec, workload, clients[0], servers, release_ns, bed.directory, hosts)
+    else:
+        reading = read_flows(
+            spec,
+            bed.plan.tasks[: spec.pairs],
+            workload,
+            clients,
+            servers,
+            release_ns,
+            isolated=isolated,
+            silent_until_s=silent_until_s,
+            unless_chosen=congestion.unless_chosen(recorded["network"]),
+            hosts=hosts,
+        )
     of_background = background.read(release_ns, of_background_s(spec, ended_s))
     recorded["congestion_control"] = congestion.recorded(bed.plan, recorded["network"], reading.flows)
     checks = (
@@ -260,7 +268,7 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
         times_s={"up_s": bed.up_s, **times.spent},
         facts=recorded,
         checks=checks,
-        flows=table("flows", reading.flows),
+        flows=table("flows", reading.flows) if reading.table is None else reading.table,
         intervals=table("intervals", reading.intervals),
         background_flows=table("flows", of_background.flows),
         background_intervals=table("intervals", of_background.intervals),

@@ -41,7 +41,7 @@ class Observer:
         self._clients = clients
         self._processes = [*clients, *servers, *beside]
         spec = bed.spec
-        seen = spec.telemetry and bed.plan.driver.isolated and not spec.flow_bytes
+        seen = spec.telemetry and bed.plan.driver.isolated and not spec.flows_end
         self._links = LinkTelemetry(clients, bed.site.interface, spec.traffic_s) if seen else None
         self._telemetry = CpuTelemetry(bed.spec.interval_s) if bed.spec.telemetry else None
         self._ports: list[tuple[int, int] | None] = []
@@ -102,7 +102,7 @@ class Observer:
         By the links' counters where they are seen, as these have more steps than tools report, else by the tools'.
         waits_s: how long a client waits before it sends; a flow's span begins when it is connected.
         """
-        if self._bed.spec.flow_bytes or any(row["status"] != "ok" for row in reading.flows):
+        if self._bed.spec.flows_end or reading.failed:
             return {"outliers": None, "shift": None}
         values: Sequence[float] = reading.steps_bytes
         if self._links and reading.spans:
@@ -155,10 +155,13 @@ class Observer:
         again_bytes = crosschecks.sent_again_bytes(reading, network, in_shared_namespace)
         rate_bps = self._bed.spec.link_rate_bps
         queued_bytes = len(servers) * shaping.bucket(rate_bps)["limit_bytes"] if rate_bps else 0
+        limited = self._bed.spec.limited_uplinks or self._bed.spec.hosts
         if uplink_bps := self._bed.spec.uplink_rate_bps:  # it has a queue on either side of the wire
-            queued_bytes += 2 * self._bed.spec.hosts * shaping.bucket(uplink_bps)["limit_bytes"]
-            queued_bytes += self._bed.spec.hosts * self._bed.spec.uplink_delay_s * uplink_bps / 8
-        links = [server.link for server in servers]
+            queued_bytes += 2 * limited * shaping.bucket(uplink_bps)["limit_bytes"]
+            queued_bytes += limited * self._bed.spec.uplink_delay_s * uplink_bps / 8
+        # A client that asks all servers receives everything.
+        receivers = clients if reading.table is not None else servers
+        links = [each.link for each in receivers]
         ports_before, ports_after = self._ports
         if not isolated and not self._bed.site.interface_is_own:
             links = []  # other software uses this link too, or it does not carry all
@@ -178,15 +181,15 @@ class Observer:
                 header,
                 not isolated,
                 again_bytes,
-                [self._host_of(each) for each in servers],
-                self._answered(clients, servers, network),
+                [self._host_of(each) for each in receivers],
+                [] if reading.table is not None else self._answered(clients, servers, network),
             ),
             # What link_loss drops has crossed the link, and no socket ever hears of it.
             "datagram_bytes": crosschecks.datagram_bytes(
                 reading, [] if self._bed.spec.link_loss or not isolated else links, network
             ),
             "port_bytes": crosschecks.port_bytes(
-                reading, len(servers), ports_before, ports_after, header, again_bytes + queued_bytes
+                reading, len(receivers), ports_before, ports_after, header, again_bytes + queued_bytes
             ),
         }
 
@@ -210,10 +213,10 @@ def checks_of_flows(
         "late_end": reading.late_end_share,
         "retransmits": crosschecks.retransmits(reading),
         "warmup_s": reading.warmup_s,
-        "failed_flows": sum(row["status"] != "ok" for row in reading.flows),
+        "failed_flows": reading.failed,
         "settled": reading.settling.settled,
         "drift": reading.settling.drift,
-    }
+    } | ({} if reading.table is None else {"load": reading.load, "unbegun": reading.unbegun})
 
 
 def _killed(workload: Workload, clients: Sequence[Process], servers: Sequence[Process]) -> int:
@@ -223,6 +226,7 @@ def _killed(workload: Workload, clients: Sequence[Process], servers: Sequence[Pr
     Clients that never started, and servers that never listened, are told of elsewhere.
     """
     until_stopped = not workload.serves_once
+    of_servers = [clients[0]] * len(servers) if workload.one_client else clients
 
     def says_so(process: Process) -> bool:
         words = workload.says_when_signalled
@@ -232,7 +236,7 @@ def _killed(workload: Workload, clients: Sequence[Process], servers: Sequence[Pr
         server.killed
         or (server.ended_by_itself and says_so(server))
         or (until_stopped and _failed_before(server, client))
-        for client, server in zip(clients, servers, strict=True)
+        for client, server in zip(of_servers, servers, strict=True)
         if server.ready
     ]
     began = [each for each in clients if each.start_ns is not None]

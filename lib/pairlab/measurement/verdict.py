@@ -30,7 +30,7 @@ def _clock_bound_s(spec: Spec) -> float:
 
 def _least_overlap(spec: Spec) -> float:
     """Of what was asked: clients that start one after the other are not active together at the begin and the end."""
-    return 0.0 if spec.flow_bytes else 0.8 * (spec.total_s - spec.last_due_s) / spec.traffic_s
+    return 0.0 if spec.flows_end else 0.8 * (spec.total_s - spec.last_due_s) / spec.traffic_s
 
 
 def _crosscheck(meaning: str, sentence: str) -> Check:
@@ -58,7 +58,7 @@ CHECKS: dict[str, Check] = {
         "clients",
         "clients of timed flows that had to be killed after their time",
         "{value} clients had to be killed after their time",
-        most=lambda spec: float("inf") if spec.flow_bytes else 0,
+        most=lambda spec: float("inf") if spec.flows_end else 0,
     ),
     "killed": Check(
         "processes",
@@ -231,6 +231,19 @@ CHECKS: dict[str, Check] = {
         "retransmitted segments by the tool's count, relative to the count of the clients' namespaces, minus 1",
         "the tool's count of retransmitted segments is {apart} than the kernel's",
     ),
+    "load": Check(
+        "share",
+        "payload of all flows over the time until the last was complete, relative to offered_load_bps, minus 1",
+        "the load was {apart} than offered_load_bps: hosts or network are saturated, or flows failed",
+        most=_at(0.02),
+        least=_at(-0.02),
+    ),
+    "unbegun": Check(
+        "share",
+        "share of the requests that had not begun when duration_s was over",
+        "{percent:.1f} % of the requests had not begun within duration_s: give more time, or fewer requests",
+        most=_at(0),
+    ),
     "failed_flows": Check("flows", "failed flows: results, which do not make a run invalid"),
     "warmup_s": Check("s", "warm-up that was detected beyond warmup_s: not in the flows' totals"),
     "settled": Check(
@@ -345,12 +358,11 @@ def judge(
     some flows completed before another connected, that is an effect of contention.
     """
     flows = reading.flows
-    failed = [flow for flow in flows if flow["status"] != "ok"]
-    if len(failed) == len(flows):
-        return "failed", [f"all {len(flows)} flows failed, the first: {failed[0]['error']}"]
+    if reading.failed == reading.count:
+        return "failed", [f"all {reading.count:,} flows failed, the first: {reading.first_error}"]
     reasons = list(unmet)
     round_trip_s = 2 * spec.uplink_delay_s  # a connection takes one
-    late_s = float("inf") if spec.flow_bytes else max(spec.max_skew_s, 0.1 * spec.total_s) + round_trip_s
+    late_s = float("inf") if spec.flows_end else max(spec.max_skew_s, 0.1 * spec.total_s) + round_trip_s
     dues_s = [flow.get("intended_start_s", 0.0) for flow in flows if flow["status"] == "ok"]
     begun_after_s = [begun_s - due_s for (begun_s, _), due_s in zip(reading.spans, dues_s, strict=False)]
     if late := [after_s for after_s in begun_after_s if after_s > late_s]:

@@ -16,6 +16,15 @@ def of(flows: pd.DataFrame, column: str = "fct_s") -> pd.Series:
     return flows[column].astype(float).where(flows["status"] == "ok").fillna(np.inf)
 
 
+def carried_bps(flows: pd.DataFrame) -> pd.Series:
+    """What flows of a run that follow each other carried, by pair, in bit/s: over the time from when the first was due
+    until the last was complete. One that failed carried nothing.
+    """
+    lasted_s = flows["completed_s"].max() - flows["intended_start_s"].min()
+    carried_bytes = flows["flow_bytes"].astype(float).where(flows["status"] == "ok").groupby(flows["pair"]).sum()
+    return carried_bytes * 8 / lasted_s if lasted_s > 0 else carried_bytes * 0.0
+
+
 def quantile(times_s: Sequence[float], q: float, method: str = "linear") -> float:
     """The q-th quantile, as numpy's `method` has it; NaN of no times, and where it hangs on flows that failed."""
     return _known(times_s, lambda times: np.quantile(times, q, method=method))

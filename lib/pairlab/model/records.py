@@ -54,18 +54,21 @@ TABLES: dict[str, dict[str, Column]] = {
         "protocol": Column("str", "", "tcp or udp"),
         "client_host": Column("str", "", "name of the host that its client is on, where there are several"),
         "server_host": Column("str", "", "name of the host that its server is on, likewise"),
+        "request": Column("float64", "", "number of the request that the flow is a part of, from 0 (traffic)"),
         "role": Column("str", "", "elephant or mouse, where the spec has elephants; background of background pairs"),
         "priority": Column("str", "", "high or normal, where the spec gives some pairs CPU priority"),
         "size_bytes": Column("float64", "B", "payload that the flow was to carry, where it has an end"),
         "intended_start_s": Column("float64", "s", "when it was to start, from the release"),
-        "start_s": Column("float64", "s", "when its client was let go, from the release"),
+        "start_s": Column("float64", "s", "when its client was let go, or asked for it (traffic), from the release"),
         "connected_s": Column("float64", "s", "when its connection stood, from the release, where the tool reports it"),
-        "first_byte_s": Column("float64", "s", "when its server had the first byte, from the release (flowgen)"),
+        "first_byte_s": Column(
+            "float64", "s", "when its server, or of traffic its client, had the first byte, from the release (flowgen)"
+        ),
         "completed_s": Column(
             "float64",
             "s",
-            "when a flow with an end was complete, from the release: last byte at its server (flowgen),"
-            " or its client's end (netcat)",
+            "when a flow with an end was complete, from the release: last byte at its server (flowgen) or at its client"
+            " (traffic), or its client's end (netcat)",
         ),
         "fct_s": Column("float64", "s", "flow completion time from its actual start: completed_s - start_s"),
         "intended_fct_s": Column("float64", "s", "flow completion time from its intended start"),
@@ -180,6 +183,18 @@ TABLES: dict[str, dict[str, Column]] = {
 OPTIONAL = frozenset({"profile", "transactions"})
 
 
+def table_of(name: str, columns: Mapping[str, Any], rows: int) -> pd.DataFrame:
+    """The same from whole columns of so many rows, of which one value is that of all rows."""
+    if strange := set(columns) - set(TABLES[name]):
+        raise ValueError(f"table {name!r} has no column {', '.join(sorted(strange))}")
+    missing = {"str": "", "float64": np.nan}
+    data = {}
+    for key, column in TABLES[name].items():
+        values = columns.get(key, missing.get(column.dtype))
+        data[key] = pd.Series(values, index=pd.RangeIndex(rows)).astype(column.dtype)
+    return pd.DataFrame(data)
+
+
 def table(name: str, rows: Iterable[Mapping[str, Any]] = ()) -> pd.DataFrame:
     """A DataFrame of that table's columns, in order and typed; what a row leaves out is missing (text: empty)."""
     rows = list(rows)
@@ -282,7 +297,9 @@ class Run:
 
     @property
     def total_throughput_bps(self) -> float:
-        """The sum over all flows; a failed flow adds zero."""
+        """The sum over all flows; a failed flow adds zero. Of flows from a distribution, that of all pairs."""
+        if self.spec.flow_sizes:
+            return float(fct.carried_bps(self.flows).sum())
         return float(self.flows["throughput_bps"].sum())
 
     @property
@@ -294,7 +311,7 @@ class Run:
         kept = self.intervals[~self.intervals["warmup"]]
         flows = kept.groupby(["pair", "flow"])
         begin_s, end_s = flows["start_s"].min().max(), flows["end_s"].max().min()
-        if self.spec.flow_bytes or len(flows) < len(self.flows) or not begin_s < end_s:
+        if self.spec.flows_end or len(flows) < len(self.flows) or not begin_s < end_s:
             return float("nan")
         columns = ["start_s", "end_s", "interval_bytes"]
         total_bytes = sum(carried_bytes([begin_s, end_s], *part[columns].to_numpy().T)[0] for _, part in flows)
@@ -306,7 +323,7 @@ class Run:
 
         False also where a run is older than that check.
         """
-        return not self.spec.flow_bytes and self.checks.get("outliers", 0.0) is None
+        return not self.spec.flows_end and self.checks.get("outliers", 0.0) is None
 
     @property
     def outcome(self) -> str:
@@ -315,11 +332,14 @@ class Run:
 
         The median is of all flows, and not known where half of them failed (completion_times.py).
         """
-        if self.spec.flow_bytes:
+        if self.spec.flows_end:
             times_s = fct.of(self.flows)
             if np.isinf(times_s).all():
                 return "no flow was complete"
             median_s = fct.median(times_s)
+            if self.spec.flow_sizes:
+                known = f"median FCT {units.with_prefix(median_s, 's')}" if median_s == median_s else "FCT not known"
+                return f"{known}, {units.with_prefix(self.total_throughput_bps, 'bit/s')}"
             return f"median FCT {median_s * 1e3:.1f} ms" if median_s == median_s else "median FCT not known"
         unknown = ", steadiness unknown" if self.steadiness_unknown else ""
         if latencies.measured(self.flows):

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pairlab.errors import BadSpec
 from pairlab.model import spec_words
 from pairlab.model.spec_docs import shows_its_fields
+from pairlab.model.traffic import asked
 
 #: The largest integer that a table's int64 column holds.
 LARGEST = 2**63 - 1
@@ -53,6 +54,7 @@ def _finite(value: float) -> float:
 
 DriverName = Annotated[Name, AfterValidator(lambda name: driver_meant(name))]
 Finite = Annotated[float, AfterValidator(_finite)]
+FlowSizes = Annotated[str, AfterValidator(lambda given: asked.flow_sizes(given, may_be_file=_names_checked.get()))]
 Seconds = Finite
 
 
@@ -117,6 +119,33 @@ class Spec(BaseModel):
         " each was due; 0: each is sent when the response to the one before has come",
     )
     connect_per_request: bool = Field(False, description="a connection of its own for each request")
+    flow_sizes: FlowSizes = Field(
+        "",
+        pattern=r"^[^\x00-\x1f]*$",
+        description="distribution of the sizes of flows (traffic): a shipped one's name, or a file, whose points then"
+        " take its place; empty: none",
+    )
+    offered_load_bps: Finite = Field(
+        0.0,
+        ge=0,
+        le=1e13,
+        description="payload that the flows of flow_sizes offer; 0: a closed loop, in which flows_per_pair requests are"
+        " under way, and one follows when another has ended",
+    )
+    requests: int = Field(
+        0,
+        ge=0,
+        le=10_000_000,
+        description="requests for flows of flow_sizes, which have duration_s; 0: as many as are due in duration_s",
+    )
+    fan_out: str = Field(
+        "1",
+        pattern=asked.FAN_OUT,
+        description="servers that each request asks at once, for equal parts: 4; or with weights: 1=80 4=20",
+    )
+    arrivals: Literal["poisson", "fixed"] = Field(
+        "poisson", description="when requests are due at an offered load: as a Poisson process, or at fixed gaps"
+    )
     udp_share: float = Field(0.0, ge=0, le=1, description="share of the clients that send UDP, drawn by the seed")
     udp_rate_bps: Finite = Field(0.0, ge=0, description="sending rate of each UDP flow; 0: as fast as possible")
     congestion_control: str = Field(
@@ -144,12 +173,12 @@ class Spec(BaseModel):
         0.0, ge=0, lt=1, description="share of the packets that are dropped as they arrive at each server"
     )
     hosts: int = Field(1, ge=1, le=64, description="hosts that the containers are on")
-    placement: Literal["same-host", "across", "one-to-many", "spread", "packed-but-one"] = Field(
+    placement: Literal["same-host", "across", "one-to-many", "one-to-all", "spread", "packed-but-one"] = Field(
         "same-host",
         description="which host each container is on. same-host: both of a pair on one, pairs in turn; across: clients"
         " on the first half of the hosts, servers on the others; one-to-many: all clients on the first, servers on the"
-        " others in turn; spread: all containers in turn; packed-but-one: the first client on one, all others on the"
-        " other",
+        " others in turn; one-to-all: all clients on the first, servers on all in turn; spread: all containers in turn;"
+        " packed-but-one: the first client on one, all others on the other",
     )
     uplink_rate_bps: Finite = Field(
         0.0, ge=0, description="rate of each host's uplink in each direction, link-layer headers included; 0: no limit"
@@ -159,6 +188,9 @@ class Spec(BaseModel):
         0.0, ge=0, le=10, description="by how much that delay varies, either way; packets may overtake each other"
     )
     uplink_mtu_bytes: int = Field(0, ge=0, le=65535, description="MTU of the hosts' uplinks; 0: 1500")
+    limited_uplinks: int = Field(
+        0, ge=0, le=64, description="hosts, the last ones, whose uplinks have that rate and delay; 0: all"
+    )
     background_pairs: int = Field(
         0,
         ge=0,
@@ -209,9 +241,9 @@ class Spec(BaseModel):
                 " use start_spacing_s with TCP only"
             )
         apart = f"start_spacing_s {self.start_spacing_s:g}: the last of {self.pairs} clients starts after"
-        if self.flow_bytes and self.last_due_s >= self.duration_s:
+        if self.flows_end and self.last_due_s >= self.duration_s:
             raise ValueError(f"{apart} {self.last_due_s:g} s, when the time of the first is over (duration_s)")
-        if not self.flow_bytes and self.duration_s - self.last_due_s < 2 * self.interval_s - 1e-9:
+        if not self.flows_end and self.duration_s - self.last_due_s < 2 * self.interval_s - 1e-9:
             raise ValueError(
                 f"{apart} {self.last_due_s:g} s, and all must send together for two intervals of {self.interval_s:g} s:"
                 f" make duration_s at least {self.last_due_s + 2 * self.interval_s:g}"
@@ -230,6 +262,11 @@ class Spec(BaseModel):
             raise ValueError("UDP flows have no defined end: use flow_bytes with TCP only")
         if self.udp_rate_bps and not self.udp_share:
             raise ValueError("udp_rate_bps needs UDP flows: give udp_share, the share of the clients that send UDP")
+        return self
+
+    @model_validator(mode="after")
+    def _traffic_fits(self):
+        asked.require_fitting(self, {name: field.default for name, field in type(self).model_fields.items()})
         return self
 
     @model_validator(mode="after")
@@ -257,11 +294,15 @@ class Spec(BaseModel):
             raise ValueError(f"placement {self.placement!r} needs several hosts: give hosts")
         if self.placement == "packed-but-one" and self.hosts != 2:
             raise ValueError(f"placement 'packed-but-one' is for 2 hosts, not {self.hosts}")
-        of_uplinks = [name for name in type(self).model_fields if name.startswith("uplink_") and getattr(self, name)]
+        of_uplinks = [name for name in type(self).model_fields if "uplink" in name and getattr(self, name)]
         if self.hosts == 1 and of_uplinks:
             raise ValueError(f"{of_uplinks[0]}: a single host has no uplink: give hosts")
         if self.placement == "same-host" and of_uplinks:
             raise ValueError(f"{of_uplinks[0]}: no pair crosses hosts: take another placement than 'same-host'")
+        if self.limited_uplinks > self.hosts:
+            raise ValueError(f"limited_uplinks: there are {self.hosts} hosts, not {self.limited_uplinks}")
+        if self.limited_uplinks and not (self.uplink_rate_bps or self.uplink_delay_s):
+            raise ValueError("limited_uplinks: nothing limits uplinks: give uplink_rate_bps or uplink_delay_s")
         if 0 < self.uplink_delay_s < LEAST_DELAY_S:
             raise ValueError(f"uplink_delay_s: must be at least {LEAST_DELAY_S:g}, or 0, not {self.uplink_delay_s:g}")
         if self.uplink_jitter_s > self.uplink_delay_s:
@@ -285,7 +326,7 @@ class Spec(BaseModel):
     def replace(self, /, **changes: Any) -> "Spec":
         """The same spec with some values changed, validated again. changes: by the names of Spec's parameters."""
         values = {**self.model_dump(), **changes}
-        return type(self)(**values) if changes.keys() & set(PLUGINS) else self.stored(values)
+        return type(self)(**values) if changes.keys() & {*PLUGINS, "flow_sizes"} else self.stored(values)
 
     @classmethod
     def stored(cls, values: Mapping[str, Any]) -> "Spec":
@@ -298,6 +339,11 @@ class Spec(BaseModel):
         """16 hex digits that name this spec: SHA-256 over the values that differ from the defaults."""
         text = json.dumps(self.model_dump(exclude_defaults=True), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def flows_end(self) -> bool:
+        """Whether flows end by themselves, when they have carried their bytes, and so have completion times."""
+        return bool(self.flow_bytes or self.flow_sizes)
 
     @property
     def total_s(self) -> float:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from pairlab.base import html_repr, units
+from pairlab.model.traffic import asked
 
 
 def particulars(spec: Any) -> list[str]:
@@ -16,6 +17,11 @@ def particulars(spec: Any) -> list[str]:
         (spec.response_bytes, f"responses of {spec.response_bytes:,} B"),
         (spec.requests_per_s, f"{spec.requests_per_s:g} requests/s per client"),
         (spec.connect_per_request, "a connection per request"),
+        (spec.flow_sizes, f"flow sizes {asked.in_words(spec.flow_sizes)}"),
+        (spec.flow_sizes, f"{_load(spec)}"),
+        (spec.requests, f"{spec.requests:,} requests"),
+        (spec.fan_out != "1", f"fan-out {spec.fan_out}"),
+        (spec.arrivals != "poisson", "at fixed gaps"),
         (spec.udp_share, f"{spec.udp_share * 100:g} % UDP"),
         (spec.udp_rate_bps, f"at {spec.udp_rate_bps / 1e6:g} Mbit/s"),
         (spec.congestion_control, spec.congestion_control),
@@ -34,6 +40,7 @@ def particulars(spec: Any) -> list[str]:
         (spec.uplink_rate_bps, f"uplinks of {spec.uplink_rate_bps / 1e6:g} Mbit/s"),
         (spec.uplink_delay_s, f"uplinks that delay by {units.with_prefix(spec.uplink_delay_s, 's')}"),
         (spec.uplink_jitter_s, f"± {units.with_prefix(spec.uplink_jitter_s, 's')}"),
+        (spec.limited_uplinks, f"on the last {_count(spec.limited_uplinks, 'host')} only"),
         (spec.uplink_mtu_bytes, f"uplinks with MTU {spec.uplink_mtu_bytes:,} B"),
         (
             spec.background_pairs,
@@ -52,6 +59,10 @@ def _interference(spec: Any) -> str:
     return (
         f"{_count(spec.interference_workers, 'busy loop')}{resting} on{each} the {where} host{'s' * (spec.hosts > 1)}"
     )
+
+
+def _load(spec: Any) -> str:
+    return f"{spec.offered_load_bps / 1e6:g} Mbit/s offered" if spec.offered_load_bps else "in a closed loop"
 
 
 def card(spec: Any) -> str:
@@ -78,6 +89,8 @@ def card(spec: Any) -> str:
 
 def _lasts(spec: Any) -> str:
     within = f"{spec.duration_s:g} s"
+    if spec.requests:
+        return f"{spec.requests:,} requests, which have {within}"
     if spec.flow_bytes:
         return f"flows of {units.with_prefix(spec.flow_bytes, 'B')} each, which have {within}"
     return f"{within} after a warm-up of {spec.warmup_s:g} s" if spec.warmup_s else within

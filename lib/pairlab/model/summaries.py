@@ -43,7 +43,12 @@ def carried_bps(flows: pd.DataFrame) -> pd.Series:
 
 
 def client_bps(flows: pd.DataFrame) -> pd.Series:
-    """The same of each client of one run: the sum of its flows, by pair."""
+    """The same of each client of one run: the sum of its flows, by pair.
+
+    Of flows that follow each other (traffic), by pair, what they carried in the time of all.
+    """
+    if flows["request"].notna().any():
+        return fct.carried_bps(flows)
     return carried_bps(flows).groupby(flows["pair"]).sum()
 
 
@@ -53,7 +58,7 @@ def summaries(run: Run) -> dict[str, float]:
     NaN is what hangs on how long failed flows would have taken (completion_times.py). Percentiles are linear between
     the flows of this one run, so that of few flows p99 is nearly the longest.
     """
-    if not run.spec.flow_bytes:
+    if not run.spec.flows_end:
         return {"total_bps": run.total_throughput_bps} | _of_transactions(run)
     if run.flows.empty:
         return {}
@@ -69,7 +74,7 @@ def summaries(run: Run) -> dict[str, float]:
 def default_measure(runs: Iterable[Run]) -> str:
     """The one of MEASURES that runs are compared by, where no other is asked for."""
     runs = list(runs)
-    if all(run.spec.flow_bytes for run in runs):
+    if all(run.spec.flows_end for run in runs):
         return "fct_median_s"
     return "latency_p50_s" if all(latencies.measured(run.flows) for run in runs) else "total_bps"
 

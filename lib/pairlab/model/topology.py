@@ -143,7 +143,8 @@ def _wire(hosts: int, y: float, network: Mapping[str, Any], all_hosts: int) -> s
     parts = [_line(middle, y, middle, wire) for middle in middles]
     parts.append(_line(middles[0], wire, middles[-1], wire))
     underlay = network.get("underlay", {})
-    rate = f", {underlay['tbf']['rate_bps'] / 1e9:g} Gbit/s each" if "tbf" in underlay else ""
+    whose = f"at {' and '.join(underlay['limited_hosts'])}" if "limited_hosts" in underlay else "each"
+    rate = f", {underlay['tbf']['rate_bps'] / 1e9:g} Gbit/s {whose}" if "tbf" in underlay else ""
     rate += f", delayed by {underlay['netem']['delay_s'] * 1e3:g} ms" if "netem" in underlay else ""
     hidden = f"; {all_hosts - hosts} hosts are not drawn" if all_hosts > hosts else ""
     told = f"uplinks of MTU {underlay.get('mtu', 0):,} B{rate}, one kernel{hidden}"

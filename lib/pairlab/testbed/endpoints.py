@@ -4,7 +4,7 @@ This module imports nothing heavy, as the process inside a sandbox starts with i
 """
 
 import ipaddress
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 
@@ -136,8 +136,16 @@ class EndpointPlan:
 
     @property
     def partner(self) -> str:
-        """The name of the other end of its pair."""
+        """The name of the other end of its pair, where each has a client of its own."""
         return f"{'server' if self.side == 'client' else 'client'}-{self.pair}"
+
+
+def pairs_of(endpoints: Iterable[EndpointPlan]) -> list[tuple[EndpointPlan, EndpointPlan]]:
+    """The client and the server of each pair: its own client, or the one that all servers have."""
+    endpoints = list(endpoints)
+    clients = {each.pair: each for each in endpoints if each.side == "client"}
+    of_all = next(iter(clients.values()))
+    return [(clients.get(each.pair, of_all), each) for each in endpoints if each.side == "server"]
 
 
 def mac_of(address: str) -> str:
@@ -176,7 +184,8 @@ class Endpoint:
 class Pair:
     """A client and its server. port: where the server listens. task: what the client sends.
 
-    published: the address at which the server is reached, where that is not its own.
+    published: the address at which the server is reached, where that is not its own. targets: the address and port of
+    each server that the client asks, where it is the client of all pairs.
     """
 
     index: int
@@ -185,6 +194,7 @@ class Pair:
     port: int
     task: Task
     published: str = ""
+    targets: tuple[tuple[str, int], ...] = ()
 
     @property
     def target(self) -> str:

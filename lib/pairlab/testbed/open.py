@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from pairlab.base import html_repr
@@ -11,7 +12,7 @@ from pairlab.model.spec import Spec, require_spec
 from pairlab.testbed import limits, plans
 from pairlab.testbed.cleanup.workdir import working_directory
 from pairlab.testbed.contracts import Progress, Site, silent
-from pairlab.testbed.endpoints import Endpoint, Pair
+from pairlab.testbed.endpoints import Endpoint, Pair, pairs_of
 from pairlab.testbed.launch.conductor import Conductor
 from pairlab.testbed.plans import Plan
 
@@ -35,22 +36,30 @@ class Testbed:
         self.site = site
         self.conductor = conductor
         self.up_s = up_s
+        made = {each.name: self._endpoint(each.name) for each in plan.endpoints}
         every = tuple(
             Pair(
-                index,
-                self._endpoint(f"client-{index}"),
-                self._endpoint(f"server-{index}"),
-                site.first_port + index,
-                task,
-                site.published.get(f"server-{index}", ""),
+                server.pair,
+                made[client.name],
+                made[server.name],
+                site.first_port + server.pair,
+                plan.tasks[server.pair],
+                site.published.get(server.name, ""),
             )
-            for index, task in enumerate(plan.tasks)
+            for client, server in pairs_of(plan.endpoints)
         )
-        self.pairs, self.background = every[: self.spec.pairs], every[self.spec.pairs :]
+        targets = tuple((pair.target, pair.port) for pair in every) if plan.has_one_client else ()
+        self.pairs = tuple(replace(pair, targets=targets) for pair in every[: self.spec.pairs])
+        self.background = every[self.spec.pairs :]
         self.workers = tuple(self._endpoint(each.name) for each in plan.workers)
 
     def _endpoint(self, name: str) -> Endpoint:
         return Endpoint(name, self.site.addresses.get(name, ""), self.conductor.run)
+
+    @property
+    def with_clients(self) -> tuple[Pair, ...]:
+        """The pairs that have a client of their own: all, or the first, whose client is that of all servers."""
+        return self.pairs[:1] if self.plan.has_one_client else self.pairs
 
     def __repr__(self) -> str:
         return (

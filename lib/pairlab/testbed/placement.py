@@ -32,6 +32,7 @@ def placement(spec: Spec) -> list[tuple[int, int]]:
         "same-host": lambda pair: (pair % hosts, pair % hosts),
         "across": lambda pair: (pair % half, half + pair % (hosts - half)),
         "one-to-many": lambda pair: (0, 1 + pair % (hosts - 1)),
+        "one-to-all": lambda pair: (0, pair % hosts),
         "spread": lambda pair: (2 * pair % hosts, (2 * pair + 1) % hosts),
         "packed-but-one": lambda pair: (min(pair, 1), 1),
     }
@@ -51,11 +52,18 @@ def hosts_of(spec: Spec, driver: type[NetworkDriver]) -> tuple[HostPlan, ...]:
     """The hosts, with their uplinks where there are several, and with subnets where the driver routes between them."""
     shaping.require_rate("uplink_rate_bps", spec.uplink_rate_bps)
     mtu_bytes = spec.uplink_mtu_bytes or USUAL_MTU_BYTES
-    uplink = Uplink(spec.uplink_rate_bps, spec.uplink_delay_s, spec.uplink_jitter_s, mtu_bytes)
+    limited = Uplink(spec.uplink_rate_bps, spec.uplink_delay_s, spec.uplink_jitter_s, mtu_bytes)
+    first_limited = spec.hosts - (spec.limited_uplinks or spec.hosts)
     addresses = [str(each) for each in itertools.islice(UNDERLAY.hosts(), spec.hosts)] if spec.hosts > 1 else [""]
     subnets = OF_HOSTS.subnets(new_prefix=PREFIX_OF_HOST) if driver.routed else itertools.repeat("")
     return tuple(
-        HostPlan(index, address, UNDERLAY.prefixlen, str(subnet), uplink)
+        HostPlan(
+            index,
+            address,
+            UNDERLAY.prefixlen,
+            str(subnet),
+            limited if index >= first_limited else Uplink(mtu_bytes=mtu_bytes),
+        )
         for index, (address, subnet) in enumerate(zip(addresses, subnets, strict=False))
     )
 
@@ -66,16 +74,26 @@ def endpoints_of(
     hosts: Sequence[HostPlan],
     limits: Mapping[str, Limits],
     links: Mapping[str, Link],
+    one_client: bool = False,
 ) -> Iterator[EndpointPlan]:
     """Client and server of each pair, in turn. limits: by endpoint; links: by side, of those that are shaped.
 
-    Raises BadSpec where a host would have no endpoint, or links a larger MTU than uplinks carry.
+    one_client: only the first pair has a client. Raises BadSpec where a host would have no endpoint, links a larger MTU
+    than uplinks carry, and where the one client would be on several hosts.
     """
+    placed_pairs = placement(spec)
+    if one_client and len({client for client, _ in placed_pairs}) > 1:
+        raise BadSpec(
+            f"placement: {spec.placement!r} puts clients on several hosts, and workload {spec.workload!r} has one: take"
+            " 'one-to-all' or 'one-to-many'"
+        )
     mtu_bytes = _mtu_bytes(spec, driver)
     free = [_free_addresses(host) for host in hosts] if driver.routed else [SUBNET.hosts()] * len(hosts)
     prefix = PREFIX_OF_HOST if driver.routed else SUBNET.prefixlen
-    for pair, placed in enumerate(placement(spec)):
+    for pair, placed in enumerate(placed_pairs):
         for side, index in zip(("client", "server"), placed, strict=True):
+            if one_client and pair and side == "client":
+                continue
             host = hosts[index]
             yield EndpointPlan(
                 pair,

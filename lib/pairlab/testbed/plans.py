@@ -10,7 +10,7 @@ from pairlab.errors import BadSpec
 from pairlab.model.spec import USUAL_CPU_SHARES, Spec
 from pairlab.testbed import placement, registry, requirements
 from pairlab.testbed.contracts import Backend, NetworkDriver, Workload
-from pairlab.testbed.endpoints import BACKGROUND, WORKER, EndpointPlan, HostPlan, Limits, Link, Task
+from pairlab.testbed.endpoints import BACKGROUND, WORKER, EndpointPlan, HostPlan, Limits, Link, Task, pairs_of
 from pairlab.testbed.netns import shaping
 from pairlab.testbed.profiling import profiler
 from pairlab.testbed.requirements import Lack
@@ -31,9 +31,9 @@ MOST_BURST = 0.005
 class Plan:
     """A spec, worked out: what is built, measured and recorded. `layout` makes it.
 
-    endpoints: client and server of each pair, in turn. tasks: by pair; the background's pairs come last. workload: None
-    where the spec leaves it open (`auto`). hosts: those that endpoints are on. workers: places for what uses CPU time
-    beside the pairs.
+    endpoints: client and server of each pair, in turn; of a workload with one client, that and all servers. tasks: by
+    pair; the background's pairs come last. workload: None where the spec leaves it open (`auto`). hosts: those that
+    endpoints are on. workers: places for what uses CPU time beside the pairs.
     """
 
     spec: Spec
@@ -53,15 +53,19 @@ class Plan:
     @property
     def crosses_hosts(self) -> bool:
         """Whether the ends of any pair are on different hosts."""
-        clients, servers = self.endpoints[::2], self.endpoints[1::2]
-        return any(client.host != server.host for client, server in zip(clients, servers, strict=True))
+        return any(client.host != server.host for client, server in pairs_of(self.endpoints))
+
+    @property
+    def has_one_client(self) -> bool:
+        """Whether one client asks all servers."""
+        return self.workload is not None and self.workload.one_client
 
     @property
     def hosts_of_pairs(self) -> list[tuple[str, str]]:
         """The names of the hosts that each pair's client and server are on; none where all are on one."""
         if len(self.hosts) == 1:
             return []
-        ends = zip(self.endpoints[::2], self.endpoints[1::2], strict=True)
+        ends = pairs_of(self.endpoints)
         return [(self.hosts[client.host].name, self.hosts[server.host].name) for client, server in ends]
 
     @property
@@ -161,24 +165,33 @@ def layout(spec: Spec, cpus: Sequence[int] | None = None) -> Plan:
     BadSpec for more cores than there are, links that cannot be shaped, and shares of the pairs that round to none.
     """
     driver = registry.drivers.get(spec.driver)
-    limits, links = _limits(spec, cpus), _links(spec, driver)
+    workload = None if spec.workload == "auto" else registry.workloads.get(spec.workload)
+    one_client = workload is not None and workload.one_client
+    containers = spec.pairs + (1 if one_client else spec.pairs) + 2 * spec.background_pairs
+    limits, links = _limits(spec, cpus, containers), _links(spec, driver)
     _require_both_kinds(spec)
     hosts = placement.hosts_of(spec, driver)
-    _require_flows_told_apart(spec, driver)
+    if one_client:
+        _require_servers_in_reach(spec, driver)
+    else:
+        _require_flows_told_apart(spec, driver)
     return Plan(
         spec,
         registry.backends.get(spec.backend)(),
         driver,
-        None if spec.workload == "auto" else registry.workloads.get(spec.workload),
-        tuple(placement.endpoints_of(spec, driver, hosts, limits, links)),
+        workload,
+        tuple(placement.endpoints_of(spec, driver, hosts, limits, links, one_client)),
         draw(spec) + (Task(role=BACKGROUND),) * spec.background_pairs,
         hosts,
         tuple(placement.workers_of(spec, limits[WORKER])),
     )
 
 
-def _limits(spec: Spec, cpus: Sequence[int] | None) -> dict[str, Limits]:
-    """Each endpoint's limits by its name, and those of a worker. pairlab itself and its switches are not limited."""
+def _limits(spec: Spec, cpus: Sequence[int] | None, containers: int) -> dict[str, Limits]:
+    """Each endpoint's limits by its name, and those of a worker. pairlab itself and its switches are not limited.
+
+    containers: how many endpoints there are.
+    """
     cpus = sorted(os.sched_getaffinity(0)) if cpus is None else list(cpus)
     pinning = registry.pinnings.get(spec.pinning)()
     if spec.cores > len(cpus):
@@ -196,7 +209,7 @@ def _limits(spec: Spec, cpus: Sequence[int] | None) -> dict[str, Limits]:
     pairs = spec.pairs + spec.background_pairs
     placed = pinning.place(pairs, cores)
     unpinned = tuple(cores) if spec.cores else None
-    quota, prior = _quota(spec, len(cores)), _prior(spec)
+    quota, prior = _quota(spec, len(cores), containers), _prior(spec)
     shares = spec.cpu_shares or (USUAL_CPU_SHARES if prior else 0)  # among weights, each container needs its own
     worker = Limits(unpinned, cpu_shares=USUAL_CPU_SHARES if quota or shares or prior else 0)
     return {WORKER: worker} | {
@@ -210,11 +223,10 @@ def _limits(spec: Spec, cpus: Sequence[int] | None) -> dict[str, Limits]:
     }
 
 
-def _quota(spec: Spec, cores: int) -> float:
+def _quota(spec: Spec, cores: int, containers: int) -> float:
     """The CPUs that each container may use at most; 0: no limit. Raises BadSpec for less than the kernel takes."""
     if not spec.cpu_quota_of_fair_share:
         return spec.cpu_quota
-    containers = 2 * (spec.pairs + spec.background_pairs)
     fair = cores / containers
     if (quota := spec.cpu_quota_of_fair_share * fair) < LEAST_QUOTA:
         raise BadSpec(
@@ -243,7 +255,7 @@ def _links(spec: Spec, driver: type[NetworkDriver]) -> dict[str, Link]:
         )
     shaping.require_rate("link_rate_bps", spec.link_rate_bps)
     for name in ("link_rate_bps", "uplink_rate_bps"):
-        if getattr(spec, name) and not (spec.flow_bytes or spec.warmup_s):
+        if getattr(spec, name) and not (spec.flows_end or spec.warmup_s):
             _require_little_burst(spec, name)
     return shaped
 
@@ -266,6 +278,17 @@ def _require_flows_told_apart(spec: Spec, driver: type[NetworkDriver]) -> None:
     if spec.flows_per_pair > 1 and within and driver.docker and driver.docker.userland_proxy:
         what = f"driver {spec.driver!r} relays flows within a host, so that those of a pair cannot be told apart"
         raise BadSpec(f"flows_per_pair: {what}: give 1, take hosts and placement 'across', or driver 'nat'")
+
+
+def _require_servers_in_reach(spec: Spec, driver: type[NetworkDriver]) -> None:
+    """Raises BadSpec where the client would not reach all servers, or not be alone."""
+    if spec.background_pairs:
+        raise BadSpec(f"background_pairs: workload {spec.workload!r} has none beside it: leave them out")
+    if spec.pairs > 1 and driver.pairs_apart:
+        raise BadSpec(
+            f"pairs: on driver {spec.driver!r} a client reaches the server of its pair only, and workload"
+            f" {spec.workload!r} has one client for all: give 1, or take another driver"
+        )
 
 
 def _require_both_kinds(spec: Spec) -> None:

@@ -97,7 +97,7 @@ def _outcome(run: Run) -> str:
             return f"p50 {units.with_prefix(median_s, 's')}" if median_s == median_s else "p50 unknown"
     except PairlabError:
         return "unreadable"
-    if run.spec.flow_bytes:
+    if run.spec.flows_end:
         median_s = fct.median(fct.of(flows))
         return f"FCT {units.with_prefix(median_s, 's')}" if median_s == median_s else "FCT unknown"
     return f"{units.with_prefix(flows['throughput_bps'].sum(), 'bit/s')}"

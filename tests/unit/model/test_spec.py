@@ -99,8 +99,8 @@ def test_a_parameter_called_self_is_only_an_unknown_parameter():
         (
             "placement",
             "cross-host",
-            "placement: input should be 'same-host', 'across', 'one-to-many', 'spread' or 'packed-but-one',"
-            " not 'cross-host'",
+            "placement: input should be 'same-host', 'across', 'one-to-many', 'one-to-all', 'spread' or"
+            " 'packed-but-one', not 'cross-host'",
         ),
         ("placement", "across", "placement 'across' needs several hosts: give hosts"),
         ("hosts", 65, "hosts: input should be less than or equal to 64, not 65"),

@@ -153,7 +153,7 @@ def conditions(runs: Runs) -> str:
     """
     counted = [run for run in runs if run.status == "ok"]
     datapaths = {(run.spec.driver, in_force(run)["datapath"]) for run in counted}
-    seconds = sorted({run.spec.duration_s for run in counted if not run.spec.flow_bytes})
+    seconds = sorted({run.spec.duration_s for run in counted if not run.spec.flows_end})
     unsteady = sum(run.steadiness_unknown for run in counted)
     named = {
         "TCP {}": _listed(congestion_control(run) for run in counted if run.spec.udp_share < 1),

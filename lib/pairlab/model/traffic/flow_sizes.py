@@ -24,6 +24,9 @@ FOLDER = paths.DATA / "flow-sizes"
 #: By how much the last share may differ from 1: what is left of sums of decimals.
 _TOLERANCE = 1e-9
 _MOST_BYTES = 1e15
+#: Of a distribution as text: those that are published have a dozen.
+MOST_POINTS = 1000
+_OF_POINTS = set("0123456789.e+-:,")
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +116,8 @@ def names() -> list[str]:
 def load(name_or_file: str | Path, *, unit_bytes: float = 1) -> FlowSizes:
     """A shipped distribution by its name, or one from a file (`read`); a file is what has a folder or exists.
 
+    Also one from text, as `as_points` writes it.
+
     Raises UnknownName with the choices, and BadInput as `read`.
     """
     text = str(name_or_file)
@@ -120,6 +125,8 @@ def load(name_or_file: str | Path, *, unit_bytes: float = 1) -> FlowSizes:
         if unit_bytes != 1:
             raise BadInput(f"{text!r} is shipped in bytes: leave the unit out")
         return dataclasses.replace(read(FOLDER / f"{text}.txt"), name=text, **_sources()[text])
+    if ":" in text and set(text) <= _OF_POINTS:
+        return _of_lines(text.replace(":", " ").split(","), "points", Path("the CDF"))
     if "/" in text or Path(text).exists():
         return read(Path(text), unit_bytes=unit_bytes)
     raise UnknownName(unknown_name("flow size distribution or file", text, names()))
@@ -142,6 +149,34 @@ def read(path: Path, *, unit_bytes: float = 1) -> FlowSizes:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text"
         raise BadInput(f"cannot read the CDF {path}: {why}; give a text file, or one of {', '.join(names())}") from None
+    return _of_lines(lines, path.name, path, unit_bytes)
+
+
+def as_points(sizes: FlowSizes) -> str:
+    """A distribution as text, which `load` reads: size:share of each point, "100:0.5,1000:1".
+
+    Raises BadInput where there are more points than such a text may have.
+    """
+    if len(sizes.sizes) > MOST_POINTS:
+        raise BadInput(
+            f"{sizes.name} has {len(sizes.sizes):,} points, more than {MOST_POINTS:,}: straight lines join them, so"
+            " leave out those that lie on one"
+        )
+    points = zip(sizes.sizes.tolist(), sizes.shares.tolist(), strict=True)
+    return ",".join(f"{_short(size)}:{_short(share)}" for size, share in points)
+
+
+def write(sizes: FlowSizes, path: Path) -> None:
+    """Writes a distribution into a file that `read`, and flowgen, read as it is: sizes in bytes."""
+    points = zip(sizes.sizes.tolist(), sizes.shares.tolist(), strict=True)
+    path.write_text("".join(f"{size!r} {share!r}\n" for size, share in points))
+
+
+def _short(number: float) -> str:
+    return str(int(number)) if number == int(number) else repr(number)
+
+
+def _of_lines(lines: Sequence[str], name: str, path: Path, unit_bytes: float = 1) -> FlowSizes:
     points: list[tuple[float, float]] = []
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].split()
@@ -160,7 +195,7 @@ def read(path: Path, *, unit_bytes: float = 1) -> FlowSizes:
         raise BadInput(f"{path}: the largest flow is above {_MOST_BYTES:g} bytes: check the unit")
     if not sizes[shares > 0][0]:
         raise BadInput(f"{path}: flows of 0 bytes have a share above 0: give the smallest size that a flow has")
-    return FlowSizes(path.name, sizes, shares)
+    return FlowSizes(name, sizes, shares)
 
 
 def _point(words: list[str], where: str) -> tuple[float, float]:

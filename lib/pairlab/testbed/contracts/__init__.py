@@ -12,7 +12,7 @@ from pairlab.testbed.contracts.backends import Backend, Progress, silent
 from pairlab.testbed.contracts.networks import BridgedNetwork, Daemon, DockerNetwork, Lan, NetworkDriver
 from pairlab.testbed.contracts.pinnings import Pinning
 from pairlab.testbed.contracts.sites import Site
-from pairlab.testbed.contracts.workloads import FEATURES, Measured, Workload
+from pairlab.testbed.contracts.workloads import FEATURES, FlowTable, Measured, Workload
 
 __all__ = [
     "FEATURES",
@@ -20,6 +20,7 @@ __all__ = [
     "BridgedNetwork",
     "Daemon",
     "DockerNetwork",
+    "FlowTable",
     "Lan",
     "Measured",
     "NetworkDriver",

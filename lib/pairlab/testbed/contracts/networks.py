@@ -171,6 +171,8 @@ class NetworkDriver(ABC):
     """Whether each endpoint, or each pair, has a network namespace of its own (else: its host's)."""
     pair_shares: ClassVar[bool] = False
     """Whether both ends of a pair are in one network namespace, and reach each other by its loopback."""
+    pairs_apart: ClassVar[bool] = False
+    """Whether a client reaches the server of its own pair only."""
     carries_traffic: ClassVar[bool] = True
     """Whether endpoints reach each other at all."""
     spans_hosts: ClassVar[bool] = False

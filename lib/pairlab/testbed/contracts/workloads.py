@@ -13,6 +13,8 @@ from pairlab.testbed.endpoints import Pair
 from pairlab.testbed.requirements import Program
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from pairlab.model.spec import Spec
 
 
@@ -62,16 +64,37 @@ class Measured:
                     raise ValueError(f"{column} cannot be {str(value)[:40]}: the report is damaged")
 
 
+@dataclass(frozen=True)
+class FlowTable:
+    """All flows of a client that asks all servers, in the order of their requests: arrays of one length.
+
+    pair: that of the flow's server. request: its number. size_bytes: asked for. Moments in ns of CLOCK_MONOTONIC:
+    intended_ns, when it was due; start_ns, when it was asked for; first_byte_ns and completed_ns, when its client had
+    its first byte and its last; 0: it did not come to that. errno: why a flow failed; 0: it is complete.
+    """
+
+    pair: np.ndarray
+    request: np.ndarray
+    size_bytes: np.ndarray
+    received_bytes: np.ndarray
+    intended_ns: np.ndarray
+    start_ns: np.ndarray
+    first_byte_ns: np.ndarray
+    completed_ns: np.ndarray
+    errno: np.ndarray
+
+
 #: What a spec can ask of a tool: by feature, whether it does, and in words.
 FEATURES: Mapping[str, tuple[Callable[[Spec], bool], str]] = {
-    "time": (lambda spec: not spec.flow_bytes, "send for a given time: give flow_bytes"),
+    "time": (lambda spec: not spec.flows_end, "send for a given time: give flow_bytes"),
     "bytes": (lambda spec: spec.flow_bytes > 0, "send flows of a given size (flow_bytes)"),
+    "sizes": (lambda spec: bool(spec.flow_sizes), "send flows of sizes from a distribution (flow_sizes)"),
     "flows": (lambda spec: spec.flows_per_pair > 1, "send several flows at once (flows_per_pair)"),
     "message": (lambda spec: spec.message_bytes > 0, "write message_bytes in each call"),
     "udp": (lambda spec: spec.udp_share > 0, "send UDP (udp_share)"),
     "warmup": (lambda spec: spec.warmup_s > 0, "leave out what was sent in warmup_s"),
     "intervals": (
-        lambda spec: spec.start_spacing_s > 0 and not spec.flow_bytes,
+        lambda spec: spec.start_spacing_s > 0 and not spec.flows_end,
         "report intervals, from which what was sent before all did (start_spacing_s) could be left out",
     ),
     "transactions": (
@@ -110,6 +133,8 @@ class Workload(ABC):
     endless: ClassVar[bool] = False
     """Whether it can be the background: stopped before its time is over, its client reports what it sent by TCP until
     then, by intervals (`endless_client`, `parse_stopped`)."""
+    one_client: ClassVar[bool] = False
+    """Whether one client, the first pair's, asks all servers (pair.targets); `flow_table` then reads its flows."""
     prints_payload: ClassVar[bool] = False
     """Whether the server echoes the payload to stdout, which is then discarded."""
 
@@ -143,6 +168,13 @@ class Workload(ABC):
     def parse_stopped(self, stdout: str, served: str = "") -> list[Measured]:
         """As `parse`, of such a client, which was stopped."""
         return self.parse(stdout, served)
+
+    def flow_table(self, spec: Spec, directory: Path) -> FlowTable:
+        """The flows that the one client has written into the testbed's working directory.
+
+        Raises ValueError, with what is wrong, where it has written none, or a part.
+        """
+        raise NotImplementedError(f"{self.name} has one client for all servers, and reads no table of its flows")
 
     @abstractmethod
     def parse(self, stdout: str, served: str = "") -> list[Measured]:

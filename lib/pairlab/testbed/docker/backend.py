@@ -49,7 +49,7 @@ class Docker(Backend):
     def lacks_hosts(self, hosts):
         if len(hosts) == 1:
             return []
-        uplinks = sandbox.missing_uplink(hosts[0].uplink)
+        uplinks = sandbox.missing_uplink(hosts[-1].uplink)
         return [*docker_hosts.lacks(len(hosts)), *sandbox.missing_kinds(("bridge", "veth"), "take one host"), *uplinks]
 
     def lacks_program(self, program):

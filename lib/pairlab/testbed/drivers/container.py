@@ -9,4 +9,5 @@ class Container(NetworkDriver):
     name = "container"
     summary = "both ends of a pair in one network namespace, over its loopback"
     pair_shares = True
+    pairs_apart = True
     docker = DockerNetwork(mode="container")

@@ -9,6 +9,7 @@ class PointToPoint(NetworkDriver):
     name = "p2p"
     summary = "a veth pair from each client to its server, nothing in between; the limit of the others"
     links = ("veth",)
+    pairs_apart = True
 
     def attach(self, lan, endpoint):
         if endpoint.side == "client":

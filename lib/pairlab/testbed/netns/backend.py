@@ -4,7 +4,7 @@ import contextlib
 
 from pairlab import paths
 from pairlab.testbed.contracts import Backend, Site
-from pairlab.testbed.endpoints import UPLINK
+from pairlab.testbed.endpoints import UPLINK, pairs_of
 from pairlab.testbed.host import cgroup_tree, cgroups
 from pairlab.testbed.host.programs import first_line
 from pairlab.testbed.limits import cpu_list
@@ -84,7 +84,7 @@ class Netns(Backend):
     def lacks_hosts(self, hosts):
         if len(hosts) == 1:
             return []
-        return [*sandbox.missing_kinds(("bridge", "veth"), "take one host"), *sandbox.missing_uplink(hosts[0].uplink)]
+        return [*sandbox.missing_kinds(("bridge", "veth"), "take one host"), *sandbox.missing_uplink(hosts[-1].uplink)]
 
     def lacks_workers(self, workers):
         return []
@@ -124,7 +124,7 @@ def traffic_link(endpoints, driver):
         return "eth0", True
     if driver.isolated:
         return "lo", True
-    crossing = {client.host != server.host for client, server in zip(endpoints[::2], endpoints[1::2], strict=True)}
+    crossing = {client.host != server.host for client, server in pairs_of(endpoints)}
     return (UPLINK if True in crossing else "lo"), len(crossing) == 1
 
 

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Mapping, Sequence
 
 from pairlab.errors import TestbedError
-from pairlab.testbed.endpoints import EndpointPlan, mac_of
+from pairlab.testbed.endpoints import EndpointPlan, mac_of, pairs_of
 from pairlab.testbed.netns.namespaces import inside
 
 LINK = b"eth0"
@@ -37,11 +37,15 @@ def introduce(namespaces: Mapping[str, int], endpoints: Sequence[EndpointPlan]) 
                 macs[endpoint.name] = fcntl.ioctl(sock, SIOCGIFHWADDR, struct.pack("16s16x", LINK))[18:24]
                 _send_to_itself(sock, endpoint, macs[endpoint.name])
         addresses = {each.name: each.address for each in endpoints}
+        partners: dict[str, list[str]] = {each.name: [] for each in endpoints}
+        for client, server in pairs_of(endpoints):
+            partners[client.name].append(server.name)
+            partners[server.name].append(client.name)
         for endpoint in endpoints:
-            partner = addresses[endpoint.partner]
             with inside(namespaces[endpoint.name]), _socket() as sock:
-                if ipaddress.ip_address(partner) in _network(endpoint):
-                    _set_neighbour(sock, partner, macs[endpoint.partner])
+                for partner in partners[endpoint.name]:
+                    if ipaddress.ip_address(addresses[partner]) in _network(endpoint):
+                        _set_neighbour(sock, addresses[partner], macs[partner])
                 if endpoint.gateway:
                     _set_neighbour(sock, endpoint.gateway, _packed(mac_of(endpoint.gateway)))
         return {name: mac.hex(":") for name, mac in macs.items()}

@@ -42,12 +42,18 @@ def connect(hosts: Sequence[HostPlan], namespaces: Sequence[int]) -> dict[str, A
         set_up: dict[str, Any] = {}
         for host, namespace in zip(hosts, namespaces, strict=True):
             with inside(namespace):
-                set_up = _set_up(host, [each for each in hosts if each != host])
+                set_up |= _set_up(host, [each for each in hosts if each != host])
             if host.uplink.rate_bps:
                 shaping.limit_rate(host.name, host.uplink.rate_bps)
     except OSError as error:
         raise TestbedError(f"hosts could not be connected: {error}") from error
-    return {"wire": "bridge", "uplink": "veth", **mtu, **set_up}
+    return {"wire": "bridge", "uplink": "veth", **mtu, **set_up, **limited(hosts)}
+
+
+def limited(hosts: Sequence[HostPlan]) -> dict[str, Any]:
+    """The names of the hosts whose uplinks alone are shaped; nothing where all are, or none is."""
+    names = [each.name for each in hosts if each.uplink.rate_bps or each.uplink.delay_s]
+    return {"limited_hosts": names} if 0 < len(names) < len(hosts) else {}
 
 
 def _set_up(host: HostPlan, others: Sequence[HostPlan]) -> dict[str, Any]:

@@ -83,7 +83,7 @@ class MeasurementState:
         color, across, down = ink(self.spec.driver), WIDTH / 2, HEIGHT / 2
         step = math.ceil(len(self._elapsed_s) / MAX_POINTS) or 1
         times = self._elapsed_s[::-step][::-1]  # the latest is always kept
-        ends = None if self.spec.flow_bytes else self.spec.traffic_s  # finite flows end long before
+        ends = None if self.spec.flows_end else self.spec.traffic_s  # finite flows end long before
         seconds = axis("s since the release", max(1.0, times[-1]), end=ends)
         parts = [
             self._clients(Chart(0, 0, across, down, *self._axes_of_clients()), color),

@@ -209,7 +209,7 @@ def retransmits(runs: Runs) -> Picture:
 
 
 def _quantity(chosen: Chosen) -> Quantity:
-    return FCT if chosen.each and all(run.spec.flow_bytes for _, run in chosen.each) else THROUGHPUT
+    return FCT if chosen.each and all(run.spec.flows_end for _, run in chosen.each) else THROUGHPUT
 
 
 def _box(ax: Axes, flows: np.ndarray, place: int, color: str) -> None:

@@ -73,7 +73,7 @@ def over_time(run: Run) -> OverTime | None:
     if rows.empty:
         return None
     last_s = float(rows["end_s"].max())
-    if run.spec.flow_bytes:
+    if run.spec.flows_end:
         edges_s = np.linspace(0, last_s, _STEPS + 1)
     else:
         steps = int(min(last_s, run.spec.traffic_s) / run.spec.interval_s + 0.1)

@@ -1,0 +1,82 @@
+"""What a spec asks of traffic from a distribution: its parameters, read and checked.
+
+This module imports nothing heavy, as every spec is checked with it.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pairlab.errors import BadInput
+
+#: A number of servers, or several with their weights.
+FAN_OUT = r"^([1-9]\d?|[1-9]\d?=\d{1,6}( [1-9]\d?=\d{1,6})*)$"
+
+#: What a spec keeps of a distribution: a name, or points.
+STORED = re.compile(r"[a-z0-9][a-z0-9-]{0,39}|[\d.e+-]+:[\d.e+-]+(,[\d.e+-]+:[\d.e+-]+)*")
+
+#: Parameters that say nothing without flow_sizes, and those that say nothing of such flows.
+_OF_TRAFFIC = ("offered_load_bps", "requests", "fan_out", "arrivals")
+_OF_OTHERS = (
+    "flow_bytes",
+    "elephant_share",
+    "warmup_s",
+    "start_spacing_s",
+    "message_bytes",
+    "udp_share",
+    "request_bytes",
+    "response_bytes",
+    "requests_per_s",
+    "connect_per_request",
+)
+
+
+def flow_sizes(given: str, *, may_be_file: bool = True) -> str:
+    """A shipped distribution's name as it is, and a file's points as text, so that a spec depends on no file.
+
+    may_be_file: else it is a name or points, as in stored specs, and no file is read. Raises ValueError, with what is
+    wrong and what to do.
+    """
+    if not given or (not may_be_file and STORED.fullmatch(given)):
+        return given
+    if not may_be_file:
+        raise ValueError("is neither the name of a distribution nor its points, as size:share,size:share")
+    from pairlab.model.traffic import flow_sizes  # it loads numpy
+
+    try:
+        return given if given in flow_sizes.names() else flow_sizes.as_points(flow_sizes.load(given))
+    except BadInput as error:
+        raise ValueError(str(error)) from None
+
+
+def fan_outs(text: str) -> dict[int, int]:
+    """The weight of each number of servers that a request asks at once."""
+    if "=" not in text:
+        return {int(text): 1}
+    pairs = (each.split("=") for each in text.split())
+    return {int(servers): int(weight) for servers, weight in pairs}
+
+
+def in_words(flow_sizes: str) -> str:
+    """A spec's flow_sizes, in short: prv2-1, or a CDF of 12 points."""
+    return f"a CDF of {flow_sizes.count(':')} points" if ":" in flow_sizes else flow_sizes
+
+
+def require_fitting(spec: Any, defaults: Mapping[str, Any]) -> None:
+    """Raises ValueError where a spec's parameters of traffic do not fit each other, or the others."""
+    if not spec.flow_sizes:
+        for name in _OF_TRAFFIC:
+            if getattr(spec, name) != defaults[name]:
+                raise ValueError(f"{name}: is of flows from a distribution: give flow_sizes, or leave it out")
+        return
+    for name in _OF_OTHERS:
+        if getattr(spec, name) != defaults[name]:
+            raise ValueError(f"{name}: says nothing of flows from a distribution: leave it out, or flow_sizes")
+    weights = fan_outs(spec.fan_out)
+    if not sum(weights.values()):
+        raise ValueError("fan_out: all weights are 0: give one of them a weight above 0")
+    if (most := max(weights)) > spec.pairs:
+        servers = f"{spec.pairs} server{'s' * (spec.pairs != 1)}"
+        raise ValueError(f"fan_out: a request cannot ask {most} of {servers} (pairs): take more pairs, or a lower one")
+    if spec.arrivals == "fixed" and not spec.offered_load_bps:
+        raise ValueError("arrivals: in a closed loop a request follows another: give offered_load_bps, or 'poisson'")
