@@ -12,10 +12,23 @@ from pairlab import Spec, open_testbed
 from pairlab.errors import BadSpec, MeasurementFailed, TestbedError, Unavailable, UnknownName
 from pairlab.testbed import registry
 from pairlab.testbed.netns import sandbox
-from tests.conftest import backend_and_driver, every_driver, in_ci, need
+from tests.conftest import backend_and_driver, every_backend_and_driver, every_driver, in_ci, lack_of, need
 from tests.support import host
 
 pytestmark = pytest.mark.usefixtures("clean_host")
+
+
+DRIVERS = [(*each, hosts) for hosts in (1, 3) for each in every_backend_and_driver(hosts=hosts)]
+
+
+@pytest.mark.parametrize(
+    ("backend", "driver", "hosts"), DRIVERS, ids=[f"{backend}-{driver}-{hosts}" for backend, driver, hosts in DRIVERS]
+)
+def test_a_driver_is_tested_here_or_what_this_machine_lacks_for_it_is_said(backend, driver, hosts):
+    """Once: a driver that is lacking is no parameter of any other test."""
+    if lack := lack_of(backend, driver, hosts):
+        pytest.skip(lack)
+    assert (backend, driver) in backend_and_driver(hosts=hosts)
 
 
 EVERY_DRIVER = [pytest.param(each.values, marks=each.marks, id="-".join(each.values)) for each in every_driver()]
