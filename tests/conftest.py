@@ -1,5 +1,6 @@
 """What tests share: a store of their own, and proof that nothing stays on the host."""
 
+import functools
 import sys
 from pathlib import Path
 
@@ -106,7 +107,15 @@ CONTENDED = ("bridge", "macvlan", "ovs", "host")
 
 
 def backend_and_driver(*, hosts=1):
-    """Every driver that carries traffic over so many hosts, in every backend that has it, as parameters."""
+    """Every driver of every_backend_and_driver that this machine has, as parameters.
+
+    What the others lack is said once, by tests/host/testbed/test_testbed.py.
+    """
+    return [each for each in every_backend_and_driver(hosts=hosts) if not lack_of(*each, hosts)]
+
+
+def every_backend_and_driver(*, hosts):
+    """Every driver that carries traffic over so many hosts, with every backend that has it."""
     from pairlab.testbed import registry
 
     kinds = {name: registry.drivers.get(name) for name in registry.drivers.names()}
@@ -120,12 +129,21 @@ def backend_and_driver(*, hosts=1):
     ]
 
 
+@functools.cache
+def lack_of(backend, driver, hosts):
+    """What this machine lacks for that driver on so many hosts, in words; empty: nothing."""
+    from pairlab.model.spec import Spec
+
+    several = {"hosts": hosts, "pairs": hosts, "placement": "spread"} if hosts > 1 else {}
+    return lacks_of(Spec(backend=backend, driver=driver, workload="flowgen", **several))
+
+
 def with_links():
-    """The drivers whose endpoints have a link each, on one host."""
+    """The drivers whose endpoints have a link each, on one host, in namespaces, of those that this machine has."""
     from pairlab.testbed import registry
 
-    kinds = {name: registry.drivers.get(name) for name in registry.drivers.names()}
-    return [name for name, kind in kinds.items() if kind.has_links() and not kind.needs_hosts]
+    there = [driver for backend, driver in backend_and_driver() if backend == "netns"]
+    return [name for name in there if registry.drivers.get(name).has_links()]
 
 
 def in_ci(values, *, but):
@@ -184,8 +202,12 @@ def need(backend, driver="bridge", workload="flowgen"):
 
 def need_all_of(spec):
     """Skips the test, with the reasons, where this machine lacks something that the spec needs."""
+    if lacks := lacks_of(spec):
+        pytest.skip(lacks)
+
+
+def lacks_of(spec):
+    """What this machine lacks for the spec, in words; empty: nothing."""
     from pairlab.testbed import plans
 
-    lacks = plans.layout(spec).lacks()
-    if lacks:
-        pytest.skip("; ".join(str(lack) for found in lacks.values() for lack in found))
+    return "; ".join(str(lack) for found in plans.layout(spec).lacks().values() for lack in found)

@@ -1,5 +1,6 @@
 """One measurement for each backend, driver and workload, which many tests read; none of them changes it."""
 
+import functools
 from dataclasses import dataclass, field
 
 import pytest
@@ -9,7 +10,7 @@ from pairlab.model.records import Run
 from pairlab.testbed import registry
 from pairlab.testbed.host.live_sampler import Sample
 from pairlab.testbed.launch.conductor import Conductor, Gate
-from tests.conftest import need
+from tests.conftest import need, need_all_of
 from tests.support import host, sockets
 from tests.support.spoilt import measured
 
@@ -54,17 +55,34 @@ def shared_run(tmp_path_factory):
 
     Skips the test where this machine cannot do it. That nothing was left on the host is asserted here.
     """
-    root, found = tmp_path_factory.mktemp("shared") / "runs", {}
+    root = tmp_path_factory.mktemp("shared") / "runs"
 
+    @functools.cache
     def shared_run(backend, driver, workload="flowgen"):
         need(backend, driver, workload)
-        asked = backend, driver, workload
-        if asked not in found:
-            lasting = {"duration_s": 2} if workload == "flowgen" else {}
-            found[asked] = watched(asking(workload, backend=backend, driver=driver, **lasting), root)
-        return found[asked]
+        lasting = {"duration_s": 2} if workload == "flowgen" else {}
+        return watched(asking(workload, backend=backend, driver=driver, **lasting), root)
 
     return shared_run
+
+
+@pytest.fixture(scope="session")
+def shared_datagrams(tmp_path_factory):
+    """shared_datagrams(backend, driver) -> Observed: 2 pairs of UDP, half a second of it, as shared_run.
+
+    Datagrams are as large as links of 9000 bytes take, where the driver has links.
+    """
+    root = tmp_path_factory.mktemp("datagrams") / "runs"
+
+    @functools.cache
+    def shared_datagrams(backend, driver):
+        large = {"mtu_bytes": 9000, "message_bytes": 8972} if registry.drivers.get(driver).has_links() else {}
+        asked = {"udp_share": 1.0, "udp_rate_bps": 1e7, "duration_s": 0.5, **large}
+        spec = asking("flowgen", backend=backend, driver=driver, **asked)
+        need_all_of(spec)
+        return watched(spec, root)
+
+    return shared_datagrams
 
 
 def watched(spec, root):

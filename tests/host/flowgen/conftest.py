@@ -53,15 +53,15 @@ def start():
     for process in processes:
         if process.poll() is None:
             process.terminate()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream:
+                stream.close()  # what it has to say that nobody reads must not keep it
     for process in processes:
         try:
             process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        for stream in (process.stdin, process.stdout, process.stderr):
-            if stream:
-                stream.close()
 
 
 @pytest.fixture

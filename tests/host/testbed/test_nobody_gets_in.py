@@ -18,7 +18,7 @@ from pairlab.model.spec import Spec
 from pairlab.testbed import registry
 from pairlab.testbed.open import open_testbed
 from tests.conftest import any_backend, backend_and_driver, combinations, in_ci, need
-from tests.support.shared import asking, watched
+from tests.support.shared import asking
 from tests.support.sockets import listening_here
 from tests.support.spoilt import measured
 
@@ -43,9 +43,8 @@ def test_servers_listen_inside_the_testbed_only(backend, driver, workload, share
 
 @pytest.mark.ci
 @pytest.mark.parametrize(("backend", "driver"), in_ci(backend_and_driver(), but=[("netns", "bridge")]))
-def test_udp_servers_listen_inside_the_testbed_only(backend, driver, tmp_path):
-    need(backend, driver)
-    seen = watched(asking("flowgen", backend=backend, driver=driver, udp_share=1.0, udp_rate_bps=2e7), tmp_path)
+def test_udp_servers_listen_inside_the_testbed_only(backend, driver, shared_datagrams):
+    seen = shared_datagrams(backend, driver)
     servers = [end for name, end in seen.at_release.items() if name.startswith("server-")]
     assert len(servers) == 2
     assert_inside(backend, driver, servers, seen.new_listeners)

@@ -12,10 +12,23 @@ from pairlab import Spec, open_testbed
 from pairlab.errors import BadSpec, MeasurementFailed, TestbedError, Unavailable, UnknownName
 from pairlab.testbed import registry
 from pairlab.testbed.netns import sandbox
-from tests.conftest import backend_and_driver, every_driver, in_ci, need
+from tests.conftest import backend_and_driver, every_backend_and_driver, every_driver, in_ci, lack_of, need
 from tests.support import host
 
 pytestmark = pytest.mark.usefixtures("clean_host")
+
+
+DRIVERS = [(*each, hosts) for hosts in (1, 3) for each in every_backend_and_driver(hosts=hosts)]
+
+
+@pytest.mark.parametrize(
+    ("backend", "driver", "hosts"), DRIVERS, ids=[f"{backend}-{driver}-{hosts}" for backend, driver, hosts in DRIVERS]
+)
+def test_a_driver_is_tested_here_or_what_this_machine_lacks_for_it_is_said(backend, driver, hosts):
+    """Once: a driver that is lacking is no parameter of any other test."""
+    if lack := lack_of(backend, driver, hosts):
+        pytest.skip(lack)
+    assert (backend, driver) in backend_and_driver(hosts=hosts)
 
 
 EVERY_DRIVER = [pytest.param(each.values, marks=each.marks, id="-".join(each.values)) for each in every_driver()]
@@ -79,28 +92,21 @@ ON_BRIDGES = in_ci(backend_and_driver(), but=[("netns", "bridge"), ("docker", "b
 
 
 @pytest.mark.parametrize(("backend", "driver"), ON_BRIDGES)
-def test_a_testbed_opens_where_an_event_loop_runs_as_in_a_notebook(backend, driver):
+def test_where_an_event_loop_runs_a_testbed_opens_and_an_error_in_its_block_leaves_nothing(backend, driver, clean_host):
+    """As in a notebook."""
     need(backend, driver)
-    spec = Spec(backend=backend, driver=driver)
-
-    async def cell():
-        with open_testbed(spec) as bed:
-            return bed.pairs[0].client.run(["echo", "here"]).stdout
-
-    backend = registry.backends.get(spec.backend)()
-    assert asyncio.run(cell()) == "here\n"
 
     async def checks():
-        return backend.lacks_for(registry.drivers.get(spec.driver))
+        return registry.backends.get(backend)().lacks_for(registry.drivers.get(driver))
+
+    async def cell():
+        with open_testbed(Spec(backend=backend, driver=driver)) as bed:
+            assert bed.pairs[0].client.run(["echo", "here"]).stdout == "here\n"
+            _ = 1 / 0
 
     assert asyncio.run(checks()) == []
-
-
-@pytest.mark.parametrize(("backend", "driver"), ON_BRIDGES)
-def test_an_error_in_the_block_leaves_nothing_behind(backend, driver, clean_host):
-    need(backend, driver)
-    with pytest.raises(ZeroDivisionError), open_testbed(Spec(backend=backend, driver=driver)):
-        _ = 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(cell())
     assert host.settled(clean_host)
 
 
