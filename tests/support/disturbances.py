@@ -23,8 +23,8 @@ import numpy as np
 import psutil
 
 from pairlab import Run, Spec, measure
-from pairlab.measurement import crosschecks
 from pairlab.measurement import measure as measurement
+from pairlab.measurement.checks import crosschecks
 from pairlab.testbed import registry
 from pairlab.testbed.contracts import Site
 from pairlab.testbed.endpoints import Limits

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from pairlab.base.error_location import located
-from pairlab.measurement import congestion, steady_state
+from pairlab.measurement import congestion
+from pairlab.measurement.checks import steady_state
 from pairlab.measurement.window import counted_s, window
 from pairlab.model.spec import Spec
 from pairlab.model.time_steps import carried_bytes
