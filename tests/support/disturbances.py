@@ -270,7 +270,7 @@ def measured_under(
 
     prepare: is called when all are ready, before the release.
     """
-    real_ready, real_watch = measurement._get_ready, measurement._watch
+    real_ready, real_watch = measurement.get_ready, measurement._watch
     ready: dict[str, Any] = {}
 
     def get_ready(bed, *others):
@@ -296,7 +296,7 @@ def measured_under(
         for each in running:
             each.result()  # a disturbance that failed was none
 
-    with mock.patch.multiple(measurement, _get_ready=get_ready, _watch=watch):
+    with mock.patch.multiple(measurement, get_ready=get_ready, _watch=watch):
         return measure(spec, fresh=True, root=root, progress=lambda *_: None), ready["counted"]
 
 
