@@ -9,7 +9,8 @@ from pathlib import Path
 
 from pairlab import Spec, open_testbed
 from pairlab.batch import experiments, kernels
-from pairlab.measurement.measure import READY_S, measure
+from pairlab.measurement.measure import measure
+from pairlab.measurement.processes.getting_ready import READY_S
 from pairlab.testbed import registry
 from pairlab.testbed.contracts import silent
 from pairlab.testbed.docker import image

@@ -20,7 +20,7 @@ def test_one_client_of_fifty_that_dies_is_a_failed_flow_in_a_run_that_says_so(
     runs_dir, clean_host, monkeypatch, record_property
 ):
     need("netns", workload="flowgen")
-    real_ready, real_watch = measurement._get_ready, measurement._watch
+    real_ready, real_watch = measurement.get_ready, measurement._watch
     found, killed = [], []
 
     def get_ready(*arguments):
@@ -38,7 +38,7 @@ def test_one_client_of_fifty_that_dies_is_a_failed_flow_in_a_run_that_says_so(
         killed.append(victim.pid)
         real_watch(*arguments)
 
-    monkeypatch.setattr(measurement, "_get_ready", get_ready)
+    monkeypatch.setattr(measurement, "get_ready", get_ready)
     monkeypatch.setattr(measurement, "_watch", watch)
     spec = Spec(pairs=PAIRS, workload="flowgen", duration_s=2, max_skew_s=2)
     run = measure(spec)

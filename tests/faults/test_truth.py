@@ -104,7 +104,7 @@ def filled(monkeypatch):
     looks = []
     real = measurement._watch
 
-    def watch(bed, clients, release_ns, limit_s, progress):
+    def watch(bed, clients, release_ns, progress):
         looks[:] = [Look(release_ns, release_ns, 0)]
         ready = []
 
@@ -113,7 +113,7 @@ def filled(monkeypatch):
             ready[:] = [Counter(bed.conductor, bed.pairs[0].client)]
             progress(passed_s)
 
-        real(bed, clients, release_ns, limit_s, look)
+        real(bed, clients, release_ns, look)
         if time.monotonic_ns() - looks[-1].begun_ns > EVERY_S / 2 * 1e9:  # it ended just before it was looked at
             looks.append(ready.pop().look())
 

@@ -25,8 +25,8 @@ import psutil
 
 from pairlab import Run, Spec, measure
 from pairlab.base.realtime import run_before_flows
-from pairlab.measurement import crosschecks
 from pairlab.measurement import measure as measurement
+from pairlab.measurement.checks import crosschecks
 from pairlab.testbed import registry
 from pairlab.testbed.contracts import Site
 from pairlab.testbed.endpoints import Limits
@@ -272,7 +272,7 @@ def measured_under(
 
     prepare: is called when all are ready, before the release.
     """
-    real_ready, real_watch = measurement._get_ready, measurement._watch
+    real_ready, real_watch = measurement.get_ready, measurement._watch
     ready: dict[str, Any] = {}
 
     def get_ready(bed, *others):
@@ -298,7 +298,7 @@ def measured_under(
         for each in running:
             each.result()  # a disturbance that failed was none
 
-    with mock.patch.multiple(measurement, _get_ready=get_ready, _watch=watch):
+    with mock.patch.multiple(measurement, get_ready=get_ready, _watch=watch):
         return measure(spec, fresh=True, root=root, progress=lambda *_: None), ready["counted"]
 
 

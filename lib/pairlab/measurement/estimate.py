@@ -89,7 +89,7 @@ def expected(spec: Spec, root: Path | None = None) -> Expectation:
     """How long measuring `spec` takes, estimated from runs of its backend and driver with a similar number of pairs."""
     near = [head for head in _earlier(spec, root) if _near(head["spec"]["pairs"], spec.pairs)]
     around = [sum(head["times_s"].values()) - head["times_s"]["traffic_s"] for head in near]
-    around_s = statistics.median(around) if around else AROUND_S + AROUND_PAIR_S * spec.pairs
+    around_s = statistics.median(around) if around else AROUND_S + AROUND_PAIR_S * (spec.pairs + spec.background_pairs)
     sizes = ("start_spacing_s", "flow_bytes", "elephant_bytes", "elephant_share", "workload", "link_rate_bps", "cores")
     sizes += ("flow_sizes", "offered_load_bps", "requests")
     alike = [head["times_s"]["traffic_s"] for head in near if all(_of(head, n) == getattr(spec, n) for n in sizes)]

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from pairlab.base.error_location import located
-from pairlab.measurement import congestion, steady_state
+from pairlab.measurement import congestion
+from pairlab.measurement.checks import steady_state
 from pairlab.measurement.window import counted_s, window
 from pairlab.model.spec import Spec
 from pairlab.model.time_steps import carried_bytes

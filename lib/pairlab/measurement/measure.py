@@ -15,11 +15,11 @@ from pairlab.base.realtime import before_flows
 from pairlab.errors import BadSpec, HostBusy, PairlabError, TestbedError, Unavailable
 from pairlab.measurement import congestion, in_store
 from pairlab.measurement.attempts import allowed
-from pairlab.measurement.beside.background import Background
-from pairlab.measurement.beside.interference import Interference
 from pairlab.measurement.flow_rows import read_flows
-from pairlab.measurement.getting_ready import REPORT_S, get_ready, still_reporting
 from pairlab.measurement.observer import Observer, checks_of_flows
+from pairlab.measurement.processes.background import Background
+from pairlab.measurement.processes.getting_ready import REPORT_S, get_ready, still_reporting
+from pairlab.measurement.processes.interference import Interference
 from pairlab.measurement.traffic.flow_table import read_table
 from pairlab.measurement.verdict import judge, spoilt_by_machine
 from pairlab.measurement.window import of_background_s

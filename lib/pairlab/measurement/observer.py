@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pairlab.measurement import crosschecks, steady_state
-from pairlab.measurement.check import Value
+from pairlab.measurement.checks import crosschecks, steady_state
+from pairlab.measurement.checks.check import Value
 from pairlab.measurement.flow_rows import Reading
 from pairlab.model.spec import Spec
 from pairlab.testbed.contracts import Workload

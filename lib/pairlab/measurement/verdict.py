@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pairlab.base import html_repr
-from pairlab.measurement import steady_state
-from pairlab.measurement.check import Check, Value
+from pairlab.measurement.checks import steady_state
+from pairlab.measurement.checks.check import Check, Value
 from pairlab.measurement.flow_rows import Reading
 from pairlab.model.records import TONES, Run
 from pairlab.model.spec import Spec

@@ -39,7 +39,12 @@ def used_s(run: Run) -> float:
 
 
 def carried_bytes(run: Run) -> float:
-    """Payload of the flows that did their work in all of their time; NaN where no intervals cover a warm-up."""
+    """Payload that the host's CPU time was for, of the flows that did their work, in all of their time.
+
+    NaN where no intervals cover a warm-up, and where the background or interference used the CPUs, too.
+    """
+    if run.spec.background_pairs or run.spec.interference_workers:
+        return np.nan
     warm = run.intervals.loc[run.intervals["warmup"], "interval_bytes"]
     if warmup_s(run) and warm.empty:
         return np.nan

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pairlab.measurement.crosschecks import (
+from pairlab.measurement.checks.crosschecks import (
     active_share,
     datagram_bytes,
     header_bytes,

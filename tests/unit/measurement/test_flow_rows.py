@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pairlab.measurement.crosschecks import overlap
+from pairlab.measurement.checks.crosschecks import overlap
+from pairlab.measurement.checks.steady_state import LEAST_INTERVALS
 from pairlab.measurement.flow_rows import read_flows, window
-from pairlab.measurement.steady_state import LEAST_INTERVALS
 from pairlab.model.spec import Spec
 from pairlab.testbed.contracts import Measured
 from pairlab.testbed.endpoints import Endpoint

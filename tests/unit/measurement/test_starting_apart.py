@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from pairlab.measurement.flow_rows import Reading, read_flows
-from pairlab.measurement.measure import _client_options, _longest_s
 from pairlab.measurement.observer import checks_of_flows
+from pairlab.measurement.processes.getting_ready import client_options
 from pairlab.measurement.verdict import CHECKS, judge
 from pairlab.model.records import Run, table
 from pairlab.model.spec import Spec
 from pairlab.testbed.contracts import Measured
 from pairlab.testbed.endpoints import Endpoint
 from pairlab.testbed.launch.conductor import Process
-from pairlab.testbed.plans import draw
+from pairlab.testbed.plans import draw, layout
 from pairlab.testbed.workloads.flowgen import Flowgen
 from pairlab.testbed.workloads.netcat import Netcat
 
@@ -177,7 +177,7 @@ def test_the_time_limit_of_a_flow_counts_from_its_own_start():
     found = read_flows(spec, draw(spec), Netcat(), these, servers(), RELEASE_NS)
     late = "the flow did not complete within 5 s"
     assert [row["error"] for row in found.flows] == [late, "", late]
-    assert _longest_s(spec, Netcat()) == 7.0
+    assert layout(spec).longest_s == 7.0
 
 
 def test_each_launcher_is_told_when_its_client_is_due():
@@ -193,7 +193,7 @@ def test_each_launcher_is_told_when_its_client_is_due():
         def __init__(self, index):
             self.index, self.task = index, draw(TIMED)[index]
 
-    told = [_client_options(Pair(index), TIMED.replace(start_spacing_s=1 / 3), Flowgen(), Here()) for index in range(3)]
+    told = [client_options(Pair(index), TIMED.replace(start_spacing_s=1 / 3), Flowgen(), Here()) for index in range(3)]
     assert "--start-after" not in told[0]
     assert [words[words.index("--start-after") + 1] for words in told[1:]] == ["0.333333333", "0.666666667"]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pairlab.measurement.steady_state import LEAST_INTERVALS, MOST_DRIFT, drift, outliers, settle, shift
+from pairlab.measurement.checks.steady_state import LEAST_INTERVALS, MOST_DRIFT, drift, outliers, settle, shift
 
 
 def noisy(values, share=0.03, seed=1):

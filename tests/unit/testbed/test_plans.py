@@ -8,6 +8,7 @@ from pairlab.errors import BadSpec
 from pairlab.measurement.measure import resolve
 from pairlab.model.spec import Spec
 from pairlab.testbed import registry
+from pairlab.testbed.endpoints import Limits, Task
 from pairlab.testbed.placement import most_on_a_host, placement
 from pairlab.testbed.plans import layout
 
@@ -47,6 +48,82 @@ def test_a_window_in_which_a_links_first_burst_counts_is_refused():
         layout(short)
     for asked in ({"duration_s": 1.4}, {"warmup_s": 0.5}, {"flow_bytes": 1000}, {"link_rate_bps": 0.0}):
         layout(short.replace(**asked))
+
+
+# --- what runs beside the pairs
+
+
+def test_background_pairs_come_after_the_others_whose_addresses_and_hosts_stay_and_are_on_the_same_hosts():
+    asked = {"workload": "flowgen", "driver": "overlay", "hosts": 4, "placement": "across", "pairs": 2}
+    alone, beside = layout(Spec(**asked)), layout(Spec(**asked, background_pairs=2))
+    assert beside.endpoints[:4] == alone.endpoints
+    assert [each.name for each in beside.endpoints[4:]] == ["client-2", "server-2", "client-3", "server-3"]
+    assert [each.host for each in beside.endpoints[4:]] == [each.host for each in alone.endpoints] == [0, 2, 1, 3]
+    assert [each.role for each in beside.tasks] == ["", "", "background", "background"]
+    assert len({each.address for each in beside.endpoints}) == 8
+
+
+def test_the_background_has_the_cores_and_a_fair_part_as_the_others_do():
+    plan = layout(Spec(workload="flowgen", background_pairs=1, cores=1, cpu_quota_of_fair_share=1.0), cpus=[4, 5])
+    assert {each.limits for each in plan.endpoints} == {Limits((4,), 0.25)}
+    assert plan.tasks == (Task(), Task(role="background"))
+
+
+def test_the_background_is_asked_for_tcp_until_after_all_else_can_take():
+    spec = Spec(workload="flowgen", flow_bytes=1000, duration_s=30.0, background_pairs=3, background_workload="iperf3")
+    told = layout(spec).of_background
+    assert (told.workload, told.pairs, told.flow_bytes) == ("iperf3", 3, 0)
+    assert told.duration_s == 15 + 40 + 60  # to its rate, the flows' time and what they may take to end, and some
+    assert layout(spec.replace(duration_s=86400.0)).of_background.duration_s == 86400
+
+
+@pytest.mark.parametrize(
+    ("asked", "hosts"),
+    [
+        ({}, [0, 0]),
+        ({"hosts": 2, "placement": "across"}, [0, 0]),
+        ({"hosts": 2, "placement": "across", "interference_where": "server"}, [1, 1]),
+        ({"hosts": 2, "placement": "across", "interference_where": "both"}, [0, 0, 1, 1]),
+        ({"hosts": 4, "placement": "across", "pairs": 2}, [0, 0, 1, 1]),
+        ({"hosts": 3, "placement": "one-to-many", "pairs": 2, "background_pairs": 2}, [0, 0]),
+    ],
+)
+def test_interference_is_on_each_host_of_those_who_are_to_have_it(asked, hosts):
+    plan = layout(Spec(workload="flowgen", driver="overlay", interference_workers=2, **asked))
+    assert [each.host for each in plan.workers] == hosts
+    assert [each.name for each in plan.workers] == [f"worker-{number}" for number in range(len(hosts))]
+
+
+def test_interference_is_on_the_cores_of_the_pairs_and_has_a_group_where_they_have():
+    def limits(**asked):
+        (worker,) = layout(Spec(workload="flowgen", interference_workers=1, **asked), cpus=[0, 1, 2]).workers
+        return worker.limits
+
+    assert limits() == Limits()
+    assert limits(cores=2) == Limits((0, 1))
+    assert limits(cpu_quota=0.5) == limits(cpu_shares=2048) == Limits(cpu_shares=1024)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"background_workload": "iperf3"}, "background_workload: there is no background: give background_pairs"),
+        ({"interference_load": 0.1}, "interference_load: there is no interference: give interference_workers"),
+        ({"interference_where": "both"}, "interference_where: there is no interference"),
+        ({"interference_workers": 1, "interference_load": 0.0}, "interference_load: .* greater than or equal to 0.001"),
+        ({"background_pairs": 1, "background_workload": "iperf9"}, "no workload 'iperf9'; did you mean 'iperf'"),
+        ({"background_pairs": 1, "background_workload": "auto"}, "no workload 'auto'"),
+        (
+            {"background_pairs": 1, "background_workload": "netcat"},
+            "'netcat' does not send until it is stopped and then report it; these can: flowgen, iperf, iperf3$",
+        ),
+        ({"background_pairs": 1, "background_workload": "rr"}, "'rr' does not send until it is stopped"),
+        ({"pairs": 400, "background_pairs": 200, "driver": "bridge"}, "at most 511, not 600"),
+    ],
+)
+def test_what_cannot_run_beside_the_pairs_is_refused_with_what_can(asked, said):
+    with pytest.raises(BadSpec, match=said):
+        resolve(Spec(**{"workload": "flowgen", **asked}))
 
 
 # --- several hosts

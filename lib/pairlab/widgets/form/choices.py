@@ -41,6 +41,9 @@ class Choices:
         found = self._backends.get(backend, {})
         if parameter == "driver":
             return _choices(found.get("drivers", {}))
+        if parameter == "background_workload":
+            found_there = found.get("workloads", {})
+            return _choices({name: found_there[name] for name in found_there if registry.workloads.get(name).endless})
         if parameter == "workload":
             auto = Choice(AUTO, "iperf where it is installed and can do what is asked, else flowgen")
             return [auto, *_choices(found.get("workloads", {}))]

@@ -2,7 +2,8 @@
 
 Captured on loopback in a network namespace of its own; shaped: over a link of 100 Mbit/s. killed: what a client of
 10 s had written when it was killed; terminated: what one ended by SIGTERM after 1.8 s wrote; server-died: what one
-wrote whose server was killed then.
+wrote whose server was killed then; stopped: what client and server wrote when that of 60 s was ended after 2.2 s, and
+then its server.
 """
 
 from pairlab.testbed import registry

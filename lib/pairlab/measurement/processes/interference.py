@@ -4,8 +4,8 @@ import time
 from collections.abc import Mapping, Sequence
 
 from pairlab.base.realtime import before_flows
-from pairlab.measurement.check import Value
-from pairlab.measurement.getting_ready import READY_S
+from pairlab.measurement.checks.check import Value
+from pairlab.measurement.processes.getting_ready import READY_S
 from pairlab.testbed.cleanup.process_table import read_processes
 from pairlab.testbed.contracts import Progress
 from pairlab.testbed.host.foreign_load import cpu_clock_s

@@ -45,7 +45,7 @@ def get_ready(bed: Testbed, workload: Workload, progress: Progress) -> Ready:
     clients = conductor.start(
         [(pair.client, workload.client(pair, told, bed.site)) for pair in bed.with_clients],
         gate=gate,
-        options=[_client_options(pair, bed.spec, workload, bed.site) for pair in bed.with_clients],
+        options=[client_options(pair, bed.spec, workload, bed.site) for pair in bed.with_clients],
     )
     conductor.wait_ready(clients, READY_S, progress, "clients ready")
     return Ready(servers, clients, gate)
@@ -69,7 +69,7 @@ def _server_options(pair: Pair, site: Site) -> list[str]:
     return [listen, str(pair.port), "--link", site.interface, UNPRIVILEGED]
 
 
-def _client_options(pair: Pair, spec: Spec, workload: Workload, site: Site) -> list[str]:
+def client_options(pair: Pair, spec: Spec, workload: Workload, site: Site) -> list[str]:
     """Options of the client's launcher, besides: when it starts, the file to read, and when to query the kernel for
     retransmissions of its sockets.
 

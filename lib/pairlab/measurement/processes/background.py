@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from pairlab.base.realtime import before_flows
-from pairlab.measurement.beside.background_rows import read_background
-from pairlab.measurement.beside.steady_rate import await_steady_rate
-from pairlab.measurement.check import Value
+from pairlab.measurement.checks.check import Value
 from pairlab.measurement.flow_rows import Reading
-from pairlab.measurement.getting_ready import READY_S, REPORT_S, link_options, servers_of, still_reporting
+from pairlab.measurement.processes.background_rows import read_background
+from pairlab.measurement.processes.getting_ready import READY_S, REPORT_S, link_options, servers_of, still_reporting
+from pairlab.measurement.processes.steady_rate import await_steady_rate
 from pairlab.model.spec import Spec
 from pairlab.testbed.contracts import Progress, Workload
 from pairlab.testbed.host.link_telemetry import LinkCounter
