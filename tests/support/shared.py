@@ -43,7 +43,6 @@ def asking(workload, **values):
     sends = {"duration_s": 1} if "time" in can else {"duration_s": 20, "flow_bytes": FLOW_BYTES}
     if "sizes" in can:
         sends |= {"flow_sizes": "prv2-1", "offered_load_bps": 1e8, "flows_per_pair": 64}
-        sends.pop("flow_bytes", None)
     if "transactions" in can:  # so that they carry as much as can be compared
         sends |= {"request_bytes": 1000, "response_bytes": 1000}
     return Spec(workload=workload, **{"pairs": 2, "max_skew_s": 1, "max_foreign_cpu": 1, **sends, **values})
