@@ -130,7 +130,7 @@ class Plan:
         spec, offered_bps = self.spec, Counter[int]()
         for client, server in pairs_of(self.endpoints):
             if client.host != server.host:
-                offered_bps.update({host: spec.offered_load_bps / spec.pairs for host in (client.host, server.host)})
+                offered_bps.update(dict.fromkeys((client.host, server.host), spec.offered_load_bps / spec.pairs))
         carried_bps = {host: self.hosts[host].uplink.rate_bps * PAYLOAD for host in offered_bps}
         over = [host for host, bps in carried_bps.items() if 0 < bps < offered_bps[host]]
         if not over:
@@ -138,8 +138,8 @@ class Plan:
         worst = max(over, key=lambda host: offered_bps[host] / carried_bps[host])
         offered, carried = (units.with_prefix(bps[worst], "bit/s") for bps in (offered_bps, carried_bps))
         return (
-            f"offered_load_bps: {offered} of it cross the uplink of {self.hosts[worst].name}, which carries {carried} of"
-            " payload: the run will be invalid"
+            f"offered_load_bps: {offered} of it cross the uplink of {self.hosts[worst].name}, which carries {carried}"
+            " of payload: the run will be invalid"
         )
 
     def require(self) -> None:

@@ -1,5 +1,7 @@
 """Traffic from a distribution: one client, servers on hosts of their own, and what the run says of each flow."""
 
+import os
+
 import psutil
 import pytest
 
@@ -13,8 +15,13 @@ from tests.conftest import any_backend, need, need_all_of
 from tests.support.spoilt import measured
 
 ASKED = {
-    **{"workload": "traffic", "flow_sizes": "prv2-1", "flows_per_pair": 64, "duration_s": 20.0, "pairs": 3},
-    **{"max_skew_s": 1.0, "max_foreign_cpu": 1.0},
+    "workload": "traffic",
+    "flow_sizes": "prv2-1",
+    "flows_per_pair": 64,
+    "duration_s": 20.0,
+    "pairs": 3,
+    "max_skew_s": 1.0,
+    "max_foreign_cpu": 1.0,
 }
 
 
@@ -83,14 +90,15 @@ def test_flows_of_a_killed_server_failed_the_rest_counts_and_the_run_says_so(run
     need("netns", workload="traffic")
     real = measurement._watch
 
-    def watch(bed, *others):
-        bed.conductor.wait_ended([], 0)
+    def watch(bed, clients, *others):
         (server,) = (
             each for each in bed.conductor._processes.values() if each.slot.startswith("server-1.") and each.ready
         )
         (program,) = psutil.Process(server.pid).children()
+        while len(os.listdir(f"/proc/{program.pid}/fd")) < ASKED["flows_per_pair"] and not clients[0].over:
+            bed.conductor.wait_ended(clients, 0.01)  # until the client is connected
         program.kill()
-        real(bed, *others)
+        real(bed, clients, *others)
 
     monkeypatch.setattr(measurement, "_watch", watch)
     run = measure(Spec(**ASKED, offered_load_bps=1e8, requests=1000))
