@@ -42,6 +42,8 @@ def asking(workload, **values):
     """A spec of 2 pairs and, unless told otherwise, 1 s of traffic, or one flow where it can do no other."""
     can = registry.workloads.get(workload).can
     sends = {"duration_s": 1} if "time" in can else {"duration_s": 20, "flow_bytes": FLOW_BYTES}
+    if "sizes" in can:
+        sends |= {"flow_sizes": "prv2-1", "offered_load_bps": 1e8, "flows_per_pair": 64}
     if "transactions" in can:  # so that they carry as much as can be compared
         sends |= {"request_bytes": 1000, "response_bytes": 1000}
     return Spec(workload=workload, **{"pairs": 2, "max_skew_s": 5, "max_foreign_cpu": 1, **sends, **values})

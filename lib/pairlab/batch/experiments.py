@@ -137,6 +137,8 @@ def run(
 
     notebook = notebook_of(experiment)
     spec = resolve(spec_of(experiment, parameters))
+    if "flow_sizes" in parameters:  # points, as the notebook's kernel is in another folder than the file may count from
+        parameters = {**parameters, "flow_sizes": spec.flow_sizes}
     if parameters.get("fresh") or in_store.status(spec) != "ok":
         _await_turn(spec, wait, say)
     begun = datetime.now(UTC)

@@ -136,6 +136,8 @@ def measure(
     if stored and stored.status == "ok" and not fresh:
         progress(f"from the store, {stored.measured}", 1, 1)
         return stored
+    if expected := plan.overload():
+        progress(expected, 0, 0)
     with lock.measuring(wait and lock.may_wait(), lambda text: progress(text, 0, 0)):
         try:
             run = _attempt(plan, progress, watch, attempts or allowed())

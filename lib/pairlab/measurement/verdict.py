@@ -233,7 +233,8 @@ CHECKS: dict[str, Check] = {
     ),
     "load": Check(
         "share",
-        "payload of all flows over the time until the last was complete, relative to offered_load_bps, minus 1",
+        "payload of all flows over the time in which they were due, or 0.1 s less than until the last was complete where"
+        " that is more, relative to offered_load_bps, minus 1",
         "the load was {apart} than offered_load_bps: hosts or network are saturated, or flows failed",
         most=_at(0.02),
         least=_at(-0.02),

@@ -3,9 +3,11 @@
 import math
 import os
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pairlab.base import units
 from pairlab.errors import BadSpec
 from pairlab.model.spec import USUAL_CPU_SHARES, Spec
 from pairlab.testbed import placement, registry, requirements
@@ -22,6 +24,9 @@ LEAST_QUOTA, LEAST_SHARES = 0.01, 2
 MOST_RISE_S, SPARE_S = 15.0, 60.0
 #: The longest time that a spec can ask a tool to send for.
 MOST_S = 86400
+
+#: The share of payload in a full frame of Ethernet: TCP with timestamps over an MTU of 1500 bytes.
+PAYLOAD = 1448 / 1514
 
 #: By what share a shaped link's first burst may raise the throughput of a whole run.
 MOST_BURST = 0.005
@@ -152,6 +157,23 @@ class Plan:
         able = [name for name in registry.drivers.names() if registry.drivers.get(name).spans_hosts]
         what = f"a network of driver {self.spec.driver!r} ends at its host"
         return [Lack(what, f"take placement 'same-host', or a driver that spans hosts: {', '.join(able)}")]
+
+    def overload(self) -> str:
+        """That more load is offered than an uplink carries, in a sentence; empty where it is not."""
+        spec, offered_bps = self.spec, Counter[int]()
+        for client, server in pairs_of(self.endpoints):
+            if client.host != server.host:
+                offered_bps.update(dict.fromkeys((client.host, server.host), spec.offered_load_bps / spec.pairs))
+        carried_bps = {host: self.hosts[host].uplink.rate_bps * PAYLOAD for host in offered_bps}
+        over = [host for host, bps in carried_bps.items() if 0 < bps < offered_bps[host]]
+        if not over:
+            return ""
+        worst = max(over, key=lambda host: offered_bps[host] / carried_bps[host])
+        offered, carried = (units.with_prefix(bps[worst], "bit/s") for bps in (offered_bps, carried_bps))
+        return (
+            f"offered_load_bps: {offered} of it cross the uplink of {self.hosts[worst].name}, which carries {carried}"
+            " of payload: the run will be invalid"
+        )
 
     def require(self) -> None:
         """Raises Unavailable, with all that `lacks` finds, unless that is nothing."""

@@ -30,11 +30,14 @@ def test_every_workload_measures_over_every_driver_in_every_backend(backend, dri
     for name, columns in TABLES.items():
         assert list(getattr(run, name).columns) == list(columns)
     flows = run.flows
-    assert list(flows["pair"]) == [0, 1]
-    assert list(flows["status"]) == ["ok", "ok"], list(flows["error"])
-    assert list(flows["protocol"]) == ["tcp", "tcp"]
-    assert (flows["throughput_bps"] > 1e6).all()
-    assert flows["duration_s"].between(run.spec.duration_s - 0.05 if "time" in can else 1e-4, 6).all()
+    assert set(flows["pair"]) == {0, 1}
+    assert set(flows["status"]) == {"ok"}, set(flows["error"])
+    assert set(flows["protocol"]) == {"tcp"}
+    if "sizes" not in can:
+        assert list(flows["pair"]) == [0, 1]
+        assert (flows["throughput_bps"] > 1e6).all()
+        assert flows["duration_s"].between(run.spec.duration_s - 0.05 if "time" in can else 1e-4, 6).all()
+        assert flows["start_s"].max() - flows["start_s"].min() == pytest.approx(run.skew_s)
     assert (flows["throughput_bps"] * flows["duration_s"] / 8).to_list() == pytest.approx(
         flows["flow_bytes"].to_list(), rel=0.01
     )
@@ -48,7 +51,6 @@ def test_every_workload_measures_over_every_driver_in_every_backend(backend, dri
     assert run.facts["held"] == ["exec"]
     assert run.facts["urgency"][0] in ("realtime", "slice", "none")
     assert run.facts["waits_s"] == registry.workloads.get(workload).waits_s
-    assert flows["start_s"].max() - flows["start_s"].min() == pytest.approx(run.skew_s)
     shares = run.cpu[["usr", "sys", "softirq", "irq", "iowait", "idle", "steal"]].sum(axis=1)
     assert shares.to_list() == pytest.approx([1.0] * len(shares))
     if "time" in can:  # one that ends sooner than the kernel counts may have no row
@@ -59,7 +61,7 @@ def test_every_workload_measures_over_every_driver_in_every_backend(backend, dri
     assert run.facts["network"]["tcp_congestion_control"]
     assert run.facts["network"]["tso"] in (0, 1)
     assert run.facts["versions"]["flowgen"].startswith("flowgen 0")
-    tool = {"rr": "flowgen"}.get(workload, workload.rstrip("3"))
+    tool = {"rr": "flowgen", "traffic": "flowgen"}.get(workload, workload.rstrip("3"))
     assert tool in run.facts["versions"][workload].lower()
     assert run.harness_cpu_s < 1
 

@@ -15,6 +15,9 @@ from pairlab.model.spec import Spec
 from pairlab.testbed.contracts import FlowTable, Measured, Workload
 from pairlab.testbed.launch.conductor import Process
 
+#: What flows may take beyond the time in which all are due, as the last ones do at any load.
+LAST_S = 0.1
+
 
 def read_table(
     spec: Spec,
@@ -43,9 +46,16 @@ def read_table(
         received_bytes={0: received} if ok.all() else {},
         answered_bytes={0: 0.0},
         retransmits={0: float(sum(server.tcp_retransmits or 0 for server in servers))},
-        load=total.flow["throughput_bps"] / spec.offered_load_bps - 1 if spec.offered_load_bps else None,
+        load=_load(spec, total, flows) if spec.offered_load_bps else None,
         unbegun=1 - (int(flows.request.max()) + 1) / spec.requests if spec.requests else None,
     )
+
+
+def _load(spec: Spec, total: Measured, flows: FlowTable) -> float:
+    """What was carried per second, relative to what was offered, minus 1."""
+    offered_s = float(flows.size_bytes.sum()) * 8 / spec.offered_load_bps
+    lasted_s = max(offered_s, total.flow["duration_s"] - LAST_S)
+    return float(total.flow["flow_bytes"]) * 8 / (lasted_s * spec.offered_load_bps) - 1
 
 
 def _require_whole(client: Process, total: Measured) -> None:

@@ -7,6 +7,7 @@ is a closed loop; num_reqs N.
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pairlab.errors import BadInput
 
@@ -35,6 +36,21 @@ class EtgConfig:
     fan_outs: tuple[tuple[int, int], ...]
     load_bps: float
     requests: int
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The same as parameters of a Spec, which measures it in a testbed, with as many servers.
+
+        Its duration_s has to be given besides, and flows_per_pair: that client has one connection to each server.
+        """
+        return {
+            "workload": "traffic",
+            "flow_sizes": str(self.size_cdf),
+            "offered_load_bps": self.load_bps,
+            "requests": self.requests,
+            "fan_out": " ".join(f"{servers}={weight}" for servers, weight in self.fan_outs),
+            "pairs": len(self.servers),
+        }
 
 
 def read(path: Path) -> EtgConfig:

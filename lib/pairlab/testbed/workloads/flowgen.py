@@ -26,7 +26,7 @@ class Flowgen(Workload):
 
     name = "flowgen"
     summary = "flowgen: TCP by time or by bytes, and UDP; exact, built with pairlab"
-    can = frozenset(FEATURES) - {"transactions"}
+    can = frozenset(FEATURES) - {"transactions", "sizes"}
     chooses_congestion_control = True
     endless = True
 

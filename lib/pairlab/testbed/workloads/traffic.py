@@ -32,7 +32,7 @@ class Traffic(Workload):
 
     name = "traffic"
     summary = "flowgen traffic: flows of sizes from a distribution, from all servers to one client"
-    can = frozenset({"sizes", "flows"})
+    can = frozenset({"time", "sizes", "flows"})
     one_client = True
 
     @classmethod

@@ -99,7 +99,8 @@ class MeasurementState:
         rates = [rate for rate in self.last.client_bps if rate is not None]
         factor, unit = _scale(max(rates, default=0))
         count = len(self.last.client_bps)
-        return "Each client", axis(f"client, of {count}", count, end=count), axis(unit, max(rates, default=0) / factor)
+        end = "server" if self.spec.flow_sizes else "client"  # who sends
+        return f"Each {end}", axis(f"{end}, of {count}", count, end=count), axis(unit, max(rates, default=0) / factor)
 
     def _clients(self, chart: Chart, color: str) -> str:
         rates = self.last.client_bps

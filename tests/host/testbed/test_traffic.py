@@ -1,0 +1,157 @@
+"""Traffic from a distribution: one client, servers on hosts of their own, and what the run says of each flow."""
+
+import os
+
+import psutil
+import pytest
+
+from pairlab import Spec, measure, store
+from pairlab.errors import BadSpec
+from pairlab.measurement import measure as measurement
+from pairlab.model import summaries
+from pairlab.testbed import plans
+from pairlab.testbed.netns import shaping
+from tests.conftest import any_backend, need, need_all_of
+from tests.support.spoilt import measured
+
+ASKED = {
+    "workload": "traffic",
+    "flow_sizes": "prv2-1",
+    "flows_per_pair": 64,
+    "duration_s": 20.0,
+    "pairs": 3,
+    "max_skew_s": 1.0,
+    "max_foreign_cpu": 1.0,
+}
+
+
+@pytest.fixture(scope="module", params=any_backend())
+def simulated(request, tmp_path_factory):
+    """Three servers: on the client's host, on a fast wire, and behind an uplink of 1 Gbit/s."""
+    place = {"hosts": 3, "placement": "one-to-all", "uplink_rate_bps": 1e9, "limited_uplinks": 1}
+    spec = Spec(**ASKED, **place, backend=request.param, driver="overlay", offered_load_bps=1e8, requests=1000)
+    need_all_of(spec)
+    return measured(spec, root=tmp_path_factory.mktemp("runs"))
+
+
+def test_one_client_asks_servers_on_all_hosts_and_each_flow_is_a_row(simulated):
+    assert (simulated.status, simulated.reasons) == ("ok", ())
+    flows = store.read(simulated.path).flows
+    assert len(flows) == 1000
+    assert set(flows["client_host"]) == {"host-0"}
+    assert dict(zip(flows["pair"], flows["server_host"], strict=True)) == {0: "host-0", 1: "host-1", 2: "host-2"}
+    assert list(flows["request"]) == list(range(1000))
+    moments = flows[["intended_start_s", "start_s", "first_byte_s", "completed_s"]]
+    assert (moments.diff(axis=1).iloc[:, 1:] >= 0).all(axis=None)
+    assert (flows["fct_s"] == flows["duration_s"]).all()
+    assert (flows["intended_fct_s"] >= flows["fct_s"]).all()
+    assert flows["client_cpu_s"].notna().sum() == 1
+    assert flows["server_cpu_s"].notna().sum() == 3
+    hosts = simulated.facts["network"]["hosts"]
+    assert [[end["name"] for end in host["endpoints"]] for host in hosts] == [
+        ["client-0", "server-0"],
+        ["server-1"],
+        ["server-2"],
+    ]
+
+
+def test_only_the_last_hosts_uplink_is_slow(simulated):
+    assert simulated.facts["network"]["underlay"]["limited_hosts"] == ["host-2"]
+    large = simulated.flows[simulated.flows["size_bytes"] > 2e6]
+    beyond_burst = large["size_bytes"] - shaping.bucket(1e9)["burst_bytes"]
+    fastest_bps = (beyond_burst * 8 / large["fct_s"]).groupby(large["pair"]).max()
+    assert 0.5e9 < fastest_bps[2] < 1e9
+    assert fastest_bps[0] > 1.2e9
+
+
+def test_the_load_is_that_which_was_offered_and_links_carry_what_flows_report(simulated):
+    assert simulated.checks["load"] == pytest.approx(0, abs=0.02)
+    assert simulated.checks["unbegun"] == 0.0
+    assert simulated.checks["interface_bytes"] == pytest.approx(0, abs=0.01)
+    assert summaries.client_bps(simulated.flows).sum() == pytest.approx(1e8, rel=0.1)
+    assert simulated.total_throughput_bps == pytest.approx(1e8, rel=0.1)
+    assert "median FCT" in simulated.outcome
+    assert summaries.default_measure([simulated]) == "fct_median_s"
+
+
+def test_a_load_above_an_uplink_is_told_before_and_makes_the_run_invalid(runs_dir):
+    place = {"hosts": 2, "placement": "one-to-many", "uplink_rate_bps": 5e7}
+    spec = Spec(**{**ASKED, "pairs": 1}, **place, driver="process", offered_load_bps=1e8, requests=1000)
+    need_all_of(spec)
+    told = []
+    run = measure(spec, progress=lambda phase, done, total: told.append(phase))
+    expected = "offered_load_bps: 100 Mbit/s of it cross the uplink of host-0, which carries 47.8 Mbit/s of payload"
+    assert told[0].startswith(expected), told[0]
+    assert run.status == "invalid"
+    assert "less than offered_load_bps: hosts or network are saturated" in run.reasons[0]
+
+
+def test_flows_of_a_killed_server_failed_the_rest_counts_and_the_run_says_so(runs_dir, monkeypatch):
+    need("netns", workload="traffic")
+    real = measurement._watch
+
+    def watch(bed, clients, *others):
+        (server,) = (
+            each for each in bed.conductor._processes.values() if each.slot.startswith("server-1.") and each.ready
+        )
+        (program,) = psutil.Process(server.pid).children()
+        while len(os.listdir(f"/proc/{program.pid}/fd")) < ASKED["flows_per_pair"] and not clients[0].over:
+            bed.conductor.wait_ended(clients, 0.01)  # until the client is connected
+        program.kill()
+        real(bed, clients, *others)
+
+    monkeypatch.setattr(measurement, "_watch", watch)
+    run = measure(Spec(**ASKED, offered_load_bps=1e8, requests=1000))
+    by_pair = run.flows.groupby("pair")["status"].value_counts().unstack(fill_value=0)
+    assert by_pair.loc[1, "failed"] > 0
+    assert list(by_pair.loc[[0, 2], "failed"]) == [0, 0]
+    assert by_pair.to_numpy().sum() == 1000
+    failed = run.flows[run.flows["status"] == "failed"]
+    assert failed[["completed_s", "fct_s", "throughput_bps"]].isna().all(axis=None)
+    assert set(failed["error"]) <= {
+        f"flowgen: {why}" for why in ("Connection reset by peer", "Broken pipe", "Transport endpoint is not connected")
+    }
+    assert run.status == "invalid"
+    assert any("1 clients or servers were killed" in reason for reason in run.reasons)
+
+
+def test_requests_that_had_not_begun_in_time_are_told(runs_dir):
+    need("netns", workload="traffic")
+    asked = {**ASKED, "pairs": 1, "duration_s": 0.6, "flow_sizes": "fixed", "flows_per_pair": 1}
+    run = measure(Spec(**asked, requests=10_000_000))
+    assert run.status == "invalid"
+    assert "of the requests had not begun within duration_s" in run.reasons[0]
+    assert 0 < len(run.flows) < 10_000_000
+    assert run.flows["completed_s"].max() < 1.0
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"flow_sizes": ""}, "flow_sizes: traffic makes flows from a distribution"),
+        ({"flow_sizes": "prv2"}, "flow_sizes: no flow size distribution or file 'prv2'; did you mean 'prv2-1'"),
+        ({"fan_out": "4"}, "fan_out: a request cannot ask 4 of 3 servers"),
+        ({"fan_out": "2=0"}, "fan_out: all weights are 0"),
+        ({"pairs": 17}, "pairs: traffic has one client for at most 16 servers, not 17"),
+        (
+            {"offered_load_bps": 1e6, "requests": 1000},
+            "duration_s: 1,000 requests at 1 Mbit/s take about 444 s, not 20",
+        ),
+        ({"arrivals": "fixed"}, "arrivals: in a closed loop a request follows another"),
+        ({"flow_bytes": 1}, "flow_bytes: says nothing of flows from a distribution"),
+        ({"workload": "iperf"}, "'iperf' cannot send flows of sizes from a distribution .*; these can: traffic"),
+        ({"driver": "p2p"}, "pairs: on driver 'p2p' a client reaches the server of its pair only"),
+        ({"hosts": 2}, "placement: 'same-host' puts clients on several hosts, and workload 'traffic' has one"),
+        ({"limited_uplinks": 1}, "limited_uplinks: a single host has no uplink"),
+    ],
+)
+def test_what_traffic_cannot_do_is_refused_before_anything_is_built(asked, told, runs_dir):
+    with pytest.raises(BadSpec, match=told):
+        measure(Spec(**{**ASKED, **asked}))
+    assert not runs_dir.exists()
+
+
+def test_only_one_client_is_built():
+    plan = plans.layout(Spec(**ASKED, hosts=3, placement="one-to-all", driver="overlay"))
+    assert [each.name for each in plan.endpoints] == ["client-0", "server-0", "server-1", "server-2"]
+    assert plan.hosts_of_pairs == [("host-0", f"host-{server}") for server in range(3)]
