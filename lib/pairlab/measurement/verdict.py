@@ -233,7 +233,7 @@ CHECKS: dict[str, Check] = {
     ),
     "load": Check(
         "share",
-        "payload of all flows over the time in which they were due, or 0.1 s less than until the last was complete where"
+        "payload of all flows over the time in which they were due, or 0.1 s less than until the last was complete if"
         " that is more, relative to offered_load_bps, minus 1",
         "the load was {apart} than offered_load_bps: hosts or network are saturated, or flows failed",
         most=_at(0.02),
