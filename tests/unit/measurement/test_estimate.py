@@ -44,7 +44,7 @@ def test_flows_with_an_end_have_their_size_and_their_time(tmp_path):
 
 
 def test_particulars_are_told(tmp_path):
-    spec = Spec(experiment="udp", workload="flowgen", udp_share=0.5, udp_rate_bps=1e9, duration_s=2.0)
+    spec = Spec(experiment="udp", pairs=2, workload="flowgen", udp_share=0.5, udp_rate_bps=1e9, duration_s=2.0)
     assert "TCP and UDP for 2 s" in preview(spec, root=tmp_path)
     assert "Also: 50 % UDP, at 1000 Mbit/s." in preview(spec, root=tmp_path)
 
