@@ -60,8 +60,8 @@ def test_only_the_last_hosts_uplink_is_slow(simulated):
     large = simulated.flows[simulated.flows["size_bytes"] > 2e6]
     beyond_burst = large["size_bytes"] - shaping.bucket(1e9)["burst_bytes"]
     fastest_bps = (beyond_burst * 8 / large["fct_s"]).groupby(large["pair"]).max()
-    assert 0.5e9 < fastest_bps[2] < 1e9
-    assert fastest_bps[0] > 1.2e9
+    assert fastest_bps[2] < 1e9
+    assert fastest_bps[2] < fastest_bps[[0, 1]].min()
 
 
 def test_the_load_is_that_which_was_offered_and_links_carry_what_flows_report(simulated):
