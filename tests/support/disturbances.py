@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -32,6 +31,7 @@ from pairlab.testbed.contracts import Site
 from pairlab.testbed.endpoints import Limits
 from pairlab.testbed.host import cgroup_tree, cgroups, foreign_load
 from pairlab.testbed.launch.conductor import Process
+from tests.support.punctual import PUNCTUAL
 
 #: As many processes as there are CPUs, busy until their input ends.
 BUSY = """
@@ -116,7 +116,7 @@ def inside(process: Process, *argv: str) -> None:
     """Runs a command in the network namespace of that process, at once; one that fails is left at that."""
     user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
     command = ["nsenter", *user, "--net", "--target", str(process.pid), *argv]
-    subprocess.run(command, capture_output=True, check=False, preexec_fn=partial(run_before_flows, with_children=True))
+    subprocess.run(command, capture_output=True, check=False, **PUNCTUAL)
 
 
 def signalled(processes: Sequence[psutil.Process], number: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
 import random
@@ -16,13 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from pairlab.base.realtime import run_before_flows
-
 SOURCE = Path(__file__).resolve().parents[3] / "lib" / "flowgen"
 PATIENCE_S = 20.0  # how long a test waits for what must come; never slept through
-
-#: Options of a process whose own moments are tested: whatever else runs, it has a CPU when it wants one, where it may.
-PUNCTUAL = {"preexec_fn": functools.partial(run_before_flows, with_children=True)}
 
 
 def make(*targets: str) -> None:

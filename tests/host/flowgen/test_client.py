@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.host.flowgen.helpers import PATIENCE_S, PUNCTUAL, client, free_port, run
+from tests.host.flowgen.helpers import PATIENCE_S, client, free_port, run
+from tests.support.punctual import PUNCTUAL
 
 
 def test_intervals_follow_each_other_and_sum_to_the_total(flowgen, server):

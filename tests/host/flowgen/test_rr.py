@@ -78,7 +78,7 @@ def test_what_is_sent_in_the_warm_up_is_not_counted(serve):
     (total,), (buckets,) = serve().ask("--duration", 0.2, "--warmup", 0.4, "--rate", 1000)
     assert total["requests"] + total["lost"] == 600  # lost are those that a late machine left no time for
     assert total["transactions"] + total["lost"] == 200
-    assert total["transactions"] == sum(count for _, count in buckets) > 0
+    assert total["transactions"] == sum(count for _, count in buckets)
     assert total["lasted_s"] >= 0.6
     assert total["duration_s"] == 0.2
 

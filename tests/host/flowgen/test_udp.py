@@ -13,7 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.host.flowgen.helpers import PATIENCE_S, PUNCTUAL, Server, free_port, run, until
+from tests.host.flowgen.helpers import PATIENCE_S, Server, free_port, run, until
+from tests.support.punctual import PUNCTUAL
 
 HEADER = struct.Struct("=IHHQQ16x")  # magic, kind, flow, sequence, time, no token: lib/flowgen/src/udpwire.h
 ANSWER = struct.Struct("=IHHQQ16x QQQQQQ")  # the same, then received, reordered, duplicated, bytes, first, last

@@ -16,6 +16,7 @@ from pairlab.testbed.endpoints import HostPlan
 from pairlab.testbed.netns.backend import Netns
 from pairlab.testbed.requirements import Lack
 from tests.conftest import in_ci, need, need_all_of
+from tests.support.punctual import PUNCTUAL
 from tests.support.shared import asking
 
 
@@ -48,7 +49,8 @@ def seen_by_kernel(spec, monkeypatch):
         def wait_ended(*arguments):
             for each in list(unseen):
                 inside = ["nsenter", f"--net=/proc/{each.pid}/ns/net", "ss", "-tinH", "state", "established"]
-                told = subprocess.run(inside, capture_output=True, text=True, check=False).stdout
+                # It has to see them before they end, also where they fill the CPUs.
+                told = subprocess.run(inside, capture_output=True, text=True, check=False, **PUNCTUAL).stdout
                 if found := set(re.findall(r"(\w+) wscale:", told)):
                     seen[each.endpoint.name.partition("-")[0]] |= found
                     unseen.remove(each)
