@@ -209,7 +209,8 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
         background.release(progress)
     isolated = bed.plan.driver.isolated
     senders = servers if workload.one_client else clients
-    sampling = Sampler(senders, bed.site, isolated, spec.traffic_s, watch) if watch else contextlib.nullcontext()
+    seen = senders, bed.site, isolated, spec.traffic_s
+    sampling = Sampler(*seen, watch, alone=not bed.background) if watch else contextlib.nullcontext()
     with times("traffic_s"), sampling as sampler, observer, before_flows():
         release_ns = gate.release()
         _watch(bed, clients, release_ns, _beat(spec.traffic_s, progress, sampler))

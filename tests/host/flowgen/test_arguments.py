@@ -51,6 +51,10 @@ HOLD = ["hold", "--control", "nowhere", "--slot", "a"]
         ),
         ([*CLIENT, "--bytes", "1"], "--duration and --bytes exclude each other"),
         ([*CLIENT, "--limit", "1"], "--limit is for --bytes"),
+        ([*CLIENT, "--stoppable", "--flows", "2"], "--stoppable is for one flow by TCP with a --duration"),
+        ([*CLIENT, "--stoppable", "--udp"], "--stoppable is for one flow by TCP with a --duration"),
+        (["busy", "--load", "1.5"], "--load"),
+        (["busy", "--load", "0"], "--load"),
         (["client", "--connect", "127.0.0.1:9", "--bytes", "0"], "--bytes '0'"),
         (
             ["client", "--connect", "127.0.0.1:9", "--bytes", "1", "--limit", "2000", "--interval", "0.001"],

@@ -54,6 +54,29 @@ def test_the_total_is_consistent_and_in_base_units(flowgen, server):
     assert 0 <= total["min_rtt_s"] <= total["rtt_s"] < 5
 
 
+def test_one_that_is_stopped_reports_what_it_has_sent_until_then(flowgen, server, start):
+    target = ["--connect", f"127.0.0.1:{server.port}", "--duration", "1000", "--interval", "0.1", "--stoppable"]
+    begun_ns = time.monotonic_ns()
+    sender = start(flowgen, "client", *target, stdout=subprocess.PIPE)
+    time.sleep(0.45)  # the time that it sends
+    sender.terminate()
+    *intervals, total = map(json.loads, sender.communicate(timeout=PATIENCE_S)[0].splitlines())
+    assert sender.returncode == 0
+    assert "error" not in total
+    assert total["duration_s"] < (time.monotonic_ns() - begun_ns) / 1e9
+    assert intervals[-1]["end_s"] == pytest.approx(total["duration_s"])
+    assert sum(line["bytes"] for line in intervals) == total["flow_bytes"] > 1_000_000
+
+
+def test_one_that_is_not_told_that_it_may_be_stopped_reports_nothing(flowgen, server, start):
+    sender = start(
+        *(flowgen, "client", "--connect", f"127.0.0.1:{server.port}", "--duration", "1000"), stdout=subprocess.PIPE
+    )
+    time.sleep(0.2)
+    sender.terminate()
+    assert (sender.communicate(timeout=PATIENCE_S)[0], sender.returncode) == (b"", -signal.SIGTERM)
+
+
 def test_a_flow_lasts_as_long_as_asked(flowgen, server):
     _, total = client(flowgen, server, "--duration", 0.25)
     assert 0.25 <= total["duration_s"] < 1.25

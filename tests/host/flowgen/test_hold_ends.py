@@ -40,6 +40,19 @@ def test_children_that_ignore_sigterm_are_killed_soon_after(hold, tmp_path):
     assert held.exit_status() == 137
 
 
+def test_one_that_reports_at_sigterm_has_the_time_that_it_was_given(hold, tmp_path):
+    """It takes longer than others have."""
+    slow = "trap 'sleep 0.5; echo told; exit 0' TERM; echo $$ > \"$0\"; while :; do sleep 0.01; done"
+    (tmp_path / "out").touch()
+    held = hold("--grace", "20", "--stdout", tmp_path / "out", "--", "sh", "-c", slow, tmp_path / "pid")
+    assert held.event()["event"] == "ready"
+    pids(tmp_path / "pid")
+    held.control.send(b"term")
+    ended = held.event()
+    assert (ended["signal"], ended["exit_code"]) == (None, 0)
+    assert (tmp_path / "out").read_text() == "told\n"
+
+
 @pytest.mark.parametrize("way", ["packet", "signal"])
 def test_term_ends_the_child_at_once_and_its_end_is_still_reported(hold, way):
     held = hold("--", "sleep", "1000")

@@ -181,10 +181,11 @@ def test_a_client_that_never_started_counts_nothing_and_hides_not_what_others_se
     assert seen[0].total_bps == seen[0].client_bps[1]
 
 
-def test_a_loopback_that_others_use_too_is_not_taken_for_ours():
+@pytest.mark.parametrize(("own", "alone"), [(False, True), (True, False)])
+def test_a_loopback_that_others_use_too_is_not_taken_for_ours(own, alone):
     seen = []
-    shared = Site(interface_is_own=False)
-    with live_sampler.Sampler([process(pid=os.getpid())], shared, False, 10.0, seen.append) as sampler:
+    shared = Site(interface_is_own=own)
+    with live_sampler.Sampler([process(pid=os.getpid())], shared, False, 10.0, seen.append, alone) as sampler:
         sampler.look(0.5)
     assert (seen[0].client_bps, seen[0].total_bps) == ((None,), None)
 

@@ -123,6 +123,15 @@ def test_drivers_are_those_of_the_backend(host):
     assert "macvlan is not on this host" in found.read().errors["driver"]
 
 
+def test_the_backgrounds_tools_are_those_that_can_be_stopped_and_report(host):
+    found = form(host, experiment="congestion", background_pairs=4, workload="rr")
+    assert {name for _, name in found.fields["background_workload"].input.options} == {"flowgen", "iperf", "iperf3"}
+    assert (found.request.spec.background_pairs, found.request.spec.background_workload) == (4, "flowgen")
+    found.fields["background_pairs"].value = "0"
+    found.fields["background_workload"].value = "iperf3"
+    assert "there is no background: give background_pairs" in str(found.read().errors)
+
+
 def test_every_field_has_its_class_and_a_label_with_its_unit(host):
     found = form(host)
     assert {"pairlab-field", "pairlab-field-duration-s"} <= classes(found.fields["duration_s"])

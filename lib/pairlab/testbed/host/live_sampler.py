@@ -42,16 +42,27 @@ Watch = Callable[[Sample], None]
 
 
 class Sampler:
-    """Samples these clients, which are ready and not yet released, for `watch`. A context manager."""
+    """Samples these clients, which are ready and not yet released, for `watch`. A context manager.
 
-    def __init__(self, clients: Sequence[Process], site: Site, isolated: bool, total_s: float, watch: Watch):
+    alone: whether no other pairs of the testbed send.
+    """
+
+    def __init__(
+        self,
+        clients: Sequence[Process],
+        site: Site,
+        isolated: bool,
+        total_s: float,
+        watch: Watch,
+        alone: bool = True,
+    ):
         self._total_s = total_s
         self._watch = watch
         self._isolated = isolated
         self._pairs = len(clients)
         running = [each for each in clients if not each.over]
         by_host = {site.hosts.get(each.endpoint.name, 0): each for each in running}
-        shared = list(by_host.values()) if site.interface_is_own else []
+        shared = list(by_host.values()) if site.interface_is_own and alone else []
         self._counters = [LinkCounter(each, site.interface) for each in (clients if isolated else shared)]
         self._last_s = 0.0
         self._told = False

@@ -9,8 +9,9 @@ from pairlab.testbed.requirements import Program
 #: iperf3's own limits.
 MOST_FLOWS, MOST_MESSAGE_BYTES = 128, 1 << 20
 
-#: What a client says that was stopped, and its server of it.
-STOPPED, STOPPED_BY_CLIENT = "interrupt - the client has terminated", "the client has terminated"
+#: What a client says that was stopped, and what its server may say then: it may be stopped before it hears of it.
+STOPPED = "interrupt - the client has terminated"
+OF_STOPPED = ("", "the client has terminated", "interrupt - the server has terminated")
 
 #: Up to this share of what the server read, what it left unread does not matter.
 KNOWN = 0.002
@@ -71,7 +72,7 @@ class Iperf3(Workload):
             raise ValueError("iperf3 printed no report")
         if report.pop("error", STOPPED) != STOPPED:
             return self.parse(stdout)
-        if of_server.pop("error", STOPPED_BY_CLIENT) != STOPPED_BY_CLIENT:
+        if of_server.pop("error", "") not in OF_STOPPED:
             return self.parse(served)
         try:
             if of_server["intervals"][-2:-1] == of_server["intervals"][-1:]:  # it prints the last one once more

@@ -33,6 +33,11 @@ def test_iperf3_reports_what_its_server_received_and_the_last_moments_as_its_cli
     assert told.flow["retransmits"] == sum(row["retransmits"] for row in told.intervals) == 22
 
 
+def test_iperf3s_server_may_be_stopped_before_it_hears_that_its_client_was():
+    report = json.JSONDecoder().raw_decode(stopped("server"))[0] | {"error": "interrupt - the server has terminated"}
+    assert only(Iperf3().parse_stopped(stopped(), json.dumps(report))).received_bytes == 17_551_851_520
+
+
 def test_iperf3_that_something_else_ended_says_what():
     died = captured("iperf3-3.12-server-died.json")
     with pytest.raises(ValueError, match="unable to write to stream socket"):
