@@ -26,18 +26,22 @@ struct request {
 struct flow {
     struct flow_record record;
     struct request *request;
-    struct flow *next;        /* that waits for the same server, or is free */
+    struct flow *next;        /* that waits for the same server, is under way on the same connection, or is free */
 };
 
 struct connection {
     int socket;               /* -1: it broke */
     unsigned server;
-    struct flow *flow;        /* NULL: idle */
-    struct connection *next;  /* that is idle */
+    struct flow *first, *last; /* under way, in the order in which they were asked for */
+    size_t under_way;
+    struct connection *next;   /* that has room for a flow */
+    unsigned char unsent[MOST_PER_CONNECTION * REQUEST_BYTES];
+    size_t unsent_bytes;
+    struct connection *next_unsent; /* that has requests to send */
 };
 
 struct server {
-    struct connection *idle;
+    struct connection *roomy;  /* with room for a flow, the one that had one last first */
     struct flow *first, *last; /* waiting */
     size_t connections;        /* that have not broken */
 };
@@ -57,6 +61,7 @@ struct exchange {
     uint64_t next_ns;
     uint64_t requests_under_way, flows_under_way, last_due_ns;
     struct flow *free_flows;
+    struct connection *unsent;
     char buffer[READ_BYTES];
 };
 
@@ -81,12 +86,11 @@ static void begin_connecting(struct exchange *exchange, struct connection *conne
         die("cannot watch a socket: %s", strerror(errno));
 }
 
-static void make_idle(struct exchange *exchange, struct connection *connection)
+static void has_room(struct exchange *exchange, struct connection *connection)
 {
     struct server *server = &exchange->servers[connection->server];
-    connection->flow = NULL;
-    connection->next = server->idle;
-    server->idle = connection;
+    connection->next = server->roomy;
+    server->roomy = connection;
 }
 
 static void finish_connecting(struct exchange *exchange, struct connection *connection)
@@ -102,7 +106,7 @@ static void finish_connecting(struct exchange *exchange, struct connection *conn
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = connection};
     epoll_ctl(exchange->epoll, EPOLL_CTL_MOD, connection->socket, &event);
     exchange->servers[connection->server].connections++;
-    make_idle(exchange, connection);
+    has_room(exchange, connection);
 }
 
 static void connect_all(struct exchange *exchange)
@@ -176,18 +180,19 @@ static void fail_waiting(struct exchange *exchange, struct server *server, int e
 static void break_connection(struct exchange *exchange, struct connection *connection, int error)
 {
     struct server *server = &exchange->servers[connection->server];
-    for (struct connection **idle = &server->idle; *idle; idle = &(*idle)->next) {
-        if (*idle == connection) {
-            *idle = connection->next;
+    for (struct connection **roomy = &server->roomy; *roomy; roomy = &(*roomy)->next) {
+        if (*roomy == connection) {
+            *roomy = connection->next;
             break;
         }
     }
     close(connection->socket);
     connection->socket = -1;
-    if (connection->flow) {
+    while (connection->first) {
+        struct flow *flow = connection->first;
+        connection->first = flow->next;
         exchange->flows_under_way--;
-        end_flow(exchange, connection->flow, error);
-        connection->flow = NULL;
+        end_flow(exchange, flow, error);
     }
     if (!--server->connections) {
         exchange->servers_left--;
@@ -195,22 +200,55 @@ static void break_connection(struct exchange *exchange, struct connection *conne
     }
 }
 
-/* On a connection that is in no list of idle ones. */
+static void send_requests(struct exchange *exchange, struct connection *connection)
+{
+    if (connection->socket < 0)
+        return;
+    /* Its buffer has room for so few bytes, as they follow what was answered, or little else. */
+    ssize_t sent = send(connection->socket, connection->unsent, connection->unsent_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    bool whole = sent == (ssize_t)connection->unsent_bytes;
+    connection->unsent_bytes = 0;
+    if (!whole)
+        break_connection(exchange, connection, sent < 0 ? errno : EIO);
+}
+
+/* Requests of one turn on one connection, in one call. */
+static void send_all_requests(struct exchange *exchange)
+{
+    while (exchange->unsent) {
+        struct connection *connection = exchange->unsent;
+        exchange->unsent = connection->next_unsent;
+        send_requests(exchange, connection);
+    }
+}
+
+/* On a connection with room, which is taken out of the list of these if that was the last. */
 static void ask(struct exchange *exchange, struct connection *connection, struct flow *flow)
 {
     struct exchanged *result = exchange->result;
-    unsigned char request[REQUEST_BYTES];
-    request_write(request, flow->record.flow_bytes);
-    connection->flow = flow;
+    struct server *server = &exchange->servers[connection->server];
+    flow->next = NULL;
+    if (connection->first)
+        connection->last->next = flow;
+    else
+        connection->first = flow;
+    connection->last = flow;
+    if (++connection->under_way == exchange->plan->per_connection)
+        server->roomy = connection->next;
     if (++exchange->flows_under_way > result->most_at_once)
         result->most_at_once = exchange->flows_under_way;
     uint64_t now = flow->record.start_ns = monotonic_ns();
     if (now > flow->record.intended_ns && now - flow->record.intended_ns > result->late_ns)
         result->late_ns = now - flow->record.intended_ns;
-    /* Nothing is under way on this connection, so that its buffer has room for so few bytes. */
-    ssize_t sent = send(connection->socket, request, sizeof request, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent != sizeof request)
-        break_connection(exchange, connection, sent < 0 ? errno : EIO);
+    bool first = !connection->unsent_bytes;
+    request_write(connection->unsent + connection->unsent_bytes, flow->record.flow_bytes);
+    connection->unsent_bytes += REQUEST_BYTES;
+    if (exchange->plan->per_connection == 1) {
+        send_requests(exchange, connection);
+    } else if (first) {
+        connection->next_unsent = exchange->unsent;
+        exchange->unsent = connection;
+    }
 }
 
 static void begin_flow(struct exchange *exchange, struct flow *flow)
@@ -220,10 +258,8 @@ static void begin_flow(struct exchange *exchange, struct flow *flow)
         end_flow(exchange, flow, ENOTCONN);
         return;
     }
-    struct connection *connection = server->idle;
-    if (connection) {
-        server->idle = connection->next;
-        ask(exchange, connection, flow);
+    if (server->roomy) {
+        ask(exchange, server->roomy, flow);
         return;
     }
     exchange->result->waited_flows++;
@@ -257,19 +293,21 @@ static void begin_request(struct exchange *exchange, const struct asked *asked, 
     }
 }
 
+/* The first of those on the connection. */
 static void flow_is_complete(struct exchange *exchange, struct connection *connection)
 {
     struct server *server = &exchange->servers[connection->server];
-    end_flow(exchange, connection->flow, 0);
+    struct flow *complete = connection->first;
+    connection->first = complete->next;
     exchange->flows_under_way--;
-    connection->flow = NULL;
-    if (!server->first) {
-        make_idle(exchange, connection);
+    end_flow(exchange, complete, 0);
+    if (connection->under_way-- == exchange->plan->per_connection)
+        has_room(exchange, connection);
+    if (!server->first)
         return;
-    }
     struct flow *flow = server->first;
     server->first = flow->next;
-    ask(exchange, connection, flow);
+    ask(exchange, server->roomy, flow);
 }
 
 /* One read per turn, however much there is: epoll comes back for the rest after all others had their turn. */
@@ -278,23 +316,25 @@ static void receive(struct exchange *exchange, struct connection *connection)
     ssize_t received = recv(connection->socket, exchange->buffer, sizeof exchange->buffer, 0);
     if (received < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    struct flow *flow = connection->flow;
     if (received <= 0) {
         break_connection(exchange, connection, received ? errno : ECONNRESET);
         return;
     }
-    if (!flow || (uint64_t)received > flow->record.flow_bytes - flow->record.received_bytes) {
+    uint64_t now = monotonic_ns(), left = (uint64_t)received;
+    while (left && connection->first) {
+        struct flow_record *record = &connection->first->record;
+        uint64_t missing = record->flow_bytes - record->received_bytes, mine = left < missing ? left : missing;
+        if (!record->received_bytes)
+            record->first_byte_ns = now;
+        record->received_bytes += mine;
+        left -= mine;
+        if (mine == missing) {
+            record->completed_ns = now;
+            flow_is_complete(exchange, connection);
+        }
+    }
+    if (left && connection->socket >= 0)
         break_connection(exchange, connection, EPROTO); /* more than was asked for */
-        return;
-    }
-    uint64_t now = monotonic_ns();
-    if (!flow->record.received_bytes)
-        flow->record.first_byte_ns = now;
-    flow->record.received_bytes += (uint64_t)received;
-    if (flow->record.received_bytes == flow->record.flow_bytes) {
-        flow->record.completed_ns = now;
-        flow_is_complete(exchange, connection);
-    }
 }
 
 static void look_ahead(struct exchange *exchange)
@@ -385,6 +425,7 @@ void exchange_run(struct exchanged *result, const struct exchange_plan *plan, st
     look_ahead(&exchange);
     for (;;) {
         uint64_t more_ns = begin_due(&exchange);
+        send_all_requests(&exchange);
         if (!exchange.requests_under_way && (!exchange.has_next || !exchange.servers_left))
             break;
         bool only_waits = plan->closed_loop || !exchange.has_next;

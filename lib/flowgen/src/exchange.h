@@ -11,10 +11,13 @@
 #include "schedule.h"
 #include "token.h"
 
+enum { MOST_PER_CONNECTION = 64 };
+
 struct exchange_plan {
     struct sockaddr_in server[MOST_SERVERS];
     size_t servers;
-    size_t connections;       /* to each server: so many flows of it are under way at once, others wait */
+    size_t connections;       /* to each server */
+    size_t per_connection;    /* flows under way on each at once, whose bytes come one after the other; others wait */
     struct token token;
     bool closed_loop;
     size_t requests_at_once;  /* of a closed loop */

@@ -21,8 +21,8 @@ static const struct command {
      "               [--write-bytes N] [--token-file FILE]"},
     {"traffic", traffic_main,
      "traffic --server ADDR:PORT[=WEIGHT]... --sizes FILE --load BPS (--requests N | --duration SECONDS)\n"
-     "               [--fixed-gaps] [--fan-out SERVERS[=WEIGHT]]... [--connections K] [--at-once N] [--seed N]\n"
-     "               [--limit SECONDS] [--within SECONDS] [--records FILE] [--token-file FILE]"},
+     "               [--fixed-gaps] [--fan-out SERVERS[=WEIGHT]]... [--connections K] [--per-connection N]\n"
+     "               [--at-once N] [--seed N] [--limit SECONDS] [--within SECONDS] [--records FILE] [--token-file FILE]"},
     {"rr-server", rr_server_main, "rr-server --port P [--bind ADDR] [--udp] [--token-file FILE]"},
     {"rr", rr_main,
      "rr --connect ADDR:PORT --duration SECONDS [--warmup SECONDS] [--request-bytes N] [--response-bytes N]\n"

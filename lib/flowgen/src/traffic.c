@@ -124,7 +124,7 @@ int traffic_main(char **arguments)
 {
     const char *servers[MAX_TEXTS + 1] = {NULL}, *fan_outs[MAX_TEXTS + 1] = {NULL};
     const char *sizes_file = NULL, *records_file = NULL, *token_file = NULL;
-    long load_bps = 0, requests = 0, connections = 64, at_once = 1, seed = 1;
+    long load_bps = 0, requests = 0, connections = 64, per_connection = 1, at_once = 1, seed = 1;
     double duration_s = 0, limit_s = 10, within_s = 0;
     struct schedule_plan schedule_plan = {.fixed_gaps = false};
     struct option options[] = {
@@ -136,6 +136,7 @@ int traffic_main(char **arguments)
         {"--fixed-gaps", OPTION_FLAG, &schedule_plan.fixed_gaps, .required = false},
         {"--fan-out", OPTION_TEXTS, fan_outs, .required = false},
         {"--connections", OPTION_INTEGER, &connections, .min = 1, .max = MOST_CONNECTIONS},
+        {"--per-connection", OPTION_INTEGER, &per_connection, .min = 1, .max = MOST_PER_CONNECTION},
         {"--at-once", OPTION_INTEGER, &at_once, .min = 1, .max = MOST_AT_ONCE},
         {"--seed", OPTION_INTEGER, &seed, .min = 0, .max = 1e15},
         {"--limit", OPTION_SECONDS, &limit_s, .min = 0.001, .max = 1e6},
@@ -158,6 +159,7 @@ int traffic_main(char **arguments)
     parse_fan_outs(fan_outs, &schedule_plan.fan_outs, &schedule_plan.servers);
     token_read(&plan.token, token_file);
     plan.connections = (size_t)connections;
+    plan.per_connection = (size_t)per_connection;
     plan.closed_loop = !load_bps;
     plan.requests_at_once = (size_t)at_once;
     plan.duration_ns = (uint64_t)(duration_s * 1e9);

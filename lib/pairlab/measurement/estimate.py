@@ -49,7 +49,7 @@ def preview(spec: Spec, repetitions: int = 1, root: Path | None = None) -> str:
     """
     spec = resolve(spec)
     also = [f"Also: {', '.join(spec.particulars)}."] if spec.particulars else []
-    also += [f"{expected[0].upper()}{expected[1:]}."] if (expected := plans.layout(spec).overload()) else []
+    also += [f"{expected}."] if (expected := plans.layout(spec).overload()) else []
     return " ".join([_built(spec), _sent(spec), *also, _lasts(spec, repetitions, root), _kept(spec, root)])
 
 

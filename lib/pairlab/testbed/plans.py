@@ -171,8 +171,8 @@ class Plan:
         worst = max(over, key=lambda host: offered_bps[host] / carried_bps[host])
         offered, carried = (units.with_prefix(bps[worst], "bit/s") for bps in (offered_bps, carried_bps))
         return (
-            f"offered_load_bps: {offered} of it cross the uplink of {self.hosts[worst].name}, which carries {carried}"
-            " of payload: the run will be invalid"
+            f"{offered} of the offered load cross the uplink of {self.hosts[worst].name}, which carries {carried} of"
+            " payload: expect an invalid run"
         )
 
     def require(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import secrets
@@ -144,6 +145,44 @@ def test_a_request_asks_several_servers_at_once_for_equal_parts_each_server_once
     assert len(np.unique(incast[["request", "server"]])) == len(incast)
     assert len(np.unique(incast["intended_ns"])) == (counts == 3).sum()
     assert said["most_flows_at_once"] == 3
+
+
+def test_several_flows_on_a_connection_come_one_after_the_other(flowgen, answering, tmp_path):
+    loop = ["--sizes", SIZES, "--load", 0, "--requests", 3000, "--at-once", 16]
+    traffic = Traffic(flowgen, answering[:1], tmp_path, *loop, "--connections", 1, "--per-connection", 16)
+    said, flows = traffic.run(), traffic.flows
+    assert said["most_flows_at_once"] == 16
+    assert said["waited_flows"] == 0
+    assert list(flows["request"]) == list(range(3000))
+    assert (flows["received_bytes"] == flows["flow_bytes"]).all()
+    assert in_order(flows)
+    assert (np.diff(flows["completed_ns"].astype(np.int64)) >= 0).all()
+    # Of the fuller ones, each has its first byte when the one before it is complete, or later.
+    assert (flows["first_byte_ns"][1:] >= flows["completed_ns"][:-1]).all()
+
+
+def test_a_connection_that_breaks_takes_all_flows_on_it_along(flowgen, answering, start, tmp_path):
+    loop = ["--sizes", SIZES, "--load", 0, "--requests", 1_000_000, "--at-once", 16]
+    traffic = Traffic(flowgen, answering[:1], tmp_path, *loop, "--connections", 1, "--per-connection", 16)
+    client = start(*traffic.argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    until(traffic.has_written, "thousands of flows")
+    answering[0].process.kill()
+    printed, _ = client.communicate(timeout=PATIENCE_S)
+    said = json.loads(printed)
+    assert 1 <= said["failed_flows"] <= 16
+    assert (traffic.flows["error"] != 0).sum() == said["failed_flows"]
+    assert said["all_servers_gone"]
+
+
+def test_what_is_not_complete_within_its_time_fails_and_no_more_begins(flowgen, answering, tmp_path):
+    loop = ["--sizes", SIZES, "--load", 0, "--requests", 10_000_000, "--within", 0.5]
+    traffic = Traffic(flowgen, answering, tmp_path, *loop)
+    done = run(*traffic.argv, patience_s=PATIENCE_S)
+    assert done.returncode == 1
+    said, flows = json.loads(done.stdout), traffic.flows
+    assert len(flows) == said["requests"] < 10_000_000
+    assert set(flows["error"]) == {0, errno.ETIMEDOUT}
+    assert flows["completed_ns"].max() - said["begin_ns"] < 2e9
 
 
 def test_servers_are_chosen_by_their_weights(flowgen, answering, tmp_path):

@@ -80,7 +80,7 @@ def test_a_load_above_an_uplink_is_told_before_and_makes_the_run_invalid(runs_di
     need_all_of(spec)
     told = []
     run = measure(spec, progress=lambda phase, done, total: told.append(phase))
-    expected = "offered_load_bps: 100 Mbit/s of it cross the uplink of host-0, which carries 47.8 Mbit/s of payload"
+    expected = "100 Mbit/s of the offered load cross the uplink of host-0, which carries 47.8 Mbit/s of payload"
     assert told[0].startswith(expected), told[0]
     assert run.status == "invalid"
     assert "less than offered_load_bps: hosts or network are saturated" in run.reasons[0]

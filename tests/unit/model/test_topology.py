@@ -45,6 +45,11 @@ def test_a_picture_has_hosts_endpoints_links_and_the_wire():
     assert "uplinks of MTU 1,500 B, 1 Gbit/s each, one kernel" in told
 
 
+def test_a_picture_says_which_uplinks_are_slow_where_not_all_are():
+    told = texts({**OVERLAY, "underlay": {**OVERLAY["underlay"], "limited_hosts": ["host-1"]}})
+    assert "uplinks of MTU 1,500 B, 1 Gbit/s at host-1, one kernel" in told
+
+
 def test_a_picture_says_in_words_what_it_shows():
     words = topology.in_words(OVERLAY)
     assert words.startswith("host-0: client-0 and 24 more on bridge pairlab0; vxlan vxlan0, id 77. host-1: server-0")

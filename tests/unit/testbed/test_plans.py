@@ -1,6 +1,7 @@
 """What a plan refuses before anything is built."""
 
 import ipaddress
+import re
 
 import pytest
 
@@ -8,7 +9,7 @@ from pairlab.errors import BadSpec
 from pairlab.measurement.measure import resolve
 from pairlab.model.spec import Spec
 from pairlab.testbed import registry
-from pairlab.testbed.endpoints import Limits, Task
+from pairlab.testbed.endpoints import Limits, Task, pairs_of
 from pairlab.testbed.placement import most_on_a_host, placement
 from pairlab.testbed.plans import layout
 
@@ -138,6 +139,7 @@ def test_what_cannot_run_beside_the_pairs_is_refused_with_what_can(asked, said):
         (4, "across", [(0, 2), (1, 3), (0, 2), (1, 3)]),
         (3, "across", [(0, 1), (0, 2), (0, 1), (0, 2)]),
         (4, "one-to-many", [(0, 1), (0, 2), (0, 3), (0, 1)]),
+        (3, "one-to-all", [(0, 0), (0, 1), (0, 2), (0, 0)]),
         (2, "spread", [(0, 1), (0, 1), (0, 1), (0, 1)]),
         (3, "spread", [(0, 1), (2, 0), (1, 2), (0, 1)]),
         (2, "packed-but-one", [(0, 1), (1, 1), (1, 1), (1, 1)]),
@@ -220,3 +222,64 @@ def test_more_containers_than_a_bridge_has_ports_are_counted_by_host():
     resolve(Spec(driver="overlay", hosts=2, placement="across", pairs=600, workload="flowgen"))
     with pytest.raises(BadSpec, match="pairs: 'overlay' can have at most 1022 containers on a host, not 1100"):
         resolve(Spec(driver="overlay", hosts=2, placement="across", pairs=1100, workload="flowgen"))
+
+
+ONE_CLIENT = {"workload": "traffic", "flow_sizes": "fixed", "pairs": 3}
+ON_THREE = {"hosts": 3, "placement": "one-to-all", "driver": "overlay"}
+
+
+def test_a_workload_with_one_client_has_no_other_and_each_server_is_that_clients():
+    plan = layout(Spec(**ONE_CLIENT, **ON_THREE))
+    assert [(each.name, each.host) for each in plan.endpoints] == [
+        *[("client-0", 0), ("server-0", 0), ("server-1", 1), ("server-2", 2)]
+    ]
+    assert [client.name for client, _ in pairs_of(plan.endpoints)] == ["client-0"] * 3
+    assert plan.crosses_hosts
+    assert len({each.address for each in plan.endpoints}) == 4
+
+
+def test_the_fair_part_of_a_cpu_is_of_the_containers_that_there_are():
+    asked = {**ONE_CLIENT, "cpu_quota_of_fair_share": 1.0}
+    assert layout(Spec(**asked), cpus=range(4)).endpoints[0].limits.cpu_quota == 1.0
+
+
+@pytest.mark.parametrize("limited", [0, 1, 2, 3])
+def test_the_last_hosts_alone_have_slow_uplinks(limited):
+    plan = layout(Spec(**ONE_CLIENT, **ON_THREE, uplink_rate_bps=1e9, uplink_delay_s=0.01, limited_uplinks=limited))
+    slow = [each.name for each in plan.hosts if (each.uplink.rate_bps, each.uplink.delay_s) == (1e9, 0.01)]
+    fast = [each.name for each in plan.hosts if (each.uplink.rate_bps, each.uplink.delay_s) == (0, 0)]
+    assert slow == ["host-0", "host-1", "host-2"][-(limited or 3) :]
+    assert len(slow) + len(fast) == 3
+    assert {each.uplink.mtu_bytes for each in plan.hosts} == {1500}
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"limited_uplinks": 4, "uplink_rate_bps": 1e9}, "limited_uplinks: there are 3 hosts, not 4"),
+        ({"limited_uplinks": 1}, "limited_uplinks: nothing limits uplinks: give uplink_rate_bps or uplink_delay_s"),
+    ],
+)
+def test_uplinks_that_cannot_be_limited_so_are_refused(asked, said):
+    with pytest.raises(BadSpec, match=said):
+        Spec(**ONE_CLIENT, **ON_THREE, **asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"uplink_rate_bps": 1e9, "limited_uplinks": 1, "offered_load_bps": 2.8e9}, ""),
+        (
+            {"uplink_rate_bps": 1e9, "limited_uplinks": 1, "offered_load_bps": 3e9},
+            "1 Gbit/s .* host-2, .* 956",
+        ),
+        (
+            {"uplink_rate_bps": 1e9, "offered_load_bps": 1.5e9},
+            "1 Gbit/s of .* uplink of host-0",
+        ),  # two thirds arrive there
+        ({"offered_load_bps": 1e12}, ""),
+    ],
+)
+def test_more_load_than_an_uplink_carries_is_told_and_no_other(asked, told):
+    found = layout(Spec(**ONE_CLIENT, **ON_THREE, **asked)).overload()
+    assert re.search(told, found) if told else not found

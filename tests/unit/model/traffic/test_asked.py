@@ -1,5 +1,7 @@
 """What a spec asks of traffic: flow sizes that depend on no file, and fan-outs."""
 
+import hashlib
+
 import pytest
 
 from pairlab.errors import BadSpec
@@ -87,3 +89,15 @@ def test_what_has_written_points_is_read_as_the_same_distribution(tmp_path):
     assert (again.sizes == sizes.sizes).all()
     assert (again.shares == sizes.shares).all()
     assert (flow_sizes.load(flow_sizes.as_points(sizes)).shares == sizes.shares).all()
+
+
+def test_a_name_means_the_same_points_for_ever_as_the_keys_of_runs_have_the_name_alone():
+    points = {name: flow_sizes.as_points(flow_sizes.load(name)) for name in flow_sizes.names()}
+    assert {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in points.items()} == {
+        "dctcp-web-search": "6b67af54edc219e5",
+        "facebook": "49431fb888fb77b2",
+        "fixed": "247e17b867b2f5b6",
+        "prv2-1": "5151048d1948a68f",
+        "uniform": "af9ad4ff914ad56b",
+        "vl2": "9daaa9e9451ab9d7",
+    }
