@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pairlab.base.error_location import located
-from pairlab.measurement import congestion
+from pairlab.measurement import congestion, own_columns
 from pairlab.measurement.checks import steady_state
 from pairlab.measurement.window import counted_s, window
 from pairlab.model.spec import Spec
@@ -312,6 +312,7 @@ def _reported(spec: Spec, workload: Workload, client: Process, server: Process) 
     """The tool's results by flow number. A client of which some flows failed exits with an error, but has results."""
     try:
         results = workload.parse(client.stdout, server.stdout)
+        own_columns.require_declared(workload, results)
         trouble = "" if any(measured.error for measured in results) else client.trouble
     except Exception as error:  # whatever a plugin raises is this client's failure, and no other's
         results, trouble = [], client.trouble or located(error, inspect.getfile(type(workload)))
@@ -390,9 +391,9 @@ def _out_of_time(limit_s: float) -> str:
 
 
 def _transactions(pair: int, flow: int, measured: Measured) -> list[Row]:
-    return [
-        {"pair": pair, "flow": flow, "latency_s": latency_s, "count": count} for latency_s, count in measured.latencies
-    ]
+    place = {"pair": pair, "flow": flow}
+    timed = [{"latency_s": latency_s, "count": count} for latency_s, count in measured.latencies]
+    return [{**place, **row} for row in (*timed, *measured.transactions)]
 
 
 def _interval(row: Row, begun_s: float, warmup_s: float) -> Row:
