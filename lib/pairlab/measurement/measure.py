@@ -76,6 +76,11 @@ def _require_features(spec: Spec) -> None:
             f" these can: {', '.join(able) or 'none'}"
         )
     own_columns.require(workload)
+    if not workload.one_port and registry.drivers.get(spec.driver).publishes:
+        raise BadSpec(
+            f"driver {spec.driver!r} publishes one port of each server, and {spec.workload!r} connects to others, too:"
+            " take another driver, or another workload"
+        )
     workload().check(spec)
     if spec.background_pairs:
         _require_endless(spec)

@@ -145,6 +145,10 @@ class Workload(ABC):
     """Whether the server ends by itself after its client, and prints its report only then."""
     says_when_signalled: ClassVar[str] = ""
     """Words that client and server print where a signal ended them that they caught: then nothing else tells so."""
+    one_port: ClassVar[bool] = True
+    """Whether all that its client sends goes to pair.port: else a driver that publishes this port cannot carry it."""
+    listens_by_tcp: ClassVar[bool] = False
+    """Whether its server listens by TCP where the task is UDP, too: for its control connection."""
     late_s: ClassVar[float] = 0.0
     """How long before its end a client may take its last count, so that the kernel counts more than it reports."""
     endless: ClassVar[bool] = False
