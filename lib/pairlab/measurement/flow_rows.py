@@ -178,7 +178,7 @@ def read_flows(
         if task.protocol == "udp" and succeeded:
             overrun_s = max(measured.flow["duration_s"] for measured in succeeded) - spec.total_s
             found.overrun_share = max(overrun_s / spec.total_s, found.overrun_share or 0.0)
-        counted = all(measured.flow.get("datagrams_received") is not None for measured in succeeded)
+        counted = None not in [_datagrams(measured)[0] for measured in succeeded]
         if task.protocol == "udp" and len(succeeded) == spec.flows_per_pair and isolated and counted:
             _add_datagrams(found, pair, succeeded, server)
     return found
@@ -265,11 +265,17 @@ def _counted_by_kernel(succeeded: Sequence[Measured], client: Process) -> tuple[
 
 def _add_datagrams(found: Reading, pair: int, succeeded: Sequence[Measured], server: Process) -> None:
     """What came to the server's namespace of a UDP pair, by its tool and by the kernel, where the kernel counts it."""
-    received = sum(measured.flow["datagrams_received"] for measured in succeeded)
-    received_bytes = sum(measured.flow["flow_bytes"] for measured in succeeded)
+    received, received_bytes = (sum(each) for each in zip(*map(_datagrams, succeeded), strict=True))
     if server.udp_receive_errors is not None:
         found.datagrams[pair] = received + server.udp_receive_errors
         found.datagram_bytes[pair] = received_bytes * found.datagrams[pair] / received if received else 0.0
+
+
+def _datagrams(measured: Measured) -> tuple[float | None, float]:
+    """How many datagrams a flow's server received, and their payload; None: its tool does not know."""
+    if measured.received_datagrams is not None:
+        return measured.received_datagrams, measured.received_bytes or 0.0
+    return measured.flow.get("datagrams_received"), measured.flow.get("flow_bytes", 0.0)
 
 
 def begun_s(measured: Measured, row: Row) -> float:

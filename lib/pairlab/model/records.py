@@ -83,7 +83,7 @@ TABLES: dict[str, dict[str, Column]] = {
             "float64",
             "B",
             "payload in duration_s: acknowledged (flowgen), received by the server (iperf, iperf3, sockperf, UDP), or"
-            " of requests and their responses (rr)",
+            " of requests and their responses",
         ),
         "throughput_bps": Column("float64", "bit/s", "goodput: flow_bytes * 8 / duration_s"),
         "retransmits": Column(
@@ -105,14 +105,14 @@ TABLES: dict[str, dict[str, Column]] = {
         "datagrams_received": Column("float64", "datagrams", "UDP: received by the server"),
         "datagrams_lost": Column("float64", "datagrams", "UDP: sent and never received"),
         "datagrams_reordered": Column("float64", "datagrams", "UDP: received after a later one (RFC 4737, section 3)"),
-        "transactions": Column("float64", "transactions", "requests of duration_s whose response came (rr)"),
+        "transactions": Column("float64", "transactions", "requests of duration_s whose response came"),
         "transactions_lost": Column(
             "float64",
             "transactions",
-            "requests that were due in duration_s and had no response in time, or were not sent in it (rr)",
+            "requests that were due in duration_s and had no response in time, or were not sent in it",
         ),
         "transactions_failed": Column(
-            "float64", "transactions", "requests that could not be sent, or whose connection broke (rr)"
+            "float64", "transactions", "requests that could not be sent, or whose connection broke"
         ),
         "rtt_s": Column("float64", "s", "smoothed round-trip time at the end (TCP_INFO)"),
         "min_rtt_s": Column("float64", "s", "least round-trip time seen (TCP_INFO)"),

@@ -33,11 +33,11 @@ class Measured:
     `transactions`, with latency_s, count, and the workload's own metrics of that table. windowed: whether the tool
     itself left out the warm-up, which else its intervals tell of. number: of the flow within its pair, from 0.
     received_bytes: payload that its server received of it, over its whole time, where the tool reports it;
-    answered_bytes: what that sent back; unread_bytes: what was sent besides, and may have arrived unread. error: why
-    this flow failed, where others of its client did not. lasted_s: how long it was sending, where its duration_s is
-    another time. connect_s: how long connecting took, where the tool reports that instead of the moment.
-    netns_retransmits: what the kernel had counted in the client's network namespace, since that was made, just before
-    and just after the tool counted last.
+    received_datagrams: in how many datagrams; answered_bytes: what that sent back; unread_bytes: what was sent besides,
+    and may have arrived unread. error: why this flow failed, where others of its client did not. lasted_s: how long it
+    was sending, where its duration_s is another time. connect_s: how long connecting took, where the tool reports that
+    instead of the moment. netns_retransmits: what the kernel had counted in the client's network namespace, since that
+    was made, just before and just after the tool counted last.
     Moments, CLOCK_MONOTONIC in ns, where the tool reports them: when the connection was established, when the server
     had the first byte, and when a flow with an end was complete.
     """
@@ -57,6 +57,7 @@ class Measured:
     latencies: Sequence[tuple[float, int]] = ()
     transactions: Sequence[Mapping[str, Any]] = ()
     answered_bytes: float | None = None
+    received_datagrams: int | None = None
     windowed: bool = False
 
     def __post_init__(self):

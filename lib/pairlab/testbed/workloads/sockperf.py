@@ -233,10 +233,7 @@ class _SockperfLatency(Workload):
 
 
 class SockperfPingPong(_SockperfLatency):
-    __doc__ = f"""Each request is sent when the response to the one before has come.
-
-    {(_SockperfLatency.__doc__ or "").strip()}
-    """
+    """Each request is sent when the response to the one before has come. The rest is _SockperfLatency's."""
 
     name = "sockperf-ping-pong"
     summary = "sockperf ping-pong: requests one after the other by TCP, and their round-trip times"
@@ -252,12 +249,10 @@ class SockperfPingPong(_SockperfLatency):
 
 
 class SockperfUnderLoad(_SockperfLatency):
-    __doc__ = f"""Requests at a rate, whether or not responses have come; each latency counts from when it was sent.
+    """Requests at a rate, whether or not responses have come; each latency counts from when it was sent.
 
     It does not count from when a request was due, as rr does: what a stall of the client delays is sent late, and
-    counts as fast (coordinated omission).
-
-    {(_SockperfLatency.__doc__ or "").strip()}
+    counts as fast (coordinated omission). The rest is _SockperfLatency's.
     """
 
     name = "sockperf-under-load"
