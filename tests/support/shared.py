@@ -46,6 +46,8 @@ def asking(workload, **values):
         sends |= {"flow_sizes": "prv2-1", "offered_load_bps": 1e8, "flows_per_pair": 64}
     if "transactions" in can:  # so that they carry as much as can be compared
         sends |= {"request_bytes": 1000, "response_bytes": 1000}
+    if workload == "sockperf-under-load":
+        sends |= {"requests_per_s": 2000.0}
     return Spec(workload=workload, **{"pairs": 2, "max_skew_s": 5, "max_foreign_cpu": 1, **sends, **values})
 
 

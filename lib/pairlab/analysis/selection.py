@@ -25,8 +25,9 @@ OWN = {
     "pinning": ("pinning",),
     "message_bytes": ("message-size",),
     "start_spacing_s": ("starting",),
-    "hosts": ("networks", "latency"),
-    "placement": ("networks", "latency"),
+    "hosts": ("networks", "latency", "placement"),
+    "placement": ("networks", "latency", "placement"),
+    "uplink_rate_bps": ("placement",),
 }
 
 

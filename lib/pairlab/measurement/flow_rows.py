@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pairlab.base.error_location import located
-from pairlab.measurement import congestion
+from pairlab.measurement import congestion, own_columns
 from pairlab.measurement.checks import steady_state
 from pairlab.measurement.window import counted_s, window
 from pairlab.model.spec import Spec
@@ -178,7 +178,7 @@ def read_flows(
         if task.protocol == "udp" and succeeded:
             overrun_s = max(measured.flow["duration_s"] for measured in succeeded) - spec.total_s
             found.overrun_share = max(overrun_s / spec.total_s, found.overrun_share or 0.0)
-        counted = all(measured.flow.get("datagrams_received") is not None for measured in succeeded)
+        counted = None not in [_datagrams(measured)[0] for measured in succeeded]
         if task.protocol == "udp" and len(succeeded) == spec.flows_per_pair and isolated and counted:
             _add_datagrams(found, pair, succeeded, server)
     return found
@@ -265,11 +265,17 @@ def _counted_by_kernel(succeeded: Sequence[Measured], client: Process) -> tuple[
 
 def _add_datagrams(found: Reading, pair: int, succeeded: Sequence[Measured], server: Process) -> None:
     """What came to the server's namespace of a UDP pair, by its tool and by the kernel, where the kernel counts it."""
-    received = sum(measured.flow["datagrams_received"] for measured in succeeded)
-    received_bytes = sum(measured.flow["flow_bytes"] for measured in succeeded)
+    received, received_bytes = (sum(each) for each in zip(*map(_datagrams, succeeded), strict=True))
     if server.udp_receive_errors is not None:
         found.datagrams[pair] = received + server.udp_receive_errors
         found.datagram_bytes[pair] = received_bytes * found.datagrams[pair] / received if received else 0.0
+
+
+def _datagrams(measured: Measured) -> tuple[float | None, float]:
+    """How many datagrams a flow's server received, and their payload; None: its tool does not know."""
+    if measured.received_datagrams is not None:
+        return measured.received_datagrams, measured.received_bytes or 0.0
+    return measured.flow.get("datagrams_received"), measured.flow.get("flow_bytes", 0.0)
 
 
 def begun_s(measured: Measured, row: Row) -> float:
@@ -312,6 +318,7 @@ def _reported(spec: Spec, workload: Workload, client: Process, server: Process) 
     """The tool's results by flow number. A client of which some flows failed exits with an error, but has results."""
     try:
         results = workload.parse(client.stdout, server.stdout)
+        own_columns.require_declared(workload, results)
         trouble = "" if any(measured.error for measured in results) else client.trouble
     except Exception as error:  # whatever a plugin raises is this client's failure, and no other's
         results, trouble = [], client.trouble or located(error, inspect.getfile(type(workload)))
@@ -390,9 +397,9 @@ def _out_of_time(limit_s: float) -> str:
 
 
 def _transactions(pair: int, flow: int, measured: Measured) -> list[Row]:
-    return [
-        {"pair": pair, "flow": flow, "latency_s": latency_s, "count": count} for latency_s, count in measured.latencies
-    ]
+    place = {"pair": pair, "flow": flow}
+    timed = [{"latency_s": latency_s, "count": count} for latency_s, count in measured.latencies]
+    return [{**place, **row} for row in (*timed, *measured.transactions)]
 
 
 def _interval(row: Row, begun_s: float, warmup_s: float) -> Row:

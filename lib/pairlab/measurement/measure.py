@@ -13,7 +13,7 @@ from pairlab import store
 from pairlab._version import __version__
 from pairlab.base.realtime import before_flows
 from pairlab.errors import BadSpec, HostBusy, PairlabError, TestbedError, Unavailable
-from pairlab.measurement import congestion, in_store
+from pairlab.measurement import congestion, in_store, own_columns
 from pairlab.measurement.attempts import allowed
 from pairlab.measurement.flow_rows import read_flows
 from pairlab.measurement.observer import Observer, checks_of_flows
@@ -23,6 +23,7 @@ from pairlab.measurement.processes.interference import Interference
 from pairlab.measurement.traffic.flow_table import read_table
 from pairlab.measurement.verdict import judge, spoilt_by_machine
 from pairlab.measurement.window import of_background_s
+from pairlab.model import metrics
 from pairlab.model.records import Run, table
 from pairlab.model.spec import Spec, require_spec
 from pairlab.progress import automatic
@@ -73,6 +74,12 @@ def _require_features(spec: Spec) -> None:
         raise BadSpec(
             f"workload {spec.workload!r} cannot {', nor '.join(FEATURES[feature][1] for feature in sorted(missing))};"
             f" these can: {', '.join(able) or 'none'}"
+        )
+    own_columns.require(workload)
+    if not workload.one_port and registry.drivers.get(spec.driver).publishes:
+        raise BadSpec(
+            f"driver {spec.driver!r} publishes one port of each server, and {spec.workload!r} connects to others, too:"
+            " take another driver, or another workload"
         )
     workload().check(spec)
     if spec.background_pairs:
@@ -271,11 +278,11 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
         times_s={"up_s": bed.up_s, **times.spent},
         facts=recorded,
         checks=checks,
-        flows=table("flows", reading.flows) if reading.table is None else reading.table,
+        flows=table("flows", reading.flows, workload.metrics) if reading.table is None else reading.table,
         intervals=table("intervals", reading.intervals),
         background_flows=table("flows", of_background.flows),
         background_intervals=table("intervals", of_background.intervals),
-        transactions=table("transactions", reading.transactions),
+        transactions=table("transactions", reading.transactions, workload.metrics),
         cpu=table("cpu", observer.cpu_rows(release_ns)),
         profile=table("profile", observer.profile()),
         raw=_printed([*clients, *servers, *background.processes]),
@@ -308,6 +315,7 @@ def _facts(bed: Testbed, workloads: Sequence[Workload]) -> dict:
         "network": dict(bed.site.facts()),
         "versions": versions,
         "waits_s": workloads[0].waits_s,
+        **metrics.as_fact(tuple(workloads[0].metrics)),
     }
 
 

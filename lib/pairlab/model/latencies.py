@@ -16,23 +16,28 @@ from pairlab.base import units
 SHARES: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "p99.99": 0.9999, "max": 1.0}
 
 
-def merged(transactions: pd.DataFrame) -> pd.Series:
+def measure(name: str) -> str:
+    """What the quantile of that name is called where runs are compared: p99.9 is latency_p99_9_s."""
+    return f"latency_{name.replace('.', '_')}_s"
+
+
+def merged(transactions: pd.DataFrame, column: str = "latency_s") -> pd.Series:
     """How many transactions of all clients took how long: the count by latency_s, rising. Nothing is lost by it."""
-    return transactions.groupby("latency_s", sort=True)["count"].sum()
+    return transactions.groupby(column, sort=True)["count"].sum()
 
 
-def quantile(transactions: pd.DataFrame, share: float, lost: int = 0) -> float:
+def quantile(transactions: pd.DataFrame, share: float, lost: int = 0, column: str = "latency_s") -> float:
     """The shortest latency, in s, that at least this share of the transactions did not exceed; 1: the longest.
 
     transactions: rows with latency_s and count, of one client or of many, in any order; lost: transactions without a
-    latency. Within the 0.05 % of the buckets. NaN where there are fewer transactions than one beyond the quantile
-    (1/(1 − share)), and where it falls among the lost.
+    latency. column: of another quantity than the latency. Within the 0.05 % of the buckets. NaN where there are fewer
+    transactions than one beyond the quantile (1/(1 − share)), and where it falls among the lost.
     Source: the inverse of the empirical distribution function (Hyndman and Fan 1996, definition 1), which needs no
     values between buckets.
     """
     if not 0 < share <= 1:
         raise ValueError(f"a quantile is asked for as a share above 0, and at most 1, not {share!r}")
-    counts = merged(transactions)
+    counts = merged(transactions, column)
     answered = int(counts.sum())
     every = answered + lost
     if not every or (share < 1 and every * (1 - share) < 1 - 1e-9):
@@ -52,6 +57,11 @@ def quantiles(transactions: pd.DataFrame, lost: int = 0) -> dict[str, float]:
 def measured(flows: pd.DataFrame) -> bool:
     """Whether any of a run's flows were transactions."""
     return bool(flows["transactions"].notna().any())
+
+
+def timed(transactions: pd.DataFrame, flows: pd.DataFrame) -> bool:
+    """Whether a run tells how long its transactions took: a tool may count them only. True where all were lost."""
+    return measured(flows) and (len(transactions) > 0 or not flows["transactions"].sum())
 
 
 def lost(flows: pd.DataFrame) -> int | None:
@@ -75,6 +85,8 @@ def of_flows(transactions: pd.DataFrame, flows: pd.DataFrame) -> dict[str, float
 
 def in_words(transactions: pd.DataFrame, flows: pd.DataFrame) -> str:
     """The rate, the median and the 99th percentile: "41,200 transactions/s, latency p50 23.1 µs, p99 61 µs"."""
+    if not timed(transactions, flows):
+        return f"{rate_per_s(flows):,.0f} transactions/s"
     found = of_flows(transactions, flows)
     told = [
         f"{name} {units.with_prefix(found[name], 's') if found[name] == found[name] else 'not known'}"

@@ -17,9 +17,10 @@ import pandas as pd
 
 from pairlab import paths
 from pairlab.base import html_repr, units
-from pairlab.model import fct, latencies, topology
+from pairlab.model import fct, latencies, metric_values, metrics, topology
 from pairlab.model import ground as grounds
 from pairlab.model.ground import Ground
+from pairlab.model.metrics import Metric
 from pairlab.model.spec import Spec
 from pairlab.model.time_steps import carried_bytes
 
@@ -82,7 +83,7 @@ TABLES: dict[str, dict[str, Column]] = {
             "float64",
             "B",
             "payload in duration_s: acknowledged (flowgen), received by the server (iperf, iperf3, sockperf, UDP), or"
-            " of requests and their responses (rr)",
+            " of requests and their responses",
         ),
         "throughput_bps": Column("float64", "bit/s", "goodput: flow_bytes * 8 / duration_s"),
         "retransmits": Column(
@@ -104,14 +105,14 @@ TABLES: dict[str, dict[str, Column]] = {
         "datagrams_received": Column("float64", "datagrams", "UDP: received by the server"),
         "datagrams_lost": Column("float64", "datagrams", "UDP: sent and never received"),
         "datagrams_reordered": Column("float64", "datagrams", "UDP: received after a later one (RFC 4737, section 3)"),
-        "transactions": Column("float64", "transactions", "requests of duration_s whose response came (rr)"),
+        "transactions": Column("float64", "transactions", "requests of duration_s whose response came"),
         "transactions_lost": Column(
             "float64",
             "transactions",
-            "requests that were due in duration_s and had no response in time, or were not sent in it (rr)",
+            "requests that were due in duration_s and had no response in time, or were not sent in it",
         ),
         "transactions_failed": Column(
-            "float64", "transactions", "requests that could not be sent, or whose connection broke (rr)"
+            "float64", "transactions", "requests that could not be sent, or whose connection broke"
         ),
         "rtt_s": Column("float64", "s", "smoothed round-trip time at the end (TCP_INFO)"),
         "min_rtt_s": Column("float64", "s", "least round-trip time seen (TCP_INFO)"),
@@ -195,20 +196,23 @@ def table_of(name: str, columns: Mapping[str, Any], rows: int) -> pd.DataFrame:
     return pd.DataFrame(data)
 
 
-def table(name: str, rows: Iterable[Mapping[str, Any]] = ()) -> pd.DataFrame:
-    """A DataFrame of that table's columns, in order and typed; what a row leaves out is missing (text: empty)."""
-    rows = list(rows)
-    return _table(name, rows) if rows else _empty(name).copy()
+def table(name: str, rows: Iterable[Mapping[str, Any]] = (), own: Sequence[Metric] = ()) -> pd.DataFrame:
+    """A DataFrame of that table's columns, in order and typed; what a row leaves out is missing (text: empty).
+
+    own: metrics of the workload, of which those of this table are columns after all others.
+    """
+    rows, own = list(rows), [each for each in own if each.table == name]
+    return _table(name, rows, own) if rows or own else _empty(name).copy()
 
 
 @functools.cache
 def _empty(name: str) -> pd.DataFrame:
     """Made once: most runs have a table without rows, and each column of one takes as long as of any other."""
-    return _table(name, [])
+    return _table(name, [], [])
 
 
-def _table(name: str, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    columns = TABLES[name]
+def _table(name: str, rows: Sequence[Mapping[str, Any]], own: Sequence[Metric]) -> pd.DataFrame:
+    columns = TABLES[name] | {each.name: Column("float64", each.unit, each.meaning) for each in own}
     strange = {key for row in rows for key in row} - set(columns)
     if strange:
         raise ValueError(f"table {name!r} has no column {', '.join(sorted(strange))}")
@@ -279,6 +283,21 @@ class Run:
         return grounds.of(self.facts, backend=spec.backend, driver=spec.driver, workload=spec.workload)
 
     @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """What its workload measured besides the columns of TABLES: columns of its own, with their meaning."""
+        return tuple(each for each in metrics.of_facts(self.facts) if each.name not in TABLES[each.table])
+
+    @property
+    def metric_values(self) -> dict[str, float]:
+        """The run's value of each of its workload's metrics, by name; NaN where it is not known (metric_values.py)."""
+        return {each.name: metric_values.of_run(each, self.flows, self.transactions) for each in self.metrics}
+
+    @property
+    def _metrics_in_words(self) -> dict[str, str]:
+        values = self.metric_values
+        return {each.meaning: each.text(values[each.name]) for each in self.metrics}
+
+    @property
     def namespace_hosts(self) -> int:
         """How many of its hosts are network namespaces on one machine, whose kernel and CPUs they share."""
         return sum(each["kind"] == "namespace" for each in self.facts.get("hosts") or ())
@@ -328,9 +347,9 @@ class Run:
     @property
     def outcome(self) -> str:
         """What was measured, in short: the median completion time of flows with an end, the rate and latencies of
-        transactions, else the total throughput.
+        transactions, else the total throughput; and of flows without an end its workload's metrics.
 
-        The median is of all flows, and not known where half of them failed (completion_times.py).
+        The median is of all flows, and not known where half of them failed (fct.py).
         """
         if self.spec.flows_end:
             times_s = fct.of(self.flows)
@@ -342,9 +361,10 @@ class Run:
                 return f"{known}, {units.with_prefix(self.total_throughput_bps, 'bit/s')}"
             return f"median FCT {median_s * 1e3:.1f} ms" if median_s == median_s else "median FCT not known"
         unknown = ", steadiness unknown" if self.steadiness_unknown else ""
+        own = "".join(f", {meaning} {text}" for meaning, text in self._metrics_in_words.items())
         if latencies.measured(self.flows):
-            return f"{latencies.in_words(self.transactions, self.flows)}{unknown}"
-        return f"{self.total_throughput_bps / 1e9:.2f} Gbit/s in total{unknown}"
+            return f"{latencies.in_words(self.transactions, self.flows)}{own}{unknown}"
+        return f"{self.total_throughput_bps / 1e9:.2f} Gbit/s in total{own}{unknown}"
 
     @property
     def latency_quantiles_s(self) -> dict[str, float]:
@@ -352,7 +372,8 @@ class Run:
 
         NaN where too few transactions tell, where the quantile falls among lost ones, and where a flow failed.
         """
-        return latencies.of_flows(self.transactions, self.flows) if latencies.measured(self.flows) else {}
+        known = latencies.timed(self.transactions, self.flows)
+        return latencies.of_flows(self.transactions, self.flows) if known else {}
 
     @property
     def _latencies(self) -> dict[str, str]:
@@ -384,6 +405,7 @@ class Run:
         measured = [
             ("outcome", self.outcome),
             *((f"latency {name}", text) for name, text in self._latencies.items()),
+            *self._metrics_in_words.items(),
             ("while all sent", f"{common_bps / 1e9:.2f} Gbit/s" if common_bps == common_bps else ""),
             ("flows", f"{len(self.flows):,}, {failed}"),
             ("starts", f"within {units.with_prefix(self.skew_s, 's')}" if self.skew_s == self.skew_s else ""),

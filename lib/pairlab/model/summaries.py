@@ -12,7 +12,8 @@ from pairlab.model.records import Run
 class Measure(NamedTuple):
     """A summary's unit, its name in words, and whether less of it is better.
 
-    of: which runs have it: all without an end (""), those of flows with an end ("fct"), or of transactions.
+    of: which runs have it: all without an end (""), those of flows with an end ("fct"), of transactions, or those of
+    the workload that declares it ("workload").
     """
 
     unit: str
@@ -28,13 +29,26 @@ MEASURES = {
     "fct_p99_s": Measure("s", "p99 FCT", less_is_better=True, of="fct"),
     "fct_max_s": Measure("s", "longest FCT", less_is_better=True, of="fct"),
     "transactions_per_s": Measure("transactions/s", "transactions per second", of="transactions"),
-    "latency_p50_s": Measure("s", "median latency", less_is_better=True, of="transactions"),
-    "latency_p99_s": Measure("s", "p99 latency", less_is_better=True, of="transactions"),
+    **{
+        latencies.measure(name): Measure("s", words, less_is_better=True, of="transactions")
+        for name, words in {
+            **{name: f"{name} latency" for name in latencies.SHARES},
+            "p50": "median latency",
+            "max": "longest latency",
+        }.items()
+    },
 }
-
 
 #: The percentiles among them: where several runs are summarised, of all flows of all runs.
 QUANTILES = {"fct_median_s": 0.5, "fct_p99_s": 0.99}
+
+
+def measures_of(runs: Iterable[Run]) -> dict[str, Measure]:
+    """MEASURES, and the metrics that the workloads of these runs declare."""
+    own = {each.name: each for run in runs for each in run.metrics}
+    return MEASURES | {
+        name: Measure(each.unit, each.meaning, each.less_is_better, of="workload") for name, each in own.items()
+    }
 
 
 def carried_bps(flows: pd.DataFrame) -> pd.Series:
@@ -53,17 +67,19 @@ def client_bps(flows: pd.DataFrame) -> pd.Series:
 
 
 def summaries(run: Run) -> dict[str, float]:
-    """The value of each of MEASURES that a run has; a failed flow adds zero to the total, and took longer than any.
+    """The value of each of MEASURES, and of its workload's metrics, that a run has.
 
-    NaN is what hangs on how long failed flows would have taken (completion_times.py). Percentiles are linear between
-    the flows of this one run, so that of few flows p99 is nearly the longest.
+    A failed flow adds zero to the total, and took longer than any. NaN is what hangs on how long failed flows would
+    have taken (fct.py). Percentiles are linear between the flows of this one run, so that of few flows
+    p99 is nearly the longest.
     """
+    own = run.metric_values if len(run.flows) else {}
     if not run.spec.flows_end:
-        return {"total_bps": run.total_throughput_bps} | _of_transactions(run)
+        return {"total_bps": run.total_throughput_bps} | _of_transactions(run) | own
     if run.flows.empty:
         return {}
     times_s = fct.of(run.flows)
-    return {
+    return own | {
         "fct_median_s": fct.median(times_s),
         "fct_mean_s": fct.mean(times_s),
         "fct_p99_s": fct.quantile(times_s, 0.99),
@@ -76,16 +92,14 @@ def default_measure(runs: Iterable[Run]) -> str:
     runs = list(runs)
     if all(run.spec.flows_end for run in runs):
         return "fct_median_s"
-    return "latency_p50_s" if all(latencies.measured(run.flows) for run in runs) else "total_bps"
+    if all(latencies.timed(run.transactions, run.flows) for run in runs):
+        return "latency_p50_s"
+    return "transactions_per_s" if all(latencies.measured(run.flows) for run in runs) else "total_bps"
 
 
 def _of_transactions(run: Run) -> dict[str, float]:
     """NaN is what depends on transactions that were lost, or on flows that failed."""
     if not latencies.measured(run.flows):
         return {}
-    found = run.latency_quantiles_s
-    return {
-        "transactions_per_s": latencies.rate_per_s(run.flows),
-        "latency_p50_s": found["p50"],
-        "latency_p99_s": found["p99"],
-    }
+    of_latencies = {latencies.measure(name): value for name, value in run.latency_quantiles_s.items()}
+    return {"transactions_per_s": latencies.rate_per_s(run.flows)} | of_latencies

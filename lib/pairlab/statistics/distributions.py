@@ -13,19 +13,20 @@ SHOWN = (0.001, 0.999)
 TOLERANCE = 1e-3
 
 
-def cdf(values: Sequence[float], *, points: int = 2000) -> pd.DataFrame:
+def cdf(values: Sequence[float], *, points: int = 2000, lost: int = 0) -> pd.DataFrame:
     """The empirical CDF as a line of few points: value (its unit kept) and share (0 to 1), both ascending.
 
     Joined by straight lines, the points make steps: at each value the share rises from that of the values below it to
     that of those that are no larger. Up to `points` values are all kept. Of more, those are left out without which no
     quantile from 0.001 to 0.999 moves by more than 0.1 %; the least and the largest stay. Ten million flows leave some
-    hundred points; values that lie far apart can need more than `points`, and get them. Raises TooFewSamples when
+    hundred points; values that lie far apart can need more than `points`, and get them. lost: so many more are known to
+    be larger than all of these, so that the line ends below 1. Raises TooFewSamples when
     empty, AnalysisError for a value that is not finite.
     """
     values = np.sort(_finite(values))
     if not len(values):
         raise TooFewSamples("a CDF needs at least one value, and there is none")
-    return line(values, points, of=len(values))
+    return line(values, points, of=len(values) + lost)
 
 
 def line(values: np.ndarray, points: int, *, of: int) -> pd.DataFrame:

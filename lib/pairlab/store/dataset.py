@@ -221,20 +221,27 @@ class Runs:
         where no run is ok, DamagedRun where a table proves to be damaged.
         """
         ok, of_runs = self._of_runs(name)
-        whole = [*of_runs, *TABLES[name]]
+        whole = [*of_runs, *self._columns(name, ok)]
         if unknown := [column for column in columns if column not in whole]:
             raise KeyError(f"{name} has no column {', '.join(unknown)}; there are: {', '.join(whole)}")
         rows = [store.length(run, name) for run in ok]
-        parts = _read(ok, rows, name, [column for column in columns if column in TABLES[name]])
+        parts = _read(ok, rows, name, [column for column in columns if column not in of_runs])
         for column in of_runs.columns.intersection(columns):
             once = pd.Categorical(of_runs[column])
             parts[column] = pd.Categorical.from_codes(np.repeat(once.codes, rows), dtype=once.dtype)
         return pd.DataFrame({column: parts[column] for column in columns}, copy=False)
 
     def _joined(self, name: str) -> pd.DataFrame:
-        frame = self.select(name, [*self._of_runs(name)[1], *TABLES[name]])
+        ok, of_runs = self._of_runs(name)
+        frame = self.select(name, [*of_runs, *self._columns(name, ok)])
         categories = {key: column.cat.categories for key, column in frame.select_dtypes("category").items()}
         return frame.astype({key: values.dtype for key, values in categories.items()})
+
+    @staticmethod
+    def _columns(name: str, runs: Iterable[Run]) -> list[str]:
+        """The columns of that table: those that all runs have, and those of the workloads' own metrics."""
+        own = dict.fromkeys(each.name for run in runs for each in run.metrics if each.table == name)
+        return [*TABLES[name], *own]
 
     def _of_runs(self, name: str) -> tuple[list[Run], pd.DataFrame]:
         """The runs that are ok, and a row for each with its key, spec and ground, as named in that table."""
@@ -249,8 +256,9 @@ def _read(runs: Sequence[Run], rows: Sequence[int], name: str, columns: Sequence
     """These columns of all the runs' tables, one after the other; several are read at once, and none is held twice."""
     ends = np.cumsum(rows)
     spans = [slice(end - count, end) for end, count in zip(ends, rows, strict=True)]
-    texts = [column for column in columns if TABLES[name][column].dtype == "str"]
-    read = {column: np.empty(ends[-1], TABLES[name][column].dtype) for column in columns if column not in texts}
+    types = {column: TABLES[name][column].dtype if column in TABLES[name] else "float64" for column in columns}
+    texts = [column for column in columns if types[column] == "str"]
+    read = {column: np.empty(ends[-1], types[column]) for column in columns if column not in texts}
 
     def fill(run: Run, span: slice) -> dict[str, tuple[np.ndarray, list[str]]]:
         table = store.columns(run, name, columns)

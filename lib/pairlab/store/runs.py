@@ -140,7 +140,7 @@ def columns(run: Run, name: str, wanted: Sequence[str]) -> pa.Table:
     if isinstance(run, _Stored):
         with reading(run.path):
             return tables.columns(run.path, name, wanted).slice(0, run._rows[name])
-    frame = getattr(run, name)[list(wanted)]
+    frame = getattr(run, name).reindex(columns=list(wanted))  # other runs may have columns of their workload's own
     return pa.Table.from_pandas(frame, preserve_index=False).cast(tables.schema(name, wanted))
 
 
@@ -197,7 +197,8 @@ class _Stored(Run):
 
     def _frame(self, name: str) -> pd.DataFrame:
         with reading(self.path):
-            return tables.frame(self.path, name).head(self._rows[name])
+            own = [each.name for each in self.metrics if each.table == name]
+            return tables.frame(self.path, name, own).head(self._rows[name])
 
     def _background(self, name: str) -> pd.DataFrame:
         if not self.spec.background_pairs:

@@ -44,10 +44,10 @@ def rows_of_pairs(place: Path, name: str, pairs: int) -> int:
     return int(np.count_nonzero(columns(place, name, ["pair"])["pair"].to_numpy() < pairs))
 
 
-def frame(place: Path, name: str) -> pd.DataFrame:
-    """The whole table, typed as TABLES has it."""
+def frame(place: Path, name: str, own: Sequence[str] = ()) -> pd.DataFrame:
+    """The whole table, typed as TABLES has it, and after that the columns of its workload's own."""
     texts = {key: "str" for key, column in TABLES[name].items() if column.dtype == "str"}
-    return columns(place, name, list(TABLES[name])).to_pandas().astype(texts)
+    return columns(place, name, [*TABLES[name], *own]).to_pandas().astype(texts)
 
 
 def columns(place: Path, name: str, wanted: Sequence[str]) -> pa.Table:
@@ -67,15 +67,16 @@ def columns(place: Path, name: str, wanted: Sequence[str]) -> pa.Table:
         read = read.set_column(read.column_names.index(key), key, _visible(read[key]))
     before = {key: column.before for key, column in TABLES[name].items()}
     arrays = [
-        read[field.name] if field.name in known else _missing(field, before[field.name], metadata.num_rows)
+        read[field.name] if field.name in known else _missing(field, before.get(field.name, ""), metadata.num_rows)
         for field in wished
     ]
     return pa.table(arrays, names=wished.names).cast(wished)
 
 
 def schema(name: str, wanted: Sequence[str]) -> pa.Schema:
-    """These columns of a table in Arrow, texts as dictionary and indices."""
-    return pa.schema({key: _ARROW[TABLES[name][key].dtype] for key in wanted})
+    """These columns of a table in Arrow, texts as dictionary and indices; those of a workload's own are numbers."""
+    known = TABLES[name]
+    return pa.schema({key: _ARROW[known[key].dtype if key in known else "float64"] for key in wanted})
 
 
 def _telling(frame: pd.DataFrame) -> pd.DataFrame:

@@ -21,6 +21,7 @@ PICTURES: dict[str, Callable[[Sequence[Run]], Figure]] = {
     "Box plot": pictures.box,
     "Time series": pictures.time_series,
     "Retransmits": pictures.retransmits,
+    "Measures": pictures.measures,
 }
 #: Figures have the size for a printed page; a screen is read from farther away.
 _ENLARGED = 1.25

@@ -18,12 +18,18 @@ def test_a_run_has_the_total_or_completion_times_and_each_by_the_name_of_a_measu
         "fct_max_s": 50.0,
     }
     answered = transacting({20e-6: 900, 50e-6: 99, 3e-3: 1}, duration_s=2.0)
+    with_tail = transacting({20e-6: 9000, 50e-6: 999, 3e-3: 1}, duration_s=20.0)
     assert summaries(answered) == {
         "total_bps": 2e9,
         "transactions_per_s": 500.0,
         "latency_p50_s": 20e-6,
+        "latency_p90_s": 20e-6,
         "latency_p99_s": 50e-6,
+        "latency_p99_9_s": 50e-6,
+        "latency_p99_99_s": pytest.approx(np.nan, nan_ok=True),  # of a thousand, a tenth is beyond
+        "latency_max_s": 3e-3,
     }
+    assert summaries(with_tail)["latency_p99_99_s"] == 50e-6
     assert {*summaries(ending(times_s)), *summaries(answered)} == set(MEASURES)
 
 

@@ -26,7 +26,7 @@ from pairlab.model import ground as grounds
 from pairlab.model.ground import Ground
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
-from pairlab.model.summaries import MEASURES, QUANTILES, default_measure, summaries
+from pairlab.model.summaries import MEASURES, QUANTILES, Measure, default_measure, measures_of, summaries
 from pairlab.statistics import changes, intervals, power, quantiles
 from pairlab.statistics.clusters import Clusters
 from pairlab.statistics.intervals import LEAST, POSITIVE, Student
@@ -49,16 +49,17 @@ def compare(
     """Every two groups of runs that are alike in all but `by`, of which one has the value `base`.
 
     by: a field of Spec, or of what runs were measured on: host, kernel, engine (of containers), tool, switch; for these
-    load the runs with ground="all". measure: one of summaries.MEASURES; None: the median FCT of flows with an end, the
-    median latency of transactions, of others the total throughput. base: the value that the others are held against;
+    load the runs with ground="all". measure: one of summaries.MEASURES, or a metric that the workload declares; None:
+    the median FCT of flows with an end, the median latency of transactions, of others the total throughput, and each
+    metric that the workloads of both declare. base: the value that the others are held against;
     None: the field's default where it was measured, else the first. Runs that differ in other fields, or come from
     different hosts or kernels, are kept apart. What is not compared is named in left_out: runs that are not ok, and
     those without a partner.
 
     Raises UnknownName for another `by` or `measure`; AnalysisError, saying which fields differ, where no two are alike.
     """
-    _check_names(by, measure)
     every = tuple(runs)
+    _check_names(by, measure, every)
     counted = [run for run in every if run.status == "ok"]
     left_out = [*_not_ok(every), *_unread(runs), *getattr(runs, "elsewhere", ())]
     calibrations = noise_floor.of_runs(runs if isinstance(runs, Runs) else Runs(every, root=_root(every)))
@@ -70,10 +71,11 @@ def compare(
             continue
         for value in (value for value in sides if value != start):
             pair = (start, sides[start]), (value, sides[value])
-            try:
-                found.append(_compared(by, measure, alike, pair, calibrations))
-            except AnalysisError as error:
-                refused.append(str(error))
+            for each in [measure] if measure else _measures_of_both(pair):
+                try:
+                    found.append(_compared(by, each, alike, pair, calibrations))
+                except AnalysisError as error:
+                    refused.append(str(error))
     left_out = [*refused, *left_out, *_alone(by, alone)]
     if not found:
         raise AnalysisError(" ".join(left_out) if refused else _nothing_compared(by, counted, left_out))
@@ -123,17 +125,24 @@ def by_version(values: Iterable[str]) -> list[str]:
     )
 
 
+def _measures_of_both(sides: Sequence[tuple[Hashable, list[Run]]]) -> list[str]:
+    """What two sides are compared by where nothing is asked for: what suits them, and metrics that all runs have."""
+    both = [run for _, runs in sides for run in runs]
+    first, *others = [[each.name for each in run.metrics] for run in both]
+    return [default_measure(both), *(name for name in first if all(name in other for other in others))]
+
+
 def _compared(
     by: str,
-    measure: str | None,
+    measure: str,
     alike: Mapping[str, Any],
     sides: Sequence[tuple[Hashable, list[Run]]],
     calibrations: Mapping[str, Calibration],
 ) -> Comparison:
     """The comparison of two sides, the base first. Raises AnalysisError where one has no value, or its flows failed."""
     specs = [runs[0].spec for _, runs in sides]
-    measure = measure or default_measure(run for _, runs in sides for run in runs)
-    known = [_known(named(by, value), measure, runs) for value, runs in sides]
+    what = measures_of(run for _, runs in sides for run in runs)[measure]
+    known = [_known(named(by, value), measure, what, runs) for value, runs in sides]
     paired, used = _used(*known) if by not in GROUND else (False, known)  # no sweep visits two kernels in turn
     if measure in QUANTILES:
         found, levels = _percentiles(QUANTILES[measure], used, paired, [named(by, value) for value, _ in sides])
@@ -157,22 +166,23 @@ def _compared(
         low=low,
         high=high,
         paired=paired,
-        verdict=_verdict(measure, change, low, high, floor),
+        verdict=_verdict(what, change, low, high, floor),
         enough=_enough(found, floor),
         floor=floor.percent if floor else np.nan,
-        notes=(*_notes(by, counts, measure), *_also(by, sides), *noise_floor.not_covered(calibrations, specs, measure)),
+        notes=(*_notes(by, counts, what), *_also(by, sides), *noise_floor.not_covered(calibrations, specs, measure)),
+        declared=None if measure in MEASURES else what,
     )
 
 
-def _known(name: str, measure: str, runs: Sequence[Run]) -> list[Run]:
+def _known(name: str, measure: str, what: Measure, runs: Sequence[Run]) -> list[Run]:
     """The runs of a side that have the measure. Raises AnalysisError where none has, or it depends on failed flows."""
     values = [summaries(run).get(measure, 0.0) for run in runs]
     lost = [run for run, value in zip(runs, values, strict=True) if math.isnan(value)]
     if lost and (measure not in QUANTILES or np.isnan(_flows(runs).quantile(QUANTILES[measure]))):
-        raise AnalysisError(_depends_on_failed(name, measure, lost, len(runs)))
+        raise AnalysisError(_depends_on_failed(name, what, lost, len(runs)))
     known = [run for run, value in zip(runs, values, strict=True) if value > 0 or math.isnan(value)]
     if not known:
-        raise AnalysisError(f"Not compared: {name} has no {MEASURES[measure].name} above zero.")
+        raise AnalysisError(f"Not compared: {name} has no {what.name} above zero.")
     return known
 
 
@@ -206,14 +216,14 @@ def _flows(runs: Sequence[Run]) -> Clusters:
     return Clusters(labels, tuple(parts))
 
 
-def _verdict(measure: str, change: float, low: float, high: float, floor: NoiseFloor | None) -> str:
+def _verdict(what: Measure, change: float, low: float, high: float, floor: NoiseFloor | None) -> str:
     if low != low:
         return "no interval"
     if low <= 0 <= high:
         return "undecided"
     if floor and abs(np.log1p(change / 100)) < floor.effect:
         return "below the noise"
-    return "worse" if (change > 0) == MEASURES[measure].less_is_better else "better"
+    return "worse" if (change > 0) == what.less_is_better else "better"
 
 
 def _floor(
@@ -237,17 +247,17 @@ def _enough(found: Student, floor: NoiseFloor | None) -> int | None:
     return power.repetitions_needed(float(np.log1p(WORTH_PERCENT / 100)), spread)
 
 
-def _notes(by: str, sides: Sequence[tuple[Hashable, Sequence[Run], int, int]], measure: str) -> list[str]:
+def _notes(by: str, sides: Sequence[tuple[Hashable, Sequence[Run], int, int]], what: Measure) -> list[str]:
     """sides: the value of `by`, its runs, those of them with a value, and those that were used."""
     found = []
     for value, runs, known, used in sides:
         name = named(by, value)
         if nothing := len(runs) - known:
-            found.append(f"{nothing} of {len(runs)} runs of {name} have no {MEASURES[measure].name} above zero")
+            found.append(f"{nothing} of {len(runs)} runs of {name} have no {what.name} above zero")
         if used < known:
             found.append(f"{known - used} of {known} runs of {name} are of repetitions that the other side lacks")
         if failed := sum(run.failed_flows for run in runs):
-            counted = "counted as longer than all others" if MEASURES[measure].less_is_better else "counted as zero"
+            counted = "counted as longer than all others" if what.less_is_better else "counted as zero"
             found.append(f"{failed} of {sum(len(run.flows) for run in runs)} flows of {name} failed, {counted}")
     if by == "backend":
         found.append("two backends are two data paths: compared here, and never pooled")
@@ -264,19 +274,21 @@ def _also(by: str, sides: Sequence[tuple[Hashable, Sequence[Run]]]) -> list[str]
     return [f"they differ in {name}, too" for name, (base, other) in values.items() if base != other]
 
 
-def _depends_on_failed(name: str, measure: str, lost: Sequence[Run], runs: int) -> str:
+def _depends_on_failed(name: str, what: Measure, lost: Sequence[Run], runs: int) -> str:
     """Why a side has no value that could be compared: to leave out the runs that lack it would flatter it."""
     flows = sum(len(run.flows) for run in lost)
     errors = [error for run in lost for error in run.flows.loc[run.flows["status"] != "ok", "error"]]
     first = f" (the first: {errors[0]})" if errors else ""
-    if MEASURES[measure].of == "transactions" and not errors:
+    if what.of == "transactions" and not errors:
         without = sum(latencies.lost(run.flows) or 0 for run in lost)
         return (
-            f"Not compared: {len(lost)} of {runs} runs of {name} have no {MEASURES[measure].name}: too few transactions"
+            f"Not compared: {len(lost)} of {runs} runs of {name} have no {what.name}: too few transactions"
             f" tell, or it depends on those that were lost ({without:,})."
         )
+    if not errors:
+        return f"Not compared: {len(lost)} of {runs} runs of {name} have no {what.name}."
     return (
-        f"Not compared: {len(lost)} of {runs} runs of {name} have no {MEASURES[measure].name}:"
+        f"Not compared: {len(lost)} of {runs} runs of {name} have no {what.name}:"
         f" {len(errors)} of their {flows} flows failed{first}, and it depends on how long these would have taken."
     )
 
@@ -345,9 +357,9 @@ def _in_force(run: Run, by: str) -> list[tuple[str, str]]:
     return [(name, value) for name, value in selection.in_force(run).items() if name != itself]
 
 
-def _check_names(by: str, measure: str | None) -> None:
+def _check_names(by: str, measure: str | None, runs: Sequence[Run]) -> None:
     if by not in (*FIELDS, *GROUND):
         why = " tells repetitions apart, which are the unit" if by in REPLICATE else " is nothing that runs differ by"
         raise UnknownName(f"{by!r}{why}; there are: {', '.join((*FIELDS, *GROUND))}")
-    if measure is not None and measure not in MEASURES:
-        raise UnknownName(f"no measure {measure!r}; there are: {', '.join(MEASURES)}")
+    if measure is not None and measure not in (known := measures_of(runs)):
+        raise UnknownName(f"no measure {measure!r}; there are: {', '.join(known)}")

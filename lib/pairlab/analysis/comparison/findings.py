@@ -8,7 +8,6 @@ from pairlab.analysis.comparison.result import Comparison, Comparisons
 from pairlab.analysis.comparison.spec_text import named
 from pairlab.errors import AnalysisError
 from pairlab.model.records import Run
-from pairlab.model.summaries import MEASURES
 from pairlab.store.dataset import Runs
 
 #: The fields that runs are compared by, the first of them in which they differ.
@@ -56,8 +55,10 @@ def _groups(compared: Comparisons) -> Iterable[tuple[str, list[Comparison]]]:
     groups: dict[tuple, list[Comparison]] = {}
     for each in compared:
         settings = ", ".join(named(name, value) for name, value in each.alike.items() if name in differing)
-        groups.setdefault((settings, str(each.other.value), str(each.base.value), _outcome(each)), []).append(each)
-    return [(settings, group) for (settings, *_), group in groups.items()]
+        groups.setdefault(
+            (each.measure, settings, str(each.other.value), str(each.base.value), _outcome(each)), []
+        ).append(each)
+    return [(settings, group) for (_, settings, *_), group in groups.items()]
 
 
 def _outcome(comparison: Comparison) -> str:
@@ -70,7 +71,7 @@ def _sentence(settings: str, group: Sequence[Comparison]) -> str:
     first = group[0]
     other, base = (named(first.by, side.value) for side in (first.other, first.base))
     where = _pairs([each.alike for each in group]) + (f", {settings}" if settings else "")
-    outcome, measure = _outcome(first), MEASURES[first.measure].name
+    outcome, measure = _outcome(first), first.measured.name
     if outcome == "undecided":
         return f"{other} and {base} cannot be told apart{where}"
     if outcome == "no interval":

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from pairlab.analysis.comparison.spec_text import apart, cell, named
 from pairlab.base import html_repr
-from pairlab.model.summaries import MEASURES
+from pairlab.model.summaries import MEASURES, Measure
 from pairlab.statistics.intervals import ALPHA
 
 #: The difference that an undecided comparison is planned for, in percent.
@@ -31,11 +31,12 @@ class Side(NamedTuple):
 class Comparison:
     """Two sides that are alike but for the parameter `by`, and what their runs show of the difference.
 
-    measure: one of measures.MEASURES. alike: what both have, by the names of Spec's fields, and the host. change: of
-    `other` over `base`, in percent, with its interval low to high at `confidence`, NaN where there is none. paired:
-    whether repetitions were compared within each. verdict: one of VERDICTS. enough: how many repetitions would show a
-    difference of `worth` percent, None where that is not known. floor: the least difference, in percent, that this host
-    can distinguish from its noise at so many repetitions; NaN where none is recorded.
+    measure: one of summaries.MEASURES, or a metric of the workload, which is `declared` then. alike: what both have, by
+    the names of Spec's fields, and the host. change: of `other` over `base`, in percent, with its interval low to high
+    at `confidence`, NaN where there is none. paired: whether repetitions were compared within each. verdict: one of
+    VERDICTS. enough: how many repetitions would show a difference of `worth` percent, None where that is not known.
+    floor: the least difference, in percent, that this host can distinguish from its noise at so many repetitions; NaN
+    where none is recorded.
     """
 
     by: str
@@ -53,6 +54,12 @@ class Comparison:
     worth: float = WORTH_PERCENT
     confidence: float = 1 - ALPHA
     notes: tuple[str, ...] = ()
+    declared: Measure | None = None
+
+    @property
+    def measured(self) -> Measure:
+        """What the measure is: its unit, its name in words, and whether less of it is better."""
+        return self.declared or MEASURES[self.measure]
 
     @property
     def n(self) -> tuple[int, int]:
@@ -120,7 +127,7 @@ def sentence(comparison: Comparison) -> str:
 def rows(comparison: Comparison) -> list[tuple[str, str]]:
     """What a card lists: both sides' values with their unit, and what they have in common."""
     sides = [
-        (f"{named(comparison.by, side.value)}, {MEASURES[comparison.measure].name}", quantity(comparison, side.level))
+        (f"{named(comparison.by, side.value)}, {comparison.measured.name}", quantity(comparison, side.level))
         for side in (comparison.other, comparison.base)
     ]
     compared = "within each repetition" if comparison.paired else "as independent groups"
@@ -129,11 +136,12 @@ def rows(comparison: Comparison) -> list[tuple[str, str]]:
 
 def quantity(comparison: Comparison, value: float) -> str:
     """A value of the comparison's measure, with a unit that suits it."""
-    unit = MEASURES[comparison.measure].unit
+    unit = comparison.measured.unit
     if unit == "s":
         return f"{value * 1e3:.4g} ms" if value >= 1e-3 else f"{value * 1e6:.4g} µs"
     if unit != "bit/s":
-        return f"{value:,.4g} {unit}" if value < 1e4 else f"{value:,.0f} {unit}"
+        number = f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}"
+        return f"{number}/s" if unit == "1/s" else f"{number} {unit}".rstrip()
     return f"{value / 1e9:.4g} Gbit/s"
 
 
@@ -146,7 +154,7 @@ def _difference(comparison: Comparison, digits: int) -> str:
     other, base = (named(comparison.by, side.value) for side in (comparison.other, comparison.base))
     times = f"{_times(comparison.change)} times as" if comparison.change >= 100 else ""
     size = f"{_number(abs(comparison.change), digits)} %"
-    if MEASURES[comparison.measure].less_is_better:
+    if comparison.measured.less_is_better:
         verb = "took" if single else "take" if plural else "takes"
         how = f"{times} long as" if times else f"{size} longer than" if more else f"{size} less time than"
     elif single or plural:
@@ -173,7 +181,7 @@ def _without_interval(comparison: Comparison) -> str:
     digits = 0 if abs(comparison.change) >= 1 else 2
     text = _difference(comparison, digits) if comparison.change else f"{_both(comparison)} got the same"
     runs = f"in {_count(other)} each" if other == base else f"in {_count(other)} against {_count(base)}"
-    measure = "" if comparison.measure == "total_bps" else f" ({MEASURES[comparison.measure].name})"
+    measure = "" if comparison.measure == "total_bps" else f" ({comparison.measured.name})"
     return f"{text} {runs}{measure}: no interval; repeat it"
 
 
@@ -195,7 +203,7 @@ def _both(comparison: Comparison) -> str:
 
 def _of(comparison: Comparison) -> str:
     """The measure, where it is not the one that speed goes by, and n."""
-    measure = "" if comparison.measure == "total_bps" else f"{MEASURES[comparison.measure].name}, "
+    measure = "" if comparison.measure == "total_bps" else f"{comparison.measured.name}, "
     other, base = comparison.n
     return f"{measure}n = {other if comparison.paired else f'{other} and {base}'} repetitions"
 

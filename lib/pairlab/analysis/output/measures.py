@@ -26,7 +26,7 @@ class Measure(NamedTuple):
 
     title: the head of its column and the name of its axis, with the unit. key: the last part of its keys. digits:
     decimals of a value times `scale`. change: it is a change, so that its values have a sign. short: tables show three
-    significant digits.
+    significant digits. less_is_better: as of summaries.Measure, of which this is how it is shown.
     """
 
     title: str
@@ -36,6 +36,7 @@ class Measure(NamedTuple):
     unit: str = ""
     change: bool = False
     short: bool = False
+    less_is_better: bool = False
 
     def texts(self, estimates: pd.DataFrame, *names: str) -> Texts:
         """Each estimate as text: as mean ± half its interval where all intervals are symmetric, else with bounds."""

@@ -12,7 +12,8 @@ from pairlab.analysis import cell_estimates, selection, throughput_cells
 from pairlab.analysis.figures.style import ordered
 from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.measures import Measure, Texts, common_values, tabulate
-from pairlab.model.summaries import summaries
+from pairlab.model.latencies import SHARES, measure
+from pairlab.model.summaries import MEASURES, summaries
 from pairlab.store.dataset import Runs
 
 #: What sets cells apart besides CELL.
@@ -24,8 +25,10 @@ TOTAL = Measure("Total (Gbit/s)", "total", 2, 1e-9, "Gbit/s")
 CHANGE = Measure("Against the limit (%)", "change", 1, unit="%", change=True, short=True)
 #: Of transactions, by the column of `latency_repetitions`.
 LATENCIES = {
-    "latency_p50_s": Measure("Median latency (µs)", "p50", 2, 1e6, "µs", short=True),
-    "latency_p99_s": Measure("p99 latency (µs)", "p99", 2, 1e6, "µs", short=True),
+    measure(key): Measure(
+        f"Latency {key} (µs)", key, 2, 1e6, "µs", short=True, less_is_better=MEASURES[measure(key)].less_is_better
+    )
+    for key in SHARES
 }
 
 _NAMES = {"system": "System", "place": "Place", "pairs": "Pairs", "driver": "Network"}
@@ -60,8 +63,10 @@ def latency_repetitions(runs: Runs) -> pd.DataFrame:
     columns = [*BY, "repetition"]
     counted = [run for run in runs if run.status == "ok"]
     rows = [
-        {name: getattr(run.spec, name) for name in columns} | {name: summaries(run)[name] for name in LATENCIES}
+        {name: getattr(run.spec, name) for name in columns}
+        | {name: found.get(name, math.nan) for name in LATENCIES}  # a tool may count transactions only
         for run in counted
+        for found in [summaries(run)]
     ]
     return pd.DataFrame(rows, columns=[*columns, *LATENCIES])
 
@@ -74,7 +79,7 @@ def latency_cells(repetitions: pd.DataFrame, confidence: float) -> dict[str, pd.
 def latency_table(cells: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """Latencies by place, pairs and network."""
     columns: dict[Hashable, Texts] = {
-        measure.title: measure.texts(_placed(cells[name]), *_NAMES) for name, measure in LATENCIES.items()
+        each.title: each.texts(_placed(cells[name]), *_NAMES) for name, each in LATENCIES.items()
     }
     return tabulate(_NAMES, columns, {"place": places(cells["latency_p50_s"])})
 
@@ -93,9 +98,8 @@ def places(cells: pd.DataFrame) -> list[str]:
 def fastest_first(drivers: Iterable[str], cells: pd.DataFrame, *, measure: Measure = TOTAL) -> list[str]:
     """Each driver once: by its largest total, or its longest latency; the fastest first, those without any last."""
     largest = cells.groupby("driver")["value"].max()
-    if measure is TOTAL:
-        return sorted(ordered(drivers), key=lambda driver: -largest.get(driver, 0.0))
-    return sorted(ordered(drivers), key=lambda driver: largest.get(driver, math.inf))
+    sign = 1 if measure.less_is_better else -1
+    return sorted(ordered(drivers), key=lambda driver: sign * largest.get(driver, math.inf * sign))
 
 
 def table(cells: pd.DataFrame, changes: pd.DataFrame) -> pd.DataFrame:
@@ -107,19 +111,19 @@ def table(cells: pd.DataFrame, changes: pd.DataFrame) -> pd.DataFrame:
 
 
 def values(
-    runs: Runs, cells: pd.DataFrame, changes: pd.DataFrame, latencies: dict[str, pd.DataFrame], *gaps: str
+    runs: Runs, cells: pd.DataFrame, changes: pd.DataFrame, of_latencies: dict[str, pd.DataFrame], *gaps: str
 ) -> Values:
     r"""The keyed numbers of networks, all below `networks/`: those of measures.common_values, and
 
-    <system>/<driver>/<hosts>/<pairs>/total, total-interval; change, change-interval against the limit; p50 and p99 of
-    latencies, each with its interval.
+    <system>/<driver>/<hosts>/<pairs>/total, total-interval; change, change-interval against the limit; the quantiles of
+    latencies by the names of SHARES, each with its interval.
     """
     found = common_values("networks", runs, cells, *gaps)
     names = ("system", "driver", "hosts", "pairs")
     TOTAL.put(found, cells, *names)
     CHANGE.put(found, changes, *names)
-    for name, measure in LATENCIES.items():
-        measure.put(found, latencies[name], *names)
+    for name, each in LATENCIES.items():
+        each.put(found, of_latencies[name], *names)
     return found
 
 

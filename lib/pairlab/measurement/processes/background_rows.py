@@ -2,9 +2,11 @@
 
 import inspect
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pairlab.base.error_location import located
+from pairlab.measurement import own_columns
 from pairlab.measurement.flow_rows import Reading, begun_s
 from pairlab.model.time_steps import carried_bytes
 from pairlab.testbed.contracts import Measured, Workload
@@ -67,11 +69,13 @@ def _measured(workload: Workload, client: Process, server: Process, ended: Colle
             )
     try:
         (measured,) = workload.parse_stopped(client.stdout, server.stdout)
+        own_columns.require_declared(workload, [measured])
     except Exception as error:  # whatever a plugin raises is this client's failure, and no other's
         return Measured({}, error=client.trouble or located(error, inspect.getfile(type(workload))))
     if not measured.error and not measured.intervals:
         return Measured({}, error=f"{workload.name} reported no intervals, which tell what was carried when")
-    return measured
+    own = {each.name for each in workload.metrics}  # the table's columns are those of the workload that is measured
+    return replace(measured, flow={name: value for name, value in measured.flow.items() if name not in own})
 
 
 def _interval(row: Any, pair: int, begin_s: float, window_s: tuple[float, float]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def servers_of(
     """Starts these pairs' servers, and waits until they listen. told: what the tools are to carry out."""
     servers = bed.conductor.start(
         [(pair.server, workload.server(pair, told, bed.site)) for pair in pairs],
-        options=[_server_options(pair, bed.site) for pair in pairs],
+        options=[_server_options(pair, workload, bed.site) for pair in pairs],
         keep_output=not workload.prints_payload,
     )
     bed.conductor.wait_ready(servers, READY_S, progress, "servers listening")
@@ -63,9 +63,9 @@ def still_reporting(workload: Workload, clients: Sequence[Process], servers: Seq
     return [server for client, server in zip(clients, servers, strict=True) if client.over and not client.trouble]
 
 
-def _server_options(pair: Pair, site: Site) -> list[str]:
+def _server_options(pair: Pair, workload: Workload, site: Site) -> list[str]:
     """Options of the server's launcher: the port that it is ready at, and the link whose packets are counted."""
-    listen = "--listen-udp" if pair.task.protocol == "udp" else "--listen"
+    listen = "--listen-udp" if pair.task.protocol == "udp" and not workload.listens_by_tcp else "--listen"
     return [listen, str(pair.port), "--link", site.interface, UNPRIVILEGED]
 
 

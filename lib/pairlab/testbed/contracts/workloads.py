@@ -5,9 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pairlab.model.metrics import Metric
 from pairlab.testbed.contracts.sites import Site
 from pairlab.testbed.endpoints import Pair
 from pairlab.testbed.requirements import Program
@@ -18,18 +20,24 @@ if TYPE_CHECKING:
     from pairlab.model.spec import Spec
 
 
+#: The columns that are texts, as far as tools report them.
+TEXTS = frozenset({"congestion_control"})
+
+
 @dataclass(frozen=True)
 class Measured:
     """What a tool reported of one flow, in the columns of records.TABLES.
 
     flow: totals, as columns of `flows`; intervals: rows of `intervals`, with start_s and end_s from its connection.
-    latencies: of its transactions, each latency in s, with how many took it. windowed: whether the tool itself left out
-    the warm-up, which else its intervals tell of. number: of the flow within its pair, from 0. received_bytes: payload
-    that its server received of it, over its whole time, where the tool reports it; answered_bytes: what that sent back;
-    unread_bytes: what was sent besides, and may have arrived unread. error: why this flow failed, where others of its
-    client did not. lasted_s: how long it was sending, where its duration_s is another time. connect_s: how long
-    connecting took, where the tool reports that instead of the moment. netns_retransmits: what the kernel had counted
-    in the client's network namespace, since that was made, just before and just after the tool counted last.
+    latencies: of its transactions, each latency in s, with how many took it. transactions: the same as rows of
+    `transactions`, with latency_s, count, and the workload's own metrics of that table. windowed: whether the tool
+    itself left out the warm-up, which else its intervals tell of. number: of the flow within its pair, from 0.
+    received_bytes: payload that its server received of it, over its whole time, where the tool reports it;
+    received_datagrams: in how many datagrams; answered_bytes: what that sent back; unread_bytes: what was sent besides,
+    and may have arrived unread. error: why this flow failed, where others of its client did not. lasted_s: how long it
+    was sending, where its duration_s is another time. connect_s: how long connecting took, where the tool reports that
+    instead of the moment. netns_retransmits: what the kernel had counted in the client's network namespace, since that
+    was made, just before and just after the tool counted last.
     Moments, CLOCK_MONOTONIC in ns, where the tool reports them: when the connection was established, when the server
     had the first byte, and when a flow with an end was complete.
     """
@@ -47,7 +55,9 @@ class Measured:
     connect_s: float | None = None
     netns_retransmits: tuple[int, int] | None = None
     latencies: Sequence[tuple[float, int]] = ()
+    transactions: Sequence[Mapping[str, Any]] = ()
     answered_bytes: float | None = None
+    received_datagrams: int | None = None
     windowed: bool = False
 
     def __post_init__(self):
@@ -55,13 +65,19 @@ class Measured:
         whole = {key: getattr(self, key) for key in ("connected_ns", "first_byte_ns", "completed_ns", "number")}
         by_kernel = {f"netns_retransmits[{place}]": count for place, count in enumerate(self.netns_retransmits or ())}
         timed = [{"latency_s": latency_s, "count": count} for latency_s, count in self.latencies]
-        tables: list[Mapping[str, Any]] = [self.flow, whole, by_kernel, *self.intervals, *timed]
+        tables: list[Mapping[str, Any]] = [self.flow, whole, by_kernel, *self.intervals, *timed, *self.transactions]
         for values in tables:
             for column, value in values.items():
-                if isinstance(value, str):
+                if column in TEXTS and isinstance(value, str):
                     value.encode()  # JSON can escape half a surrogate pair, which no file takes
+                elif value is not None and not _is_number(value):
+                    raise ValueError(f"{column} is {str(value)[:40]!r}, which is no number")
                 elif value is not None and not 0 <= value < 2**63:  # nor is NaN
                     raise ValueError(f"{column} cannot be {str(value)[:40]}: the report is damaged")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)
@@ -114,6 +130,8 @@ class Workload(ABC):
     chooses_congestion_control: ClassVar[bool] = False
     """Whether it has an option for the spec's congestion_control. Needed only where the endpoints' routes cannot have
     it (Backend.lacks_routes); else the spec that its commands are made from asks for none."""
+    metrics: ClassVar[tuple[Metric, ...]] = ()
+    """Columns of its own: what it reports besides those of records.TABLES."""
     programs: ClassVar[tuple[Program, ...]] = ()
     """Programs it needs inside the endpoints."""
     version_argv: ClassVar[tuple[str, ...]] = ()
@@ -128,6 +146,10 @@ class Workload(ABC):
     """Whether the server ends by itself after its client, and prints its report only then."""
     says_when_signalled: ClassVar[str] = ""
     """Words that client and server print where a signal ended them that they caught: then nothing else tells so."""
+    one_port: ClassVar[bool] = True
+    """Whether all that its client sends goes to pair.port: else a driver that publishes this port cannot carry it."""
+    listens_by_tcp: ClassVar[bool] = False
+    """Whether its server listens by TCP where the task is UDP, too: for its control connection."""
     late_s: ClassVar[float] = 0.0
     """How long before its end a client may take its last count, so that the kernel counts more than it reports."""
     endless: ClassVar[bool] = False

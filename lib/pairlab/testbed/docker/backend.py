@@ -55,7 +55,8 @@ class Docker(Backend):
     def lacks_program(self, program):
         if program.package in image.packages():
             return None
-        return Lack(f"{program.name} is not in the image", f"add {program.package} to lib/image/packages.txt")
+        remedy = f"add {program.package} to lib/image/packages.txt" if program.package else "take backend 'netns'"
+        return Lack(f"{program.name} is not in the image", remedy)
 
     def lacks_programs(self, workload, driver=None):
         if driver is not None and _is_bare(driver):

@@ -99,7 +99,6 @@ def _measured(total, buckets):
     if sum(count for _, count in latencies) != counts["transactions"]:
         raise ValueError("rr's histogram has not as many latencies as there were transactions: the report is damaged")
     flow_bytes, duration_s = counts["transactions"] * (request_bytes + response_bytes), float(total["duration_s"])
-    one_connection = total["protocol"] == "tcp" and total["local"] is not None
     return Measured(
         {
             "duration_s": duration_s,
@@ -111,9 +110,21 @@ def _measured(total, buckets):
         },
         connected_ns=int(total["connected_ns"]),
         number=number,
-        received_bytes=OPENING_BYTES + counts["responses"] * request_bytes if one_connection else None,
-        answered_bytes=1 + counts["responses"] * response_bytes if one_connection else None,
+        **_carried(total, counts["responses"], request_bytes, response_bytes),
         lasted_s=float(total["lasted_s"]),
         latencies=latencies,
         windowed=True,
     )
+
+
+def _carried(total, responses, request_bytes, response_bytes):
+    """What the server received and sent back, where that is known.
+
+    Not of several connections by TCP, nor of UDP where a response is missing, as the request may have arrived or not.
+    """
+    if total["protocol"] == "tcp" and total["local"] is not None:
+        received_bytes, answered_bytes = OPENING_BYTES + responses * request_bytes, 1 + responses * response_bytes
+        return {"received_bytes": received_bytes, "answered_bytes": answered_bytes}
+    if total["protocol"] == "udp" and responses == int(total["requests"]):
+        return {"received_bytes": responses * request_bytes, "received_datagrams": responses}
+    return {}

@@ -1,6 +1,9 @@
-"""sockperf, with which papers C and S measured by message size."""
+"""sockperf, with which papers C and S measured by message size, and paper M latency."""
 
+import math
 import re
+from abc import abstractmethod
+from collections.abc import Sequence
 
 from pairlab.errors import BadSpec
 from pairlab.testbed.contracts import Measured, Workload
@@ -93,6 +96,179 @@ class Sockperf(Workload):
         # Where the server was ended before it had nearly all that was written, the rest is unknown.
         known = messages * message_bytes if _last_reported(served) >= (1 - KNOWN) * messages else None
         return [Measured(flow, lasted_s=duration_s, received_bytes=known)]
+
+
+#: By how much the time that sockperf's clock saw may differ from the time that its timer had.
+CLOCK = 0.02
+
+#: What the awk script below prints: a latency in ns and how many took it, and at the end what all of it was.
+BUCKET = re.compile(r"^latency_ns (\d{1,18}) (\d{1,18})$", re.MULTILINE)
+WINDOW = re.compile(
+    r"^window_s (\d{1,9}(?:\.\d{1,9})?) transactions (\d{1,18}) message_bytes (\d{1,9}) timer_s (\d{1,9})$",
+    re.MULTILINE,
+)
+RAN = re.compile(
+    r"^sockperf: \[Total Run\] RunTime=(\d{1,9}\.\d{1,9}) sec; .{0,80}"
+    r"SentMessages=(\d{1,18}); ReceivedMessages=(\d{1,18})$",
+    re.MULTILINE,
+)
+
+#: Reads the full log, whose rows are: number, when sent, when answered (s), round-trip time (µs). Of those sent in the
+#: window, counts each latency with four digits, so within 0.05 %.
+_COUNT = """
+/^[0-9]+, / {
+    if (!every++) first = $2 + warmup_s
+    if ($2 < first || $2 >= first + window_s) next
+    ns = $4 * 1000
+    for (step = 1; ns / step >= 10000; step *= 10);
+    count[sprintf("%.0f", int(ns / step + 0.5) * step)]++
+    transactions++
+}
+END {
+    for (each in count) printf "latency_ns %s %.0f\\n", each, count[each]
+    shown = "window_s %.9g transactions %.0f message_bytes %.0f timer_s %.0f\\n"
+    printf shown, window_s, transactions, message_bytes, timer_s
+}
+"""
+#: The log goes to awk and not to a disk, after the traffic; sockperf's own words, printed before, are the client's.
+_LOGGED = f"""
+log=$1; shift
+{{ "$@" --full-log /proc/self/fd/3 3>&1 1>&4 | LC_ALL=C awk -F ', ' $log '{_COUNT}'; }} 4>&1
+"""
+
+
+class _SockperfLatency(Workload):
+    """Requests by TCP, each answered with as many bytes, and the time until each response.
+
+    sockperf calls half the round-trip time the latency, and prints ten percentiles of it. pairlab reads its full log
+    instead, which has every request's round trip: the time from sending a request until its response was whole, as
+    everywhere in `transactions`.
+
+    A client connects at its start, waits 2 s, sends for 0.4 s that sockperf leaves out, and then for warmup_s and
+    duration_s; it is let go on for a second more. Times are by the CPU's time stamp counter, at the rate that
+    /proc/cpuinfo has: a flow of which this clock is more than 2 % off the kernel's timer failed. The client's CPU time
+    includes what it took to write and to read the log, after the traffic.
+
+    By UDP it would stop at the first datagram that is lost (3.7); rr does not.
+    """
+
+    can = frozenset({"time", "warmup", "transactions"})
+    programs = (Program("sockperf", "sockperf"), Program("awk", "mawk"))
+    version_argv = ("sockperf", "--version")
+    waits_s = 2.5
+    connects_first = True
+    ends_by_itself_s = 60.0  # of which it writes the log
+
+    @property
+    @abstractmethod
+    def mode(self) -> str:
+        """What sockperf calls it."""
+
+    @abstractmethod
+    def rate(self, spec) -> Sequence[str]:
+        """The options for the rate."""
+
+    def check(self, spec):
+        if spec.connect_per_request:
+            raise BadSpec(f"{self.name} keeps its connection: leave connect_per_request out, or use rr")
+        if spec.request_bytes != spec.response_bytes:
+            raise BadSpec(
+                f"{self.name} answers with as many bytes as it was asked with: give request_bytes and response_bytes"
+                f" the same value, not {spec.request_bytes} and {spec.response_bytes}"
+            )
+        if spec.request_bytes and not LEAST_MESSAGE_BYTES <= spec.request_bytes <= MOST_MESSAGE_BYTES:
+            raise BadSpec(
+                f"{self.name} takes request_bytes from {LEAST_MESSAGE_BYTES} to {MOST_MESSAGE_BYTES},"
+                f" not {spec.request_bytes}"
+            )
+
+    def server(self, pair, spec, site):
+        return ["sockperf", "server", "-i", pair.server.address, "-p", str(pair.port), "--tcp", "--uc-reuseaddr"]
+
+    def client(self, pair, spec, site):
+        message_bytes = spec.request_bytes or LEAST_MESSAGE_BYTES
+        timer_s = math.ceil(spec.total_s) + 1
+        argv = ["sockperf", self.mode, "-i", pair.target, "-p", str(pair.port), "--tcp", "--full-rtt"]
+        argv += ["-t", str(timer_s), "-m", str(message_bytes), *self.rate(spec)]
+        values = {"warmup_s": spec.warmup_s, "window_s": spec.duration_s, "message_bytes": message_bytes}
+        log = " ".join(f"-v {name}={value:.9g}" for name, value in (values | {"timer_s": timer_s}).items())
+        return ["sh", "-c", _LOGGED, "sh", log, *argv]
+
+    def parse(self, stdout, served=""):
+        ran, windows = RAN.search(stdout), WINDOW.findall(stdout)
+        if not (ran and len(windows) == 1):
+            failed = ERROR.search(stdout)
+            raise ValueError(f"{self.name}: {failed[1]}" if failed else f"{self.name} reported no complete test")
+        duration_s, timer_s, ran_s = float(windows[0][0]), int(windows[0][3]), float(ran[1])
+        transactions, message_bytes = int(windows[0][1]), int(windows[0][2])
+        latencies = sorted((int(ns) / 1e9, int(count)) for ns, count in BUCKET.findall(stdout))
+        if not (transactions and duration_s and timer_s):
+            raise ValueError(f"{self.name}: no request was answered after the warm-up")
+        if sum(count for _, count in latencies) != transactions:
+            raise ValueError(f"{self.name} told of {transactions} transactions, and not of the latency of each")
+        if abs(ran_s / timer_s - 1) > CLOCK:
+            raise ValueError(
+                f"{self.name} ran for {timer_s} s by the kernel's timer and for {ran_s:g} s by its own clock, whose"
+                f" latencies are not to be trusted: use rr"
+            )
+        flow_bytes = 2 * transactions * message_bytes
+        flow = {
+            "duration_s": duration_s,
+            "flow_bytes": flow_bytes,
+            "throughput_bps": flow_bytes * 8 / duration_s,
+            "transactions": transactions,
+            "transactions_lost": 0,
+            "transactions_failed": 0,
+        }
+        return [
+            Measured(
+                flow,
+                received_bytes=int(ran[2]) * message_bytes,
+                answered_bytes=int(ran[3]) * message_bytes,
+                lasted_s=ran_s,
+                latencies=latencies,
+                windowed=True,
+            )
+        ]
+
+
+class SockperfPingPong(_SockperfLatency):
+    """Each request is sent when the response to the one before has come. The rest is _SockperfLatency's."""
+
+    name = "sockperf-ping-pong"
+    summary = "sockperf ping-pong: requests one after the other by TCP, and their round-trip times"
+    mode = "ping-pong"
+
+    def check(self, spec):
+        super().check(spec)
+        if spec.requests_per_s:
+            raise BadSpec("requests_per_s: sockperf-ping-pong has no rate: use sockperf-under-load, or rr")
+
+    def rate(self, spec):
+        return []
+
+
+class SockperfUnderLoad(_SockperfLatency):
+    """Requests at a rate, whether or not responses have come; each latency counts from when it was sent.
+
+    It does not count from when a request was due, as rr does: what a stall of the client delays is sent late, and
+    counts as fast (coordinated omission). The rest is _SockperfLatency's.
+    """
+
+    name = "sockperf-under-load"
+    summary = "sockperf under-load: requests at a rate by TCP, and their round-trip times"
+    mode = "under-load"
+
+    def check(self, spec):
+        super().check(spec)
+        if spec.requests_per_s < 1 or spec.requests_per_s != int(spec.requests_per_s):
+            raise BadSpec(
+                f"sockperf-under-load sends a whole number of requests per second, at least 1: give requests_per_s,"
+                f" not {spec.requests_per_s:g}"
+            )
+
+    def rate(self, spec):
+        return ["--mps", f"{spec.requests_per_s:.0f}", "--reply-every", "1"]
 
 
 def _messages_in_a_line(spec):

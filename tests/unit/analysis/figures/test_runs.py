@@ -13,9 +13,9 @@ from pairlab.analysis.figures.runs.series import choose
 from pairlab.errors import NoRuns
 from pairlab.model.records import Run, table
 from pairlab.model.spec import Spec
-from tests.support.synthetic import bulk, ending, run
+from tests.support.synthetic import bulk, ending, run, transacting
 
-PICTURES = ("cdf", "box", "time_series", "retransmits")
+PICTURES = ("cdf", "box", "time_series", "retransmits", "measures")
 
 
 def over_time(rates_gbps, *, interval_s=0.5, warmup=0, skip=(), **spec) -> Run:
@@ -74,6 +74,32 @@ def test_flows_with_an_end_are_shown_by_their_completion_times():
     assert list(figure.axes[0].lines[0].get_xdata()) == pytest.approx([10, 10, 20, 20, 30, 30])
     assert list(figure.axes[0].lines[0].get_ydata()) == pytest.approx([0, 1 / 3, 1 / 3, 2 / 3, 2 / 3, 1])
     assert pictures.box(ending([11, 12, 15])).axes[0].get_ylabel() == "Flow completion time (s)"
+
+
+def test_transactions_are_shown_by_their_latencies_and_the_lost_took_longer_than_any():
+    fast = transacting({10e-6: 2, 20e-6: 1}, lost=1)
+    figure = pictures.cdf([fast, transacting({40e-6: 4}, driver="macvlan")])
+    bridge, macvlan = figure.axes[0].lines
+    assert figure.axes[0].get_xlabel() == "Latency of a transaction (µs)"
+    assert figure.axes[0].get_ylabel() == "Share of transactions"
+    assert list(bridge.get_xdata()) == pytest.approx([10, 10, 10, 10, 20, 20])
+    assert list(bridge.get_ydata()) == pytest.approx([0, 0.25, 0.25, 0.5, 0.5, 0.75])
+    assert macvlan.get_ydata()[-1] == 1
+    assert "n = 4 transactions in each line" in note(figure)
+    assert "1 were lost, and took longer than any" in note(figure)
+    assert pictures.cdf([fast, run([1.0], driver="macvlan")]).axes[0].get_xlabel() == "Throughput of a flow (Gbit/s)"
+
+
+def test_each_measure_of_runs_has_a_panel_with_a_mark_per_run():
+    made = [transacting({10e-6 * (1 + at): 100}, driver=driver) for at, driver in enumerate(("bridge", "ovs"))]
+    figure = pictures.measures(made)
+    titles = [ax.get_title(loc="left") for ax in figure.axes]
+    known = ["Median latency", "p90 latency", "p99 latency", "Longest latency"]  # of 100, no p99.9 is known
+    assert titles == ["Total throughput", "Transactions per second", *known]
+    median = figure.axes[2]
+    assert median.get_ylabel() == "µs"
+    assert [float(line.get_ydata()[0]) for line in lines(median)] == pytest.approx([10, 20])
+    assert [text.get_text() for text in figure.axes[-1].get_xticklabels()] == ["bridge", "ovs"]
 
 
 def test_values_that_lie_far_apart_get_a_logarithmic_axis():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pairlab.model.records import TABLES, table
-from pairlab.testbed.workloads import iperf, sockperf
+from pairlab.testbed.workloads import iperf, netperf, sockperf
 from tests.unit.testbed.workloads.helpers import captured, only, report_of, reporting, workloads
 
 
@@ -28,7 +28,7 @@ def test_output_cut_off_anywhere_is_refused(workload):
 @pytest.mark.parametrize("workload", reporting(), ids=lambda workload: workload.name)
 def test_what_is_read_fits_the_tables(workload):
     measured = only(workload.parse(report_of(workload)))
-    flows = table("flows", [{"pair": 0, "flow": 0, **measured.flow}])
+    flows = table("flows", [{"pair": 0, "flow": 0, **measured.flow}], workload.metrics)
     intervals = table("intervals", [{"pair": 0, "flow": 0, "warmup": False, **row} for row in measured.intervals])
     assert flows["throughput_bps"][0] == pytest.approx(flows["flow_bytes"][0] * 8 / flows["duration_s"][0], rel=1e-3)
     if "intervals" in workload.can:
@@ -101,6 +101,8 @@ any_text = st.one_of(
     st.lists(st.from_regex(iperf.LINE), max_size=4).map("\n".join),
     st.lists(st.from_regex(iperf.LINE) | st.from_regex(iperf.CONNECTED), max_size=6).map("\n".join),
     st.lists(st.from_regex(sockperf.ARRIVED), max_size=4).map("\n".join),
+    st.tuples(*map(st.from_regex, (sockperf.RAN, sockperf.BUCKET, sockperf.WINDOW))).map("\n".join),
+    st.lists(st.from_regex(netperf.LINE), max_size=4).map("\n".join),
     json_values.map(json.dumps),
     st.lists(json_values.map(json.dumps), max_size=3).map("\n".join),
     damaged_reports(),
@@ -121,7 +123,7 @@ def test_any_text_is_read_or_refused_with_a_reason(text, served):
             if "time" in workload.can and not measured.error:
                 for column in ("duration_s", "flow_bytes", "throughput_bps"):
                     assert isinstance(measured.flow[column], (int, float))
-            table("flows", [{"pair": 0, "flow": 0, **measured.flow}])
+            table("flows", [{"pair": 0, "flow": 0, **measured.flow}], workload.metrics)
             table("intervals", [{"pair": 0, "flow": 0, "warmup": False, **row} for row in measured.intervals])
 
 

@@ -45,7 +45,13 @@ def test_rr_tells_of_each_connection_and_not_of_the_warm_up():
     assert [measured.flow["transactions"] for measured in told] == [100, 100]
     assert [measured.flow["flow_bytes"] for measured in told] == [100 * 48, 100 * 48]
     assert all(measured.lasted_s == pytest.approx(1, abs=0.05) for measured in told)
-    assert [measured.received_bytes for measured in told] == [None, None]
+    assert [(measured.received_datagrams, measured.received_bytes) for measured in told] == [(200, 200 * 32)] * 2
+    assert [measured.answered_bytes for measured in told] == [None, None]
+
+
+def test_of_udp_without_all_responses_it_is_not_known_what_arrived():
+    told = Rr().parse(captured("rr-0.3.0-udp.jsonl").replace('"responses":200', '"responses":199'))
+    assert [(measured.received_datagrams, measured.received_bytes) for measured in told] == [(None, None)] * 2
 
 
 def test_a_connection_that_broke_failed_in_rrs_own_words():

@@ -5,12 +5,14 @@ marker, and several series of one driver differ in shade and dash (run_series.py
 picture of words. Figures fit a notebook, and stand outside of pyplot, so that a widget may make any number of them.
 """
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator, SymmetricalLogLocator
 
+from pairlab.analysis.figures import style
 from pairlab.analysis.figures.runs import values as run_values
 from pairlab.analysis.figures.runs.frame import (
     FAR,
@@ -23,10 +25,12 @@ from pairlab.analysis.figures.runs.frame import (
     words,
 )
 from pairlab.analysis.figures.runs.series import Chosen, Series, choose
-from pairlab.analysis.figures.runs.values import FCT, THROUGHPUT, Quantity
+from pairlab.analysis.figures.runs.values import FCT, LATENCY, THROUGHPUT, Quantity
 from pairlab.analysis.figures.style import LEAST_IN_BOX
 from pairlab.base import units
+from pairlab.model import latencies
 from pairlab.model.records import Run
+from pairlab.model.summaries import measures_of, summaries
 from pairlab.statistics import distributions
 
 #: More points than this are a cloud: fainter, and pixels where the rest is lines.
@@ -38,31 +42,73 @@ Runs = Run | Iterable[Run]
 def cdf(runs: Runs) -> Picture:
     """The distribution over the flows of each run: completion times where all have an end, else throughput.
 
-    A line per run; flows that failed are in none, and are counted in the note.
+    Of transactions, the distribution over these: their latencies. A line per run; flows that failed are in none, and
+    are counted in the note. Transactions that were lost took longer than any, so that a line with some ends below 1.
     """
     chosen = choose(runs)
-    what = _quantity(chosen)
-    known = [(series, run_values.of_flows(run, what)) for series, run in chosen.each]
-    known = [(series, values) for series, values in known if len(values)]
+    if chosen.each and all(latencies.timed(run.transactions, run.flows) for _, run in chosen.each):
+        what, one = LATENCY, "transaction"
+        found = [
+            (series, run_values.of_transactions(run), latencies.lost(run.flows) or 0) for series, run in chosen.each
+        ]
+    else:
+        what, one = _quantity(chosen), "flow"
+        found = [(series, run_values.of_flows(run, what), 0) for series, run in chosen.each]
+    known = [(series, values, lost) for series, values, lost in found if len(values)]
     if not known:
-        return words(f"No flow of these runs has a {what.in_words}: there is no distribution to show.", chosen)
-    scale, unit = what.unit([values for _, values in known])
+        return words(f"No {one} of these runs has a {what.in_words}: there is no distribution to show.", chosen)
+    scale, unit = what.unit([values for _, values, _ in known])
 
     def draw(ax: Axes) -> None:
-        for series, values in known:
-            points = distributions.cdf(values * scale)
+        for series, values, lost in known:
+            points = distributions.cdf(values * scale, lost=lost)
             # A few marks distinguish the lines in grey, too.
             every = max(1, (len(points) - 1) // 6)
             ax.plot(points["value"], points["share"], **series.style, markevery=every, alpha=series.faintness)
-        log_where_far(ax.xaxis, [values * scale for _, values in known])
+        log_where_far(ax.xaxis, [values * scale for _, values, _ in known])
         ax.grid(True, axis="x")
         ax.set_ylim(0, 1)
         ax.set_xlabel(f"{what.label} ({unit})")
-        ax.set_ylabel("Share of flows")
+        ax.set_ylabel(f"Share of {one}s")
 
-    flows = _span([len(values) for _, values in known])
-    note = [f"a line per run, {chosen.count(series for series, _ in known)}", f"n = {flows} flows in each line"]
-    return figure([draw], chosen, [*note, chosen.failed], legend=_names(series for series, _ in known))
+    drawn = _span([len(values) + lost for _, values, lost in known])
+    note = [f"a line per run, {chosen.count(series for series, *_ in known)}", f"n = {drawn} {one}s in each line"]
+    if without := sum(lost for *_, lost in known):
+        note.append(f"{without:,} were lost, and took longer than any")
+    return figure([draw], chosen, [*note, chosen.failed], legend=_names(series for series, *_ in known))
+
+
+def measures(runs: Runs) -> Picture:
+    """Every measure that these runs are summarised to, and their workloads' metrics: a panel each, a mark per run."""
+    chosen = choose(runs)
+    found = [(series, summaries(run)) for series, run in chosen.each]
+    drawn = []
+    for name, measure in measures_of(run for _, run in chosen.each).items():
+        values = [(series, of_run[name]) for series, of_run in found if of_run.get(name, math.nan) >= 0]
+        if values:
+            drawn.append((run_values.shown(name, measure), values))
+    if not drawn:
+        return words("These runs have no measure that is known.", chosen)
+    labels = list(_names(chosen.series))
+
+    def panel(what: Quantity, values: Sequence[tuple[Series, float]], last: bool) -> Callable[[Axes], None]:
+        def draw(ax: Axes) -> None:
+            scale, unit = what.unit([np.array([value for _, value in values])])
+            for series, value in values:
+                ax.plot([labels.index(series.label)], [value * scale], **series.points, alpha=series.faintness)
+            log_where_far(ax.yaxis, [np.array([value for _, value in values]) * scale])
+            name_places(ax, labels)
+            ax.tick_params(labelbottom=last)
+            ax.set_title(style.text(what.label), loc="left", fontsize="medium")
+            ax.set_ylabel(style.text(unit or "value"))
+
+        return draw
+
+    draws = [panel(*each, last=number == len(drawn) - 1) for number, each in enumerate(drawn)]
+    flows = _span([len(run.flows) for _, run in chosen.each])
+    note = [f"a mark per run, {chosen.count(series for series, _ in chosen.each)}, n = {flows} flows in each"]
+    legend = {} if names_fit(labels) else _names(chosen.series)
+    return figure(draws, chosen, [*note, chosen.failed], legend=legend, height_in=1 + 1.1 * len(draws))
 
 
 def box(runs: Runs) -> Picture:

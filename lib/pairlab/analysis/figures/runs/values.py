@@ -7,7 +7,9 @@ import numpy as np
 import pandas as pd
 
 from pairlab.analysis.output.formatting import with_bounds
+from pairlab.model import latencies
 from pairlab.model.records import Run
+from pairlab.model.summaries import Measure
 from pairlab.model.time_steps import carried_bytes
 from pairlab.statistics import correlation
 
@@ -43,6 +45,22 @@ THROUGHPUT = Quantity(
 )
 
 
+#: By unit: how its values are shown, as Quantity.units.
+_UNITS = {
+    "s": ((1.0, 1.0, "s"), (1e-3, 1e3, "ms"), (0.0, 1e6, "µs")),
+    "bit/s": THROUGHPUT.units,
+    "B": ((1e9, 1e-9, "GB"), (1e6, 1e-6, "MB"), (1e3, 1e-3, "kB"), (0.0, 1.0, "B")),
+    "share": ((0.0, 100.0, "%"),),
+}
+LATENCY = Quantity("latency_s", "Latency of a transaction", "latency", _UNITS["s"])
+
+
+def shown(name: str, measure: Measure) -> Quantity:
+    """A measure of runs, or a workload's metric, as what is shown of runs."""
+    label = measure.name if measure.name[1:2].isdigit() else measure.name[:1].upper() + measure.name[1:]
+    return Quantity(name, label, measure.name, _UNITS.get(measure.unit, ((0.0, 1.0, measure.unit),)))
+
+
 class OverTime(NamedTuple):
     """Throughput over time. edges_s: of the steps, since the release; clients_bps: a row per client, a value a step."""
 
@@ -61,6 +79,12 @@ class OverTime(NamedTuple):
 def of_flows(run: Run, what: Quantity) -> np.ndarray:
     """The values of the flows that did not fail and have one, in base units."""
     return run.flows.loc[run.flows["status"] == "ok", what.column].dropna().to_numpy(float)
+
+
+def of_transactions(run: Run) -> np.ndarray:
+    """How long each answered transaction took, in s, rising: as many values as there were."""
+    counts = latencies.merged(run.transactions)
+    return np.repeat(counts.index.to_numpy(float), counts.to_numpy())
 
 
 def over_time(run: Run) -> OverTime | None:

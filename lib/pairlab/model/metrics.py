@@ -1,0 +1,98 @@
+"""Metrics that a workload declares of itself: columns of its own in a run's tables, and their meaning, kept in the run.
+
+A run carries its metrics in its facts, so that it is read, compared and drawn where its workload is not installed.
+"""
+
+import contextlib
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pairlab.base import units
+
+#: The units that a metric can have, and how the name of one in that unit ends.
+UNITS: Mapping[str, str] = {
+    "s": "_s",
+    "bit/s": "_bps",
+    "B": "_bytes",
+    "1/s": "_per_s",
+    "transactions/s": "_per_s",
+    "share": "_share",
+    "transactions": "",
+    "segments": "",
+    "datagrams": "",
+    "": "",
+}
+#: The tables that can have columns of metrics.
+WHERE = ("flows", "transactions")
+#: How a run's value comes of those of its rows; rows of `transactions` count as often as their count says.
+OF_RUN = ("mean", "sum", "median", "p99", "min", "max")
+#: Where the definitions are in Run.facts.
+FACT = "metrics"
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_MOST_MEANING = 80
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number that a workload reports besides the columns that all have; never negative.
+
+    name: of its column, which ends as its unit has it (UNITS). meaning: in a few words, as on an axis: "time to the
+    first byte". table: `flows`, with a value in each Measured.flow, or `transactions`, with one in each row of
+    Measured.transactions. of_run: which of OF_RUN a run's value is.
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    less_is_better: bool = False
+    table: str = "flows"
+    of_run: str = "mean"
+
+    @property
+    def wrong(self) -> str:
+        """What is wrong with the declaration by itself, in words; empty: nothing."""
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            return f"{self.name!r} is no name: take small letters, digits and _, at most 40"
+        if self.unit not in UNITS:
+            return f"{self.name!r} is in {self.unit!r}, which is no known unit: {', '.join(filter(None, UNITS))}, or ''"
+        ending = next((end for end in sorted({*UNITS.values()} - {""}, key=len)[::-1] if self.name.endswith(end)), "")
+        if ending != UNITS[self.unit]:
+            right = f"must end with {UNITS[self.unit]}" if UNITS[self.unit] else f"must not end with {ending}"
+            return f"{self.name!r} {right}, as it is in {self.unit or 'no unit'}"
+        if not isinstance(self.meaning, str) or not 0 < len(self.meaning.strip()) <= _MOST_MEANING:
+            return f"{self.name!r} needs a meaning of at most {_MOST_MEANING} characters"
+        if not self.meaning.isprintable():
+            return f"the meaning of {self.name!r} must be one line of text"
+        for value, known, word in ((self.table, WHERE, "table"), (self.of_run, OF_RUN, "of_run")):
+            if value not in known:
+                return f"{self.name!r} has {word} {value!r}; there are: {', '.join(known)}"
+        return "" if isinstance(self.less_is_better, bool) else f"{self.name!r}: less_is_better is True or False"
+
+    def text(self, value: float) -> str:
+        """A value with its unit: "27.3 ms", "12,000/s", "not known"."""
+        if value != value:
+            return "not known"
+        if self.unit in ("s", "B", "bit/s"):
+            return units.with_prefix(value, self.unit)
+        number = f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}"
+        return f"{number}/s" if self.unit == "1/s" else f"{number} {self.unit}".rstrip()
+
+
+def as_fact(metrics: tuple[Metric, ...]) -> dict[str, Any]:
+    """What a run's facts have of its workload's metrics; nothing where it has none."""
+    return {FACT: [asdict(each) for each in metrics]} if metrics else {}
+
+
+def of_facts(facts: Mapping[str, Any]) -> tuple[Metric, ...]:
+    """The metrics of a run. A definition that no workload can have made is left out: the run may be anybody's."""
+    found = facts.get(FACT)
+    made: dict[str, Metric] = {}
+    for each in found if isinstance(found, list) else ():
+        with contextlib.suppress(TypeError, AttributeError):
+            metric = Metric(**each)
+            if not metric.wrong:
+                made.setdefault(metric.name, metric)
+    return tuple(made.values())

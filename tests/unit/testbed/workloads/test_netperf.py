@@ -1,0 +1,67 @@
+"""netperf: what is read of its client, and what it asks of its tool."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from pairlab.errors import BadSpec
+from pairlab.measurement.measure import resolve
+from pairlab.model.spec import Spec
+from pairlab.testbed.endpoints import Task
+from pairlab.testbed.workloads.netperf import Netperf
+from tests.unit.testbed.workloads.helpers import captured, only
+
+
+def test_netperf_reports_the_rate_and_its_own_quantiles_in_whole_microseconds():
+    measured = only(Netperf().parse(captured("netperf-2.7.1-udp.txt")))
+    transactions = round(82_404.801 * 1.01)
+    assert measured.flow == {
+        "duration_s": 1.01,
+        "flow_bytes": transactions * 2,
+        "throughput_bps": transactions * 16 / 1.01,
+        "transactions": transactions,
+        "transactions_lost": 0,
+        "transactions_failed": 0,
+        "client_p50_s": 4e-6,
+        "client_p90_s": 5e-6,
+        "client_p99_s": 9e-6,
+        "client_max_s": pytest.approx(11.747e-3),
+    }
+    assert measured.latencies == ()
+
+
+def test_a_connection_per_request_takes_longer():
+    crr, rr = (only(Netperf().parse(captured(f"netperf-2.7.1-{name}.txt"))).flow for name in ("crr", "one"))
+    assert crr["client_p50_s"] == 16e-6 > 2 * rr["client_p50_s"]
+
+
+def test_netperf_tells_what_went_wrong_in_its_own_words():
+    with pytest.raises(ValueError, match=r"^netperf: establish control: are you sure there is a netserver listening"):
+        Netperf().parse(captured("netperf-2.7.1-refused.txt"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "protocol", "test"),
+    [({}, "tcp", "TCP_RR"), ({"connect_per_request": True}, "tcp", "TCP_CRR"), ({}, "udp", "UDP_RR")],
+)
+def test_the_spec_chooses_the_test(asked, protocol, test):
+    pair = SimpleNamespace(target="10.0.0.1", port=5201, task=Task(protocol=protocol))
+    argv = Netperf().client(pair, Spec(duration_s=3.0, request_bytes=100, **asked), None)
+    assert argv[argv.index("-t") + 1] == test
+    assert argv[argv.index("-l") + 1] == "3"
+    assert argv[argv.index("-r") + 1] == "100,1"
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"duration_s": 2.5}, r"whole seconds only, and duration_s is 2\.5"),
+        ({"requests_per_s": 10.0}, "requests_per_s: netperf sends when the response has come"),
+        ({"connect_per_request": True, "udp_share": 1.0}, "UDP has no connections"),
+        ({"driver": "nat", "hosts": 2, "placement": "across"}, "driver 'nat' publishes one port of each server"),
+        ({"warmup_s": 1.0}, "'netperf' cannot leave out what was sent in warmup_s"),
+    ],
+)
+def test_what_netperf_cannot_do_is_refused(asked, told):
+    with pytest.raises(BadSpec, match=told):
+        resolve(Spec(workload="netperf", **asked))
