@@ -7,6 +7,7 @@ from scipy import stats
 
 from pairlab.analysis.claims import verdicts
 from pairlab.analysis.claims.ledger import Claim, Source
+from pairlab.model.records import table
 from pairlab.store.dataset import Runs
 from tests.support.synthetic import bulk, ending
 
@@ -130,6 +131,39 @@ def by_message_size(effect, noise, repetition):
         yield throughput(np.exp(shift), experiment="message-size", message_bytes=size, repetition=repetition)
 
 
+def placed(factor, **spec):
+    """A run of one pair on one host, or on what else the spec asks for."""
+    return throughput(factor, clients=1, **{"experiment": "placement", "driver": "bridge"} | spec)
+
+
+def by_placed_driver(effect, noise, repetition):
+    yield placed(np.exp(noise()), repetition=repetition)
+    yield placed(np.exp(effect + noise()), driver="host", repetition=repetition)
+
+
+def by_busy_loops(effect, noise, repetition):
+    yield placed(np.exp(noise()), repetition=repetition)
+    beside = {"experiment": "interference", "interference_workers": 2}
+    yield placed(np.exp(effect + noise()), repetition=repetition, **beside)
+
+
+def by_allocation(effect, noise, repetition):
+    yield placed(np.exp(noise()), driver="macvlan", repetition=repetition)
+    across = {"hosts": 2, "placement": "across"}
+    yield placed(np.exp(effect + noise()), driver="macvlan", repetition=repetition, **across)
+
+
+def by_cpu_part(effect, noise, repetition):
+    yield spending({"usr": 0.2 * np.exp(noise()), "sys": 0.2 * np.exp(effect + noise())}, repetition=repetition)
+
+
+def spending(shares, factor=1.0, **spec):
+    """A run on an allocation, in which both CPUs spent their time so."""
+    parts = {"idle": 1 - sum(shares.values()), **shares}
+    samples = [{"cpu": cpu, "start_s": 0.0, "end_s": 2.0, **parts} for cpu in (0, 1)]
+    return replace(placed(factor, **spec), cpu=table("cpu", samples))
+
+
 #: estimator: parameters, where the effect is 0, the margin (both as shown), and what makes its cells
 CASES = {
     "pairs_change": ({"driver": "bridge", "pairs": [2, 5]}, 0, 5, by_pairs),
@@ -164,6 +198,30 @@ CASES = {
     "pinning_change": ({"driver": "bridge", "policy": "same-core"}, 0, 5, by_pinning),
     "message_size_trend": ({"driver": "bridge"}, 0, 5, by_message_size),
     "udp_change": ({"driver": "bridge", "pairs": "most"}, 0, 5, by_udp),
+    "allocation_drivers": (
+        {"experiment": "placement", "allocation": 1, "drivers": ["host", "bridge"], "what": "total_bps"},
+        0,
+        5,
+        by_placed_driver,
+    ),
+    "allocation_experiments": (
+        {"driver": "bridge", "allocation": 1, "experiments": ["interference", "placement"], "what": "total_bps"},
+        0,
+        5,
+        by_busy_loops,
+    ),
+    "allocations_change": (
+        {"experiment": "placement", "driver": "macvlan", "allocations": [1, 2], "what": "total_bps"},
+        0,
+        5,
+        by_allocation,
+    ),
+    "allocation_cpu_parts": (
+        {"experiment": "placement", "allocation": 1, "driver": "bridge", "part": "sys", "over": ["usr"]},
+        0,
+        5,
+        by_cpu_part,
+    ),
     "flows_like_containers": ({"driver": "bridge"}, 0, 5, by_flows),
 }
 

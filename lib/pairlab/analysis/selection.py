@@ -20,13 +20,17 @@ PAPERS = (
 )
 #: What the papers left alone, or vary in experiments of its own only; and which these are.
 BEYOND = tuple(name for name in Spec.model_fields if name not in PAPERS)
+#: Those that paper M runs on several allocations of containers to hosts.
+PLACED = ("placement", "interference", "congestion")
 OWN = {
     "cores": ("core-ratio", "pinning"),
     "pinning": ("pinning",),
     "message_bytes": ("message-size",),
     "start_spacing_s": ("starting",),
-    "hosts": ("networks", "latency"),
-    "placement": ("networks", "latency"),
+    **dict.fromkeys(("hosts", "placement"), ("networks", "latency", *PLACED)),
+    "uplink_rate_bps": PLACED,
+    **dict.fromkeys(("background_pairs", "background_workload", "background_driver"), ("congestion",)),
+    **dict.fromkeys(("interference_workers", "interference_load", "interference_where"), ("interference",)),
 }
 
 
