@@ -1,15 +1,17 @@
 """Claims, one by each estimator, and cells whose effect on each is set, so that the verdict is forced."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 from scipy import stats
 
 from pairlab.analysis.claims import verdicts
 from pairlab.analysis.claims.ledger import Claim, Source
-from pairlab.model.records import table
+from pairlab.model.records import Run, table
+from pairlab.model.spec import Spec
 from pairlab.store.dataset import Runs
-from tests.support.synthetic import bulk, ending
+from tests.support.synthetic import FACTS, bulk, ending
 
 REPETITIONS = 5
 
@@ -157,6 +159,30 @@ def by_cpu_part(effect, noise, repetition):
     yield spending({"usr": 0.2 * np.exp(noise()), "sys": 0.2 * np.exp(effect + noise())}, repetition=repetition)
 
 
+def by_traffic(effect, noise, repetition):
+    yield traffic(np.exp(noise()), repetition=repetition)
+    yield traffic(np.exp(effect + noise()), driver="overlay", repetition=repetition)
+
+
+def traffic(factor, smallest=1.0, driver="host", **spec):
+    """A run of eight flows from three servers, two of which are small: so many times as long, the small ones besides."""
+    place = {"experiment": "dc-simulation", "workload": "traffic", "hosts": 3, "placement": "one-to-all"}
+    place |= {"uplink_rate_bps": 1e9, "limited_uplinks": 1, "flow_sizes": "prv2-1", "offered_load_bps": 1e9}
+    asked = Spec.stored({**place, "pairs": 3, "driver": driver, "duration_s": 60.0, **spec})
+    rows = [
+        {
+            **{"pair": number % 3, "flow": number, "request": number, "status": "ok", "intended_start_s": 0.1 * number},
+            **{"start_s": 0.1 * number, "size_bytes": 80 if number < 2 else 1e6, "fct_s": 0.2 * factor},
+        }
+        for number in range(8)
+    ]
+    rows[-1]["completed_s"] = 2.0 * factor  # of the last
+    for row in rows[:2]:
+        row["fct_s"] *= smallest
+    when = datetime(2024, 5, 1, 12, asked.repetition, tzinfo=UTC)
+    return Run(asked, "ok", (), when, 0.001, facts=FACTS, flows=table("flows", rows))
+
+
 def spending(shares, factor=1.0, **spec):
     """A run on an allocation, in which both CPUs spent their time so."""
     parts = {"idle": 1 - sum(shares.values()), **shares}
@@ -221,6 +247,12 @@ CASES = {
         0,
         5,
         by_cpu_part,
+    ),
+    "traffic_drivers": (
+        {"drivers": ["overlay", "host"], "offered_load_bps": 1e9, "what": "fct_all_s"},
+        0,
+        5,
+        by_traffic,
     ),
     "flows_like_containers": ({"driver": "bridge"}, 0, 5, by_flows),
 }

@@ -20,17 +20,20 @@ PAPERS = (
 )
 #: What the papers left alone, or vary in experiments of its own only; and which these are.
 BEYOND = tuple(name for name in Spec.model_fields if name not in PAPERS)
-#: Those that paper M runs on several allocations of containers to hosts.
+#: Those that paper M runs on several allocations of containers to hosts; and its traffic as of a data centre.
 PLACED = ("placement", "interference", "congestion")
+TRAFFIC = "dc-simulation"
 OWN = {
     "cores": ("core-ratio", "pinning"),
     "pinning": ("pinning",),
     "message_bytes": ("message-size",),
     "start_spacing_s": ("starting",),
-    **dict.fromkeys(("hosts", "placement"), ("networks", "latency", *PLACED)),
-    "uplink_rate_bps": PLACED,
-    **dict.fromkeys(("background_pairs", "background_workload", "background_driver"), ("congestion",)),
+    **dict.fromkeys(("hosts", "placement"), ("networks", "latency", *PLACED, TRAFFIC)),
+    "uplink_rate_bps": (*PLACED, TRAFFIC),
+    **dict.fromkeys(("background_pairs", "background_workload"), ("congestion",)),
     **dict.fromkeys(("interference_workers", "interference_load", "interference_where"), ("interference",)),
+    **dict.fromkeys(("limited_uplinks", "flow_sizes", "offered_load_bps", "requests", "fan_out"), (TRAFFIC,)),
+    **dict.fromkeys(("arrivals", "flows_per_pair"), (TRAFFIC,)),
 }
 
 

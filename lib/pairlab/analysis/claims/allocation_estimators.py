@@ -1,4 +1,4 @@
-"""Effects on paper M's allocations: of a driver, of what runs beside the pair, and of the allocation itself.
+"""Effects on paper M's allocations: of a driver, of what runs beside the pair, of the allocation, and on its traffic.
 
 A driver is meant by the name that the paper has for it; between hosts, another one stands in for it (allocations.py).
 """
@@ -15,6 +15,7 @@ from pairlab.analysis.claims.cell_reader import Cells
 from pairlab.analysis.claims.effect import Each, Effect, estimator
 from pairlab.analysis.claims.setting_estimators import Several, Two, change, ratio_effect
 from pairlab.errors import NotMeasured
+from pairlab.statistics import quantiles
 
 Allocation = Literal[1, 2, 3]
 Part = Literal["usr", "sys", "softirq"]
@@ -77,6 +78,35 @@ def allocation_cpu_parts(
     return Each(parts)
 
 
+@estimator("%", varies=("flows_per_pair",))
+def traffic_drivers(
+    runs: pd.DataFrame,
+    *,
+    drivers: Several,
+    offered_load_bps: Annotated[float, Field(ge=0)],
+    what: Literal["fct_all_s", "smallest_fcts_s"],
+) -> Each:
+    """How much longer traffic at this load takes over the first driver than over each of the others: all of it, or in
+    the median its smallest flows (run_table.SMALLEST).
+    """
+    mine = runs[(runs["allocation"] == 4) & (runs["offered_load_bps"] == offered_load_bps)]
+    mine = _as_in_paper(mine)
+    first, *others = drivers
+    where = f"{ALLOCATIONS[4]}, {offered_load_bps / 1e9:g} Gbit/s"
+    parts = {}
+    for other in others:
+        cells = Cells(mine)
+        (count,) = cells.choose([first, other], ["most"])
+        sides = [{"driver": driver, "pairs": count} for driver in (first, other)]
+        if what == "fct_all_s":
+            found = change(cells, *sides, what, where, of="")
+        else:
+            medians = [(weight, cells.flows(what, 0.5, **side)) for weight, side in zip((1, -1), sides, strict=True)]
+            found = Effect(quantiles.contrast(medians, 0.5), where, **cells.remarks())
+        parts[f"{first} against {other}"] = _noted(found, mine, sides)
+    return Each(parts)
+
+
 def _placed(runs: pd.DataFrame, what: What) -> pd.DataFrame:
     """The runs of one pair on an allocation that have this quantity, with drivers as the paper knows them.
 
@@ -91,7 +121,11 @@ def _placed(runs: pd.DataFrame, what: What) -> pd.DataFrame:
     for name in alone:
         other &= (runs["experiment"] != "placement") | (runs[name] == 0)
     runs = runs[other & (runs["interference_load"] == 1)]
-    runs = runs[_nearest(runs["loops_per_cpu"])]
+    return _as_in_paper(runs[_nearest(runs["loops_per_cpu"])])
+
+
+def _as_in_paper(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs with drivers as the paper knows them, and without what stands in for one that was itself measured."""
     place = [runs[name] for name in ("experiment", "allocation", "known_as")]
     itself = runs["driver"] == runs["known_as"]
     kept = runs[itself | ~itself.groupby(place).transform("any").astype(bool)]

@@ -25,8 +25,11 @@ SETTING = (
     *("experiment", *SYSTEM, "driver", "pairs", "cores", "pinning", "message_bytes"),
     *("hosts", "placement", "uplink_rate_bps", "background_pairs", "background_workload"),
     *("interference_workers", "interference_load", "interference_where"),
+    *("flow_sizes", "offered_load_bps", "requests", "fan_out", "arrivals"),
     *("congestion_control", *ASIDE, "ends"),
 )
+#: The share of the flows that paper M calls the smallest.
+SMALLEST = 0.2
 #: The shares of the CPUs' time that claims are on.
 CPU = ("busy", "usr", "sys", "softirq")
 
@@ -49,7 +52,8 @@ def reduce(runs: Iterable[Run]) -> pd.DataFrame:
       (cpu_use.shares), and host_s_per_gb: CPU seconds of the host per 10^9 bytes of payload (cpu_use.host_s_per_gb);
     - allocation and known_as, its number and the driver's name in paper M (allocations.py), namespace_hosts: how many of
       its hosts share a kernel, loops_per_cpu: busy loops beside it for each CPU, latency_p50_s (summaries.py) and
-      transacts: whether its flows are transactions.
+      transacts: whether its flows are transactions;
+    - of flows with an end, fct_all_s: how long all of them took together, and smallest_fcts_s, the times of the SMALLEST by size.
 
     What a run does not have is NaN. Raises AnalysisError where two runs claim one repetition of a setting, or runs of
     one experiment and system may not be compared (selection.check_alike).
@@ -80,7 +84,7 @@ def _row(run: Run) -> dict:
     clients = client_bps(flows)
     cpus = (run.facts.get("host") or {}).get("cpus") or np.nan
     cores = spec.cores or cpus
-    to_end = flows if spec.flow_bytes else flows.iloc[:0]
+    to_end = flows if spec.flows_end else flows.iloc[:0]
     known = flows[ok][["throughput_bps", "retransmits"]].dropna()
     across, counts = known["throughput_bps"], known["retransmits"]
     in_force = selection.in_force(run)
@@ -88,7 +92,7 @@ def _row(run: Run) -> dict:
         **{name: getattr(spec, name) for name in (*SETTING[:-1], "repetition", "duration_s")},
         "control_in_force": in_force["congestion control"],
         "datapath": in_force["datapath"],
-        "ends": spec.flow_bytes > 0,
+        "ends": spec.flows_end,
         "containers_per_core": 2 * spec.pairs / cores,
         "flows": len(flows),
         "failed_flows": int((~ok).sum()),
@@ -107,6 +111,8 @@ def _row(run: Run) -> dict:
         "loops_per_cpu": spec.interference_workers * spec.interference_load / cpus,
         "latency_p50_s": summaries(run).get("latency_p50_s", np.nan),
         "transacts": latencies.measured(flows),
+        "fct_all_s": fct.all_s(to_end),
+        "smallest_fcts_s": fct.of(fct.smallest(to_end, SMALLEST)).to_numpy(),
     }
     for prefix, part in (("fct", to_end), *((role, to_end[to_end["role"] == role]) for role in ("mouse", "elephant"))):
         times_s = fct.of(part)

@@ -8,10 +8,12 @@ import pytest
 
 from pairlab.analysis.claims import ledger, verdicts
 from pairlab.store.dataset import Runs
-from tests.support.claimed import spending
+from tests.support.claimed import spending, traffic
 from tests.support.synthetic import transacting
 
-CLAIMS = {claim.id: claim for claim in ledger.load() if ledger.papers(claim) == "M"}
+OF_M = {claim.id: claim for claim in ledger.load() if ledger.papers(claim) == "M"}
+CLAIMS = {name: claim for name, claim in OF_M.items() if claim.experiments != ("dc-simulation",)}
+TRAFFIC = {name: claim for name, claim in OF_M.items() if name not in CLAIMS}
 DRIVERS = ("host", "bridge", "macvlan", "overlay")
 PLACES = {
     1: {},
@@ -164,3 +166,28 @@ def test_where_several_numbers_of_busy_loops_were_measured_one_for_each_cpu_is_r
     more = [each for each in runs(turned=True, interference={"interference_workers": 8})]
     more = [each for each in more if each.spec.experiment == "interference"]
     assert verdicts_of(every + more, (id,))["verdict"].to_list() == ["holds"]
+
+
+#: By load: how long all flows took over each driver, as paper M states.
+RUN_TIMES = {1e9: {"host": 1.0, "bridge": 1.05, "overlay": 1.068}, 3e9: {"host": 1.0, "bridge": 1.06, "overlay": 1.201}}
+
+
+def of_traffic(turned, hosts=()):
+    for repetition in range(3):
+        for load, factors in RUN_TIMES.items():
+            for driver, factor in factors.items():
+                noise = 1 + 0.001 * np.cos(3 * repetition + len(driver))
+                smallest = 0.8 if driver == "overlay" else 1.0
+                times, smallest = (1 / factor, 1 / smallest) if turned else (factor, smallest)
+                spec = {"offered_load_bps": load, "congestion_control": "cubic", "flows_per_pair": 8}
+                made = traffic(times * noise, smallest, driver, repetition=repetition, **spec)
+                yield replace(made, facts={**made.facts, "hosts": list(hosts)})
+
+
+@pytest.mark.parametrize(("turned", "verdict"), [(False, "holds"), (True, "contradicted")])
+def test_traffic_that_takes_longer_over_overlay_is_as_stated_and_the_reverse_contradicts(turned, verdict):
+    found = verdicts.evaluate(Runs(tuple(of_traffic(turned))), claims=TRAFFIC.values()).set_index("id")
+    assert found["verdict"].to_dict() == dict.fromkeys(TRAFFIC, verdict)
+    namespaces = [{"name": f"host-{number}", "kind": "namespace", "on": "machine"} for number in range(3)]
+    found = verdicts.evaluate(Runs(tuple(of_traffic(turned, namespaces))), claims=TRAFFIC.values())
+    assert set(found["verdict"]) == {"not comparable"}
