@@ -165,14 +165,20 @@ def by_traffic(effect, noise, repetition):
 
 
 def traffic(factor, smallest=1.0, driver="host", **spec):
-    """A run of eight flows from three servers, two of which are small: so many times as long, the small ones besides."""
+    """A run of eight flows from three servers, two of them small: so many times as long, the small ones besides."""
     place = {"experiment": "dc-simulation", "workload": "traffic", "hosts": 3, "placement": "one-to-all"}
     place |= {"uplink_rate_bps": 1e9, "limited_uplinks": 1, "flow_sizes": "prv2-1", "offered_load_bps": 1e9}
     asked = Spec.stored({**place, "pairs": 3, "driver": driver, "duration_s": 60.0, **spec})
     rows = [
         {
-            **{"pair": number % 3, "flow": number, "request": number, "status": "ok", "intended_start_s": 0.1 * number},
-            **{"start_s": 0.1 * number, "size_bytes": 80 if number < 2 else 1e6, "fct_s": 0.2 * factor},
+            "pair": number % 3,
+            "flow": number,
+            "request": number,
+            "status": "ok",
+            "intended_start_s": 0.1 * number,
+            "start_s": 0.1 * number,
+            "size_bytes": 80 if number < 2 else 1e6,
+            "fct_s": 0.2 * factor,
         }
         for number in range(8)
     ]

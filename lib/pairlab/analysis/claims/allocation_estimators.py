@@ -30,10 +30,11 @@ def allocation_drivers(
 ) -> Each:
     """How much more of something the first driver has than each of the others."""
     placed, (first, *others) = _placed(runs, what), drivers
+    mine = _cell(placed, experiment, allocation, first)
     parts = {}
     for other in others:
-        sides = [_cell(placed, experiment, allocation, driver) for driver in (first, other)]
-        parts[f"{first} against {other}"] = _change(placed, *sides, what, ALLOCATIONS[allocation])
+        cell = _cell(placed, experiment, allocation, other)
+        parts[f"{first} against {other}"] = _change(placed, mine, cell, what, ALLOCATIONS[allocation])
     return Each(parts)
 
 
@@ -43,8 +44,8 @@ def allocation_experiments(
 ) -> Effect:
     """How much more of something a driver has in the first experiment than in the second."""
     placed = _placed(runs, what)
-    sides = [_cell(placed, experiment, allocation, driver) for experiment in experiments]
-    return _change(placed, *sides, what, ALLOCATIONS[allocation])
+    first, second = (_cell(placed, experiment, allocation, driver) for experiment in experiments)
+    return _change(placed, first, second, what, ALLOCATIONS[allocation])
 
 
 @estimator("%")
@@ -89,21 +90,21 @@ def traffic_drivers(
     """How much longer traffic at this load takes over the first driver than over each of the others: all of it, or in
     the median its smallest flows (run_table.SMALLEST).
     """
-    mine = runs[(runs["allocation"] == 4) & (runs["offered_load_bps"] == offered_load_bps)]
-    mine = _as_in_paper(mine)
+    mine = _as_in_paper(runs[(runs["allocation"] == 4) & (runs["offered_load_bps"] == offered_load_bps)])
     first, *others = drivers
     where = f"{ALLOCATIONS[4]}, {offered_load_bps / 1e9:g} Gbit/s"
     parts = {}
     for other in others:
         cells = Cells(mine)
         (count,) = cells.choose([first, other], ["most"])
-        sides = [{"driver": driver, "pairs": count} for driver in (first, other)]
+        over, than = ({"driver": driver, "pairs": count} for driver in (first, other))
         if what == "fct_all_s":
-            found = change(cells, *sides, what, where, of="")
+            found = change(cells, over, than, what, where, of="")
         else:
-            medians = [(weight, cells.flows(what, 0.5, **side)) for weight, side in zip((1, -1), sides, strict=True)]
-            found = Effect(quantiles.contrast(medians, 0.5), where, **cells.remarks())
-        parts[f"{first} against {other}"] = _noted(found, mine, sides)
+            flows = [(1, cells.flows(what, 0.5, driver=first, pairs=count))]
+            flows.append((-1, cells.flows(what, 0.5, driver=other, pairs=count)))
+            found = Effect(quantiles.contrast(flows, 0.5), where, **cells.remarks())
+        parts[f"{first} against {other}"] = _noted(found, mine, [over, than])
     return Each(parts)
 
 

@@ -110,7 +110,9 @@ def unmet(requires: Requires, runs: pd.DataFrame, drivers: Sequence[str], points
         why = f"it rests on {points} numbers of pairs, ratios or sizes, and needs {requires.points}"
         found.append(Unmet("points", why))
     if requires.hosts and (read["namespace_hosts"] > 0).any():
-        why = "hosts are namespaces that share a kernel and its CPUs, with no hypervisor and no network card between them"
+        why = (
+            "hosts are namespaces that share a kernel and its CPUs, with no hypervisor and no network card between them"
+        )
         found.append(Unmet("hosts", why))
     if requires.loops_per_cpu:
         found += _other_loops(requires.loops_per_cpu, read["loops_per_cpu"])

@@ -158,7 +158,8 @@ def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
 
     - runs, left-out, confidence, policy, noise-floor; claims and unjudged: how many there are on experiments of which
       there are runs, and how many of these no system judged; without-runs: how many others, where there are any;
-    - systems and tables (lists); <table>/experiments and absent (the backends that measured nothing of it, as a clause);
+    - systems and tables (lists); <table>/experiments and absent (the backends that measured nothing of it, as a
+      clause);
     - all/<verdict> and <system>/count/<verdict>: how many, with "-" for the spaces of a verdict;
     - not-comparable/<condition>: how many verdicts lack it, with "-" for spaces;
     - <id>/verdict: that of all systems, as common_verdict; by-system: where it is which, as a predicate;

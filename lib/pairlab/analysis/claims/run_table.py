@@ -50,10 +50,11 @@ def reduce(runs: Iterable[Run]) -> pd.DataFrame:
       client changes Pearson's r (statistics/correlation.py);
     - busy: share of all CPUs' time in the window that was neither idle nor waiting for a disk, usr, sys and softirq
       (cpu_use.shares), and host_s_per_gb: CPU seconds of the host per 10^9 bytes of payload (cpu_use.host_s_per_gb);
-    - allocation and known_as, its number and the driver's name in paper M (allocations.py), namespace_hosts: how many of
-      its hosts share a kernel, loops_per_cpu: busy loops beside it for each CPU, latency_p50_s (summaries.py) and
+    - allocation and known_as, its number and the driver's name in paper M (allocations.py), namespace_hosts: how many
+      of its hosts share a kernel, loops_per_cpu: busy loops beside it for each CPU, latency_p50_s (summaries.py) and
       transacts: whether its flows are transactions;
-    - of flows with an end, fct_all_s: how long all of them took together, and smallest_fcts_s, the times of the SMALLEST by size.
+    - of flows with an end, fct_all_s: how long all of them took together, and smallest_fcts_s: the times of the
+      SMALLEST by size.
 
     What a run does not have is NaN. Raises AnalysisError where two runs claim one repetition of a setting, or runs of
     one experiment and system may not be compared (selection.check_alike).

@@ -161,11 +161,11 @@ def test_fewer_busy_loops_than_cpus_or_such_that_rest_are_not_those_of_the_paper
 
 
 def test_where_several_numbers_of_busy_loops_were_measured_one_for_each_cpu_is_read():
-    id = "interference-lowers-throughput-bridge"
+    name = "interference-lowers-throughput-bridge"
     every = list(as_stated())
-    more = [each for each in runs(turned=True, interference={"interference_workers": 8})]
+    more = runs(turned=True, interference={"interference_workers": 8})
     more = [each for each in more if each.spec.experiment == "interference"]
-    assert verdicts_of(every + more, (id,))["verdict"].to_list() == ["holds"]
+    assert verdicts_of(every + more, (name,))["verdict"].to_list() == ["holds"]
 
 
 #: By load: how long all flows took over each driver, as paper M states.

@@ -20,9 +20,10 @@ def repetitions(panel: pd.DataFrame, ax: Axes, *, value: str, measure: Measure, 
     """A value of each repetition by driver: a point, and from LEAST_IN_BOX on a box behind them (paper M, figure 3)."""
     drivers = style.ordered(panel["driver"])
     for place, driver in enumerate(drivers):
-        look, values = style.points_only(driver), panel.loc[panel["driver"] == driver, value] * measure.scale
+        look = style.points_only(driver)
+        values = panel.loc[panel["driver"] == driver, value] * measure.scale
         if len(values) >= style.LEAST_IN_BOX:
-            estimates.box(ax, values, place, 0.55, look["color"])
+            estimates.box(ax, values, place, 0.55, str(look["color"]))
         points = {"color": look["color"], "marker": look["marker"], **estimates.REPETITIONS}
         seaborn.stripplot(x=np.full(len(values), float(place)), y=values, ax=ax, **points)
     axis(ax, drivers)

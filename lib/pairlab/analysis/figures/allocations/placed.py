@@ -1,6 +1,7 @@
 """One pair on paper M's allocations, in the form of its figures 3 to 6."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -18,7 +19,7 @@ from pairlab.analysis.selection import SYSTEM
 _HEIGHT_IN = 1.9
 #: The parts of the CPUs' time, from below.
 _COLOURS = {part: cpu.COLOURS[part] for part in ("usr", "sys", "softirq")} | {"rest": cpu.COLOURS["steal"]}
-_EDGE = {"edgecolor": "white", "linewidth": 0.4}
+_EDGE: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.4}
 
 
 def repetitions(frame: pd.DataFrame, name: str, conditions: str = "") -> Figure:
@@ -102,5 +103,5 @@ def _panels(
         head = ", ".join(names[:2]) + (f", {names[2]}" if several else "")
         panels += [(f"{head}:\n{ALLOCATIONS[place]}", row[row["allocation"] == place]) for place in places]
     height_in = _HEIGHT_IN if len(places) > 1 else style.HEIGHT_IN
-    shared = {"across": len(places), "share_y": share_y, "height_in": height_in, "handles": handles}
+    shared: dict[str, Any] = {"across": len(places), "share_y": share_y, "height_in": height_in, "handles": handles}
     return grid.grid(panels, draw, note=note, legend=bool(handles), **shared)

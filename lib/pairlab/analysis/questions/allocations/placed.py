@@ -58,8 +58,8 @@ def by_repetition(runs: Iterable[Run]) -> pd.DataFrame:
     """One row per run that counts and is on one of the allocations.
 
     Returns BY, repetition, known_as (the driver's name in paper M), transacts (whether its flows are transactions),
-    total_bps in bit/s of other flows, latency_p50_s in s of transactions, and CPU: shares of all CPUs' time in the window. What a run does not
-    have is NaN. Raises AnalysisError where two runs claim one repetition of a cell.
+    total_bps in bit/s of other flows, latency_p50_s in s of transactions, and CPU: shares of all CPUs' time in the
+    window. What a run does not have is NaN. Raises AnalysisError where two runs claim one repetition of a cell.
     """
     rows = [_row(run) for run in runs if run.status == "ok" and allocations.of(run.spec)]
     columns = [*BY, "key", "repetition", "known_as", "transacts", "flows", "failed_flows", *MEASURES, *CPU]
@@ -135,10 +135,8 @@ def _no_changes(repetitions: pd.DataFrame, by: list[str], name: str, confidence:
     )
 
 
-def table(
-    name: str, cells: pd.DataFrame, to_host: pd.DataFrame, to_alone: pd.DataFrame | None = None
-) -> pd.DataFrame:
-    """One of MEASURES by allocation, what runs beside, and driver; its changes, and where stated paper M's against alone.
+def table(name: str, cells: pd.DataFrame, to_host: pd.DataFrame, to_alone: pd.DataFrame | None = None) -> pd.DataFrame:
+    """One of MEASURES by allocation, what runs beside, and driver; its changes, and those that paper M states.
 
     to_host: as against_host; to_alone: as against_alone, where something runs beside the pairs.
     """

@@ -1,6 +1,6 @@
 """Traffic as of a data centre from three servers to one client (M4): completion times, and how long all of it takes."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 import numpy as np
 import pandas as pd
@@ -8,7 +8,7 @@ import pandas as pd
 from pairlab.analysis import allocations, by_group, cell_estimates, published, selection
 from pairlab.analysis.output.formatting import MISSING, percentile_name
 from pairlab.analysis.output.latex import Values
-from pairlab.analysis.output.measures import Measure, common_values, key_of, p_values, tabulate, texts
+from pairlab.analysis.output.measures import Measure, Texts, common_values, key_of, p_values, tabulate, texts
 from pairlab.model import fct
 from pairlab.model.records import Run
 from pairlab.store.dataset import Runs
@@ -72,9 +72,7 @@ def against_host(repetitions: pd.DataFrame, confidence: float) -> pd.DataFrame:
     known = sorted(repetitions.loc[repetitions["known_as"] == "host", "driver"].unique())
     by = [name for name in BY if name != "driver"]
     reference = known[0] if known else "host"
-    return cell_estimates.changes(
-        repetitions, by, "run_s", setting="driver", against=reference, confidence=confidence
-    )
+    return cell_estimates.changes(repetitions, by, "run_s", setting="driver", against=reference, confidence=confidence)
 
 
 def flows(runs: Runs) -> pd.DataFrame:
@@ -115,7 +113,7 @@ def table(cells: dict[str, pd.DataFrame], to_host: pd.DataFrame) -> pd.DataFrame
         if row.load == name and row.against == "host"
     }
     known = allocations.STANDS_FOR
-    columns = {
+    columns: dict[Hashable, Texts] = {
         RUN_TIME.title: RUN_TIME.texts(cells["run_s"], *_NAMES),
         CARRIED.title: CARRIED.texts(cells["total_bps"], *_NAMES),
         AGAINST_HOST.title: AGAINST_HOST.texts(to_host, *_NAMES),
@@ -129,7 +127,7 @@ def table(cells: dict[str, pd.DataFrame], to_host: pd.DataFrame) -> pd.DataFrame
 
 def fct_table(percentiles: pd.DataFrame) -> pd.DataFrame:
     """Completion times by load, by whether of all flows or of the smallest, and by driver."""
-    columns = {
+    columns: dict[Hashable, Texts] = {
         f"{percentile_name(q)} (ms)": _fct(q).texts(percentiles[np.isclose(percentiles["q"], q)], *_FCT_NAMES)
         for q in QS
     }
