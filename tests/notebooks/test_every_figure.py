@@ -13,12 +13,13 @@ from pairlab.analysis.figures import files, style
 from tests.support.executed import committed_outputs, outputs_of, shell
 
 #: An axis says its unit in brackets, or its marks do; or it shows one of these, which have none.
-UNIT = re.compile(r"\((Gbit/s|ms|%)\)")
+UNIT = re.compile(r"\((Gbit/s|s|ms|µs|%)\)")
 UNIT_OF_MARKS = re.compile(r"^[\d.,]+ (B|KiB|MiB)$")
 COUNTS = ("Pairs", "Flows per pair", "Retransmitted segments", "Containers per core")
 RATIOS = ("Share of ", "Jain's index", "Total throughput\n(bridge at 10 pairs = 1)")
 CATEGORIES = (
     "Driver",
+    "Allocation",
     "Pinning",
     "Congestion control",
     "Protocol",

@@ -1,14 +1,17 @@
 """Claims, one by each estimator, and cells whose effect on each is set, so that the verdict is forced."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 from scipy import stats
 
 from pairlab.analysis.claims import verdicts
 from pairlab.analysis.claims.ledger import Claim, Source
+from pairlab.model.records import Run, table
+from pairlab.model.spec import Spec
 from pairlab.store.dataset import Runs
-from tests.support.synthetic import bulk, ending
+from tests.support.synthetic import FACTS, bulk, ending
 
 REPETITIONS = 5
 
@@ -130,6 +133,69 @@ def by_message_size(effect, noise, repetition):
         yield throughput(np.exp(shift), experiment="message-size", message_bytes=size, repetition=repetition)
 
 
+def placed(factor, **spec):
+    """A run of one pair on one host, or on what else the spec asks for."""
+    return throughput(factor, clients=1, **{"experiment": "placement", "driver": "bridge"} | spec)
+
+
+def by_placed_driver(effect, noise, repetition):
+    yield placed(np.exp(noise()), repetition=repetition)
+    yield placed(np.exp(effect + noise()), driver="host", repetition=repetition)
+
+
+def by_busy_loops(effect, noise, repetition):
+    yield placed(np.exp(noise()), repetition=repetition)
+    beside = {"experiment": "interference", "interference_workers": 2}
+    yield placed(np.exp(effect + noise()), repetition=repetition, **beside)
+
+
+def by_allocation(effect, noise, repetition):
+    yield placed(np.exp(noise()), driver="macvlan", repetition=repetition)
+    across = {"hosts": 2, "placement": "across"}
+    yield placed(np.exp(effect + noise()), driver="macvlan", repetition=repetition, **across)
+
+
+def by_cpu_part(effect, noise, repetition):
+    yield spending({"usr": 0.2 * np.exp(noise()), "sys": 0.2 * np.exp(effect + noise())}, repetition=repetition)
+
+
+def by_traffic(effect, noise, repetition):
+    yield traffic(np.exp(noise()), repetition=repetition)
+    yield traffic(np.exp(effect + noise()), driver="overlay", repetition=repetition)
+
+
+def traffic(factor, smallest=1.0, driver="host", **spec):
+    """A run of eight flows from three servers, two of them small: so many times as long, the small ones besides."""
+    place = {"experiment": "dc-simulation", "workload": "traffic", "hosts": 3, "placement": "one-to-all"}
+    place |= {"uplink_rate_bps": 1e9, "limited_uplinks": 1, "flow_sizes": "prv2-1", "offered_load_bps": 1e9}
+    asked = Spec.stored({**place, "pairs": 3, "driver": driver, "duration_s": 60.0, **spec})
+    rows = [
+        {
+            "pair": number % 3,
+            "flow": number,
+            "request": number,
+            "status": "ok",
+            "intended_start_s": 0.1 * number,
+            "start_s": 0.1 * number,
+            "size_bytes": 80 if number < 2 else 1e6,
+            "fct_s": 0.2 * factor,
+        }
+        for number in range(8)
+    ]
+    rows[-1]["completed_s"] = 2.0 * factor  # of the last
+    for row in rows[:2]:
+        row["fct_s"] *= smallest
+    when = datetime(2024, 5, 1, 12, asked.repetition, tzinfo=UTC)
+    return Run(asked, "ok", (), when, 0.001, facts=FACTS, flows=table("flows", rows))
+
+
+def spending(shares, factor=1.0, **spec):
+    """A run on an allocation, in which both CPUs spent their time so."""
+    parts = {"idle": 1 - sum(shares.values()), **shares}
+    samples = [{"cpu": cpu, "start_s": 0.0, "end_s": 2.0, **parts} for cpu in (0, 1)]
+    return replace(placed(factor, **spec), cpu=table("cpu", samples))
+
+
 #: estimator: parameters, where the effect is 0, the margin (both as shown), and what makes its cells
 CASES = {
     "pairs_change": ({"driver": "bridge", "pairs": [2, 5]}, 0, 5, by_pairs),
@@ -164,6 +230,36 @@ CASES = {
     "pinning_change": ({"driver": "bridge", "policy": "same-core"}, 0, 5, by_pinning),
     "message_size_trend": ({"driver": "bridge"}, 0, 5, by_message_size),
     "udp_change": ({"driver": "bridge", "pairs": "most"}, 0, 5, by_udp),
+    "allocation_drivers": (
+        {"experiment": "placement", "allocation": 1, "drivers": ["host", "bridge"], "what": "total_bps"},
+        0,
+        5,
+        by_placed_driver,
+    ),
+    "allocation_experiments": (
+        {"driver": "bridge", "allocation": 1, "experiments": ["interference", "placement"], "what": "total_bps"},
+        0,
+        5,
+        by_busy_loops,
+    ),
+    "allocations_change": (
+        {"experiment": "placement", "driver": "macvlan", "allocations": [1, 2], "what": "total_bps"},
+        0,
+        5,
+        by_allocation,
+    ),
+    "allocation_cpu_parts": (
+        {"experiment": "placement", "allocation": 1, "driver": "bridge", "part": "sys", "over": ["usr"]},
+        0,
+        5,
+        by_cpu_part,
+    ),
+    "traffic_drivers": (
+        {"drivers": ["overlay", "host"], "offered_load_bps": 1e9, "what": "fct_all_s"},
+        0,
+        5,
+        by_traffic,
+    ),
     "flows_like_containers": ({"driver": "bridge"}, 0, 5, by_flows),
 }
 

@@ -1,4 +1,4 @@
-"""The numbers that papers C and E state, each row with the table, figure or section it stands in."""
+"""The numbers that the papers state, each row with the table, figure or section it stands in."""
 
 import pandas as pd
 
@@ -12,6 +12,7 @@ PAPERS = {
     "C": "Boeira, Neves, Ferreto, Haque: Characterizing network performance of single-node large-scale"
     " container deployments",
     "E": "Boeira, Ferreto: Exploring Network Contention in Containers",
+    "M": "Mentz, Loch, Koslovski: Comparative experimental analysis of Docker container networking drivers",
 }
 
 
@@ -24,7 +25,11 @@ def load(name: str) -> pd.DataFrame:
     fct: driver, pairs, quantile, fct_s. fct_changes: driver, quantile, from_pairs, to_pairs, change_percent.
     fct_ranges: experiment, role, pairs, low_s, high_s, note: between which bounds all flows end.
     core_ratio: driver, what, factor_per_step, note. pinning: driver, policy, pairs, cores, change_percent, note.
-    testbeds: fact, value: what both papers say of their machines and of what they ran.
+    placement_levels: experiment, allocation (questions/allocations), driver, total_bps, note: means of paper M.
+    placement_changes: experiment, allocation, driver (or all), what (throughput, latency, cpu), against (drivers, the
+    experiment placement, or another allocation), low_percent, high_percent, note. run_times: load, driver, against,
+    change_percent: how much longer the traffic of paper M took.
+    testbeds: fact, value: what the papers say of their machines and of what they ran.
     Rates are in bit/s and times in s (the files keep Gbit/s and ms); what a paper does not state is missing.
     Raises UnknownName, with the choices.
     """

@@ -20,14 +20,20 @@ PAPERS = (
 )
 #: What the papers left alone, or vary in experiments of its own only; and which these are.
 BEYOND = tuple(name for name in Spec.model_fields if name not in PAPERS)
+#: Those that paper M runs on several allocations of containers to hosts; and its traffic as of a data centre.
+PLACED = ("placement", "interference", "congestion")
+TRAFFIC = "dc-simulation"
 OWN = {
     "cores": ("core-ratio", "pinning"),
     "pinning": ("pinning",),
     "message_bytes": ("message-size",),
     "start_spacing_s": ("starting",),
-    "hosts": ("networks", "latency", "placement"),
-    "placement": ("networks", "latency", "placement"),
-    "uplink_rate_bps": ("placement",),
+    **dict.fromkeys(("hosts", "placement"), ("networks", "latency", *PLACED, TRAFFIC)),
+    "uplink_rate_bps": (*PLACED, TRAFFIC),
+    **dict.fromkeys(("background_pairs", "background_workload"), ("congestion",)),
+    **dict.fromkeys(("interference_workers", "interference_load", "interference_where"), ("interference",)),
+    **dict.fromkeys(("limited_uplinks", "flow_sizes", "offered_load_bps", "requests", "fan_out"), (TRAFFIC,)),
+    **dict.fromkeys(("arrivals", "flows_per_pair"), (TRAFFIC,)),
 }
 
 
@@ -184,20 +190,28 @@ def check_comparable(flows: pd.DataFrame, also: Sequence[str] = ()) -> None:
                 f"the runs come from {len(values)} {name}s ({'; '.join(values)}), whose numbers do not belong together:"
                 f' load them with ground="newest", or tell them apart by {name!r}'
             )
-    by = [*CELL, *also, "repetition"]
-    keys = flows.groupby(by)["key"].nunique()
+    check_distinct(flows, [*CELL, *also])
+    for names, system in flows.groupby(list(SYSTEM)):
+        for condition in map(asked, CONDITIONS):
+            if condition not in also and len(values := set(system[condition].unique())) > 1:
+                raise AnalysisError(_differ(names, condition, values))
+
+
+def check_distinct(frame: pd.DataFrame, by: Sequence[str]) -> None:
+    """Raises AnalysisError where several runs claim to be one repetition of a cell.
+
+    frame: columns key, repetition and those of `by`, CELL and others, which set cells apart.
+    """
+    names_of = [*by, "repetition"]
+    keys = frame.groupby(names_of)["key"].nunique()
     for names in keys.index[keys > 1]:
-        cell = dict(zip(by, names, strict=True))
-        special = "".join(f", {name} {cell[name]}" for name in also)
+        cell = dict(zip(names_of, names, strict=True))
+        special = "".join(f", {name} {cell[name]}" for name in by if name not in CELL)
         raise AnalysisError(
             f"{keys[names]} runs claim to be repetition {cell['repetition']} of {cell['driver']} with {cell['pairs']}"
             f" pairs{special} ({cell['backend']}, {cell['workload']}): they were measured under different specs."
             f" {_APART}"
         )
-    for names, system in flows.groupby(list(SYSTEM)):
-        for condition in map(asked, CONDITIONS):
-            if condition not in also and len(values := set(system[condition].unique())) > 1:
-                raise AnalysisError(_differ(names, condition, values))
 
 
 def _differ(system: Sequence[str], condition: str, values: set) -> str:

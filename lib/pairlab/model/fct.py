@@ -25,6 +25,22 @@ def carried_bps(flows: pd.DataFrame) -> pd.Series:
     return carried_bytes * 8 / lasted_s if lasted_s > 0 else carried_bytes * 0.0
 
 
+def all_s(flows: pd.DataFrame) -> float:
+    """How long all these flows of a run took together, in s: from when the first was due, or began, until the last was
+    complete. NaN of no flows, and where one failed.
+    """
+    if flows.empty or (flows["status"] != "ok").any():
+        return np.nan
+    begun_s = flows["intended_start_s"].astype(float).fillna(flows["start_s"].astype(float))
+    return float(flows["completed_s"].max() - begun_s.min())
+
+
+def smallest(flows: pd.DataFrame, share: float) -> pd.DataFrame:
+    """The flows whose size is at most that of this share of them."""
+    sizes = flows["size_bytes"].astype(float)
+    return flows[sizes <= sizes.quantile(share)]
+
+
 def quantile(times_s: Sequence[float], q: float, method: str = "linear") -> float:
     """The q-th quantile, as numpy's `method` has it; NaN of no times, and where it hangs on flows that failed."""
     return _known(times_s, lambda times: np.quantile(times, q, method=method))

@@ -70,10 +70,26 @@ QUANTITIES = {
             "causes {what} {system} {driver} {control} {pairs}"
         ),
     },
+    **{
+        topic: {
+            rf"{SYSTEM}/(?P<driver>[a-z-]+)/(?P<place>[123])/(?P<beside>[a-z0-9-]+)/(?P<what>[a-z-]+)": (
+                "placed {what} {system} {driver} {place} {beside}"
+            )
+        }
+        for topic in ("placement", "interference", "congestion")
+    },
+    "dc-simulation": {
+        rf"{SYSTEM}/(?P<driver>[a-z-]+)/(?P<load>[a-z0-9.-]+)/(?P<what>run-time|carried|against-host)": (
+            "traffic {what} {system} {driver} {load}"
+        ),
+        rf"{SYSTEM}/(?P<driver>[a-z-]+)/(?P<load>[a-z0-9.-]+)/(?P<sizes>[a-z-]+)/(?P<what>p[\d.]+)": (
+            "traffic {what} of {sizes} {system} {driver} {load}"
+        ),
+    },
     "beyond": {r"(?P<all>[a-z0-9./-]+)": "beyond {all}"},
 }
 #: The least and the most of quantities, by the last part of their keys; what is not named is above zero.
-CHANGES = re.compile(r"change$|over-bridge$|over-plain|\d+-\d+/p[\d.]+$")
+CHANGES = re.compile(r"change$|against-(?:host|alone)$|over-bridge$|over-plain|\d+-\d+/p[\d.]+$")
 BOUNDS = (
     (re.compile(r"jain-change$"), -1, 1),
     (re.compile(r"explained$"), -math.inf, math.inf),
@@ -81,7 +97,7 @@ BOUNDS = (
     (re.compile(r"pearson$|spearman$|kendall$"), -1, 1),
     (re.compile(r"jain$"), 0, 1),
     (re.compile(r"(?<!spread-)ratio$|-gap$|spread-(mouse|elephant)$"), 1, math.inf),
-    (re.compile(r"busy$|usr$|sys$|softirq$|irq$|steal$|iowait$|idle$|lost$|reordered$"), 0, 100),
+    (re.compile(r"busy$|usr$|sys$|softirq$|rest$|irq$|steal$|iowait$|idle$|lost$|reordered$"), 0, 100),
     (re.compile(r""), 0, math.inf),
 )
 
@@ -153,6 +169,10 @@ def _of_claim(claim, system: str, cells: str) -> tuple[str, float, float] | None
         return f"correlation spearman {system} {driver} {pairs[0]}", 1, 0
     if claim.estimator == "drivers_spread" and asked["of"] == ["elephant-mice", "elephant_median_s"]:
         return f"mice spread ratio {system} {pairs[0]}", 1, 0
+    place = {"one host": 1, "two hosts": 2, "two hosts, 1 Gbit/s": 3}.get(cells)
+    if claim.estimator == "allocation_experiments" and asked["what"] in ("total_bps", "latency_p50_s"):
+        beside = {"congestion": "1-background-pair", "interference": "2-busy-loops"}[asked["experiments"][0]]
+        return f"placed against-alone {system} {driver} {place} {beside}", 1, 0
     if claim.estimator == "pinning_change":
         return f"pinning change {system} {driver} {asked['policy']} ", 1, 0
     return None

@@ -51,6 +51,28 @@ def test_pinning_is_stated_for_one_driver_per_policy():
     assert changes.to_dict() == {("ovs", "different-cores"): 21.2, ("bridge", "same-core"): -13.2}
 
 
+def test_paper_m_states_that_overlay_carried_a_twentieth_between_two_virtual_machines():
+    levels = published.load("placement_levels").set_index(["experiment", "driver"])["total_bps"]
+    assert levels["placement", "overlay"] == 437e6
+    assert levels["placement", "overlay"] / levels["placement", "host"] - 1 == pytest.approx(-0.95, abs=0.01)
+    assert levels["congestion", "overlay"] == 377e6
+
+
+def test_the_stated_run_times_fit_each_other():
+    times = published.load("run_times").set_index(["load", "driver", "against"])["change_percent"]
+    by_way_of_bridge = (1 + times["heavy", "bridge", "host"] / 100) * (1 + times["heavy", "overlay", "bridge"] / 100)
+    assert 100 * (by_way_of_bridge - 1) == pytest.approx(times["heavy", "overlay", "host"], abs=1)
+
+
+def test_the_stated_changes_are_on_known_allocations_and_each_is_a_number_or_a_range():
+    changes = published.load("placement_changes")
+    assert set(changes["allocation"].dropna()) == {1, 2, 3}
+    assert (changes["low_percent"].dropna() <= changes["high_percent"][changes["low_percent"].notna()]).all()
+    latency = changes[(changes["allocation"] == 3) & (changes["experiment"] == "congestion")]
+    latency = latency[latency["what"] == "latency"].set_index("driver")["high_percent"]
+    assert latency.to_dict() == {"host": 389, "bridge": 187, "macvlan": 397, "overlay": 90}
+
+
 @pytest.mark.parametrize("name", sorted(path.stem for path in published.FOLDER.glob("*.csv")))
 def test_every_row_names_its_paper_and_the_place_in_it(name):
     table = published.load(name)

@@ -31,7 +31,9 @@ class Requires(BaseModel):
     congestion_control: of TCP, in force. datapath: of Open vSwitch, where its runs are read. duration_s: of flows
     without an end, "at least 60", "more than 60" or "at most 60". pairs: numbers that must have been measured, each a
     number or a range such as "2 to 4", of which one must have been. points: how many numbers of pairs, ratios or sizes
-    the effect rests on, at least.
+    the effect rests on, at least. hosts: that each is a machine, where there are several: what the kernel that they
+    share would do is not what a hypervisor or a network card does. loops_per_cpu: busy loops beside the pairs, for each
+    CPU, where there are any.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -41,6 +43,8 @@ class Requires(BaseModel):
     duration_s: Annotated[str, Field(pattern=r"^(at least|more than|at most) \d+(\.\d+)?$")] | None = None
     pairs: list[Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^\d+ to \d+$")]] = []
     points: int = Field(0, ge=0)
+    hosts: Literal["machines"] | None = None
+    loops_per_cpu: float | None = Field(None, gt=0)
 
     def __str__(self) -> str:
         """In words; empty where nothing is asked for."""
@@ -50,6 +54,8 @@ class Requires(BaseModel):
             "flows without an end of {} s": self.duration_s,
             "measured with {} pairs": ", ".join(map(str, self.pairs)),
             "at least {} numbers of pairs, ratios or sizes": self.points,
+            "hosts that are {} of their own": self.hosts,
+            "{:g} busy loops for each CPU, where there are any": self.loops_per_cpu,
         }
         return "; ".join(form.format(value) for form, value in told.items() if value)
 
@@ -83,7 +89,7 @@ def unmet(requires: Requires, runs: pd.DataFrame, drivers: Sequence[str], points
     runs: as run_table.reduce, of the claim's experiments and of one system. drivers: those that the claim names; none:
     all. points: of the effect, None where it is not known.
     """
-    read = runs[runs["driver"].isin(drivers)] if drivers else runs
+    read = runs[runs["driver"].isin(drivers) | runs["known_as"].isin(drivers)] if drivers else runs
     bulk = read[~read["ends"].astype(bool)]
     switches = read[read["driver"].isin(SWITCHES)]
     found: list[Unmet] = []
@@ -103,6 +109,13 @@ def unmet(requires: Requires, runs: pd.DataFrame, drivers: Sequence[str], points
     if points is not None and points < requires.points:
         why = f"it rests on {points} numbers of pairs, ratios or sizes, and needs {requires.points}"
         found.append(Unmet("points", why))
+    if requires.hosts and (read["namespace_hosts"] > 0).any():
+        why = (
+            "hosts are namespaces that share a kernel and its CPUs, with no hypervisor and no network card between them"
+        )
+        found.append(Unmet("hosts", why))
+    if requires.loops_per_cpu:
+        found += _other_loops(requires.loops_per_cpu, read["loops_per_cpu"])
     return found
 
 
@@ -120,6 +133,15 @@ def _too_short_or_long(required: str, durations_s: Sequence[float]) -> list[Unme
         return []
     lasted = " and ".join(f"{seconds:g}" for seconds in wrong)
     return [Unmet("duration", f"the runs last {lasted} s, and must last {required} s")]
+
+
+def _other_loops(required: float, per_cpu: pd.Series) -> list[Unmet]:
+    """Of runs with busy loops beside them; of these, the claim's estimator reads those that are nearest."""
+    with_loops = per_cpu[per_cpu > 0]
+    if with_loops.empty or (with_loops - required).abs().min() < 1e-9:
+        return []
+    there = " and ".join(f"{each:g}" for each in sorted(with_loops.unique()))
+    return [Unmet("busy loops", f"{there} busy loops ran for each CPU, not {required:g}")]
 
 
 def _no_such_pairs(required: Sequence[int | str], counts: Sequence[int]) -> list[Unmet]:

@@ -3,7 +3,8 @@
 A sweep visits every cell once per repetition, so cells are compared within a repetition, where slow drift of the
 machine cancels, and repetitions are averaged; percentiles, the median included, are of the flows of all repetitions
 (statistics/quantiles.py). effect.py has the registry, cell_reader.py the choice of cells; those that compare settings
-(cores, pinning, message sizes, UDP, flows) are in setting_estimators.py.
+(cores, pinning, message sizes, UDP, flows) are in setting_estimators.py, those of paper M's allocations in
+allocation_estimators.py.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from pairlab.analysis.claims import setting_estimators
+from pairlab.analysis.claims import allocation_estimators, setting_estimators
 from pairlab.analysis.claims.cell_reader import Cells, PairCount, pair_counts
 from pairlab.analysis.claims.effect import ESTIMATORS, Each, Effect, estimator, get
 from pairlab.analysis.claims.setting_estimators import Two, change, trend
@@ -23,7 +24,7 @@ from pairlab.errors import NotMeasured
 from pairlab.statistics import quantiles
 from pairlab.statistics.intervals import SHARE, SIGNED, Student
 
-__all__ = ["ESTIMATORS", "get", "setting_estimators"]
+__all__ = ["ESTIMATORS", "allocation_estimators", "get", "setting_estimators"]
 
 #: What each repetition has one value of.
 Summary = Literal["total_bps", "client_bps", "fct_mean_s", "fct_max_s", "host_s_per_gb"]

@@ -80,19 +80,33 @@ def tables(verdicts: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def unjudged(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """The claims that no system judged, as text: a row per reason, the conditions that its runs lack in some system."""
-    mine = verdicts[verdicts["id"].isin(_unjudged_ids(verdicts))]
+    """The claims that no system judged, as text: a row per reason, the conditions that its runs lack in some system.
+
+    Those of experiments that nothing was measured of share a row of each paper, which counts them.
+    """
+    without_runs = verdicts["id"].isin(_ids_without_runs(verdicts))
+    mine = verdicts[verdicts["id"].isin(_unjudged_ids(verdicts)) & ~without_runs]
     reasons: dict[str, list[str]] = {}
     for _, rows in mine.groupby("id", sort=False):
         lacking = sorted({name for unmet in rows["unmet"] for name in unmet.split(", ") if name})
         reason = f"not comparable ({', '.join(lacking)})" if lacking else _NOT_MEASURED
         reasons.setdefault(reason, []).append(rows["statement"].iloc[0])
+    for paper, rows in verdicts[without_runs].groupby("papers"):
+        experiments = ", ".join(rows["experiment"].unique())
+        counted = f"{rows['id'].nunique()} of paper {paper} on {experiments}"
+        reasons.setdefault("no runs", []).append(counted)
     return pd.DataFrame({"Reason": list(reasons), "Claims": ["; ".join(claims) for claims in reasons.values()]})
 
 
 def _unjudged_ids(verdicts: pd.DataFrame) -> set[str]:
     by_claim = verdicts.groupby("id")["verdict"].agg(common_verdict)
     return set(by_claim.index[by_claim == "not judged"])
+
+
+def _ids_without_runs(verdicts: pd.DataFrame) -> set[str]:
+    """The claims on an experiment of which no system measured anything that a claim is on."""
+    measured = set(verdicts.loc[verdicts["verdict"] != _NOT_MEASURED, "experiment"])
+    return set(verdicts.loc[~verdicts["experiment"].isin(measured), "id"])
 
 
 def _rows(verdicts: pd.DataFrame) -> pd.DataFrame:
@@ -142,8 +156,10 @@ def floor_remark(verdicts: pd.DataFrame, runs: Runs) -> str:
 def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
     r"""The keyed numbers, all below `claims/`.
 
-    - runs, left-out, claims, unjudged, confidence, policy, noise-floor; systems and tables (lists); <table>/experiments
-      and absent (the backends that measured nothing of it, as a clause);
+    - runs, left-out, confidence, policy, noise-floor; claims and unjudged: how many there are on experiments of which
+      there are runs, and how many of these no system judged; without-runs: how many others, where there are any;
+    - systems and tables (lists); <table>/experiments and absent (the backends that measured nothing of it, as a
+      clause);
     - all/<verdict> and <system>/count/<verdict>: how many, with "-" for the spaces of a verdict;
     - not-comparable/<condition>: how many verdicts lack it, with "-" for spaces;
     - <id>/verdict: that of all systems, as common_verdict; by-system: where it is which, as a predicate;
@@ -158,14 +174,17 @@ def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
     found.text("confidence", f"{verdicts['confidence'].iloc[0] * 100:g} %")
     found.text("policy", POLICY)
     found.text("noise-floor", floor_remark(verdicts, runs))
-    found.number("claims", verdicts["id"].nunique(), 0)
+    without_runs = _ids_without_runs(verdicts)
+    found.number("claims", verdicts["id"].nunique() - len(without_runs), 0)
+    if without_runs:
+        found.number("without-runs", len(without_runs), 0)
     found.names("tables", list(tables(verdicts)))
     for name, table in tables(verdicts).items():
         mine = verdicts[verdicts["statement"].isin(table["Claim"])]
         found.text(f"{name}/experiments", ", ".join(mine["experiment"].unique()))
         absent = sorted(set(mine["backend"]) - set(table))
         found.text(f"{name}/absent", f"; not measured in {_joined(absent)}" if absent else "")
-    found.number("unjudged", len(_unjudged_ids(verdicts)), 0)
+    found.number("unjudged", len(_unjudged_ids(verdicts) - without_runs), 0)
     by_system = counts(verdicts)
     found.names("systems", list(by_system.index))
     for verdict in VERDICTS:

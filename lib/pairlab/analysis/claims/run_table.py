@@ -8,13 +8,13 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from pairlab.analysis import selection
+from pairlab.analysis import allocations, selection
 from pairlab.analysis.selection import SYSTEM, plain
 from pairlab.errors import AnalysisError
-from pairlab.model import cpu_use, fct
+from pairlab.model import cpu_use, fct, latencies
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
-from pairlab.model.summaries import client_bps
+from pairlab.model.summaries import client_bps, summaries
 from pairlab.statistics.correlation import fisher_z, leverage
 
 #: What the papers say something of though they did not vary it, and the experiments whose runs may: a claim that does
@@ -23,8 +23,15 @@ ASIDE = {"flows_per_pair": ("throughput",), "udp_share": ("udp",), "udp_rate_bps
 #: A setting: runs that differ in nothing else but the repetition measure the same thing.
 SETTING = (
     *("experiment", *SYSTEM, "driver", "pairs", "cores", "pinning", "message_bytes"),
+    *("hosts", "placement", "uplink_rate_bps", "background_pairs", "background_workload"),
+    *("interference_workers", "interference_load", "interference_where"),
+    *("flow_sizes", "offered_load_bps", "requests", "fan_out", "arrivals"),
     *("congestion_control", *ASIDE, "ends"),
 )
+#: The share of the flows that paper M calls the smallest.
+SMALLEST = 0.2
+#: The shares of the CPUs' time that claims are on.
+CPU = ("busy", "usr", "sys", "softirq")
 
 
 def reduce(runs: Iterable[Run]) -> pd.DataFrame:
@@ -41,8 +48,13 @@ def reduce(runs: Iterable[Run]) -> pd.DataFrame:
       (model/fct.py); fct_least_over_most: the shortest as a share of the longest;
     - spearman_z, pearson_z: Fisher's z of retransmits and throughput over the clients, and leverage: the most that one
       client changes Pearson's r (statistics/correlation.py);
-    - busy: share of all CPUs' time in the window that was neither idle nor waiting for a disk (cpu_use.shares), and
-      host_s_per_gb: CPU seconds of the host per 10^9 bytes of payload (cpu_use.host_s_per_gb).
+    - busy: share of all CPUs' time in the window that was neither idle nor waiting for a disk, usr, sys and softirq
+      (cpu_use.shares), and host_s_per_gb: CPU seconds of the host per 10^9 bytes of payload (cpu_use.host_s_per_gb);
+    - allocation and known_as, its number and the driver's name in paper M (allocations.py), namespace_hosts: how many
+      of its hosts share a kernel, loops_per_cpu: busy loops beside it for each CPU, latency_p50_s (summaries.py) and
+      transacts: whether its flows are transactions;
+    - of flows with an end, fct_all_s: how long all of them took together, and smallest_fcts_s: the times of the
+      SMALLEST by size.
 
     What a run does not have is NaN. Raises AnalysisError where two runs claim one repetition of a setting, or runs of
     one experiment and system may not be compared (selection.check_alike).
@@ -71,8 +83,9 @@ def _row(run: Run) -> dict:
     spec, flows = run.spec, run.flows
     ok = flows["status"] == "ok"
     clients = client_bps(flows)
-    cores = spec.cores or (run.facts.get("host") or {}).get("cpus") or np.nan
-    to_end = flows if spec.flow_bytes else flows.iloc[:0]
+    cpus = (run.facts.get("host") or {}).get("cpus") or np.nan
+    cores = spec.cores or cpus
+    to_end = flows if spec.flows_end else flows.iloc[:0]
     known = flows[ok][["throughput_bps", "retransmits"]].dropna()
     across, counts = known["throughput_bps"], known["retransmits"]
     in_force = selection.in_force(run)
@@ -80,7 +93,7 @@ def _row(run: Run) -> dict:
         **{name: getattr(spec, name) for name in (*SETTING[:-1], "repetition", "duration_s")},
         "control_in_force": in_force["congestion control"],
         "datapath": in_force["datapath"],
-        "ends": spec.flow_bytes > 0,
+        "ends": spec.flows_end,
         "containers_per_core": 2 * spec.pairs / cores,
         "flows": len(flows),
         "failed_flows": int((~ok).sum()),
@@ -91,8 +104,16 @@ def _row(run: Run) -> dict:
         "spearman_z": fisher_z(across, counts, "spearman"),
         "pearson_z": fisher_z(across, counts),
         "leverage": leverage(across, counts),
-        "busy": cpu_use.shares(run)["busy"],
+        **cpu_use.shares(run)[list(CPU)],
         "host_s_per_gb": cpu_use.host_s_per_gb(run),
+        "allocation": allocations.of(spec),
+        "known_as": allocations.known_as(spec.driver, spec.hosts),
+        "namespace_hosts": run.namespace_hosts,
+        "loops_per_cpu": spec.interference_workers * spec.interference_load / cpus,
+        "latency_p50_s": summaries(run).get("latency_p50_s", np.nan),
+        "transacts": latencies.measured(flows),
+        "fct_all_s": fct.all_s(to_end),
+        "smallest_fcts_s": fct.of(fct.smallest(to_end, SMALLEST)).to_numpy(),
     }
     for prefix, part in (("fct", to_end), *((role, to_end[to_end["role"] == role]) for role in ("mouse", "elephant"))):
         times_s = fct.of(part)

@@ -188,7 +188,7 @@ def by_category(
         middle, yerr = _with_bars(mine, measure.scale)
         across = mine[category].map(place) + sideways
         ax.errorbar(across, middle, yerr=yerr, **points_only(driver), **BARS, label=driver)[0].set(**POINTS)
-    _category_axis(ax, ticks or list(map(str, order)), name)
+    category_axis(ax, ticks or list(map(str, order)), name)
     if level is not None:
         ax.axhline(level, color="0.4", linewidth=0.6, zorder=1)
     ax.set_ylabel(label or measure.title)
@@ -196,7 +196,7 @@ def by_category(
         far := (log_y and _all_above_zero(cells)) or _presses(cells) or ax.get_yscale() == "log"
     ):  # a panel before this one may share its axis
         logarithmic(ax.yaxis)
-    _scale_y(ax, from_zero and not far)
+    scale_y(ax, from_zero and not far)
     return ax
 
 
@@ -219,13 +219,13 @@ def repetitions_by_pairs(
             values = mine[value] * measure.scale
             places = np.full(len(values), pairs.index(count) + sideways)
             if len(values) >= LEAST_IN_BOX:
-                _box(ax, values, places[0], 0.7 * width, style["color"])
+                box(ax, values, places[0], 0.7 * width, style["color"])
             else:
-                points = {"color": style["color"], "marker": style["marker"], **_REPETITIONS}
+                points = {"color": style["color"], "marker": style["marker"], **REPETITIONS}
                 seaborn.stripplot(x=places, y=values, ax=ax, **points)
-    _category_axis(ax, pairs, "Pairs")
+    category_axis(ax, pairs, "Pairs")
     ax.set_ylabel(label or measure.title)
-    _scale_y(ax, from_zero=True)
+    scale_y(ax, from_zero=True)
     return ax
 
 
@@ -292,7 +292,7 @@ def scatter(
         seaborn.rugplot(x=mine[x] * x_scale, y=mine[y] * y_scale, ax=ax, expand_margins=False, legend=False, **strokes)
     ax.grid(True, axis="x")
     ax.set_xmargin(_BESIDE)
-    _scale_y(ax, from_zero=True)
+    scale_y(ax, from_zero=True)
     if (clients[y] * y_scale).max() > _FAR * max(1, (clients[y] * y_scale).median()):
         ax.set_yscale("symlog", linthresh=1)  # linear to 1, so that zero has its place
         ax.yaxis.set_major_formatter(ScalarFormatter())
@@ -317,7 +317,7 @@ def lines(ax: Axes, estimates: pd.DataFrame, *, x: str = "pairs", scale: float =
         sideways = offset_copy(ax.transData, ax.figure, x=sideways_pt, units="points")
         for artist in drawn.get_children():
             artist.set_transform(sideways)
-    _scale_y(ax, from_zero)
+    scale_y(ax, from_zero)
 
 
 def count_axis(ax: Axes, counts: pd.Series, name: str = "Pairs") -> None:
@@ -344,7 +344,7 @@ def count_axis(ax: Axes, counts: pd.Series, name: str = "Pairs") -> None:
 
 _SIDEWAYS_PT = 1.8  # between the bars of neighbouring drivers
 #: Places are numbers (native_scale), and no point is moved aside by chance.
-_REPETITIONS = {
+REPETITIONS = {
     "legend": False,
     "native_scale": True,
     "jitter": False,
@@ -355,7 +355,7 @@ _REPETITIONS = {
 }
 
 
-def _box(ax: Axes, values: pd.Series, place: float, width: float, color: str) -> None:
+def box(ax: Axes, values: pd.Series, place: float, width: float, color: str) -> None:
     edge = {"color": color, "linewidth": 0.7}
     ax.boxplot(  # seaborn 0.13's has matplotlib 3.11 warn of an option that it passes
         [values],
@@ -376,7 +376,7 @@ def _with_bars(estimates: pd.DataFrame, scale: float) -> tuple[pd.Series, list[p
     return middle, [middle - estimates["low"] * scale, estimates["high"] * scale - middle]
 
 
-def _category_axis(ax: Axes, names: Sequence, label: str) -> None:
+def category_axis(ax: Axes, names: Sequence, label: str) -> None:
     for between in range(1, len(names)):
         ax.axvline(between - 0.5, color="0.85", linewidth=0.4, zorder=0)
     ax.set_xticks(range(len(names)), names)
@@ -400,7 +400,7 @@ def _all_above_zero(estimates: pd.DataFrame) -> bool:
     return bool((bounds[~np.isnan(bounds)] > 0).all())
 
 
-def _scale_y(ax: Axes, from_zero: bool) -> None:
+def scale_y(ax: Axes, from_zero: bool) -> None:
     if not from_zero:
         ax.set_ylim(auto=True)
     ax.autoscale(axis="y")  # anew, as panels share the axis and an earlier one has fixed it

@@ -31,6 +31,7 @@ def grid(
     height_in: float = HEIGHT_IN,
     handles: Sequence[Artist] = (),
     handles_across: int = 7,
+    legend: bool = True,
 ) -> Figure:
     """Titled panels of one form that distinguish the drivers, with a note below.
 
@@ -39,7 +40,7 @@ def grid(
     column wide (wide: two columns), several beside each other share the width of the page. Only the outer panels carry
     the names of the axes. Drivers are named at the ends of their lines where these lie apart, else in one legend above,
     and where there is one only, in the note; the legend shows what `draw` labels with a driver's name. handles: what it
-    shows instead, handles_across of them in a row.
+    shows instead, handles_across of them in a row. legend: False where panels themselves name the drivers.
     """
     across = 1 if wide else across or (len(panels) if len(panels) <= 3 else 2)
     down = -(-len(panels) // across)
@@ -70,7 +71,7 @@ def grid(
         drivers = ordered(driver for _, part in panels for driver in part["driver"])
         alone = f"{drivers[0]}; " if len(drivers) == 1 and not handles else ""
         figure.supxlabel(text(wrapped(alone + note, width)), **NOTE)
-        needed = handles or (len(drivers) > 1 and not label_ends(figure))
+        needed = handles or (legend and len(drivers) > 1 and not label_ends(figure))
         if needed and (shown := handles or _lines_of(figure, drivers)):
             _add_legend(figure, shown, handles_across)
     return figure

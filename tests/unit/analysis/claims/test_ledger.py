@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import yaml
 
-from pairlab.analysis import published
+from pairlab.analysis import published, selection
 from pairlab.analysis.claims import estimators, ledger
 from pairlab.errors import BadInput
 
@@ -39,8 +39,10 @@ def test_every_claim_of_the_ledger_has_a_source_an_experiment_and_an_estimator()
         "pinning",
         "message-size",
         "udp",
+        *selection.PLACED,
+        selection.TRAFFIC,
     }
-    assert {ledger.papers(claim) for claim in claims} == {"C", "E", "C, E"}
+    assert {ledger.papers(claim) for claim in claims} == {"C", "E", "C, E", "M"}
 
 
 def test_sizes_in_the_ledger_are_those_of_the_published_tables():
@@ -56,6 +58,17 @@ def test_sizes_in_the_ledger_are_those_of_the_published_tables():
     pinned = published.load("pinning").set_index("driver")["change_percent"]
     assert sizes["pinning-apart-helps-ovs"] == pinned["ovs"]
     assert sizes["pinning-together-hurts-bridge"] == pinned["bridge"]
+    for row in published.load("run_times").itertuples():
+        assert sizes[f"traffic-{row.load}-{row.driver}-over-{row.against}"] == row.change_percent
+    changes = published.load("placement_changes")
+    queued = changes[(changes["allocation"] == 3) & (changes["what"] == "latency") & (changes["against"] == "placement")]
+    for row in queued.itertuples():
+        assert sizes[f"congestion-latency-behind-switch-{row.driver}"] == row.high_percent
+    levels = published.load("placement_levels").set_index(["experiment", "driver"])["total_bps"]
+    of_host = 100 * (levels["placement", "overlay"] / levels["placement", "host"] - 1)
+    assert sizes["overlay-slow-between-hosts"] == pytest.approx(of_host, abs=0.05)
+    after = 100 * (levels["congestion", "overlay"] / levels["placement", "overlay"] - 1)
+    assert sizes["congestion-overlay-between-hosts"] == pytest.approx(after, abs=0.05)
 
 
 def test_an_entry_with_drivers_is_a_claim_for_each(tmp_path):

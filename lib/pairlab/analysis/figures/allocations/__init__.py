@@ -1,0 +1,1 @@
+"""Figures of paper M's allocations: a panel for each, a place for each driver."""

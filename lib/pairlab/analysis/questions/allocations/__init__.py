@@ -1,0 +1,1 @@
+"""Paper M: drivers on several allocations of containers to hosts."""
