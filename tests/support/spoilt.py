@@ -11,7 +11,7 @@ ATTEMPTS = 3
 measured = partial(measure, fresh=True, attempts=ATTEMPTS)
 
 #: What a machine that stalls now and then does to flows and to who looks at them, though all is as it was asked for.
-OF_STALLS = {"settled", "outliers", "shift", "late_end", "unread", "overrun", "telemetry_missed"}
+OF_STALLS = {"settled", "outliers", "shift", "late_end", "unread", "overrun", "load", "telemetry_missed"}
 
 
 def sound(run: Run) -> bool:
