@@ -9,7 +9,7 @@ from pairlab import store
 from pairlab.analysis.comparison.compute import compare
 from pairlab.errors import BadSpec, UnknownName
 from pairlab.measurement import own_columns
-from pairlab.model.metrics import Metric, as_fact, of_facts
+from pairlab.model.metrics.declared import Metric, as_fact, of_facts
 from pairlab.model.records import table
 from pairlab.model.summaries import summaries
 from pairlab.store.dataset import load_runs
