@@ -59,6 +59,13 @@ def test_a_metric_is_declared_once():
         own_columns.require(declaring(WAIT, WAIT))
 
 
+def test_one_client_of_all_servers_reports_by_columns_and_can_declare_none():
+    kind = declaring(WAIT)
+    kind.one_client = True
+    with pytest.raises(BadSpec, match="'declaring' has one client, which reports by columns"):
+        own_columns.require(kind)
+
+
 @pytest.mark.parametrize(
     ("measured", "why"),
     [
