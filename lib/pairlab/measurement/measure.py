@@ -23,7 +23,7 @@ from pairlab.measurement.processes.interference import Interference
 from pairlab.measurement.traffic.flow_table import read_table
 from pairlab.measurement.verdict import judge, spoilt_by_machine
 from pairlab.measurement.window import of_background_s
-from pairlab.model import metrics
+from pairlab.model.metrics import declared
 from pairlab.model.records import Run, table
 from pairlab.model.spec import Spec, require_spec
 from pairlab.progress import automatic
@@ -315,7 +315,7 @@ def _facts(bed: Testbed, workloads: Sequence[Workload]) -> dict:
         "network": dict(bed.site.facts()),
         "versions": versions,
         "waits_s": workloads[0].waits_s,
-        **metrics.as_fact(tuple(workloads[0].metrics)),
+        **declared.as_fact(tuple(workloads[0].metrics)),
     }
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pairlab.errors import BadSpec
-from pairlab.model.metrics import Metric
+from pairlab.model.metrics.declared import Metric
 from pairlab.model.records import TABLES
 from pairlab.model.spec import Spec
 from pairlab.model.summaries import MEASURES

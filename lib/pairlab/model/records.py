@@ -17,10 +17,11 @@ import pandas as pd
 
 from pairlab import paths
 from pairlab.base import html_repr, units
-from pairlab.model import fct, latencies, metric_values, metrics, topology
+from pairlab.model import fct, latencies, topology
 from pairlab.model import ground as grounds
 from pairlab.model.ground import Ground
-from pairlab.model.metrics import Metric
+from pairlab.model.metrics import declared, value
+from pairlab.model.metrics.declared import Metric
 from pairlab.model.spec import Spec
 from pairlab.model.time_steps import carried_bytes
 
@@ -285,12 +286,12 @@ class Run:
     @property
     def metrics(self) -> tuple[Metric, ...]:
         """What its workload measured besides the columns of TABLES: columns of its own, with their meaning."""
-        return tuple(each for each in metrics.of_facts(self.facts) if each.name not in TABLES[each.table])
+        return tuple(each for each in declared.of_facts(self.facts) if each.name not in TABLES[each.table])
 
     @property
     def metric_values(self) -> dict[str, float]:
-        """The run's value of each of its workload's metrics, by name; NaN where it is not known (metric_values.py)."""
-        return {each.name: metric_values.of_run(each, self.flows, self.transactions) for each in self.metrics}
+        """The run's value of each of its workload's metrics, by name; NaN where it is not known (metrics/value.py)."""
+        return {each.name: value.of_run(each, self.flows, self.transactions) for each in self.metrics}
 
     @property
     def _metrics_in_words(self) -> dict[str, str]:

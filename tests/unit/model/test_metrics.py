@@ -9,7 +9,7 @@ from pairlab import store
 from pairlab.analysis.comparison.compute import compare
 from pairlab.errors import BadSpec, UnknownName
 from pairlab.measurement import own_columns
-from pairlab.model.metrics import Metric, as_fact, of_facts
+from pairlab.model.metrics.declared import Metric, as_fact, of_facts
 from pairlab.model.records import table
 from pairlab.model.summaries import summaries
 from pairlab.store.dataset import load_runs
@@ -57,6 +57,13 @@ def test_a_metric_is_declared_once():
     own_columns.require(declaring(WAIT, CALLS, QUEUE))
     with pytest.raises(BadSpec, match="'wait_s' is declared twice"):
         own_columns.require(declaring(WAIT, WAIT))
+
+
+def test_one_client_of_all_servers_reports_by_columns_and_can_declare_none():
+    kind = declaring(WAIT)
+    kind.one_client = True
+    with pytest.raises(BadSpec, match="'declaring' has one client, which reports by columns"):
+        own_columns.require(kind)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ another package; no other file has to mention it.
 Nothing heavy is imported here, as the process inside a sandbox starts with it.
 """
 
-from pairlab.model.metrics import Metric
+from pairlab.model.metrics.declared import Metric
 from pairlab.testbed.contracts.backends import Backend, Progress, silent
 from pairlab.testbed.contracts.networks import BridgedNetwork, Daemon, DockerNetwork, Lan, NetworkDriver
 from pairlab.testbed.contracts.pinnings import Pinning

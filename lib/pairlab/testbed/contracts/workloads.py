@@ -9,7 +9,7 @@ from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pairlab.model.metrics import Metric
+from pairlab.model.metrics.declared import Metric
 from pairlab.testbed.contracts.sites import Site
 from pairlab.testbed.endpoints import Pair
 from pairlab.testbed.requirements import Program

@@ -131,9 +131,10 @@ END {
 }
 """
 #: The log goes to awk and not to a disk, after the traffic; sockperf's own words, printed before, are the client's.
-_LOGGED = f"""
-log=$1; shift
-{{ "$@" --full-log /proc/self/fd/3 3>&1 1>&4 | LC_ALL=C awk -F ', ' $log '{_COUNT}'; }} 4>&1
+#: Its arguments: awk's options, awk's program, and the command.
+_LOGGED = """
+options=$1 program=$2; shift 2
+{ "$@" --full-log /proc/self/fd/3 3>&1 1>&4 | LC_ALL=C awk -F ', ' $options "$program"; } 4>&1
 """
 
 
@@ -191,8 +192,8 @@ class _SockperfLatency(Workload):
         argv = ["sockperf", self.mode, "-i", pair.target, "-p", str(pair.port), "--tcp", "--full-rtt"]
         argv += ["-t", str(timer_s), "-m", str(message_bytes), *self.rate(spec)]
         values = {"warmup_s": spec.warmup_s, "window_s": spec.duration_s, "message_bytes": message_bytes}
-        log = " ".join(f"-v {name}={value:.9g}" for name, value in (values | {"timer_s": timer_s}).items())
-        return ["sh", "-c", _LOGGED, "sh", log, *argv]
+        options = " ".join(f"-v {name}={value:.9g}" for name, value in (values | {"timer_s": timer_s}).items())
+        return ["sh", "-c", _LOGGED, "sh", options, _COUNT, *argv]
 
     def parse(self, stdout, served=""):
         ran, windows = RAN.search(stdout), WINDOW.findall(stdout)

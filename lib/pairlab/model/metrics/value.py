@@ -5,7 +5,7 @@ import math
 import pandas as pd
 
 from pairlab.model import latencies
-from pairlab.model.metrics import Metric
+from pairlab.model.metrics.declared import Metric
 
 
 def of_run(metric: Metric, flows: pd.DataFrame, transactions: pd.DataFrame) -> float:
