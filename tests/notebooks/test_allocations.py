@@ -90,7 +90,7 @@ def test_the_parts_of_the_cpus_time_are_those_of_the_runs(repetitions):
 def test_two_runs_of_one_repetition_are_not_pooled():
     """By seed, of which a cell knows nothing."""
     twice = [claimed.spending({"usr": 0.5}, seed=seed) for seed in (0, 1)]
-    with pytest.raises(AnalysisError, match="claim to be repetition 0 of .*, allocation 1, beside alone"):
+    with pytest.raises(AnalysisError, match=r"claim to be repetition 0 of .*, allocation 1, beside alone"):
         placed.by_repetition(twice)
 
 

@@ -111,7 +111,8 @@ def traffic_drivers(
 def _placed(runs: pd.DataFrame, what: What) -> pd.DataFrame:
     """The runs of one pair on an allocation that have this quantity, with drivers as the paper knows them.
 
-    Of what runs beside them, one background pair, and the busy loops that are nearest to one for each CPU.
+    Of what runs beside them, one background pair, and on the client's host the busy loops that are nearest to one for
+    each CPU.
     """
     alone = ("background_pairs", "interference_workers")
     runs = runs[(runs["pairs"] == 1) & (runs["allocation"] > 0) & (runs["transacts"] == (what == "latency_p50_s"))]
@@ -121,7 +122,7 @@ def _placed(runs: pd.DataFrame, what: What) -> pd.DataFrame:
         other &= (runs["experiment"] != experiment) | met
     for name in alone:
         other &= (runs["experiment"] != "placement") | (runs[name] == 0)
-    runs = runs[other & (runs["interference_load"] == 1)]
+    runs = runs[other & (runs["interference_load"] == 1) & (runs["interference_where"] == "client")]
     return _as_in_paper(runs[_nearest(runs["loops_per_cpu"])])
 
 

@@ -151,6 +151,7 @@ def test_rates_of_transactions_decide_nothing_on_throughput_nor_bulk_flows_on_la
 
 @pytest.mark.parametrize(("loops", "verdict", "why"), [
     ({"interference_workers": 1}, "not comparable", "0.5 busy loops ran for each CPU, not 1"),
+    ({"interference_workers": 2, "interference_where": "server"}, "not measured", "no runs of interference of "),
     ({"interference_workers": 20, "interference_load": 0.1}, "not measured", "no runs of interference of "),
 ])  # fmt: skip
 def test_fewer_busy_loops_than_cpus_or_such_that_rest_are_not_those_of_the_paper(loops, verdict, why):

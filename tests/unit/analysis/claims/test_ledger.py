@@ -61,7 +61,9 @@ def test_sizes_in_the_ledger_are_those_of_the_published_tables():
     for row in published.load("run_times").itertuples():
         assert sizes[f"traffic-{row.load}-{row.driver}-over-{row.against}"] == row.change_percent
     changes = published.load("placement_changes")
-    queued = changes[(changes["allocation"] == 3) & (changes["what"] == "latency") & (changes["against"] == "placement")]
+    queued = changes[
+        (changes["allocation"] == 3) & (changes["what"] == "latency") & (changes["against"] == "placement")
+    ]
     for row in queued.itertuples():
         assert sizes[f"congestion-latency-behind-switch-{row.driver}"] == row.high_percent
     levels = published.load("placement_levels").set_index(["experiment", "driver"])["total_bps"]

@@ -43,14 +43,19 @@ _NAMES = {"system": "System", "place": "Allocation", "beside": "Beside", "driver
 
 
 def beside(spec: Spec) -> str:
-    """What runs beside the pairs, in words: "alone", "2 busy loops", "20 loops at 10 %", "1 background pair"."""
+    """What runs beside the pairs, in words: "alone", "2 busy loops", "20 loops at 10 %", "1 background pair".
+
+    Busy loops are on the clients' hosts, and the background is flowgen's, where nothing else is said.
+    """
     told = []
     if spec.interference_workers:
         loops = "busy loop" if spec.interference_load == 1 else "loop"
         share = "" if spec.interference_load == 1 else f" at {spec.interference_load * 100:g} %"
-        told.append(f"{spec.interference_workers} {loops}{'s' * (spec.interference_workers > 1)}{share}")
+        where = {"client": "", "server": " by the servers", "both": " on both sides"}[spec.interference_where]
+        told.append(f"{spec.interference_workers} {loops}{'s' * (spec.interference_workers > 1)}{share}{where}")
     if spec.background_pairs:
-        told.append(f"{spec.background_pairs} background pair{'s' * (spec.background_pairs > 1)}")
+        tool = "" if spec.background_workload == "flowgen" else f" of {spec.background_workload}"
+        told.append(f"{spec.background_pairs} background pair{'s' * (spec.background_pairs > 1)}{tool}")
     return ", ".join(told) or ALONE
 
 
