@@ -18,6 +18,12 @@ from pairlab.analysis.claims.cell_reader import pair_counts
 #: The drivers that are a switch with a datapath of its own, and by which name a run records the datapaths.
 SWITCHES = ("ovs",)
 DATAPATHS = {"kernel": "system", "user space": "netdev"}
+#: Why the hosts of runs are not machines, by run_table's host_kinds.
+_OTHER_HOSTS = {
+    "": "what the hosts are was not recorded, and they must be machines of their own",
+    "namespace": "hosts are namespaces that share a kernel and its CPUs, with no hypervisor and no network card between"
+    " them",
+}
 _BOUNDS = {
     "at least": lambda seconds, bound: seconds >= bound,
     "more than": lambda seconds, bound: seconds > bound,
@@ -109,11 +115,8 @@ def unmet(requires: Requires, runs: pd.DataFrame, drivers: Sequence[str], points
     if points is not None and points < requires.points:
         why = f"it rests on {points} numbers of pairs, ratios or sizes, and needs {requires.points}"
         found.append(Unmet("points", why))
-    if requires.hosts and (read["namespace_hosts"] > 0).any():
-        why = (
-            "hosts are namespaces that share a kernel and its CPUs, with no hypervisor and no network card between them"
-        )
-        found.append(Unmet("hosts", why))
+    if requires.hosts:
+        found += [Unmet("hosts", _OTHER_HOSTS[kinds]) for kinds in sorted({*read["host_kinds"]} - {"machine"})][:1]
     if requires.loops_per_cpu:
         found += _other_loops(requires.loops_per_cpu, read["loops_per_cpu"])
     return found

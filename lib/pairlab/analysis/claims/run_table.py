@@ -50,8 +50,8 @@ def reduce(runs: Iterable[Run]) -> pd.DataFrame:
       client changes Pearson's r (statistics/correlation.py);
     - busy: share of all CPUs' time in the window that was neither idle nor waiting for a disk, usr, sys and softirq
       (cpu_use.shares), and host_s_per_gb: CPU seconds of the host per 10^9 bytes of payload (cpu_use.host_s_per_gb);
-    - allocation and known_as, its number and the driver's name in paper M (allocations.py), namespace_hosts: how many
-      of its hosts share a kernel, loops_per_cpu: busy loops beside it for each CPU, latency_p50_s (summaries.py) and
+    - allocation and known_as, its number and the driver's name in paper M (allocations.py), host_kinds: what its
+      hosts are, loops_per_cpu: busy loops beside it for each CPU, latency_p50_s (summaries.py) and
       transacts: whether its flows are transactions;
     - of flows with an end, fct_all_s: how long all of them took together, and smallest_fcts_s: the times of the
       SMALLEST by size.
@@ -108,7 +108,7 @@ def _row(run: Run) -> dict:
         "host_s_per_gb": cpu_use.host_s_per_gb(run),
         "allocation": allocations.of(spec),
         "known_as": allocations.known_as(spec.driver, spec.hosts),
-        "namespace_hosts": run.namespace_hosts,
+        "host_kinds": _host_kinds(run),
         "loops_per_cpu": spec.interference_workers * spec.interference_load / cpus,
         "latency_p50_s": summaries(run).get("latency_p50_s", np.nan),
         "transacts": latencies.measured(flows),
@@ -122,6 +122,18 @@ def _row(run: Run) -> dict:
         row[f"{prefix}_max_s"] = fct.longest(times_s)
     row["fct_least_over_most"] = row["fcts_s"].min() / row["fct_max_s"] if len(to_end) else np.nan
     return row
+
+
+def _host_kinds(run: Run) -> str:
+    """What the hosts of a run are: "machine" where each is one, "namespace" where some share a kernel; empty where not
+    all are recorded.
+    """
+    kinds = [each.get("kind", "") for each in run.facts.get("hosts") or ()]
+    if run.spec.hosts == 1:
+        return "machine"
+    if len(kinds) < run.spec.hosts or not all(kinds):
+        return ""
+    return "machine" if set(kinds) == {"machine"} else "namespace"
 
 
 def _least_over_most(values: pd.Series) -> float:
