@@ -83,6 +83,16 @@ def of_flows(transactions: pd.DataFrame, flows: pd.DataFrame) -> dict[str, float
     return dict.fromkeys(SHARES, math.nan) if without is None else quantiles(transactions, without)
 
 
+def mean_of_flows(transactions: pd.DataFrame, flows: pd.DataFrame) -> float:
+    """The mean latency of a run's tables, in s; NaN without transactions, and where one was lost or a flow failed, as
+    it is not known how long these would have taken.
+    """
+    if not len(transactions) or lost(flows) != 0:
+        return math.nan
+    counts = merged(transactions)
+    return float((counts.index.to_numpy() * counts.to_numpy()).sum() / counts.sum())
+
+
 def in_words(transactions: pd.DataFrame, flows: pd.DataFrame) -> str:
     """The rate, the median and the 99th percentile: "41,200 transactions/s, latency p50 23.1 µs, p99 61 µs"."""
     if not timed(transactions, flows):

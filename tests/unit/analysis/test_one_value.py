@@ -170,7 +170,7 @@ def _of_claim(claim, system: str, cells: str) -> tuple[str, float, float] | None
     if claim.estimator == "drivers_spread" and asked["of"] == ["elephant-mice", "elephant_median_s"]:
         return f"mice spread ratio {system} {pairs[0]}", 1, 0
     place = {"one host": 1, "two hosts": 2, "two hosts, 1 Gbit/s": 3}.get(cells)
-    if claim.estimator == "allocation_experiments" and asked["what"] in ("total_bps", "latency_p50_s"):
+    if claim.estimator == "allocation_experiments" and asked["what"] in ("total_bps", "latency_mean_s"):
         beside = {"congestion": "1-background-pair", "interference": "2-busy-loops"}[asked["experiments"][0]]
         return f"placed against-alone {system} {driver} {place} {beside}", 1, 0
     if claim.estimator == "pinning_change":

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pairlab.model import latencies
+from tests.support import synthetic
 
 
 def of(counts, flow=0):
@@ -87,3 +88,15 @@ def test_a_run_of_transactions_says_how_many_there_were_and_how_long_they_took()
 def test_what_is_no_share_is_refused(share):
     with pytest.raises(ValueError, match="a share above 0"):
         latencies.quantile(of({1e-3: 1}), share)
+
+
+def test_the_mean_is_moved_by_few_that_take_long_and_is_not_known_where_some_were_lost():
+    """As beside a background pair: the median stays."""
+    even, tail = (synthetic.transacting(each) for each in ({20e-6: 100}, {20e-6: 98, 2e-3: 2}))
+    assert latencies.mean_of_flows(even.transactions, even.flows) == pytest.approx(20e-6)
+    assert latencies.mean_of_flows(tail.transactions, tail.flows) == pytest.approx(0.98 * 20e-6 + 0.02 * 2e-3)
+    assert tail.latency_quantiles_s["p50"] == even.latency_quantiles_s["p50"]
+    for broken in (synthetic.transacting({20e-6: 100}, lost=1), synthetic.transacting({20e-6: 100}, failed=1)):
+        assert np.isnan(latencies.mean_of_flows(broken.transactions, broken.flows))
+    bulk = synthetic.run([1.0])
+    assert np.isnan(latencies.mean_of_flows(bulk.transactions, bulk.flows))

@@ -21,7 +21,7 @@ Allocation = Literal[1, 2, 3]
 Part = Literal["usr", "sys", "softirq"]
 #: What a repetition has one value of: throughput of flows without an end, latency of transactions, and shares of the
 #: CPUs' time beside the former.
-What = Literal["total_bps", "latency_p50_s", "busy", "usr", "sys", "softirq"]
+What = Literal["total_bps", "latency_mean_s", "busy", "usr", "sys", "softirq"]
 
 
 @estimator("%")
@@ -115,7 +115,7 @@ def _placed(runs: pd.DataFrame, what: What) -> pd.DataFrame:
     each CPU.
     """
     alone = ("background_pairs", "interference_workers")
-    runs = runs[(runs["pairs"] == 1) & (runs["allocation"] > 0) & (runs["transacts"] == (what == "latency_p50_s"))]
+    runs = runs[(runs["pairs"] == 1) & (runs["allocation"] > 0) & (runs["transacts"] == (what == "latency_mean_s"))]
     beside = {"congestion": runs["background_pairs"] == 1, "interference": runs["interference_workers"] > 0}
     other = pd.Series(True, index=runs.index)
     for experiment, met in beside.items():

@@ -14,7 +14,7 @@ from pairlab.errors import AnalysisError
 from pairlab.model import cpu_use, fct, latencies
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
-from pairlab.model.summaries import client_bps, summaries
+from pairlab.model.summaries import client_bps
 from pairlab.statistics.correlation import fisher_z, leverage
 
 #: What the papers say something of though they did not vary it, and the experiments whose runs may: a claim that does
@@ -51,7 +51,7 @@ def reduce(runs: Iterable[Run]) -> pd.DataFrame:
     - busy: share of all CPUs' time in the window that was neither idle nor waiting for a disk, usr, sys and softirq
       (cpu_use.shares), and host_s_per_gb: CPU seconds of the host per 10^9 bytes of payload (cpu_use.host_s_per_gb);
     - allocation and known_as, its number and the driver's name in paper M (allocations.py), host_kinds: what its
-      hosts are, loops_per_cpu: busy loops beside it for each CPU, latency_p50_s (summaries.py) and
+      hosts are, loops_per_cpu: busy loops beside it for each CPU, latency_mean_s (latencies.py) and
       transacts: whether its flows are transactions;
     - of flows with an end, fct_all_s: how long all of them took together, and smallest_fcts_s: the times of the
       SMALLEST by size.
@@ -110,7 +110,7 @@ def _row(run: Run) -> dict:
         "known_as": allocations.known_as(spec.driver, spec.hosts),
         "host_kinds": _host_kinds(run),
         "loops_per_cpu": spec.interference_workers * spec.interference_load / cpus,
-        "latency_p50_s": summaries(run).get("latency_p50_s", np.nan),
+        "latency_mean_s": latencies.mean_of_flows(run.transactions, flows),
         "transacts": latencies.measured(flows),
         "fct_all_s": fct.all_s(to_end),
         "smallest_fcts_s": fct.of(fct.smallest(to_end, SMALLEST)).to_numpy(),

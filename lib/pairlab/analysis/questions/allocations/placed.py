@@ -27,8 +27,8 @@ ALONE = "alone"
 BY = (*selection.CELL, "allocation", "beside")
 #: Of bulk flows, and of transactions.
 THROUGHPUT = Measure("Throughput (Gbit/s)", "throughput", 2, 1e-9, "Gbit/s", short=True)
-LATENCY = Measure("Median latency (µs)", "latency", 2, 1e6, "µs", short=True)
-MEASURES = {"total_bps": THROUGHPUT, "latency_p50_s": LATENCY}
+LATENCY = Measure("Mean latency (µs)", "latency", 2, 1e6, "µs", short=True)
+MEASURES = {"total_bps": THROUGHPUT, "latency_mean_s": LATENCY}
 #: The parts of the CPUs' time as paper M's figure 6 has them; rest is all that is neither these nor idle.
 CPU = {
     "usr": Measure("User (%)", "usr", 1, 100, "%"),
@@ -63,7 +63,7 @@ def by_repetition(runs: Iterable[Run]) -> pd.DataFrame:
     """One row per run that counts and is on one of the allocations.
 
     Returns BY, repetition, known_as (the driver's name in paper M), transacts (whether its flows are transactions),
-    total_bps in bit/s of other flows, latency_p50_s in s of transactions, and CPU: shares of all CPUs' time in the
+    total_bps in bit/s of other flows, latency_mean_s in s of transactions, and CPU: shares of all CPUs' time in the
     window. What a run does not have is NaN. Raises AnalysisError where two runs claim one repetition of a cell.
     """
     rows = [_row(run) for run in runs if run.status == "ok" and allocations.of(run.spec)]
@@ -86,7 +86,7 @@ def _row(run: Run) -> dict[str, Any]:
         "flows": len(run.flows),
         "failed_flows": run.failed_flows,
         "total_bps": np.nan if answered else found.get("total_bps", np.nan),
-        "latency_p50_s": found.get("latency_p50_s", np.nan),
+        "latency_mean_s": latencies.mean_of_flows(run.transactions, run.flows),
         **shares[["usr", "sys", "softirq"]],
         "rest": shares[["irq", "steal", "iowait"]].sum(skipna=False),
     }
@@ -94,7 +94,7 @@ def _row(run: Run) -> dict[str, Any]:
 
 def of(repetitions: pd.DataFrame, name: str) -> pd.DataFrame:
     """The repetitions whose runs measure that one of MEASURES: bulk flows or transactions."""
-    return repetitions[repetitions["transacts"] == (name == "latency_p50_s")]
+    return repetitions[repetitions["transacts"] == (name == "latency_mean_s")]
 
 
 def cells(repetitions: pd.DataFrame, name: str, confidence: float) -> pd.DataFrame:
@@ -154,7 +154,7 @@ def table(name: str, cells: pd.DataFrame, to_host: pd.DataFrame, to_alone: pd.Da
         changed = _with_place(to_alone)
         columns[AGAINST_ALONE.title] = AGAINST_ALONE.texts(changed, *names)
         columns["p (Holm)"] = p_values(changed, *names)
-        stated = _stated({"total_bps": "throughput", "latency_p50_s": "latency"}[name])
+        stated = _stated({"total_bps": "throughput", "latency_mean_s": "latency"}[name])
         columns["Paper M (%)"] = texts(changed, tuple(names), lambda row: stated.get(_stated_key(row), MISSING))
     return tabulate(names, columns, {"place": list(ALLOCATIONS.values())})
 
