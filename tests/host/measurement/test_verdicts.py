@@ -251,7 +251,7 @@ def test_a_lost_first_packet_is_a_connection_that_stood_late_in_every_tool(workl
     run, _ = measured_under(asked, nothing, prepare=losing(0), begins_s=0, lasts_s=0)
     assert run.status == "invalid"
     assert run.reasons[0].startswith("1 of 2 connections took longer than 0.9 s, the last 1."), run.reasons
-    assert 0 < run.checks["overlap"] < 0.35
+    assert 0 < run.checks["overlap"] < 0.5  # 1/3, or more where the other one was late, too
     if workload != "sockperf":  # it tells of none
         first_s, second_s = run.intervals.groupby("pair")["start_s"].min()
         assert first_s < 0.9 < 1.0 <= second_s < 2.0
