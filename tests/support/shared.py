@@ -62,12 +62,12 @@ def shared_run(tmp_path_factory):
     root = tmp_path_factory.mktemp("shared") / "runs"
 
     @functools.cache
-    def shared_run(backend, driver, workload="flowgen"):
+    def shared(backend, driver, workload):
         need(backend, driver, workload)
         lasting = {"duration_s": 2} if workload == "flowgen" else {}
         return watched(asking(workload, backend=backend, driver=driver, **lasting), root)
 
-    return shared_run
+    return lambda backend, driver, workload="flowgen": shared(backend, driver, workload)
 
 
 @pytest.fixture(scope="session")
