@@ -3,7 +3,7 @@
 # each adds. Nothing is started here but what the packages themselves start.
 set -eu
 
-packages="iperf iperf3 sockperf netcat-openbsd openvswitch-switch nftables bird2 etcd-server docker.io mmdebstrap chromium
+packages="iperf iperf3 sockperf netcat-openbsd stress-ng openvswitch-switch nftables bird2 etcd-server docker.io mmdebstrap chromium
           latexmk texlive-latex-recommended texlive-pictures texlive-publishers texlive-science poppler-utils"
 
 if ! command -v apt-get > /dev/null; then

@@ -12,8 +12,8 @@ from pairlab.batch.stopping_rule import ESTIMATES, Until
 from pairlab.batch.sweep_file import Grid, SweepFile
 from pairlab.cli import main
 from pairlab.measurement.verdict import CHECKS
-from pairlab.model.records import TABLES
 from pairlab.model.spec import Spec
+from pairlab.model.tables import TABLES
 from pairlab.testbed import registry
 from pairlab.testbed.contracts import FEATURES
 

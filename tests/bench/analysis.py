@@ -18,8 +18,9 @@ import numpy as np
 from pairlab import store
 from pairlab.analysis import by_group
 from pairlab.analysis.questions import fct
-from pairlab.model.records import Run, table
+from pairlab.model.records import Run
 from pairlab.model.spec import Spec
+from pairlab.model.tables import table
 from pairlab.store.dataset import load_runs
 
 DRIVERS, PAIRS, REPETITIONS, FLOWS = ("bridge", "macvlan", "ovs"), (10, 50, 100, 150), 10, 10_000_000

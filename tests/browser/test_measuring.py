@@ -40,6 +40,22 @@ def test_five_pairs_on_a_bridge_are_measured_drawn_live_and_shown(workbench, lab
     picture(workbench.page, "measured")
 
 
+def test_pairs_are_measured_beside_a_background_and_their_latencies_are_shown(workbench, lab, picture):
+    workbench.choose(experiment="congestion")
+    workbench.forgive().choose(driver="bridge", workload="rr", pairs=1, background_pairs=1, duration_s=1)
+    workbench.run()
+    workbench.wait_until_done()
+    (run,) = lab.runs()
+    assert (run.spec.experiment, run.spec.workload, run.spec.background_pairs) == ("congestion", "rr", 1)
+    assert run.flows["transactions"].sum() > 0
+    assert run.background_flows["throughput_bps"].sum() > 0
+    workbench.tab("Measures")
+    measures = workbench.view.locator("img[alt^=Measures]")
+    expect(measures).to_be_visible()
+    assert measures.evaluate("image => image.naturalWidth") > 100
+    picture(workbench.page, "latencies")
+
+
 def test_stop_in_mid_run_leaves_a_clean_host_and_no_run(workbench, lab):
     before = snapshot.take()
     workbench.choose(pairs=5, duration_s=60)

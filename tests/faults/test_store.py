@@ -18,8 +18,9 @@ import yaml
 
 from pairlab import store
 from pairlab.batch import runner
-from pairlab.model.records import Run, table
+from pairlab.model.records import Run
 from pairlab.model.spec import Spec
+from pairlab.model.tables import table
 from pairlab.store import runs
 from pairlab.store.dataset import load_runs
 from pairlab.testbed.netns import sandbox

@@ -11,7 +11,7 @@ from pairlab.analysis import layers
 from pairlab.analysis.figures import causes as figures_causes
 from pairlab.analysis.questions.reasons import causes
 from pairlab.model import cpu_use
-from pairlab.model.records import table
+from pairlab.model.tables import table
 from pairlab.store.dataset import load_runs
 from tests.support.executed import Executed, figures, tables
 from tests.support.synthetic_contention import client_run

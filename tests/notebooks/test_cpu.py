@@ -7,7 +7,7 @@ import pytest
 
 from pairlab.analysis.figures.cpu import parts_by_pairs
 from pairlab.analysis.questions import cpu
-from pairlab.model.records import table
+from pairlab.model.tables import table
 from pairlab.store.dataset import load_runs
 from tests.support.executed import Executed, figures, tables
 from tests.support.synthetic import run

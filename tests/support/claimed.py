@@ -8,8 +8,9 @@ from scipy import stats
 
 from pairlab.analysis.claims import verdicts
 from pairlab.analysis.claims.ledger import Claim, Source
-from pairlab.model.records import Run, table
+from pairlab.model.records import Run
 from pairlab.model.spec import Spec
+from pairlab.model.tables import table
 from pairlab.store.dataset import Runs
 from tests.support.synthetic import FACTS, bulk, ending
 

@@ -346,7 +346,9 @@ def random_case(seed: int) -> tuple[Spec, str, float, float]:
     name = list(DISTURBANCES)[seed % len(DISTURBANCES)]
     backend = registry.backends.get("netns")()
     there = [
-        each for each in ("flowgen", "iperf", "iperf3") if not backend.lacks_programs(registry.workloads.get(each))
+        each
+        for each in ("flowgen", "iperf", "iperf3")
+        if not backend.lacks_programs(registry.workloads.get(each).programs)
     ]
     udp = chance.random() < 0.15
     workload = "flowgen" if udp else chance.choice(there)

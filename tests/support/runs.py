@@ -4,8 +4,9 @@ import errno
 import json
 from datetime import UTC, datetime
 
-from pairlab.model.records import Run, table
+from pairlab.model.records import Run
 from pairlab.model.spec import Spec
+from pairlab.model.tables import table
 
 WHEN = datetime(2024, 5, 1, 12, 30, tzinfo=UTC)
 

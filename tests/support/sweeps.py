@@ -6,7 +6,8 @@ import yaml
 
 from pairlab import store
 from pairlab.batch import sweep_file, sweep_manifest
-from pairlab.model.records import Run, table
+from pairlab.model.records import Run
+from pairlab.model.tables import table
 
 GRID = {"driver": ["bridge", "host"], "pairs": [1, 2], "duration_s": 2, "workload": "flowgen"}
 SMALL = {"name": "small", "repetitions": 2, "experiments": {"throughput": GRID}}

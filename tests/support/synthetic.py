@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from pairlab import store
-from pairlab.model.records import Run, table
+from pairlab.model.records import Run
 from pairlab.model.spec import Spec
+from pairlab.model.tables import table
 
 FACTS = {
     "host": {

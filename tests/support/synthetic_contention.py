@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from pairlab import store
-from pairlab.model.records import Run, table
+from pairlab.model.records import Run
 from pairlab.model.spec import Spec
+from pairlab.model.tables import table
 from tests.support.synthetic import FACTS
 
 LEAD = {"bridge": 1.0, "macvlan": 1.13, "ovs": 1.22}

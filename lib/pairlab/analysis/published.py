@@ -1,5 +1,7 @@
 """The numbers that the papers state, each row with the table, figure or section it stands in."""
 
+import re
+
 import pandas as pd
 
 from pairlab import paths
@@ -13,6 +15,7 @@ PAPERS = {
     " container deployments",
     "E": "Boeira, Ferreto: Exploring Network Contention in Containers",
     "M": "Mentz, Loch, Koslovski: Comparative experimental analysis of Docker container networking drivers",
+    "S": "Suo, Zhao, Chen, Rao: An analysis and empirical study of container networks",
 }
 
 
@@ -29,8 +32,12 @@ def load(name: str) -> pd.DataFrame:
     placement_changes: experiment, allocation, driver (or all), what (throughput, latency, cpu), against (drivers, the
     experiment placement, or another allocation), low_percent, high_percent, note. run_times: load, driver, against,
     change_percent: how much longer the traffic of paper M took.
+    service_demands: driver, client_cpu_percent, server_cpu_percent, client_demand_s, server_demand_s: CPU time of a
+    transaction by UDP in paper S. launch_times: hosts, driver, launch_s: from the command that creates a container to
+    its first answered ping, there. network_changes: experiment, driver (or several), what, message_bytes, against,
+    low_percent, high_percent, note: what paper S states of networks in percent.
     testbeds: fact, value: what the papers say of their machines and of what they ran.
-    Rates are in bit/s and times in s (the files keep Gbit/s and ms); what a paper does not state is missing.
+    Rates are in bit/s and times in s (the files keep Gbit/s, ms and µs); what a paper does not state is missing.
     Raises UnknownName, with the choices.
     """
     known = sorted(path.stem for path in FOLDER.glob("*.csv"))
@@ -42,4 +49,6 @@ def load(name: str) -> pd.DataFrame:
             table[column] = (table[column] * 1e9).round()
         elif column.endswith("_ms"):
             table[column] = table[column] / 1e3
-    return table.rename(columns=lambda column: column.replace("_gbit_per_s", "_bps").replace("_ms", "_s"))
+        elif column.endswith("_us"):
+            table[column] = table[column] / 1e6
+    return table.rename(columns=lambda column: re.sub("_gbit_per_s$", "_bps", re.sub("_(ms|us)$", "_s", column)))

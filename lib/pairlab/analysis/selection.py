@@ -8,8 +8,10 @@ from typing import NamedTuple
 import pandas as pd
 
 from pairlab.errors import AnalysisError, MixedHosts, NoRuns
-from pairlab.model.records import TABLES, Run
+from pairlab.model.ground import PLACEMENT_STUDY
+from pairlab.model.records import Run
 from pairlab.model.spec import Spec
+from pairlab.model.tables import TABLES
 from pairlab.store.dataset import GROUND, Runs, load_runs
 
 #: What a run of the papers has a value of. Whatever else a spec can ask for they left alone.
@@ -21,8 +23,7 @@ PAPERS = (
 #: What the papers left alone, or vary in experiments of its own only; and which these are.
 BEYOND = tuple(name for name in Spec.model_fields if name not in PAPERS)
 #: Those that paper M runs on several allocations of containers to hosts; and its traffic as of a data centre.
-PLACED = ("placement", "interference", "congestion")
-TRAFFIC = "dc-simulation"
+*PLACED, TRAFFIC = PLACEMENT_STUDY
 OWN = {
     "cores": ("core-ratio", "pinning"),
     "pinning": ("pinning",),
@@ -30,8 +31,10 @@ OWN = {
     "start_spacing_s": ("starting",),
     **dict.fromkeys(("hosts", "placement"), ("networks", "latency", *PLACED, TRAFFIC)),
     "uplink_rate_bps": (*PLACED, TRAFFIC),
-    **dict.fromkeys(("background_pairs", "background_workload"), ("congestion",)),
+    **dict.fromkeys(("background_pairs", "background_workload", "background_driver"), ("congestion",)),
     **dict.fromkeys(("interference_workers", "interference_load", "interference_where"), ("interference",)),
+    "interference_tool": ("interference",),
+    "cpus_awake": PLACED,
     **dict.fromkeys(("limited_uplinks", "flow_sizes", "offered_load_bps", "requests", "fan_out"), (TRAFFIC,)),
     **dict.fromkeys(("arrivals", "flows_per_pair"), (TRAFFIC,)),
 }

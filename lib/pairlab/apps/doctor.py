@@ -70,7 +70,7 @@ def _examine_backend(backend: Backend) -> dict:
         drivers[name] = _finding(registry.drivers.get(name).summary, lacks or _driver_lacks(backend, name))
     for name in registry.workloads.names():
         workload = registry.workloads.get(name)
-        workloads[name] = _finding(workload.summary, lacks or backend.lacks_programs(workload))
+        workloads[name] = _finding(workload.summary, lacks or backend.lacks_programs(workload.programs))
     return {**_finding(backend.summary, lacks), "drivers": drivers, "workloads": workloads}
 
 

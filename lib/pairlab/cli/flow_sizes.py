@@ -1,9 +1,13 @@
 """Flow size distributions: what one looks like."""
 
 import json
+import shlex
 from pathlib import Path
 
 import click
+
+#: Of experiment dc-simulation where nothing else is asked: each has a server.
+_HOSTS = 3
 
 
 @click.command()
@@ -22,13 +26,15 @@ def cdf(name, figure, unit_bytes, as_json):
     """Show a distribution of flow sizes: its CDF, mean, median, p99 and the bytes in the largest flows.
 
     A FILE has a size and a cumulative share on each line, as those of Empirical Traffic Generator, or a count between
-    the two. Shipped are dctcp-web-search, facebook, fixed, prv2-1, uniform and vl2:
+    the two. Of a client configuration of Empirical Traffic Generator, it is the one that this names, with the command
+    that measures such traffic. Shipped are dctcp-web-search, facebook, fixed, prv2-1, uniform and vl2:
 
     pairlab cdf prv2-1 --figure prv2-1.pdf
     """
-    from pairlab.model.traffic import flow_sizes
+    from pairlab.model.traffic import etg_config, flow_sizes
 
-    sizes = flow_sizes.load(name, unit_bytes=unit_bytes)
+    config = etg_config.read(Path(name)) if etg_config.is_one(Path(name)) else None
+    sizes = flow_sizes.load(config.size_cdf if config else name, unit_bytes=unit_bytes)
     if figure:
         from pairlab.analysis.figures import cdf, files
 
@@ -45,6 +51,8 @@ def cdf(name, figure, unit_bytes, as_json):
             "p99_bytes": p99,
             "share_of_bytes_in_largest_tenth": sizes.share_of_bytes(0.1),
         }
+        if config:
+            facts["parameters"] = config.parameters
         points = zip(sizes.sizes.tolist(), sizes.shares.tolist(), strict=True)
         click.echo(json.dumps({**facts, "points": [list(point) for point in points]}))
         return
@@ -54,5 +62,11 @@ def cdf(name, figure, unit_bytes, as_json):
     for label, text in (("source", sizes.source), ("points joined", sizes.joined)):
         if text:
             click.echo(f"{label}: {text}")
+    if config:
+        asked = {key: value for key, value in config.parameters.items() if key != "workload"}
+        if len(config.servers) < _HOSTS:
+            asked |= {"hosts": 1, "placement": "same-host", "uplink_rate_bps": 0.0, "limited_uplinks": 0}
+        words = " ".join(f"-p {key}={shlex.quote(str(value))}" for key, value in asked.items())
+        click.echo(f"to measure it: pairlab run dc-simulation {words}")
     if figure:
         click.echo(f"figure: {figure}")

@@ -24,10 +24,11 @@ from pairlab.measurement.traffic.flow_table import read_table
 from pairlab.measurement.verdict import judge, spoilt_by_machine
 from pairlab.measurement.window import of_background_s
 from pairlab.model.metrics import declared
-from pairlab.model.records import Run, table
+from pairlab.model.records import Run
 from pairlab.model.spec import Spec, require_spec
+from pairlab.model.tables import table
 from pairlab.progress import automatic
-from pairlab.testbed import limits, plans, registry
+from pairlab.testbed import cpu_sleep, limits, plans, registry
 from pairlab.testbed.contracts import FEATURES, Progress, Workload
 from pairlab.testbed.host import facts, lock
 from pairlab.testbed.host.live_sampler import Sampler, Watch, next_s
@@ -58,7 +59,7 @@ def resolve(spec: Spec, *, auto: str = "") -> Spec:
     registry.pinnings.get(spec.pinning)
     if spec.workload == "auto":
         if not auto:
-            auto = "flowgen" if backend.lacks_programs(registry.workloads.get("iperf"), driver) else "iperf"
+            auto = "flowgen" if backend.lacks_programs(registry.workloads.get("iperf").programs, driver) else "iperf"
         exact = "flowgen" if spec.flow_bytes or spec.udp_share else auto
         spec = spec.replace(workload="traffic" if spec.flow_sizes else exact)
     _require_features(spec)
@@ -176,7 +177,7 @@ def note(spec: Spec, status: str, why: str, root: Path | None = None) -> None:
 def _measure(plan: Plan, progress: Progress, watch: Watch | None) -> Run:
     run = None
     try:
-        with open_testbed(plan, progress) as bed:
+        with cpu_sleep.prevented(plan.spec.cpus_awake), open_testbed(plan, progress) as bed:
             run = _take(bed, progress, watch)
             progress("taking down", 0, 0)
             begun = time.monotonic()
@@ -231,6 +232,7 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
         interference.stop()
         background.stop()
         bed.conductor.wait_ended(still_reporting(workload, clients, servers), REPORT_S)
+        bed.conductor.wait_ended(servers, bed.plan.drain_s)  # else links count what a server had no time to read
         bed.conductor.stop([*clients, *servers])
         bed.conductor.results([*clients, *servers])
         observer.read_ports()
@@ -259,12 +261,7 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
     checks = (
         checks_of_flows(spec, workload, reading, clients, servers)
         | {"hung": hung, "network_changed": len(changed), **observer.steadiness(reading, release_ns, workload.waits_s)}
-        | observer.checks(
-            reading.and_background(of_background),
-            [*clients, *background.clients],
-            [*servers, *background.servers],
-            recorded["network"],
-        )
+        | observer.checks(*background.seen_with(reading, of_background, clients, servers), recorded["network"])
         | {**background.checks(of_background), **interference.checks()}
     )
     status, reasons = judge(spec, checks, clients, servers, reading, unmet)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from pairlab.measurement.checks import crosschecks, steady_state
 from pairlab.measurement.checks.check import Value
-from pairlab.measurement.flow_rows import Reading
+from pairlab.measurement.reading import Reading
 from pairlab.model.spec import Spec
 from pairlab.testbed.contracts import Workload
 from pairlab.testbed.host import foreign_load

@@ -5,9 +5,9 @@ from typing import Any
 
 from pairlab.errors import BadSpec
 from pairlab.model.metrics.declared import Metric
-from pairlab.model.records import TABLES
 from pairlab.model.spec import Spec
 from pairlab.model.summaries import MEASURES
+from pairlab.model.tables import TABLES
 from pairlab.testbed.contracts import Measured, Workload
 
 #: Columns of frames of many runs, beside the spec's values and the tables' own (dataset.Runs).

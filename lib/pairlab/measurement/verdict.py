@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pairlab.base import html_repr
 from pairlab.measurement.checks import steady_state
 from pairlab.measurement.checks.check import Check, Value
-from pairlab.measurement.flow_rows import Reading
+from pairlab.measurement.reading import Reading
 from pairlab.model.records import TONES, Run
 from pairlab.model.spec import Spec
 from pairlab.testbed.launch.conductor import Process

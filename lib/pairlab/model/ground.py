@@ -72,11 +72,23 @@ def named(name: str, version: str) -> str:
     return f"{name} {version}" if version else ""
 
 
+#: Paper M's experiments: analyses hold them against each other, and against no others.
+PLACEMENT_STUDY = ("placement", "interference", "congestion", "dc-simulation")
+
+
+def place_of(backend: str, experiment: str) -> str:
+    """What shares a host and a kernel with which other runs: a backend, and of paper M's experiments it apart.
+
+    Two backends are two data paths, whose runs are never pooled, and so are two studies that no analysis holds against
+    each other: each may have been measured at another time.
+    """
+    return f"{backend} ({', '.join(PLACEMENT_STUDY)})" if experiment in PLACEMENT_STUDY else backend
+
+
 def newest(grounds: Iterable[tuple[tuple[str, ...], Ground]]) -> dict[tuple[str, ...], Ground]:
     """By system, the ground that its newest runs share. grounds: (system, ground) of runs, the newest first.
 
-    A system's first part is its backend: all systems of a backend share host and kernel, those of its newest run. Two
-    backends are two data paths, whose runs are never pooled; each may have been measured at another time.
+    All systems with the same first part share host and kernel, those of its newest run: see `place_of`.
     """
     places: dict[str, Ground] = {}
     found: dict[tuple[str, ...], Ground] = {}

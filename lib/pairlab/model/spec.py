@@ -92,6 +92,11 @@ class Spec(BaseModel):
     max_foreign_cpu: Finite = Field(
         0.1, ge=0, le=1, description="share of all CPU time that other processes may use; more makes the run invalid"
     )
+    cpus_awake: bool = Field(
+        False,
+        description="keep idle CPUs from sleeping: where they sleep, each wake-up takes some µs, in a virtual machine"
+        " tens, which are part of each latency; needs root",
+    )
     telemetry: bool = Field(
         True, description="sample CPU use, foreign load and counters; off: to measure what sampling costs"
     )
@@ -199,8 +204,18 @@ class Spec(BaseModel):
         " that no result counts; each is on the hosts of the pair of its number",
     )
     background_workload: Name = Field("flowgen", description="traffic tool of the background pairs")
+    background_driver: Literal["", "host"] = Field(
+        "",
+        description="network of the background pairs. host: their hosts' own, so that they share the uplinks with the"
+        " others; empty: that of the others",
+    )
     interference_workers: int = Field(
         0, ge=0, le=1000, description="processes that use CPU time beside the pairs, on each host of interference_where"
+    )
+    interference_tool: Literal["flowgen", "stress-ng"] = Field(
+        "flowgen",
+        description="what they run. flowgen: a loop that touches no memory; stress-ng: its CPU stressor, all of whose"
+        " methods take turns",
     )
     interference_load: Finite = Field(
         1.0,
@@ -299,6 +314,11 @@ class Spec(BaseModel):
             raise ValueError(f"{of_uplinks[0]}: a single host has no uplink: give hosts")
         if self.placement == "same-host" and of_uplinks:
             raise ValueError(f"{of_uplinks[0]}: no pair crosses hosts: take another placement than 'same-host'")
+        if self.placement == "same-host" and self.background_pairs and self.background_driver:
+            raise ValueError(
+                "background_driver: no pair crosses hosts, so that the background would share nothing but CPUs with the"
+                " others: take another placement than 'same-host', or interference_workers"
+            )
         if self.limited_uplinks > self.hosts:
             raise ValueError(f"limited_uplinks: there are {self.hosts} hosts, not {self.limited_uplinks}")
         if self.limited_uplinks and not (self.uplink_rate_bps or self.uplink_delay_s):

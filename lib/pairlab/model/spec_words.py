@@ -32,6 +32,7 @@ def particulars(spec: Any) -> list[str]:
         (spec.cpu_shares, f"{spec.cpu_shares} CPU shares"),
         (spec.priority_share, f"{spec.priority_share * 100:g} % with {spec.priority_cpu_shares} CPU shares"),
         (spec.mtu_bytes, f"MTU {spec.mtu_bytes:,} B"),
+        (spec.cpus_awake, "CPUs kept awake"),
         (not spec.telemetry, "without telemetry"),
         (spec.profile, "profiled"),
         (spec.link_rate_bps, f"links of {spec.link_rate_bps / 1e6:g} Mbit/s"),
@@ -44,7 +45,8 @@ def particulars(spec: Any) -> list[str]:
         (spec.uplink_mtu_bytes, f"uplinks with MTU {spec.uplink_mtu_bytes:,} B"),
         (
             spec.background_pairs,
-            f"beside {_count(spec.background_pairs, 'background pair')} of {spec.background_workload}",
+            f"beside {_count(spec.background_pairs, 'background pair')} of {spec.background_workload}"
+            + " over the hosts' own network" * bool(spec.background_driver),
         ),
         (spec.interference_workers, f"beside {_interference(spec)}"),
     ]
@@ -56,9 +58,8 @@ def _interference(spec: Any) -> str:
     where = {"client": "clients'", "server": "servers'", "both": "clients' and the servers'"}[spec.interference_where]
     resting = f", each {spec.interference_load * 100:g} % of a CPU" if spec.interference_load < 1 else ""
     each = " each of" if spec.hosts > 1 else ""
-    return (
-        f"{_count(spec.interference_workers, 'busy loop')}{resting} on{each} the {where} host{'s' * (spec.hosts > 1)}"
-    )
+    loop = "busy loop" if spec.interference_tool == "flowgen" else f"{spec.interference_tool} CPU stressor"
+    return f"{_count(spec.interference_workers, loop)}{resting} on{each} the {where} host{'s' * (spec.hosts > 1)}"
 
 
 def _load(spec: Any) -> str:

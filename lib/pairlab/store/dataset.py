@@ -22,8 +22,9 @@ from pairlab import paths, store
 from pairlab.base import html_repr
 from pairlab.errors import DamagedRun, NoRuns, SchemaMismatch, UnknownName
 from pairlab.model import ground as grounds
-from pairlab.model.records import STATUSES, TABLES, Run, no_attribute
+from pairlab.model.records import STATUSES, Run, no_attribute
 from pairlab.model.spec import Spec
+from pairlab.model.tables import TABLES
 from pairlab.store.places import key_of
 
 #: Columns of every frame that come from the run and not from its table, beside the values of its spec.
@@ -357,14 +358,16 @@ def _first_of(reasons: Sequence[str]) -> str:
 
 
 def _of_newest_ground(runs: Sequence[Run]) -> tuple[list[Run], tuple[str, ...], str]:
-    """The runs of each backend's newest host and kernel, and of the newest tools of each system; a line for each other
-    ground; and one that says so where backends were not measured in the same place."""
+    """The runs of the newest host and kernel of each of grounds.place_of, and of the newest tools of each system.
+
+    Also a line for each other ground, and one that says so where not all were measured in the same place.
+    """
     known = [(_system(run), run.ground) for run in sorted(runs, key=_when, reverse=True) if run.status == "ok"]
     newest = grounds.newest(known)
     places = {system[0]: ground.place() for system, ground in newest.items()}
     kept, others = [], Counter()
     for run in runs:
-        here = places.get(run.spec.backend, grounds.Ground())
+        here = places.get(_system(run)[0], grounds.Ground())
         if newest.get(_system(run), here).agrees(run.ground):
             kept.append(run)
         else:
@@ -375,12 +378,12 @@ def _of_newest_ground(runs: Sequence[Run]) -> tuple[list[Run], tuple[str, ...], 
     )
     if all(one.agrees(other) for one, other in itertools.combinations(places.values(), 2)):
         return kept, told, ""
-    each = "; ".join(f"{backend} on {place}" for backend, place in sorted(places.items()))
-    return kept, told, f"the backends were measured in different places, so compare within a backend: {each}"
+    each = "; ".join(f"{what} on {place}" for what, place in sorted(places.items()))
+    return kept, told, f"not all was measured in the same place, so compare within each: {each}"
 
 
 def _system(run: Run) -> tuple[str, str, str]:
-    return run.spec.backend, run.spec.driver, run.spec.workload
+    return grounds.place_of(run.spec.backend, run.spec.experiment), run.spec.driver, run.spec.workload
 
 
 def _when(run: Run) -> datetime:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from pairlab import paths
 from pairlab.errors import DamagedRun, StoreError
-from pairlab.model.records import TABLES, Run
+from pairlab.model.records import Run
+from pairlab.model.tables import TABLES
 from pairlab.store import heads
 from pairlab.store.drafts import abandoned, is_draft, locked
 from pairlab.store.places import directories, directories_of, free_directory, is_key, key_of, set_aside

@@ -7,8 +7,9 @@ from typing import Any
 
 from pairlab.base.foreign_files import all_visible, read_text
 from pairlab.model import ground
-from pairlab.model.records import SCHEMA, STATUSES, TABLES, Run
+from pairlab.model.records import SCHEMA, STATUSES, Run
 from pairlab.model.spec import Spec
+from pairlab.model.tables import TABLES
 from pairlab.store.file_errors import newer
 from pairlab.store.migrations import migrate
 

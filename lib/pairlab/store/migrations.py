@@ -7,7 +7,8 @@ records.SCHEMA, add here the step from the one before, and commit a head of that
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pairlab.model.records import MACHINE, SCHEMA
+from pairlab.model.records import SCHEMA
+from pairlab.model.tables import MACHINE
 
 Head = dict[str, Any]
 

@@ -19,8 +19,9 @@ from pairlab.base.foreign_files import opened, read_text, visible
 from pairlab.errors import DamagedRun, StoreError
 from pairlab.model import ground as grounds
 from pairlab.model.ground import Ground
-from pairlab.model.records import OPTIONAL, TABLES, Run, table
+from pairlab.model.records import Run
 from pairlab.model.spec import Spec
+from pairlab.model.tables import OPTIONAL, TABLES, table
 from pairlab.store import heads, tables
 from pairlab.store.drafts import draft, draft_file, locked
 from pairlab.store.file_errors import reading, writing

@@ -10,11 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pairlab.base.foreign_files import opened, visible
-from pairlab.model.records import OPTIONAL, TABLES
+from pairlab.model.tables import OPTIONAL, TABLES
 
 #: Most runs' tables are short, and what Parquet adds to find its way in long ones would be most of their size.
 _SMALL = {"compression": "zstd", "use_dictionary": False, "write_statistics": False, "store_schema": False}
-#: Of tables with more rows than this, each text is written once.
+#: Of tables with more rows than this, each text is written once, and numbers byte by byte: the first bytes of times are
+#: alike, which makes such a table a fifth smaller.
 _LONG = 1000
 #: Of a table that a run can have: 5,000 pairs of 1,000 flows, and some intervals of each.
 MOST_ROWS, MOST_BYTES = 20_000_000, 2 * 2**30
@@ -93,8 +94,11 @@ def _says_something(column: pd.Series) -> bool:
 
 
 def _how(frame: pd.DataFrame, name: str) -> dict:
+    if len(frame) <= _LONG:
+        return _SMALL
     texts = [key for key, column in TABLES[name].items() if column.dtype == "str"]
-    return _SMALL | ({"use_dictionary": texts} if len(frame) > _LONG else {})
+    numbers = [key for key in frame if frame[key].dtype.kind == "f"]
+    return _SMALL | {"use_dictionary": texts, "use_byte_stream_split": numbers}
 
 
 def _missing(field: pa.Field, text: str, rows: int) -> pa.Array:

@@ -110,7 +110,8 @@ class EndpointPlan:
     side: `client`, `server` or `worker`. pair: its number, or the worker's. address: its IPv4 address on the driver's
     network, where Docker does not choose one. mtu_bytes: of its link; 0: the driver's default. host: the index of the
     one it is on. gateway: by which it reaches other networks; empty: it need not. published: the address at which its
-    partner reaches it, where that is not its own.
+    partner reaches it, where that is not its own. uses_host_network: whether it has its host's network stack instead of
+    the driver's network.
     """
 
     pair: int
@@ -123,6 +124,7 @@ class EndpointPlan:
     host: int = 0
     gateway: str = ""
     published: str = ""
+    uses_host_network: bool = False
 
     @property
     def mac(self) -> str:

@@ -95,6 +95,17 @@ def endpoints_of(
             if one_client and pair and side == "client":
                 continue
             host = hosts[index]
+            if pair >= spec.pairs and spec.background_driver:
+                yield EndpointPlan(
+                    pair,
+                    side,
+                    host.address,
+                    host.prefix,
+                    limits[f"{side}-{pair}"],
+                    host=index,
+                    uses_host_network=True,
+                )
+                continue
             yield EndpointPlan(
                 pair,
                 side,

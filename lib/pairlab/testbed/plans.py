@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pairlab.base import units
 from pairlab.errors import BadSpec
 from pairlab.model.spec import USUAL_CPU_SHARES, Spec
-from pairlab.testbed import placement, registry, requirements
+from pairlab.testbed import cpu_sleep, interference, placement, registry, requirements
 from pairlab.testbed.contracts import Backend, NetworkDriver, Workload
 from pairlab.testbed.endpoints import BACKGROUND, WORKER, EndpointPlan, HostPlan, Limits, Link, Task, pairs_of
 from pairlab.testbed.netns import shaping
@@ -101,6 +101,12 @@ class Plan:
         return self.workload.waits_s + self.spec.traffic_s + self.workload.ends_by_itself_s
 
     @property
+    def drain_s(self) -> float:
+        """How long, at most, what clients have sent takes to arrive from the queues of shaped links."""
+        rates_bps = [self.spec.link_rate_bps, *2 * [self.spec.uplink_rate_bps]]  # an uplink queues on either side
+        return self.spec.uplink_delay_s + sum(shaping.bucket(bps)["limit_bytes"] * 8 / bps for bps in rates_bps if bps)
+
+    @property
     def of_background(self) -> Spec:
         """What the background's tools are to carry out, who are stopped before: longer than all else can take."""
         lasts_s = math.ceil(MOST_RISE_S + self.longest_s + SPARE_S)
@@ -124,7 +130,10 @@ class Plan:
             "limits of CPU use": backend.lacks_limits(driver, self.limits.values()),
             "shaped links": backend.lacks_links(self.links.values()),
             f"{len(self.tasks)} pairs": backend.lacks_pairs(driver, len(self.tasks)),
-            "interference": backend.lacks_workers(self.workers),
+            "interference": [
+                *backend.lacks_workers(self.workers),
+                *backend.lacks_programs(interference.programs(spec), driver),
+            ],
             f"{spec.hosts} hosts": [*backend.lacks_hosts(self.hosts), *self._lacks_span()],
             "congestion control": requirements.missing_congestion_control(
                 spec.congestion_control,
@@ -135,8 +144,10 @@ class Plan:
         }
         if spec.profile:
             found["profile"] = profiler.lacks()
+        if spec.cpus_awake:
+            found["CPUs kept awake"] = cpu_sleep.lacks()
         for workload in filter(None, (self.workload, self.background)):
-            found[f"workload {workload.name!r}"] = backend.lacks_programs(workload, driver)
+            found[f"workload {workload.name!r}"] = backend.lacks_programs(workload.programs, driver)
         return {needed_by: lacks for needed_by, lacks in found.items() if lacks}
 
     def _lacks_driver(self) -> list[Lack]:
@@ -193,6 +204,11 @@ def layout(spec: Spec, cpus: Sequence[int] | None = None) -> Plan:
     limits, links = _limits(spec, cpus, containers), _links(spec, driver)
     _require_both_kinds(spec)
     hosts = placement.hosts_of(spec, driver)
+    if spec.background_driver and not driver.has_links():
+        raise BadSpec(
+            f"background_driver: pairs over {spec.driver!r} have no network but their hosts', which the background is"
+            " then on, too: leave it out"
+        )
     if one_client:
         _require_servers_in_reach(spec, driver)
     else:

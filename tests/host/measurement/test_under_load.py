@@ -11,7 +11,7 @@ from pairlab.testbed.launch.conductor import Conductor
 from tests.conftest import in_ci, need_all_of
 from tests.support import host
 from tests.support.disturbances import tools
-from tests.support.spoilt import measured
+from tests.support.spoilt import measured, sound
 
 LINK_BPS = 1e8
 #: What a link of that rate carries of TCP's payload: 1,448 of 1,514 B.
@@ -38,9 +38,21 @@ SPECS = {
         driver="host", **ACROSS, workload="rr", request_bytes=1000, link_rate_bps=0, background_workload="iperf"
     ),
     "netns-iperf3": LOADED.replace(background_workload="iperf3"),
+    # The background uses the hosts' own network, and shares the uplinks with the overlay.
+    "netns-on-hosts": LOADED.replace(
+        driver="overlay", **ACROSS, link_rate_bps=0, uplink_rate_bps=LINK_BPS, background_driver="host"
+    ),
+    "docker-on-hosts": LOADED.replace(
+        backend="docker",
+        driver="overlay",
+        **ACROSS,
+        link_rate_bps=0,
+        uplink_rate_bps=LINK_BPS,
+        background_driver="host",
+    ),
     "docker-across": LOADED.replace(backend="docker", driver="overlay", **ACROSS, workload="rr", link_rate_bps=0),
 }
-EACH = in_ci(SPECS, but=["netns", "docker", "netns-across"])
+EACH = in_ci(SPECS, but=["netns", "docker", "netns-across", "netns-on-hosts"])
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +73,7 @@ def loaded_run(tmp_path_factory):
 @pytest.mark.parametrize("name", EACH)
 def test_the_background_sends_from_before_the_release_until_the_others_have_ended(name, loaded_run):
     run = loaded_run(name)
-    assert run.status == "ok", run.reasons
+    assert sound(run), run.reasons
     background, intervals = run.background_flows, run.background_intervals
     assert background["role"].to_list() == ["background"] * 2
     assert background["pair"].to_list() == [2, 3]
@@ -92,6 +104,37 @@ def test_each_carries_what_its_link_can_in_the_time_that_counts(name, loaded_run
     beside_bps = run.background_flows["throughput_bps"].to_list()
     assert beside_bps == pytest.approx([PAYLOAD_BPS] * 2, rel=0.05)  # no check tells of a moment's stall of theirs
     assert run.background_flows["duration_s"].to_list() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "name", in_ci([name for name in SPECS if SPECS[name].background_driver], but=["netns-on-hosts"])
+)
+def test_a_background_on_the_hosts_own_network_shares_their_uplinks_with_the_driver_s(name, loaded_run):
+    run = loaded_run(name)
+    beside_bps = run.background_flows["throughput_bps"].sum()
+    # All of the uplink, but for headers: Ethernet, IP and TCP, and of the overlay 50 B more in each packet.
+    assert 0.85 * LINK_BPS < run.total_throughput_bps + beside_bps < PAYLOAD_BPS * 1.02
+    assert min(run.total_throughput_bps, beside_bps) > 0.1 * LINK_BPS
+    ends = run.background_flows[["client_host", "server_host"]].drop_duplicates().to_numpy().tolist()
+    assert ends == [["host-0", "host-1"]]
+
+
+def test_cpus_that_are_kept_awake_do_not_sleep(runs_dir, clean_host):
+    spec = Spec(workload="rr", requests_per_s=100.0, duration_s=1.0, max_skew_s=5, max_foreign_cpu=1)
+    need_all_of(spec.replace(cpus_awake=True))
+    asleep, awake = (measure(spec.replace(cpus_awake=each)).facts["counters"]["cpu_sleeps"] for each in (False, True))
+    assert asleep > 100  # each request wakes two processes
+    assert awake < asleep / 10
+
+
+def test_the_cpu_stressor_of_stress_ng_is_interference_like_any(runs_dir, clean_host):
+    spec = Spec(workload="flowgen", udp_share=1.0, udp_rate_bps=1e6, interference_workers=1, max_foreign_cpu=1)
+    spec = spec.replace(interference_tool="stress-ng", duration_s=1.0, max_skew_s=5)
+    need_all_of(spec)
+    run = measured(spec)
+    assert sound(run), run.reasons
+    (used,) = (each["cpus_used"] for each in run.facts["interference"])
+    assert used > 0.1  # of the time from its start, in which it also starts its own processes
 
 
 @pytest.mark.parametrize("name", EACH)

@@ -11,7 +11,7 @@ from pairlab.errors import BadSpec
 from pairlab.measurement import measure as measurement
 from pairlab.measurement.flow_rows import read_flows
 from pairlab.model import cpu_use
-from pairlab.model.records import TABLES
+from pairlab.model.tables import TABLES
 from pairlab.testbed import registry
 from pairlab.testbed.endpoints import Endpoint
 from pairlab.testbed.launch.conductor import Process

@@ -83,3 +83,15 @@ def test_every_row_names_its_paper_and_the_place_in_it(name):
 def test_an_unknown_table_lists_those_there_are():
     with pytest.raises(UnknownName, match=r"there are: core_ratio, fairness, fct, .*, throughput"):
         published.load("troughput")
+
+
+def test_what_paper_s_states_of_requests_and_launches_is_in_base_units_and_fits_its_text():
+    demands = published.load("service_demands").set_index("driver")
+    assert demands.loc["process", "client_demand_s"] == pytest.approx(75.466e-6)
+    both = demands["client_demand_s"] + demands["server_demand_s"]
+    assert both.idxmin() == "process"
+    assert set(both[both > both["bgp"]].index) == {"overlay", "weave", "flannel", "ipip"}  # the overlays cost more
+    launches = published.load("launch_times").set_index(["hosts", "driver"])["launch_s"]
+    over_none = (launches[2] / launches[1, "none"]).drop(["host", "nat"])
+    assert over_none.min() == pytest.approx(4.4, abs=0.1)
+    assert over_none.max() == pytest.approx(21.1, abs=0.1)  # the text has 4.5 to 23 times, perhaps of another start

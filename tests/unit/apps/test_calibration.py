@@ -15,8 +15,9 @@ from pairlab.apps import calibration
 from pairlab.batch.eta import OVERHEAD_S
 from pairlab.errors import BadInput, BadSpec, MeasurementFailed, NoRuns, Unavailable
 from pairlab.measurement import in_store
-from pairlab.model.records import Run, table
+from pairlab.model.records import Run
 from pairlab.model.summaries import MEASURES
+from pairlab.model.tables import table
 from pairlab.statistics import changes, quantiles
 from pairlab.statistics.clusters import Clusters
 from pairlab.store.dataset import load_runs

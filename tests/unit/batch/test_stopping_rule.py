@@ -21,8 +21,9 @@ from pairlab.batch.stopping_rule import (
     value_of,
 )
 from pairlab.errors import BadSweep, TestbedError, Unavailable
-from pairlab.model.records import Run, table
+from pairlab.model.records import Run
 from pairlab.model.spec import Spec
+from pairlab.model.tables import table
 from pairlab.statistics import quantiles
 from pairlab.statistics.clusters import Clusters
 from pairlab.statistics.intervals import SHARE

@@ -4,8 +4,9 @@ import json
 from datetime import UTC, datetime
 
 from pairlab import store
-from pairlab.model.records import Run, table
+from pairlab.model.records import Run
 from pairlab.model.spec import Spec
+from pairlab.model.tables import table
 
 WHEN = datetime(2024, 5, 1, 12, tzinfo=UTC)
 

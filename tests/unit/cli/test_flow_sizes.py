@@ -1,6 +1,7 @@
 """`pairlab cdf`."""
 
 import json
+import shlex
 
 import pytest
 
@@ -23,6 +24,24 @@ def test_a_file_is_drawn_as_a_figure(pairlab, tmp_path):
         assert figure.read_bytes().startswith(begins)
         assert f"figure: {figure}" in out
         assert "p99 143 kB, largest 146 kB" in out
+
+
+def test_of_a_configuration_it_is_the_one_that_is_named_there_with_the_command_that_measures_it(pairlab, tmp_path):
+    (tmp_path / "mine").write_text("1000 0.5\n1000000 1\n")
+    servers = "".join(f"server 10.0.0.{number} 5000\n" for number in range(1, 5))
+    config = tmp_path / "config"
+    config.write_text(f"{servers}req_size_dist mine\nfanout 1 80\nfanout 2 20\nload 100Mbps\nnum_reqs 50\n")
+    status, out, _ = pairlab("cdf", str(config))
+    assert status == 0
+    assert "largest 1 MB" in out
+    command = shlex.split(out.partition("to measure it: ")[2])
+    assert command[:3] == ["pairlab", "run", "dc-simulation"]
+    asked = dict(word.split("=", 1) for word in command[4::2])
+    assert asked["offered_load_bps"] == "100000000.0"
+    assert (asked["requests"], asked["fan_out"], asked["pairs"]) == ("50", "1=80 2=20", "4")
+    assert json.loads(pairlab("cdf", str(config), "--json")[1])["parameters"]["fan_out"] == "1=80 2=20"
+    config.write_text("server 10.0.0.1 5000\n")
+    assert "has no req_size_dist" in pairlab("cdf", str(config))[2]
 
 
 def test_json_has_the_points_and_base_units(pairlab):

@@ -12,8 +12,9 @@ import pytest
 from pairlab import store
 from pairlab.batch import report
 from pairlab.errors import PairlabError
-from pairlab.model.records import Run, table
+from pairlab.model.records import Run
 from pairlab.model.spec import Spec
+from pairlab.model.tables import table
 from tests.support.screen import on_a_terminal
 from tests.unit.cli.helpers import made_up
 

@@ -14,8 +14,9 @@ from pairlab import paths, store
 from pairlab.batch import experiments
 from pairlab.errors import HostBusy, MeasurementFailed, TestbedError, Unavailable
 from pairlab.measurement import measure as measurement
-from pairlab.model.records import Run, table
+from pairlab.model.records import Run
 from pairlab.model.spec import Spec
+from pairlab.model.tables import table
 from pairlab.testbed import registry
 from tests.unit.cli.helpers import made_up
 

@@ -10,8 +10,9 @@ import pytest
 from pairlab import paths, store
 from pairlab.batch import runner
 from pairlab.errors import TestbedError, Unavailable
-from pairlab.model.records import Run, table
+from pairlab.model.records import Run
 from pairlab.model.spec import Spec
+from pairlab.model.tables import table
 from pairlab.testbed import registry
 from tests.support.screen import on_a_terminal
 from tests.unit.cli.helpers import made_up, sweep_file

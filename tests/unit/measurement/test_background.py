@@ -7,14 +7,15 @@ import pandas as pd
 import pytest
 
 from pairlab import store
-from pairlab.measurement.flow_rows import Reading
 from pairlab.measurement.processes.background_rows import read_background
 from pairlab.measurement.processes.steady_rate import await_steady_rate, is_steady
+from pairlab.measurement.reading import Reading
 from pairlab.measurement.window import of_background_s
 from pairlab.model import cpu_use
-from pairlab.model.records import Run, table
+from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.model.summaries import client_bps, summaries
+from pairlab.model.tables import table
 from pairlab.store.dataset import load_runs
 from pairlab.testbed.endpoints import Endpoint
 from pairlab.testbed.launch.conductor import Process

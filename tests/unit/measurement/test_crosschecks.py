@@ -13,7 +13,7 @@ from pairlab.measurement.checks.crosschecks import (
     retransmits,
     sent_again_bytes,
 )
-from pairlab.measurement.flow_rows import Reading
+from pairlab.measurement.reading import Reading
 from pairlab.model.spec import Spec
 from pairlab.testbed.endpoints import Endpoint
 from pairlab.testbed.launch.conductor import LinkCounts, Process

@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
-from pairlab.measurement.flow_rows import Reading, read_flows
+from pairlab.measurement.flow_rows import read_flows
 from pairlab.measurement.observer import checks_of_flows
 from pairlab.measurement.processes.getting_ready import client_options
+from pairlab.measurement.reading import Reading
 from pairlab.measurement.verdict import CHECKS, judge
-from pairlab.model.records import Run, table
+from pairlab.model.records import Run
 from pairlab.model.spec import Spec
+from pairlab.model.tables import table
 from pairlab.testbed.contracts import Measured
 from pairlab.testbed.endpoints import Endpoint
 from pairlab.testbed.launch.conductor import Process
@@ -187,7 +189,11 @@ def test_each_launcher_is_told_when_its_client_is_due():
         def neighbour_options(self, address):
             return []
 
+        def interface_of(self, endpoint):
+            return self.interface
+
     class Pair:
+        client = Endpoint("client", "10.77.0.1", lambda *_: None)
         server = Endpoint("server", "10.77.0.2", lambda *_: None)
 
         def __init__(self, index):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pairlab.measurement.flow_rows import Reading
+from pairlab.measurement.reading import Reading
 from pairlab.measurement.verdict import CHECKS, judge
 from pairlab.model.spec import Spec
 from pairlab.testbed.endpoints import Endpoint

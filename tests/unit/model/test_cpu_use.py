@@ -6,7 +6,7 @@ import pytest
 from pairlab.analysis.claims import run_table
 from pairlab.analysis.questions import cpu
 from pairlab.model import cpu_use
-from pairlab.model.records import table
+from pairlab.model.tables import table
 from tests.support.synthetic import FACTS, run
 
 

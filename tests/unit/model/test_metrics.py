@@ -10,8 +10,8 @@ from pairlab.analysis.comparison.compute import compare
 from pairlab.errors import BadSpec, UnknownName
 from pairlab.measurement import own_columns
 from pairlab.model.metrics.declared import Metric, as_fact, of_facts
-from pairlab.model.records import table
 from pairlab.model.summaries import summaries
+from pairlab.model.tables import table
 from pairlab.store.dataset import load_runs
 from pairlab.testbed.contracts import Measured, Workload
 from tests.support import synthetic

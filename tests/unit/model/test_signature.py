@@ -8,8 +8,8 @@ from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 
 from pairlab.base import units
-from pairlab.model.records import TABLES
 from pairlab.model.spec import Spec
+from pairlab.model.tables import TABLES
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pairlab.model.records import table
 from pairlab.model.summaries import MEASURES, summaries
+from pairlab.model.tables import table
 from tests.support.synthetic import ending, run, transacting
 
 

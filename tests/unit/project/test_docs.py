@@ -11,8 +11,8 @@ import pytest
 import pairlab
 from pairlab import errors, paths
 from pairlab.batch import experiments
-from pairlab.model.records import TABLES
 from pairlab.model.spec import Spec, spec_from
+from pairlab.model.tables import TABLES
 from pairlab.testbed import registry
 
 

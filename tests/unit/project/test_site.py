@@ -15,8 +15,8 @@ import pairlab
 from pairlab import paths, widgets
 from pairlab.cli import main
 from pairlab.measurement.verdict import CHECKS
-from pairlab.model.records import TABLES
 from pairlab.model.spec import Spec
+from pairlab.model.tables import TABLES
 
 pytestmark = pytest.mark.ci  # builds the whole site
 

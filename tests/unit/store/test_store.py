@@ -15,8 +15,9 @@ import pytest
 from pairlab import paths, store
 from pairlab.errors import DamagedRun, NoRuns, UnknownName
 from pairlab.model.ground import Ground
-from pairlab.model.records import TABLES, Run, table
+from pairlab.model.records import Run
 from pairlab.model.spec import Spec
+from pairlab.model.tables import TABLES, table
 from pairlab.store.dataset import Runs, load_runs
 from tests.support.runs import WHEN, files_below, made_up, rate_of
 
@@ -343,10 +344,24 @@ def test_each_backend_has_its_newest_place_and_it_is_told_where_these_differ(tmp
         str(found).splitlines()[-1]
         == found.places
         == (
-            "the backends were measured in different places, so compare within a backend:"
+            "not all was measured in the same place, so compare within each:"
             " docker on a machine, 2 CPUs, kernel 6.18; netns on a machine, 2 CPUs, kernel 6.1"
         )
     )
+
+
+def test_paper_ms_experiments_have_their_newest_place_and_leave_the_others_theirs(tmp_path):
+    old, new = Ground(host="a machine, 2 CPUs", kernel="6.1"), Ground(host="a machine, 2 CPUs", kernel="6.18")
+    later = WHEN + timedelta(hours=1)
+    store.write(made_up(pairs=1, ground=old), tmp_path)
+    store.write(made_up(pairs=2, experiment="placement", ground=old), tmp_path)
+    store.write(made_up(pairs=3, experiment="placement", ground=new, at=later), tmp_path)
+    store.write(made_up(pairs=4, experiment="congestion", ground=old), tmp_path)  # held against placement
+    found = load_runs(tmp_path)
+    assert set(found.index["pairs"]) == {1, 3}
+    assert len(found.elsewhere) == 1
+    assert found.elsewhere[0].startswith("measured elsewhere: 2 runs")
+    assert "netns (placement, interference, congestion, dc-simulation) on a machine, 2 CPUs, kernel 6.18" in found.places
 
 
 def test_the_newest_tools_of_each_system_count_and_other_systems_keep_theirs(tmp_path):

@@ -64,6 +64,20 @@ def test_background_pairs_come_after_the_others_whose_addresses_and_hosts_stay_a
     assert len({each.address for each in beside.endpoints}) == 8
 
 
+def test_a_background_on_the_hosts_own_network_has_their_addresses_and_nothing_of_the_driver_s():
+    asked = Spec(workload="flowgen", driver="bgp", hosts=2, placement="across", link_loss=0.1)
+    alone = layout(asked)
+    beside = layout(asked.replace(background_pairs=2, background_driver="host"))
+    assert beside.endpoints[:2] == alone.endpoints
+    assert [(each.name, each.address, each.uses_host_network) for each in beside.endpoints[2:]] == [
+        ("client-1", beside.hosts[0].address, True),
+        ("server-1", beside.hosts[1].address, True),
+        ("client-2", beside.hosts[0].address, True),
+        ("server-2", beside.hosts[1].address, True),
+    ]
+    assert list(beside.links) == ["server-0"]
+
+
 def test_the_background_has_the_cores_and_a_fair_part_as_the_others_do():
     plan = layout(Spec(workload="flowgen", background_pairs=1, cores=1, cpu_quota_of_fair_share=1.0), cpus=[4, 5])
     assert {each.limits for each in plan.endpoints} == {Limits((4,), 0.25)}
@@ -118,6 +132,19 @@ def test_interference_is_on_the_cores_of_the_pairs_and_has_a_group_where_they_ha
             {"background_pairs": 1, "background_workload": "netcat"},
             "'netcat' does not send until it is stopped and then report it; these can: flowgen, iperf, iperf3$",
         ),
+        ({"background_driver": "host"}, "background_driver: there is no background: give background_pairs"),
+        ({"background_pairs": 1, "background_driver": "host"}, "background_driver: no pair crosses hosts"),
+        (
+            {
+                "background_pairs": 1,
+                "background_driver": "host",
+                "driver": "process",
+                "hosts": 2,
+                "placement": "across",
+            },
+            "pairs over 'process' have no network but their hosts'",
+        ),
+        ({"interference_tool": "stress-ng"}, "interference_tool: there is no interference"),
         ({"background_pairs": 1, "background_workload": "rr"}, "'rr' does not send until it is stopped"),
         ({"pairs": 400, "background_pairs": 200, "driver": "bridge"}, "at most 511, not 600"),
     ],

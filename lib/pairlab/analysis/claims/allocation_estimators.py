@@ -19,6 +19,8 @@ from pairlab.statistics import quantiles
 
 Allocation = Literal[1, 2, 3]
 Part = Literal["usr", "sys", "softirq"]
+#: What ran beside paper M's pairs (section III-A).
+PAPERS_TOOL = "stress-ng"
 #: What a repetition has one value of: throughput of flows without an end, latency of transactions, and shares of the
 #: CPUs' time beside the former.
 What = Literal["total_bps", "latency_mean_s", "busy", "usr", "sys", "softirq"]
@@ -111,18 +113,25 @@ def traffic_drivers(
 def _placed(runs: pd.DataFrame, what: What) -> pd.DataFrame:
     """The runs of one pair on an allocation that have this quantity, with drivers as the paper knows them.
 
-    Of what runs beside them, one background pair, and on the client's host the busy loops that are nearest to one for
-    each CPU.
+    Of what runs beside them, one background pair on the same network, and on the client's host the busy loops that are
+    nearest to one for each CPU: those of stress-ng, as the paper's, where there are any. Idle CPUs sleep, as its did.
     """
     alone = ("background_pairs", "interference_workers")
-    runs = runs[(runs["pairs"] == 1) & (runs["allocation"] > 0) & (runs["transacts"] == (what == "latency_mean_s"))]
-    beside = {"congestion": runs["background_pairs"] == 1, "interference": runs["interference_workers"] > 0}
+    runs = runs[~runs["cpus_awake"].astype(bool) & (runs["pairs"] == 1)]
+    runs = runs[(runs["allocation"] > 0) & (runs["transacts"] == (what == "latency_mean_s"))]
+    beside = {
+        "congestion": (runs["background_pairs"] == 1) & (runs["background_driver"] == ""),
+        "interference": runs["interference_workers"] > 0,
+    }
     other = pd.Series(True, index=runs.index)
     for experiment, met in beside.items():
         other &= (runs["experiment"] != experiment) | met
     for name in alone:
         other &= (runs["experiment"] != "placement") | (runs[name] == 0)
     runs = runs[other & (runs["interference_load"] == 1) & (runs["interference_where"] == "client")]
+    tools = runs.loc[runs["experiment"] == "interference", "interference_tool"]
+    tool = PAPERS_TOOL if PAPERS_TOOL in set(tools) else "flowgen"
+    runs = runs[(runs["experiment"] != "interference") | (runs["interference_tool"] == tool)]
     return _as_in_paper(runs[_nearest(runs["loops_per_cpu"])])
 
 

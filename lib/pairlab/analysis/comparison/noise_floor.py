@@ -32,6 +32,7 @@ FOLDER = ".calibration"
 REPETITIONS = (3, 5, 10, 20)
 #: What is between a host's CPUs and its kernel in the fingerprint that runs bear.
 _KERNEL = ", Linux "
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 #: The one measure of a set of runs whose test between equals counts: the others tell of the same runs again.
 COUNTED = ("total_bps", "fct_median_s")
 #: The fields of Spec by which no parameters are special: what cells and records name, what tells repetitions apart, and
@@ -270,17 +271,20 @@ def write(calibration: Calibration, root: Path) -> Path:
 def of_runs(runs: Runs) -> dict[str, Calibration]:
     """The records beside loaded runs that are of their host, by backend.
 
-    Without a record of their kernel, the newest of the same CPUs under another one; `remark` names the kernel.
+    Of several kernels, that of the newest run's. Without a record of it, the newest of the same CPUs under another one;
+    `remark` names the kernel.
     """
     if runs.root is None or not len(runs):
         return {}
-    hosts: dict[str, set[str]] = {}
-    for run in runs:
+    hosts: dict[str, list[str]] = {}
+    for run in sorted(runs, key=lambda run: run.measured_at or _LONG_AGO):
         if run.status == "ok":
-            hosts.setdefault(run.spec.backend, set()).add((run.facts.get("host") or {}).get("fingerprint", ""))
+            hosts.setdefault(run.spec.backend, []).append((run.facts.get("host") or {}).get("fingerprint", ""))
     found = {}
     for backend, its in sorted(hosts.items()):
-        if len(its) == 1 and (calibration := find(runs.root, *its, backend) or _of_cpus(runs.root, *its, backend)):
+        of_one_kind = len({host.partition(_KERNEL)[0] for host in its}) == 1
+        calibration = find(runs.root, its[-1], backend) or _of_cpus(runs.root, its[-1], backend)
+        if of_one_kind and calibration:
             found[backend] = calibration
     return found
 

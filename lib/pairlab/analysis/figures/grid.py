@@ -112,7 +112,11 @@ def _lines_of(figure: Figure, drivers: Iterable[str]) -> list[Line2D]:
 def _add_legend(figure: Figure, shown: Sequence[Artist], across: int) -> None:
     lines = any(not isinstance(each, Line2D) or each.get_linestyle() != "None" for each in shown)
     length = mpl.rcParams["legend.handlelength"] if lines else 1
-    figure.legend(handles=shown, loc="outside upper center", ncols=min(len(shown), across), handlelength=length)
+    for columns in range(min(len(shown), across), 0, -1):  # as many as the figure has room for
+        legend = figure.legend(handles=shown, loc="outside upper center", ncols=columns, handlelength=length)
+        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()
 
 
 def row_height_in(rows: int) -> float:

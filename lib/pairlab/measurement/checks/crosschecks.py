@@ -5,7 +5,7 @@ Pure functions; each returns the value of one of verdict.CHECKS, None where a so
 
 from collections.abc import Collection, Mapping, Sequence
 
-from pairlab.measurement.flow_rows import Reading
+from pairlab.measurement.reading import Reading
 from pairlab.model.spec import Spec
 from pairlab.testbed.launch.conductor import LinkCounts, Process
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from pairlab.base.realtime import before_flows
 from pairlab.measurement.checks.check import Value
-from pairlab.measurement.flow_rows import Reading
 from pairlab.measurement.processes.background_rows import read_background
 from pairlab.measurement.processes.getting_ready import READY_S, REPORT_S, link_options, servers_of, still_reporting
 from pairlab.measurement.processes.steady_rate import await_steady_rate
+from pairlab.measurement.reading import Reading
 from pairlab.model.spec import Spec
 from pairlab.testbed.contracts import Progress, Workload
 from pairlab.testbed.host.link_telemetry import LinkCounter
@@ -58,9 +58,11 @@ class Background:
         progress("background to its rate", 0, 0)
         site, conductor = self._bed.site, self._bed.conductor
         seen = self.clients
-        if not self._bed.plan.driver.isolated:  # all clients of a host have one link
+        if (
+            not self._bed.plan.driver.isolated or self._bed.spec.background_driver
+        ):  # all clients of a host have one link
             seen = list({site.hosts.get(each.endpoint.name, 0): each for each in self.clients}.values())
-        counters = [LinkCounter(each, site.interface) for each in seen]
+        counters = [LinkCounter(each, site.interface_of(each.endpoint.name)) for each in seen]
         with before_flows():
             self._gate.release()
             self._is_steady = await_steady_rate(
@@ -91,6 +93,17 @@ class Background:
         return read_background(
             first, self._workload, self.clients, self.servers, self._ended, release_ns, window_s, hosts[first:]
         )
+
+    def seen_with(
+        self, reading: Reading, own: Reading, clients: Sequence[Process], servers: Sequence[Process]
+    ) -> tuple[Reading, list[Process], list[Process]]:
+        """What the counters of the pairs' network tell of: those that are measured, and the background if it is on it.
+
+        reading, clients, servers: of the pairs that are measured; own: the background's.
+        """
+        if self._bed.spec.background_driver:
+            return reading, [*clients], [*servers]
+        return reading.and_background(own), [*clients, *self.clients], [*servers, *self.servers]
 
     def checks(self, reading: Reading) -> Mapping[str, Value]:
         """reading: its own."""

@@ -7,7 +7,8 @@ from typing import Any
 
 from pairlab.base.error_location import located
 from pairlab.measurement import own_columns
-from pairlab.measurement.flow_rows import Reading, begun_s
+from pairlab.measurement.flow_rows import begun_s
+from pairlab.measurement.reading import Reading
 from pairlab.model.time_steps import carried_bytes
 from pairlab.testbed.contracts import Measured, Workload
 from pairlab.testbed.endpoints import BACKGROUND

@@ -53,7 +53,7 @@ def get_ready(bed: Testbed, workload: Workload, progress: Progress) -> Ready:
 
 def link_options(pair: Pair, site: Site) -> list[str]:
     """Options of any client's launcher: the link whose packets are counted, and the neighbour to resolve."""
-    return ["--link", site.interface, *site.neighbour_options(pair.server.address), UNPRIVILEGED]
+    return ["--link", site.interface_of(pair.client.name), *site.neighbour_options(pair.server.address), UNPRIVILEGED]
 
 
 def still_reporting(workload: Workload, clients: Sequence[Process], servers: Sequence[Process]) -> list[Process]:
@@ -66,7 +66,7 @@ def still_reporting(workload: Workload, clients: Sequence[Process], servers: Seq
 def _server_options(pair: Pair, workload: Workload, site: Site) -> list[str]:
     """Options of the server's launcher: the port that it is ready at, and the link whose packets are counted."""
     listen = "--listen-udp" if pair.task.protocol == "udp" and not workload.listens_by_tcp else "--listen"
-    return [listen, str(pair.port), "--link", site.interface, UNPRIVILEGED]
+    return [listen, str(pair.port), "--link", site.interface_of(pair.server.name), UNPRIVILEGED]
 
 
 def client_options(pair: Pair, spec: Spec, workload: Workload, site: Site) -> list[str]:

@@ -9,11 +9,14 @@ from pairlab.measurement.processes.getting_ready import READY_S
 from pairlab.testbed.cleanup.process_table import read_processes
 from pairlab.testbed.contracts import Progress
 from pairlab.testbed.host.foreign_load import cpu_clock_s
+from pairlab.testbed.interference import command
 from pairlab.testbed.launch.conductor import UNPRIVILEGED, Process
 from pairlab.testbed.open import Testbed
 
 #: How long all may take until they use CPU time, and how often that is looked at.
 RUNNING_S, EVERY_S = 10.0, 0.02
+#: How long a worker that is stopped may take to end its own processes.
+GRACE_S = 1.0
 
 
 class Interference:
@@ -27,29 +30,27 @@ class Interference:
 
     def get_ready(self, progress: Progress) -> None:
         """Starts the workers, which then wait at a gate of their own."""
-        bed, load = self._bed, self._bed.spec.interference_load
+        bed = self._bed
         if not bed.workers:
             return
         self._gate = bed.conductor.gate()
-        command = [bed.site.flowgen, "busy", *(["--load", f"{load:g}"] if load < 1 else [])]
-        commands = [(worker, command) for worker in bed.workers]
-        self.processes = bed.conductor.start(commands, gate=self._gate, options=[[UNPRIVILEGED]] * len(commands))
+        commands = [(worker, command(bed.spec, bed.site.flowgen)) for worker in bed.workers]
+        options = [[UNPRIVILEGED, "--grace", f"{GRACE_S:g}"]] * len(commands)
+        self.processes = bed.conductor.start(commands, gate=self._gate, options=options)
         bed.conductor.wait_ready(self.processes, READY_S, progress, "interference ready")
 
     def release(self) -> None:
         """Lets them run, and waits until each has used CPU time, or RUNNING_S at most."""
         if not self.processes:
             return
-        launchers = {each.pid for each in self.processes}
         with before_flows():
-            children = [each.pid for each in read_processes().values() if each.parent in launchers]
-            used_s = {pid: cpu_clock_s(pid) for pid in children}  # held as yet
+            used_s = _used_s(self.processes)  # held as yet
             self._gate.release()
             begun_s = time.monotonic()
             while not self._are_running and time.monotonic() - begun_s < RUNNING_S:
                 self._bed.conductor.wait_ended(self.processes, EVERY_S)
-                rising = sum((cpu_clock_s(pid) or 0.0) > (before_s or 0.0) for pid, before_s in used_s.items())
-                self._are_running = rising == len(self.processes)
+                now_s = _used_s(self.processes)
+                self._are_running = all(now_s[pid] > used_s[pid] for pid in used_s)
 
     def note_ended(self) -> None:
         """Notes how many have ended by themselves; call it when the pairs have."""
@@ -80,6 +81,20 @@ class Interference:
         if not self.processes:
             return {}
         return {"interference_running": self._are_running, "interference_ended": self._ended}
+
+
+def _used_s(workers: Sequence[Process]) -> dict[int, float]:
+    """The CPU time of each worker by its launcher's process id: that of the processes that have started no others."""
+    every = read_processes()
+    parents = {each.parent for each in every.values()}
+    used_s = {each.pid: 0.0 for each in workers if each.pid}
+    for process in every.values():
+        above: int | None = process.parent
+        while above in every and above not in used_s:
+            above = every[above].parent
+        if above in used_s and process.pid not in parents:
+            used_s[above] += cpu_clock_s(process.pid) or 0.0
+    return used_s
 
 
 def _cpus_used(process: Process) -> float | None:

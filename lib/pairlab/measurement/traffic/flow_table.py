@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from pairlab.base.error_location import located
-from pairlab.measurement.flow_rows import Reading
-from pairlab.model.records import table, table_of
+from pairlab.measurement.reading import Reading
 from pairlab.model.spec import Spec
+from pairlab.model.tables import table, table_of
 from pairlab.testbed.contracts import FlowTable, Measured, Workload
 from pairlab.testbed.launch.conductor import Process
 

@@ -53,6 +53,15 @@ class EtgConfig:
         }
 
 
+def is_one(path: Path) -> bool:
+    """Whether this file is such a configuration, rather than a CDF: a line of it begins with one of the keys."""
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError):
+        return False
+    return any(words[0] in _KEYS for line in lines if (words := line.split()))
+
+
 def read(path: Path) -> EtgConfig:
     """Reads such a file. A relative size_cdf counts from its folder, or from the current one where it is not there.
 

@@ -13,7 +13,7 @@ from pairlab.testbed.contracts.backends import Backend, Progress, silent
 from pairlab.testbed.contracts.networks import BridgedNetwork, Daemon, DockerNetwork, Lan, NetworkDriver
 from pairlab.testbed.contracts.pinnings import Pinning
 from pairlab.testbed.contracts.sites import Site
-from pairlab.testbed.contracts.workloads import FEATURES, FlowTable, Measured, Workload
+from pairlab.testbed.contracts.workloads import FEATURES, FlowTable, Measured, Workload, transaction_totals
 
 __all__ = [
     "FEATURES",
@@ -31,4 +31,5 @@ __all__ = [
     "Site",
     "Workload",
     "silent",
+    "transaction_totals",
 ]

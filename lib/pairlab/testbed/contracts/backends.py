@@ -1,7 +1,7 @@
 """What a backend is."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import ClassVar
@@ -40,9 +40,9 @@ class Backend(ABC):
     def lacks_program(self, program: Program) -> Lack | None:
         """Whether this program is missing inside the backend's endpoints."""
 
-    def lacks_programs(self, workload: type[Workload], driver: type[NetworkDriver] | None = None) -> list[Lack]:
-        """Which of the workload's programs are. driver: of the endpoints' network, where that is known."""
-        return [lack for program in workload.programs if (lack := self.lacks_program(program))]
+    def lacks_programs(self, programs: Iterable[Program], driver: type[NetworkDriver] | None = None) -> list[Lack]:
+        """Which of these are. driver: of the endpoints' network, where that is known."""
+        return [lack for program in programs if (lack := self.lacks_program(program))]
 
     def version(self) -> str:
         """The version of its engine, as its sites' facts record it under the backend's name; empty: it has none."""

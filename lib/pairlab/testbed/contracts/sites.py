@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pairlab.errors import Unavailable
-from pairlab.testbed.endpoints import FIRST_PORT, Link
+from pairlab.testbed.endpoints import FIRST_PORT, UPLINK, Link
 
 
 class Site(ABC):
@@ -21,7 +21,9 @@ class Site(ABC):
     published: Mapping[str, str] = MappingProxyType({})
     """The addresses at which servers are reached, by name, where these are not their own."""
     interface: str = "eth0"
-    """The link that an endpoint's traffic leaves by."""
+    """The link that an endpoint's traffic leaves by, on the driver's network."""
+    on_host_network: Collection[str] = ()
+    """The endpoints, by name, that have their host's network stack instead."""
     hosts: Mapping[str, int] = MappingProxyType({})
     """The host that each endpoint is on, by name; empty: all are on one."""
     interface_is_own: bool = True
@@ -32,6 +34,10 @@ class Site(ABC):
     @abstractmethod
     def spawn(self, calls: Sequence[tuple[str, Sequence[str]]]) -> None:
         """Starts one process for each (endpoint name, argv) and returns when all are started; waits for none."""
+
+    def interface_of(self, endpoint: str) -> str:
+        """The link that this endpoint's traffic leaves by."""
+        return UPLINK if endpoint in self.on_host_network else self.interface
 
     def grant_realtime(self, pid: int) -> bool:
         """Gives a launcher (its pid, as this process sees it) a real-time priority that it may not take itself."""

@@ -26,7 +26,7 @@ TEXTS = frozenset({"congestion_control"})
 
 @dataclass(frozen=True)
 class Measured:
-    """What a tool reported of one flow, in the columns of records.TABLES.
+    """What a tool reported of one flow, in the columns of tables.TABLES.
 
     flow: totals, as columns of `flows`; intervals: rows of `intervals`, with start_s and end_s from its connection.
     latencies: of its transactions, each latency in s, with how many took it. transactions: the same as rows of
@@ -74,6 +74,25 @@ class Measured:
                     raise ValueError(f"{column} is {str(value)[:40]!r}, which is no number")
                 elif value is not None and not 0 <= value < 2**63:  # nor is NaN
                     raise ValueError(f"{column} cannot be {str(value)[:40]}: the report is damaged")
+
+
+def transaction_totals(
+    duration_s: float, transactions: int, transaction_bytes: int, *, lost: int = 0, failed: int = 0
+) -> dict[str, float]:
+    """The totals of a flow of requests and responses (Measured.flow).
+
+    transactions: answered in duration_s, each of transaction_bytes, request and response together. lost, failed: not
+    answered, and not sent.
+    """
+    flow_bytes = transactions * transaction_bytes
+    return {
+        "duration_s": duration_s,
+        "flow_bytes": flow_bytes,
+        "throughput_bps": flow_bytes * 8 / duration_s,
+        "transactions": transactions,
+        "transactions_lost": lost,
+        "transactions_failed": failed,
+    }
 
 
 def _is_number(value: object) -> bool:
@@ -131,7 +150,7 @@ class Workload(ABC):
     """Whether it has an option for the spec's congestion_control. Needed only where the endpoints' routes cannot have
     it (Backend.lacks_routes); else the spec that its commands are made from asks for none."""
     metrics: ClassVar[tuple[Metric, ...]] = ()
-    """Columns of its own: what it reports besides those of records.TABLES."""
+    """Columns of its own: what it reports besides those of tables.TABLES."""
     programs: ClassVar[tuple[Program, ...]] = ()
     """Programs it needs inside the endpoints."""
     version_argv: ClassVar[tuple[str, ...]] = ()

@@ -58,10 +58,10 @@ class Docker(Backend):
         remedy = f"add {program.package} to lib/image/packages.txt" if program.package else "take backend 'netns'"
         return Lack(f"{program.name} is not in the image", remedy)
 
-    def lacks_programs(self, workload, driver=None):
+    def lacks_programs(self, programs, driver=None):
         if driver is not None and _is_bare(driver):
-            return Netns().lacks_programs(workload)
-        return super().lacks_programs(workload, driver)
+            return Netns().lacks_programs(programs)
+        return super().lacks_programs(programs, driver)
 
     def tool_version(self, workload, driver):
         return Netns().tool_version(workload, driver) if _is_bare(driver) else ""

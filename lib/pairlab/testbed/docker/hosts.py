@@ -26,6 +26,7 @@ from pairlab.testbed.docker.site import DockerSite
 from pairlab.testbed.endpoints import UPLINK, EndpointPlan, HostPlan
 from pairlab.testbed.host import cgroups
 from pairlab.testbed.netns.backend import NetnsSite, build, import_path
+from pairlab.testbed.netns.networks import on_network
 from pairlab.testbed.netns.sandbox import Sandbox
 from pairlab.testbed.placement import SUBNET
 from pairlab.testbed.requirements import Lack, Program
@@ -104,7 +105,9 @@ def _start_containers(
 ) -> Site:
     """Starts the endpoints' containers on the driver's network."""
     network, fixed = _network(engines, driver, hosts, endpoints[0].mtu_bytes)
-    asked = [(engines[each.host], each, network, each.address if fixed else "") for each in endpoints]
+    attached = on_network(endpoints)
+    asked = [(engines[each.host], each, network, each.address if fixed else "") for each in attached]
+    asked += [(engines[each.host], each, "host", "") for each in endpoints if each.uses_host_network]
     containers = start_all(asked, driver, progress)
     every = {**containers, **start_workers(engines, workers, driver, progress)}
     pids = {name: container.engine_pid() for name, container in containers.items()}
@@ -114,7 +117,7 @@ def _start_containers(
         port_counts = running.port_counts
     else:
         running.call("adopt", import_path(driver), endpoints, hosts, pids if driver.isolated else {})
-        addresses = _addresses(engines, driver, endpoints, network)
+        addresses = {each.name: each.address for each in endpoints} | _addresses(engines, driver, attached, network)
         port_counts = _none
     built = running.call("built")
     facts |= {"hosts": built, "bridge_nf_call_iptables": built[0]["bridge_nf_call_iptables"]}

@@ -48,6 +48,7 @@ class DockerSite(Site):
         self._containers = containers
         self.addresses = addresses
         self.published = {each.name: each.published for each in endpoints if each.published}
+        self.on_host_network = {each.name for each in endpoints if each.uses_host_network}
         self.hosts = {each.name: each.host for each in (*endpoints, *workers)}
         self._facts = facts
         self._limits = {each.name: each.limits for each in (*endpoints, *workers)}

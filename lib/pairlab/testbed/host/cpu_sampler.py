@@ -7,7 +7,7 @@ from typing import Any
 
 import psutil
 
-from pairlab.model.records import MACHINE
+from pairlab.model.tables import MACHINE
 from pairlab.testbed.host import foreign_load
 from pairlab.testbed.host.ticker import Ticker
 

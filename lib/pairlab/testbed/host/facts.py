@@ -11,7 +11,8 @@ from pathlib import Path
 
 import psutil
 
-from pairlab.model.records import MACHINE
+from pairlab.model.tables import MACHINE
+from pairlab.testbed import cpu_sleep
 from pairlab.testbed.endpoints import Endpoint, HostPlan
 from pairlab.testbed.host import cgroup_tree
 
@@ -57,6 +58,7 @@ def _host() -> dict:
         "kernel": release,
         "distribution": _distribution(),
         "virtualization": "virtual machine" if "hypervisor" in _cpuinfo("flags").split() else "none seen",
+        "cpuidle_driver": cpu_sleep.driver(),
         "cpu_governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "cgroup": "v2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "v1",
         "default_qdisc": _read("/proc/sys/net/core/default_qdisc"),

@@ -21,6 +21,7 @@ class NetnsSite(Site):
         self.addresses = {each.name: each.address for each in endpoints}
         self.published = {each.name: each.published for each in endpoints if each.published}
         self.interface, self.interface_is_own = traffic_link(endpoints, driver)
+        self.on_host_network = {each.name for each in endpoints if each.uses_host_network}
         self.hosts = {each.name: each.host for each in (*endpoints, *workers)}
         self._facts = facts
         self._built = None

@@ -66,6 +66,7 @@ class Networks:
         """
         kind = self._kind(driver)
         self._namespaces = _namespaces_of(pids)
+        endpoints = on_network(endpoints)
         self._networks = [self._network(kind, each, hosts, endpoints, self._hosts.get(each.name)) for each in hosts]
         if not kind.routed:
             return
@@ -103,6 +104,7 @@ class Networks:
                 os.set_inheritable(descriptor, False)  # what runs in here opens /proc/1/fd/N where it may
             made = self._hosts | dict(given)
         self._namespaces = {endpoint: made[space] for endpoint, space in of_endpoint.items() if space}
+        endpoints = on_network(endpoints)
         facts = dict(self._underlay) if self._hosts else _connected(hosts, [made[space] for space in apart])
         self._networks = [self._network(kind, host, hosts, endpoints, made.get(host.name)) for host in hosts]
         self._attach(endpoints)
@@ -208,9 +210,14 @@ class Networks:
                 driver.check()
 
 
+def on_network(endpoints: Sequence[EndpointPlan]) -> list[EndpointPlan]:
+    """Those that are on the driver's network."""
+    return [each for each in endpoints if not each.uses_host_network]
+
+
 def _namespace_of(endpoint: EndpointPlan, kind: type[NetworkDriver], hosts: Sequence[HostPlan]) -> str:
     """The name of the network namespace that the endpoint is in; empty: the sandbox's own."""
-    if kind.isolated:
+    if kind.isolated and not endpoint.uses_host_network:
         return f"pair-{endpoint.pair}" if kind.pair_shares else endpoint.name
     return hosts[endpoint.host].name if len(hosts) > 1 else ""
 

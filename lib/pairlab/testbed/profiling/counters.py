@@ -1,9 +1,11 @@
 """What the kernel of this host counts while traffic flows: interrupts, context switches, soft interrupts, packets."""
 
+import contextlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from pairlab.testbed import cpu_sleep
 from pairlab.testbed.profiling.perf_events import ProcessorCounts
 
 PROC = Path("/proc")
@@ -42,6 +44,7 @@ def read(proc: Path = PROC) -> dict[str, int]:
     interrupts and context_switches (proc_stat(5)); softirqs_<kind>: how often each kind of soft interrupt was handled;
     softnet_processed: packets that CPUs took from devices' queues, softnet_dropped: those dropped as a CPU's queue was
     full, softnet_time_squeeze: how often a CPU had to stop with packets left, as its time or its budget was over.
+    cpu_sleeps: how often a CPU went to sleep.
     """
     found: dict[str, int] = {}
     for file, parse in ((proc / "stat", in_stat), (proc / "softirqs", softirqs), (proc / "net/softnet_stat", softnet)):
@@ -49,6 +52,8 @@ def read(proc: Path = PROC) -> dict[str, int]:
             found |= parse(file.read_text())
         except OSError:
             continue  # as in some containers
+    with contextlib.suppress(OSError):
+        found |= cpu_sleep.sleeps()
     return found
 
 

@@ -3,7 +3,7 @@
 import re
 
 from pairlab.errors import BadSpec
-from pairlab.testbed.contracts import Measured, Metric, Workload
+from pairlab.testbed.contracts import Measured, Metric, Workload, transaction_totals
 from pairlab.testbed.requirements import Program
 
 _REMEDY = (
@@ -71,13 +71,5 @@ class Netperf(Workload):
         transactions = round(rate_per_s * duration_s)
         if not transactions:
             raise ValueError("netperf: no request was answered")
-        flow_bytes = transactions * int(told["REQUEST_SIZE"] + told["RESPONSE_SIZE"])
-        flow = {
-            "duration_s": duration_s,
-            "flow_bytes": flow_bytes,
-            "throughput_bps": flow_bytes * 8 / duration_s,
-            "transactions": transactions,
-            "transactions_lost": 0,
-            "transactions_failed": 0,
-        }
+        flow = transaction_totals(duration_s, transactions, int(told["REQUEST_SIZE"] + told["RESPONSE_SIZE"]))
         return [Measured(flow | {name: told[field] / 1e6 for name, field in _LATENCIES.items()})]

@@ -4,7 +4,7 @@ import json
 
 from pairlab.errors import BadSpec
 from pairlab.testbed import token
-from pairlab.testbed.contracts import Measured, Workload
+from pairlab.testbed.contracts import Measured, Workload, transaction_totals
 
 #: What begins a connection, before the first request: rrwire.h.
 OPENING_BYTES = 32
@@ -98,16 +98,14 @@ def _measured(total, buckets):
     latencies = [(int(value_ns) / 1e9, int(count)) for value_ns, count in buckets]
     if sum(count for _, count in latencies) != counts["transactions"]:
         raise ValueError("rr's histogram has not as many latencies as there were transactions: the report is damaged")
-    flow_bytes, duration_s = counts["transactions"] * (request_bytes + response_bytes), float(total["duration_s"])
     return Measured(
-        {
-            "duration_s": duration_s,
-            "flow_bytes": flow_bytes,
-            "throughput_bps": flow_bytes * 8 / duration_s,
-            "transactions": counts["transactions"],
-            "transactions_lost": counts["lost"],
-            "transactions_failed": counts["failed"],
-        },
+        transaction_totals(
+            float(total["duration_s"]),
+            counts["transactions"],
+            request_bytes + response_bytes,
+            lost=counts["lost"],
+            failed=counts["failed"],
+        ),
         connected_ns=int(total["connected_ns"]),
         number=number,
         **_carried(total, counts["responses"], request_bytes, response_bytes),

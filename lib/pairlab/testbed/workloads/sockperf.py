@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 from pairlab.errors import BadSpec
-from pairlab.testbed.contracts import Measured, Workload
+from pairlab.testbed.contracts import Measured, Workload, transaction_totals
 from pairlab.testbed.requirements import Program
 
 #: sockperf's own limits: its header, and what one UDP datagram carries (it holds TCP to the same).
@@ -212,18 +212,9 @@ class _SockperfLatency(Workload):
                 f"{self.name} ran for {timer_s} s by the kernel's timer and for {ran_s:g} s by its own clock, whose"
                 f" latencies are not to be trusted: use rr"
             )
-        flow_bytes = 2 * transactions * message_bytes
-        flow = {
-            "duration_s": duration_s,
-            "flow_bytes": flow_bytes,
-            "throughput_bps": flow_bytes * 8 / duration_s,
-            "transactions": transactions,
-            "transactions_lost": 0,
-            "transactions_failed": 0,
-        }
         return [
             Measured(
-                flow,
+                transaction_totals(duration_s, transactions, 2 * message_bytes),
                 received_bytes=int(ran[2]) * message_bytes,
                 answered_bytes=int(ran[3]) * message_bytes,
                 lasted_s=ran_s,

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -179,6 +179,22 @@ def test_without_a_record_of_their_kernel_runs_have_that_of_the_same_cpus_and_it
     assert "netns: measured 2024-05-01 under Linux 6.18 (" in noise_floor.remark(noise_floor.of_runs(loaded), ["netns"])
     noise_floor.write(calibration(host="A CPU, 2 CPUs, Linux 6.1"), tmp_path)
     assert noise_floor.of_runs(loaded)["netns"].host == "A CPU, 2 CPUs, Linux 6.1"
+
+
+def test_runs_under_several_kernels_have_the_record_of_the_newest_and_those_of_other_cpus_none(tmp_path):
+    def put(pairs, host, at):
+        made = run([1, 1], experiment="placement" if pairs > 1 else "throughput")
+        store.write(replace(made, facts=made.facts | {"host": {"fingerprint": host}}, measured_at=at), tmp_path)
+
+    noon = datetime(2024, 5, 1, 12, tzinfo=UTC)
+    put(1, "A CPU, 2 CPUs, Linux 6.1", noon)
+    put(2, "A CPU, 2 CPUs, Linux 6.18", noon + timedelta(hours=1))
+    for kernel in ("6.1", "6.18"):
+        noise_floor.write(calibration(host=f"A CPU, 2 CPUs, Linux {kernel}"), tmp_path)
+    assert len(loaded := load_runs(tmp_path)) == 2
+    assert noise_floor.of_runs(loaded)["netns"].host == "A CPU, 2 CPUs, Linux 6.18"
+    put(1, "Another CPU, 8 CPUs, Linux 6.1", noon + timedelta(hours=2))
+    assert noise_floor.of_runs(load_runs(tmp_path)) == {}
 
 
 def test_claims_of_plain_runs_are_told_of_plain_noise_only():

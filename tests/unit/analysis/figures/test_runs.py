@@ -11,8 +11,9 @@ from pairlab.analysis.figures.files import as_svg, on_screen
 from pairlab.analysis.figures.runs import pictures, values
 from pairlab.analysis.figures.runs.series import choose
 from pairlab.errors import NoRuns
-from pairlab.model.records import Run, table
+from pairlab.model.records import Run
 from pairlab.model.spec import Spec
+from pairlab.model.tables import table
 from tests.support.synthetic import bulk, ending, run, transacting
 
 PICTURES = ("cdf", "box", "time_series", "retransmits", "measures")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pairlab.model.records import TABLES, table
+from pairlab.model.tables import TABLES, table
 from pairlab.testbed.workloads import iperf, netperf, sockperf
 from tests.unit.testbed.workloads.helpers import captured, only, report_of, reporting, workloads
 

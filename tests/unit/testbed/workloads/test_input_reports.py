@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pairlab.model.records import table
+from pairlab.model.tables import table
 from pairlab.testbed import registry
 from pairlab.testbed.contracts import Measured
 from pairlab.testbed.workloads import flowgen, iperf, sockperf

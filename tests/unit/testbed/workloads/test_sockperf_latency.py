@@ -7,8 +7,8 @@ import pytest
 
 from pairlab.errors import BadSpec
 from pairlab.model import latencies
-from pairlab.model.records import table
 from pairlab.model.spec import Spec
+from pairlab.model.tables import table
 from pairlab.testbed.workloads.sockperf import SockperfPingPong, SockperfUnderLoad
 from tests.unit.testbed.workloads.helpers import captured, only
 

@@ -36,9 +36,19 @@ def repetitions(frame: pd.DataFrame, name: str, conditions: str = "") -> Figure:
     return _panels(mine, draw, estimates.noted(by_driver.note(mine, placed.BY), conditions))
 
 
-def changes(frame: pd.DataFrame, measure: Measure, label: str, conditions: str = "") -> Figure:
-    """A change by allocation and driver with its interval, and a line at none. frame: as placed.against_alone."""
+#: A change as a multiple, for those that span decades.
+_TIMES = Measure("Times", "times", 2)
+
+
+def changes(frame: pd.DataFrame, label: str, conditions: str = "", *, as_multiple: bool = False) -> Figure:
+    """A change by allocation and driver with its interval, and a line at none. frame: as placed.against_alone.
+
+    as_multiple: times what a pair has alone, on a logarithmic axis: latencies grow by percents, or a thousandfold.
+    """
     known = frame[frame["value"].notna()]
+    if as_multiple:
+        bounds = ["value", "low", "high"]
+        known = known.assign(**{name: 1 + known[name] / 100 for name in bounds})
     order = [place for place in ALLOCATIONS if (known["allocation"] == place).any()]
     several = known["beside"].nunique() > 1
     panels = [
@@ -50,14 +60,15 @@ def changes(frame: pd.DataFrame, measure: Measure, label: str, conditions: str =
         return estimates.by_category(
             panel,
             ax,
-            measure=measure,
+            measure=_TIMES if as_multiple else placed.AGAINST_ALONE,
             category="allocation",
             order=order,
             ticks=[ALLOCATIONS[place].replace(", ", ",\n") for place in order],
             name="Allocation",
             label=label,
-            level=0,
+            level=1 if as_multiple else 0,
             from_zero=False,
+            log_y=as_multiple,
         )
 
     note = estimates.noted(estimates.note_of(known, "change, paired by repetition,"), conditions)
@@ -77,13 +88,15 @@ def cpu_split(cells: dict[str, pd.DataFrame], conditions: str = "") -> Figure:
             heights = wide.loc[drivers, part]
             ax.bar(range(len(drivers)), heights, bottom=below, width=0.7, facecolor=colour, **_EDGE)
             below = below + heights
+        for place, used in enumerate(below):  # beside 1 Gbit/s, so little that a bar hardly shows it
+            ax.annotate(f"{used:.0f}", (place, used), (0, 1), textcoords="offset points", ha="center", size="x-small")
         by_driver.axis(ax, drivers)
-        ax.set_ylim(0, 100)
+        ax.set_ylim(0, 108)  # room for a number above a full bar
         ax.set_ylabel("CPU time (%)")
         return ax
 
     handles = [Patch(facecolor=colour, **_EDGE, label=part) for part, colour in _COLOURS.items()]
-    note = f"mean of n = {span(parts['n'])} repetitions, of all CPUs over the measuring window; white: idle"
+    note = f"mean of n = {span(parts['n'])} repetitions, of all CPUs over the measuring window; above each bar, its sum"
     return _panels(parts, draw, estimates.noted(note, conditions), handles=handles, share_y=True)
 
 

@@ -23,6 +23,8 @@ from pairlab.store.dataset import Runs
 
 #: What a pair has beside it where it has nothing.
 ALONE = "alone"
+#: What is said besides of runs in which idle CPUs did not sleep.
+AWAKE = "CPUs awake"
 #: What one estimate is made for.
 BY = (*selection.CELL, "allocation", "beside")
 #: Of bulk flows, and of transactions.
@@ -43,20 +45,24 @@ _NAMES = {"system": "System", "place": "Allocation", "beside": "Beside", "driver
 
 
 def beside(spec: Spec) -> str:
-    """What runs beside the pairs, in words: "alone", "2 busy loops", "20 loops at 10 %", "1 background pair".
+    """What runs beside the pairs, in words: "alone", "2 busy loops", "20 loops at 10 %", "1 background pair"; "alone,
+    CPUs awake" where idle CPUs were kept from sleeping.
 
     Busy loops are on the clients' hosts, and the background is flowgen's, where nothing else is said.
     """
     told = []
     if spec.interference_workers:
         loops = "busy loop" if spec.interference_load == 1 else "loop"
+        loops = loops if spec.interference_tool == "flowgen" else f"{spec.interference_tool} stressor"
         share = "" if spec.interference_load == 1 else f" at {spec.interference_load * 100:g} %"
         where = {"client": "", "server": " by the servers", "both": " on both sides"}[spec.interference_where]
         told.append(f"{spec.interference_workers} {loops}{'s' * (spec.interference_workers > 1)}{share}{where}")
     if spec.background_pairs:
         tool = "" if spec.background_workload == "flowgen" else f" of {spec.background_workload}"
-        told.append(f"{spec.background_pairs} background pair{'s' * (spec.background_pairs > 1)}{tool}")
-    return ", ".join(told) or ALONE
+        network = " over the hosts' own network" * bool(spec.background_driver)
+        told.append(f"{spec.background_pairs} background pair{'s' * (spec.background_pairs > 1)}{tool}{network}")
+    awake = [AWAKE] if spec.cpus_awake else []
+    return ", ".join([*(told or [ALONE]), *awake])
 
 
 def by_repetition(runs: Iterable[Run]) -> pd.DataFrame:
