@@ -16,7 +16,7 @@ from tests.support.executed import committed_outputs, outputs_of, shell
 UNIT = re.compile(r"\((Gbit/s|s|ms|µs|%)\)")
 UNIT_OF_MARKS = re.compile(r"^[\d.,]+ (B|KiB|MiB)$")
 COUNTS = ("Pairs", "Flows per pair", "Retransmitted segments", "Containers per core")
-RATIOS = ("Share of ", "Jain's index", "Total throughput\n(bridge at 10 pairs = 1)")
+RATIOS = ("Share of ", "Mean latency (times alone)", "Jain's index", "Total throughput\n(bridge at 10 pairs = 1)")
 CATEGORIES = (
     "Driver",
     "Allocation",

@@ -89,7 +89,7 @@ def cpu_split(cells: dict[str, pd.DataFrame], conditions: str = "") -> Figure:
             ax.bar(range(len(drivers)), heights, bottom=below, width=0.7, facecolor=colour, **_EDGE)
             below = below + heights
         for place, used in enumerate(below):  # beside 1 Gbit/s, so little that a bar hardly shows it
-            ax.annotate(f"{used:.0f}", (place, used), (0, 1), textcoords="offset points", ha="center", size="x-small")
+            ax.text(place, used + 1, f"{used:.0f}", ha="center", size="x-small")
         by_driver.axis(ax, drivers)
         ax.set_ylim(0, 108)  # room for a number above a full bar
         ax.set_ylabel("CPU time (%)")
