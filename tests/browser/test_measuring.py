@@ -42,6 +42,7 @@ def test_five_pairs_on_a_bridge_are_measured_drawn_live_and_shown(workbench, lab
 
 def test_pairs_are_measured_beside_a_background_and_their_latencies_are_shown(workbench, lab, picture):
     workbench.choose(experiment="congestion")
+    expect(workbench.field("background_pairs")).to_be_visible()  # its fields have taken the others' place
     workbench.forgive().choose(driver="bridge", workload="rr", pairs=1, background_pairs=1, duration_s=1)
     workbench.run()
     workbench.wait_until_done()

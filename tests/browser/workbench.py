@@ -99,6 +99,7 @@ class Workbench:
     def reset(self) -> "Workbench":
         """Forgiving, with all that tests choose as in a new form, and a history that lists what is stored now."""
         self.choose(experiment="throughput")
+        expect(self.field("background_pairs")).to_have_count(0)
         self.forgive()
         self.choose(**NEW_FORM)
         self.panel.get_by_role("button", name="Refresh").click()
