@@ -58,9 +58,8 @@ class Background:
         progress("background to its rate", 0, 0)
         site, conductor = self._bed.site, self._bed.conductor
         seen = self.clients
-        if (
-            not self._bed.plan.driver.isolated or self._bed.spec.background_driver
-        ):  # all clients of a host have one link
+        on_one_link = not self._bed.plan.driver.isolated or self._bed.spec.background_driver
+        if on_one_link:  # all clients of a host
             seen = list({site.hosts.get(each.endpoint.name, 0): each for each in self.clients}.values())
         counters = [LinkCounter(each, site.interface_of(each.endpoint.name)) for each in seen]
         with before_flows():

@@ -50,7 +50,8 @@ class Interference:
             while not self._are_running and time.monotonic() - begun_s < RUNNING_S:
                 self._bed.conductor.wait_ended(self.processes, EVERY_S)
                 now_s = _used_s(self.processes)
-                self._are_running = all(now_s[pid] > used_s[pid] for pid in used_s)
+                rising = sum(now_s.get(pid, 0.0) > before_s for pid, before_s in used_s.items())
+                self._are_running = rising == len(self.processes)
 
     def note_ended(self) -> None:
         """Notes how many have ended by themselves; call it when the pairs have."""
