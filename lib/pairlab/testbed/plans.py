@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from pairlab.base import units
 from pairlab.errors import BadSpec
-from pairlab.model.spec import USUAL_CPU_SHARES, Spec
+from pairlab.model.spec import Spec
+from pairlab.model.spec.consistency import USUAL_CPU_SHARES
 from pairlab.testbed import cpu_sleep, interference, placement, registry, requirements
 from pairlab.testbed.contracts import Backend, NetworkDriver, Workload
 from pairlab.testbed.endpoints import BACKGROUND, WORKER, EndpointPlan, HostPlan, Limits, Link, Task, pairs_of

@@ -1,6 +1,6 @@
 """An effect with its estimate, and the registry of the functions that find one in runs.
 
-An estimator (estimators.py) takes the runs of one system as run_table.reduce gives them, and the parameters of a claim.
+An estimator (estimators/) takes the runs of one system as run_table.reduce gives them, and the parameters of a claim.
 It returns an Effect, its estimate over repetitions and which cells it used; or Each of several, all of which must be as
 a claim says.
 """

@@ -3,7 +3,7 @@
 Another package adds a file of its own under the entry point `pairlab.claims`, which names the path; the module that
 holds it may add to published.PAPERS, and register estimators (effect.py).
 
-A claim says where the effect lies that an estimator (estimators.py) finds: more than `than`, less than it, or equal to
+A claim says where the effect lies that an estimator (estimators/) finds: more than `than`, less than it, or equal to
 it. `margin` is the deviation from `than` that makes no difference in practice, in the unit of the effect. Both were
 chosen before the runs were seen, and stand in the file beside the statement; so do the conditions under which the
 papers state it (`requires`), and what would make it false.

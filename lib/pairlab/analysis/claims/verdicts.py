@@ -9,7 +9,7 @@ not comparable  the runs do not meet a condition under which the papers state it
               `missing` names it in words. What was found is told all the same
 not measured  the runs lack what it takes; `missing` names it
 
-The claims are kept in data/claims.yaml (ledger.py); what decides them is computed by estimators.py from one value per
+The claims are kept in data/claims.yaml (ledger.py); what decides them is computed by estimators/ from one value per
 repetition. Systems (backend and workload) are never pooled.
 """
 

@@ -13,7 +13,7 @@ from pydantic import Field
 from pairlab.analysis.allocations import ALLOCATIONS
 from pairlab.analysis.claims.cell_reader import Cells
 from pairlab.analysis.claims.effect import Each, Effect, estimator
-from pairlab.analysis.claims.setting_estimators import Several, Two, change, ratio_effect
+from pairlab.analysis.claims.estimators.settings import Several, Two, change, ratio_effect
 from pairlab.errors import NotMeasured
 from pairlab.statistics import quantiles
 

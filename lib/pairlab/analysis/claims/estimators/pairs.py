@@ -1,11 +1,4 @@
-"""What decides the claims of the ledger: pure functions from one row per run to an effect.
-
-A sweep visits every cell once per repetition, so cells are compared within a repetition, where slow drift of the
-machine cancels, and repetitions are averaged; percentiles, the median included, are of the flows of all repetitions
-(statistics/quantiles.py). effect.py has the registry, cell_reader.py the choice of cells; those that compare settings
-(cores, pinning, message sizes, UDP, flows) are in setting_estimators.py, those of paper M's allocations in
-allocation_estimators.py.
-"""
+"""Effects of the number of pairs, and of drivers at one number of pairs, on throughput and completion times."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,15 +9,12 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from pairlab.analysis.claims import allocation_estimators, setting_estimators
 from pairlab.analysis.claims.cell_reader import Cells, PairCount, pair_counts
-from pairlab.analysis.claims.effect import ESTIMATORS, Each, Effect, estimator, get
-from pairlab.analysis.claims.setting_estimators import Two, change, trend
+from pairlab.analysis.claims.effect import Each, Effect, estimator
+from pairlab.analysis.claims.estimators.settings import Two, change, ratio_effect, trend
 from pairlab.errors import NotMeasured
 from pairlab.statistics import quantiles
 from pairlab.statistics.intervals import SHARE, SIGNED, Student
-
-__all__ = ["ESTIMATORS", "allocation_estimators", "get", "setting_estimators"]
 
 #: What each repetition has one value of.
 Summary = Literal["total_bps", "client_bps", "fct_mean_s", "fct_max_s", "host_s_per_gb"]
@@ -201,7 +191,7 @@ def experiments_change(runs: pd.DataFrame, *, driver: str, pairs: PairCount, of:
         sides = [({"experiment": experiment} | cell, what) for experiment, what in (of, over)]
         return _medians(cells, [1, -1], sides, f"{count} pairs")
     first, second = (cells.of(what, experiment=experiment, **cell) for experiment, what in (of, over))
-    return setting_estimators.ratio_effect(cells, first, second, f"{count} pairs")
+    return ratio_effect(cells, first, second, f"{count} pairs")
 
 
 def _pairs_change(cells: Cells, driver: str, before: int, after: int, what: str) -> Effect:

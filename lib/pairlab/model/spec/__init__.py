@@ -11,18 +11,12 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from pairlab.errors import BadSpec
-from pairlab.model import spec_words
-from pairlab.model.spec_docs import shows_its_fields
+from pairlab.model.spec import consistency, words
+from pairlab.model.spec.docs import shows_its_fields
 from pairlab.model.traffic import asked
 
 #: The largest integer that a table's int64 column holds.
 LARGEST = 2**63 - 1
-
-#: The kernel's weight of a cgroup where none is set (cpu.shares).
-USUAL_CPU_SHARES = 1024
-LEAST_MTU_BYTES = 576
-#: The kernel's delays are in microseconds.
-LEAST_DELAY_S = 1e-6
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
 
@@ -236,111 +230,8 @@ class Spec(BaseModel):
             raise BadSpec("; ".join(unknown))
 
     @model_validator(mode="after")
-    def _intervals_fit(self):
-        if self.interval_s > self.duration_s:
-            raise ValueError(f"interval_s {self.interval_s:g} is longer than duration_s {self.duration_s:g}")
-        if abs(self.warmup_s / self.interval_s - round(self.warmup_s / self.interval_s)) > 1e-6:
-            raise ValueError(
-                f"warmup_s {self.warmup_s:g} must be a whole number of intervals of {self.interval_s:g} s,"
-                " as whole intervals are left out"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _starts_fit(self):
-        if not self.start_spacing_s:
-            return self
-        if self.udp_share:
-            raise ValueError(
-                "UDP flows have no intervals by which to tell what they carried while all sent:"
-                " use start_spacing_s with TCP only"
-            )
-        apart = f"start_spacing_s {self.start_spacing_s:g}: the last of {self.pairs} clients starts after"
-        if self.flows_end and self.last_due_s >= self.duration_s:
-            raise ValueError(f"{apart} {self.last_due_s:g} s, when the time of the first is over (duration_s)")
-        if not self.flows_end and self.duration_s - self.last_due_s < 2 * self.interval_s - 1e-9:
-            raise ValueError(
-                f"{apart} {self.last_due_s:g} s, and all must send together for two intervals of {self.interval_s:g} s:"
-                f" make duration_s at least {self.last_due_s + 2 * self.interval_s:g}"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _flows_fit(self):
-        if bool(self.elephant_share) != bool(self.elephant_bytes):
-            raise ValueError("elephant_share and elephant_bytes belong together: give both or neither")
-        if self.elephant_share and not self.flow_bytes:
-            raise ValueError("elephants need mice: give flow_bytes, the payload of the other clients' flows")
-        if self.flow_bytes and self.warmup_s:
-            raise ValueError("flows of flow_bytes have no warm-up: leave warmup_s at 0")
-        if self.flow_bytes and self.udp_share:
-            raise ValueError("UDP flows have no defined end: use flow_bytes with TCP only")
-        if self.udp_rate_bps and not self.udp_share:
-            raise ValueError("udp_rate_bps needs UDP flows: give udp_share, the share of the clients that send UDP")
-        return self
-
-    @model_validator(mode="after")
-    def _traffic_fits(self):
-        asked.require_fitting(self, {name: field.default for name, field in type(self).model_fields.items()})
-        return self
-
-    @model_validator(mode="after")
-    def _limits_fit(self):
-        if self.cpu_quota and self.cpu_quota_of_fair_share:
-            raise ValueError("cpu_quota and cpu_quota_of_fair_share are two ways to say one thing: give one of them")
-        if bool(self.priority_share) != bool(self.priority_cpu_shares):
-            raise ValueError("priority_share and priority_cpu_shares belong together: give both or neither")
-        if self.priority_share and self.priority_cpu_shares == (self.cpu_shares or USUAL_CPU_SHARES):
-            raise ValueError(
-                f"priority_cpu_shares: {self.priority_cpu_shares} is the weight of the other containers, too"
-                f" (cpu_shares, by default {USUAL_CPU_SHARES})"
-            )
-        for name in ("mtu_bytes", "uplink_mtu_bytes"):
-            if 0 < (value := getattr(self, name)) < LEAST_MTU_BYTES:
-                raise ValueError(
-                    f"{name}: must be at least {LEAST_MTU_BYTES}, which each host must take (RFC 791), or 0,"
-                    f" not {value}"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _hosts_fit(self):
-        if self.hosts == 1 and self.placement != "same-host":
-            raise ValueError(f"placement {self.placement!r} needs several hosts: give hosts")
-        if self.placement == "packed-but-one" and self.hosts != 2:
-            raise ValueError(f"placement 'packed-but-one' is for 2 hosts, not {self.hosts}")
-        of_uplinks = [name for name in type(self).model_fields if "uplink" in name and getattr(self, name)]
-        if self.hosts == 1 and of_uplinks:
-            raise ValueError(f"{of_uplinks[0]}: a single host has no uplink: give hosts")
-        if self.placement == "same-host" and of_uplinks:
-            raise ValueError(f"{of_uplinks[0]}: no pair crosses hosts: take another placement than 'same-host'")
-        if self.placement == "same-host" and self.background_pairs and self.background_driver:
-            raise ValueError(
-                "background_driver: no pair crosses hosts, so that the background would share nothing but CPUs with the"
-                " others: take another placement than 'same-host', or interference_workers"
-            )
-        if self.limited_uplinks > self.hosts:
-            raise ValueError(f"limited_uplinks: there are {self.hosts} hosts, not {self.limited_uplinks}")
-        if self.limited_uplinks and not (self.uplink_rate_bps or self.uplink_delay_s):
-            raise ValueError("limited_uplinks: nothing limits uplinks: give uplink_rate_bps or uplink_delay_s")
-        if 0 < self.uplink_delay_s < LEAST_DELAY_S:
-            raise ValueError(f"uplink_delay_s: must be at least {LEAST_DELAY_S:g}, or 0, not {self.uplink_delay_s:g}")
-        if self.uplink_jitter_s > self.uplink_delay_s:
-            raise ValueError(
-                f"uplink_jitter_s {self.uplink_jitter_s:g} is more than uplink_delay_s {self.uplink_delay_s:g}:"
-                " no packet arrives before it is sent"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _disturbances_fit(self):
-        fields = type(self).model_fields
-        for needed in ("background_pairs", "interference_workers"):
-            kind = needed.partition("_")[0]
-            for name in fields:
-                default = fields[name].default
-                if name.startswith(f"{kind}_") and getattr(self, name) != default and not getattr(self, needed):
-                    raise ValueError(f"{name}: there is no {kind}: give {needed}, or leave {name} at {default!r}")
+    def _values_fit_together(self):
+        consistency.require(self)
         return self
 
     def replace(self, /, **changes: Any) -> "Spec":
@@ -387,17 +278,17 @@ class Spec(BaseModel):
     @property
     def particulars(self) -> list[str]:
         """What this measurement has beyond one TCP flow per pair, in words, one phrase for each."""
-        return spec_words.particulars(self)
+        return words.particulars(self)
 
     def __repr_args__(self) -> list[tuple[str, Any]]:
         """The values that differ from the defaults: enough to make the spec again."""
         return list(self.model_dump(exclude_defaults=True).items())
 
     def _repr_html_(self) -> str:
-        return spec_words.card(self)
+        return words.card(self)
 
     def __str__(self) -> str:
-        return spec_words.line(self)
+        return words.line(self)
 
 
 #: Parameters of experiment notebooks that say how to measure, not what.

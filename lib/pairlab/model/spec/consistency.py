@@ -1,0 +1,117 @@
+"""Which values of a Spec fit together. Each rule raises ValueError: what does not fit, and what to give instead."""
+
+from typing import Any
+
+from pairlab.model.traffic import asked
+
+#: The kernel's weight of a cgroup where none is set (cpu.shares).
+USUAL_CPU_SHARES = 1024
+LEAST_MTU_BYTES = 576
+#: The kernel's delays are in microseconds.
+LEAST_DELAY_S = 1e-6
+
+
+def require(spec: Any) -> None:
+    """Raises ValueError at the first rule that the spec's values break."""
+    for rule in (_intervals_fit, _starts_fit, _flows_fit, _traffic_fits, _limits_fit, _hosts_fit, _disturbances_fit):
+        rule(spec)
+
+
+def _intervals_fit(spec: Any) -> None:
+    if spec.interval_s > spec.duration_s:
+        raise ValueError(f"interval_s {spec.interval_s:g} is longer than duration_s {spec.duration_s:g}")
+    if abs(spec.warmup_s / spec.interval_s - round(spec.warmup_s / spec.interval_s)) > 1e-6:
+        raise ValueError(
+            f"warmup_s {spec.warmup_s:g} must be a whole number of intervals of {spec.interval_s:g} s,"
+            " as whole intervals are left out"
+        )
+
+
+def _starts_fit(spec: Any) -> None:
+    if not spec.start_spacing_s:
+        return
+    if spec.udp_share:
+        raise ValueError(
+            "UDP flows have no intervals by which to tell what they carried while all sent:"
+            " use start_spacing_s with TCP only"
+        )
+    apart = f"start_spacing_s {spec.start_spacing_s:g}: the last of {spec.pairs} clients starts after"
+    if spec.flows_end and spec.last_due_s >= spec.duration_s:
+        raise ValueError(f"{apart} {spec.last_due_s:g} s, when the time of the first is over (duration_s)")
+    if not spec.flows_end and spec.duration_s - spec.last_due_s < 2 * spec.interval_s - 1e-9:
+        raise ValueError(
+            f"{apart} {spec.last_due_s:g} s, and all must send together for two intervals of {spec.interval_s:g} s:"
+            f" make duration_s at least {spec.last_due_s + 2 * spec.interval_s:g}"
+        )
+
+
+def _flows_fit(spec: Any) -> None:
+    if bool(spec.elephant_share) != bool(spec.elephant_bytes):
+        raise ValueError("elephant_share and elephant_bytes belong together: give both or neither")
+    if spec.elephant_share and not spec.flow_bytes:
+        raise ValueError("elephants need mice: give flow_bytes, the payload of the other clients' flows")
+    if spec.flow_bytes and spec.warmup_s:
+        raise ValueError("flows of flow_bytes have no warm-up: leave warmup_s at 0")
+    if spec.flow_bytes and spec.udp_share:
+        raise ValueError("UDP flows have no defined end: use flow_bytes with TCP only")
+    if spec.udp_rate_bps and not spec.udp_share:
+        raise ValueError("udp_rate_bps needs UDP flows: give udp_share, the share of the clients that send UDP")
+
+
+def _traffic_fits(spec: Any) -> None:
+    asked.require_fitting(spec, {name: field.default for name, field in type(spec).model_fields.items()})
+
+
+def _limits_fit(spec: Any) -> None:
+    if spec.cpu_quota and spec.cpu_quota_of_fair_share:
+        raise ValueError("cpu_quota and cpu_quota_of_fair_share are two ways to say one thing: give one of them")
+    if bool(spec.priority_share) != bool(spec.priority_cpu_shares):
+        raise ValueError("priority_share and priority_cpu_shares belong together: give both or neither")
+    if spec.priority_share and spec.priority_cpu_shares == (spec.cpu_shares or USUAL_CPU_SHARES):
+        raise ValueError(
+            f"priority_cpu_shares: {spec.priority_cpu_shares} is the weight of the other containers, too"
+            f" (cpu_shares, by default {USUAL_CPU_SHARES})"
+        )
+    for name in ("mtu_bytes", "uplink_mtu_bytes"):
+        if 0 < (value := getattr(spec, name)) < LEAST_MTU_BYTES:
+            raise ValueError(
+                f"{name}: must be at least {LEAST_MTU_BYTES}, which each host must take (RFC 791), or 0, not {value}"
+            )
+
+
+def _hosts_fit(spec: Any) -> None:
+    if spec.hosts == 1 and spec.placement != "same-host":
+        raise ValueError(f"placement {spec.placement!r} needs several hosts: give hosts")
+    if spec.placement == "packed-but-one" and spec.hosts != 2:
+        raise ValueError(f"placement 'packed-but-one' is for 2 hosts, not {spec.hosts}")
+    of_uplinks = [name for name in type(spec).model_fields if "uplink" in name and getattr(spec, name)]
+    if spec.hosts == 1 and of_uplinks:
+        raise ValueError(f"{of_uplinks[0]}: a single host has no uplink: give hosts")
+    if spec.placement == "same-host" and of_uplinks:
+        raise ValueError(f"{of_uplinks[0]}: no pair crosses hosts: take another placement than 'same-host'")
+    if spec.placement == "same-host" and spec.background_pairs and spec.background_driver:
+        raise ValueError(
+            "background_driver: no pair crosses hosts, so that the background would share nothing but CPUs with the"
+            " others: take another placement than 'same-host', or interference_workers"
+        )
+    if spec.limited_uplinks > spec.hosts:
+        raise ValueError(f"limited_uplinks: there are {spec.hosts} hosts, not {spec.limited_uplinks}")
+    if spec.limited_uplinks and not (spec.uplink_rate_bps or spec.uplink_delay_s):
+        raise ValueError("limited_uplinks: nothing limits uplinks: give uplink_rate_bps or uplink_delay_s")
+    if 0 < spec.uplink_delay_s < LEAST_DELAY_S:
+        raise ValueError(f"uplink_delay_s: must be at least {LEAST_DELAY_S:g}, or 0, not {spec.uplink_delay_s:g}")
+    if spec.uplink_jitter_s > spec.uplink_delay_s:
+        raise ValueError(
+            f"uplink_jitter_s {spec.uplink_jitter_s:g} is more than uplink_delay_s {spec.uplink_delay_s:g}:"
+            " no packet arrives before it is sent"
+        )
+
+
+def _disturbances_fit(spec: Any) -> None:
+    fields = type(spec).model_fields
+    for needed in ("background_pairs", "interference_workers"):
+        kind = needed.partition("_")[0]
+        for name in fields:
+            default = fields[name].default
+            if name.startswith(f"{kind}_") and getattr(spec, name) != default and not getattr(spec, needed):
+                raise ValueError(f"{name}: there is no {kind}: give {needed}, or leave {name} at {default!r}")
