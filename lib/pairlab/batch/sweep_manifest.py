@@ -33,7 +33,7 @@ class Manifest(BaseModel):
     """The latest start of a sweep: when, on which host and by which process, with which cells and options.
 
     retry: it measures again what failed or was invalid before. file: its sweep file. auto: the traffic tool that
-    `workload: auto` stood for. ground: host and kernel, on which its runs count.
+    `workload: auto` stood for. ground: host and kernel, on which its runs count; not known: on any.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -49,10 +49,12 @@ class Manifest(BaseModel):
     auto: str = ""
 
 
-def write(sweep: SweepFile, often: Mapping[Spec, Rule], *, retry: bool, at: datetime | None = None) -> None:
+def write(
+    sweep: SweepFile, often: Mapping[Spec, Rule], *, retry: bool, anywhere: bool = False, at: datetime | None = None
+) -> None:
     """Writes into the store that a sweep starts with these cells. Raises StoreError.
 
-    at: when, by default now.
+    anywhere: its runs count on whatever host they were measured. at: when, by default now.
     """
     for backend in backends(often):
         its = {spec: rule for spec, rule in often.items() if spec.backend == backend}
@@ -61,7 +63,7 @@ def write(sweep: SweepFile, often: Mapping[Spec, Rule], *, retry: bool, at: date
             host=platform.node(),
             pid=os.getpid(),
             retry=retry,
-            ground=grounds.of_host(facts.host()),
+            ground=Ground() if anywhere else grounds.of_host(facts.host()),
             unavailable=sweep.unavailable,
             cells=tuple(Cell(spec=spec, rule=rule) for spec, rule in its.items()),
             file=str(sweep.file or ""),

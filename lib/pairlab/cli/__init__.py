@@ -4,7 +4,7 @@ import click
 
 from pairlab import paths
 from pairlab._version import __version__
-from pairlab.cli import calibrate, compare, doctor, flow_sizes, reports, run, store, sweep
+from pairlab.cli import calibrate, compare, doctor, flow_sizes, reports, run, store, sweep, workers
 from pairlab.cli.group import Group
 
 EPILOG = "\b\nEnvironment variables (relative paths count from the current directory):\n" + "\n".join(
@@ -29,6 +29,8 @@ for command in (
     doctor.doctor,
     run.run,
     sweep.sweep,
+    workers.scheduler,
+    workers.worker,
     reports.report,
     compare.compare,
     reports.claims,

@@ -1,0 +1,4 @@
+"""Where the cells of a sweep are measured: on this host, or by the workers of a Dask scheduler on several.
+
+places: what a place is. here: this host. worker: what a worker of Dask runs. workers: those of a scheduler, as places.
+"""
