@@ -1,7 +1,7 @@
 """Sweeps: measures the cells of a sweep file, block after block, and resumes where it was interrupted.
 
-A block is all cells of one repetition (blocks.py). A place measures a block as a whole, so that what is compared within
-a repetition was measured on one host; with several places, several blocks are under way.
+A block is all cells of one repetition (executors/blocks.py). A place measures a block as a whole, so that what is
+compared within a repetition was measured on one host; with several places, several blocks are under way.
 """
 
 import itertools
@@ -15,11 +15,12 @@ from functools import partial
 
 from pairlab import store
 from pairlab.batch import kernels, stopping_rule, sweep_manifest
-from pairlab.batch.blocks import Blocks
 from pairlab.batch.eta import OVERHEAD_S, Schedule, estimate_s, succeeded, to_measure, traffic_s
 from pairlab.batch.executors import here
+from pairlab.batch.executors.blocks import Blocks
 from pairlab.batch.executors.here import Executor, Here
 from pairlab.batch.executors.places import Ended, Place, PlaceLost, Places
+from pairlab.batch.executors.roster import Roster
 from pairlab.batch.sweep_file import SweepFile, cells, load, rules
 from pairlab.measurement import in_store
 from pairlab.model.ground import Ground
@@ -124,12 +125,13 @@ def run(
         for line in in_store.measured_elsewhere(cells(sweep, backend)):
             say(line)
     with store.running(sweep.name, sweep_manifest.backends(often)), kernels.kept():
-        sweep_manifest.write(sweep, often, retry=retry, anywhere=places is not None)
+        sweep_manifest.write(sweep, often, retry=retry, dashboard=None if places is None else places.dashboard)
         if places is None:
             measure = partial(here.execute, wait=wait, attempts=attempts, say=say, progress=progress)
             _work(Here(execute or measure, retry), blocks, book, attempts)
         else:
-            _work_on(places, partial(_work, blocks=blocks, book=book, attempts=attempts), blocks, say)
+            book.roster = Roster(sweep.name)
+            _work_on(places, partial(_work, blocks=blocks, book=book, attempts=attempts), blocks, book, say)
     if not book.tally.stopped:
         book.tally.imprecise = book.schedule.imprecise()
     return book.tally
@@ -147,7 +149,7 @@ class _Book:
     def __init__(self, sweep: SweepFile, schedule: Schedule, tell: Callable[[CellReport], None], stop: bool):
         self.schedule = schedule
         self.tally = Tally(sweep.unavailable)
-        self.at_once = 1
+        self.roster: Roster | None = None
         self._tell = tell
         self._stop = stop
         self._costs: list[float] = []
@@ -170,7 +172,7 @@ class _Book:
                 tally.not_done.append(f"{spec}: {ended.text}")
                 tally.troubles.append((ended.state, ended.text))
             self.schedule.add(spec, ended.run)
-            left_s = self.schedule.left_s(self._costs) / self.at_once
+            left_s = self.schedule.left_s(self._costs) / (len(self.roster) if self.roster else 1)
             extent = self.schedule.total, self.schedule.most
             self._tell(CellReport(next(self._numbers), *extent, spec, ended.state, ended.text, left_s))
             tally.stopped = tally.stopped or (self._stop and ended.state == "failed" and not ended.kept)
@@ -182,6 +184,8 @@ def _work(place: Place, blocks: Blocks, book: _Book, attempts: int) -> None:
     while (given := blocks.take(place.host)) is not None:
         for spec in given:
             begun = time.monotonic()
+            if book.roster:
+                book.roster.begins(place.name, spec)
             try:
                 ended = place.finish(spec)
             except PlaceLost as lost:
@@ -200,7 +204,9 @@ def _given_up(spec: Spec, place: Place, why: str) -> Ended:
     return Ended("failed", why, store.write(run))
 
 
-def _work_on(places: Places, work: Callable[[Place], None], blocks: Blocks, say: Callable[[str], None]) -> None:
+def _work_on(
+    places: Places, work: Callable[[Place], None], blocks: Blocks, book: _Book, say: Callable[[str], None]
+) -> None:
     """All places work, each in a thread, those that come later, too; returns when nothing is left to do.
 
     Raises what stopped one of them, and Unavailable where there was none for as long as `places` waits.
@@ -216,6 +222,8 @@ def _work_on(places: Places, work: Callable[[Place], None], blocks: Blocks, say:
             troubles.append(error)
         finally:
             places.leave(place)
+            if book.roster:
+                book.roster.leaves(place.name)
             blocks.wake()
 
     threads = []

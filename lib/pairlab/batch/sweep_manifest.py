@@ -34,6 +34,7 @@ class Manifest(BaseModel):
 
     retry: it measures again what failed or was invalid before. file: its sweep file. auto: the traffic tool that
     `workload: auto` stood for. ground: host and kernel, on which its runs count; not known: on any.
+    dashboard: address of Dask's, where workers measure it.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -47,14 +48,21 @@ class Manifest(BaseModel):
     ground: Ground = Ground()
     file: str = ""
     auto: str = ""
+    dashboard: str = ""
 
 
 def write(
-    sweep: SweepFile, often: Mapping[Spec, Rule], *, retry: bool, anywhere: bool = False, at: datetime | None = None
+    sweep: SweepFile,
+    often: Mapping[Spec, Rule],
+    *,
+    retry: bool,
+    dashboard: str | None = None,
+    at: datetime | None = None,
 ) -> None:
     """Writes into the store that a sweep starts with these cells. Raises StoreError.
 
-    anywhere: its runs count on whatever host they were measured. at: when, by default now.
+    dashboard: Dask's, empty where it has none; then workers measure it, and its runs count on whatever host. None: this
+    host measures it. at: when, by default now.
     """
     for backend in backends(often):
         its = {spec: rule for spec, rule in often.items() if spec.backend == backend}
@@ -63,10 +71,11 @@ def write(
             host=platform.node(),
             pid=os.getpid(),
             retry=retry,
-            ground=Ground() if anywhere else grounds.of_host(facts.host()),
+            ground=grounds.of_host(facts.host()) if dashboard is None else Ground(),
             unavailable=sweep.unavailable,
             cells=tuple(Cell(spec=spec, rule=rule) for spec, rule in its.items()),
             file=str(sweep.file or ""),
+            dashboard=dashboard or "",
             auto=sweep.auto.get(backend) or (_auto_now(backend) if sweep.uses_auto() else ""),
         )
         start = manifest.model_dump(mode="json", exclude_defaults=True)

@@ -4,8 +4,9 @@ import click
 
 from pairlab import paths
 from pairlab._version import __version__
-from pairlab.cli import calibrate, compare, doctor, flow_sizes, reports, run, store, sweep, workers
+from pairlab.cli import calibrate, compare, doctor, flow_sizes, reports, run, store
 from pairlab.cli.group import Group
+from pairlab.cli.sweeps import sweep, workers
 
 EPILOG = "\b\nEnvironment variables (relative paths count from the current directory):\n" + "\n".join(
     f"  {name:15}  {meaning.partition(';')[0]}" for name, meaning in paths.VARIABLES.items()

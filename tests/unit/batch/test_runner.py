@@ -321,7 +321,7 @@ def test_attempts_are_as_the_file_says_or_as_asked(tmp_path, runs_dir, any_host,
         asked.append(attempts)
         return Executor()(Spec(experiment=experiment, **values))
 
-    monkeypatch.setattr(runner.experiments, "run", run)
+    monkeypatch.setattr(here.experiments, "run", run)
     runner.run(load(tmp_path, repetitions=1))
     runner.run(load(tmp_path, name="other", attempts=7, repetitions=2))
     runner.run(load(tmp_path, repetitions=3), attempts=1)

@@ -44,7 +44,9 @@ class Place(Protocol):
 
 
 class Places(Protocol):
-    """Places that come and go."""
+    """Places that come and go. dashboard: the address at which a browser shows them; empty: none."""
+
+    dashboard: str
 
     def arrived(self, say: Callable[[str], None]) -> list[Place]:
         """Those that have come since the last call; say is called with who was refused, and why.

@@ -49,6 +49,7 @@ class Workers:
         tls: Mapping[str, str | None] | None = None,
         measure: Callable[..., dict[str, Any]] = worker.measure_cell,
     ):
+        self.dashboard = ""
         self._address = address
         self._cells = list(cells)
         self.attempts, self.retry, self.wait = attempts, retry, wait
@@ -64,6 +65,8 @@ class Workers:
     def __enter__(self) -> "Workers":
         require("distributed", "dask")
         self._connect(self._wait_s)
+        with contextlib.suppress(Exception):  # of whatever kind Dask has for a scheduler without one
+            self.dashboard = str(self._client.dashboard_link or "")
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -91,14 +94,6 @@ class Workers:
             with contextlib.suppress(Exception):
                 self._client.close(timeout=2)
             self._client = None
-
-    @property
-    def dashboard(self) -> str:
-        """The address of Dask's own dashboard; empty where there is none."""
-        try:
-            return str(self._client.dashboard_link or "") if self._client else ""
-        except Exception:  # of whatever kind Dask has for a scheduler without one
-            return ""
 
     def arrived(self, say: Callable[[str], None]) -> list[Place]:
         addresses = self._present()

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from pairlab.cli import watch as watching
 from pairlab.cli.group import NOT_DONE, UNAVAILABLE, fail
+from pairlab.cli.sweeps import watch as watching
+from pairlab.cli.sweeps.workers import tls_options
 from pairlab.cli.terminal import event, out, say, steps
-from pairlab.cli.workers import tls_options
 from pairlab.errors import BadInput
 from pairlab.progress.words import duration
 from pairlab.testbed.contracts import silent
@@ -33,7 +33,11 @@ from pairlab.testbed.contracts import silent
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a line for each cell, and one at the end.")
 @click.option("--scheduler", help="Measure on the workers of this Dask scheduler, tcp://HOST:PORT (pairlab worker).")
 @click.option(
-    "--wait-for-workers", "wait_s", default=60.0, show_default=True, help="With --scheduler: wait so long (s)."
+    "--wait-for-workers",
+    "wait_s",
+    default=60.0,
+    show_default=True,
+    help="With --scheduler: wait so long (s) for it, and for workers.",
 )
 @tls_options
 def sweep(file, dry_run, watch, backend, retry, stop_on_failure, attempts, no_wait, as_json, scheduler, wait_s, **tls):
