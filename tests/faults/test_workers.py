@@ -2,7 +2,6 @@
 
 import contextlib
 import random
-import socket
 import subprocess
 from collections import Counter
 
@@ -16,12 +15,6 @@ from tests.support import dask_workers
 KILLS = ("worker", "worker", "sweep", "worker", "scheduler", "worker", "sweep", "worker", "scheduler", "worker")
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_shared_sweep_loses_nothing_and_never_measures_two_cells_at_once_on_a_worker(tmp_path, seed, record_property):
     """20 kills in all, each at another moment: as many cells after the last one as the seed draws."""
@@ -29,7 +22,7 @@ def test_a_shared_sweep_loses_nothing_and_never_measures_two_cells_at_once_on_a_
     file = dask_workers.sweep_file(tmp_path, repetitions=12, cells=10)
     kills = list(KILLS)
     chance.shuffle(kills)
-    with dask_workers.Processes(tmp_path, free_port()) as made:
+    with dask_workers.Processes(tmp_path, dask_workers.free_port()) as made:
         scheduler = made.scheduler()
         workers = [made.worker() for _ in range(3)]
         sweep = made.sweep(file)

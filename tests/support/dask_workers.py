@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -48,6 +49,12 @@ def sweep_file(folder, *, repetitions, cells):
     grid = {"driver": "bridge", "pairs": list(range(1, cells + 1)), "workload": "flowgen", "duration_s": 1}
     file.write_text(yaml.safe_dump({"name": "shared", "repetitions": repetitions, "experiments": {"throughput": grid}}))
     return file
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 class Processes:

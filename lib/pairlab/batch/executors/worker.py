@@ -16,7 +16,7 @@ from pairlab._version import __version__
 from pairlab.base.environment import setting
 from pairlab.batch import experiments
 from pairlab.batch.executors import here
-from pairlab.errors import BadSpec, Unavailable
+from pairlab.errors import BadInput, Unavailable
 from pairlab.measurement.measure import check
 from pairlab.model.spec import Spec
 from pairlab.testbed.cleanup.workdir import working_directory
@@ -32,7 +32,7 @@ def describe(cells: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
     for number, values in enumerate(cells):
         try:
             check(Spec(**values))
-        except (Unavailable, BadSpec) as error:
+        except (Unavailable, BadInput) as error:
             lacks[number] = str(error)
     return {
         "pairlab": __version__,

@@ -64,6 +64,7 @@ class Workers:
 
     def __enter__(self) -> "Workers":
         require("distributed", "dask")
+        _require_address(self._address)
         self._connect(self._wait_s)
         with contextlib.suppress(Exception):  # of whatever kind Dask has for a scheduler without one
             self.dashboard = str(self._client.dashboard_link or "")
@@ -83,10 +84,6 @@ class Workers:
             raise Unavailable(
                 f"no Dask scheduler answers at {self._address} within {within_s:g} s ({_first_line(error)}): start one"
                 " with `pairlab scheduler`, or see whether this host may connect to it"
-            ) from error
-        except (ValueError, TypeError) as error:
-            raise BadInput(
-                f"scheduler {self._address!r}: {_first_line(error)}: an address is tcp://HOST:PORT"
             ) from error
 
     def _disconnect(self) -> None:
@@ -227,6 +224,15 @@ class _Worker:
         finally:
             with contextlib.suppress(Exception):
                 future.cancel()
+
+
+def _require_address(address: str) -> None:
+    from distributed.comm import get_address_host_port
+
+    try:
+        get_address_host_port(address, strict=True)
+    except ValueError as error:
+        raise BadInput(f"scheduler {address!r} is no address ({error}): give tcp://HOST:PORT") from None
 
 
 def _sent(experiment: str) -> tuple[str, bytes] | None:
