@@ -33,8 +33,7 @@ from pairlab.testbed.contracts import silent
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a line for each cell, and one at the end.")
 @click.option("--scheduler", help="Measure on the workers of this Dask scheduler, tcp://HOST:PORT (pairlab worker).")
 @click.option(
-    "--wait-for-workers",
-    "wait_s",
+    "--wait-s",
     default=60.0,
     show_default=True,
     help="With --scheduler: wait so long (s) for it, and for workers.",
