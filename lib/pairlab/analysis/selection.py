@@ -26,15 +26,16 @@ BEYOND = tuple(name for name in Spec.model_fields if name not in PAPERS)
 *PLACED, TRAFFIC = PLACEMENT_STUDY
 OWN = {
     "cores": ("core-ratio", "pinning"),
-    "pinning": ("pinning",),
+    "pinning": ("pinning", "cpu-overhead"),
+    "udp_share": ("cpu-overhead",),
     "message_bytes": ("message-size",),
     "start_spacing_s": ("starting",),
-    **dict.fromkeys(("hosts", "placement"), ("networks", "latency", *PLACED, TRAFFIC)),
+    **dict.fromkeys(("hosts", "placement"), ("networks", "latency", "cpu-overhead", *PLACED, TRAFFIC)),
     "uplink_rate_bps": (*PLACED, TRAFFIC),
     **dict.fromkeys(("background_pairs", "background_workload", "background_driver"), ("congestion",)),
     **dict.fromkeys(("interference_workers", "interference_load", "interference_where"), ("interference",)),
     "interference_tool": ("interference",),
-    "cpus_awake": PLACED,
+    "cpus_awake": (*PLACED, "cpu-overhead"),
     **dict.fromkeys(("limited_uplinks", "flow_sizes", "offered_load_bps", "requests", "fan_out"), (TRAFFIC,)),
     **dict.fromkeys(("arrivals", "flows_per_pair"), (TRAFFIC,)),
 }

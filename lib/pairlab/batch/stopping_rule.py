@@ -56,6 +56,7 @@ ESTIMATES = {
     "transactions_per_s": Estimated(_summary("transactions_per_s"), of_transactions=True),
     "latency_p50_s": Estimated(_summary("latency_p50_s"), of_transactions=True),
     "latency_p99_s": Estimated(_summary("latency_p99_s"), of_transactions=True),
+    "service_demand_s": Estimated(_summary("service_demand_s"), of_transactions=True),
     "median_fct_s": Estimated(lambda run: fct.median(fct.of(run.flows)), of_ends=True, q=0.5),
     "mean_fct_s": Estimated(lambda run: fct.mean(fct.of(run.flows)), of_ends=True),
     "max_fct_s": Estimated(lambda run: fct.longest(fct.of(run.flows)), of_ends=True),

@@ -3,10 +3,16 @@
 import numpy as np
 import pandas as pd
 
+from pairlab.model import latencies
 from pairlab.model.records import Run
 
 #: What a CPU's time is split into, in the order it is drawn; irq is shown with softirq.
 PARTS = ("usr", "sys", "softirq", "irq", "steal", "iowait", "idle")
+#: What of it is work: neither waiting, nor taken by a hypervisor.
+WORK = ("usr", "sys", "softirq", "irq")
+#: The policy that binds the ends of a pair to CPUs of their own.
+APART = "different-cores"
+SIDES = ("client", "server")
 
 
 def warmup_s(run: Run) -> float:
@@ -32,9 +38,7 @@ def window_s(run: Run) -> tuple[float, float]:
 def used_s(run: Run) -> float:
     """CPU seconds used on the host from the release to the last sample, by whoever it was; NaN without samples."""
     cpu = run.cpu
-    used = cpu[["usr", "sys", "softirq", "irq"]].sum(axis=1, skipna=False) * (
-        cpu["end_s"] - cpu["start_s"].clip(lower=0)
-    )
+    used = cpu[list(WORK)].sum(axis=1, skipna=False) * (cpu["end_s"] - cpu["start_s"].clip(lower=0))
     return float(used.sum(skipna=False)) if len(cpu) else np.nan
 
 
@@ -61,9 +65,47 @@ def shares(run: Run) -> pd.Series:
 
     Samples weigh by how long they lie in the window; where none does, all is NaN.
     """
+    return _shares(run, run.cpu)
+
+
+def service_demand_s(run: Run) -> float:
+    """CPU seconds (WORK, of all CPUs, in the window) for each transaction; NaN where it is not known.
+
+    That is so without transactions, without samples, and where a background or interference used the CPUs, too. It is
+    what netperf calls the service demand of client and server together, from the same counts of /proc/stat (proc(5)).
+    """
+    return _demand_s(run, run.cpu)
+
+
+def by_side(run: Run) -> pd.DataFrame:
+    """The utilisation (share of their time that is WORK) and the service demand of the client's CPUs and the server's.
+
+    One row for each of SIDES, with columns utilisation and service_demand_s: where one pair had CPUs of its own for
+    either end (pinning different-cores); else no rows. The kernel books what it does for a packet on the CPU that it
+    does it on: over a veth pair, the receiver's softirq is the sender's time. So the sides tell what each CPU had to do,
+    and only their sum what a transaction costs.
+    """
+    rows = {}
+    held = sorted((run.facts.get("pinning") or {}).get("cpus") or {}) if run.spec.pinning == APART else []
+    if run.spec.pairs == 1 and len(held) == len(SIDES) and all(each.isdecimal() for each in held):
+        for side, cpu in zip(SIDES, sorted(map(int, held)), strict=True):
+            of_side = run.cpu[run.cpu["cpu"] == cpu]
+            rows[side] = [float(_shares(run, of_side)[list(WORK)].sum(skipna=False)), _demand_s(run, of_side)]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["utilisation", "service_demand_s"], dtype=float)
+
+
+def _shares(run: Run, cpu: pd.DataFrame) -> pd.Series:
     begin_s, end_s = window_s(run)
-    inside_s = np.minimum(run.cpu["end_s"], end_s) - np.maximum(run.cpu["start_s"], begin_s)
+    inside_s = np.minimum(cpu["end_s"], end_s) - np.maximum(cpu["start_s"], begin_s)
     weights = inside_s.clip(lower=0)
-    found = run.cpu[list(PARTS)].mul(weights, axis=0).sum() / (weights.sum() or np.nan)
+    found = cpu[list(PARTS)].mul(weights, axis=0).sum() / (weights.sum() or np.nan)
     found["busy"] = 1 - found["idle"] - found["iowait"]
     return found
+
+
+def _demand_s(run: Run, cpu: pd.DataFrame) -> float:
+    if run.spec.background_pairs or run.spec.interference_workers or not latencies.measured(run.flows):
+        return np.nan
+    cpus = cpu.drop_duplicates(["host", "cpu"])
+    working = float(_shares(run, cpu)[list(WORK)].sum(skipna=False)) * len(cpus)
+    return working / (latencies.rate_per_s(run.flows) or np.nan)

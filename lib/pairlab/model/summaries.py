@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from pairlab.model import fct, latencies
+from pairlab.model import cpu_use, fct, latencies
 from pairlab.model.records import Run
 
 
@@ -37,6 +37,7 @@ MEASURES = {
             "max": "longest latency",
         }.items()
     },
+    "service_demand_s": Measure("s", "CPU time per transaction", less_is_better=True, of="transactions"),
 }
 
 #: The percentiles among them: where several runs are summarised, of all flows of all runs.
@@ -102,4 +103,5 @@ def _of_transactions(run: Run) -> dict[str, float]:
     if not latencies.measured(run.flows):
         return {}
     of_latencies = {latencies.measure(name): value for name, value in run.latency_quantiles_s.items()}
-    return {"transactions_per_s": latencies.rate_per_s(run.flows)} | of_latencies
+    rate_per_s = latencies.rate_per_s(run.flows)
+    return {"transactions_per_s": rate_per_s} | of_latencies | {"service_demand_s": cpu_use.service_demand_s(run)}

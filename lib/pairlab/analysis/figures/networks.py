@@ -1,5 +1,6 @@
 """Networks one below the other, the fastest on top: a panel for each place of the pairs, a mark per number of pairs."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -16,6 +17,8 @@ from pairlab.analysis.selection import SYSTEM
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _ROW_IN, _AROUND_IN = 0.2, 0.9  # of a network, and of titles, axis and note
 _ROOM = 0.5  # of a network's row that its marks take
+#: Where nothing changes.
+_NONE: dict[str, Any] = {"color": "0.6", "linewidth": 0.6, "zorder": 0}
 
 
 def by_place(cells: pd.DataFrame, conditions: str = "", measure: Measure = networks.TOTAL) -> Figure:
@@ -23,12 +26,17 @@ def by_place(cells: pd.DataFrame, conditions: str = "", measure: Measure = netwo
 
     cells: networks.cells, or one of networks.latency_cells with its measure; one with a gap is not drawn.
     """
-    counts, places = sorted(cells["pairs"].unique()), networks.places(cells)
     place = [networks.place_text(*each) for each in cells[list(networks.PLACE)].itertuples(index=False)]
+    return by(cells.assign(place=place), "place", networks.places(cells), conditions, measure)
+
+
+def by(cells: pd.DataFrame, column: str, order: Sequence[str], conditions: str, measure: Measure) -> Figure:
+    """The same with a panel for each of these values of a column."""
+    counts = sorted(cells["pairs"].unique())
     panels = [
-        (f"{', '.join(names)}: {each}", system[system["place"] == each])
-        for names, system in cells.assign(place=place).groupby(list(SYSTEM), sort=True)
-        for each in places
+        (f"{', '.join(names)}: {each}", system[system[column] == each])
+        for names, system in cells.groupby(list(SYSTEM), sort=True)
+        for each in order
     ]
 
     def draw(panel: pd.DataFrame, ax: Axes) -> Axes:
@@ -43,7 +51,10 @@ def by_place(cells: pd.DataFrame, conditions: str = "", measure: Measure = netwo
             drawn[0].set(**estimates.POINTS)
         ax.set_yticks(range(len(rows)), [style.text(each) for each in rows])
         ax.set_ylim(len(rows) - 0.4, -0.6)
-        ax.set_xlim(left=0)
+        if measure.change:
+            ax.axvline(0, **_NONE)
+        else:
+            ax.set_xlim(left=0)
         ax.grid(True, axis="x")
         ax.set_xlabel(measure.title)
         return ax
@@ -52,13 +63,14 @@ def by_place(cells: pd.DataFrame, conditions: str = "", measure: Measure = netwo
         Line2D([], [], **_look(number), label=f"{count} pair" + "s" * int(count > 1))
         for number, count in enumerate(counts)
     ]
-    note = estimates.noted(estimates.note_of(cells), conditions)
+    what = "change, paired by repetition," if measure.change else "mean"
+    note = estimates.noted(estimates.note_of(cells, what), conditions)
     most = max(part["driver"].nunique() for _, part in panels)
     return grid.grid(
         panels,
         draw,
         note=note,
-        across=len(places),
+        across=len(order),
         share_y=False,
         height_in=_AROUND_IN + _ROW_IN * most,
         handles=handles,

@@ -96,7 +96,10 @@ def places(cells: pd.DataFrame) -> list[str]:
 
 
 def fastest_first(drivers: Iterable[str], cells: pd.DataFrame, *, measure: Measure = TOTAL) -> list[str]:
-    """Each driver once: by its largest total, or its longest latency; the fastest first, those without any last."""
+    """Each driver once: by its largest total, or its longest latency; the fastest first, those without any last.
+
+    measure: what the cells have, which says whether less of it is better.
+    """
     largest = cells.groupby("driver")["value"].max()
     sign = 1 if measure.less_is_better else -1
     return sorted(ordered(drivers), key=lambda driver: sign * largest.get(driver, math.inf * sign))

@@ -65,6 +65,16 @@ def beside(spec: Spec) -> str:
     return ", ".join([*(told or [ALONE]), *awake])
 
 
+def with_loops_by_clients(spec: Spec) -> bool:
+    """Whether a run is of paper M's kind: alone in the experiment placement, else beside loops on the clients' hosts."""
+    return spec.experiment != "interference" or bool(spec.interference_workers and spec.interference_where == "client")
+
+
+def with_loops_by_servers(spec: Spec) -> bool:
+    """Whether a run is of paper S's kind: of the experiment interference, alone or beside loops on the servers' hosts."""
+    return spec.experiment == "interference" and (not spec.interference_workers or spec.interference_where == "server")
+
+
 def by_repetition(runs: Iterable[Run]) -> pd.DataFrame:
     """One row per run that counts and is on one of the allocations.
 
@@ -188,16 +198,16 @@ def values(
     <system>/<driver>/<allocation>/<beside>/throughput or latency, against-host and against-alone (of the throughput, or
     else of the latency), usr, sys, softirq, rest: each with its interval. <allocation> is its number.
     """
-    every = pd.concat([frame for frame in cells.values() if len(frame)] or [cells["total_bps"]], ignore_index=True)
+    every = pd.concat([frame for frame in cells.values() if len(frame)] or [*cells.values()][:1], ignore_index=True)
     found = common_values(topic, runs, every, *gaps)
     names = ("system", "driver", "allocation", "beside")
-    for name, measure in MEASURES.items():
-        measure.put(found, cells[name], *names)
+    for name in cells:
+        MEASURES[name].put(found, cells[name], *names)
         AGAINST_HOST.put(found, to_host[name], *names)
         if name in to_alone:
             AGAINST_ALONE.put(found, to_alone[name], *names)
-    for part, measure in CPU.items():
-        measure.put(found, cpu[part], *names)
+    for part in cpu:
+        CPU[part].put(found, cpu[part], *names)
     return found
 
 
@@ -223,6 +233,8 @@ def _stated(what: str) -> dict[tuple, str]:
 
 
 def _stated_key(row) -> tuple:
+    if "by the servers" in row.beside:  # as paper S has them
+        return ()
     experiment = "congestion" if "background" in row.beside else "interference"
     return experiment, row.allocation, allocations.STANDS_FOR.get(row.driver, row.driver)
 

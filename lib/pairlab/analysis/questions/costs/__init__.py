@@ -1,0 +1,1 @@
+"""What networks cost in CPU time: paper S, section IV-B."""
