@@ -16,6 +16,7 @@ from pairlab.analysis.selection import SYSTEM
 #: Marker of each number of pairs, from the least to the most.
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _ROW_IN, _AROUND_IN = 0.2, 0.9  # of a network, and of titles, axis and note
+_LEAST_ROWS = 5  # of which a panel has the height
 _ROOM = 0.5  # of a network's row that its marks take
 #: Where nothing changes.
 _NONE: dict[str, Any] = {"color": "0.6", "linewidth": 0.6, "zorder": 0}
@@ -72,8 +73,8 @@ def by(cells: pd.DataFrame, column: str, order: Sequence[str], conditions: str, 
         note=note,
         across=len(order),
         share_y=False,
-        height_in=_AROUND_IN + _ROW_IN * most,
-        handles=handles,
+        height_in=_AROUND_IN + _ROW_IN * max(most, _LEAST_ROWS),
+        handles=handles if len(counts) > 1 else (),
     )
 
 
