@@ -41,7 +41,8 @@ class Flowgen(Workload):
         if spec.udp_share and not fits:
             raise BadSpec(
                 f"flowgen sends UDP with message_bytes from {LEAST_DATAGRAM_BYTES} to {MOST_DATAGRAM_BYTES},"
-                f" not {spec.message_bytes}"
+                f" not {spec.message_bytes}: its header has {LEAST_DATAGRAM_BYTES} bytes, and IPv4 carries no more in a"
+                " datagram; sockperf sends from 14"
             )
 
     def prepare(self, spec, directory):

@@ -122,6 +122,8 @@ PATTERNS = [
     sockperf.BANDWIDTH,
     sockperf.ERROR,
     sockperf.NOTE,
+    sockperf.BY_UDP,
+    sockperf.RECEIVED,
 ]
 PUMPED = [" ", "1", "[", "[ ", "[1] ", "[1] 0.0-", "1/", "\n", "[\n", "sockperf: ", "sockperf: ERROR: ", "a", "0.0"]
 
