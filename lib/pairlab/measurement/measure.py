@@ -16,7 +16,7 @@ from pairlab.errors import BadSpec, HostBusy, PairlabError, TestbedError, Unavai
 from pairlab.measurement import congestion, in_store, own_columns
 from pairlab.measurement.attempts import allowed
 from pairlab.measurement.flow_rows import read_flows
-from pairlab.measurement.observer import Observer, checks_of_flows
+from pairlab.measurement.observer import Observer, checks_of_flows, senders
 from pairlab.measurement.processes.background import Background
 from pairlab.measurement.processes.getting_ready import REPORT_S, get_ready, still_reporting
 from pairlab.measurement.processes.interference import Interference
@@ -216,9 +216,9 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
         interference.release()
         background.release(progress)
     isolated = bed.plan.driver.isolated
-    senders = servers if workload.one_client else clients
-    seen = senders, bed.site, isolated, spec.traffic_s
-    sampling = Sampler(*seen, watch, alone=not bed.background) if watch else contextlib.nullcontext()
+    sending = servers if workload.one_client else senders(spec, clients, servers)
+    seen = sending, bed.site, isolated, spec.traffic_s
+    sampling = Sampler(*seen, watch, alone=not bed.background, pairs=spec.pairs) if watch else contextlib.nullcontext()
     with times("traffic_s"), sampling as sampler, observer, before_flows():
         release_ns = gate.release()
         _watch(bed, clients, release_ns, _beat(spec.traffic_s, progress, sampler))

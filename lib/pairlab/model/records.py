@@ -127,6 +127,13 @@ class Run:
         return float(self.flows["throughput_bps"].sum())
 
     @property
+    def direction_bps(self) -> dict[str, float]:
+        """The same of each direction, where there are both: `up` and `down`; else empty."""
+        flows = self.flows
+        both = len(self.spec.directions) > 1
+        return {name: float(part["throughput_bps"].sum()) for name, part in flows.groupby("direction")} if both else {}
+
+    @property
     def common_throughput_bps(self) -> float:
         """The sum over all flows in the time in which all of them sent, after the warm-up.
 
@@ -211,6 +218,7 @@ class Run:
             ("outcome", self.outcome),
             *((f"latency {name}", text) for name, text in self._latencies.items()),
             *self._metrics_in_words.items(),
+            *((f"of it {name}", f"{bps / 1e9:.2f} Gbit/s") for name, bps in sorted(self.direction_bps.items())[::-1]),
             ("while all sent", f"{common_bps / 1e9:.2f} Gbit/s" if common_bps == common_bps else ""),
             ("flows", f"{len(self.flows):,}, {failed}"),
             ("starts", f"within {units.with_prefix(self.skew_s, 's')}" if self.skew_s == self.skew_s else ""),

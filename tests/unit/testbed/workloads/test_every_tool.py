@@ -60,6 +60,7 @@ DAMAGED = (
     "flowgen-0.2.0-finite-client.jsonl",
     "flowgen-0.2.0-finite-server.jsonl",
     "flowgen-0.2.0-udp-client.jsonl",
+    "flowgen-0.3.0-both-client.jsonl",
 )
 
 
