@@ -75,13 +75,16 @@ def read_flows(
             measured = reported[pair].get((direction, of_direction)) or missing
             if measured.connected_ns is None and measured.connect_s is None:
                 measured = replace(measured, connect_s=waited_s)
-            if measured.connected_ns is None and not measured.error and not task.flow_bytes:
+            if workload.carries and measured.connected_ns is None and not measured.error and not task.flow_bytes:
                 measured = replace(
                     measured, connect_s=_connected_after_s(workload, measured, client, release_ns, silent_s)
                 )
             try:
                 controlled = congestion.of_flow(spec, task, measured, client, unless_chosen)
-                done, rows = _read(spec, task, measured, client, server, row, release_ns, found.warmup_s)
+                if workload.carries:
+                    done, rows = _read(spec, task, measured, client, server, row, release_ns, found.warmup_s)
+                else:
+                    done, rows = _of_nothing_sent(measured)
             except ValueError as error:
                 why = _with_stderr(str(error), client.stderr)
                 why = why.encode(errors="replace").decode()  # JSON can escape half a character, which no file can hold
@@ -325,6 +328,13 @@ def _read(
         done |= measured.flow
     place = {"pair": row["pair"], "flow": row["flow"]}
     return done, [{**place, **_interval(each, began_s, warmup_s)} for each in measured.intervals]
+
+
+def _of_nothing_sent(measured: Measured) -> tuple[Row, list[Row]]:
+    """The same of a client that only computes: it takes the time that it takes."""
+    if measured.error:
+        raise ValueError(measured.error)
+    return dict(measured.flow), []
 
 
 def _completion(

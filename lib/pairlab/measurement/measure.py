@@ -13,7 +13,7 @@ from pairlab import store
 from pairlab._version import __version__
 from pairlab.base.realtime import before_flows
 from pairlab.errors import BadSpec, HostBusy, PairlabError, TestbedError, Unavailable
-from pairlab.measurement import congestion, in_store, own_columns
+from pairlab.measurement import congestion, in_store, isolation, own_columns
 from pairlab.measurement.attempts import allowed
 from pairlab.measurement.flow_rows import read_flows
 from pairlab.measurement.observer import Observer, checks_of_flows, senders
@@ -49,8 +49,11 @@ def resolve(spec: Spec, *, auto: str = "") -> Spec:
     """
     backend = registry.backends.get(spec.backend)()
     driver = registry.drivers.get(spec.driver)
-    if not driver.carries_traffic:
-        raise BadSpec(f"driver {spec.driver!r} carries no traffic: take another to measure it")
+    if not driver.carries_traffic and spec.workload != "flowgen":
+        raise BadSpec(
+            f"driver {spec.driver!r} carries no traffic: take another to measure it, or workload 'flowgen', which shows"
+            " that it carries none"
+        )
     most, pairs = driver.max_endpoints, spec.pairs + spec.background_pairs
     if most and spec.hosts == 1 and 2 * pairs > most:
         raise BadSpec(f"pairs: {spec.driver!r} can have at most {most // 2}, not {pairs}")
@@ -178,7 +181,11 @@ def _measure(plan: Plan, progress: Progress, watch: Watch | None) -> Run:
     run = None
     try:
         with cpu_sleep.prevented(plan.spec.cpus_awake), open_testbed(plan, progress) as bed:
-            run = _take(bed, progress, watch)
+            if bed.plan.driver.carries_traffic:
+                run = _take(bed, progress, watch)
+            else:
+                workload = bed.plan.workload()
+                run = isolation.shown(bed, workload, _facts(bed, [workload]), progress)
             progress("taking down", 0, 0)
             begun = time.monotonic()
     except TestbedError as error:

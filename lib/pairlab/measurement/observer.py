@@ -106,7 +106,8 @@ class Observer:
         By the links' counters where they are seen, as these have more steps than tools report, else by the tools'.
         waits_s: how long a client waits before it sends; a flow's span begins when it is connected.
         """
-        if self._bed.spec.flows_end or reading.failed:
+        workload = self._bed.plan.workload
+        if self._bed.spec.flows_end or reading.failed or not (workload and workload.carries):
             return {"outliers": None, "shift": None}
         values: Sequence[float] = reading.steps_bytes
         if self._links and reading.spans:

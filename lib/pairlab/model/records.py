@@ -127,6 +127,12 @@ class Run:
         return float(self.flows["throughput_bps"].sum())
 
     @property
+    def sends_nothing(self) -> bool:
+        """Whether its workload sends nothing, so that its metrics are all that was measured."""
+        done = self.flows[self.flows["status"] == "ok"]
+        return bool(len(done)) and bool(self.metrics) and bool(done["throughput_bps"].isna().all())
+
+    @property
     def direction_bps(self) -> dict[str, float]:
         """The same of each direction, where there are both: `up` and `down`; else empty."""
         flows = self.flows
@@ -176,6 +182,8 @@ class Run:
         own = "".join(f", {meaning} {text}" for meaning, text in self._metrics_in_words.items())
         if latencies.measured(self.flows):
             return f"{latencies.in_words(self.transactions, self.flows)}{own}{unknown}"
+        if self.sends_nothing:
+            return own.removeprefix(", ")
         return f"{self.total_throughput_bps / 1e9:.2f} Gbit/s in total{own}{unknown}"
 
     @property

@@ -177,6 +177,8 @@ class Workload(ABC):
     endless: ClassVar[bool] = False
     """Whether it can be the background: stopped before its time is over, its client reports what it sent by TCP until
     then, by intervals (`endless_client`, `parse_stopped`)."""
+    carries: ClassVar[bool] = True
+    """Whether its flows carry anything; else its client computes, for duration_s at most, and metrics tell the rest."""
     one_client: ClassVar[bool] = False
     """Whether one client, the first pair's, asks all servers (pair.targets); `flow_table` then reads its flows."""
     prints_payload: ClassVar[bool] = False
