@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from pairlab import store
-from pairlab.analysis.questions.modes import single_host
+from pairlab.analysis.questions.modes import containerization, single_host
 from pairlab.model.tables import table
 from pairlab.store.dataset import load_runs
-from tests.support import synthetic
+from tests.support import claimed, synthetic
 from tests.support.executed import Executed, figures, tables
 
 #: By mode: what it carries up and down of 20 Gbit/s, and by how much longer a message takes.
@@ -103,3 +103,48 @@ def test_without_its_experiment_the_notebook_says_so_and_draws_nothing(campaign,
     assert r"{single-host-modes/missing}{there are no runs of 'single-host-modes'" in done.values(
         "21-single-host-modes"
     )
+
+
+#: By network, on one host: how many times as long operations take, and what it carries of 20 Gbit/s.
+CONTAINED = {"process": (1.0, 1.0), "host": (1.0, 0.99), "bridge": (1.25, 0.6)}
+
+
+def write_contained(root, repetitions=4):
+    random = np.random.default_rng(4)
+    for repetition in range(repetitions):
+        drift = random.normal(1, 0.1)
+        for driver, (longer, carried) in CONTAINED.items():
+            told = {"driver": driver, "repetition": repetition}
+            store.write(claimed.computing(longer * drift, **told), root)
+            for share in (0.0, 1.0):
+                asked = {"experiment": "containerization", "udp_share": share, **told}
+                store.write(synthetic.run([20 * carried * drift], **asked), root)
+    return root
+
+
+@pytest.fixture(scope="module")
+def contained(tmp_path_factory):
+    return write_contained(tmp_path_factory.mktemp("runs") / "contained")
+
+
+def test_slower_is_less_than_nothing_whether_it_is_a_time_or_a_rate(contained):
+    repetitions = containerization.by_repetition(load_runs(contained, experiment="containerization"))
+    found = containerization.against_bare(repetitions, 0.95).set_index(["driver", "what"])["value"]
+    assert found["bridge", "CPU"] == pytest.approx(-20)
+    assert found["host", "CPU"] == pytest.approx(0, abs=1e-9)
+    assert found["bridge", "TCP"] == found["bridge", "UDP"] == pytest.approx(-40)
+    assert found["host", "TCP"] == pytest.approx(-1)
+
+
+def test_the_notebook_on_containers_makes_its_figure_tables_and_values(contained, tmp_path):
+    done = Executed("20-containerization", contained, tmp_path)
+    made = figures("contained", "containerization")
+    made |= tables("contained", *(f"containerization-netns-{tool}" for tool in ("flowgen", "stress-ng-cpu")))
+    assert done.made == made | {"paper/values/contained/20-containerization.tex"}
+    assert "no number is missing" in done.told("estimates")
+    assert "{containerization/netns-stress-ng-cpu/bridge/one-host/cpu/cpu}" in done.values("20-containerization")
+
+
+def test_without_containers_measured_the_notebook_says_so(campaign, tmp_path):
+    done = Executed("20-containerization", campaign, tmp_path)
+    assert done.made == {"paper/values/campaign/20-containerization.tex"}

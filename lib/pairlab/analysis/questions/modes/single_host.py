@@ -35,22 +35,7 @@ TOTAL = Measure("Throughput (Gbit/s)", "throughput", 2, 1e-9, "Gbit/s", short=Tr
 MEAN_LATENCY = Measure("Mean latency (µs)", "latency", 2, 1e6, "µs", short=True)
 CHANGE = Measure("Against process (%)", "against-process", 1, unit="%", change=True, short=True)
 
-#: What the experiment varies besides the driver, and is plain in all other ways.
-_OWN = (
-    "direction",
-    "message_bytes",
-    "udp_share",
-    "request_bytes",
-    "response_bytes",
-    "cpus_awake",
-    "congestion_control",
-)
 _BULK = {"up": BULK[0], "down": BULK[1], "both": BULK[2]}
-
-
-def is_asked(spec: Spec) -> bool:
-    """Whether a run varies nothing but what the experiment does."""
-    return selection.plain(spec.replace(**{name: Spec.model_fields[name].default for name in _OWN}))
 
 
 def part_of(spec: Spec, transacts: bool) -> tuple[str, int] | None:
@@ -178,7 +163,7 @@ def table(cells: pd.DataFrame, changes: pd.DataFrame, measure: Measure) -> pd.Da
         measure.title: measure.texts(shown, *names),
         CHANGE.title: CHANGE.texts(changed, *names),
         "p (Holm)": p_values(changed, *names),
-        "Paper S (%)": texts(changed, tuple(names), lambda row: stated.get((row.driver, row.what), MISSING)),
+        "Paper S (%)": texts(changed, tuple(names), lambda row: _stated_of(stated, row)),
     }
     sizes = [size_text(size) if size else MISSING for size in sorted(cells["size"].unique())]
     return tabulate(names, columns, {"what": [*BULK, *MESSAGES, LATENCY], "sized": sizes})
@@ -214,13 +199,18 @@ def _with_size(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(sized=[size_text(size) if size else MISSING for size in frame["size"]])
 
 
-def _stated() -> dict[tuple[str, str], str]:
-    """What paper S states of a mode, by that and what is measured, in words."""
+def _stated() -> dict[tuple[str, str, int], str]:
+    """What paper S states, by mode, what is measured, and size of messages; 0: of bulk transfers, or of all sizes."""
     rows = published.load("network_changes")
     found = {}
     for row in rows[rows["experiment"] == "single-host-modes"].itertuples():
         low, high = row.low_percent, row.high_percent
-        text = f"{high:+g}" if low == high else f"below {high:+g}"
-        for what in {"throughput": (), "tcp": MESSAGES}.get(row.what, (row.what,)):
-            found[row.driver, what] = text
+        text = ("about 0" if low == 0 else f"{low:+g}") if low == high else f"below {high:+g}"
+        both_ways = BULK[:2] if "download too" in row.note else (row.what,)
+        for what in {"throughput": MESSAGES[:1], "tcp": MESSAGES, "upload": both_ways}.get(row.what, (row.what,)):
+            found[row.driver, what, int(np.nan_to_num(row.message_bytes))] = text
     return found
+
+
+def _stated_of(stated: dict[tuple[str, str, int], str], row: Any) -> str:
+    return stated.get((row.driver, row.what, row.size)) or stated.get((row.driver, row.what, 0), MISSING)
