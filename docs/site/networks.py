@@ -4,6 +4,7 @@ import reference
 
 from pairlab import paths
 from pairlab.testbed import registry
+from pairlab.testbed.contracts import ISOLATIONS
 
 PICTURES = paths.ROOT / "docs" / "pictures" / "networks"
 
@@ -16,6 +17,7 @@ def network(name: str) -> str:
     rows = [
         ("`driver`", f"`{name}`: {driver.summary}"),
         ("backends", ", ".join(where)),
+        ("isolation", f"{driver.isolation}: {ISOLATIONS[driver.isolation]}"),
         ("spans hosts", "yes" if driver.spans_hosts else "no"),
         ("subnet for each host", "yes" if driver.routed else "no"),
         ("kinds of link", ", ".join(driver.links) or "none"),

@@ -4,7 +4,8 @@ import click
 
 from pairlab import paths
 from pairlab._version import __version__
-from pairlab.cli import calibrate, compare, doctor, flow_sizes, reports, run, store, sweep
+from pairlab.cli import calibrate, doctor, flow_sizes, reports, run, store, sweep
+from pairlab.cli.comparison import advise, compare
 from pairlab.cli.group import Group
 
 EPILOG = "\b\nEnvironment variables (relative paths count from the current directory):\n" + "\n".join(
@@ -31,6 +32,7 @@ for command in (
     sweep.sweep,
     reports.report,
     compare.compare,
+    advise.advise,
     reports.claims,
     calibrate.calibrate,
     flow_sizes.cdf,
