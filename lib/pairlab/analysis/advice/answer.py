@@ -112,13 +112,11 @@ class Advice:
         None where no network that is not ruled out has a value of it.
         """
         name = self.question.decisive
-        first, *others = [row for row in self.backends[backend] if not row.ruled_out and row.cells[name].found] or [
-            None
-        ]
-        if first is None:
+        known = [row for row in self.backends[backend] if not row.ruled_out and row.cells[name].found]
+        if not known:
             return None, []
-        mine = first.cells[name]
-        return first, [row for row in others if row is not None and not row.cells[name].worse_than(mine)]
+        first, *others = known
+        return first, [row for row in others if not row.cells[name].worse_than(first.cells[name])]
 
 
 def advise(runs: Runs, question: Question, networks: Iterable[Network]) -> Advice:

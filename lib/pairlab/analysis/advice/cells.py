@@ -168,4 +168,5 @@ def _cell(setting: Setting, runs: list[Run], quantity: str, exact: bool) -> Cell
     (found,) = cell_estimates.means(rows.assign(value_of_run=values), selection.CELL, "value_of_run").itertuples()
     estimate = None if found.gap else Estimate(found.value, found.low, found.high, found.n)
     gap = found.gap.replace("value_of_run", QUANTITIES[quantity].title)
-    return Cell(quantity, estimate, setting, exact, tuple(runs), gap)
+    in_order = tuple(sorted(runs, key=lambda run: run.spec.repetition))
+    return Cell(quantity, estimate, setting, exact, in_order, gap)

@@ -177,15 +177,17 @@ def html(advice: Advice, *, seen_from: Path | None = None) -> str:
         parts.append(f"{told}<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>")
     legend = "".join(f"<div>{escape(note)}</div>" for note in notes(advice))
     body = "".join(parts) + f'<div class="pairlab-note">{legend}</div>'
-    return html_repr.summary(str(advice.question), [], body=body)
+    return html_repr.summary(str(advice.question), [], body=body, wide=True)
 
 
 def _html_row(row: Row, marks: dict[Setting, str], here: Path) -> str:
     style = ' style="opacity: 0.5"' if row.grey else ""
-    texts = [escape(_marked(cell, marks)) + "".join(_links(cell, here)) for cell in row.cells.values()]
-    cells = [f"<td>{text}</td>" for text in texts]
-    known = [f"<td>{escape(text)}</td>" for text in _known(row)]
-    return f"<tr{style}><td>{escape(row.network.name)}</td>{''.join([*cells, *known])}</tr>"
+    numbers = [
+        f"{escape(_marked(cell, marks))}<small>{''.join(_links(cell, here))}</small>" for cell in row.cells.values()
+    ]
+    texts = [escape(row.network.name), *numbers, *map(escape, _known(row))]
+    cells = "".join(f'<td class="pairlab-short">{text}</td>' for text in texts)
+    return f"<tr{style}>{cells}</tr>"
 
 
 def _links(cell: Cell, here: Path) -> Iterator[str]:
