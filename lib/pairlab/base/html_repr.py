@@ -55,7 +55,7 @@ def summary(
     """A titled list of labels and values, as HTML; all texts are escaped here.
 
     rows: labels with their values and units; empty values are left out. badge: a word beside the title; tone: one of
-    TONES. note: a sentence below. body: HTML between the rows and the note, such as a `table`. wide: as wide as that needs.
+    TONES. note: a sentence below. body: HTML between the rows and the note, such as a `table`. wide: without a bound.
     """
     listed = "".join(
         f'<tr><th scope="row">{escape(label)}</th><td>{escape(str(value))}</td></tr>'
