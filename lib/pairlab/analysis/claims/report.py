@@ -83,6 +83,7 @@ def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
       there are runs, and how many of these no system judged; without-runs: how many others, where there are any;
     - systems (a list);
     - all/<verdict> and <system>/count/<verdict>: how many, with "-" for the spaces of a verdict;
+    - of/<experiment>/verdicts: how many on the experiment, over all systems, as a clause;
     - not-comparable/<condition>: how many verdicts lack it, with "-" for spaces;
     - <id>/verdict: that of all systems, as common_verdict; by-system: where it is which, as a predicate;
     - <id>/false-if, requires: what would make it false, and the conditions under which it is stated;
@@ -107,6 +108,8 @@ def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
         found.number(f"all/{verdict.replace(' ', '-')}", by_system[verdict].sum(), 0)
         for system in by_system.index:
             found.number(f"{system}/count/{verdict.replace(' ', '-')}", by_system.loc[system, verdict], 0)
+    for experiment, mine in verdicts.groupby("experiment", sort=False):
+        found.text(f"of/{experiment}/verdicts", _counted(mine["verdict"]))
     lacking = verdicts["unmet"].str.split(", ").explode()
     for name, number in lacking[lacking != ""].value_counts(sort=False).items():
         found.number(f"not-comparable/{name.replace(' ', '-')}", number, 0)
@@ -136,6 +139,17 @@ def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
         if row.verdict == "undecided" and (needed := plan(row)) != UNKNOWN:
             found.text(f"{key}/needed", needed)
     return found
+
+
+def _counted(verdicts: pd.Series) -> str:
+    """How many are what, as a clause: "3 hold, 1 is contradicted and 2 are not measured"."""
+    numbers = [(int((verdicts == name).sum()), name) for name in VERDICTS]
+    told = [
+        f"{number} {'hold' + 's' * (number == 1) if name == 'holds' else ('is ' if number == 1 else 'are ') + name}"
+        for number, name in numbers
+        if number
+    ]
+    return f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else told[0]
 
 
 def common_verdict(verdicts: Iterable[str]) -> str:
