@@ -119,6 +119,6 @@ def _macro(name: str, text: str) -> str:
 
 
 def _cells(texts: list[str], *, escaped: bool = False) -> str:
-    width = 0.78 / max(1, len(texts))
+    width = 0.76 / max(1, len(texts))
     cells = "".join(rf"\claimcell{{{width:.3f}}}{{{text if escaped else escape(text)}}}" for text in texts)
     return f"{{{cells}}}"
