@@ -4,7 +4,7 @@ import click
 
 from pairlab import paths
 from pairlab._version import __version__
-from pairlab.cli import calibrate, compare, doctor, flow_sizes, reports, run, store
+from pairlab.cli import advise, calibrate, compare, doctor, flow_sizes, reports, run, store
 from pairlab.cli.group import Group
 from pairlab.cli.sweeps import sweep, workers
 
@@ -34,6 +34,7 @@ for command in (
     workers.worker,
     reports.report,
     compare.compare,
+    advise.advise,
     reports.claims,
     calibrate.calibrate,
     flow_sizes.cdf,
