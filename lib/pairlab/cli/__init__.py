@@ -4,7 +4,8 @@ import click
 
 from pairlab import paths
 from pairlab._version import __version__
-from pairlab.cli import advise, calibrate, compare, doctor, flow_sizes, reports, run, store
+from pairlab.cli import calibrate, doctor, flow_sizes, reports, run, store
+from pairlab.cli.comparison import advise, compare
 from pairlab.cli.group import Group
 from pairlab.cli.sweeps import sweep, workers
 
