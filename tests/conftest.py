@@ -188,6 +188,7 @@ def combinations():
         (*where, workload)
         for where in backend_and_driver()
         for workload in registry.workloads.names()
+        if registry.workloads.get(workload).carries
         if where[1] in CONTENDED or workload == "flowgen"
         if not (registry.workloads.get(workload).one_client and registry.drivers.get(where[1]).pairs_apart)
     ]

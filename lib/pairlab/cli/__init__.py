@@ -4,7 +4,8 @@ import click
 
 from pairlab import paths
 from pairlab._version import __version__
-from pairlab.cli import calibrate, compare, doctor, flow_sizes, reports, run, store
+from pairlab.cli import calibrate, doctor, flow_sizes, reports, run, store
+from pairlab.cli.comparison import advise, compare
 from pairlab.cli.group import Group
 from pairlab.cli.sweeps import sweep, workers
 
@@ -34,6 +35,7 @@ for command in (
     workers.worker,
     reports.report,
     compare.compare,
+    advise.advise,
     reports.claims,
     calibrate.calibrate,
     flow_sizes.cdf,

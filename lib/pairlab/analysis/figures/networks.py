@@ -58,6 +58,7 @@ def by(cells: pd.DataFrame, column: str, order: Sequence[str], conditions: str, 
             ax.set_xlim(left=0)
         ax.grid(True, axis="x")
         ax.set_xlabel(measure.title)
+        grid.in_larger_unit(ax.xaxis, measure.unit)
         return ax
 
     handles = [
