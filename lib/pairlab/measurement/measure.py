@@ -13,10 +13,11 @@ from pairlab import store
 from pairlab._version import __version__
 from pairlab.base.realtime import before_flows
 from pairlab.errors import BadSpec, HostBusy, PairlabError, TestbedError, Unavailable
-from pairlab.measurement import congestion, in_store, isolation, own_columns
+from pairlab.measurement import congestion, in_store, own_columns
 from pairlab.measurement.attempts import allowed
 from pairlab.measurement.flow_rows import read_flows
 from pairlab.measurement.observer import Observer, checks_of_flows, senders
+from pairlab.measurement.processes import isolation
 from pairlab.measurement.processes.background import Background
 from pairlab.measurement.processes.getting_ready import REPORT_S, get_ready, still_reporting
 from pairlab.measurement.processes.interference import Interference
