@@ -49,6 +49,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "plugins": reference.plugins,
     "features": reference.features,
     "network": networks.network,
+    "isolations": networks.isolations,
     "errors": reference.exceptions,
     "commands": reference.commands,
     "environment": reference.environment,

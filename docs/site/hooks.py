@@ -11,6 +11,8 @@ import outside
 from mkdocs.plugins import event_priority
 
 _SCRIPT = re.compile(r"<script\b[^>]*>.*?</script>", re.DOTALL)
+#: Links to runs: they are beside a notebook in a checkout, and not in the site.
+_RUN = re.compile(r'<a href="[./]*/runs/[^"]*"[^>]*>(.*?)</a>')
 #: In the scripts by which nbconvert would fetch MathJax and Mermaid from elsewhere; no notebook needs them.
 _FROM_ELSEWHERE = re.compile(r'://|MathJax|src=""')
 
@@ -37,4 +39,5 @@ def on_page_markdown(markdown, page, config, files):
 def on_page_content(html, page, config, files):
     if not page.file.src_uri.endswith(".ipynb"):
         return html
-    return _SCRIPT.sub(lambda script: "" if _FROM_ELSEWHERE.search(script[0]) else script[0], html)
+    html = _SCRIPT.sub(lambda script: "" if _FROM_ELSEWHERE.search(script[0]) else script[0], html)
+    return _RUN.sub(r"\1", html)

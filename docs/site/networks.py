@@ -4,6 +4,7 @@ import reference
 
 from pairlab import paths
 from pairlab.testbed import registry
+from pairlab.testbed.contracts import ISOLATIONS
 
 PICTURES = paths.ROOT / "docs" / "pictures" / "networks"
 
@@ -16,6 +17,7 @@ def network(name: str) -> str:
     rows = [
         ("`driver`", f"`{name}`: {driver.summary}"),
         ("backends", ", ".join(where)),
+        ("isolation", f"{driver.isolation}: {ISOLATIONS[driver.isolation]}"),
         ("spans hosts", "yes" if driver.spans_hosts else "no"),
         ("subnet for each host", "yes" if driver.routed else "no"),
         ("kinds of link", ", ".join(driver.links) or "none"),
@@ -25,3 +27,13 @@ def network(name: str) -> str:
     picture = PICTURES / f"{name}.svg"
     drawn = " ".join(picture.read_text(encoding="utf-8").split()) if picture.exists() else ""
     return "\n\n".join(filter(None, [reference.table(("property", "value"), rows), drawn]))
+
+
+def isolations() -> str:
+    """The words for how far a network isolates, and the drivers that each is said of."""
+    known = {name: registry.drivers.get(name).isolation for name in registry.drivers.names()}
+    rows = [
+        (f"`{word}`", meaning, ", ".join(name for name, isolation in known.items() if isolation == word))
+        for word, meaning in ISOLATIONS.items()
+    ]
+    return reference.table(("isolation", "what each container has", "drivers"), rows)

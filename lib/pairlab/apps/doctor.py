@@ -54,7 +54,8 @@ def _extras() -> Iterator[tuple[str, str, list[Lack]]]:
 def examine() -> dict:
     """What this host can do, as plain data: {"host": …, "backends": {name: …}, "extras": {name: …}}.
 
-    Each backend, driver, workload and extra has `available`, and `missing`: a list of {"what": …, "remedy": …}.
+    Each backend, driver, workload and extra has `available`, and `missing`: a list of {"what": …, "remedy": …}; a
+    driver also has its `isolation`.
     """
     return {
         "host": facts.host(),
@@ -67,7 +68,9 @@ def _examine_backend(backend: Backend) -> dict:
     lacks = backend.lacks()
     drivers, workloads = {}, {}
     for name in registry.drivers.names():
-        drivers[name] = _finding(registry.drivers.get(name).summary, lacks or _driver_lacks(backend, name))
+        driver = registry.drivers.get(name)
+        found = _finding(driver.summary, lacks or _driver_lacks(backend, name))
+        drivers[name] = found | {"isolation": driver.isolation}
     for name in registry.workloads.names():
         workload = registry.workloads.get(name)
         workloads[name] = _finding(workload.summary, lacks or backend.lacks_programs(workload.programs))

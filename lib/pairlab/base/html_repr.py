@@ -18,6 +18,7 @@ TONES = {
 #: Longest text of a table cell that is kept on one line.
 _SHORT = 24
 _LINE = "1px solid var(--jp-border-color2, rgba(128, 128, 128, 0.4))"
+_WIDE = ' style="max-width: none"'
 _FAINT = "var(--jp-ui-font-color2, inherit)"
 #: JupyterLab drops the style in untrusted notebooks, so the HTML must be readable without it. The class is doubled
 #: where JupyterLab's own rules for tables would take precedence.
@@ -42,12 +43,19 @@ _STYLE = f"""<style>
 
 
 def summary(
-    title: str, rows: Iterable[tuple[str, object]], *, badge: str = "", tone: str = "", note: str = "", body: str = ""
+    title: str,
+    rows: Iterable[tuple[str, object]],
+    *,
+    badge: str = "",
+    tone: str = "",
+    note: str = "",
+    body: str = "",
+    wide: bool = False,
 ) -> str:
     """A titled list of labels and values, as HTML; all texts are escaped here.
 
     rows: labels with their values and units; empty values are left out. badge: a word beside the title; tone: one of
-    TONES. note: a sentence below. body: HTML between the rows and the note, such as a `table`.
+    TONES. note: a sentence below. body: HTML between the rows and the note, such as a `table`. wide: without a bound.
     """
     listed = "".join(
         f'<tr><th scope="row">{escape(label)}</th><td>{escape(str(value))}</td></tr>'
@@ -56,7 +64,7 @@ def summary(
     )
     listed = f"<table><tbody>{listed}</tbody></table>" if listed else ""
     return (
-        f'{_STYLE}<div class="pairlab-card"><div><strong>{escape(title)}</strong>'
+        f'{_STYLE}<div class="pairlab-card"{_WIDE * wide}><div><strong>{escape(title)}</strong>'
         f"{_badge(badge, tone) if badge else ''}</div>{listed}{body}"
         + (f'<div class="pairlab-note">{escape(note)}</div>' if note else "")
         + "</div>"

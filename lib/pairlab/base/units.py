@@ -50,13 +50,18 @@ def read(text: str, unit: str = "") -> float:
 def with_prefix(value: float, unit: str, digits: int = 3) -> str:
     """The value as text with a suitable prefix: 5000000.0, "B" is "5 MB"; 0.0273, "s" is "27.3 ms"."""
     value = float(f"{value:.{digits}g}")  # first, as 999.9 MB are shown as 1 GB
-    steps = sorted(((factor, name) for name, factor in UNITS[unit].items() if _decimal(name, unit)), reverse=True)
-    factor, name = next(((factor, name) for factor, name in steps if abs(value) >= factor), steps[-1])
-    if not value:
-        factor, name = 1, unit
+    factor, name = prefix(value, unit)
     return (
         f"{value / factor:,.{digits}g} {name}" if abs(value) / factor < 10**digits else f"{value / factor:,.0f} {name}"
     )
+
+
+def prefix(value: float, unit: str) -> tuple[float, str]:
+    """The factor and the name of the largest prefixed unit that leaves the value at 1 or above: 0.0273, "s" is ms."""
+    steps = sorted(((factor, name) for name, factor in UNITS[unit].items() if _decimal(name, unit)), reverse=True)
+    if not value:
+        return 1, unit
+    return next(((factor, name) for factor, name in steps if abs(value) >= factor), steps[-1])
 
 
 def _decimal(name: str, unit: str) -> bool:

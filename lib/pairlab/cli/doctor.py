@@ -77,7 +77,8 @@ def doctor(taken, before, ours, as_json):
 
 def _finding(name, finding, title):
     if finding["available"]:
-        return f"[green]✓[/] {title}: {finding['summary']}"
+        isolation = f" (isolation: {finding['isolation']})" if "isolation" in finding else ""
+        return f"[green]✓[/] {title}: {finding['summary']}{isolation}"
     lacks = "".join(f"\n      {lack['what']}: {lack['remedy']}" for lack in finding["missing"])
     return f"[yellow]–[/] {title}: {finding['summary']}{lacks}"
 

@@ -11,7 +11,6 @@ from pairlab.analysis.claims import verdicts as verdicts_of
 from pairlab.analysis.claims.ledger import Claim
 from pairlab.analysis.claims.verdicts import VERDICTS
 from pairlab.analysis.comparison import noise_floor
-from pairlab.analysis.output.formatting import MISSING
 from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.provenance import Origin
 from pairlab.statistics.intervals import no_interval
@@ -20,10 +19,7 @@ from pairlab.store.dataset import Runs
 #: More repetitions than anybody would measure: no number above it is told.
 MOST_TOLD = 100
 UNDECIDABLE, UNKNOWN = "more than this host can decide", "not known"
-#: Of a table that fits on a page beside text.
-MOST_ROWS = 30
 _NOT_MEASURED = "not measured"
-_CHARACTER = 0.006  # its usual width in a footnote's type, as a share of the page's text
 #: What a reader must know of many verdicts at once.
 POLICY = (
     "Every interval has its own confidence and nothing is corrected for their number, so among many claims a few"
@@ -52,50 +48,12 @@ def display(verdicts: pd.DataFrame) -> pd.DataFrame:
             "Verdict": verdicts["verdict"],
             "Claimed": verdicts["claimed"],
             "Published": [ledger.shown(row.published, row.unit) for row in verdicts.itertuples()],
-            "Here": [_here(row) for row in verdicts.itertuples()],
+            "Here": [effect(row) for row in verdicts.itertuples()],
             "Size": verdicts["size"],
             "Of": [_rests_on(row) for row in verdicts.itertuples()],
         },
         index=verdicts.index,
     )
-
-
-def tables(verdicts: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The claims that some system judged, as text: a row per claim and workload, and a column per backend with its
-    verdict and what that rests on.
-
-    Whole experiments share a table of at most MOST_ROWS rows, or have one of their own; its name is that of the first.
-    A backend that measured nothing of a table has no column there. All other claims are in `unjudged`.
-    """
-    judged = verdicts[~verdicts["id"].isin(_unjudged_ids(verdicts))]
-    parts = {name: _rows(mine) for name, mine in judged.groupby("experiment", sort=False)}
-    found: dict[str, list[pd.DataFrame]] = {}
-    room = 0
-    for name, part in parts.items():
-        if not found or len(part) > room:
-            found[name], room = [], MOST_ROWS
-        next(reversed(found.values())).append(part)
-        room -= len(part)
-    return {name: _without_empty(pd.concat(parts, ignore_index=True)) for name, parts in found.items()}
-
-
-def unjudged(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """The claims that no system judged, as text: a row per reason, the conditions that its runs lack in some system.
-
-    Those of experiments that nothing was measured of share a row of each paper, which counts them.
-    """
-    without_runs = verdicts["id"].isin(_ids_without_runs(verdicts))
-    mine = verdicts[verdicts["id"].isin(_unjudged_ids(verdicts)) & ~without_runs]
-    reasons: dict[str, list[str]] = {}
-    for _, rows in mine.groupby("id", sort=False):
-        lacking = sorted({name for unmet in rows["unmet"] for name in unmet.split(", ") if name})
-        reason = f"not comparable ({', '.join(lacking)})" if lacking else _NOT_MEASURED
-        reasons.setdefault(reason, []).append(rows["statement"].iloc[0])
-    for paper, rows in verdicts[without_runs].groupby("papers"):
-        experiments = ", ".join(rows["experiment"].unique())
-        counted = f"{rows['id'].nunique()} of paper {paper} on {experiments}"
-        reasons.setdefault("no runs", []).append(counted)
-    return pd.DataFrame({"Reason": list(reasons), "Claims": ["; ".join(claims) for claims in reasons.values()]})
 
 
 def _unjudged_ids(verdicts: pd.DataFrame) -> set[str]:
@@ -107,41 +65,6 @@ def _ids_without_runs(verdicts: pd.DataFrame) -> set[str]:
     """The claims on an experiment of which no system measured anything that a claim is on."""
     measured = set(verdicts.loc[verdicts["verdict"] != _NOT_MEASURED, "experiment"])
     return set(verdicts.loc[~verdicts["experiment"].isin(measured), "id"])
-
-
-def _rows(verdicts: pd.DataFrame) -> pd.DataFrame:
-    backends = sorted(verdicts["backend"].unique())
-    rows = []
-    for (_, statement), mine in verdicts.groupby(["id", "statement"], sort=False):
-        by = {(row.backend, row.workload): row for row in mine.itertuples()}
-        any_row = next(iter(by.values()))
-        # A backend without runs of the experiment has no workload, and says so beside those of the other.
-        for workload in sorted({name for _, name in by} - {""}):
-            line = {
-                "Claim": statement,
-                "Paper": any_row.papers,
-                "Workload": workload,
-                "Published": ledger.shown(any_row.published, any_row.unit) or MISSING,
-            }
-            found = ((backend, by.get((backend, workload))) for backend in backends)
-            rows.append(line | {backend: _NOT_MEASURED if row is None else _told(row) for backend, row in found})
-    return pd.DataFrame(rows)
-
-
-def _without_empty(table: pd.DataFrame) -> pd.DataFrame:
-    """The table without backends, and without published sizes, that say nothing in any row."""
-    return table.loc[:, [not table[name].isin([_NOT_MEASURED, MISSING]).all() for name in table]]
-
-
-def wrapped(table: pd.DataFrame) -> dict[str, float]:
-    """How wide the columns of sentences are of `tables` and `unjudged`, for latex.write_table: for most of their cells
-    a line, in small type, as far as the page is wide enough.
-    """
-    if "Reason" in table:
-        return {"Reason": 0.2, "Claims": 0.77}
-    long = [name for name in table if name not in ("Paper", "Workload", "Published")]
-    asked = {name: _CHARACTER * table[name].str.len().quantile(0.8) for name in long}
-    return {name: share * min(1.0, 0.77 / sum(asked.values())) for name, share in asked.items()}
 
 
 def _joined(names: Iterable[str]) -> str:
@@ -158,9 +81,9 @@ def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
 
     - runs, left-out, confidence, policy, noise-floor; claims and unjudged: how many there are on experiments of which
       there are runs, and how many of these no system judged; without-runs: how many others, where there are any;
-    - systems and tables (lists); <table>/experiments and absent (the backends that measured nothing of it, as a
-      clause);
+    - systems (a list);
     - all/<verdict> and <system>/count/<verdict>: how many, with "-" for the spaces of a verdict;
+    - of/<experiment>/verdicts: how many on the experiment, over all systems, as a clause;
     - not-comparable/<condition>: how many verdicts lack it, with "-" for spaces;
     - <id>/verdict: that of all systems, as common_verdict; by-system: where it is which, as a predicate;
     - <id>/false-if, requires: what would make it false, and the conditions under which it is stated;
@@ -178,12 +101,6 @@ def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
     found.number("claims", verdicts["id"].nunique() - len(without_runs), 0)
     if without_runs:
         found.number("without-runs", len(without_runs), 0)
-    found.names("tables", list(tables(verdicts)))
-    for name, table in tables(verdicts).items():
-        mine = verdicts[verdicts["statement"].isin(table["Claim"])]
-        found.text(f"{name}/experiments", ", ".join(mine["experiment"].unique()))
-        absent = sorted(set(mine["backend"]) - set(table))
-        found.text(f"{name}/absent", f"; not measured in {_joined(absent)}" if absent else "")
     found.number("unjudged", len(_unjudged_ids(verdicts) - without_runs), 0)
     by_system = counts(verdicts)
     found.names("systems", list(by_system.index))
@@ -191,6 +108,8 @@ def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
         found.number(f"all/{verdict.replace(' ', '-')}", by_system[verdict].sum(), 0)
         for system in by_system.index:
             found.number(f"{system}/count/{verdict.replace(' ', '-')}", by_system.loc[system, verdict], 0)
+    for experiment, mine in verdicts.groupby("experiment", sort=False):
+        found.text(f"of/{experiment}/verdicts", _counted(mine["verdict"]))
     lacking = verdicts["unmet"].str.split(", ").explode()
     for name, number in lacking[lacking != ""].value_counts(sort=False).items():
         found.number(f"not-comparable/{name.replace(' ', '-')}", number, 0)
@@ -209,7 +128,7 @@ def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
         if row.repetitions:
             found.text(f"{key}/estimate", ledger.shown(row.value, row.unit))
             found.text(f"{key}/interval", _interval(row) or no_interval(row.repetitions))
-            found.text(f"{key}/effect", _here(row))
+            found.text(f"{key}/effect", effect(row))
             found.number(f"{key}/repetitions", row.repetitions, 0)
             found.text(f"{key}/cells", row.cells)
             found.text(f"{key}/size", row.size or "not compared")
@@ -217,9 +136,20 @@ def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
             found.text(f"{key}/floor", ledger.shown(row.floor, "%"))
         if row.missing:
             found.text(f"{key}/missing", row.missing)
-        if row.verdict == "undecided" and (plan := _plan(row)) != UNKNOWN:
-            found.text(f"{key}/needed", plan)
+        if row.verdict == "undecided" and (needed := plan(row)) != UNKNOWN:
+            found.text(f"{key}/needed", needed)
     return found
+
+
+def _counted(verdicts: pd.Series) -> str:
+    """How many are what, as a clause: "3 hold, 1 is contradicted and 2 are not measured"."""
+    numbers = [(int((verdicts == name).sum()), name) for name in VERDICTS]
+    told = [
+        f"{number} {'hold' + 's' * (number == 1) if name == 'holds' else ('is ' if number == 1 else 'are ') + name}"
+        for number, name in numbers
+        if number
+    ]
+    return f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else told[0]
 
 
 def common_verdict(verdicts: Iterable[str]) -> str:
@@ -285,7 +215,7 @@ def _interval(row) -> str:
     return f"[{ledger.number(row.low, row.unit)}, {ledger.number(row.high, row.unit)}]{ledger.behind(row.unit)}"
 
 
-def _here(row) -> str:
+def effect(row) -> str:
     """The effect with its interval, and their unit once."""
     if not row.repetitions:
         return ""
@@ -294,24 +224,8 @@ def _here(row) -> str:
     return f"{ledger.number(row.value, row.unit)} {_interval(row)}"
 
 
-def _told(row) -> str:
-    """A verdict with the effect that it rests on, in parentheses how many repetitions do, of how many that would decide
-    it, and why, where the interval does not show it by itself; or the condition that is not met.
-    """
-    if row.verdict == "not comparable":
-        return f"not comparable ({row.unmet})"
-    needed = "" if row.verdict != "undecided" or (plan := _plan(row)) == UNKNOWN else plan
-    most = f"{MOST_TOLD}+" if needed == UNDECIDABLE else needed
-    if not row.repetitions:
-        return f"{row.verdict}: {row.reason}" + (f", {most} repetitions needed" if most else "")
-    verdict = f"{row.verdict}, {row.size}" if row.size else row.verdict
-    # Of an interval that includes no effect, the numbers themselves say so.
-    evident = row.verdict == "holds" or row.reason in ("includes 0.0 %", "includes 0.00")
-    why = "" if evident else f"; {row.reason}"
-    return f"{verdict}: {_here(row)} ({row.repetitions}{f' of {most}' if most else ''}){why}"
-
-
-def _plan(row) -> str:
+def plan(row) -> str:
+    """How many repetitions would decide an undecided claim, as text."""
     if pd.isna(row.repetitions_needed):
         return UNKNOWN if np.isnan(row.low) else UNDECIDABLE
     return str(row.repetitions_needed) if row.repetitions_needed <= MOST_TOLD else UNDECIDABLE
@@ -321,5 +235,5 @@ def _rests_on(row) -> str:
     missing = f"not comparable here: {row.missing}" if row.verdict == "not comparable" else row.missing
     parts = [missing, row.cells, f"n = {row.repetitions}" if row.repetitions else "", row.notes]
     if row.verdict == "undecided":
-        parts.append(f"to decide: n = {_plan(row)}")
+        parts.append(f"to decide: n = {plan(row)}")
     return "; ".join(filter(None, parts))

@@ -12,10 +12,11 @@ from matplotlib.axis import Axis
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FormatStrFormatter, FuncFormatter, LogLocator, NullFormatter
 
 from pairlab.analysis.figures.line_labels import label_ends
 from pairlab.analysis.figures.style import COLUMN_IN, HEIGHT_IN, NOTE, PAGE_IN, STYLE, ordered, text, wrapped
+from pairlab.analysis.output.measures import LARGER
 
 
 def grid(
@@ -88,6 +89,12 @@ def logarithmic(axis: Axis) -> None:
     axis.set_major_locator(_Decades())
     axis.set_major_formatter(FormatStrFormatter("%g"))
     axis.set_minor_formatter(NullFormatter())
+
+
+def in_larger_unit(axis: Axis, unit: str) -> None:
+    """Has the marks of an axis say the next larger unit where it reaches a thousand: "20 ms", and not 20,000 µs."""
+    if unit in LARGER and axis.get_view_interval()[1] >= 1000:
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1000:g} {LARGER[unit]}" if value else "0"))
 
 
 class _Decades(LogLocator):

@@ -46,6 +46,7 @@ def by_place(cells: pd.DataFrame, conditions: str = "", measure: Measure = netwo
         ax.set_xlim(left=0)
         ax.grid(True, axis="x")
         ax.set_xlabel(measure.title)
+        grid.in_larger_unit(ax.xaxis, measure.unit)
         return ax
 
     handles = [

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -113,6 +113,13 @@ def write_table(table: pd.DataFrame, name: str, origin: Origin, *, wrapped: Mapp
     if body.columns.nlevels > 1:
         tabular = tabular.replace("\\\\\n", "\\\\\n" + _rules(body.columns) + "\n", 1)
     text = origin.comment(f"table {name}") + _noted(tabular, origin.conditions)
+    return write_atomically(paths.paper() / "tables" / origin.label / f"{name}.tex", text.encode())
+
+
+def write_lines(lines: Iterable[str], name: str, origin: Origin) -> Path:
+    """Writes paper/tables/<label>/<name>.tex of lines of LaTeX, with the conditions of their origin behind."""
+    note = rf"\par{{\scriptsize\noindent {escape(origin.conditions)}\par}}" if origin.conditions else ""
+    text = origin.comment(f"list {name}") + "\n".join([*lines, note]) + "\n"
     return write_atomically(paths.paper() / "tables" / origin.label / f"{name}.tex", text.encode())
 
 

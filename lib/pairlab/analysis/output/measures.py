@@ -21,6 +21,10 @@ from pairlab.store.dataset import Runs
 Texts = dict[tuple, str]
 
 
+#: By unit, the one in which a thousand and more of it are shown: 20.5 ms, and not 20549.7 µs.
+LARGER = {"µs": "ms"}
+
+
 class Measure(NamedTuple):
     """A quantity as tables, figures and keys show it.
 
@@ -45,11 +49,12 @@ class Measure(NamedTuple):
         bounds = self.change or self.short or lopsided.any()
 
         def text(cell) -> str:
-            value, low, high = (getattr(cell, name) * self.scale for name in ("value", "low", "high"))
+            value, low, high, unit = self._fitting(cell)
+            own = f" {unit}" if unit != self.unit else ""
             if not bounds:
-                return formatting.with_half(value, high, self.digits)
+                return formatting.with_half(value, high, self.digits) + own
             digits = formatting.three_digits(value, low, high) if self.short else self.digits
-            return formatting.with_bounds(value, low, high, digits, sign="+" * self.change)
+            return formatting.with_bounds(value, low, high, digits, sign="+" * self.change) + own
 
         return texts(estimates, names, text)
 
@@ -60,15 +65,22 @@ class Measure(NamedTuple):
 
     def put_one(self, found: Values, key: str, cell) -> None:
         """An estimate below `key`: its value, and below `key`-interval its bounds. Nothing where it has a gap."""
-        value, low, high = (getattr(cell, name) * self.scale for name in ("value", "low", "high"))
+        value, low, high, unit = self._fitting(cell)
         if value != value:
             return
         if self.change and round(value, self.digits) > 0:
-            found.text(key, f"+{value:.{self.digits}f} {self.unit}".rstrip())
+            found.text(key, f"+{value:.{self.digits}f} {unit}".rstrip())
         else:
-            found.number(key, value, self.digits, self.unit)
-        bounds = f"{formatting.interval(low, high, self.digits)} {self.unit}".rstrip()
+            found.number(key, value, self.digits, unit)
+        bounds = f"{formatting.interval(low, high, self.digits)} {unit}".rstrip()
         found.text(f"{key}-interval", bounds if low == low else no_interval(cell.n))
+
+    def _fitting(self, cell) -> tuple[float, float, float, str]:
+        """An estimate's value and bounds, in the measure's unit or one of LARGER, and which."""
+        value, low, high = (getattr(cell, name) * self.scale for name in ("value", "low", "high"))
+        if self.unit in LARGER and abs(value) >= 1000:
+            return value / 1000, low / 1000, high / 1000, LARGER[self.unit]
+        return value, low, high, self.unit
 
 
 def texts(frame: pd.DataFrame, names: Sequence[str], text: Callable[..., str]) -> Texts:

@@ -13,7 +13,7 @@ from pairlab.analysis.output.provenance import stamp_of, write_atomically
 from pairlab.errors import NoRuns, OutOfDate, PairlabError, Unavailable
 from pairlab.store.dataset import Runs, digest_of, load_runs
 
-_USED = re.compile(r"^\s*\\useresults\{([^}]+)\}", re.MULTILINE)
+_USED = re.compile(r"^\s*\\use(?:found)?results\{([^}]+)\}", re.MULTILINE)
 _ERROR = re.compile(r"^(?:! |\S+\.(?:tex|sty|pgf):\d+: ).*$", re.MULTILINE)
 
 

@@ -10,13 +10,14 @@ Nothing heavy is imported here, as the process inside a sandbox starts with it.
 
 from pairlab.model.metrics.declared import Metric
 from pairlab.testbed.contracts.backends import Backend, Progress, silent
-from pairlab.testbed.contracts.networks import BridgedNetwork, Daemon, DockerNetwork, Lan, NetworkDriver
+from pairlab.testbed.contracts.networks import ISOLATIONS, BridgedNetwork, Daemon, DockerNetwork, Lan, NetworkDriver
 from pairlab.testbed.contracts.pinnings import Pinning
 from pairlab.testbed.contracts.sites import Site
 from pairlab.testbed.contracts.workloads import FEATURES, FlowTable, Measured, Workload, transaction_totals
 
 __all__ = [
     "FEATURES",
+    "ISOLATIONS",
     "Backend",
     "BridgedNetwork",
     "Daemon",

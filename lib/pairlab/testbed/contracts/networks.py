@@ -151,6 +151,22 @@ class DockerNetwork:
         return self.mode != "process"
 
 
+#: How far a network keeps an endpoint apart from others: the values of `NetworkDriver.isolation`, the least first.
+#: Their seed is paper S, tables II and IV, which grade it in words. What encrypts there does so here where it is said.
+ISOLATIONS: Mapping[str, str] = {
+    "none": "its host's own network stack: it sees all interfaces of the host, and shares its ports with all",
+    "pair": "one network namespace for both ends of a pair, as in a pod; other pairs are apart",
+    "own-address": "a namespace each, with a hardware address of its own on the hosts' network: all there reach it",
+    "namespace": "a namespace each, on a switch of the host; all on that switch reach it",
+    "routed": "a namespace each; between hosts, its packets are plain, with its own address",
+    "published": "a namespace each; between hosts, it is reached at published ports only",
+    "encapsulated": "a namespace each; between hosts, its packets are in a tunnel, and can be read there",
+    "encrypted": "a namespace each; between hosts, its packets are in a tunnel, and cannot be read there",
+    "cable": "a namespace each, and a cable to one other: nobody else reaches it",
+    "closed": "a namespace each, and no network: nobody reaches it",
+}
+
+
 class NetworkDriver(ABC):
     """Connects endpoints. One instance serves one host of a testbed, and runs inside the sandbox that owns its links.
 
@@ -169,6 +185,8 @@ class NetworkDriver(ABC):
     """The backends in which there is no such network."""
     isolated: ClassVar[bool] = True
     """Whether each endpoint, or each pair, has a network namespace of its own (else: its host's)."""
+    isolation: ClassVar[str] = "namespace"
+    """How far it keeps an endpoint apart from others: one of ISOLATIONS."""
     pair_shares: ClassVar[bool] = False
     """Whether both ends of a pair are in one network namespace, and reach each other by its loopback."""
     pairs_apart: ClassVar[bool] = False
@@ -211,9 +229,14 @@ class NetworkDriver(ABC):
         return ""
 
     @classmethod
+    def separates(cls) -> bool:
+        """Whether each endpoint has a network namespace that it shares with no other."""
+        return cls.isolated and not cls.pair_shares
+
+    @classmethod
     def has_links(cls) -> bool:
         """Whether each endpoint has a link of its own, eth0."""
-        return cls.isolated and cls.carries_traffic and not cls.pair_shares
+        return cls.separates() and cls.carries_traffic
 
     def create(self, lan: Lan) -> None:  # noqa: B027 (a driver may have nothing to create)
         """Makes what all endpoints on this host share."""

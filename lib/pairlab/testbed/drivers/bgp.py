@@ -20,6 +20,7 @@ class Bgp(BridgedNetwork):
 
     name = "bgp"
     summary = "a bridge and a subnet on each host; routes between hosts by BGP (BIRD)"
+    isolation = "routed"
     aliases = ("calico-bgp",)
     links = ("bridge", "veth")
     programs = (BIRD, BIRDC)

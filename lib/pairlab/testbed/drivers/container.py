@@ -8,6 +8,7 @@ class Container(NetworkDriver):
 
     name = "container"
     summary = "both ends of a pair in one network namespace, over its loopback"
+    isolation = "pair"
     pair_shares = True
     pairs_apart = True
     docker = DockerNetwork(mode="container")

@@ -8,6 +8,7 @@ class FlannelHostGw(Flannel):
 
     name = "flannel-host-gw"
     summary = "Flannel: flanneld leases each host a subnet from etcd; routes between hosts"
+    isolation = "routed"
     backend = "host-gw"
 
     def await_others(self, lan):

@@ -9,6 +9,7 @@ class FlannelUdp(Flannel):
 
     name = "flannel-udp"
     summary = "Flannel: flanneld leases each host a subnet from etcd, and carries packets itself"
+    isolation = "encapsulated"
     backend = "udp"
     overhead_bytes = 28  # IPv4, UDP
 

@@ -8,6 +8,7 @@ class FlannelVxlan(Flannel):
 
     name = "flannel-vxlan"
     summary = "Flannel: flanneld leases each host a subnet from etcd; VXLAN between hosts"
+    isolation = "encapsulated"
     aliases = ("flannel",)  # the backend that its documentation recommends
     links = (*Flannel.links, "vxlan")
     backend = "vxlan"

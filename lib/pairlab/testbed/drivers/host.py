@@ -8,6 +8,7 @@ class Host(NetworkDriver):
 
     name = "host"
     summary = "one shared network stack over loopback, distinct ports; the baseline"
+    isolation = "none"
     isolated = False
     spans_hosts = True
     docker = DockerNetwork(mode="host")

@@ -9,6 +9,7 @@ class IpIp(BridgedNetwork):
 
     name = "ipip"
     summary = "a bridge and a subnet on each host; IP-in-IP tunnels between hosts"
+    isolation = "encapsulated"
     aliases = ("calico-ipip",)
     links = ("bridge", "veth", "ipip")
     spans_hosts = True

@@ -10,6 +10,7 @@ class IpvlanL2(NetworkDriver):
 
     name = "ipvlan-l2"
     summary = "ipvlan in mode l2 over a parent link of its own"
+    isolation = "own-address"
     links = ("ipvlan", "veth")
     docker = DockerNetwork(driver="ipvlan", parent=True, options={"ipvlan_mode": "l2"})
     mode: ClassVar[int] = 0

@@ -12,6 +12,7 @@ class Macvlan(NetworkDriver):
 
     name = "macvlan"
     summary = "macvlan in bridge mode over a parent link of its own"
+    isolation = "own-address"
     links = ("macvlan", "veth")
     spans_hosts = True
     docker = DockerNetwork(driver="macvlan", parent=True)

@@ -22,6 +22,7 @@ class Nat(BridgedNetwork):
 
     name = "nat"
     summary = "a bridge and a subnet on each host; servers at published ports, by nftables, in Docker by iptables"
+    isolation = "published"
     links = ("bridge", "veth")
     programs = (Program("nft", "nftables"),)
     spans_hosts = True

@@ -8,5 +8,6 @@ class NoNetwork(NetworkDriver):
 
     name = "none"
     summary = "a loopback each and no network; for launch times, carries no traffic"
+    isolation = "closed"
     carries_traffic = False
     docker = DockerNetwork(mode="none")

@@ -24,6 +24,7 @@ class Overlay(BridgedNetwork):
 
     name = "overlay"
     summary = "a bridge on each host, joined by VXLAN"
+    isolation = "encapsulated"
     links = ("bridge", "veth", "vxlan")
     spans_hosts = True
     max_endpoints = BridgedNetwork.max_endpoints - 1  # the tunnel is a port, too
@@ -61,6 +62,7 @@ class OverlayEncrypted(Overlay):
 
     name = "overlay-encrypted"
     summary = "Docker's overlay with IPsec between hosts"
+    isolation = "encrypted"
     needs_hosts = True
     absent_in = ("netns",)
     overhead_bytes = Overlay.overhead_bytes + 26  # as Docker counts it: ESP's header, IV, trailer and check value

@@ -25,6 +25,7 @@ class Ovs(NetworkDriver):
 
     name = "ovs"
     summary = "Open vSwitch with a veth pair to each container"
+    isolation = "encapsulated"
     links = ("veth",)
     programs = tuple(Program(name, "openvswitch-switch") for name in (*DAEMONS, *TOOLS))
     spans_hosts = True

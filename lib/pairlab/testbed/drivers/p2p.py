@@ -8,6 +8,7 @@ class PointToPoint(NetworkDriver):
 
     name = "p2p"
     summary = "a veth pair from each client to its server, nothing in between; the limit of the others"
+    isolation = "cable"
     links = ("veth",)
     pairs_apart = True
 

@@ -12,6 +12,7 @@ class BareProcess(NetworkDriver):
 
     name = "process"
     summary = "processes in their host's own network stack, without containers; between hosts, its uplink"
+    isolation = "none"
     isolated = False
     spans_hosts = True
     docker = DockerNetwork(mode="process", own_daemon=True)

@@ -31,6 +31,7 @@ class Weave(BridgedNetwork):
 
     name = "weave"
     summary = "Weave Net: a bridge on each host; weaver carries frames between hosts in UDP (sleeve)"
+    isolation = "encapsulated"
     links = ("bridge", "veth", "dummy")  # weaver sets its bridge's MTU by a dummy link
     programs = (WEAVER, IPTABLES)
     spans_hosts = True

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from pairlab import store
-from pairlab.analysis.claims import ledger, report
+from pairlab.analysis.claims import ledger, listing, report
 from pairlab.analysis.claims import verdicts as claims
 from pairlab.cli import main
 from pairlab.store.dataset import load_runs
@@ -32,32 +32,42 @@ def test_the_whole_ledger_is_judged_on_a_campaign(verdicts):
     assert counts.loc[["netns", "netns-flowgen"]].to_numpy().sum() == len(ledger.load())
 
 
-def test_tables_and_values_cover_every_claim(verdicts, campaign):
-    tables, unjudged = report.tables(verdicts), report.unjudged(verdicts)
-    judged = {claim for table in tables.values() for claim in table["Claim"]}
-    no_runs = unjudged["Reason"] == "no runs"
-    others = [claim for claims in unjudged.loc[~no_runs, "Claims"] for claim in claims.split("; ")]
-    assert judged.isdisjoint(others)
-    counted = [int(told.split()[0]) for told in unjudged.loc[no_runs, "Claims"].item().split("; ")]
-    on_throughput = verdicts.loc[verdicts["experiment"] == "throughput", "statement"]
-    assert judged | set(others) == set(on_throughput)
-    assert sum(counted) + len(set(on_throughput)) == verdicts["id"].nunique()
-    assert all(len(table) <= report.MOST_ROWS for table in tables.values())
-    shown = [text for table in tables.values() for backend in ("docker", "netns") for text in table[backend]]
-    assert sum(text.startswith(("holds:", "holds,")) for text in shown) == (verdicts["verdict"] == "holds").sum()
-    assert all(re.search(r" \(\d+\)$", text) for text in shown if text.startswith("holds"))
-    assert all(
-        re.search(r" \(\d+\); (above|below|within|outside) \S", text) for text in shown if "contradicted" in text
-    )
-    undecided = [text for text in shown if text.startswith("undecided:")]
-    assert all(re.search(r" \(\d+( of \d+\+?)?\)(; \w|$)|too few flows", text) for text in undecided)
+def test_the_list_has_every_statement_once_and_every_verdict_by_backend(verdicts):
+    lines = listing.lines(verdicts)
+    assert lines[0] == r"\claimtopic{throughput}{\claimcell{0.380}{docker}\claimcell{0.380}{netns}}"
+    topics = [line for line in lines if line.startswith(r"\claimtopic")]
+    assert len(topics) == verdicts["experiment"].nunique()
+    marks = {"holds": r"\claimholds", "contradicted": r"\claimcontradicted", "undecided": r"\claimundecided"}
+    cells = [text for line in lines if line.startswith(r"\claimrow") for text in line.split(r"\claimcell")[1:]]
+    for verdict, mark in marks.items():
+        assert sum(mark in cell for cell in cells) == (verdicts["verdict"] == verdict).sum()
+    assert all(re.search(r"~\S.* \(\d+\)\}", cell) for cell in cells if r"\claimholds" in cell)
+    unmeasured = [line for line in lines if line.startswith(r"\claimsunjudged{not measured}")]
+    assert any("ends of a pair on different cores raise the total (C)" in line for line in unmeasured)
+    statements = [line for line in lines if "total throughput rises up to about 5 pairs" in line]
+    assert statements == [r"\claim{C}{total throughput rises up to about 5 pairs}"]  # of three drivers, with a row each
+    at = lines.index(statements[0])
+    assert [line.partition("}")[0] for line in lines[at + 1 : at + 4]] == [
+        rf"\claimrow{{{driver}" for driver in ("bridge", "macvlan", "ovs")
+    ]
+
+
+def test_a_statement_about_several_places_keeps_its_place():
+    row = {"id": "x", "statement": "two hosts: overlay carries less", "papers": "M", "experiment": "placement"}
+    row |= {"backend": "netns", "workload": "", "verdict": "not measured", "unmet": ""}
+    assert listing.lines(pd.DataFrame([row]))[1:] == [
+        r"\claimsunjudged{not measured}{two hosts: overlay carries less (M)}"
+    ]
+
+
+def test_values_cover_every_claim(verdicts, campaign):
     found = report.values(verdicts, load_runs(campaign))
     assert found["total-rises-bridge/netns-flowgen/verdict"] == found["total-rises-bridge/verdict"] == "holds"
     assert found["total-rises-bridge/by-system"] == "holds in docker-flowgen and netns-flowgen"
     assert found["total-rises-ovs/verdict"] == "not judged"
-    assert int(found["unjudged"]) == len(others) > 0
-    assert int(found["without-runs"]) == sum(counted)
-    assert int(found["claims"]) == len(set(on_throughput))
+    on_throughput = verdicts.loc[verdicts["experiment"] == "throughput", "id"].nunique()
+    assert int(found["claims"]) == on_throughput > int(found["unjudged"]) > 0
+    assert int(found["without-runs"]) == verdicts["id"].nunique() - on_throughput
     assert found["total-rises-bridge/netns-flowgen/cells"] == "5 → 2 pairs"
     assert found["total-rises-bridge/false-if"].startswith("With 1, 2 or 3 pairs, bridge carries no less")
     assert found["total-rises-ovs/netns-flowgen/missing"] == (
@@ -67,18 +77,6 @@ def test_tables_and_values_cover_every_claim(verdicts, campaign):
     assert found["fct-p99-grows-ovs/netns/missing"] == "no runs of fct"
     assert found["fct-p99-grows-ovs/netns/published"] == r"32.0 \%"
     assert found["netns/count/not-measured"] == str(report.counts(verdicts).loc["netns", "not measured"])
-
-
-def test_a_backend_that_measured_nothing_of_a_table_has_no_column_there(verdicts, campaign):
-    docker = verdicts["backend"] == "docker"
-    of_netns = pd.concat(
-        [verdicts[~docker], verdicts[docker].assign(verdict="not measured", repetitions=0, workload="")]
-    )
-    (table,) = report.tables(of_netns).values()
-    assert "netns" in table
-    assert "docker" not in table
-    assert set(report.wrapped(table)) == {"Claim", "netns"}
-    assert report.values(of_netns, load_runs(campaign))["throughput/absent"] == "; not measured in docker"
 
 
 @pytest.mark.parametrize(

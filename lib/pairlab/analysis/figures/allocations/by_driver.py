@@ -8,7 +8,7 @@ import pandas as pd
 import seaborn
 from matplotlib.axes import Axes
 
-from pairlab.analysis.figures import estimates, style
+from pairlab.analysis.figures import estimates, grid, style
 from pairlab.analysis.output.formatting import span
 from pairlab.analysis.output.measures import Measure
 
@@ -29,6 +29,7 @@ def repetitions(panel: pd.DataFrame, ax: Axes, *, value: str, measure: Measure, 
     axis(ax, drivers)
     ax.set_ylabel(label or measure.title)
     estimates.scale_y(ax, from_zero=True)
+    grid.in_larger_unit(ax.yaxis, measure.unit)
     return ax
 
 

@@ -103,6 +103,12 @@ def of(repetitions: pd.DataFrame, name: str) -> pd.DataFrame:
     return repetitions[repetitions["transacts"] == (name == "latency_mean_s")]
 
 
+def by_backend(repetitions: pd.DataFrame, name: str) -> list[tuple[str, pd.DataFrame]]:
+    """The parts of `of` by backend, each with how the name of its figure ends: not at all for namespaces, or alone."""
+    parts = sorted(of(repetitions, name).groupby("backend"), key=lambda part: part[0] != "netns")
+    return [("" if number == 0 else f"-{backend}", part) for number, (backend, part) in enumerate(parts)]
+
+
 def cells(repetitions: pd.DataFrame, name: str, confidence: float) -> pd.DataFrame:
     """The mean of one of MEASURES by driver, allocation and what runs beside, as cell_estimates.means."""
     return cell_estimates.means(of(repetitions, name), BY, name, confidence)

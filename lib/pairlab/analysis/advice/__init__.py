@@ -1,0 +1,1 @@
+"""Which network for what, from stored runs."""

@@ -1,0 +1,1 @@
+"""Commands that hold stored runs against each other."""
