@@ -18,6 +18,7 @@ import yaml
 
 from pairlab import store
 from pairlab.batch import runner
+from pairlab.batch.executors import here
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.model.tables import table
@@ -183,7 +184,7 @@ def test_a_note_of_a_sweep_cut_off_anywhere_is_the_older_one_or_the_new_one(plac
 
 def test_a_sweep_cut_off_anywhere_goes_on_from_there(place, tmp_path, monkeypatch, record_property):
     monkeypatch.setenv("PAIRLAB_RUNS", str(place))
-    monkeypatch.setattr(runner, "check", lambda spec: None)
+    monkeypatch.setattr(here, "check", lambda spec: None)
     file = tmp_path / "sweep.yaml"
     file.write_text(yaml.safe_dump({"name": "two", "experiments": {"throughput": {"pairs": [1, 2]}}}))
     plan = runner.load(file)

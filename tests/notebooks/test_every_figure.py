@@ -18,6 +18,7 @@ UNIT_OF_MARKS = re.compile(r"^[\d.,]+ (B|KiB|MiB)$")
 COUNTS = ("Pairs", "Flows per pair", "Retransmitted segments", "Containers per core")
 RATIOS = ("Share of ", "Mean latency (times alone)", "Jain's index", "Total throughput\n(bridge at 10 pairs = 1)")
 CATEGORIES = (
+    "What is measured",
     "Driver",
     "Allocation",
     "Pinning",

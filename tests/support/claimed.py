@@ -197,6 +197,37 @@ def spending(shares, factor=1.0, **spec):
     return replace(placed(factor, **spec), cpu=table("cpu", samples))
 
 
+def in_mode(factor, **spec):
+    return throughput(factor, clients=1, **{"experiment": "single-host-modes"} | spec)
+
+
+def by_mode(effect, noise, repetition):
+    for direction in ("up", "down"):  # of the other direction, nothing is asked
+        yield in_mode(np.exp(noise()), driver="process", direction=direction, repetition=repetition)
+        shift = effect if direction == "down" else 3.0
+        yield in_mode(np.exp(shift + noise()), direction=direction, repetition=repetition)
+
+
+def by_mode_and_size(effect, noise, repetition):
+    for size in (64, 1024, 65536):
+        told = {"message_bytes": size, "repetition": repetition}
+        yield in_mode(np.exp(noise()), driver="process", **told)
+        yield in_mode(np.exp(effect + noise()), **told)
+
+
+def computing(factor, **spec):
+    """A run that computes so many times as long."""
+    made = throughput(1, clients=1, **{"experiment": "containerization", "workload": "stress-ng-cpu"} | spec)
+    metric = {"name": "calculation_s", "unit": "s", "meaning": "time of operations", "less_is_better": True}
+    flows = made.flows.assign(calculation_s=2.0 * factor, throughput_bps=np.nan, flow_bytes=np.nan)
+    return replace(made, flows=flows, facts={**made.facts, "metrics": [metric]})
+
+
+def by_containers(effect, noise, repetition):
+    yield computing(np.exp(noise()), driver="process", repetition=repetition)
+    yield computing(np.exp(effect + noise()), repetition=repetition)
+
+
 #: estimator: parameters, where the effect is 0, the margin (both as shown), and what makes its cells
 CASES = {
     "pairs_change": ({"driver": "bridge", "pairs": [2, 5]}, 0, 5, by_pairs),
@@ -261,6 +292,9 @@ CASES = {
         5,
         by_traffic,
     ),
+    "mode_change": ({"driver": "bridge", "direction": "down"}, 0, 5, by_mode),
+    "mode_sizes": ({"driver": "bridge", "what": "total_bps"}, 0, 5, by_mode_and_size),
+    "containers_change": ({"driver": "bridge", "what": "calculation_s"}, 0, 5, by_containers),
     "flows_like_containers": ({"driver": "bridge"}, 0, 5, by_flows),
 }
 

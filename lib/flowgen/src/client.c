@@ -12,16 +12,19 @@
 #include "monotonic.h"
 #include "options.h"
 #include "report.h"
+#include "sending.h"
 #include "tcpflow.h"
 #include "udpflow.h"
 
+enum direction { UP, DOWN, BOTH }; /* who sends: the client, its server, or each on connections of its own */
 enum { MAX_FLOWS = 1000, STACK_BYTES = 256 * 1024, TCP_USUAL_BYTES = 128 * 1024, TCP_MOST_BYTES = 64 * 1024 * 1024 };
 
 struct request {
     bool udp;             /* then the plan of udp counts, else that of tcp */
     struct tcp_plan tcp_plan;
     struct udp_plan udp_plan;
-    size_t flows;
+    enum direction direction;
+    size_t flows;         /* in each direction */
     size_t write_bytes;
     char *data;           /* write_bytes of it */
 };
@@ -34,6 +37,8 @@ struct runner {
     size_t number;
     struct tcp_flow tcp;
     struct udp_flow udp;
+    bool receives;               /* then its flow is the server's */
+    struct received_flow received;
     bool whole;
 };
 
@@ -43,9 +48,12 @@ static void *run_one(void *argument)
     const struct request *request = runner->request;
     if (runner->together)
         pthread_barrier_wait(runner->together); /* making a thread takes long enough for a short flow to end */
-    runner->whole = request->udp
-                        ? udp_flow_run(&runner->udp, &request->udp_plan, request->data, (uint16_t)runner->number)
-                        : tcp_flow_run(&runner->tcp, &request->tcp_plan, request->data);
+    if (request->udp)
+        runner->whole = udp_flow_run(&runner->udp, &request->udp_plan, request->data, (uint16_t)runner->number);
+    else if (runner->receives)
+        runner->whole = receive_flow(&runner->received, &request->tcp_plan, (uint32_t)runner->number);
+    else
+        runner->whole = tcp_flow_run(&runner->tcp, &request->tcp_plan, request->data);
     return NULL;
 }
 
@@ -74,26 +82,36 @@ static void run_all(struct runner *runners, size_t flows)
     pthread_barrier_destroy(&together);
 }
 
+static const char *error_of(const struct runner *runner)
+{
+    if (runner->request->udp)
+        return runner->udp.error;
+    return runner->receives ? runner->received.tcp.error : runner->tcp.error;
+}
+
 /* Returns the exit status. */
-static int report_all(const struct runner *runners, const struct request *request)
+static int report_all(const struct runner *runners, size_t count, const struct request *request)
 {
     size_t failed = 0;
     const struct runner *first_failed = NULL;
-    for (size_t i = 0; i < request->flows; i++) {
+    for (size_t i = 0; i < count; i++) {
+        size_t number = runners[i].number;
         if (request->udp)
-            report_udp(i, &runners[i].udp, &request->udp_plan);
+            report_udp(number, &runners[i].udp, &request->udp_plan);
+        else if (runners[i].receives)
+            report_received(number, &runners[i].received);
         else
-            report_tcp(i, &runners[i].tcp, &request->tcp_plan);
+            report_tcp(number, &runners[i].tcp, &request->tcp_plan);
         if (!runners[i].whole && failed++ == 0)
             first_failed = &runners[i];
     }
     if (!failed)
         return 0;
-    const char *error = request->udp ? first_failed->udp.error : first_failed->tcp.error;
-    if (request->flows == 1)
+    const char *error = error_of(first_failed);
+    if (count == 1)
         complain("%s", error);
     else
-        complain("%zu of %zu flows failed, the first of them flow %zu: %s", failed, request->flows,
+        complain("%zu of %zu flows failed, the first of them flow %zu: %s", failed, count,
                  first_failed->number, error);
     return STATUS_FAILED;
 }
@@ -135,9 +153,18 @@ static void check_protocol(bool udp, double duration_s, long finite_bytes, const
                   udp ? "" : ", or --bytes: one of them says when the flow ends");
 }
 
+static enum direction parse_direction(const char *text)
+{
+    static const char *const names[] = {[UP] = "up", [DOWN] = "down", [BOTH] = "both"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(text, names[i]))
+            return (enum direction)i;
+    die_usage("--direction '%s' is none of up, down and both", text);
+}
+
 static struct request parse_request(char **arguments)
 {
-    const char *server_text = NULL, *congestion = NULL, *token_file = NULL;
+    const char *server_text = NULL, *congestion = NULL, *token_file = NULL, *direction_text = "up";
     double duration_s = 0, limit_s = 0, interval_s = 0.5;
     long finite_bytes = 0, write_bytes = 0, flows = 1, rate_bps = 0;
     bool udp = false, stoppable = false;
@@ -150,6 +177,7 @@ static struct request parse_request(char **arguments)
         {"--congestion", OPTION_TEXT, &congestion, .required = false},
         {"--write-bytes", OPTION_INTEGER, &write_bytes, .min = 1, .max = TCP_MOST_BYTES},
         {"--flows", OPTION_INTEGER, &flows, .min = 1, .max = MAX_FLOWS},
+        {"--direction", OPTION_TEXT, &direction_text, .required = false},
         {"--udp", OPTION_FLAG, &udp, .required = false},
         {"--rate", OPTION_INTEGER, &rate_bps, .min = 0, .max = 1e15},
         {"--stoppable", OPTION_FLAG, &stoppable, .required = false},
@@ -163,8 +191,11 @@ static struct request parse_request(char **arguments)
         die_usage("--duration and --bytes exclude each other: a flow ends by time or by bytes; leave one out");
     if (limit_s > 0 && duration_s > 0)
         die_usage("--limit is for --bytes: a flow of a given --duration ends by itself; leave it out");
-    if (stoppable && (udp || finite_bytes || flows > 1))
-        die_usage("--stoppable is for one flow by TCP with a --duration: leave it out");
+    enum direction direction = parse_direction(direction_text);
+    if (udp && direction != UP)
+        die_usage("--direction is for TCP: UDP goes up; leave it out");
+    if (stoppable && (udp || finite_bytes || flows > 1 || direction != UP))
+        die_usage("--stoppable is for one flow up by TCP with a --duration: leave it out");
     if (stoppable)
         stop_at_sigterm();
     if (!write_bytes)
@@ -202,6 +233,7 @@ static struct request parse_request(char **arguments)
             .rate_bps = (uint64_t)rate_bps,
             .datagram_bytes = (size_t)write_bytes,
         },
+        .direction = direction,
         .flows = (size_t)flows,
         .write_bytes = (size_t)write_bytes,
     };
@@ -210,20 +242,22 @@ static struct request parse_request(char **arguments)
 int client_main(char **arguments)
 {
     struct request request = parse_request(arguments);
-    struct runner *runners = calloc(request.flows, sizeof *runners);
+    size_t count = request.direction == BOTH ? 2 * request.flows : request.flows;
+    struct runner *runners = calloc(count, sizeof *runners);
     request.data = malloc(request.write_bytes);
     if (!runners || !request.data)
-        die("out of memory for %zu flows and writes of %zu bytes", request.flows, request.write_bytes);
+        die("out of memory for %zu flows and writes of %zu bytes", count, request.write_bytes);
     memset(request.data, 'f', request.write_bytes); /* untouched memory is one shared page: it would copy too fast */
-    for (size_t i = 0; i < request.flows; i++) {
+    for (size_t i = 0; i < count; i++) {
         runners[i].request = &request;
-        runners[i].number = i;
+        runners[i].number = i % request.flows;
+        runners[i].receives = request.direction == DOWN || i >= request.flows;
     }
 
     descriptors_allow_many();
-    run_all(runners, request.flows);
-    int status = report_all(runners, &request);
-    for (size_t i = 0; i < request.flows; i++)
+    run_all(runners, count);
+    int status = report_all(runners, count, &request);
+    for (size_t i = 0; i < count; i++)
         tcp_flow_free(&runners[i].tcp);
     free(runners);
     free(request.data);

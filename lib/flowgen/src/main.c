@@ -13,10 +13,11 @@ static const struct command {
     int (*run)(char **arguments);
     const char *usage;
 } commands[] = {
-    {"server", server_main, "server --port P [--bind ADDR] [--udp] [--answer] [--token-file FILE]"},
+    {"server", server_main, "server --port P [--bind ADDR] [--udp] [--answer | --sends] [--token-file FILE]"},
     {"client", client_main,
      "client --connect ADDR:PORT (--duration SECONDS | --bytes N [--limit SECONDS]) [--flows K]\n"
-     "               [--interval SECONDS] [--congestion NAME] [--write-bytes N] [--stoppable] [--token-file FILE]\n"
+     "               [--direction up|down|both] [--interval SECONDS] [--congestion NAME] [--write-bytes N]\n"
+     "               [--stoppable] [--token-file FILE]\n"
      "       flowgen client --udp --connect ADDR:PORT --duration SECONDS [--rate BPS] [--flows K]\n"
      "               [--write-bytes N] [--token-file FILE]"},
     {"traffic", traffic_main,
@@ -47,7 +48,8 @@ static int print_help(void)
            "\n"
            "server   receives TCP, and UDP too if asked, and prints one JSON line per flow that ends\n"
            "client   sends TCP at full rate, for a time or until all bytes have arrived, and prints JSON lines for\n"
-           "         each flow: intervals, then the total; or UDP, for a time, and the total of what arrived\n"
+           "         each flow: intervals, then the total; or UDP, for a time, and the total of what arrived;\n"
+           "         down: a server with --sends does so, and the client prints what it received of it\n"
            "traffic  asks servers with --answer for flows of sizes from a CDF, at a load or one after the other, and\n"
            "         prints a JSON line of all; each flow is a record in FILE\n"
            "rr-server answers requests by TCP, or by UDP if asked, and prints one JSON line when it is stopped\n"

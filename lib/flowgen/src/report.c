@@ -72,6 +72,8 @@ static void print_total(uint64_t number, const struct tcp_flow *flow, const stru
     json_begin(&line, "total");
     json_integer(&line, "flow", number);
     json_text(&line, "protocol", "tcp");
+    if (plan->down)
+        json_text(&line, "direction", "down");
     json_local(&line, &flow->local);
     json_integer(&line, "connect_ns", flow->connect_ns);
     json_moment(&line, "connected_ns", connected ? first->at_ns : 0);
@@ -114,6 +116,24 @@ void report_tcp(size_t number, const struct tcp_flow *flow, const struct tcp_pla
     for (size_t i = 1; i < flow->count; i++)
         print_interval(number, flow, i);
     print_total(number, flow, plan);
+}
+
+void report_received(size_t number, const struct received_flow *flow)
+{
+    struct json line;
+    json_begin(&line, "received");
+    json_integer(&line, "flow", number);
+    json_text(&line, "protocol", "tcp");
+    json_text(&line, "direction", "down");
+    json_integer(&line, "connect_ns", flow->tcp.connect_ns);
+    json_moment(&line, "connected_ns", flow->connected_ns);
+    json_integer(&line, "flow_bytes", flow->bytes);
+    json_moment(&line, "first_ns", flow->first_ns);
+    json_moment(&line, "last_ns", flow->last_ns);
+    json_boolean(&line, "ended", flow->ended);
+    if (*flow->tcp.error)
+        json_text(&line, "error", flow->tcp.error);
+    print_line(&line);
 }
 
 /* From the first sending until sending was over, or until the last came where that was later: what did not come at the

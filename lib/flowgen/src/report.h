@@ -4,11 +4,15 @@
 
 #include <stddef.h>
 
+#include "sending.h"
 #include "tcpflow.h"
 #include "udpflow.h"
 
 /* The intervals, then the total. */
 void report_tcp(size_t number, const struct tcp_flow *flow, const struct tcp_plan *plan);
+
+/* What a client received of a flow that it asked its server for, which reports the rest. */
+void report_received(size_t number, const struct received_flow *flow);
 
 /* The total: what is sent in an interval is not what arrives in it, which only the server counts. */
 void report_udp(size_t number, const struct udp_flow *flow, const struct udp_plan *plan);

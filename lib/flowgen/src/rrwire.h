@@ -13,7 +13,7 @@
 
 enum { RR_MAGIC = 0x72657173, RR_RESPONSE_MAGIC = 0x72657370 }; /* "reqs", "resp" */
 
-enum { RR_MOST_BYTES = 1024 * 1024, RR_MOST_DATAGRAM_BYTES = 65507 };
+enum { RR_MOST_BYTES = 4 * 1024 * 1024, RR_MOST_DATAGRAM_BYTES = 65507 };
 
 enum rr_opening_flags { RR_ONE_REQUEST = 1 };
 

@@ -1,5 +1,6 @@
 /* server: takes any number of TCP connections, and UDP where that is asked for; reads all they send, and reports each
-   flow when it ends. With --answer, it takes what is sent for requests, and sends flows of the sizes asked for.
+   flow when it ends. With --answer, it takes what is sent for requests, and sends flows of the sizes asked for; with
+   --sends, it sends on a connection that begins with an order (sending.h).
 
    With a token, it reports only what begins with that. All of the token is compared at once: an answer to less of it,
    such as a connection that is closed at the first wrong byte, would let others find it byte by byte. */
@@ -22,6 +23,7 @@
 #include "json.h"
 #include "monotonic.h"
 #include "options.h"
+#include "sending.h"
 #include "token.h"
 #include "udpserver.h"
 
@@ -40,6 +42,7 @@ struct connection {
     char opening[TOKEN_BYTES];             /* as far as it has come */
     bool proven;                           /* it began with the token, or there is none */
     struct answering answering;            /* with --answer */
+    struct ordering ordering;              /* with --sends */
     bool awaits_room;                      /* watched for room to send */
     struct connection *previous, *next;    /* of the same list */
 };
@@ -52,7 +55,7 @@ struct list {
 
 struct server {
     int epoll, listener, signals;
-    bool accepting, answers;
+    bool accepting, answers, sends;
     struct token token;
     struct udp_server *udp; /* NULL: TCP only */
     struct list proven, unproven;
@@ -190,6 +193,24 @@ static bool answer(struct server *server, struct connection *connection, size_t 
     return connection->awaits_room || send_answers(server, connection);
 }
 
+/* What came now is at the beginning of the buffer. True: the connection is the sender's, or has ended. */
+static bool take_order(struct server *server, struct connection *connection, size_t received)
+{
+    uint64_t before = connection->flow_bytes - received;
+    size_t opening = server->token.given && before < TOKEN_BYTES ? (size_t)(TOKEN_BYTES - before) : 0;
+    if (received <= opening ||
+        ordering_take(&connection->ordering, server->buffer + opening, received - opening) != ORDER_COMPLETE)
+        return false;
+    epoll_ctl(server->epoll, EPOLL_CTL_DEL, connection->socket, NULL);
+    if (!sending_start(connection->socket, &connection->ordering.order, connection->accept_ns)) {
+        end_connection(server, connection, "the peer asked for a flow that cannot be sent");
+        return true;
+    }
+    list_remove(&server->proven, connection);
+    free(connection);
+    return true;
+}
+
 /* One read per turn, however much there is: epoll comes back for the rest after all others had their turn.
    Returns whether there was data; else the connection may have ended. */
 static bool receive(struct server *server, struct connection *connection)
@@ -200,8 +221,12 @@ static bool receive(struct server *server, struct connection *connection)
         if (!connection->flow_bytes)
             connection->first_ns = connection->last_ns;
         connection->flow_bytes += (uint64_t)received;
-        if (connection->proven || take_opening(server, connection, (size_t)received))
+        if (connection->proven || take_opening(server, connection, (size_t)received)) {
+            bool may_order = server->sends && connection->proven && !connection->ordering.none;
+            if (may_order && take_order(server, connection, (size_t)received))
+                return false;
             return !server->answers || !connection->proven || answer(server, connection, (size_t)received);
+        }
         end_connection(server, connection, NULL);
         return false;
     }
@@ -302,7 +327,7 @@ static void drain_list(struct server *server, struct list *list, uint64_t give_u
 static void drain(struct server *server)
 {
     uint64_t give_up_ns = monotonic_ns() + DRAIN_NS;
-    server->answers = false;
+    server->answers = server->sends = false;
     drain_list(server, &server->proven, give_up_ns);
     drain_list(server, &server->unproven, give_up_ns);
 }
@@ -343,17 +368,20 @@ int server_main(char **arguments)
 {
     long port = 0;
     const char *bind_to = "0.0.0.0", *token_file = NULL;
-    bool udp = false, answers = false;
+    bool udp = false, answers = false, sends = false;
     struct option options[] = {
         {"--port", OPTION_INTEGER, &port, .required = true, .min = 1, .max = 65535},
         {"--bind", OPTION_TEXT, &bind_to, .required = false},
         {"--udp", OPTION_FLAG, &udp, .required = false},
         {"--answer", OPTION_FLAG, &answers, .required = false},
+        {"--sends", OPTION_FLAG, &sends, .required = false},
         {"--token-file", OPTION_TEXT, &token_file, .required = false},
         {0},
     };
     if (parse_options(arguments, options))
         die_usage("unexpected '--'; server runs no command");
+    if (answers && sends)
+        die_usage("--answer and --sends exclude each other: both are about what a connection begins with");
     struct sockaddr_in address;
     if (!address_parse(&address, bind_to, port))
         die_usage("--bind '%s' is not an IPv4 address such as 10.77.0.1", bind_to);
@@ -362,6 +390,7 @@ int server_main(char **arguments)
     static struct server server;
     token_read(&server.token, token_file);
     server.answers = answers;
+    server.sends = sends;
     server.signals = stop_signals();
     server.epoll = epoll_create1(EPOLL_CLOEXEC);
     if (server.signals < 0 || server.epoll < 0)
@@ -376,6 +405,7 @@ int server_main(char **arguments)
 
     while (take_turn(&server, -1))
         ;
+    sending_stop();
     drain(&server);
     end_all(&server);
     uint64_t datagrams = server.udp ? udp_server_close(server.udp) : 0;

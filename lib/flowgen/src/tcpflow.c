@@ -62,16 +62,23 @@ static bool not_in_time(struct tcp_flow *flow, const struct tcp_plan *plan)
     return fail(flow, "not complete after %g s", (double)plan->limit_ns / 1e9);
 }
 
-static bool open_connection(struct tcp_flow *flow, const struct tcp_plan *plan)
+static bool choose_congestion_control(struct tcp_flow *flow, const struct tcp_plan *plan)
+{
+    return !plan->congestion ||
+           setsockopt(flow->socket, IPPROTO_TCP, TCP_CONGESTION, plan->congestion,
+                      (socklen_t)strlen(plan->congestion)) == 0 ||
+           fail(flow, "cannot use congestion control '%s': %s; sysctl %s", plan->congestion, strerror(errno),
+                errno == EPERM ? "net.ipv4.tcp_allowed_congestion_control lists what may be used"
+                               : "net.ipv4.tcp_available_congestion_control lists what there is");
+}
+
+bool tcp_flow_open(struct tcp_flow *flow, const struct tcp_plan *plan)
 {
     flow->socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (flow->socket < 0)
         return fail(flow, "cannot make a socket: %s", strerror(errno));
-    if (plan->congestion && setsockopt(flow->socket, IPPROTO_TCP, TCP_CONGESTION, plan->congestion,
-                                       (socklen_t)strlen(plan->congestion)) < 0)
-        return fail(flow, "cannot use congestion control '%s': %s; sysctl %s", plan->congestion, strerror(errno),
-                    errno == EPERM ? "net.ipv4.tcp_allowed_congestion_control lists what may be used"
-                                   : "net.ipv4.tcp_available_congestion_control lists what there is");
+    if (!choose_congestion_control(flow, plan))
+        return false;
     if (plan->limit_ns) { /* of all calls here only connect heeds it (socket(7)): no write ever waits */
         struct timespec left = time_until(flow->connect_ns + plan->limit_ns);
         struct timeval limit = {.tv_sec = left.tv_sec, .tv_usec = left.tv_nsec / 1000 + 1}; /* zero were no limit */
@@ -218,7 +225,7 @@ static bool transfer(struct tcp_flow *flow, const struct tcp_plan *plan, const c
 }
 
 /* A finite flow that gave up is taken off the network at once: what it left behind would disturb others. */
-static void close_connection(struct tcp_flow *flow, const struct tcp_plan *plan)
+void tcp_flow_close(struct tcp_flow *flow, const struct tcp_plan *plan)
 {
     if (flow->socket < 0)
         return;
@@ -229,17 +236,25 @@ static void close_connection(struct tcp_flow *flow, const struct tcp_plan *plan)
     close(flow->socket);
 }
 
+static bool run(struct tcp_flow *flow, const struct tcp_plan *plan, const char *data)
+{
+    take_sample(flow);
+    describe_connection(flow);
+    return transfer(flow, plan, data);
+}
+
+bool tcp_flow_serve(struct tcp_flow *flow, const struct tcp_plan *plan, const char *data)
+{
+    flow->netns_retransmits[0] = flow->netns_retransmits[1] = -1;
+    return choose_congestion_control(flow, plan) && run(flow, plan, data);
+}
+
 bool tcp_flow_run(struct tcp_flow *flow, const struct tcp_plan *plan, const char *data)
 {
     flow->netns_retransmits[0] = flow->netns_retransmits[1] = -1;
     flow->connect_ns = monotonic_ns();
-    bool whole = open_connection(flow, plan);
-    if (whole) {
-        take_sample(flow);
-        describe_connection(flow);
-        whole = transfer(flow, plan, data);
-    }
-    close_connection(flow, plan);
+    bool whole = tcp_flow_open(flow, plan) && run(flow, plan, data);
+    tcp_flow_close(flow, plan);
     return whole;
 }
 

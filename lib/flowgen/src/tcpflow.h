@@ -22,6 +22,7 @@ struct tcp_plan {
     uint64_t interval_ns;
     const char *congestion; /* NULL: the kernel's default */
     size_t write_bytes;
+    bool down;              /* from a server to its client: that sends it */
     const volatile sig_atomic_t *stopped; /* once it is not 0, the time of a timed flow is over; NULL: never */
 };
 
@@ -51,6 +52,12 @@ struct tcp_flow {
 /* Runs the flow to its end; `data` are plan->write_bytes bytes to send over and over. False: flow->error says why.
    flow is all zeros before, and tcp_flow_free follows. Flows of several threads may share plan and data. */
 bool tcp_flow_run(struct tcp_flow *flow, const struct tcp_plan *plan, const char *data);
+
+/* Its parts, for a flow on a connection that others opened (flow->socket): all but opening and closing that. */
+bool tcp_flow_open(struct tcp_flow *flow, const struct tcp_plan *plan);
+bool tcp_flow_serve(struct tcp_flow *flow, const struct tcp_plan *plan, const char *data);
+void tcp_flow_close(struct tcp_flow *flow, const struct tcp_plan *plan);
+
 void tcp_flow_free(struct tcp_flow *flow);
 
 /* Bytes that the peer acknowledged between two samples. Bytes that were only written have crossed nothing yet: up to

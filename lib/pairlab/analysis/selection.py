@@ -38,6 +38,12 @@ OWN = {
     **dict.fromkeys(("limited_uplinks", "flow_sizes", "offered_load_bps", "requests", "fan_out"), (TRAFFIC,)),
     **dict.fromkeys(("arrivals", "flows_per_pair"), (TRAFFIC,)),
 }
+#: What paper S varies on one host, and of containers and none.
+MODES, CONTAINERS = "single-host-modes", "containerization"
+for _name in ("direction", "message_bytes", "udp_share", "request_bytes", "response_bytes", "cpus_awake"):
+    OWN[_name] = (*OWN.get(_name, ()), MODES)
+for _name in ("hosts", "placement", "message_bytes", "udp_share", "cpus_awake"):
+    OWN[_name] = (*OWN.get(_name, ()), CONTAINERS)
 
 
 #: The congestion control of the papers' hosts: the default of Ubuntu 18.04.

@@ -1,9 +1,12 @@
-"""Imports of a library without something that it imports only where that is installed."""
+"""Imports of what need not be installed."""
 
 import contextlib
+import importlib.util
 import sys
 from collections.abc import Iterator
 from typing import Any
+
+from pairlab.errors import Unavailable
 
 
 @contextlib.contextmanager
@@ -18,3 +21,9 @@ def without(name: str) -> Iterator[None]:
         yield
     finally:
         del modules[name]
+
+
+def require(module: str, extra: str) -> None:
+    """Raises Unavailable where that module is not installed. extra: of pairlab, which installs it."""
+    if importlib.util.find_spec(module) is None:
+        raise Unavailable(f"{module} is not installed here: pip install '.[{extra}]' in the checkout installs it")

@@ -1,40 +1,34 @@
-"""Sweeps: measures the cells of a sweep file one after another, and resumes where it was interrupted."""
+"""Sweeps: measures the cells of a sweep file, block after block, and resumes where it was interrupted.
+
+A block is all cells of one repetition (executors/blocks.py). A place measures a block as a whole, so that what is
+compared within a repetition was measured on one host; with several places, several blocks are under way.
+"""
 
 import itertools
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 
 from pairlab import store
-from pairlab.batch import experiments, kernels, stopping_rule, sweep_manifest
+from pairlab.batch import kernels, stopping_rule, sweep_manifest
 from pairlab.batch.eta import OVERHEAD_S, Schedule, estimate_s, succeeded, to_measure, traffic_s
-from pairlab.batch.sweep_file import SweepFile, block, cells, load, rules
-from pairlab.errors import BadSpec, HostBusy, PairlabError, StoreError, Unavailable
+from pairlab.batch.executors import here
+from pairlab.batch.executors.blocks import Blocks
+from pairlab.batch.executors.here import Executor, Here
+from pairlab.batch.executors.places import Ended, Place, PlaceLost, Places
+from pairlab.batch.executors.roster import Roster
+from pairlab.batch.sweep_file import SweepFile, cells, load, rules
 from pairlab.measurement import in_store
-from pairlab.measurement.measure import check, note
+from pairlab.model.ground import Ground
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
-from pairlab.testbed import registry
 from pairlab.testbed.contracts import Progress, silent
 
-__all__ = [
-    "OVERHEAD_S",
-    "CellReport",
-    "Executor",
-    "SweepFile",
-    "Tally",
-    "cells",
-    "estimate_s",
-    "execute_here",
-    "load",
-    "rules",
-    "run",
-]
-
-#: Measures one cell and returns its run, or raises why not. Another executor may send it to another host.
-Executor = Callable[[Spec], Run]
+__all__ = ["OVERHEAD_S", "CellReport", "SweepFile", "Tally", "cells", "estimate_s", "load", "rules", "run"]
 
 
 @dataclass(frozen=True)
@@ -91,19 +85,6 @@ class Tally:
         return succeeded(self.done, len(self.not_done), self.skipped, self.unavailable)
 
 
-def execute_here(
-    spec: Spec,
-    *,
-    wait: bool = True,
-    attempts: int = 1,
-    say: Callable[[str], None] = lambda text: None,
-    progress: Progress = silent,
-) -> Run:
-    """The executor that measures on this host: papermill on the experiment's notebook."""
-    values = spec.model_dump(include=set(experiments.defaults(spec.experiment)))
-    return experiments.run(spec.experiment, values, wait=wait, attempts=attempts, say=say, progress=progress)
-
-
 def run(
     sweep: SweepFile,
     *,
@@ -116,8 +97,9 @@ def run(
     say: Callable[[str], None] = lambda text: None,
     progress: Progress = silent,
     execute: Executor | None = None,
+    places: Places | None = None,
 ) -> Tally:
-    """Measures every cell that is not done yet, one after another; resumes where it was interrupted.
+    """Measures every cell that is not done yet; resumes where it was interrupted.
 
     retry: measure also the cells that failed or were invalid before, which are otherwise left and counted as not done.
     A cell that fails is stored with its reason, and the sweep continues, or ends there if stop_on_failure, by default
@@ -125,107 +107,136 @@ def run(
     while only the machine spoils it, by default as the file says. wait: for other measurements on this host (else
     HostBusy); say is called with whose, and with how many cells were measured on another ground, such as an older
     kernel, and are measured again. tell is called with each cell that has ended, progress with the phases of the one at
-    work. execute: by default `execute_here`. Raises BadSweep before anything is measured, and StoreError where runs
-    cannot be stored.
+    work. execute: what measures a cell on this host, by default papermill on its notebook. places: measure there
+    instead, such as the workers of a Dask scheduler; a cell is then done wherever it was measured, and a cell whose
+    place is lost is measured elsewhere, `attempts` times at most. Raises BadSweep before anything is measured,
+    StoreError where runs cannot be stored, and Unavailable where there are no places.
     """
     sweep = sweep_manifest.keep_auto(sweep, say)
     often = rules(sweep, backend)
-    schedule = Schedule(often, to_measure(stopping_rule.repetitions(often), retry))
-    here = partial(execute_here, wait=wait, attempts=attempts or sweep.attempts, say=say, progress=progress)
-    finish = _Finisher(execute or here, retry)
+    attempts = attempts or sweep.attempts
+    every = list(stopping_rule.repetitions(often))
+    found = {} if places is None else store.outcomes(every)
+    pending = to_measure(every, retry) if places is None else _open(found, retry)
     stop = sweep.on_failure == "stop" if stop_on_failure is None else stop_on_failure
-    for line in in_store.measured_elsewhere(cells(sweep, backend)):
-        say(line)
+    book = _Book(sweep, Schedule(often, pending), tell, stop)
+    blocks = Blocks(sweep, often, book.schedule, found)
+    if places is None:
+        for line in in_store.measured_elsewhere(cells(sweep, backend)):
+            say(line)
     with store.running(sweep.name, sweep_manifest.backends(often)), kernels.kept():
-        sweep_manifest.write(sweep, often, retry=retry)
-        return _measure(sweep, schedule, finish, stop, tell)
+        sweep_manifest.write(sweep, often, retry=retry, dashboard=None if places is None else places.dashboard)
+        if places is None:
+            measure = partial(here.execute, wait=wait, attempts=attempts, say=say, progress=progress)
+            _work(Here(execute or measure, retry), blocks, book, attempts)
+        else:
+            book.roster = Roster(sweep.name)
+            _work_on(places, partial(_work, blocks=blocks, book=book, attempts=attempts), blocks, book, say)
+    if not book.tally.stopped:
+        book.tally.imprecise = book.schedule.imprecise()
+    return book.tally
 
 
-def _measure(
-    sweep: SweepFile, schedule: Schedule, finish: "_Finisher", stop: bool, tell: Callable[[CellReport], None]
-) -> Tally:
-    """Finishes cell after cell, block by block, until no cell needs another repetition."""
-    tally = Tally(sweep.unavailable)
-    costs: list[float] = []
-    numbers = itertools.count(1)
-    for number in itertools.count():
-        visited = block(sweep, number, schedule.due(number))
-        for spec in visited:
-            begun = time.monotonic()
-            state, text, run = finish(spec)
-            if state in ("done", "invalid", "failed") and not finish.kept:
-                costs.append(time.monotonic() - begun - traffic_s(spec))
-                if run:
-                    tally.add_attempts(run)
-            if state in ("done", "stored"):
+def _open(found: dict[Spec, list[tuple[str, Ground]]], retry: bool) -> list[Spec]:
+    """The cells that are to be measured, of these and what the store has of them, from whatever host."""
+    closed = {"ok"} if retry else {"ok", "failed", "invalid"}
+    return [spec for spec, its in found.items() if not closed & {status for status, _ in its}]
+
+
+class _Book:
+    """Keeps what became of each cell, for all places at once."""
+
+    def __init__(self, sweep: SweepFile, schedule: Schedule, tell: Callable[[CellReport], None], stop: bool):
+        self.schedule = schedule
+        self.tally = Tally(sweep.unavailable)
+        self.roster: Roster | None = None
+        self._tell = tell
+        self._stop = stop
+        self._costs: list[float] = []
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+
+    def add(self, spec: Spec, ended: Ended, took_s: float) -> bool:
+        """Counts a cell that has ended so, after so long. Whether the sweep goes on."""
+        with self._lock:
+            tally = self.tally
+            if ended.state in ("done", "invalid", "failed") and not ended.kept:
+                self._costs.append(took_s - traffic_s(spec))
+                if ended.run:
+                    tally.add_attempts(ended.run)
+            if ended.state in ("done", "stored"):
                 tally.done += 1
-            elif state == "skipped":
-                tally.skips[text] += 1
+            elif ended.state == "skipped":
+                tally.skips[ended.text] += 1
             else:
-                tally.not_done.append(f"{spec}: {text}")
-                tally.troubles.append((state, text))
-            schedule.add(spec, run)
-            left_s = schedule.left_s(costs)
-            tell(CellReport(next(numbers), schedule.total, schedule.most, spec, state, text, left_s))
-            if stop and state == "failed" and not finish.kept:
-                tally.stopped = True
-                return tally
-        if not visited:
-            tally.imprecise = schedule.imprecise()
-            return tally
+                tally.not_done.append(f"{spec}: {ended.text}")
+                tally.troubles.append((ended.state, ended.text))
+            self.schedule.add(spec, ended.run)
+            left_s = self.schedule.left_s(self._costs) / (len(self.roster) if self.roster else 1)
+            extent = self.schedule.total, self.schedule.most
+            self._tell(CellReport(next(self._numbers), *extent, spec, ended.state, ended.text, left_s))
+            tally.stopped = tally.stopped or (self._stop and ended.state == "failed" and not ended.kept)
+            return not tally.stopped
 
 
-class _Finisher:
-    """Measures one cell after another, where needed. kept: the last one was not tried, as it failed before."""
+def _work(place: Place, blocks: Blocks, book: _Book, attempts: int) -> None:
+    """That place measures block after block, until none is left for it. Raises PlaceLost where it can no more."""
+    while (given := blocks.take(place.host)) is not None:
+        for spec in given:
+            begun = time.monotonic()
+            if book.roster:
+                book.roster.begins(place.name, spec)
+            try:
+                ended = place.finish(spec)
+            except PlaceLost as lost:
+                if blocks.lost(spec) < attempts:
+                    blocks.give_back(given)
+                    raise
+                ended = _given_up(spec, place, f"{attempts} places were lost while measuring it, the last one: {lost}")
+            if not book.add(spec, ended, time.monotonic() - begun):
+                blocks.stop()
+                return
+        blocks.end(given)
 
-    def __init__(self, execute: Executor, retry: bool):
-        self._execute = execute
-        self._retry = retry
-        self._available: set[str] = set()
-        self.kept = False
 
-    def __call__(self, spec: Spec) -> tuple[str, str, Run | None]:
-        """The state of the cell, its result or reason as text, and its run if one was measured."""
-        stored = in_store.find(spec)
-        self.kept = bool(stored and stored.status in ("failed", "invalid") and not self._retry)
-        if stored and stored.status == "ok":
-            return "stored", _figures(stored), stored
-        if self.kept:
-            return stored.status, f"kept from before ({'; '.join(stored.reasons)})", stored
+def _given_up(spec: Spec, place: Place, why: str) -> Ended:
+    run = Run(spec, "failed", (why,), datetime.now(UTC), facts={"host": dict(place.facts)})
+    return Ended("failed", why, store.write(run))
+
+
+def _work_on(
+    places: Places, work: Callable[[Place], None], blocks: Blocks, book: _Book, say: Callable[[str], None]
+) -> None:
+    """All places work, each in a thread, those that come later, too; returns when nothing is left to do.
+
+    Raises what stopped one of them, and Unavailable where there was none for as long as `places` waits.
+    """
+    troubles: list[BaseException] = []
+
+    def run(place: Place) -> None:
         try:
-            _check_host(spec)
-            self._available.add(spec.backend)
-            run = self._execute(spec)
-        except Unavailable as error:
-            if spec.backend in self._available and registry.backends.get(spec.backend)().lacks():
-                return self._failed(spec, stored, f"backend {spec.backend!r} is no longer available: {error}")
-            if not stored or (stored.status, stored.reasons) != ("skipped", (str(error),)):
-                note(spec, "skipped", str(error))
-            return "skipped", str(error), None
-        except (HostBusy, StoreError):  # the next cell would end the same
-            raise
-        except PairlabError as error:
-            return self._failed(spec, stored, str(error))
-        if run.status == "ok":
-            return "done", _figures(run), run
-        return run.status, "; ".join(run.reasons), run
+            work(place)
+        except PlaceLost as lost:
+            say(f"{place.name}: {lost}")
+        except BaseException as error:
+            troubles.append(error)
+        finally:
+            places.leave(place)
+            if book.roster:
+                book.roster.leaves(place.name)
+            blocks.wake()
 
-    def _failed(self, spec: Spec, before: Run | None, reason: str) -> tuple[str, str, None]:
-        now = store.latest(spec)
-        measured = now is not None and not (before and now.measured_at == before.measured_at)
-        if not measured or now.status == "skipped":  # otherwise measure() has stored it
-            note(spec, "failed", reason)
-        return "failed", reason, None
-
-
-def _check_host(spec: Spec) -> None:
-    """Raises Unavailable where this host cannot do it: also for more cores than it has, as the cell as such is fine."""
+    threads = []
     try:
-        check(spec)
-    except BadSpec as error:
-        raise Unavailable(str(error)) from error
-
-
-def _figures(run: Run) -> str:
-    failed = f", {run.failed_flows} of {len(run.flows)} flows failed" if run.failed_flows else ""
-    return f"{run.outcome}{failed}"
+        while not (blocks.finished or troubles):
+            for place in places.arrived(say):
+                threads.append(threading.Thread(target=run, args=(place,), name=place.name, daemon=True))
+                threads[-1].start()
+            blocks.wait(1.0)
+    finally:
+        blocks.stop()
+        places.stop()
+        for thread in threads:
+            thread.join()
+    if troubles:
+        raise troubles[0]

@@ -33,7 +33,8 @@ class Manifest(BaseModel):
     """The latest start of a sweep: when, on which host and by which process, with which cells and options.
 
     retry: it measures again what failed or was invalid before. file: its sweep file. auto: the traffic tool that
-    `workload: auto` stood for. ground: host and kernel, on which its runs count.
+    `workload: auto` stood for. ground: host and kernel, on which its runs count; not known: on any.
+    dashboard: address of Dask's, where workers measure it.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -47,12 +48,21 @@ class Manifest(BaseModel):
     ground: Ground = Ground()
     file: str = ""
     auto: str = ""
+    dashboard: str = ""
 
 
-def write(sweep: SweepFile, often: Mapping[Spec, Rule], *, retry: bool, at: datetime | None = None) -> None:
+def write(
+    sweep: SweepFile,
+    often: Mapping[Spec, Rule],
+    *,
+    retry: bool,
+    dashboard: str | None = None,
+    at: datetime | None = None,
+) -> None:
     """Writes into the store that a sweep starts with these cells. Raises StoreError.
 
-    at: when, by default now.
+    dashboard: Dask's, empty where it has none; then workers measure it, and its runs count on whatever host. None: this
+    host measures it. at: when, by default now.
     """
     for backend in backends(often):
         its = {spec: rule for spec, rule in often.items() if spec.backend == backend}
@@ -61,10 +71,11 @@ def write(sweep: SweepFile, often: Mapping[Spec, Rule], *, retry: bool, at: date
             host=platform.node(),
             pid=os.getpid(),
             retry=retry,
-            ground=grounds.of_host(facts.host()),
+            ground=grounds.of_host(facts.host()) if dashboard is None else Ground(),
             unavailable=sweep.unavailable,
             cells=tuple(Cell(spec=spec, rule=rule) for spec, rule in its.items()),
             file=str(sweep.file or ""),
+            dashboard=dashboard or "",
             auto=sweep.auto.get(backend) or (_auto_now(backend) if sweep.uses_auto() else ""),
         )
         start = manifest.model_dump(mode="json", exclude_defaults=True)

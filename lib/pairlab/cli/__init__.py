@@ -4,9 +4,10 @@ import click
 
 from pairlab import paths
 from pairlab._version import __version__
-from pairlab.cli import calibrate, doctor, flow_sizes, reports, run, store, sweep
+from pairlab.cli import calibrate, doctor, flow_sizes, reports, run, store
 from pairlab.cli.comparison import advise, compare
 from pairlab.cli.group import Group
+from pairlab.cli.sweeps import sweep, workers
 
 EPILOG = "\b\nEnvironment variables (relative paths count from the current directory):\n" + "\n".join(
     f"  {name:15}  {meaning.partition(';')[0]}" for name, meaning in paths.VARIABLES.items()
@@ -30,6 +31,8 @@ for command in (
     doctor.doctor,
     run.run,
     sweep.sweep,
+    workers.scheduler,
+    workers.worker,
     reports.report,
     compare.compare,
     advise.advise,

@@ -123,7 +123,8 @@ def _sent(spec: Spec) -> str:
         warmup = f" after a warm-up of {spec.warmup_s:g} s" if spec.warmup_s else ""
         what = f"{protocol} for {spec.duration_s:g} s{warmup}{'' if spec.udp_rate_bps else ' at full rate'}"
     apart = f"{units.with_prefix(spec.start_spacing_s, 's')} apart" if spec.start_spacing_s else "together"
-    return f"{spec.workload} sends {what}, all released {apart}."
+    sends = {"up": "sends", "down": "has servers send", "both": "sends in both directions"}[spec.direction]
+    return f"{spec.workload} {sends} {what}, all released {apart}."
 
 
 def _lasts(spec: Spec, repetitions: int, root: Path | None) -> str:

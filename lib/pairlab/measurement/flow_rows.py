@@ -4,6 +4,7 @@ import inspect
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -64,20 +65,26 @@ def read_flows(
         silent_s = silent_until_s[pair] if silent_until_s else None
         waited_s = _waited_s(workload, task, client) if isolated else None
         succeeded = []
-        for number in range(spec.flows_per_pair):
+        for number, (direction, of_direction) in enumerate(flows_of(spec)):
+            sender = client if direction == "up" else server
+            row = {**common, "flow": number, "direction": direction}
             # Counts of a process or namespace are of all its flows: they are in the row of the first flow only.
-            row = {**common, "flow": number, **({} if number else _of_processes(task, client, server, isolated))}
+            row |= {} if number else _of_processes(client, server)
+            row |= {} if of_direction else _of_sender(task, sender, isolated)
             missing = Measured({}, error=f"{workload.name} reported no result for this flow")
-            measured = reported[pair].get(number) or missing
+            measured = reported[pair].get((direction, of_direction)) or missing
             if measured.connected_ns is None and measured.connect_s is None:
                 measured = replace(measured, connect_s=waited_s)
-            if measured.connected_ns is None and not measured.error and not task.flow_bytes:
+            if workload.carries and measured.connected_ns is None and not measured.error and not task.flow_bytes:
                 measured = replace(
                     measured, connect_s=_connected_after_s(workload, measured, client, release_ns, silent_s)
                 )
             try:
                 controlled = congestion.of_flow(spec, task, measured, client, unless_chosen)
-                done, rows = _read(spec, task, measured, client, server, row, release_ns, found.warmup_s)
+                if workload.carries:
+                    done, rows = _read(spec, task, measured, client, server, row, release_ns, found.warmup_s)
+                else:
+                    done, rows = _of_nothing_sent(measured)
             except ValueError as error:
                 why = _with_stderr(str(error), client.stderr)
                 why = why.encode(errors="replace").decode()  # JSON can escape half a character, which no file can hold
@@ -88,25 +95,42 @@ def read_flows(
                 found.transactions += _transactions(pair, number, measured)
                 found.spans.append(_span(task, measured, found.flows[-1]))
                 succeeded.append(measured)
-        if task.protocol == "tcp" and len(succeeded) == spec.flows_per_pair:
+        if task.protocol == "tcp" and len(succeeded) == len(flows_of(spec)):
             received = [size_bytes if each.received_bytes is None else each.received_bytes for each in succeeded]
             if None not in received:
-                found.received_bytes[pair] = sum(received)
-                found.answered_bytes[pair] = sum(measured.answered_bytes or 0.0 for measured in succeeded)
+                _add_received(found, pair, spec, succeeded, received)
             retransmits = [measured.flow.get("retransmits") for measured in succeeded]
             if None not in retransmits:
                 found.retransmits[pair] = sum(retransmits)
-                found.netns_retransmits[pair] = _counted_by_kernel(succeeded, client) if isolated else None
+                of_kernel = _counted_by_kernel(succeeded, {"up": client, "down": server})
+                found.netns_retransmits[pair] = of_kernel if isolated else None
         if task.protocol == "udp" and succeeded:
             overrun_s = max(measured.flow["duration_s"] for measured in succeeded) - spec.total_s
             found.overrun_share = max(overrun_s / spec.total_s, found.overrun_share or 0.0)
         counted = None not in [_datagrams(measured)[0] for measured in succeeded]
-        if task.protocol == "udp" and len(succeeded) == spec.flows_per_pair and isolated and counted:
+        if task.protocol == "udp" and len(succeeded) == len(flows_of(spec)) and isolated and counted:
             _add_datagrams(found, pair, succeeded, server)
     return found
 
 
-def _steps_bytes(spec: Spec, reported: Sequence[dict[int, Measured]]) -> np.ndarray:
+def flows_of(spec: Spec) -> list[tuple[str, int]]:
+    """The flows of each pair, in the order of their rows: the direction of each, and its number in that."""
+    return [(direction, number) for direction in spec.directions for number in range(spec.flows_per_pair)]
+
+
+def _add_received(
+    found: Reading, pair: int, spec: Spec, succeeded: Sequence[Measured], received: Sequence[float]
+) -> None:
+    """What a pair's receivers have, by whose links are compared: its server's, or of flows down alone its client's."""
+    down = sum(each for flow, each in zip(succeeded, received, strict=True) if flow.direction == "down")
+    if spec.direction == "both":
+        found.received_bytes[pair], found.answered_bytes[pair] = sum(received) - down, down
+        return
+    found.received_bytes[pair] = sum(received)
+    found.answered_bytes[pair] = sum(measured.answered_bytes or 0.0 for measured in succeeded)
+
+
+def _steps_bytes(spec: Spec, reported: Sequence[dict[Any, Measured]]) -> np.ndarray:
     """What the timed TCP flows that lasted their whole time carried together in each interval after the warm-up.
 
     From the warm-up's end of the client that starts last, until the one that started first ends.
@@ -122,13 +146,13 @@ def _steps_bytes(spec: Spec, reported: Sequence[dict[int, Measured]]) -> np.ndar
     return np.sum(carried, axis=0) if carried and not spec.flow_bytes else np.empty(0)
 
 
-def _unread_share(reported: Sequence[dict[int, Measured]]) -> float | None:
+def _unread_share(reported: Sequence[dict[Any, Measured]]) -> float | None:
     known = [each for flows in reported for each in flows.values() if each.unread_bytes is not None]
     read_bytes = sum(each.flow["flow_bytes"] for each in known)
     return sum(each.unread_bytes or 0.0 for each in known) / read_bytes if read_bytes else None
 
 
-def _late_end_share(spec: Spec, tasks: Sequence[Task], reported: Sequence[dict[int, Measured]]) -> float | None:
+def _late_end_share(spec: Spec, tasks: Sequence[Task], reported: Sequence[dict[Any, Measured]]) -> float | None:
     """See Reading. Tools without intervals tell nothing of when their flows carried what they did."""
     told_bps = in_time_bps = 0.0
     for task, flows in zip(tasks, reported, strict=True):
@@ -174,13 +198,24 @@ def _connected_after_s(
     return max(reported_s, (client.end_ns - client.start_ns) / 1e9 - _lasted_s(measured) - workload.waits_s)
 
 
-def _counted_by_kernel(succeeded: Sequence[Measured], client: Process) -> tuple[int, int] | None:
-    """Segments retransmitted in the client's namespace, at least and at most, when its tool counted last, as the kernel
-    sends on what was written; else until its end. None: unknown.
-    """
-    counts = [measured.netns_retransmits for measured in succeeded if measured.netns_retransmits]
-    earlier, by_end = client.tcp_retransmits_before, client.tcp_retransmits_by_end
-    if len(counts) == len(succeeded) and earlier is not None:
+def _counted_by_kernel(succeeded: Sequence[Measured], senders: dict[str, Process]) -> tuple[int, int] | None:
+    """Segments retransmitted in the senders' namespaces, at least and at most. senders: by direction. None: unknown."""
+    directions = dict.fromkeys(measured.direction for measured in succeeded)
+    counted = [
+        _counted_in([measured for measured in succeeded if measured.direction == direction], senders[direction])
+        for direction in directions
+    ]
+    known = [each for each in counted if each is not None]
+    if len(known) < len(counted):
+        return None
+    return sum(least for least, _ in known), sum(most for _, most in known)
+
+
+def _counted_in(sent: Sequence[Measured], sender: Process) -> tuple[int, int] | None:
+    """The same of one sender, when its tool counted last, as the kernel sends on what was written; else to its end."""
+    counts = [measured.netns_retransmits for measured in sent if measured.netns_retransmits]
+    earlier, by_end = sender.tcp_retransmits_before, sender.tcp_retransmits_by_end
+    if len(counts) == len(sent) and earlier is not None:
         return min(least for least, _ in counts) - earlier, max(most for _, most in counts) - earlier
     return None if by_end is None else (by_end, by_end)
 
@@ -222,7 +257,14 @@ def _of_start(client: Process, due_s: float, release_ns: int) -> Row:
     return {"intended_start_s": due_s, **started}
 
 
-def _of_processes(task: Task, client: Process, server: Process, isolated: bool) -> Row:
+def _of_sender(task: Task, sender: Process, isolated: bool) -> Row:
+    return {
+        "netns_retransmits": sender.tcp_retransmits if isolated and task.protocol == "tcp" else None,
+        "diag_retransmits": sender.diag_retransmits,
+    }
+
+
+def _of_processes(client: Process, server: Process) -> Row:
     return {
         "client_cpu_s": client.cpu_s,
         "server_cpu_s": server.cpu_s,
@@ -231,13 +273,14 @@ def _of_processes(task: Task, client: Process, server: Process, isolated: bool) 
             for side, process in (("client", client), ("server", server))
             for kind in ("voluntary", "involuntary")
         },
-        "netns_retransmits": client.tcp_retransmits if isolated and task.protocol == "tcp" else None,
-        "diag_retransmits": client.diag_retransmits,
     }
 
 
-def _reported(spec: Spec, workload: Workload, client: Process, server: Process) -> dict[int, Measured]:
-    """The tool's results by flow number. A client of which some flows failed exits with an error, but has results."""
+def _reported(spec: Spec, workload: Workload, client: Process, server: Process) -> dict[Any, Measured]:
+    """The tool's results by direction and number (flows_of).
+
+    A client of which some flows failed exits with an error, but has results.
+    """
     try:
         results = workload.parse(client.stdout, server.stdout)
         own_columns.require_declared(workload, results)
@@ -245,8 +288,8 @@ def _reported(spec: Spec, workload: Workload, client: Process, server: Process) 
     except Exception as error:  # whatever a plugin raises is this client's failure, and no other's
         results, trouble = [], client.trouble or located(error, inspect.getfile(type(workload)))
     if trouble:
-        return {number: Measured({}, error=trouble) for number in range(spec.flows_per_pair)}
-    return {measured.number: measured for measured in results}
+        return {each: Measured({}, error=trouble) for each in flows_of(spec)}
+    return {(measured.direction, measured.number): measured for measured in results}
 
 
 def _read(
@@ -285,6 +328,13 @@ def _read(
         done |= measured.flow
     place = {"pair": row["pair"], "flow": row["flow"]}
     return done, [{**place, **_interval(each, began_s, warmup_s)} for each in measured.intervals]
+
+
+def _of_nothing_sent(measured: Measured) -> tuple[Row, list[Row]]:
+    """The same of a client that only computes: it takes the time that it takes."""
+    if measured.error:
+        raise ValueError(measured.error)
+    return dict(measured.flow), []
 
 
 def _completion(

@@ -16,7 +16,8 @@ from pairlab.errors import BadSpec, HostBusy, PairlabError, TestbedError, Unavai
 from pairlab.measurement import congestion, in_store, own_columns
 from pairlab.measurement.attempts import allowed
 from pairlab.measurement.flow_rows import read_flows
-from pairlab.measurement.observer import Observer, checks_of_flows
+from pairlab.measurement.observer import Observer, checks_of_flows, senders
+from pairlab.measurement.processes import isolation
 from pairlab.measurement.processes.background import Background
 from pairlab.measurement.processes.getting_ready import REPORT_S, get_ready, still_reporting
 from pairlab.measurement.processes.interference import Interference
@@ -49,8 +50,11 @@ def resolve(spec: Spec, *, auto: str = "") -> Spec:
     """
     backend = registry.backends.get(spec.backend)()
     driver = registry.drivers.get(spec.driver)
-    if not driver.carries_traffic:
-        raise BadSpec(f"driver {spec.driver!r} carries no traffic: take another to measure it")
+    if not driver.carries_traffic and spec.workload != "flowgen":
+        raise BadSpec(
+            f"driver {spec.driver!r} carries no traffic: take another to measure it, or workload 'flowgen', which shows"
+            " that it carries none"
+        )
     most, pairs = driver.max_endpoints, spec.pairs + spec.background_pairs
     if most and spec.hosts == 1 and 2 * pairs > most:
         raise BadSpec(f"pairs: {spec.driver!r} can have at most {most // 2}, not {pairs}")
@@ -178,7 +182,11 @@ def _measure(plan: Plan, progress: Progress, watch: Watch | None) -> Run:
     run = None
     try:
         with cpu_sleep.prevented(plan.spec.cpus_awake), open_testbed(plan, progress) as bed:
-            run = _take(bed, progress, watch)
+            if bed.plan.driver.carries_traffic:
+                run = _take(bed, progress, watch)
+            else:
+                workload = bed.plan.workload()
+                run = isolation.shown(bed, workload, _facts(bed, [workload]), progress)
             progress("taking down", 0, 0)
             begun = time.monotonic()
     except TestbedError as error:
@@ -216,9 +224,9 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
         interference.release()
         background.release(progress)
     isolated = bed.plan.driver.isolated
-    senders = servers if workload.one_client else clients
-    seen = senders, bed.site, isolated, spec.traffic_s
-    sampling = Sampler(*seen, watch, alone=not bed.background) if watch else contextlib.nullcontext()
+    sending = servers if workload.one_client else senders(spec, clients, servers)
+    seen = sending, bed.site, isolated, spec.traffic_s
+    sampling = Sampler(*seen, watch, alone=not bed.background, pairs=spec.pairs) if watch else contextlib.nullcontext()
     with times("traffic_s"), sampling as sampler, observer, before_flows():
         release_ns = gate.release()
         _watch(bed, clients, release_ns, _beat(spec.traffic_s, progress, sampler))

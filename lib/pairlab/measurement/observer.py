@@ -42,7 +42,8 @@ class Observer:
         self._processes = [*clients, *servers, *beside]
         spec = bed.spec
         seen = spec.telemetry and bed.plan.driver.isolated and not spec.flows_end
-        self._links = LinkTelemetry(clients, bed.site.interface, spec.traffic_s) if seen else None
+        sending = senders(spec, clients, servers)
+        self._links = LinkTelemetry(sending, bed.site.interface, spec.traffic_s) if seen else None
         self._telemetry = CpuTelemetry(bed.spec.interval_s) if bed.spec.telemetry else None
         self._ports: list[tuple[int, int] | None] = []
         self._started = contextlib.ExitStack()
@@ -93,7 +94,10 @@ class Observer:
         return self._telemetry.rows(release_ns) if self._telemetry else []
 
     def silent_until_s(self, release_ns: int) -> Sequence[float | None]:
-        """Until when each client had certainly not begun to send, from the release; empty where links are not seen."""
+        """Until when each pair's sender had certainly not begun, from the release; empty where links are not seen.
+
+        Where both of a pair send, of its client.
+        """
         return self._links.silent_until_s(release_ns) if self._links else ()
 
     def steadiness(self, reading: Reading, release_ns: int, waits_s: float) -> dict[str, Value]:
@@ -102,7 +106,8 @@ class Observer:
         By the links' counters where they are seen, as these have more steps than tools report, else by the tools'.
         waits_s: how long a client waits before it sends; a flow's span begins when it is connected.
         """
-        if self._bed.spec.flows_end or reading.failed:
+        workload = self._bed.plan.workload
+        if self._bed.spec.flows_end or reading.failed or not (workload and workload.carries):
             return {"outliers": None, "shift": None}
         values: Sequence[float] = reading.steps_bytes
         if self._links and reading.spans:
@@ -159,9 +164,10 @@ class Observer:
         if uplink_bps := self._bed.spec.uplink_rate_bps:  # it has a queue on either side of the wire
             queued_bytes += 2 * limited * shaping.bucket(uplink_bps)["limit_bytes"]
             queued_bytes += limited * self._bed.spec.uplink_delay_s * uplink_bps / 8
-        # A client that asks all servers receives everything.
-        receivers = clients if reading.table is not None else servers
-        links = [each.link for each in receivers]
+        # A client that asks all servers receives everything, as clients do of flows down.
+        down = self._bed.spec.direction == "down"
+        receivers = clients if reading.table is not None or down else servers
+        links = [] if down and self._bed.background else [each.link for each in receivers]
         ports_before, ports_after = self._ports
         if not isolated and not self._bed.site.interface_is_own:
             links = []  # other software uses this link too, or it does not carry all
@@ -192,6 +198,11 @@ class Observer:
                 reading, len(receivers), ports_before, ports_after, header, again_bytes + queued_bytes
             ),
         }
+
+
+def senders(spec: Spec, clients: Sequence[Process], servers: Sequence[Process]) -> list[Process]:
+    """Who sends the flows, by pair; where both do, the clients of all pairs come first."""
+    return [*(clients if "up" in spec.directions else ()), *(servers if "down" in spec.directions else ())]
 
 
 def checks_of_flows(

@@ -127,6 +127,19 @@ class Run:
         return float(self.flows["throughput_bps"].sum())
 
     @property
+    def sends_nothing(self) -> bool:
+        """Whether its workload sends nothing, so that its metrics are all that was measured."""
+        done = self.flows[self.flows["status"] == "ok"]
+        return bool(len(done)) and bool(self.metrics) and bool(done["throughput_bps"].isna().all())
+
+    @property
+    def direction_bps(self) -> dict[str, float]:
+        """The same of each direction, where there are both: `up` and `down`; else empty."""
+        flows = self.flows
+        both = len(self.spec.directions) > 1
+        return {name: float(part["throughput_bps"].sum()) for name, part in flows.groupby("direction")} if both else {}
+
+    @property
     def common_throughput_bps(self) -> float:
         """The sum over all flows in the time in which all of them sent, after the warm-up.
 
@@ -169,6 +182,8 @@ class Run:
         own = "".join(f", {meaning} {text}" for meaning, text in self._metrics_in_words.items())
         if latencies.measured(self.flows):
             return f"{latencies.in_words(self.transactions, self.flows)}{own}{unknown}"
+        if self.sends_nothing:
+            return own.removeprefix(", ")
         return f"{self.total_throughput_bps / 1e9:.2f} Gbit/s in total{own}{unknown}"
 
     @property
@@ -211,6 +226,7 @@ class Run:
             ("outcome", self.outcome),
             *((f"latency {name}", text) for name, text in self._latencies.items()),
             *self._metrics_in_words.items(),
+            *((f"of it {name}", f"{bps / 1e9:.2f} Gbit/s") for name, bps in sorted(self.direction_bps.items())[::-1]),
             ("while all sent", f"{common_bps / 1e9:.2f} Gbit/s" if common_bps == common_bps else ""),
             ("flows", f"{len(self.flows):,}, {failed}"),
             ("starts", f"within {units.with_prefix(self.skew_s, 's')}" if self.skew_s == self.skew_s else ""),

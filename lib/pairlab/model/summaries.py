@@ -69,11 +69,13 @@ def client_bps(flows: pd.DataFrame) -> pd.Series:
 def summaries(run: Run) -> dict[str, float]:
     """The value of each of MEASURES, and of its workload's metrics, that a run has.
 
-    A failed flow adds zero to the total, and took longer than any. NaN is what hangs on how long failed flows would
-    have taken (fct.py). Percentiles are linear between the flows of this one run, so that of few flows
-    p99 is nearly the longest.
+    Of a workload that sends nothing, its metrics alone. A failed flow adds zero to the total, and took longer than any.
+    NaN is what hangs on how long failed flows would have taken (fct.py). Percentiles are linear between the flows of
+    this one run, so that of few flows p99 is nearly the longest.
     """
     own = run.metric_values if len(run.flows) else {}
+    if run.sends_nothing:
+        return own
     if not run.spec.flows_end:
         return {"total_bps": run.total_throughput_bps} | _of_transactions(run) | own
     if run.flows.empty:
@@ -90,6 +92,8 @@ def summaries(run: Run) -> dict[str, float]:
 def default_measure(runs: Iterable[Run]) -> str:
     """The one of MEASURES that runs are compared by, where no other is asked for."""
     runs = list(runs)
+    if runs and all(run.sends_nothing for run in runs):
+        return runs[0].metrics[0].name
     if all(run.spec.flows_end for run in runs):
         return "fct_median_s"
     if all(latencies.timed(run.transactions, run.flows) for run in runs):

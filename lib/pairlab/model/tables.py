@@ -18,7 +18,7 @@ MACHINE = "machine"
 
 
 class Column(NamedTuple):
-    """before: what texts of runs are that were measured before there was such a column."""
+    """before: what texts are that no row gives, as in runs that were measured before there was such a column."""
 
     dtype: str
     unit: str
@@ -33,6 +33,9 @@ TABLES: dict[str, dict[str, Column]] = {
         "status": Column("str", "", "ok or failed"),
         "error": Column("str", "", "why it failed; empty when ok"),
         "protocol": Column("str", "", "tcp or udp"),
+        "direction": Column(
+            "str", "", "up: sent by its client, or asked for by it; down: sent by its server (direction)", "up"
+        ),
         "client_host": Column("str", "", "name of the host that its client is on, where there are several"),
         "server_host": Column("str", "", "name of the host that its server is on, likewise"),
         "request": Column("float64", "", "number of the request that the flow is a part of, from 0 (traffic)"),
@@ -42,9 +45,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "intended_start_s": Column("float64", "s", "when it was to start, from the release"),
         "start_s": Column("float64", "s", "when its client was let go, or asked for it (traffic), from the release"),
         "connected_s": Column("float64", "s", "when its connection stood, from the release, where the tool reports it"),
-        "first_byte_s": Column(
-            "float64", "s", "when its server, or of traffic its client, had the first byte, from the release (flowgen)"
-        ),
+        "first_byte_s": Column("float64", "s", "when its receiver had the first byte, from the release (flowgen)"),
         "completed_s": Column(
             "float64",
             "s",
@@ -62,8 +63,8 @@ TABLES: dict[str, dict[str, Column]] = {
         "flow_bytes": Column(
             "float64",
             "B",
-            "payload in duration_s: acknowledged (flowgen), received by the server (iperf, iperf3, sockperf, UDP), or"
-            " of requests and their responses",
+            "payload in duration_s: acknowledged (flowgen), received at the other end (iperf, iperf3, sockperf, UDP),"
+            " or of requests and their responses",
         ),
         "throughput_bps": Column("float64", "bit/s", "goodput: flow_bytes * 8 / duration_s"),
         "retransmits": Column(
@@ -72,7 +73,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "netns_retransmits": Column(
             "float64",
             "segments",
-            "TCP segments retransmitted in the client's network namespace between release and the end of its"
+            "TCP segments retransmitted in the sender's network namespace between release and the end of its"
             " connections, all its flows together (RetransSegs of proc_net_snmp), where the namespace is its own",
         ),
         "diag_retransmits": Column(
@@ -168,16 +169,16 @@ def table_of(name: str, columns: Mapping[str, Any], rows: int) -> pd.DataFrame:
     """The same from whole columns of so many rows, of which one value is that of all rows."""
     if strange := set(columns) - set(TABLES[name]):
         raise ValueError(f"table {name!r} has no column {', '.join(sorted(strange))}")
-    missing = {"str": "", "float64": np.nan}
     data = {}
     for key, column in TABLES[name].items():
+        missing = {"str": column.before, "float64": np.nan}
         values = columns.get(key, missing.get(column.dtype))
         data[key] = pd.Series(values, index=pd.RangeIndex(rows)).astype(column.dtype)
     return pd.DataFrame(data)
 
 
 def table(name: str, rows: Iterable[Mapping[str, Any]] = (), own: Sequence[Metric] = ()) -> pd.DataFrame:
-    """A DataFrame of that table's columns, in order and typed; what a row leaves out is missing (text: empty).
+    """A DataFrame of that table's columns, in order and typed; what a row leaves out is missing (text: Column.before).
 
     own: metrics of the workload, of which those of this table are columns after all others.
     """
@@ -200,7 +201,7 @@ def _table(name: str, rows: Sequence[Mapping[str, Any]], own: Sequence[Metric]) 
     for key, column in columns.items():
         values = [row.get(key) for row in rows]
         if column.dtype == "str":
-            data[key] = pd.Series(["" if value is None else value for value in values], dtype="str")
+            data[key] = pd.Series([column.before if value is None else value for value in values], dtype="str")
         else:
             data[key] = pd.Series(values, dtype=column.dtype)
     return pd.DataFrame(data)

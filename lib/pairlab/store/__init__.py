@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from pairlab.store.drafts import draft
     from pairlab.store.follower import Follower
     from pairlab.store.garbage import debris, discard
-    from pairlab.store.manifests import is_running, keys_of_sweep, remember_sweep, running, starts_of_sweep
+    from pairlab.store.manifests import (
+        is_running,
+        keys_of_sweep,
+        remember_sweep,
+        remember_workers,
+        running,
+        starts_of_sweep,
+        workers_of_sweep,
+    )
     from pairlab.store.places import directories, directories_of, directory_of, free_directory
     from pairlab.store.runs import (
         attach_notebook,
@@ -25,7 +33,10 @@ if TYPE_CHECKING:
         find,
         latest,
         length,
+        outcomes,
+        packed,
         read,
+        receive,
         status,
         statuses,
         with_spec,
@@ -36,7 +47,15 @@ _HOMES = {
     "drafts": ("draft",),
     "follower": ("Follower",),
     "garbage": ("debris", "discard"),
-    "manifests": ("is_running", "keys_of_sweep", "remember_sweep", "running", "starts_of_sweep"),
+    "manifests": (
+        "is_running",
+        "keys_of_sweep",
+        "remember_sweep",
+        "remember_workers",
+        "running",
+        "starts_of_sweep",
+        "workers_of_sweep",
+    ),
     "places": ("directories", "directories_of", "directory_of", "free_directory"),
     "runs": (
         "attach_notebook",
@@ -44,7 +63,10 @@ _HOMES = {
         "find",
         "latest",
         "length",
+        "outcomes",
+        "packed",
         "read",
+        "receive",
         "status",
         "statuses",
         "with_spec",
@@ -67,13 +89,18 @@ __all__ = [
     "keys_of_sweep",
     "latest",
     "length",
+    "outcomes",
+    "packed",
     "read",
+    "receive",
     "remember_sweep",
+    "remember_workers",
     "running",
     "starts_of_sweep",
     "status",
     "statuses",
     "with_spec",
+    "workers_of_sweep",
     "write",
 ]
 

@@ -1,7 +1,8 @@
 """Which cells a sweep has, so that others can ask for just these, and whether it runs: .sweeps/<name>/ below runs/.
 
 <backend>.json has the keys of the cells measured in that backend, and what the sweep notes of its start. A process that
-measures the sweep holds a lock on <backend>.lock, which ends with it, however that is.
+measures the sweep holds a lock on <backend>.lock, which ends with it, however that is. The file `workers` has
+those of a sweep that several share.
 """
 
 import contextlib
@@ -51,6 +52,25 @@ def keys_of_sweep(sweep: str, root: Path | None = None) -> set[str]:
 def starts_of_sweep(sweep: str, root: Path | None = None) -> dict[str, Any]:
     """By backend, what was noted at the sweep's latest start; None where nothing was. Raises as keys_of_sweep."""
     return {backend: note["start"] for backend, note in _notes(sweep, root).items()}
+
+
+def remember_workers(name: str, workers: list[dict[str, Any]], root: Path | None = None) -> None:
+    """Notes who measures a sweep now, and what, as JSON has it. Raises StoreError."""
+    with draft_file(_workers(name, root)) as draft:
+        draft.write_text(json.dumps(workers))
+
+
+def workers_of_sweep(name: str, root: Path | None = None) -> list[dict[str, Any]]:
+    """What was noted last of those who measure the sweep; nothing where nothing was, or it cannot be read."""
+    try:
+        noted = all_visible(json.loads(read_text(_workers(name, root), _MOST_BYTES)))
+    except (OSError, ValueError, RecursionError):
+        return []
+    return [each for each in noted if isinstance(each, dict)] if isinstance(noted, list) else []
+
+
+def _workers(name: str, root: Path | None) -> Path:
+    return (root or paths.runs()) / ".sweeps" / name / "workers"
 
 
 @contextlib.contextmanager

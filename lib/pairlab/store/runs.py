@@ -2,8 +2,10 @@
 
 import contextlib
 import copy
+import io
 import os
 import shutil
+import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -48,17 +50,49 @@ def write(run: Run, root: Path | None = None) -> Run:
         if run.raw:
             _write_raw(run.raw, unfinished / RAW)
         heads.write(run, unfinished)
-        sync_tree(unfinished)
-        with locked(place.parent):
-            place = _in_the_way(run, root) or free_directory(run.spec, root)
-            _give_name(unfinished, place)
-            sync(place.parent)
+        return _kept(run, unfinished, root)
+
+
+def packed(run: Run) -> bytes:
+    """All files of a stored run, the executed notebook included, as a tar archive: `receive` stores them elsewhere."""
+    content = io.BytesIO()
+    with reading(run.path), tarfile.open(fileobj=content, mode="w") as archive:
+        for path in sorted(run.path.iterdir()):
+            archive.add(path, path.name)
+    return content.getvalue()
+
+
+def receive(content: bytes, spec: Spec, root: Path | None = None) -> Run:
+    """Stores the run of that spec that was `packed` on another host, as `write` does; returns it.
+
+    Raises DamagedRun where the archive is not whole or holds something else.
+    """
+    with writing(directory_of(spec, root)), draft(spec, root) as unfinished:
+        try:
+            with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+                archive.extractall(unfinished, filter="data")
+        except tarfile.TarError as error:
+            raise DamagedRun(f"what came of {spec} from another host is no run: {error}: measure it again") from error
+        run = read(unfinished, spec.key)
+        if run.spec != spec:
+            raise DamagedRun(f"another host sent the run {run.spec} in place of {spec}: measure it again")
+        return _kept(run, unfinished, root)
+
+
+def _kept(run: Run, unfinished: Path, root: Path | None) -> Run:
+    """The run, whose files are whole in a draft, under its name."""
+    sync_tree(unfinished)
+    parent = directory_of(run.spec, root).parent
+    with locked(parent):
+        place = _in_the_way(run, root) or free_directory(run.spec, root)
+        _give_name(unfinished, place)
+        sync(parent)
     return read(place)
 
 
-def read(place: Path) -> Run:
+def read(place: Path, key: str = "") -> Run:
     """The run in that directory. Its tables are read when asked for; that they are there, and as long as its head
-    says, is made sure of now.
+    says, is made sure of now. key: of its spec, where the directory has another name.
 
     Raises DamagedRun where it is not whole, SchemaMismatch where it is newer, StoreError where it cannot be read now.
     """
@@ -69,10 +103,9 @@ def read(place: Path) -> Run:
         for name, rows in head["rows"].items():
             if found[name] != rows:
                 raise ValueError(f"{name}.parquet has {found[name]} rows and should have {rows}")
-        key = values["spec"].key
-        if key_of(place.name) != key:
-            raise ValueError(f"it holds the run {key}, which belongs in a directory of that name")
         spec = values["spec"]
+        if (key or key_of(place.name)) != spec.key:
+            raise ValueError(f"it holds the run {spec.key}, which belongs in a directory of that name")
         if spec.background_pairs:
             found = {name: tables.rows_of_pairs(place, name, spec.pairs) for name in found}
         return _stored(found, **values, raw=_Raw(place), path=place)
@@ -116,18 +149,25 @@ def statuses(
     specs: Iterable[Spec], root: Path | None = None, ground: Callable[[Spec], Ground | None] = lambda spec: None
 ) -> dict[Spec, str | None]:
     """`status` of each on its ground, for many at once."""
+    return {spec: _status(found, ground(spec)) for spec, found in outcomes(specs, root).items()}
+
+
+def outcomes(specs: Iterable[Spec], root: Path | None = None) -> dict[Spec, list[tuple[str, Ground]]]:
+    """The status and the ground of each stored run of each spec, as their heads have it, in the order of storing."""
     specs = list(specs)
     places = numbered(directory_of(spec, root) for spec in specs)
-    return {spec: _status(its, ground(spec)) for spec, its in zip(specs, places, strict=True)}
+    return {spec: list(_outcomes(its)) for spec, its in zip(specs, places, strict=True)}
 
 
-def _status(places: Iterable[Path], ground: Ground | None) -> str | None:
-    found = []
+def _outcomes(places: Iterable[Path]) -> Iterator[tuple[str, Ground]]:
     for place in places:
         with contextlib.suppress(*_NO_HEAD):
             head = heads.load(place)
-            if ground is None or _ground_of(head).agrees(ground):
-                found.append(head["status"])
+            yield head["status"], _ground_of(head)
+
+
+def _status(outcomes: Iterable[tuple[str, Ground]], ground: Ground | None) -> str | None:
+    found = [status for status, its in outcomes if ground is None or its.agrees(ground)]
     return "ok" if "ok" in found else found[-1] if found else None
 
 

@@ -89,7 +89,7 @@ def test_a_rate_is_kept_by_all_connections_together(serve, protocol):
     assert sorted(total["transactions"] + total["lost"] for total in totals) == [166, 167, 167]
 
 
-@pytest.mark.parametrize("sizes", [(1, 1 << 20), (1 << 20, 1), (1 << 20, 1 << 20), (70_000, 65_537)])
+@pytest.mark.parametrize("sizes", [(1, 1 << 22), (1 << 22, 1), (1 << 22, 1 << 22), (70_000, 65_537)])
 def test_every_size_up_to_a_mebibyte_comes_whole(serve, sizes):
     server = serve()
     asked, answered = sizes

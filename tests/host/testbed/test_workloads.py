@@ -198,7 +198,7 @@ def test_every_flow_of_a_pair_is_a_row(workload, runs_dir, clean_host):
     assert by_flow.to_list() == pytest.approx(flows["flow_bytes"].to_list(), rel=0.02)
 
 
-@pytest.mark.parametrize("workload", able("udp", "message"))
+@pytest.mark.parametrize("workload", able("udp", "message", "flows"))
 @pytest.mark.parametrize("driver", ["bridge", pytest.param("host", marks=pytest.mark.ci)])
 @pytest.mark.parametrize("backend", any_backend())
 def test_udp_beside_tcp_tells_what_was_sent_and_what_came(backend, driver, workload, runs_dir, clean_host):
@@ -218,6 +218,45 @@ def test_udp_beside_tcp_tells_what_was_sent_and_what_came(backend, driver, workl
     assert tcp[["datagrams_sent", "datagrams_lost"]].isna().all(axis=None)
     assert (tcp["throughput_bps"] > 1e6).all()
     assert run.checks["datagram_bytes"] == (None if driver == "host" else pytest.approx(0, abs=0.01))
+
+
+@pytest.mark.parametrize("workload", able("directions"))
+@pytest.mark.parametrize("driver", ["bridge", pytest.param("host", marks=pytest.mark.ci)])
+@pytest.mark.parametrize("backend", any_backend())
+def test_flows_down_and_both_ways_are_counted_as_the_kernel_does(backend, driver, workload, runs_dir, clean_host):
+    need(backend, driver, workload)
+    down, both = (
+        measured(asking(workload, backend=backend, driver=driver, direction=direction))
+        for direction in ("down", "both")
+    )
+    for run in (down, both):
+        assert sound(run), run.reasons
+        seen = driver == "bridge" or backend == "netns"  # else the host's loopback, which others use too
+        assert run.checks["interface_bytes"] == (pytest.approx(0, abs=0.01) if seen else None)
+        assert (run.flows["throughput_bps"] > 1e6).all()
+        of_intervals = run.intervals.groupby(["pair", "flow"])["interval_bytes"].sum()
+        assert of_intervals.to_list() == pytest.approx(run.flows["flow_bytes"].to_list(), rel=0.02)
+    assert list(zip(down.flows["pair"], down.flows["direction"], strict=True)) == [(0, "down"), (1, "down")]
+    assert down.direction_bps == {}
+    assert list(zip(both.flows["pair"], both.flows["flow"], both.flows["direction"], strict=True)) == [
+        (pair, flow, direction) for pair in range(2) for flow, direction in enumerate(("up", "down"))
+    ]
+    assert sum(both.direction_bps.values()) == pytest.approx(both.total_throughput_bps)
+    known = both.flows["netns_retransmits"].notna()
+    assert known.all() == (driver == "bridge")
+
+
+@pytest.mark.parametrize("backend", any_backend())
+def test_sockperf_by_udp_counts_as_the_kernel_does(backend, runs_dir, clean_host):
+    need(backend, workload="sockperf")
+    run = measured(asking("sockperf", backend=backend, pairs=2, udp_share=0.5, message_bytes=1000))
+    assert sound(run), run.reasons
+    flows = run.flows.set_index("protocol")
+    udp = flows.loc["udp"]
+    assert udp["datagrams_sent"] == udp["datagrams_received"] + udp["datagrams_lost"]
+    assert 0.9 * udp["datagrams_received"] * 1000 < udp["flow_bytes"] <= udp["datagrams_received"] * 1000
+    assert flows.loc["tcp", "throughput_bps"] > 1e6
+    assert run.checks["datagram_bytes"] == pytest.approx(0, abs=0.01)
 
 
 @pytest.mark.parametrize("backend", any_backend())

@@ -8,6 +8,7 @@ import pytest
 
 from pairlab import store
 from pairlab.batch import runner
+from pairlab.batch.executors import here
 from pairlab.errors import BadSpec, HostBusy, MeasurementFailed, StoreError, TestbedError, Unavailable
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
@@ -132,7 +133,7 @@ def test_a_cell_this_host_cannot_do_is_a_recorded_skip(tmp_path, runs_dir, monke
         if spec.driver == "host":
             raise Unavailable("driver 'host': no such kernel: get another")
 
-    monkeypatch.setattr(runner, "check", check)
+    monkeypatch.setattr(here, "check", check)
     executor = Executor()
     tally = runner.run(load(tmp_path, unavailable=unavailable), execute=executor)
     assert {spec.driver for spec in executor.given} == {"bridge"}
@@ -146,7 +147,7 @@ def test_a_cell_with_more_cores_than_this_host_has_is_skipped_not_failed(tmp_pat
     def check(spec):
         raise BadSpec("cores: this process may use 2 CPUs, not 8")
 
-    monkeypatch.setattr(runner, "check", check)
+    monkeypatch.setattr(here, "check", check)
     tally = runner.run(load(tmp_path, unavailable="skip"), execute=Executor())
     assert tally.skips == {"cores: this process may use 2 CPUs, not 8": 8}
     assert statuses() == {"skipped": 8}
@@ -156,7 +157,7 @@ def test_a_sweep_that_only_skips_is_not_good(tmp_path, runs_dir, monkeypatch):
     def check(spec):
         raise Unavailable(f"no {spec.driver} here")
 
-    monkeypatch.setattr(runner, "check", check)
+    monkeypatch.setattr(here, "check", check)
     tally = runner.run(load(tmp_path, unavailable="skip"), execute=Executor())
     assert (tally.done, tally.skips, tally.good) == (0, {"no bridge here": 4, "no host here": 4}, False)
 
@@ -165,11 +166,11 @@ def test_what_was_skipped_is_measured_once_the_host_can_do_it(tmp_path, runs_dir
     def check(spec):
         raise Unavailable("no tools here: get some")
 
-    monkeypatch.setattr(runner, "check", check)
+    monkeypatch.setattr(here, "check", check)
     assert runner.run(load(tmp_path), execute=Executor()).skipped == 8
     assert runner.run(load(tmp_path), execute=Executor()).skipped == 8
     assert not (runs_dir / "throughput" / ".replaced").exists()  # the same skip again is no news
-    monkeypatch.setattr(runner, "check", lambda spec: None)
+    monkeypatch.setattr(here, "check", lambda spec: None)
     assert runner.run(load(tmp_path), execute=Executor()).done == 8
     assert statuses() == {"ok": 8}
 
@@ -239,8 +240,8 @@ def test_a_backend_that_goes_away_is_a_failure_and_no_skip(tmp_path, runs_dir, m
         gone.append("a daemon")
         return TestbedError("the daemon does not answer any more")
 
-    monkeypatch.setattr(runner, "check", check)
-    monkeypatch.setattr(runner.registry.backends, "get", lambda name: Backend)
+    monkeypatch.setattr(here, "check", check)
+    monkeypatch.setattr(here.registry.backends, "get", lambda name: Backend)
     executor = Executor(lambda spec: daemon_dies(spec) if spec == todo[2] else None)
     tally = runner.run(plan, execute=executor)
     assert executor.given == todo[:3]
@@ -250,7 +251,7 @@ def test_a_backend_that_goes_away_is_a_failure_and_no_skip(tmp_path, runs_dir, m
         "backend 'docker' is no longer available: backend 'docker': no daemon answers",
     )
 
-    monkeypatch.setattr(runner, "check", lambda spec: None)
+    monkeypatch.setattr(here, "check", lambda spec: None)
     assert runner.run(plan, execute=Executor(), retry=True).good
 
 
@@ -320,7 +321,7 @@ def test_attempts_are_as_the_file_says_or_as_asked(tmp_path, runs_dir, any_host,
         asked.append(attempts)
         return Executor()(Spec(experiment=experiment, **values))
 
-    monkeypatch.setattr(runner.experiments, "run", run)
+    monkeypatch.setattr(here.experiments, "run", run)
     runner.run(load(tmp_path, repetitions=1))
     runner.run(load(tmp_path, name="other", attempts=7, repetitions=2))
     runner.run(load(tmp_path, repetitions=3), attempts=1)

@@ -9,6 +9,7 @@ import yaml
 
 from pairlab import store
 from pairlab.batch import runner
+from pairlab.batch.executors import here
 from pairlab.batch.stopping_rule import (
     ESTIMATES,
     Until,
@@ -252,7 +253,7 @@ def test_a_cell_that_never_has_a_value_is_given_up_after_at_least(load, monkeypa
         if spec.driver == "host":
             raise Unavailable("no host here")
 
-    monkeypatch.setattr(runner, "check", check)
+    monkeypatch.setattr(here, "check", check)
     executor = Executor()
     tally = runner.run(load(until=UNTIL, unavailable="skip"), execute=executor)
     assert counted(executor.given) == {"bridge": [0, 1, 2], "host": []}

@@ -9,6 +9,7 @@ import pytest
 
 from pairlab import paths, store
 from pairlab.batch import runner
+from pairlab.batch.executors import here
 from pairlab.errors import TestbedError, Unavailable
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
@@ -144,7 +145,7 @@ def test_a_sweep_of_which_nothing_is_done_tells_each_reason_once_and_ends_with_s
     def check(spec):
         raise Unavailable(f"no {spec.driver} here: get one")
 
-    monkeypatch.setattr(runner, "check", check)
+    monkeypatch.setattr(here, "check", check)
     file = sweep_file(tmp_path, driver=["bridge", "host"], pairs=[1, 2, 3])
     status, out, err = pairlab("sweep", file)
     assert (status, err) == (3, "pairlab: nothing was measured, so there is nothing to report\n")

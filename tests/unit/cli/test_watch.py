@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 
 from pairlab import store
-from pairlab.cli import watch
+from pairlab.cli.sweeps import watch
 from pairlab.errors import HostBusy
 from pairlab.testbed.host import lock
 from tests.support import sweeps

@@ -19,7 +19,11 @@ from pairlab.statistics.correlation import fisher_z, leverage
 
 #: What the papers say something of though they did not vary it, and the experiments whose runs may: a claim that does
 #: not name it reads runs with its default only.
-ASIDE = {"flows_per_pair": ("throughput",), "udp_share": ("udp",), "udp_rate_bps": ("udp",)}
+ASIDE = {
+    "flows_per_pair": ("throughput",),
+    "udp_share": ("udp", selection.MODES, selection.CONTAINERS),
+    "udp_rate_bps": ("udp",),
+}
 #: A setting: runs that differ in nothing else but the repetition measure the same thing.
 SETTING = (
     *("experiment", *SYSTEM, "driver", "pairs", "cores", "pinning", "message_bytes"),
@@ -27,9 +31,12 @@ SETTING = (
     *("background_pairs", "background_workload", "background_driver"),
     *("interference_workers", "interference_load", "interference_where", "interference_tool"),
     "cpus_awake",
+    *("direction", "request_bytes", "response_bytes"),
     *("flow_sizes", "offered_load_bps", "requests", "fan_out", "arrivals"),
     *("congestion_control", *ASIDE, "ends"),
 )
+#: What workloads that send nothing measure (stress-ng), by the names of their metrics.
+COMPUTED = ("calculation_s", "memory_read_bps", "memory_write_bps")
 #: The share of the flows that paper M calls the smallest.
 SMALLEST = 0.2
 #: The shares of the CPUs' time that claims are on.
@@ -45,6 +52,7 @@ def reduce(runs: Iterable[Run]) -> pd.DataFrame:
     - control_in_force, datapath (selection.in_force; empty where not recorded), duration_s as asked for;
     - total_bps, client_bps (total / pairs), least_over_most (the least client's throughput as a share of the most),
       inner_least_over_most (the same without these two clients): a failed flow counts as zero;
+    - COMPUTED, of runs that send nothing, which have no total_bps;
     - fct_mean_s, fct_max_s of flows with an end, the same as mouse_* and elephant_*, and fcts_s, mouse_fcts_s and
       elephant_fcts_s (arrays of all their times): a failed flow is infinite in the array, and what depends on it is NaN
       (model/fct.py); fct_least_over_most: the shortest as a share of the longest;
@@ -99,7 +107,8 @@ def _row(run: Run) -> dict:
         "containers_per_core": 2 * spec.pairs / cores,
         "flows": len(flows),
         "failed_flows": int((~ok).sum()),
-        "total_bps": float(clients.sum()),
+        "total_bps": np.nan if run.sends_nothing else float(clients.sum()),
+        **{name: run.metric_values.get(name, np.nan) for name in COMPUTED},
         "client_bps": float(clients.sum()) / spec.pairs,
         "least_over_most": _least_over_most(clients),
         "inner_least_over_most": _least_over_most(clients.sort_values().iloc[1:-1]),

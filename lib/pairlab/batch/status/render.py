@@ -36,6 +36,8 @@ def time_left(board: Values) -> str:
     if not board.count.left:
         return ""
     pace = f", at {seconds_or_more(board.cell_s)} a cell" if board.cell_s else ""
+    if len(board.workers) > 1 and board.cells_per_hour:
+        pace = f", at {board.cells_per_hour:.0f} cells an hour"
     return f"about {duration(board.left_s)} to go{pace}"
 
 
@@ -74,6 +76,11 @@ def parts(board: Values) -> tuple[list[str], list[list[str]]]:
     return heads, rows
 
 
+def workers(board: Values) -> list[list[str]]:
+    """Rows of those that measure it: who, what, since when, and how many cells it has ended."""
+    return [[each.name, each.cell, _moment(each.since), str(each.cells)] for each in board.workers]
+
+
 def newest(board: Values) -> list[list[str]]:
     """Rows of the newest results: when, what, how, and what came of it."""
     return [[_moment(each.measured_at), each.cell, each.status, each.text] for each in board.newest]
@@ -105,6 +112,11 @@ def text(board: Values) -> str:
         "",
         *(f"  {line.rstrip()}" for line in table),
         "",
+        *(
+            f"  {name} measures {cell} since {since}, after {ended} cells"
+            for name, cell, since, ended in workers(board)
+        ),
+        *([f"  Dask shows them at {board.dashboard}"] if board.workers and board.dashboard else []),
         *(f"  {line}" for line in results(board)),
         *(f"  {line}" for line in troubles(board)),
     ]
@@ -117,10 +129,12 @@ def html(board: Values) -> str:
     body = [
         _html_bar(board),
         html_repr.table(*parts(board)),
+        html_repr.table(["worker", "measures", "since", "cells ended"], workers(board)) if board.workers else "",
         html_repr.table(["newest", "cell", "status", "result"], newest(board)) if board.newest else "",
         html_repr.table(["not done, and why"], [[line] for line in lines]) if lines else "",
     ]
     rows = [("cells", cells(board)), ("time", time_left(board)), ("started", _start(board))]
+    rows += [("Dask's dashboard", board.dashboard)] if board.workers and board.dashboard else []
     tone = _TONES.get(board.state, "good" if board.good else "bad")
     return html_repr.summary(title(board), rows, badge=board.state, tone=tone, note=advice(board), body="".join(body))
 

@@ -54,6 +54,16 @@ class Result:
 
 
 @dataclass(frozen=True)
+class Worker:
+    """Who measures a sweep that several share: what, since when, and how many cells it has ended."""
+
+    name: str
+    cell: str
+    since: datetime
+    cells: int
+
+
+@dataclass(frozen=True)
 class Values:
     """How far a sweep has come.
 
@@ -64,7 +74,7 @@ class Values:
     does. newest: what ended last, the newest first. damaged: runs that cannot be read, which the sweep measures again.
     imprecise: cells whose estimate is not as precise as asked after all their repetitions. unavailable: whether the
     sweep may skip what the host lacks. retry: whether it measures again what failed or was invalid. file: its sweep
-    file, if known.
+    file, if known. workers: those that measure it now, where several share it; dashboard: where Dask shows them.
     """
 
     name: str
@@ -87,6 +97,13 @@ class Values:
     unavailable: str
     retry: bool
     file: str = ""
+    workers: tuple[Worker, ...] = ()
+    dashboard: str = ""
+
+    @property
+    def cells_per_hour(self) -> float | None:
+        """The pace since the latest start, of all workers together."""
+        return 3600 / self.cell_s if self.cell_s else None
 
     @property
     def complete(self) -> bool:
@@ -107,7 +124,7 @@ class Values:
 
     def as_dict(self) -> dict[str, Any]:
         """For programs: the fields, and what follows from them; times as ISO 8601, durations in seconds."""
-        fields = asdict(self) | {"state": self.state, "good": self.good}
+        fields = asdict(self) | {"state": self.state, "good": self.good, "cells_per_hour": self.cells_per_hour}
         fields |= {name: getattr(self, name).isoformat() for name in ("started_at", "heard_at")}
         fields["count"]["left"] = self.count.left
         for its, part in zip(fields["parts"], self.parts, strict=True):
@@ -115,4 +132,6 @@ class Values:
         for its, result in zip(fields["newest"], self.newest, strict=True):
             its["measured_at"] = result.measured_at.isoformat()
             its["told"] = its.pop("text")  # its name in the command's output
+        for its, worker in zip(fields["workers"], self.workers, strict=True):
+            its["since"] = worker.since.isoformat()
         return fields

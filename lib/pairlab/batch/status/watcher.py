@@ -1,5 +1,6 @@
 """Boards of a running sweep, one after another; each reads only what is new in the store."""
 
+import contextlib
 import itertools
 import platform
 from collections import Counter
@@ -15,10 +16,11 @@ from pairlab.batch import reasons, stopping_rule, sweep_manifest
 from pairlab.batch.eta import Schedule, traffic_s
 from pairlab.batch.status import sentences
 from pairlab.batch.status.board import Board
-from pairlab.batch.status.values import Count, Part, Result
+from pairlab.batch.status.values import Count, Part, Result, Worker
 from pairlab.batch.stopping_rule import Rule, Until
 from pairlab.batch.sweep_manifest import Manifest
 from pairlab.errors import StoreError
+from pairlab.model.ground import Ground
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 
@@ -52,6 +54,7 @@ class _View:
     def __init__(self, name: str, starts: Mapping[str, Manifest], root: Path):
         self._name, self._starts, self._root = name, starts, root
         self._latest = max(starts.values(), key=lambda start: start.at)
+        self._shared = self._latest.ground == Ground()
         self._rules: dict[Spec, Rule] = {
             cell.spec: cell.rule
             for backend, start in starts.items()
@@ -79,7 +82,18 @@ class _View:
             self._counts[spec] = self._count(spec)
         if changed or self._board is None:
             self._board = self._read()
-        return replace(self._board, **self._life(held))
+        life = self._life(held)
+        return replace(self._board, **life, workers=self._workers() if life["running"] else ())
+
+    def _workers(self) -> tuple[Worker, ...]:
+        """Those that measure it, where several do."""
+        noted = store.workers_of_sweep(self._name, self._root) if self._shared else []
+        found = []
+        for each in noted:
+            with contextlib.suppress(LookupError, TypeError, ValueError):  # another pairlab wrote it
+                since = datetime.fromisoformat(each["since"])
+                found.append(Worker(str(each["worker"]), str(each["cell"]), since, int(each["cells"])))
+        return tuple(sorted(found, key=lambda worker: worker.name))
 
     def _read(self) -> Board:
         gaps = self._gaps()
@@ -109,6 +123,7 @@ class _View:
             unavailable=self._latest.unavailable,
             retry=self._latest.retry,
             file=self._latest.file,
+            dashboard=self._latest.dashboard,
         )
 
     def _life(self, held: Sequence[bool | None]) -> dict[str, bool]:

@@ -33,13 +33,16 @@ def sent_again_bytes(
 ) -> float:
     """Payload of all retransmitted segments, at full size, of the pairs whose bytes are compared.
 
-    The count is the pair's namespace's, else the tool's. in_shared_namespace: if all endpoints share one namespace, its
+    The count is of the senders' namespaces, else the tool's. in_shared_namespace: if all endpoints share one, its
     count at each server's end, of which the largest includes everything.
     """
     if shared := [count for count in in_shared_namespace if count is not None]:
         return max(shared) * float(network.get("mtu_bytes") or 0)
-    by_kernel = [(row["pair"], row.get("netns_retransmits")) for row in reading.flows]
-    counted = {**reading.retransmits, **{pair: count for pair, count in by_kernel if count is not None}}
+    by_kernel: dict[int, float] = {}
+    for row in reading.flows:
+        if (count := row.get("netns_retransmits")) is not None:
+            by_kernel[row["pair"]] = by_kernel.get(row["pair"], 0) + count
+    counted = {**reading.retransmits, **by_kernel}
     segments = sum(counted.get(pair, 0) for pair in reading.received_bytes)
     return segments * float(network.get("mtu_bytes") or 0)
 

@@ -103,12 +103,17 @@ class Spec(BaseModel):
     )
     elephant_bytes: int = Field(0, ge=0, le=LARGEST, description="payload of an elephant's flow")
     flows_per_pair: int = Field(1, ge=1, le=1000, description="parallel flows of each client")
+    direction: Literal["up", "down", "both"] = Field(
+        "up",
+        description="who sends. up: the clients; down: their servers, when asked to; both: at once, each on"
+        " flows_per_pair flows",
+    )
     message_bytes: int = Field(0, ge=0, le=1 << 26, description="bytes per send call; 0: the tool's default")
     request_bytes: int = Field(
-        0, ge=0, le=1 << 20, description="payload of each request (rr); 0: the least, 1 by TCP and 32 by UDP"
+        0, ge=0, le=1 << 22, description="payload of each request (rr); 0: the least, 1 by TCP and 32 by UDP"
     )
     response_bytes: int = Field(
-        0, ge=0, le=1 << 20, description="payload of each response (rr); 0: the least, 1 by TCP and 16 by UDP"
+        0, ge=0, le=1 << 22, description="payload of each response (rr); 0: the least, 1 by TCP and 16 by UDP"
     )
     requests_per_s: Finite = Field(
         0.0,
@@ -260,6 +265,11 @@ class Spec(BaseModel):
     def total_s(self) -> float:
         """Sending time of each client: warm-up and window."""
         return self.warmup_s + self.duration_s
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """In which directions each pair has flows_per_pair flows: up, down, or both."""
+        return ("up", "down") if self.direction == "both" else (self.direction,)
 
     def due_s(self, pair: int) -> float:
         """When the client of that pair is to start, from the release."""

@@ -54,6 +54,11 @@ def _flows_fit(spec: Any) -> None:
         raise ValueError("flows of flow_bytes have no warm-up: leave warmup_s at 0")
     if spec.flow_bytes and spec.udp_share:
         raise ValueError("UDP flows have no defined end: use flow_bytes with TCP only")
+    if spec.direction != "up" and spec.udp_share:
+        raise ValueError(f"direction {spec.direction!r}: UDP flows go up: use it with TCP only")
+    if spec.direction == "down" and (spec.link_rate_bps or spec.link_loss):
+        name = "link_rate_bps" if spec.link_rate_bps else "link_loss"
+        raise ValueError(f"{name}: it limits what clients send, and with direction 'down' servers do: take another one")
     if spec.udp_rate_bps and not spec.udp_share:
         raise ValueError("udp_rate_bps needs UDP flows: give udp_share, the share of the clients that send UDP")
 

@@ -12,6 +12,7 @@ def particulars(spec: Any) -> list[str]:
         (spec.start_spacing_s, f"starts {units.with_prefix(spec.start_spacing_s, 's')} apart"),
         (spec.elephant_share, f"{spec.elephant_share * 100:g} % elephants of {spec.elephant_bytes:,} B"),
         (spec.flows_per_pair > 1, f"{spec.flows_per_pair} flows per pair"),
+        (spec.direction != "up", "in both directions" if spec.direction == "both" else "from servers to clients"),
         (spec.message_bytes, f"messages of {spec.message_bytes:,} B"),
         (spec.request_bytes, f"requests of {spec.request_bytes:,} B"),
         (spec.response_bytes, f"responses of {spec.response_bytes:,} B"),

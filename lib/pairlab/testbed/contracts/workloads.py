@@ -34,10 +34,11 @@ class Measured:
     itself left out the warm-up, which else its intervals tell of. number: of the flow within its pair, from 0.
     received_bytes: payload that its server received of it, over its whole time, where the tool reports it;
     received_datagrams: in how many datagrams; answered_bytes: what that sent back; unread_bytes: what was sent besides,
-    and may have arrived unread. error: why this flow failed, where others of its client did not. lasted_s: how long it
-    was sending, where its duration_s is another time. connect_s: how long connecting took, where the tool reports that
-    instead of the moment. netns_retransmits: what the kernel had counted in the client's network namespace, since that
-    was made, just before and just after the tool counted last.
+    and may have arrived unread. direction: `down` of a flow that its server sent: all that is said here of its client
+    and its server is then of the other one, and its number counts from 0 too. error: why this flow failed, where others
+    of its client did not. lasted_s: how long it was sending, where its duration_s is another time. connect_s: how long
+    connecting took, where the tool reports that instead of the moment. netns_retransmits: what the kernel had counted
+    in the client's network namespace, since that was made, just before and just after the tool counted last.
     Moments, CLOCK_MONOTONIC in ns, where the tool reports them: when the connection was established, when the server
     had the first byte, and when a flow with an end was complete.
     """
@@ -57,6 +58,7 @@ class Measured:
     latencies: Sequence[tuple[float, int]] = ()
     transactions: Sequence[Mapping[str, Any]] = ()
     answered_bytes: float | None = None
+    direction: str = "up"
     received_datagrams: int | None = None
     windowed: bool = False
 
@@ -125,6 +127,7 @@ FEATURES: Mapping[str, tuple[Callable[[Spec], bool], str]] = {
     "bytes": (lambda spec: spec.flow_bytes > 0, "send flows of a given size (flow_bytes)"),
     "sizes": (lambda spec: bool(spec.flow_sizes), "send flows of sizes from a distribution (flow_sizes)"),
     "flows": (lambda spec: spec.flows_per_pair > 1, "send several flows at once (flows_per_pair)"),
+    "directions": (lambda spec: spec.direction != "up", "send from servers to clients (direction)"),
     "message": (lambda spec: spec.message_bytes > 0, "write message_bytes in each call"),
     "udp": (lambda spec: spec.udp_share > 0, "send UDP (udp_share)"),
     "warmup": (lambda spec: spec.warmup_s > 0, "leave out what was sent in warmup_s"),
@@ -174,6 +177,8 @@ class Workload(ABC):
     endless: ClassVar[bool] = False
     """Whether it can be the background: stopped before its time is over, its client reports what it sent by TCP until
     then, by intervals (`endless_client`, `parse_stopped`)."""
+    carries: ClassVar[bool] = True
+    """Whether its flows carry anything; else its client computes, for duration_s at most, and metrics tell the rest."""
     one_client: ClassVar[bool] = False
     """Whether one client, the first pair's, asks all servers (pair.targets); `flow_table` then reads its flows."""
     prints_payload: ClassVar[bool] = False

@@ -23,9 +23,9 @@ class Sample:
     """How it goes at one moment; rates and shares are since the sample before, or the release.
 
     elapsed_s: since the release. total_s: until when clients send (Spec.traffic_s). client_bps: bits per second that
-    each client's link sent, by pair, link-layer headers included; None: it cannot be seen, as where all share a
-    loopback. total_bps: of all clients together, or of that loopback where nobody else uses it. usr, sys, softirq:
-    shares of the time of all CPUs.
+    each pair sent, by its client's link, its server's or both (Spec.direction), link-layer headers included; None: it
+    cannot be seen, as where all share a loopback. total_bps: of all clients together, or of that loopback where nobody
+    else uses it. usr, sys, softirq: shares of the time of all CPUs.
     """
 
     elapsed_s: float
@@ -42,7 +42,10 @@ Watch = Callable[[Sample], None]
 
 
 class Sampler:
-    """Samples these clients, which are ready and not yet released, for `watch`. A context manager.
+    """Samples these processes, which send when they are released, for `watch`. A context manager.
+
+    clients: the senders of each pair; where it has two, the first ones of all pairs come first. pairs: how many there
+    are; 0: as many as senders.
 
     alone: whether no other pairs of the testbed send.
     """
@@ -55,11 +58,12 @@ class Sampler:
         total_s: float,
         watch: Watch,
         alone: bool = True,
+        pairs: int = 0,
     ):
         self._total_s = total_s
         self._watch = watch
         self._isolated = isolated
-        self._pairs = len(clients)
+        self._pairs = pairs or len(clients)
         running = [each for each in clients if not each.over]
         by_host = {site.hosts.get(each.endpoint.name, 0): each for each in running}
         shared = list(by_host.values()) if site.interface_is_own and alone else []
@@ -91,16 +95,22 @@ class Sampler:
         self._watch(Sample(elapsed_s, self._total_s, *self._rates(passed_s), **self._shares_since()))
 
     def _rates(self, passed_s: float) -> tuple[tuple[float | None, ...], float | None]:
-        """Each client's, and that of all."""
-        rates = tuple(each.sent_bps(passed_s) for each in self._counters)
-        total = None if None in rates or not rates else sum(rates)
-        return (rates if self._isolated else (None,) * self._pairs), total
+        """Each pair's, and that of all."""
+        rates = [each.sent_bps(passed_s) for each in self._counters]
+        if not self._isolated:
+            return (None,) * self._pairs, _sum(rates)
+        return tuple(_sum(rates[pair :: self._pairs]) for pair in range(self._pairs)), _sum(rates)
 
     def _shares_since(self) -> dict[str, float]:
         before, self._cpu = self._cpu, psutil.cpu_times()
         found = shares_between(before, self._cpu)
         self._shares = {name: found.get(name, share) for name, share in self._shares.items()}
         return self._shares
+
+
+def _sum(rates: Sequence[float | None]) -> float | None:
+    known = [rate for rate in rates if rate is not None]
+    return sum(known) if known and len(known) == len(rates) else None
 
 
 def next_s(passed_s: float) -> float:

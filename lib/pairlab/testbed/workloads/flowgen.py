@@ -1,6 +1,7 @@
 """flowgen, pairlab's own generator: needs nothing in the container, and reports TCP_INFO."""
 
 import json
+from dataclasses import replace
 
 from pairlab.errors import BadSpec
 from pairlab.testbed import token
@@ -20,8 +21,9 @@ class Flowgen(Workload):
     """TCP by time or by bytes, and UDP by time, as fast as it goes or at a rate.
 
     Bytes are of payload: of TCP those the receiver acknowledged (tcp(7), TCP_INFO), of UDP those the server received.
-    A flow with an end is complete when its server has read the last byte. A UDP flow lasts as long as it was sent, or
-    until the last datagram came where that was later; datagrams have 1448 bytes, or message_bytes.
+    A flow with an end is complete when its receiver has read the last byte. A UDP flow lasts as long as it was sent, or
+    until the last datagram came where that was later; datagrams have 1448 bytes, or message_bytes. With direction down
+    or both, its server sends by TCP what its client asks for, and each end reports of what it sends.
     """
 
     name = "flowgen"
@@ -41,7 +43,8 @@ class Flowgen(Workload):
         if spec.udp_share and not fits:
             raise BadSpec(
                 f"flowgen sends UDP with message_bytes from {LEAST_DATAGRAM_BYTES} to {MOST_DATAGRAM_BYTES},"
-                f" not {spec.message_bytes}"
+                f" not {spec.message_bytes}: its header has {LEAST_DATAGRAM_BYTES} bytes, and IPv4 carries no more in a"
+                " datagram; sockperf sends from 14"
             )
 
     def prepare(self, spec, directory):
@@ -49,12 +52,14 @@ class Flowgen(Workload):
 
     def server(self, pair, spec, site):
         argv = [site.flowgen, "server", "--bind", pair.server.address, "--port", str(pair.port), *token.options(site)]
+        argv += ["--sends"] if spec.direction != "up" else []
         return [*argv, "--udp"] if pair.task.protocol == "udp" else argv
 
     def client(self, pair, spec, site):
         argv = [site.flowgen, "client", "--connect", f"{pair.target}:{pair.port}", *token.options(site)]
         argv += self._udp(spec) if pair.task.protocol == "udp" else self._tcp(pair.task, spec)
         argv += ["--flows", str(spec.flows_per_pair)] if spec.flows_per_pair > 1 else []
+        argv += ["--direction", spec.direction] if spec.direction != "up" else []
         argv += ["--write-bytes", str(spec.message_bytes)] if spec.message_bytes else []
         return argv
 
@@ -75,20 +80,51 @@ class Flowgen(Workload):
     def parse(self, stdout, served=""):
         lines, received = _lines(stdout, "flowgen"), _lines(served, "flowgen's server")
         try:
-            totals = [line for line in lines if line["event"] == "total"]
-            if not totals:
-                raise ValueError("flowgen reported 0 totals, not one for each flow")
-            arrived = [line for line in received if line["event"] == "received"]
-            by_port = {_port(line["peer"]): line for line in arrived}
-            if len(totals) == len(arrived) == 1:  # a proxy in between connects from a port of its own
-                by_port = {_port(totals[0].get("local")): arrived[0]}
-            intervals = {}
-            for line in lines:
-                if line["event"] == "interval":
-                    intervals.setdefault(int(line.get("flow", 0)), []).append(line)
-            return [_measured(total, intervals, by_port.get(_port(total.get("local")), {})) for total in totals]
+            if asked := [line for line in lines if line.get("direction") == "down"]:
+                up = [line for line in lines if line not in asked]
+                return [*(self._up(up, received) if up else ()), *_down(asked, received)]
+            return self._up(lines, received)
         except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"flowgen's report is incomplete: {error!r}") from None
+
+    def _up(self, lines, received):
+        """The flows that the client sent, and reports on."""
+        totals = [line for line in lines if line["event"] == "total"]
+        if not totals:
+            raise ValueError("flowgen reported 0 totals, not one for each flow")
+        arrived = [line for line in received if line["event"] == "received" and line.get("direction") != "down"]
+        by_port = {_port(line["peer"]): line for line in arrived}
+        if len(totals) == len(arrived) == 1:  # a proxy in between connects from a port of its own
+            by_port = {_port(totals[0].get("local")): arrived[0]}
+        intervals = _intervals(lines)
+        return [_measured(total, intervals, by_port.get(_port(total.get("local")), {})) for total in totals]
+
+
+def _down(asked, served):
+    """The flows that the server sent, and reports on; asked: what the client reports that it received of each."""
+    totals = {int(line["flow"]): line for line in served if line["event"] == "total"}
+    intervals = _intervals(line for line in served if line["event"] == "interval")
+    return [_measured_down(received, totals.get(int(received["flow"])), intervals) for received in asked]
+
+
+def _measured_down(received, total, intervals):
+    number = int(received["flow"])
+    if total is None:
+        why = received.get("error") or "the server reported nothing of a flow that it was to send"
+        return Measured({}, number=number, direction="down", error=f"flowgen: {why}")
+    measured = _measured(total, intervals, received)
+    if "complete" not in total and not received.get("ended"):
+        measured = replace(measured, received_bytes=None)  # the rest was still on its way
+    return replace(measured, direction="down")
+
+
+def _intervals(lines):
+    """By the number of their flow."""
+    found = {}
+    for line in lines:
+        if line["event"] == "interval":
+            found.setdefault(int(line.get("flow", 0)), []).append(line)
+    return found
 
 
 def _port(address):
@@ -132,9 +168,10 @@ def _trouble(total, received):
     if "complete" not in total:
         return ""
     sent, arrived = int(total["bytes_written"]), int(received.get("flow_bytes", 0))
+    who = "client" if total.get("direction") == "down" else "server"
     if total["complete"] and arrived == sent:
         return ""
-    return f"the server received {arrived} of {sent} bytes"
+    return f"the {who} received {arrived} of {sent} bytes"
 
 
 def _row(line):

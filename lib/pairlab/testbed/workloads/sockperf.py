@@ -27,6 +27,18 @@ ARRIVED = re.compile(r"^ *(\d{1,15}) \[usec\] +\d{1,15} \[msg/s\] +(\d{1,18}) \[
 #: fast pair about a thousandth of the run, and some thousands of them a second cost next to nothing.
 LINE_BYTES, LINE_MESSAGES = 1 << 20, 512
 
+#: What the client says of a pair that sends UDP, and the server when it is ended by SIGINT.
+BY_UDP = re.compile(r"PORT = {1,8}\d{1,5} # UDP$", re.MULTILINE)
+RECEIVED = re.compile(r"^sockperf: Total (\d{1,18}) messages received and handled$", re.MULTILINE)
+
+#: Only SIGINT has the server count to its end. pairlab ends a command by SIGTERM, to all of its processes.
+_COUNTED = """
+( trap '' TERM; exec "$@" ) &
+trap "kill -INT $!" TERM
+wait
+wait
+"""
+
 #: Up to this share, what was written and not reported by the server does not matter.
 KNOWN = 0.005
 
@@ -35,7 +47,7 @@ MBPS_BYTES = 1 << 20
 
 
 class Sockperf(Workload):
-    """TCP messages of one size, as fast as they can be written; bytes are those the server received.
+    """TCP or UDP messages of one size, as fast as they can be written; bytes are those the server received.
 
     The server reports how long every so many messages took. Its first line is left out, as its time counts from
     the server's start, and so is what comes after the last whole line while the client sends: duration_s is less than
@@ -44,12 +56,15 @@ class Sockperf(Workload):
 
     It connects at its start, then waits 2 s, whether it is to warm up or not, then sends: CPU use before 2.1 s after
     the release is not the traffic's. It reports no intervals and no TCP statistics. Nagle's algorithm is on, as
-    in its other tools, so small messages are sent together.
+    in its other tools, so small messages are sent together by TCP.
+
+    By UDP, each message is a datagram, and the server counts how many arrived in all: the others are lost. Where it was
+    ended before it could tell, that is unknown.
     """
 
     name = "sockperf"
-    summary = "sockperf: TCP throughput by message size (the papers' tool for that)"
-    can = frozenset({"time", "message"})
+    summary = "sockperf: TCP or UDP throughput by message size (the papers' tool for that)"
+    can = frozenset({"time", "message", "udp"})
     programs = (Program("sockperf", "sockperf"),)
     version_argv = ("sockperf", "--version")
     waits_s = 2.1
@@ -58,6 +73,8 @@ class Sockperf(Workload):
     def check(self, spec):
         if spec.total_s != int(spec.total_s):
             raise BadSpec(f"sockperf sends for whole seconds only, and duration_s is {spec.total_s:g}: change it")
+        if spec.udp_rate_bps:
+            raise BadSpec("udp_rate_bps: sockperf sends as fast as it can: leave it out, or use flowgen")
         if spec.message_bytes and not LEAST_MESSAGE_BYTES <= spec.message_bytes <= MOST_MESSAGE_BYTES:
             raise BadSpec(
                 f"sockperf takes message_bytes from {LEAST_MESSAGE_BYTES} to {MOST_MESSAGE_BYTES},"
@@ -65,13 +82,16 @@ class Sockperf(Workload):
             )
 
     def server(self, pair, spec, site):
-        argv = ["sockperf", "server", "-i", pair.server.address, "-p", str(pair.port), "--tcp"]
-        argv += ["--uc-reuseaddr"]  # a connection that others had on this port may wait for its end
-        lines = ["-A", str(_messages_in_a_line(spec)), "--no-rdtsc"]
-        return ["stdbuf", "--output=L", *argv, *lines]  # it is ended by a signal, and would take a full buffer with it
+        argv = ["sockperf", "server", "-i", pair.server.address, "-p", str(pair.port)]
+        argv += ["-A", str(_messages_in_a_line(spec)), "--no-rdtsc"]
+        argv = ["stdbuf", "--output=L", *argv]  # it is ended by a signal, and would take a full buffer with it
+        if pair.task.protocol == "udp":
+            return ["sh", "-c", _COUNTED, "sh", *argv]
+        return [*argv, "--tcp", "--uc-reuseaddr"]  # a connection that others had on this port may wait for its end
 
     def client(self, pair, spec, site):
-        argv = ["sockperf", "throughput", "-i", pair.target, "-p", str(pair.port), "--tcp"]
+        argv = ["sockperf", "throughput", "-i", pair.target, "-p", str(pair.port)]
+        argv += ["--tcp"] if pair.task.protocol == "tcp" else []
         argv += ["-t", f"{spec.total_s:.0f}", "--no-rdtsc"]  # a TSC may not tick as often as it says it does
         return [*argv, "-m", str(spec.message_bytes or LEAST_MESSAGE_BYTES)]
 
@@ -84,6 +104,8 @@ class Sockperf(Workload):
         if not (messages and duration_s and rate_hz):
             raise ValueError("sockperf sent nothing")
         message_bytes = _message_bytes(float(bandwidth[1]), rate_hz, NOTE.search(stdout))
+        if BY_UDP.search(stdout):
+            return [_of_datagrams(served, messages, message_bytes, duration_s)]
         if arrived := _arrived(served, duration_s):
             flow_bytes, arrived_s = arrived[0] * message_bytes, arrived[1]
             flow = {"duration_s": arrived_s, "flow_bytes": flow_bytes, "throughput_bps": flow_bytes * 8 / arrived_s}
@@ -96,6 +118,21 @@ class Sockperf(Workload):
         # Where the server was ended before it had nearly all that was written, the rest is unknown.
         known = messages * message_bytes if _last_reported(served) >= (1 - KNOWN) * messages else None
         return [Measured(flow, lasted_s=duration_s, received_bytes=known)]
+
+
+def _of_datagrams(served, sent, message_bytes, duration_s):
+    """A flow by UDP, of which only the server knows what arrived."""
+    counted = RECEIVED.search(served)
+    received = int(counted[1]) if counted else None
+    arrived, arrived_s = _arrived(served, duration_s) or (received or 0, duration_s)
+    if not arrived:
+        raise ValueError("sockperf's server reported no datagrams: none arrived, or it was ended before it could tell")
+    flow_bytes = arrived * message_bytes
+    flow = {"duration_s": arrived_s, "flow_bytes": flow_bytes, "throughput_bps": flow_bytes * 8 / arrived_s}
+    flow |= {"datagrams_sent": sent, "datagrams_received": received}
+    flow["datagrams_lost"] = None if received is None else max(0, sent - received)
+    received_bytes = None if received is None else received * message_bytes
+    return Measured(flow, lasted_s=duration_s, received_datagrams=received, received_bytes=received_bytes)
 
 
 #: By how much the time that sockperf's clock saw may differ from the time that its timer had.

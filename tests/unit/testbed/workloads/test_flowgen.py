@@ -134,6 +134,36 @@ def test_flowgen_that_had_no_answer_of_its_udp_server_has_failed():
     assert only(Flowgen().parse(json.dumps(total))).error == "flowgen: the server did not answer"
 
 
+def both_ways():
+    return captured("flowgen-0.3.0-both-client.jsonl"), captured("flowgen-0.3.0-both-server.jsonl")
+
+
+def test_flowgen_both_ways_has_a_flow_of_each_end():
+    up, down = Flowgen().parse(*both_ways())
+    assert [(each.direction, each.number) for each in (up, down)] == [("up", 0), ("down", 0)]
+    total, received = (json.loads(line) for line in both_ways()[0].splitlines()[-2:])
+    assert up.flow["flow_bytes"] == total["flow_bytes"]
+    assert down.received_bytes == received["flow_bytes"]
+    assert down.first_byte_ns == received["first_ns"] > down.connected_ns
+    assert sum(row["interval_bytes"] for row in down.intervals) == down.flow["flow_bytes"]
+    assert down.flow["congestion_control"] == "bbr"
+
+
+def test_flowgen_whose_server_was_killed_has_no_flow_down():
+    client, server = both_ways()
+    of_client = "".join(line + "\n" for line in server.splitlines() if '"received"' in line)
+    up, down = Flowgen().parse(client, of_client)
+    assert not up.error
+    assert down.error == "flowgen: the server reported nothing of a flow that it was to send"
+
+
+def test_what_a_client_had_not_received_of_a_flow_down_is_unknown():
+    client, server = both_ways()
+    _, down = Flowgen().parse(client.replace('"ended":true', '"ended":false'), server)
+    assert down.received_bytes is None
+    assert down.flow["flow_bytes"] > 0
+
+
 @pytest.mark.parametrize(
     ("asked", "told"),
     [({"warmup_s": 1.0}, "no intervals for UDP"), ({"message_bytes": 39}, "from 40 to 65507, not 39")],

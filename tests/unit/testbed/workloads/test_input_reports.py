@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pairlab.model.tables import table
 from pairlab.testbed import registry
 from pairlab.testbed.contracts import Measured
-from pairlab.testbed.workloads import flowgen, iperf, sockperf
+from pairlab.testbed.workloads import flowgen, iperf, sockperf, stress_ng
 from tests.support import CAPTURED
 
 OUTPUT = {file.name: file.read_text() for file in sorted(CAPTURED.iterdir())}
@@ -122,6 +122,12 @@ PATTERNS = [
     sockperf.BANDWIDTH,
     sockperf.ERROR,
     sockperf.NOTE,
+    sockperf.BY_UDP,
+    sockperf.RECEIVED,
+    stress_ng.DONE,
+    stress_ng.RATE,
+    stress_ng.ERROR,
+    stress_ng.ENDED,
 ]
 PUMPED = [" ", "1", "[", "[ ", "[1] ", "[1] 0.0-", "1/", "\n", "[\n", "sockperf: ", "sockperf: ERROR: ", "a", "0.0"]
 

@@ -80,3 +80,27 @@ def test_sockperf_that_was_killed_reported_no_whole_test():
 def test_sockperf_says_what_it_cannot_take(asked, told):
     with pytest.raises(BadSpec, match=told):
         Sockperf().check(Spec(**asked))
+
+
+def test_sockperf_by_udp_counts_what_arrived_and_what_did_not():
+    measured = only(Sockperf().parse(*map(captured, ("sockperf-3.7-udp-client.txt", "sockperf-3.7-udp-server.txt"))))
+    assert measured.flow["datagrams_sent"] == 253_201
+    assert measured.flow["datagrams_received"] == measured.received_datagrams == 247_088
+    assert measured.flow["datagrams_lost"] == 253_201 - 247_088
+    assert measured.received_bytes == 247_088 * 16_384
+    assert measured.flow["throughput_bps"] == pytest.approx(247_088 * 16_384 * 8, rel=0.01)
+    assert measured.lasted_s == pytest.approx(1, abs=0.001)
+
+
+def test_sockperfs_server_of_udp_that_was_killed_leaves_the_loss_unknown():
+    client, server = map(captured, ("sockperf-3.7-udp-client.txt", "sockperf-3.7-udp-server.txt"))
+    measured = only(Sockperf().parse(client, server[: server.index("sockperf: Test end")]))
+    assert measured.flow["datagrams_lost"] is measured.received_datagrams is measured.received_bytes is None
+    assert measured.flow["throughput_bps"] == pytest.approx(247_088 * 16_384 * 8, rel=0.01)
+    with pytest.raises(ValueError, match="reported no datagrams: none arrived, or it was ended"):
+        Sockperf().parse(client, "")
+
+
+def test_sockperf_has_no_rate_of_datagrams():
+    with pytest.raises(BadSpec, match="udp_rate_bps: sockperf sends as fast as it can: leave it out, or use flowgen"):
+        Sockperf().check(Spec(udp_share=1.0, udp_rate_bps=1e6))

@@ -1,5 +1,6 @@
 """`pairlab sweep`: measure every cell of a sweep file."""
 
+import contextlib
 import shlex
 import sys
 from collections import Counter
@@ -7,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from pairlab.cli import watch as watching
 from pairlab.cli.group import NOT_DONE, UNAVAILABLE, fail
+from pairlab.cli.sweeps import watch as watching
+from pairlab.cli.sweeps.workers import tls_options
 from pairlab.cli.terminal import event, out, say, steps
 from pairlab.errors import BadInput
 from pairlab.progress.words import duration
@@ -29,7 +31,15 @@ from pairlab.testbed.contracts import silent
 )
 @click.option("--no-wait", is_flag=True, help="Fail if another measurement is running on this host.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a line for each cell, and one at the end.")
-def sweep(file, dry_run, watch, backend, retry, stop_on_failure, attempts, no_wait, as_json):
+@click.option("--scheduler", help="Measure on the workers of this Dask scheduler, tcp://HOST:PORT (pairlab worker).")
+@click.option(
+    "--wait-s",
+    default=60.0,
+    show_default=True,
+    help="With --scheduler: wait so long (s) for it, and for workers.",
+)
+@tls_options
+def sweep(file, dry_run, watch, backend, retry, stop_on_failure, attempts, no_wait, as_json, scheduler, wait_s, **tls):
     """Measure every cell of a sweep FILE; resumes where it was interrupted. FILE may be the name of a sweep in sweeps/.
 
     Exit status 0 only if every cell is done, or may be skipped; 3 if none is, so that there is nothing to report.
@@ -41,7 +51,7 @@ def sweep(file, dry_run, watch, backend, retry, stop_on_failure, attempts, no_wa
     status 1. With --json, it prints a line whenever something changes.
     """
     if watch:
-        if dry_run or retry or stop_on_failure or attempts or no_wait:
+        if dry_run or retry or stop_on_failure or attempts or no_wait or scheduler:
             raise BadInput("--watch measures nothing: of the other options, only --backend and --json go with it")
         watching.watch(file, backend, as_json=as_json)
         return
@@ -61,8 +71,16 @@ def sweep(file, dry_run, watch, backend, retry, stop_on_failure, attempts, no_wa
     view.begin()
     asked = {"backend": backend, "retry": retry, "attempts": attempts, "wait": not no_wait, "say": say}
     asked["stop_on_failure"] = stop_on_failure or None
-    tally = view.follow(lambda tell, progress: sweeps.run(plan, tell=tell, progress=progress, **asked))
+    with contextlib.ExitStack() as stack:
+        if scheduler:
+            from pairlab.batch.executors.workers import Workers
+
+            cells = list(sweeps.rules(plan, backend))
+            its = {"attempts": attempts or plan.attempts, "retry": retry, "wait": not no_wait}
+            asked["places"] = stack.enter_context(Workers(scheduler, cells, wait_s=wait_s, tls=tls, **its))
+        tally = view.follow(lambda tell, progress: sweeps.run(plan, tell=tell, progress=progress, **asked))
     again = [_myself(), "sweep", str(file), *(["--backend", backend] if backend else []), "--retry"]
+    again += ["--scheduler", scheduler] if scheduler else []
     view.end(tally, again)
     if not tally.done:
         fail("nothing was measured, so there is nothing to report", UNAVAILABLE)

@@ -1,0 +1,216 @@
+"""What one pair gets in each networking mode of one host (S1): bulk transfers either way, messages, and requests.
+
+A mode is a driver: `process` is paper S' pair without containers, which all others are held against, and `none` carries
+nothing, which its runs show.
+"""
+
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pairlab.analysis import cell_estimates, published, selection
+from pairlab.analysis.output.formatting import MISSING
+from pairlab.analysis.output.latex import Values
+from pairlab.analysis.output.measures import Measure, Texts, common_values, p_values, tabulate, texts
+from pairlab.analysis.questions.message_size import size_text
+from pairlab.model import latencies
+from pairlab.model.records import Run
+from pairlab.model.spec import Spec
+from pairlab.store.dataset import Runs
+
+#: What all modes are held against, and the one that carries nothing.
+BARE, ISOLATED = "process", "none"
+#: What is measured, in the order of paper S' figure 3; bulk transfers have the messages of their tool.
+BULK = ("upload", "download", "both ways")
+MESSAGES = ("TCP", "UDP")
+LATENCY = "latency"
+#: The size of the messages of paper S' figure 3b.
+MESSAGE_BYTES = 1024
+#: What one estimate is made for. size: of messages or requests, in bytes; 0: of bulk transfers.
+BY = (*selection.CELL, "what", "size")
+
+TOTAL = Measure("Throughput (Gbit/s)", "throughput", 2, 1e-9, "Gbit/s", short=True)
+MEAN_LATENCY = Measure("Mean latency (µs)", "latency", 2, 1e6, "µs", short=True)
+CHANGE = Measure("Against process (%)", "against-process", 1, unit="%", change=True, short=True)
+
+_BULK = {"up": BULK[0], "down": BULK[1], "both": BULK[2]}
+
+
+def part_of(spec: Spec, transacts: bool) -> tuple[str, int] | None:
+    """What a run measures, and the size of its messages or requests; None: nothing that the question asks for.
+
+    transacts: whether its flows are transactions.
+    """
+    if transacts:
+        alike = spec.request_bytes == spec.response_bytes and not (spec.requests_per_s or spec.udp_share)
+        return (LATENCY, max(spec.request_bytes, 1)) if alike else None
+    if not spec.message_bytes:
+        return None if spec.udp_share else (_BULK[spec.direction], 0)
+    if spec.direction != "up" or spec.udp_share not in (0, 1):
+        return None
+    return MESSAGES[int(spec.udp_share)], spec.message_bytes
+
+
+def by_repetition(runs: Iterable[Run]) -> pd.DataFrame:
+    """One row per run that counts: BY, repetition, flows, failed_flows, total_bps (bit/s) and latency_mean_s (s).
+
+    Without those of the mode that carries nothing. Raises AnalysisError where two runs claim one repetition of a cell.
+    """
+    rows = [row for run in runs if run.status == "ok" and run.spec.driver != ISOLATED for row in _rows(run)]
+    columns = [*BY, "key", "repetition", "flows", "failed_flows", "total_bps", "latency_mean_s"]
+    found = pd.DataFrame(rows, columns=columns)
+    selection.check_distinct(found, BY)
+    return found.drop(columns="key").sort_values([*BY, "repetition"], ignore_index=True)
+
+
+def _rows(run: Run) -> list[dict[str, Any]]:
+    spec, transacts = run.spec, latencies.measured(run.flows)
+    part = part_of(spec, transacts)
+    if part is None:
+        return []
+    row = {name: getattr(spec, name) for name in (*selection.CELL, "repetition")}
+    row |= {"what": part[0], "size": part[1], "key": run.key}
+    row |= {"flows": len(run.flows), "failed_flows": run.failed_flows}
+    row["total_bps"] = np.nan if transacts else run.total_throughput_bps
+    row["latency_mean_s"] = latencies.mean_of_flows(run.transactions, run.flows)
+    return [row]
+
+
+def throughputs(repetitions: pd.DataFrame) -> pd.DataFrame:
+    """The repetitions that measure throughput."""
+    return repetitions[repetitions["what"] != LATENCY]
+
+
+def response_times(repetitions: pd.DataFrame) -> pd.DataFrame:
+    """Those that measure latency."""
+    return repetitions[repetitions["what"] == LATENCY]
+
+
+def cells(repetitions: pd.DataFrame, value: str, confidence: float) -> pd.DataFrame:
+    """The mean of total_bps or latency_mean_s by mode, what is measured, and size, as cell_estimates.means."""
+    return cell_estimates.means(repetitions, BY, value, confidence)
+
+
+def against_bare(repetitions: pd.DataFrame, value: str, confidence: float) -> pd.DataFrame:
+    """The change of each mode against the pair without containers in percent, paired by repetition.
+
+    As cell_estimates.changes. Source: paper S, section IV-B, which states no interval.
+    """
+    by = [name for name in BY if name != "driver"]
+    return cell_estimates.changes(repetitions, by, value, setting="driver", against=BARE, confidence=confidence)
+
+
+def as_bars(cells: pd.DataFrame) -> pd.DataFrame:
+    """What the figures 3a and 3b of paper S have bars of: bulk transfers, and messages of 1024 B."""
+    return cells[cells["what"].isin(BULK) | (cells["what"].isin(MESSAGES) & (cells["size"] == MESSAGE_BYTES))]
+
+
+def bars(cells: pd.DataFrame) -> list[str]:
+    """The categories of these cells, in order."""
+    return [what for what in (*BULK, *MESSAGES) if (cells["what"] == what).any()]
+
+
+def by_size(cells: pd.DataFrame, what: str) -> pd.DataFrame:
+    """The cells of one of MESSAGES, or of latency, where there are several sizes: else no rows."""
+    mine = cells[cells["what"] == what]
+    sizes = mine.groupby(list(selection.SYSTEM))["size"].transform("nunique")
+    return mine[sizes > 1]
+
+
+def ticks(cells: pd.DataFrame) -> dict[float, str]:
+    """The sizes as an axis names them."""
+    return {float(size): size_text(size) for size in sorted(cells["size"].unique())}
+
+
+def isolation(runs: Iterable[Run]) -> pd.DataFrame:
+    """What runs of the mode that carries nothing show: system, tried and reached (connections), links, and told: the
+    kernel's words to those that came to nothing.
+    """
+    rows = []
+    for run in runs:
+        if run.spec.driver == ISOLATED and run.status == "ok":
+            failed = run.flows["status"] == "failed"
+            rows.append(
+                {
+                    "system": f"{run.spec.backend}-{run.spec.workload}",
+                    "tried": len(run.flows),
+                    "reached": int((~failed).sum()),
+                    "links": ", ".join(sorted({each for links in run.facts["links"].values() for each in links})),
+                    "told": "; ".join(sorted(set(run.flows.loc[failed, "error"]))),
+                }
+            )
+    return pd.DataFrame(rows, columns=["system", "tried", "reached", "links", "told"])
+
+
+def in_words(isolated: pd.DataFrame) -> str:
+    """The same as a sentence for each system and what its kernel told."""
+    sentences = [
+        f"{system}, none: {int(part['tried'].sum())} connections tried, {int(part['reached'].sum())} reached their"
+        f" server; links: {links}; {told}"
+        for (system, links, told), part in isolated.groupby(["system", "links", "told"])
+    ]
+    return "\n".join(sentences) or "the mode none was not measured"
+
+
+def table(cells: pd.DataFrame, changes: pd.DataFrame, measure: Measure) -> pd.DataFrame:
+    """One measure by what is measured, size and mode; its changes against process, and those that paper S states."""
+    names = {"system": "System", "what": "What", "sized": "Size", "driver": "Mode"}
+    shown, changed = (_with_size(frame) for frame in (cells, changes))
+    stated = _stated()
+    columns: dict[Hashable, Texts] = {
+        measure.title: measure.texts(shown, *names),
+        CHANGE.title: CHANGE.texts(changed, *names),
+        "p (Holm)": p_values(changed, *names),
+        "Paper S (%)": texts(changed, tuple(names), lambda row: _stated_of(stated, row)),
+    }
+    sizes = [size_text(size) if size else MISSING for size in sorted(cells["size"].unique())]
+    return tabulate(names, columns, {"what": [*BULK, *MESSAGES, LATENCY], "sized": sizes})
+
+
+def values(
+    runs: Runs,
+    throughput: tuple[pd.DataFrame, pd.DataFrame],
+    latency: tuple[pd.DataFrame, pd.DataFrame],
+    isolated: pd.DataFrame,
+    gap: str,
+) -> Values:
+    r"""The keyed numbers of S1, all below `single-host-modes/`: those of measures.common_values, and
+
+    - <system>/<mode>/<what>/<size>/throughput or latency, and against-process (percent), each with its interval;
+    - isolated/tried, isolated/reached: connections of the mode none.
+
+    throughput, latency: the cells of each, and their changes.
+    """
+    every = pd.concat([frame for frame in (throughput[0], latency[0]) if len(frame)] or [throughput[0]])
+    found = common_values("single-host-modes", runs, every.reset_index(drop=True), gap)
+    names = ("system", "driver", "what", "size")
+    for measure, (of_cells, of_changes) in ((TOTAL, throughput), (MEAN_LATENCY, latency)):
+        measure.put(found, of_cells, *names)
+        CHANGE.put(found, of_changes, *names)
+    if len(isolated):
+        for name in ("tried", "reached"):
+            found.number(f"isolated/{name}", int(isolated[name].sum()), 0)
+    return found
+
+
+def _with_size(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.assign(sized=[size_text(size) if size else MISSING for size in frame["size"]])
+
+
+def _stated() -> dict[tuple[str, str, int], str]:
+    """What paper S states, by mode, what is measured, and size of messages; 0: of bulk transfers, or of all sizes."""
+    rows = published.load("network_changes")
+    found = {}
+    for row in rows[rows["experiment"] == "single-host-modes"].itertuples():
+        low, high = row.low_percent, row.high_percent
+        text = ("about 0" if low == 0 else f"{low:+g}") if low == high else f"below {high:+g}"
+        both_ways = BULK[:2] if "download too" in row.note else (row.what,)
+        for what in {"throughput": MESSAGES[:1], "tcp": MESSAGES, "upload": both_ways}.get(row.what, (row.what,)):
+            found[row.driver, what, int(np.nan_to_num(row.message_bytes))] = text
+    return found
+
+
+def _stated_of(stated: dict[tuple[str, str, int], str], row: Any) -> str:
+    return stated.get((row.driver, row.what, row.size)) or stated.get((row.driver, row.what, 0), MISSING)

@@ -1,0 +1,66 @@
+"""What a worker of Dask does for a sweep: it measures a cell on its host, and sends back the run that came of it.
+
+Its runs lie in a folder of their own until they are sent, so that hosts need not share a store.
+"""
+
+import platform
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pairlab import store
+from pairlab._version import __version__
+from pairlab.base.environment import setting
+from pairlab.batch import experiments
+from pairlab.batch.executors import here
+from pairlab.errors import BadInput, Unavailable
+from pairlab.measurement.measure import check
+from pairlab.model.spec import Spec
+from pairlab.testbed.cleanup.workdir import working_directory
+from pairlab.testbed.host import facts
+
+#: What each worker of pairlab has one of, and each cell needs: so one host measures one cell at a time.
+RESOURCE = "testbed"
+
+
+def describe(cells: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """Who this worker is, and why it cannot measure which of these cells, by their number."""
+    lacks = {}
+    for number, values in enumerate(cells):
+        try:
+            check(Spec(**values))
+        except (Unavailable, BadInput) as error:
+            lacks[number] = str(error)
+    return {
+        "pairlab": __version__,
+        "python": ".".join(map(str, sys.version_info[:2])),
+        "name": platform.node(),
+        "host": facts.host(),
+        "lacks": lacks,
+    }
+
+
+def measure_cell(
+    values: Mapping[str, Any], notebook: tuple[str, bytes] | None, attempts: int, wait: bool
+) -> dict[str, Any]:
+    """Measures that spec here; returns the cell's state, its text, and the run as `store.packed` has it.
+
+    notebook: name and content of the experiment's notebook, where the worker may not have it. wait: for other
+    measurements on this host, else HostBusy.
+    """
+    with working_directory() as place:
+        folder = place / "runs"
+        with setting(PAIRLAB_RUNS=str(folder)):
+            spec = Spec(**values)
+            if notebook:
+                name, content = notebook
+                (place / Path(name).name).write_bytes(content)
+                experiments.named(Path(name).name, place)
+            ended = here.Here(partial(here.execute, wait=wait, attempts=attempts), retry=True).finish(spec)
+            stored = store.latest(spec)
+            content = store.packed(stored) if stored else b""
+            shutil.rmtree(folder, ignore_errors=True)
+    return {"state": ended.state, "text": ended.text, "run": content, "counts": ended.run is not None}

@@ -1,0 +1,245 @@
+"""The workers of a Dask scheduler, as places where the cells of a sweep are measured.
+
+Everything between the hosts is Dask's: connections, TLS, who is alive. A cell goes to one worker by name, as its block
+stays on one host, and takes the worker's only `testbed`, so that a host is never asked for two cells at once, whoever
+asks. Source: distributed.dask.org, Worker Resources and Client API.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pairlab import paths, store
+from pairlab._version import __version__
+from pairlab.base.optional_imports import require
+from pairlab.batch import experiments
+from pairlab.batch.executors import processes, worker
+from pairlab.batch.executors.places import Ended, Place, PlaceLost, already
+from pairlab.errors import BadInput, DamagedRun, PairlabError, Unavailable
+from pairlab.model import ground as grounds
+from pairlab.model.spec import Spec
+
+#: How long a scheduler, or a first worker, is waited for.
+WAIT_S = 60.0
+#: How long a worker has to say who it is.
+ANSWER_S = 60.0
+
+
+class Workers:
+    """Context manager: the workers that a scheduler has, and will have.
+
+    address: of the scheduler, such as tcp://127.0.0.1:8786. cells: what the sweep measures, as of repetition 0: a
+    worker that cannot measure what the first one can is refused. wait_s: how long to go on without scheduler or worker.
+    wait: each worker waits for other measurements on its host. tls: files as of processes.security. measure: what a
+    worker runs for a cell.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        cells: Sequence[Spec],
+        *,
+        attempts: int,
+        retry: bool = False,
+        wait: bool = True,
+        wait_s: float = WAIT_S,
+        tls: Mapping[str, str | None] | None = None,
+        measure: Callable[..., dict[str, Any]] = worker.measure_cell,
+    ):
+        self.dashboard = ""
+        self._address = address
+        self._cells = list(cells)
+        self.attempts, self.retry, self.wait = attempts, retry, wait
+        self._wait_s = wait_s
+        self._tls = tls
+        self.measure = measure
+        self._client: Any = None
+        self._known: dict[str, _Worker | None] = {}
+        self._lacks: set[int] | None = None
+        self._seen_at = time.monotonic()
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> "Workers":
+        require("distributed", "dask")
+        _require_address(self._address)
+        self._connect(self._wait_s)
+        with contextlib.suppress(Exception):  # of whatever kind Dask has for a scheduler without one
+            self.dashboard = str(self._client.dashboard_link or "")
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.stop()
+        self._disconnect()
+
+    def _connect(self, within_s: float) -> None:
+        from distributed import Client
+
+        try:
+            secured = processes.security(self._tls or {})
+            self._client = Client(self._address, timeout=within_s, set_as_default=False, **secured)
+        except (OSError, TimeoutError) as error:
+            raise Unavailable(
+                f"no Dask scheduler answers at {self._address} within {within_s:g} s ({_first_line(error)}): start one"
+                " with `pairlab scheduler`, or see whether this host may connect to it"
+            ) from error
+
+    def _disconnect(self) -> None:
+        if self._client is not None:
+            with contextlib.suppress(Exception):
+                self._client.close(timeout=2)
+            self._client = None
+
+    def arrived(self, say: Callable[[str], None]) -> list[Place]:
+        addresses = self._present()
+        with self._lock:
+            gone = [each for address, each in self._known.items() if address not in addresses and each]
+            new = [address for address in addresses if address not in self._known]
+            for address in [each for each in self._known if each not in addresses]:
+                del self._known[address]
+        for each in gone:
+            each.lose("its connection to the scheduler is lost")
+        places: list[Place] = []
+        for address in new:
+            place = self._asked(address, say)
+            with self._lock:
+                self._known[address] = place
+            if place:
+                places.append(place)
+        with self._lock:
+            if any(self._known.values()):
+                self._seen_at = time.monotonic()
+        if time.monotonic() - self._seen_at > self._wait_s:
+            raise Unavailable(
+                f"for {self._wait_s:g} s, the scheduler {self._address} has had no worker that can measure this sweep:"
+                f" start `pairlab worker --scheduler {self._address}` on each host; what is done is kept, and the same"
+                " command goes on"
+            )
+        return places
+
+    def _present(self) -> set[str]:
+        """The addresses of the workers that measure for pairlab; none while the scheduler does not answer."""
+        try:
+            if self._client is None or self._client.status != "running":
+                self._disconnect()
+                self._connect(1.0)
+            workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        except (Unavailable, OSError, TimeoutError, KeyError):
+            self._disconnect()
+            return set()
+        return {address for address, each in workers.items() if worker.RESOURCE in each.get("resources", {})}
+
+    def _asked(self, address: str, say: Callable[[str], None]) -> "_Worker | None":
+        """That worker as a place, if it can measure this sweep; else say is called with why not."""
+        cells = [spec.model_dump(exclude_defaults=True) for spec in self._cells]
+        try:
+            told = self._submit(address, worker.describe, cells, resources={}).result(timeout=ANSWER_S)
+        except Exception as error:  # of Dask, of the network, or of a worker that has no pairlab
+            say(f"worker {address} is left out: it did not say who it is: {_first_line(error)}")
+            return None
+        name = f"{told['name']} ({address.rpartition('/')[2]})"
+        if told["pairlab"] != __version__:
+            say(f"worker {name} is left out: it has pairlab {told['pairlab']}, and this is {__version__}: update it")
+            return None
+        lacks = {int(number) for number in told["lacks"]}
+        if self._lacks is not None and lacks - self._lacks:
+            number = min(lacks - self._lacks)
+            say(f"worker {name} is left out, as it cannot measure all that others can: {told['lacks'][number]}")
+            return None
+        self._lacks = lacks if self._lacks is None else self._lacks
+        return _Worker(self, address, name, told["host"])
+
+    def submit_cell(self, address: str, spec: Spec) -> Any:
+        """A future of what comes of that cell on that worker."""
+        values = spec.model_dump(exclude_defaults=True)
+        asked = values, _sent(spec.experiment), self.attempts, self.wait
+        return self._submit(address, self.measure, *asked, resources={worker.RESOURCE: 1})
+
+    def _submit(self, address: str, function: Callable[..., Any], *given: Any, resources: Mapping[str, int]) -> Any:
+        """A future of that call on that worker, and on no other."""
+        where = {"workers": [address], "allow_other_workers": False, "resources": dict(resources)}
+        return self._client.submit(function, *given, **where, pure=False, retries=0)
+
+    def leave(self, place: Place) -> None:
+        assert isinstance(place, _Worker)
+        with self._lock:
+            if place.address in self._known:
+                self._known[place.address] = None
+
+    def stop(self) -> None:
+        with self._lock:
+            known = [each for each in self._known.values() if each]
+        for each in known:
+            each.lose("the sweep has ended")
+
+
+class _Worker:
+    """A worker as a place."""
+
+    def __init__(self, workers: Workers, address: str, name: str, facts: Mapping[str, Any]):
+        self.address, self.name, self.facts = address, name, facts
+        self.host = grounds.of_host(facts)
+        self._workers = workers
+        self._lost = ""
+        self._changed = threading.Event()
+
+    def lose(self, why: str) -> None:
+        """It is gone: whatever it measures raises PlaceLost."""
+        self._lost = why
+        self._changed.set()
+
+    def finish(self, spec: Spec) -> Ended:
+        if ended := already(store.find(spec), self._workers.retry):
+            return ended
+        reply = self._result(spec)
+        try:
+            run = store.receive(reply["run"], spec) if reply["run"] else None
+        except DamagedRun as error:
+            raise PlaceLost(str(error)) from error
+        return Ended(reply["state"], reply["text"], run if reply["counts"] else None)
+
+    def _result(self, spec: Spec) -> dict[str, Any]:
+        """What the worker sent. Raises PlaceLost as soon as it is gone."""
+        self._changed.clear()
+        if self._lost:
+            raise PlaceLost(self._lost)
+        try:
+            future = self._workers.submit_cell(self.address, spec)
+        except Exception as error:  # of Dask, where the connection has just gone
+            raise PlaceLost(f"it could not be asked: {_first_line(error)}") from error
+        try:
+            future.add_done_callback(lambda _: self._changed.set())
+            self._changed.wait()
+            if self._lost:
+                raise PlaceLost(self._lost)
+            return future.result(timeout=ANSWER_S)
+        except PlaceLost:
+            raise
+        except PairlabError as error:  # its disk is full, say, or its host is busy
+            raise PlaceLost(str(error)) from error
+        except Exception as error:  # of Dask: the worker is gone, or the scheduler
+            raise PlaceLost(_first_line(error)) from error
+        finally:
+            with contextlib.suppress(Exception):
+                future.cancel()
+
+
+def _require_address(address: str) -> None:
+    from distributed.comm import get_address_host_port
+
+    try:
+        get_address_host_port(address, strict=True)
+    except ValueError as error:
+        raise BadInput(f"scheduler {address!r} is no address ({error}): give tcp://HOST:PORT") from None
+
+
+def _sent(experiment: str) -> tuple[str, bytes] | None:
+    """The notebook of an experiment that is not one of the checkout, which each worker has."""
+    notebook: Path = experiments.notebook_of(experiment)
+    return None if notebook.is_relative_to(paths.ROOT) else (notebook.name, notebook.read_bytes())
+
+
+def _first_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0][:200]

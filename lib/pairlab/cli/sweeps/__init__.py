@@ -1,0 +1,1 @@
+"""`pairlab sweep`, and what several machines need to share one."""

@@ -1,0 +1,81 @@
+"""A sweep on a worker of a real Dask scheduler, with real measurements; and who is refused."""
+
+import socket
+
+import pytest
+
+from pairlab import Spec
+from pairlab.batch import runner, sweep_file
+from pairlab.batch.executors import workers
+from pairlab.batch.executors.workers import Workers
+from pairlab.batch.status.watcher import Watcher
+from pairlab.errors import BadInput, Unavailable
+from pairlab.store.dataset import load_runs
+from tests.conftest import need
+from tests.support.dask_workers import Processes, free_port
+
+SWEEP = """
+name: shared
+repetitions: 2
+parameters: {workload: flowgen, duration_s: 0.5, interval_s: 0.5, max_foreign_cpu: 1.0, max_skew_s: 1.0}
+experiments:
+  throughput: {driver: [bridge, host], pairs: [1, 2]}
+"""
+
+
+def test_a_sweep_on_a_worker_ends_with_the_same_cells_as_without(tmp_path, clean_host):
+    """And tells the board who measured, says who is left out, and leaves nothing."""
+    need("netns", workload="flowgen")
+    file = tmp_path / "shared.yaml"
+    file.write_text(SWEEP)
+    plan, reports, boards = sweep_file.load(file), [], []
+    with Processes(tmp_path, free_port()) as made, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PAIRLAB_RUNS", str(made.runs))
+        made.scheduler()
+        made.worker()
+
+        def tell(report):
+            reports.append(report)
+            boards.append(Watcher("shared").board())
+
+        with Workers(made.address, list(runner.rules(plan)), attempts=3, wait_s=30) as places:
+            tally = runner.run(plan, places=places, tell=tell)
+        assert (tally.done, tally.good) == (8, True)
+        assert [report.spec for report in reports] == runner.cells(plan)
+        runs = load_runs(made.runs)
+        assert {run.key for run in runs} == {spec.key for spec in runner.cells(plan)}
+        assert all((run.path / "notebook.ipynb").exists() for run in runs)
+        assert all(run.flows["throughput_bps"].gt(0).all() for run in runs)
+        (worker,) = boards[-2].workers
+        assert f"{worker.name} measures throughput: flowgen over" in str(boards[-2])
+        assert boards[-2].cells_per_hour > 0
+
+        patch.setattr(workers, "__version__", "9.9.9")
+        said = []
+        with Workers(made.address, [Spec(workload="flowgen")], attempts=1, wait_s=1) as places:
+            assert places.arrived(said.append) == []
+        (text,) = said
+        assert "is left out: it has pairlab 0." in text
+        assert "and this is 9.9.9: update it" in text
+
+
+def test_a_scheduler_that_has_no_worker_is_said_so(tmp_path, runs_dir):
+    file = tmp_path / "shared.yaml"
+    file.write_text(SWEEP)
+    plan = sweep_file.load(file)
+    with Processes(tmp_path, free_port()) as made:
+        made.scheduler()
+        with (
+            Workers(made.address, [Spec(workload="flowgen")], attempts=1, wait_s=1) as places,
+            pytest.raises(Unavailable, match="has had no worker that can measure this sweep: start `pairlab worker"),
+        ):
+            runner.run(plan, places=places)
+
+
+def test_a_scheduler_that_is_not_there_is_said_so():
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        port = nobody.getsockname()[1]
+    with pytest.raises(Unavailable, match="no Dask scheduler answers at tcp"):
+        Workers(f"tcp://127.0.0.1:{port}", [Spec(workload="flowgen")], attempts=1, wait_s=1).__enter__()
+    with pytest.raises(BadInput, match="give tcp://HOST:PORT"):
+        Workers("gopher://somewhere", [Spec(workload="flowgen")], attempts=1, wait_s=1).__enter__()

@@ -1,0 +1,190 @@
+"""A sweep that several places share, some of which are lost on the way. No traffic, and no network between them."""
+
+import threading
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+import yaml
+
+from pairlab import store
+from pairlab.batch import runner
+from pairlab.batch.executors.places import Ended, PlaceLost, already, figures
+from pairlab.errors import StoreError, Unavailable
+from pairlab.model import ground
+from pairlab.store.dataset import load_runs
+from tests.support.runs import made_up
+from tests.support.sweeps import GRID, load
+
+
+class Place:
+    """Stores a made-up run for each cell. fate: what happens instead at which cell of its own, by number from 0."""
+
+    def __init__(self, name, machine, fate=lambda number: None, log=None):
+        self.name = name
+        self.facts = {"cpu_model": "a CPU", "cpus": 2, "machine": machine, "kernel": "6.1"}
+        self.host = ground.of_host(self.facts)
+        self.fate = fate
+        self.log = [] if log is None else log
+        self.given = []
+        self.gone = threading.Event()
+
+    def finish(self, spec):
+        if ended := already(store.find(spec), False):
+            return ended
+        self.given.append(spec)
+        self.log.append((self.name, spec))
+        trouble = self.fate(len(self.given) - 1)
+        if trouble:
+            raise trouble
+        run = replace(made_up(), spec=spec, facts={"host": self.facts}, measured_at=datetime.now(UTC))
+        return Ended("done", figures(run), store.write(run))
+
+
+class Crowd:
+    """These places arrive at once; after those that are left, the next ones arrive."""
+
+    def __init__(self, *places, later=()):
+        self.dashboard = ""
+        self._new, self._later = list(places), list(later)
+        self._present = set()
+
+    def arrived(self, say):
+        new, self._new = self._new, []
+        self._present |= set(new)
+        if not self._present:
+            raise Unavailable("nobody is left")
+        return new
+
+    def leave(self, place):
+        if self._later:
+            self._new.append(self._later.pop(0))
+            self._present.add(self._new[-1])
+        self._present.discard(place)
+
+    def stop(self):
+        for place in self._present:
+            place.gone.set()
+
+
+def hosts_of_repetitions(plan):
+    """By repetition, the machines that its cells were measured on."""
+    found = {}
+    for run in load_runs(ground="all"):
+        found.setdefault(run.spec.repetition, set()).add(run.ground.machine)
+    return found
+
+
+def test_two_places_share_a_sweep_and_each_repetition_stays_on_one_host(tmp_path, runs_dir):
+    plan = load(tmp_path, repetitions=6)
+    first, second = Place("first", "a"), Place("second", "b")
+    reports = []
+    tally = runner.run(plan, places=Crowd(first, second), tell=reports.append)
+    assert (tally.done, tally.good) == (24, True)
+    assert Counter(first.given + second.given) == Counter(dict.fromkeys(runner.cells(plan), 1))
+    assert all(len(machines) == 1 for machines in hosts_of_repetitions(plan).values())
+    assert [report.number for report in reports] == list(range(1, 25))
+    assert {report.total for report in reports} == {24}
+
+
+def test_what_a_lost_place_was_measuring_is_measured_elsewhere_and_nothing_twice(tmp_path, runs_dir):
+    plan = load(tmp_path, repetitions=3)
+    log, said = [], []
+    dies = Place("dies", "a", lambda number: PlaceLost("its connection is lost") if number == 2 else None, log)
+    stays = Place("stays", "b", log=log)
+    tally = runner.run(plan, places=Crowd(dies, stays), say=said.append)
+    assert (tally.done, tally.good) == (12, True)
+    assert said == ["dies: its connection is lost"]
+    assert len(dies.given) == 3
+    assert Counter(spec for _, spec in log) == {**dict.fromkeys(runner.cells(plan), 1), dies.given[-1]: 2}
+    assert len(load_runs(ground="all")) == 12
+
+
+def test_what_is_left_of_a_block_goes_back_to_the_same_host_before_another_takes_it(tmp_path, runs_dir):
+    plan = load(tmp_path, repetitions=1)
+    dies = Place("worker 1 of a", "a", lambda number: PlaceLost("killed") if number == 1 else None)
+    again = Place("worker 2 of a", "a")
+    assert runner.run(plan, places=Crowd(dies, later=[again])).good
+    assert len(dies.given) == 2
+    assert len(again.given) == 3
+    assert hosts_of_repetitions(plan) == {0: {"a"}}
+
+
+def test_a_cell_whose_every_place_dies_has_failed_and_the_sweep_goes_on(tmp_path, runs_dir):
+    plan = load(tmp_path, repetitions=1)
+    poison = runner.cells(plan)[1]
+
+    class Dies(Place):
+        def finish(self, spec):
+            if spec == poison:
+                raise PlaceLost("out of memory")
+            return super().finish(spec)
+
+    places = [Dies(f"worker {number}", "a") for number in range(3)]
+    tally = runner.run(plan, places=Crowd(places[0], later=places[1:]), attempts=3)
+    assert (tally.done, len(tally.not_done)) == (3, 1)
+    assert "3 places were lost while measuring it, the last one: out of memory" in tally.not_done[0]
+    (kept,) = [run for run in load_runs(ground="all") if run.status == "failed"]
+    assert kept.spec == poison
+    assert kept.ground.machine == "a"
+
+
+def test_without_any_place_the_sweep_stops_and_goes_on_when_it_is_started_again(tmp_path, runs_dir):
+    plan = load(tmp_path)
+    dies = Place("dies", "a", lambda number: PlaceLost("killed") if number == 3 else None)
+    with pytest.raises(Unavailable, match="nobody is left"):
+        runner.run(plan, places=Crowd(dies))
+    assert len(load_runs(ground="all")) == 3
+    rest, states = Place("rest", "b"), Counter()
+    assert runner.run(plan, places=Crowd(rest), tell=lambda report: states.update([report.state])).good
+    assert states == {"stored": 3, "done": 5}
+
+
+def test_a_resumed_block_goes_to_the_host_that_began_it(tmp_path, runs_dir):
+    plan = load(tmp_path, repetitions=2)
+    begun = Place("first", "a", lambda number: KeyboardInterrupt() if number == 2 else None)
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(plan, places=Crowd(begun))
+    assert runner.run(plan, places=Crowd(Place("other", "b"), Place("same", "a"))).good
+    assert hosts_of_repetitions(plan)[0] == {"a"}
+
+
+def test_what_stops_one_place_for_good_stops_all(tmp_path, runs_dir):
+    plan = load(tmp_path, repetitions=4)
+    full = Place("full", "a", lambda number: StoreError("no room on the disk") if number == 1 else None)
+    waits = Place("waits", "b")
+    finish = waits.finish
+
+    def until_stopped(spec):
+        waits.gone.wait()
+        raise PlaceLost("the sweep has ended")
+
+    waits.finish = until_stopped
+    with pytest.raises(StoreError, match="no room"):
+        runner.run(plan, places=Crowd(full, waits))
+    waits.finish = finish
+
+
+def test_a_stopping_rule_sees_all_places_before_it_asks_for_more(tmp_path, runs_dir):
+    until = {"estimate": "total_throughput_bps", "within": 0.5, "at_least": 3, "at_most": 6}
+    plan = load(tmp_path, yaml.safe_dump({"name": "small", "until": until, "experiments": {"throughput": GRID}}))
+    places = Place("first", "a"), Place("second", "b")
+    tally = runner.run(plan, places=Crowd(*places))
+    assert (tally.done, tally.imprecise) == (12, [])  # of two values no interval is taken; three equal ones are precise
+
+
+def test_packed_and_received_a_run_is_the_same_and_what_is_none_is_refused(tmp_path):
+    here, there = tmp_path / "here", tmp_path / "there"
+    run = store.write(made_up(raw={"client.out": "a report"}), here)
+    (run.path / "notebook.ipynb").write_text("{}")
+    content = store.packed(run)
+    received = store.receive(content, run.spec, there)
+    assert received.flows.equals(run.flows)
+    assert dict(received.raw) == {"client.out": "a report"}
+    assert (received.path / "notebook.ipynb").exists()
+    for wrong, spec in ((content[:700], run.spec), (b"nothing", run.spec), (content, run.spec.replace(pairs=7))):
+        with pytest.raises(StoreError):
+            store.receive(wrong, spec, there)
+    assert len(store.directories(there)) == 1
+    assert not list(there.rglob("*.pairlab-draft"))

@@ -1,0 +1,59 @@
+"""stress-ng: what is read of its report on standard output."""
+
+import pytest
+
+from pairlab.errors import BadSpec
+from pairlab.model.spec import Spec
+from pairlab.testbed.workloads.stress_ng import StressNgCpu, StressNgStream
+from tests.unit.testbed.workloads.helpers import captured, only
+
+
+def test_the_time_of_a_fixed_number_of_operations_is_read():
+    text = captured("stress-ng-cpu-0.15.06-one.txt")
+    (line,) = [line.split() for line in text.splitlines() if " cpu   " in line]
+    assert only(StressNgCpu().parse(text)).flow == {
+        "duration_s": float(line[5]),
+        "calculation_s": float(line[5]),
+    }
+
+
+def test_operations_that_were_not_all_done_are_no_result():
+    with pytest.raises(ValueError, match="4,037 of 10,000 operations were done in the time: make duration_s longer"):
+        StressNgCpu().parse(captured("stress-ng-cpu-0.15.06-out-of-time.txt"))
+
+
+def test_what_memory_was_read_and_written_is_in_bits_per_second():
+    text = captured("stress-ng-stream-0.15.06-one.txt")
+    read, write = (
+        float(line.split()[4])
+        for line in text.splitlines()
+        if "memory read rate" in line or "memory write rate" in line
+    )
+    flow = only(StressNgStream().parse(text)).flow
+    assert flow["memory_read_bps"] == pytest.approx(read * 2**20 * 8)
+    assert flow["memory_write_bps"] == pytest.approx(write * 2**20 * 8)
+    assert flow["memory_read_bps"] / flow["memory_write_bps"] == pytest.approx(1.5, rel=1e-3)  # six reads to four
+
+
+def test_too_short_a_time_for_memorys_rate_is_told():
+    with pytest.raises(ValueError, match="too little time to tell memory's rate"):
+        StressNgStream().parse(captured("stress-ng-stream-0.15.06-short.txt"))
+
+
+@pytest.mark.parametrize("workload", [StressNgCpu, StressNgStream])
+def test_an_incomplete_report_is_refused(workload):
+    with pytest.raises(ValueError, match=f"{workload.name} reported no complete test"):
+        workload().parse("stress-ng: info:  [7] setting to a 5 second run per stressor\n")
+
+
+@pytest.mark.parametrize(
+    ("workload", "asked", "told"),
+    [
+        (StressNgStream, {"duration_s": 4.0}, "from 5 s on: make duration_s that long, not 4"),
+        (StressNgCpu, {"direction": "down"}, "sends nothing: leave direction and warmup_s out"),
+        (StressNgCpu, {"warmup_s": 1.0}, "sends nothing: leave direction and warmup_s out"),
+    ],
+)
+def test_what_stress_ng_cannot_do_is_refused(workload, asked, told):
+    with pytest.raises(BadSpec, match=told):
+        workload().check(Spec(**asked))
