@@ -80,8 +80,9 @@ def read_flows(
                     measured, connect_s=_connected_after_s(workload, measured, client, release_ns, silent_s)
                 )
             try:
-                controlled = congestion.of_flow(spec, task, measured, client, unless_chosen)
+                controlled = {}
                 if workload.carries:
+                    controlled = congestion.of_flow(spec, task, measured, client, unless_chosen)
                     done, rows = _read(spec, task, measured, client, server, row, release_ns, found.warmup_s)
                 else:
                     done, rows = _of_nothing_sent(measured)

@@ -107,6 +107,6 @@ def open_testbed(spec: Spec | Plan, progress: Progress = silent) -> Iterator[Tes
         ):
             if plan.links:
                 site.shape(plan.links)
-            if plan.is_routed:
+            if plan.is_routed and plan.driver.carries_traffic:  # else there are no routes
                 site.route_congestion_control(plan.spec.congestion_control)
             yield Testbed(plan, site, conductor, directory, time.monotonic() - begun)

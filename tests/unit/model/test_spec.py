@@ -344,3 +344,26 @@ def test_what_reports_no_intervals_cannot_leave_out_what_was_sent_before_all_did
     with pytest.raises(BadSpec, match="start_spacing_s"):
         resolve(Spec(workload="sockperf", message_bytes=1000, **asked))
     assert resolve(Spec(workload="flowgen", **asked)).workload == "flowgen"
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"direction": "down", "udp_share": 1.0}, "direction 'down': UDP flows go up: use it with TCP only"),
+        ({"direction": "both", "udp_share": 0.5}, "direction 'both': UDP flows go up: use it with TCP only"),
+        ({"direction": "down", "link_rate_bps": 1e8}, "link_rate_bps: it limits what clients send"),
+        ({"direction": "down", "link_loss": 0.1}, "link_loss: it limits what clients send"),
+    ],
+)
+def test_directions_that_do_not_fit_are_refused(values, told):
+    assert told in refusal(**values)
+
+
+def test_a_pair_has_flows_in_each_direction_that_is_asked_for():
+    assert [Spec(direction=direction).directions for direction in ("up", "down", "both")] == [
+        ("up",),
+        ("down",),
+        ("up", "down"),
+    ]
+    assert "in both directions" in str(Spec(direction="both"))
+    assert Spec(direction="down").key != Spec().key == Spec(direction="up").key

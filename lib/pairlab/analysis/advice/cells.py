@@ -20,7 +20,7 @@ from pairlab.model.spec import Spec
 from pairlab.statistics.intervals import Estimate
 
 #: What a run may ask for and still tell what a network costs; each is named where it is not the default.
-_CONDITIONS = ("congestion_control", "udp_share", "message_bytes", "request_bytes", "response_bytes")
+_CONDITIONS = ("congestion_control", "udp_share", "message_bytes", "request_bytes", "response_bytes", "launches")
 _PLACE = ("hosts", "placement")
 #: What sets nothing apart: the network itself, and how often it was measured.
 _WITHIN = ("driver", "repetition")
@@ -53,6 +53,8 @@ class Setting(NamedTuple):
     def __str__(self) -> str:
         values = self.values
         where = "one host" if values["hosts"] == 1 else f"{values['hosts']} hosts {values['placement']}"
+        if values.get("launches"):
+            return f"{values['backend']}, {values['pairs']} at once, {where}, {values['launches']} launches each"
         told = [values["backend"], f"{values['pairs']} pair{'s' * (values['pairs'] != 1)}", where, values["workload"]]
         told += ["UDP" if values["udp_share"] else f"TCP {self.in_force[-1]}".rstrip()]
         told += [f"{name} {value}" for name, value in self.unusual.items() if name.endswith("_bytes")]

@@ -45,7 +45,7 @@ QUANTITIES: Mapping[str, Quantity] = {
         lambda run: cpu_use.host_s_per_gb(run) / 8 * 100,
     ),
     "cpu-requests": Quantity("CPU per transaction", "s", "requests", "latency", _summary("service_demand_s")),
-    "launch": Quantity("Launch", "s", "launch", "launch-time", _summary("launch_s")),
+    "launch": Quantity("Launch time", "s", "launch", "launch-time", _summary("launch_p50_s")),
 }
 
 

@@ -20,13 +20,13 @@ KNOWN = 0.002
 class Iperf3(Workload):
     """TCP at full rate, reported by the client as JSON, with its server's report in it (--get-server-output).
 
-    Bytes are those the server received: totals, and the intervals too where its report has them (that of runs before
-    it was asked has not). Retransmits, RTT and window are the client's.
+    Bytes are those that the other end received: totals, and the intervals too where its report has them (that of runs
+    before it was asked has not). Retransmits, RTT and window are the sender's.
     """
 
     name = "iperf3"
     summary = "iperf3: TCP at full rate"
-    can = frozenset({"time", "flows", "message", "warmup", "intervals"})
+    can = frozenset({"time", "flows", "message", "warmup", "intervals", "directions"})
     chooses_congestion_control = True
     endless = True
     programs = (Program("iperf3", "iperf3"),)
@@ -54,6 +54,7 @@ class Iperf3(Workload):
     def client(self, pair, spec, site):
         argv = ["iperf3", "-c", pair.target, "-p", str(pair.port)]
         argv += ["-t", f"{spec.total_s:.0f}", "-i", f"{spec.interval_s:g}", "--json", "--get-server-output"]
+        argv += {"up": [], "down": ["--reverse"], "both": ["--bidir"]}[spec.direction]
         argv += ["-P", str(spec.flows_per_pair)] if spec.flows_per_pair > 1 else []
         argv += ["-l", str(spec.message_bytes)] if spec.message_bytes else []
         argv += ["-C", spec.congestion_control] if spec.congestion_control else []
@@ -88,8 +89,8 @@ class Iperf3(Workload):
             streams = report["end"]["streams"]
             if not streams:
                 raise ValueError("iperf3 reported no transfer")
-            received = _intervals_received(report)
-            return [_measured(number, stream, report, received) for number, stream in enumerate(streams)]
+            of_server = _intervals_of_server(report)
+            return [_measured(place, report, of_server) for place in range(len(streams))]
         except (KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"iperf3's report is incomplete: {error!r}") from None
 
@@ -102,8 +103,8 @@ def _report(text, of_several=False):
         raise ValueError(f"iperf3 printed no complete report: {error}") from None
 
 
-def _intervals_received(report):
-    """What the server received in each interval, by the client's port of each stream, if reported."""
+def _intervals_of_server(report):
+    """What the server had of each stream in each interval, by the client's port, if reported."""
     server = report.get("server_output_json")
     if server is None:
         return {}
@@ -114,13 +115,18 @@ def _intervals_received(report):
     return dict(zip(ports, streams, strict=True))
 
 
-def _measured(number, stream, report, received):
+def _measured(place, report, of_server):
     """One flow. In every interval, the streams stand in the same order as at the end, and as they were connected."""
+    stream = report["end"]["streams"][place]
     sent, arrived = stream["sender"], stream["receiver"]
-    intervals = [_row(interval["streams"][number]) for interval in report["intervals"]]
+    down = sent.get("sender") is False
+    of_sender = [interval["streams"][place] for interval in report["intervals"]]
+    arrivals = of_server[int(report["start"]["connected"][place]["local_port"])] if of_server else ()
+    if down:
+        of_sender, arrivals = arrivals, of_sender
+    intervals = [_row(each) for each in of_sender]
     last = intervals[-1] if intervals else {}
-    if received:
-        arrivals = received[int(report["start"]["connected"][number]["local_port"])]
+    if arrivals:
         intervals = _with_arrivals(intervals, arrivals, _number(sent, "retransmits"))
     duration_s = float(arrived["end"]) - float(arrived["start"])  # its own clock's; its `seconds` are the sender's
     flow_bytes = float(arrived["bytes"])
@@ -129,7 +135,7 @@ def _measured(number, stream, report, received):
         "flow_bytes": flow_bytes,
         "throughput_bps": flow_bytes * 8 / duration_s if duration_s > 0 else 0.0,
         "retransmits": _number(sent, "retransmits"),
-        "min_rtt_s": _number(sent, "min_rtt", 1e-6),
+        "min_rtt_s": _number(sent, "min_rtt", 1e-6) or None,
         "rtt_s": last.get("rtt_s"),
         "cwnd_bytes": last.get("cwnd_bytes"),
         "congestion_control": str(report["end"].get("sender_tcp_congestion", "")),
@@ -137,7 +143,20 @@ def _measured(number, stream, report, received):
     # Data in flight when the time was over may have arrived without being read: then the count is unknown.
     on_its_way = float(sent["bytes"]) - flow_bytes
     known = flow_bytes if on_its_way <= KNOWN * flow_bytes else None
-    return Measured(flow, intervals, number=number, received_bytes=known, unread_bytes=max(0.0, on_its_way))
+    return Measured(
+        flow,
+        intervals,
+        number=_number_in_direction(place, report),
+        direction="down" if down else "up",
+        received_bytes=known,
+        unread_bytes=max(0.0, on_its_way),
+    )
+
+
+def _number_in_direction(place, report):
+    """How many streams of the same direction stand before that one."""
+    senders = [stream["sender"].get("sender") is False for stream in report["end"]["streams"]]
+    return senders[:place].count(senders[place])
 
 
 def _with_arrivals(intervals, arrivals, retransmits):

@@ -32,6 +32,7 @@ class _StressNg(Workload):
 
     can = frozenset({"time"})
     carries = False
+    chooses_congestion_control = True  # none is in the way of what it does
     programs = (Program("stress-ng", "stress-ng"),)
     version_argv = ("stress-ng", "--version")
 

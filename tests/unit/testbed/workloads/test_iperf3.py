@@ -114,3 +114,23 @@ def test_iperf3_tells_of_each_of_its_flows():
 def test_iperf3_says_what_it_cannot_take(asked, told):
     with pytest.raises(BadSpec, match=told):
         Iperf3().check(Spec(**asked))
+
+
+def test_iperf3_in_reverse_has_the_servers_retransmissions_and_the_clients_bytes():
+    report = json.loads(captured("iperf3-3.12-reverse.json"))
+    flow = only(Iperf3().parse(json.dumps(report)))
+    assert flow.direction == "down"
+    assert flow.flow["flow_bytes"] == report["end"]["streams"][0]["receiver"]["bytes"]
+    assert flow.flow["retransmits"] == report["end"]["streams"][0]["sender"]["retransmits"] == 2
+    assert flow.flow["min_rtt_s"] is None  # its client does not know it
+    of_client, of_server = report["intervals"], report["server_output_json"]["intervals"]
+    assert [row["interval_bytes"] for row in flow.intervals] == [each["streams"][0]["bytes"] for each in of_client]
+    assert flow.intervals[0]["rtt_s"] == of_server[0]["streams"][0]["rtt"] * 1e-6
+
+
+def test_iperf3_both_ways_has_a_flow_of_each_direction():
+    up, down = Iperf3().parse(captured("iperf3-3.12-bidir.json"))
+    assert [(each.direction, each.number) for each in (up, down)] == [("up", 0), ("down", 0)]
+    assert up.flow["min_rtt_s"] == pytest.approx(829e-6)
+    for each in (up, down):
+        assert sum(row["interval_bytes"] for row in each.intervals) == pytest.approx(each.flow["flow_bytes"], rel=0.01)

@@ -36,3 +36,17 @@ def by_part(cells: pd.DataFrame, measure: Measure, *, level: float | None = None
 
     what = "mean" if level is None else "change, paired by repetition,"
     return grid.grid(panels, draw, note=estimates.noted(estimates.note_of(known, what), conditions), share_y=False)
+
+
+def by_size(cells: pd.DataFrame, measure: Measure, *, name: str = "Message size", conditions: str = "") -> Figure:
+    """An estimate by size, a line for each mode: figures 3c and 3d. cells: as single_host.by_size."""
+    return estimates.by_system(
+        cells,
+        estimates.by_number,
+        number="size",
+        name=name,
+        measure=measure,
+        log_y=True,
+        conditions=conditions,
+        ticks=single_host.ticks(cells),
+    )
