@@ -215,6 +215,30 @@ def by_mode_and_size(effect, noise, repetition):
         yield in_mode(np.exp(effect + noise()), **told)
 
 
+ACROSS = {"hosts": 2, "placement": "across"}
+
+
+def transacting(cost_s, driver, **spec):
+    """A run whose transactions take so much CPU time each."""
+    asked = {"experiment": "cpu-overhead", "driver": driver, **ACROSS, **spec}
+    made = spending({"usr": 0.1, "softirq": 0.2}, **asked)
+    per_s = 2 * 0.3 / cost_s
+    flows = made.flows.assign(transactions=round(2 * per_s), transactions_lost=0, transactions_failed=0)
+    return replace(made, flows=flows.assign(duration_s=2.0, protocol="udp"))
+
+
+def by_demand(effect, noise, repetition):
+    yield transacting(1e-4 * np.exp(noise()), "process", repetition=repetition)
+    yield transacting(1e-4 * np.exp(effect + noise()), "overlay", repetition=repetition)
+
+
+def by_loops_at_servers(effect, noise, repetition):
+    for driver, shift in (("process", -0.5), ("overlay", effect - 0.5)):
+        told = {"experiment": "interference", "driver": driver, "repetition": repetition, **ACROSS}
+        yield placed(np.exp(noise()), **told)
+        yield placed(np.exp(shift + noise()), interference_workers=5, interference_where="server", **told)
+
+
 def computing(factor, **spec):
     """A run that computes so many times as long."""
     made = throughput(1, clients=1, **{"experiment": "containerization", "workload": "stress-ng-cpu"} | spec)
@@ -295,6 +319,13 @@ CASES = {
     "mode_change": ({"driver": "bridge", "direction": "down"}, 0, 5, by_mode),
     "mode_sizes": ({"driver": "bridge", "what": "total_bps"}, 0, 5, by_mode_and_size),
     "containers_change": ({"driver": "bridge", "what": "calculation_s"}, 0, 5, by_containers),
+    "service_demand": ({"driver": "overlay"}, 0, 5, by_demand),
+    "loops_by_servers": (
+        {"driver": "overlay", "workers": 5, "load": 1.0, "against": "process"},
+        0,
+        5,
+        by_loops_at_servers,
+    ),
     "flows_like_containers": ({"driver": "bridge"}, 0, 5, by_flows),
 }
 

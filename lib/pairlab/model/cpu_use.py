@@ -82,8 +82,8 @@ def by_side(run: Run) -> pd.DataFrame:
 
     One row for each of SIDES, with columns utilisation and service_demand_s: where one pair had CPUs of its own for
     either end (pinning different-cores); else no rows. The kernel books what it does for a packet on the CPU that it
-    does it on: over a veth pair, the receiver's softirq is the sender's time. So the sides tell what each CPU had to do,
-    and only their sum what a transaction costs.
+    does it on: over a veth pair, the receiver's softirq is the sender's time. So the sides tell what each CPU had to
+    do, and only their sum what a transaction costs.
     """
     rows = {}
     held = sorted((run.facts.get("pinning") or {}).get("cpus") or {}) if run.spec.pinning == APART else []

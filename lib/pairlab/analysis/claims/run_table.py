@@ -21,7 +21,7 @@ from pairlab.statistics.correlation import fisher_z, leverage
 #: not name it reads runs with its default only.
 ASIDE = {
     "flows_per_pair": ("throughput",),
-    "udp_share": ("udp", selection.MODES, selection.CONTAINERS),
+    "udp_share": ("udp", selection.MODES, selection.CONTAINERS, "cpu-overhead"),
     "udp_rate_bps": ("udp",),
 }
 #: A setting: runs that differ in nothing else but the repetition measure the same thing.
@@ -59,7 +59,8 @@ def reduce(runs: Iterable[Run]) -> pd.DataFrame:
     - spearman_z, pearson_z: Fisher's z of retransmits and throughput over the clients, and leverage: the most that one
       client changes Pearson's r (statistics/correlation.py);
     - busy: share of all CPUs' time in the window that was neither idle nor waiting for a disk, usr, sys and softirq
-      (cpu_use.shares), and host_s_per_gb: CPU seconds of the host per 10^9 bytes of payload (cpu_use.host_s_per_gb);
+      (cpu_use.shares), host_s_per_gb: CPU seconds of the host per 10^9 bytes of payload (cpu_use.host_s_per_gb), and
+      service_demand_s: CPU seconds per transaction (cpu_use.service_demand_s);
     - allocation and known_as, its number and the driver's name in paper M (allocations.py), host_kinds: what its
       hosts are, loops_per_cpu: busy loops beside it for each CPU, latency_mean_s (latencies.py) and
       transacts: whether its flows are transactions;
@@ -117,6 +118,7 @@ def _row(run: Run) -> dict:
         "leverage": leverage(across, counts),
         **cpu_use.shares(run)[list(CPU)],
         "host_s_per_gb": cpu_use.host_s_per_gb(run),
+        "service_demand_s": cpu_use.service_demand_s(run),
         "allocation": allocations.of(spec),
         "known_as": allocations.known_as(spec.driver, spec.hosts),
         "host_kinds": _host_kinds(run),

@@ -66,12 +66,12 @@ def beside(spec: Spec) -> str:
 
 
 def with_loops_by_clients(spec: Spec) -> bool:
-    """Whether a run is of paper M's kind: alone in the experiment placement, else beside loops on the clients' hosts."""
+    """Whether a run is of paper M's kind: of interference, only beside loops on the clients' hosts."""
     return spec.experiment != "interference" or bool(spec.interference_workers and spec.interference_where == "client")
 
 
 def with_loops_by_servers(spec: Spec) -> bool:
-    """Whether a run is of paper S's kind: of the experiment interference, alone or beside loops on the servers' hosts."""
+    """Whether a run is of paper S's kind: of interference, alone or beside loops on the servers' hosts."""
     return spec.experiment == "interference" and (not spec.interference_workers or spec.interference_where == "server")
 
 

@@ -90,7 +90,7 @@ def table(cells: dict[str, pd.DataFrame], changes: pd.DataFrame) -> pd.DataFrame
 
 
 def published_table() -> pd.DataFrame:
-    """Paper S's table V by network as ours are called: CPU use and service demand of client and server, and its change."""
+    """Paper S's table V: CPU use and service demand of client and server by network, and its change."""
     rows = published.load("service_demands")
     return pd.DataFrame(
         {
