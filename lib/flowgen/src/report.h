@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "histogram.h"
 #include "tcpflow.h"
 #include "udpflow.h"
 
@@ -12,5 +13,8 @@ void report_tcp(size_t number, const struct tcp_flow *flow, const struct tcp_pla
 
 /* The total: what is sent in an interval is not what arrives in it, which only the server counts. */
 void report_udp(size_t number, const struct udp_flow *flow, const struct udp_plan *plan);
+
+/* The occupied buckets of a histogram, each as its time in ns and its count: a line by itself, which may be a long one. */
+void report_latencies(size_t number, const struct histogram *histogram);
 
 #endif

@@ -183,11 +183,21 @@ class Endpoint:
 
 
 @dataclass(frozen=True)
+class Rank:
+    """One of the endpoints that all exchange messages with all. endpoint: its name; port: where it listens."""
+
+    endpoint: str
+    address: str
+    port: int
+
+
+@dataclass(frozen=True)
 class Pair:
     """A client and its server. port: where the server listens. task: what the client sends.
 
     published: the address at which the server is reached, where that is not its own. targets: the address and port of
-    each server that the client asks, where it is the client of all pairs.
+    each server that the client asks, where it is the client of all pairs. ranks: of all pairs' endpoints, where all
+    exchange messages with all, servers first: these are up first.
     """
 
     index: int
@@ -197,6 +207,7 @@ class Pair:
     task: Task
     published: str = ""
     targets: tuple[tuple[str, int], ...] = ()
+    ranks: tuple[Rank, ...] = ()
 
     @property
     def target(self) -> str:

@@ -67,6 +67,11 @@ class Plan:
         return self.workload is not None and self.workload.one_client
 
     @property
+    def all_connect(self) -> bool:
+        """Whether every endpoint exchanges messages with every other one."""
+        return self.workload is not None and self.workload.all_connect
+
+    @property
     def hosts_of_pairs(self) -> list[tuple[str, str]]:
         """The names of the hosts that each pair's client and server are on; none where all are on one."""
         if len(self.hosts) == 1:
@@ -214,6 +219,11 @@ def layout(spec: Spec, cpus: Sequence[int] | None = None) -> Plan:
         _require_servers_in_reach(spec, driver)
     else:
         _require_flows_told_apart(spec, driver)
+    if workload is not None and workload.all_connect and spec.pairs > 1 and driver.pairs_apart:
+        raise BadSpec(
+            f"pairs: on driver {spec.driver!r} containers reach the other one of their pair only, and workload"
+            f" {spec.workload!r} connects all with all: give 1, or take another driver"
+        )
     return Plan(
         spec,
         registry.backends.get(spec.backend)(),

@@ -136,6 +136,7 @@ FEATURES: Mapping[str, tuple[Callable[[Spec], bool], str]] = {
         lambda spec: bool(spec.request_bytes or spec.response_bytes or spec.requests_per_s or spec.connect_per_request),
         "send requests and await their responses (request_bytes, response_bytes, requests_per_s, connect_per_request)",
     ),
+    "ranks": (lambda spec: spec.ranks > 0, "exchange messages between all containers (ranks)"),
 }
 
 
@@ -176,6 +177,8 @@ class Workload(ABC):
     then, by intervals (`endless_client`, `parse_stopped`)."""
     one_client: ClassVar[bool] = False
     """Whether one client, the first pair's, asks all servers (pair.targets); `flow_table` then reads its flows."""
+    all_connect: ClassVar[bool] = False
+    """Whether every endpoint exchanges messages with every other one: each has a rank (pair.ranks)."""
     prints_payload: ClassVar[bool] = False
     """Whether the server echoes the payload to stdout, which is then discarded."""
 
