@@ -107,8 +107,15 @@ def _measured(ranks, buckets):
         | {"rank_least_mean_s": min(means_s), "rank_most_mean_s": max(means_s)},
         connected_ns=int(client["connected_ns"]),
         lasted_s=float(client["lasted_s"]),
-        received_bytes=sum(int(each["received_bytes"]) for each in others),
-        answered_bytes=int(client["received_bytes"]),
+        **_received(client, others),
         latencies=latencies,
         windowed=True,
     )
+
+
+def _received(client, others):
+    """What server and client received, which MPI does not tell."""
+    if "received_bytes" not in client:
+        return {}
+    received_bytes = sum(int(each["received_bytes"]) for each in others)
+    return {"received_bytes": received_bytes, "answered_bytes": int(client["received_bytes"])}
