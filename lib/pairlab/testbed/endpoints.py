@@ -111,7 +111,7 @@ class EndpointPlan:
     network, where Docker does not choose one. mtu_bytes: of its link; 0: the driver's default. host: the index of the
     one it is on. gateway: by which it reaches other networks; empty: it need not. published: the address at which its
     partner reaches it, where that is not its own. uses_host_network: whether it has its host's network stack instead of
-    the driver's network. meets_all: whether it exchanges packets with all other endpoints, and not with its pair's only.
+    the driver's network. meets_all: whether it exchanges packets with all others.
     """
 
     pair: int

@@ -1,4 +1,4 @@
-"""How long all containers take to exchange messages with all, by their number and their places (S7; paper S, figure 9)."""
+"""How long all containers take to exchange messages with all, by their number and their places (S7; S, figure 9)."""
 
 from collections.abc import Hashable, Iterable
 from typing import Any
@@ -23,7 +23,7 @@ PLACES = (WITHIN, APART, HALVES)
 WITHOUT, WITH = "without containers", "with containers"
 _KINDS = {
     WITHIN: {"process": WITHOUT, "bridge": WITH},
-    **dict.fromkeys((APART, HALVES), {"host": WITHOUT, "process": WITHOUT, "overlay": WITH}),
+    **{each: {"host": WITHOUT, "process": WITHOUT, "overlay": WITH} for each in (APART, HALVES)},
 }
 #: What one estimate is made for.
 BY = (*selection.SYSTEM, "driver", "place", "containers", "message_bytes")
