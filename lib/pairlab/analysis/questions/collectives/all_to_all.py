@@ -26,7 +26,7 @@ _KINDS = {
     **{each: {"host": WITHOUT, "process": WITHOUT, "overlay": WITH} for each in (APART, HALVES)},
 }
 #: What one estimate is made for.
-BY = (*selection.SYSTEM, "driver", "place", "containers", "message_bytes")
+BY = (*selection.CELL, "place", "containers", "message_bytes")
 _OF_KIND = (*selection.SYSTEM, "kind", "containers", "message_bytes")
 
 LATENCY = Measure("Mean round (µs)", "latency", 1, 1e6, "µs", short=True, less_is_better=True)
@@ -55,7 +55,7 @@ def by_repetition(runs: Iterable[Run]) -> pd.DataFrame:
     many rounds, the mean of all. Raises AnalysisError where two runs claim one repetition of a cell.
     """
     rows = [_row(run) for run in runs if run.status == "ok" and place(run.spec)]
-    found = pd.DataFrame(rows, columns=[*BY, "kind", "pairs", "key", "repetition", "latency_s"])
+    found = pd.DataFrame(rows, columns=[*BY, "kind", "key", "repetition", "latency_s"])
     selection.check_distinct(found, BY)
     return found.drop(columns="key").sort_values([*BY, "repetition"], ignore_index=True)
 
