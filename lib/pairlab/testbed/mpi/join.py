@@ -62,9 +62,10 @@ class ProcessManager:
 
 def serve(listener: socket.socket, ranks: int, parent: int) -> None:
     """Until all ranks have gone, or the process of rank 0 has for a while."""
-    manager, said, met, gone_s = ProcessManager(ranks), {}, 0, 0.0
+    manager, met, gone_s = ProcessManager(ranks), 0, 0.0
+    said: dict[socket.socket, bytes] = {}
     with selectors.DefaultSelector() as selector:
-        selector.register(listener, selectors.EVENT_READ)
+        selector.register(listener, selectors.EVENT_READ, listener)
         while met < ranks or said:
             ready = selector.select(0.5)
             if os.getppid() != parent and not gone_s:
@@ -72,10 +73,10 @@ def serve(listener: socket.socket, ranks: int, parent: int) -> None:
             if gone_s and time.monotonic() > gone_s:
                 return
             for key, _ in ready:
-                sock = key.fileobj
+                sock = key.data
                 if sock is listener:
                     peer, _ = listener.accept()
-                    selector.register(peer, selectors.EVENT_READ)
+                    selector.register(peer, selectors.EVENT_READ, peer)
                     said[peer] = b""
                     continue
                 try:

@@ -37,7 +37,7 @@ def all_to_all_change(runs: pd.DataFrame, *, drivers: Two[str], places: Two[Plac
 
 @estimator("%")
 def all_to_all_gap(runs: pd.DataFrame, *, drivers: Two[str], place: Place) -> Effect:
-    """How much larger the first driver's round is against the second's with the most containers than with the fewest."""
+    """How much more the first driver's round is of the second's with the most containers than with the fewest."""
     mine = _whole(runs)
     both = [{"driver": driver, **_PLACES[place]} for driver in drivers]
     fewest, *_, most = _common(mine, both, least=2)
