@@ -130,7 +130,7 @@ def exchanges(n=5, seconds=1):
             for name in ("all-to-all", "mpi-all-to-all")[:: -1 if turn % 2 else 1]:
                 with tempfile.TemporaryDirectory() as root:
                     run = measure(spec.replace(workload=name, repetition=turn), root=Path(root))
-                found[name] = latencies.mean_of_flows(run.transactions, run.flows)
+                    found[name] = latencies.mean_of_flows(run.transactions, run.flows)
             ratios.append(found["all-to-all"] / found["mpi-all-to-all"])
         enough_cpus = (os.cpu_count() or 1) >= 2 * pairs
         bound = "0.9 to 1.1" if enough_cpus else "≤ 1.1, as MPICH polls and there are fewer CPUs than ranks"
