@@ -43,7 +43,7 @@ def test_every_claim_of_the_ledger_has_a_source_an_experiment_and_an_estimator()
         *selection.PLACED,
         selection.TRAFFIC,
     }
-    assert {ledger.papers(claim) for claim in claims} == {"C", "E", "C, E", "M"}
+    assert {ledger.papers(claim) for claim in claims} == {"C", "E", "C, E", "M", "S"}
 
 
 def test_sizes_in_the_ledger_are_those_of_the_published_tables():
