@@ -12,7 +12,7 @@ from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.model.tables import table
 from pairlab.store.dataset import Runs
-from tests.support.synthetic import FACTS, bulk, ending
+from tests.support.synthetic import FACTS, bulk, ending, transacting
 
 REPETITIONS = 5
 
@@ -165,6 +165,28 @@ def by_traffic(effect, noise, repetition):
     yield traffic(np.exp(effect + noise()), driver="overlay", repetition=repetition)
 
 
+def exchanging(factor, **spec):
+    """A run in which all containers exchange messages, a round takes so many times 100 µs."""
+    spec = {"experiment": "all-to-all", "workload": "all-to-all", "driver": "bridge", "pairs": 2} | spec
+    return transacting({100e-6 * factor: 1000}, **spec)
+
+
+HALVES = {"driver": "overlay", "hosts": 2, "placement": "across"}
+
+
+def by_all_to_all(effect, noise, repetition):
+    for pairs in (2, 4):
+        yield exchanging(pairs * np.exp(noise()), pairs=pairs, repetition=repetition)
+        yield exchanging(pairs * np.exp(effect + noise()), pairs=pairs, repetition=repetition, **HALVES)
+
+
+def by_all_to_all_gap(effect, noise, repetition):
+    """As the gap was with few containers, 1.5, so it is with many but for the effect."""
+    for pairs, shift in ((2, 0.0), (8, effect)):
+        yield exchanging(np.exp(noise()), driver="process", pairs=pairs, repetition=repetition)
+        yield exchanging(1.5 * np.exp(shift + noise()), pairs=pairs, repetition=repetition)
+
+
 def traffic(factor, smallest=1.0, driver="host", **spec):
     """A run of eight flows from three servers, two of them small: so many times as long, the small ones besides."""
     place = {"experiment": "dc-simulation", "workload": "traffic", "hosts": 3, "placement": "one-to-all"}
@@ -295,6 +317,13 @@ CASES = {
     "mode_change": ({"driver": "bridge", "direction": "down"}, 0, 5, by_mode),
     "mode_sizes": ({"driver": "bridge", "what": "total_bps"}, 0, 5, by_mode_and_size),
     "containers_change": ({"driver": "bridge", "what": "calculation_s"}, 0, 5, by_containers),
+    "all_to_all_change": (
+        {"drivers": ["overlay", "bridge"], "places": ["halves", "one-host"]},
+        0,
+        5,
+        by_all_to_all,
+    ),
+    "all_to_all_gap": ({"drivers": ["bridge", "process"], "place": "one-host"}, 0, 5, by_all_to_all_gap),
     "flows_like_containers": ({"driver": "bridge"}, 0, 5, by_flows),
 }
 

@@ -27,9 +27,10 @@ BEYOND = tuple(name for name in Spec.model_fields if name not in PAPERS)
 OWN = {
     "cores": ("core-ratio", "pinning"),
     "pinning": ("pinning",),
-    "message_bytes": ("message-size",),
+    "message_bytes": ("message-size", "all-to-all"),
+    "ranks": ("all-to-all",),
     "start_spacing_s": ("starting",),
-    **dict.fromkeys(("hosts", "placement"), ("networks", "latency", *PLACED, TRAFFIC)),
+    **dict.fromkeys(("hosts", "placement"), ("networks", "latency", "all-to-all", *PLACED, TRAFFIC)),
     "uplink_rate_bps": (*PLACED, TRAFFIC),
     **dict.fromkeys(("background_pairs", "background_workload", "background_driver"), ("congestion",)),
     **dict.fromkeys(("interference_workers", "interference_load", "interference_where"), ("interference",)),

@@ -5,7 +5,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pairlab.base import units
 from pairlab.errors import BadSpec
@@ -65,6 +65,11 @@ class Plan:
     def has_one_client(self) -> bool:
         """Whether one client asks all servers."""
         return self.workload is not None and self.workload.one_client
+
+    @property
+    def all_connect(self) -> bool:
+        """Whether every endpoint exchanges messages with every other one."""
+        return self.workload is not None and self.workload.all_connect
 
     @property
     def hosts_of_pairs(self) -> list[tuple[str, str]]:
@@ -214,12 +219,19 @@ def layout(spec: Spec, cpus: Sequence[int] | None = None) -> Plan:
         _require_servers_in_reach(spec, driver)
     else:
         _require_flows_told_apart(spec, driver)
+    meets = workload is not None and workload.all_connect
+    if meets and spec.pairs > 1 and driver.pairs_apart:
+        raise BadSpec(
+            f"pairs: on driver {spec.driver!r} containers reach the other one of their pair only, and workload"
+            f" {spec.workload!r} connects all with all: give 1, or take another driver"
+        )
+    endpoints = placement.endpoints_of(spec, driver, hosts, limits, links, one_client)
     return Plan(
         spec,
         registry.backends.get(spec.backend)(),
         driver,
         workload,
-        tuple(placement.endpoints_of(spec, driver, hosts, limits, links, one_client)),
+        tuple(replace(each, meets_all=meets and each.pair < spec.pairs) for each in endpoints),
         draw(spec) + (Task(role=BACKGROUND),) * spec.background_pairs,
         hosts,
         tuple(placement.workers_of(spec, limits[WORKER])),

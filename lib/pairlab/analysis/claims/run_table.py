@@ -27,7 +27,7 @@ ASIDE = {
 #: A setting: runs that differ in nothing else but the repetition measure the same thing.
 SETTING = (
     *("experiment", *SYSTEM, "driver", "pairs", "cores", "pinning", "message_bytes"),
-    *("hosts", "placement", "uplink_rate_bps"),
+    *("hosts", "placement", "uplink_rate_bps", "ranks"),
     *("background_pairs", "background_workload", "background_driver"),
     *("interference_workers", "interference_load", "interference_where", "interference_tool"),
     "cpus_awake",

@@ -150,6 +150,13 @@ class Spec(BaseModel):
     arrivals: Literal["poisson", "fixed"] = Field(
         "poisson", description="when requests are due at an offered load: as a Poisson process, or at fixed gaps"
     )
+    ranks: int = Field(
+        0,
+        ge=0,
+        le=256,
+        description="containers that take part where all exchange messages with all (all-to-all), the first ones: all,"
+        " or all but the last; 0: all",
+    )
     udp_share: float = Field(0.0, ge=0, le=1, description="share of the clients that send UDP, drawn by the seed")
     udp_rate_bps: Finite = Field(0.0, ge=0, description="sending rate of each UDP flow; 0: as fast as possible")
     congestion_control: str = Field(

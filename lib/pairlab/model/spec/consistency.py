@@ -13,7 +13,16 @@ LEAST_DELAY_S = 1e-6
 
 def require(spec: Any) -> None:
     """Raises ValueError at the first rule that the spec's values break."""
-    for rule in (_intervals_fit, _starts_fit, _flows_fit, _traffic_fits, _limits_fit, _hosts_fit, _disturbances_fit):
+    for rule in (
+        _intervals_fit,
+        _starts_fit,
+        _flows_fit,
+        _traffic_fits,
+        _ranks_fit,
+        _limits_fit,
+        _hosts_fit,
+        _disturbances_fit,
+    ):
         rule(spec)
 
 
@@ -65,6 +74,18 @@ def _flows_fit(spec: Any) -> None:
 
 def _traffic_fits(spec: Any) -> None:
     asked.require_fitting(spec, {name: field.default for name, field in type(spec).model_fields.items()})
+
+
+def _ranks_fit(spec: Any) -> None:
+    containers = 2 * spec.pairs
+    if not spec.ranks or spec.ranks == containers or 2 <= spec.ranks == containers - 1:
+        return
+    there_are = f"ranks: {spec.pairs} pair{'s' * (spec.pairs != 1)} are {containers} containers"
+    if spec.ranks > containers:
+        raise ValueError(f"{there_are}, and {spec.ranks} are asked for: give pairs {-(-spec.ranks // 2)}, or ranks 0")
+    if spec.ranks < 2:
+        raise ValueError("ranks: at least two exchange messages: give 2 or more, or 0 for all containers")
+    raise ValueError(f"{there_are}, of which at most one can have no rank: give pairs {-(-spec.ranks // 2)}")
 
 
 def _limits_fit(spec: Any) -> None:

@@ -23,6 +23,7 @@ def particulars(spec: Any) -> list[str]:
         (spec.requests, f"{spec.requests:,} requests"),
         (spec.fan_out != "1", f"fan-out {spec.fan_out}"),
         (spec.arrivals != "poisson", "at fixed gaps"),
+        (spec.ranks, f"{spec.ranks} ranks"),
         (spec.udp_share, f"{spec.udp_share * 100:g} % UDP"),
         (spec.udp_rate_bps, f"at {spec.udp_rate_bps / 1e6:g} Mbit/s"),
         (spec.congestion_control, spec.congestion_control),

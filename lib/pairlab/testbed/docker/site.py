@@ -60,7 +60,7 @@ class DockerSite(Site):
         self.interface, self.interface_is_own = traffic_link(endpoints, driver)
         if not driver.isolated and not any(self.hosts.values()):
             self.interface_is_own = False  # it is this host's own loopback
-            self.first_port = _free_ports(sum(each.side == "server" for each in endpoints))
+            self.first_port = _free_ports(len(endpoints))
 
     def spawn(self, calls):
         with translated("a process could not be started"), ThreadPoolExecutor(AT_ONCE) as pool:
