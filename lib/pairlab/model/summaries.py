@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from pairlab.model import fct, latencies
+from pairlab.model import fct, latencies, launches
 from pairlab.model.records import Run
 
 
 class Measure(NamedTuple):
     """A summary's unit, its name in words, and whether less of it is better.
 
-    of: which runs have it: all without an end (""), those of flows with an end ("fct"), of transactions, or those of
+    of: which runs have it: all without an end (""), those of flows with an end ("fct"), of transactions, of launches, or those of
     the workload that declares it ("workload").
     """
 
@@ -28,6 +28,9 @@ MEASURES = {
     "fct_mean_s": Measure("s", "mean FCT", less_is_better=True, of="fct"),
     "fct_p99_s": Measure("s", "p99 FCT", less_is_better=True, of="fct"),
     "fct_max_s": Measure("s", "longest FCT", less_is_better=True, of="fct"),
+    **{
+        name: Measure("s", words, less_is_better=True, of="launches") for name, words in launches.MEASURES.items()
+    },
     "transactions_per_s": Measure("transactions/s", "transactions per second", of="transactions"),
     **{
         latencies.measure(name): Measure("s", words, less_is_better=True, of="transactions")
@@ -73,6 +76,8 @@ def summaries(run: Run) -> dict[str, float]:
     have taken (fct.py). Percentiles are linear between the flows of this one run, so that of few flows
     p99 is nearly the longest.
     """
+    if run.spec.launches:
+        return launches.summaries(run.launches)
     own = run.metric_values if len(run.flows) else {}
     if not run.spec.flows_end:
         return {"total_bps": run.total_throughput_bps} | _of_transactions(run) | own
@@ -90,6 +95,8 @@ def summaries(run: Run) -> dict[str, float]:
 def default_measure(runs: Iterable[Run]) -> str:
     """The one of MEASURES that runs are compared by, where no other is asked for."""
     runs = list(runs)
+    if runs and all(run.spec.launches for run in runs):
+        return "launch_p50_s"
     if all(run.spec.flows_end for run in runs):
         return "fct_median_s"
     if all(latencies.timed(run.transactions, run.flows) for run in runs):

@@ -39,7 +39,8 @@ class Plan:
 
     endpoints: client and server of each pair, in turn; of a workload with one client, that and all servers. tasks: by
     pair; the background's pairs come last. workload: None where the spec leaves it open (`auto`). hosts: those that
-    endpoints are on. workers: places for what uses CPU time beside the pairs.
+    endpoints are on. workers: places for what uses CPU time beside the pairs. launched:
+    endpoints that are not built with the others, but launched when these are up (spec.launches).
     """
 
     spec: Spec
@@ -50,11 +51,17 @@ class Plan:
     tasks: tuple[Task, ...]
     hosts: tuple[HostPlan, ...] = (HostPlan(),)
     workers: tuple[EndpointPlan, ...] = ()
+    launched: tuple[EndpointPlan, ...] = ()
 
     @property
     def background(self) -> type[Workload] | None:
         """The workload of the background's pairs; None: there are none."""
         return registry.workloads.get(self.spec.background_workload) if self.spec.background_pairs else None
+
+    @property
+    def pings(self) -> bool:
+        """Whether those that are launched have an address of their own, which their partners reach."""
+        return self.driver.carries_traffic and not self.driver.publishes
 
     @property
     def crosses_hosts(self) -> bool:
@@ -201,10 +208,11 @@ def layout(spec: Spec, cpus: Sequence[int] | None = None) -> Plan:
     driver = registry.drivers.get(spec.driver)
     workload = None if spec.workload == "auto" else registry.workloads.get(spec.workload)
     one_client = workload is not None and workload.one_client
-    containers = spec.pairs + (1 if one_client else spec.pairs) + 2 * spec.background_pairs
+    containers = spec.pairs + (1 if one_client else spec.pairs) + 2 * (spec.background_pairs + spec.idle_pairs)
     limits, links = _limits(spec, cpus, containers), _links(spec, driver)
     _require_both_kinds(spec)
     hosts = placement.hosts_of(spec, driver)
+    built = tuple(placement.endpoints_of(spec, driver, hosts, limits, links, one_client))
     if spec.background_driver and not driver.has_links():
         raise BadSpec(
             f"background_driver: pairs over {spec.driver!r} have no network but their hosts', which the background is"
@@ -219,11 +227,17 @@ def layout(spec: Spec, cpus: Sequence[int] | None = None) -> Plan:
         registry.backends.get(spec.backend)(),
         driver,
         workload,
-        tuple(placement.endpoints_of(spec, driver, hosts, limits, links, one_client)),
-        draw(spec) + (Task(role=BACKGROUND),) * spec.background_pairs,
+        tuple(each for each in built if not _is_launched(spec, each)),
+        draw(spec) + (Task(role=BACKGROUND),) * spec.background_pairs + (Task(),) * spec.idle_pairs,
         hosts,
         tuple(placement.workers_of(spec, limits[WORKER])),
+        tuple(each for each in built if _is_launched(spec, each)),
     )
+
+
+def _is_launched(spec: Spec, endpoint: EndpointPlan) -> bool:
+    """Whether an endpoint is launched when the others are up. Idle pairs come after those that are measured."""
+    return bool(spec.launches) and endpoint.side == "server" and endpoint.pair < spec.pairs
 
 
 def _limits(spec: Spec, cpus: Sequence[int] | None, containers: int) -> dict[str, Limits]:
@@ -245,7 +259,7 @@ def _limits(spec: Spec, cpus: Sequence[int] | None, containers: int) -> dict[str
     for name, weight in (("cpu_shares", spec.cpu_shares), ("priority_cpu_shares", spec.priority_cpu_shares)):
         if weight and weight < LEAST_SHARES:
             raise BadSpec(f"{name}: must be at least {LEAST_SHARES} ({USUAL_CPU_SHARES} is the default), not {weight}")
-    pairs = spec.pairs + spec.background_pairs
+    pairs = spec.pairs + spec.background_pairs + spec.idle_pairs
     placed = pinning.place(pairs, cores)
     unpinned = tuple(cores) if spec.cores else None
     quota, prior = _quota(spec, len(cores), containers), _prior(spec)
