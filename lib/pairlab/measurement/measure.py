@@ -51,6 +51,11 @@ def resolve(spec: Spec, *, auto: str = "") -> Spec:
     driver = registry.drivers.get(spec.driver)
     if not driver.carries_traffic and not spec.launches:
         raise BadSpec(f"driver {spec.driver!r} carries no traffic: take another to measure it")
+    if spec.launches and driver.pairs_apart and not driver.pair_shares:
+        raise BadSpec(
+            f"launches: driver {spec.driver!r} connects the ends of a pair to each other, so that there is no network"
+            " before both are there: take another"
+        )
     most, pairs = driver.max_endpoints, spec.pairs + spec.background_pairs + spec.idle_pairs
     if most and spec.hosts == 1 and 2 * pairs > most:
         raise BadSpec(f"pairs: {spec.driver!r} can have at most {most // 2}, not {pairs}")

@@ -59,6 +59,11 @@ class Plan:
         return registry.workloads.get(self.spec.background_workload) if self.spec.background_pairs else None
 
     @property
+    def every(self) -> tuple[EndpointPlan, ...]:
+        """All endpoints that there are at one time or another."""
+        return (*self.endpoints, *self.launched)
+
+    @property
     def pings(self) -> bool:
         """Whether those that are launched have an address of their own, which their partners reach."""
         return self.driver.carries_traffic and not self.driver.publishes
@@ -66,7 +71,7 @@ class Plan:
     @property
     def crosses_hosts(self) -> bool:
         """Whether the ends of any pair are on different hosts."""
-        return any(client.host != server.host for client, server in pairs_of(self.endpoints))
+        return any(client.host != server.host for client, server in pairs_of(self.every))
 
     @property
     def has_one_client(self) -> bool:
@@ -78,7 +83,7 @@ class Plan:
         """The names of the hosts that each pair's client and server are on; none where all are on one."""
         if len(self.hosts) == 1:
             return []
-        ends = pairs_of(self.endpoints)
+        ends = pairs_of(self.every)
         return [(self.hosts[client.host].name, self.hosts[server.host].name) for client, server in ends]
 
     @property
@@ -150,6 +155,8 @@ class Plan:
                 chooses=not self.workload or self.workload.chooses_congestion_control,
             ),
         }
+        if spec.launches:
+            found["launches"] = backend.lacks_launches(driver, self.hosts)
         if spec.profile:
             found["profile"] = profiler.lacks()
         if spec.cpus_awake:
@@ -180,7 +187,7 @@ class Plan:
     def overload(self) -> str:
         """That more load is offered than an uplink carries, in a sentence; empty where it is not."""
         spec, offered_bps = self.spec, Counter[int]()
-        for client, server in pairs_of(self.endpoints):
+        for client, server in pairs_of(self.every):
             if client.host != server.host:
                 offered_bps.update(dict.fromkeys((client.host, server.host), spec.offered_load_bps / spec.pairs))
         carried_bps = {host: self.hosts[host].uplink.rate_bps * PAYLOAD for host in offered_bps}

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pairlab.errors import TestbedError
+from pairlab.testbed.contracts import NetworkDriver
 from pairlab.testbed.endpoints import EndpointPlan
 from pairlab.testbed.launching.watching import Watch, allow_pings, ask_often, link_socket, ping_socket
 from pairlab.testbed.netns import neighbours, rtnetlink
@@ -30,6 +31,7 @@ class Launching:
         self._built = built
         self._spaces = spaces
         self._hosts = hosts
+        self._partners = {each.name: each for network in built for each in network.endpoints}
         self._reached: set[str] = set()
         sys.setswitchinterval(_SWITCH_S)
 
@@ -47,7 +49,7 @@ class Launching:
             begun_ns = time.monotonic_ns()
             for each in endpoints:
                 if pings:
-                    watch.ping(each.name, sockets[each.name], each.address)
+                    watch.ping(each.name, sockets[each.name], each.address, when_up=kind.has_links())
             rows = []
             for each in endpoints:
                 row: dict[str, Any] = {"name": each.name, "status": "ok", "error": ""}
@@ -87,6 +89,7 @@ class Launching:
                 stack.callback(self.detach, endpoint)
                 self.join(endpoint, space)
                 row["attached_s"] = _since_s(begun_ns)
+                watch.begin(endpoint.name)
             yield
 
     def _space(self, endpoint: EndpointPlan, kind: Any, stack: contextlib.ExitStack) -> int | None:
@@ -112,18 +115,28 @@ class Launching:
                     with other.lan.entered():
                         other.driver.reach(other.lan, endpoint)
         own.lan.configure(endpoint, has_link=True)
+        if type(own.driver).reach is not NetworkDriver.reach and len(self._built) > 1:
+            self._introduce(endpoint, space)
         if own.lan.gateway_link:
             with own.lan.entered():
                 neighbours.know(own.lan.gateway_link, {endpoint.address: endpoint.mac})
 
+    def _introduce(self, endpoint: EndpointPlan, space: int) -> None:
+        """Tells it and its partner of each other: tunnels that know where each endpoint is carry no broadcasts."""
+        if not (partner := self._partners.get(endpoint.partner)):
+            return
+        for there, other in ((space, partner), (self._spaces[partner.name], endpoint)):
+            with inside(there):
+                neighbours.know("eth0", {other.address: other.mac})
+
     def detach(self, endpoint: EndpointPlan) -> None:
-        """Removes its port, which would else be there until the kernel has removed its namespace."""
+        """Removes its link at once: the kernel removes a namespace later, and until then it would answer pings."""
         own = self._host(endpoint)
         with own.lan.entered():
             own.driver.leave(own.lan, endpoint)
-            with contextlib.suppress(OSError):
-                rtnetlink.ask(rtnetlink.removal(socket.if_nametoindex(endpoint.name)))
-        self._spaces.pop(endpoint.name, None)
+        if (space := self._spaces.pop(endpoint.name, None)) is not None:
+            with inside(space), contextlib.suppress(OSError):  # it may have failed before it had one
+                rtnetlink.ask(rtnetlink.removal(socket.if_nametoindex("eth0")))
 
     def _host(self, endpoint: EndpointPlan) -> Network:
         (found,) = (each for each in self._built if each.lan.host.index == endpoint.host)
@@ -134,6 +147,7 @@ class Launching:
         with inside(space) if space is not None else contextlib.nullcontext():
             allow_pings()
             ask_often()
+            neighbours.forget(endpoint.address)  # the one of its last launch may have had another hardware address
             return ping_socket(endpoint.address)
 
 

@@ -5,6 +5,7 @@ echo reply (icmp(7)). Between two requests to one address lies a millisecond.
 """
 
 import contextlib
+import os
 import select
 import socket
 import struct
@@ -26,6 +27,11 @@ def may_ping(range_text: str, groups: set[int]) -> bool:
     """Whether one of these groups may open ping sockets, by the text of the sysctl net.ipv4.ping_group_range."""
     first, last = map(int, range_text.split())
     return any(first <= group <= last for group in groups)
+
+
+def may_ping_here() -> bool:
+    """The same of this process and its network namespace."""
+    return may_ping(PING_GROUP_RANGE.read_text(), {os.getegid(), *os.getgroups()})
 
 
 def allow_pings() -> None:
@@ -61,21 +67,34 @@ def link_socket() -> socket.socket:
 
 
 class Watch:
-    """Use as a context manager. answered_ns and up_ns have the moments, by name, as they come."""
+    """Hears and pings in a thread of its own. Use as a context manager. answered_ns and up_ns have the moments, by name, as they come."""
 
     def __init__(self) -> None:
         self.answered_ns: dict[str, int] = {}
         self.up_ns: dict[str, int] = {}
         self._asked: dict[str, tuple[socket.socket, str]] = {}
         self._links: dict[str, socket.socket] = {}
+        self._held: set[str] = set()
         self._changed = threading.Condition()
         self._over = False
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def ping(self, name: str, sock: socket.socket, address: str) -> None:
-        """Pings that address by that socket, which it closes in the end, until it has answered."""
+    def ping(self, name: str, sock: socket.socket, address: str, *, when_up: bool = False) -> None:
+        """Pings that address by that socket, which it closes in the end, until it has answered.
+
+        when_up: from when the link of that name is up, or `begin` is called. Whoever asks a network for an address that
+        is not there yet asks again only at the kernel's ticks, and would see the answer that much later.
+        """
         with self._changed:
             self._asked[name] = sock, address
+            if when_up:
+                self._held.add(name)
+            self._changed.notify_all()
+
+    def begin(self, name: str) -> None:
+        """Begins to ping the one of that name, whether or not its link was heard to come up."""
+        with self._changed:
+            self._held.discard(name)
             self._changed.notify_all()
 
     def hear(self, name: str, sock: socket.socket) -> None:
@@ -115,32 +134,37 @@ class Watch:
                     return
                 asked = {name: each for name, each in self._asked.items() if name not in self.answered_ns}
                 links = {name: each for name, each in self._links.items() if name not in self.up_ns}
-            if asked and time.monotonic_ns() >= next_ns:
+            if time.monotonic_ns() >= next_ns:
                 next_ns = time.monotonic_ns() + EVERY_NS
                 sequence = (sequence + 1) % 65536
-                for sock, address in asked.values():
-                    _ask(sock, address, sequence)
-            self._look(asked, links)
+                for name, (sock, address) in asked.items():
+                    if name not in self._held:
+                        _ask(sock, address, sequence)
+            if self._look(asked, links):
+                next_ns = 0  # ask at once where a link has come up
 
     def _waits(self) -> bool:
         return self._asked.keys() > self.answered_ns.keys() or self._links.keys() > self.up_ns.keys()
 
-    def _look(self, asked: dict[str, tuple[socket.socket, str]], links: dict[str, socket.socket]) -> None:
-        """Waits for what comes next, at most until the next request is due."""
+    def _look(self, asked: dict[str, tuple[socket.socket, str]], links: dict[str, socket.socket]) -> bool:
+        """Waits for what comes next, at most until the next request is due. Returns whether a link has come up."""
         names = {sock.fileno(): name for name, (sock, _) in asked.items()}
         of_links = {sock.fileno(): name for name, sock in links.items()}
         poller = select.poll()
         for descriptor in (*names, *of_links):
             poller.register(descriptor, select.POLLIN)
         ready = poller.poll(1)
-        now_ns = time.monotonic_ns()
+        now_ns, came_up = time.monotonic_ns(), False
         with self._changed:
             for descriptor, _ in ready:
                 if (name := names.get(descriptor)) and _answered(asked[name][0]):
                     self.answered_ns[name] = now_ns
                 elif (name := of_links.get(descriptor)) and _came_up(links[name]):
                     self.up_ns[name] = now_ns
+                    self._held.discard(name)
+                    came_up = True
             self._changed.notify_all()
+        return came_up
 
 
 def _ask(sock: socket.socket, address: str, sequence: int) -> None:
