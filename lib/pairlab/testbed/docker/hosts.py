@@ -258,7 +258,8 @@ def _addresses(
         return {each.name: each.address for each in endpoints}
     found: dict[str, str] = {}
     for number, engine in enumerate(engines):
-        found |= networks.addresses(engine, [each for each in endpoints if each.host == number], network)
+        if own := [each for each in endpoints if each.host == number]:  # else a swarm's network may not be there
+            found |= networks.addresses(engine, own, network)
     return found
 
 

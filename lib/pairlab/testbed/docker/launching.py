@@ -140,7 +140,9 @@ def _ping_socket(space: int, address: str) -> socket.socket:
     with inside(space):
         if os.fstat(space).st_ino != os.stat("/proc/self/ns/net").st_ino:  # this machine's own stays as it is
             allow_pings()
-            neighbours.forget(address)
+            asking = ping_socket(address)
+            neighbours.forget(address, asking)  # its last launch may have had another hardware address
+            return asking
         return ping_socket(address)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from pairlab.errors import TestbedError
 from pairlab.testbed.contracts import NetworkDriver
 from pairlab.testbed.endpoints import EndpointPlan
-from pairlab.testbed.launching.watching import Watch, allow_pings, ask_often, link_socket, ping_socket
+from pairlab.testbed.launching.watching import Watch, allow_pings, link_socket, ping_socket
 from pairlab.testbed.netns import neighbours, rtnetlink
 from pairlab.testbed.netns.namespaces import inside, new_namespaces
 from pairlab.testbed.netns.networks import Network
@@ -146,8 +146,6 @@ class Launching:
         space = self._spaces.get(endpoint.partner)
         with inside(space) if space is not None else contextlib.nullcontext():
             allow_pings()
-            ask_often()
-            neighbours.forget(endpoint.address)  # the one of its last launch may have had another hardware address
             return ping_socket(endpoint.address)
 
 

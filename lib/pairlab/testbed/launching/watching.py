@@ -13,8 +13,13 @@ import threading
 import time
 from pathlib import Path
 
+from pairlab.testbed.netns import neighbours
+
 #: Between two requests to an address that has not answered.
 EVERY_NS = 1_000_000
+#: So many first requests ask for the neighbour anew, and later each of so many: an answer may take longer than to the
+#: next request.
+_OFTEN = 16
 ECHO_REQUEST, ECHO_REPLY = 8, 0
 _PAYLOAD = b"pairlab launch  "
 _RTMGRP_LINK, _RTM_NEWLINK = 1, 16
@@ -37,16 +42,6 @@ def may_ping_here() -> bool:
 def allow_pings() -> None:
     """Lets root's group open ping sockets in the present network namespace, which is one of ours."""
     PING_GROUP_RANGE.write_text("0 0")
-
-
-def ask_often() -> None:
-    """Has links made from now on in the present namespace, and those there are, ask anew at each tick for a neighbour.
-
-    By default they do after a second: whoever asked too early would wait that long.
-    """
-    for setting in Path("/proc/sys/net/ipv4/neigh").glob("*/retrans_time_ms"):
-        with contextlib.suppress(OSError):
-            setting.write_text("1")
 
 
 def ping_socket(address: str) -> socket.socket:
@@ -75,6 +70,8 @@ class Watch:
         self._asked: dict[str, tuple[socket.socket, str]] = {}
         self._links: dict[str, socket.socket] = {}
         self._held: set[str] = set()
+        self._begun_anew: set[str] = set()
+        self._sent: dict[str, int] = {}
         self._changed = threading.Condition()
         self._over = False
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -82,13 +79,14 @@ class Watch:
     def ping(self, name: str, sock: socket.socket, address: str, *, when_up: bool = False) -> None:
         """Pings that address by that socket, which it closes in the end, until it has answered.
 
-        when_up: from when the link of that name is up, or `begin` is called. Whoever asks a network for an address that
-        is not there yet asks again only at the kernel's ticks, and would see the answer that much later.
+        when_up: from when the link of that name is up, or `begin` is called; and each of the first requests has the
+        kernel ask anew for the address's neighbour. By itself it does so after a second: whoever asks too early waits.
         """
         with self._changed:
             self._asked[name] = sock, address
             if when_up:
                 self._held.add(name)
+                self._begun_anew.add(name)
             self._changed.notify_all()
 
     def begin(self, name: str) -> None:
@@ -138,8 +136,12 @@ class Watch:
                 next_ns = time.monotonic_ns() + EVERY_NS
                 sequence = (sequence + 1) % 65536
                 for name, (sock, address) in asked.items():
-                    if name not in self._held:
-                        _ask(sock, address, sequence)
+                    if name in self._held:
+                        continue
+                    self._sent[name] = sent = self._sent.get(name, -1) + 1
+                    if name in self._begun_anew and (sent < _OFTEN or not sent % _OFTEN):
+                        neighbours.forget(address, sock)
+                    _ask(sock, address, sequence)
             if self._look(asked, links):
                 next_ns = 0  # ask at once where a link has come up
 

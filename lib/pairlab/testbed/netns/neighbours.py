@@ -54,9 +54,9 @@ def introduce(namespaces: Mapping[str, int], endpoints: Sequence[EndpointPlan]) 
         raise TestbedError(f"neighbours could not be set: {error}") from error
 
 
-def forget(address: str) -> None:
-    """Has the present namespace ask anew for that neighbour of eth0, where it knows it."""
-    with _socket() as sock, contextlib.suppress(OSError):
+def forget(address: str, sock: socket.socket) -> None:
+    """Has the namespace of that socket ask anew for that neighbour of eth0, where it knows it or asks for it."""
+    with contextlib.suppress(OSError):
         fcntl.ioctl(sock, SIOCDARP, _arp_request(address, bytes(6)))
 
 
