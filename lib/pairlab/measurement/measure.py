@@ -29,7 +29,7 @@ from pairlab.model.spec import Spec, require_spec
 from pairlab.model.tables import table
 from pairlab.progress import automatic
 from pairlab.testbed import cpu_sleep, limits, plans, registry
-from pairlab.testbed.contracts import FEATURES, Progress, Workload
+from pairlab.testbed.contracts import FEATURES, Progress
 from pairlab.testbed.host import facts, lock
 from pairlab.testbed.host.live_sampler import Sampler, Watch, next_s
 from pairlab.testbed.launch.conductor import Process

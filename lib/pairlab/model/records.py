@@ -43,11 +43,11 @@ def no_attribute(what: str, name: str, kind: type) -> str:
 class Run:
     """One measurement: what was asked, what came of it, and the host it came from.
 
-    flows, intervals, transactions, launches, cpu and profile are DataFrames with the columns of TABLES. Those of background pairs
-    are apart, so that nothing counts them: background_flows and background_intervals. In the stored tables they are the
-    last rows, with the pairs after the spec's and, of flows, the role `background`. skew_s is the spread of
-    the clients' starts, each less when it was due; harness_cpu_s the CPU time pairlab itself took between release and
-    the last end.
+    flows, intervals, transactions, launches, cpu and profile are DataFrames with the columns of TABLES. Those of
+    background pairs are apart, so that nothing counts them: background_flows and background_intervals. In the stored
+    tables they are the last rows, with the pairs after the spec's and, of flows, the role `background`. skew_s is the
+    spread of the clients' starts, each less when it was due; harness_cpu_s the CPU time pairlab itself took between
+    release and the last end.
     checks holds what its verdict was made from (verdict.CHECKS), empty where it was not looked at.
     """
 

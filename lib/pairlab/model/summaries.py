@@ -12,8 +12,8 @@ from pairlab.model.records import Run
 class Measure(NamedTuple):
     """A summary's unit, its name in words, and whether less of it is better.
 
-    of: which runs have it: all without an end (""), those of flows with an end ("fct"), of transactions, of launches, or those of
-    the workload that declares it ("workload").
+    of: which runs have it: all without an end (""), those of flows with an end ("fct"), of transactions, of launches,
+    or those of the workload that declares it ("workload").
     """
 
     unit: str

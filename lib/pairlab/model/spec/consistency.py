@@ -13,7 +13,8 @@ LEAST_DELAY_S = 1e-6
 
 def require(spec: Any) -> None:
     """Raises ValueError at the first rule that the spec's values break."""
-    for rule in (_intervals_fit, _starts_fit, _flows_fit, _traffic_fits, _limits_fit, _hosts_fit, _disturbances_fit, _launches_fit):
+    of_flows = (_intervals_fit, _starts_fit, _flows_fit, _traffic_fits)
+    for rule in (*of_flows, _limits_fit, _hosts_fit, _disturbances_fit, _launches_fit):
         rule(spec)
 
 

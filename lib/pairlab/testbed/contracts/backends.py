@@ -70,7 +70,7 @@ class Backend(ABC):
         return [Lack(what, "leave out interference_workers")] if workers else []
 
     def lacks_launches(self, driver: type[NetworkDriver], hosts: Collection[HostPlan]) -> list[Lack]:
-        """What this host lacks to launch endpoints on that driver's network when it is up. Builds nothing that stays."""
+        """What this host lacks to launch endpoints on that driver's network when it is up. Builds nothing."""
         return [Lack(f"backend {self.name!r} launches nothing on a network that is up", "take another backend")]
 
     def lacks_links(self, links: Collection[Link]) -> list[Lack]:

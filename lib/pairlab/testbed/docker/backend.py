@@ -108,7 +108,8 @@ class Docker(Backend):
         if os.geteuid() != 0:
             found.append(Lack("pings are sent from a container's network namespace, which needs root", "run as root"))
         if not driver.isolated and len(hosts) == 1 and not may_ping_here():
-            what = f"the sysctl net.ipv4.ping_group_range ({' '.join(PING_GROUP_RANGE.read_text().split())}) forbids us to ping"
+            groups = " ".join(PING_GROUP_RANGE.read_text().split())
+            what = f"the sysctl net.ipv4.ping_group_range ({groups}) does not let us ping"
             found.append(Lack(what, f'sudo sysctl -w net.ipv4.ping_group_range="{os.getegid()} {os.getegid()}"'))
         return found
 

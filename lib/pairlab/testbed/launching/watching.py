@@ -62,7 +62,10 @@ def link_socket() -> socket.socket:
 
 
 class Watch:
-    """Hears and pings in a thread of its own. Use as a context manager. answered_ns and up_ns have the moments, by name, as they come."""
+    """Hears and pings in a thread of its own, as a context manager.
+
+    answered_ns and up_ns have the moments, by name, as they come.
+    """
 
     def __init__(self) -> None:
         self.answered_ns: dict[str, int] = {}
