@@ -28,9 +28,7 @@ MEASURES = {
     "fct_mean_s": Measure("s", "mean FCT", less_is_better=True, of="fct"),
     "fct_p99_s": Measure("s", "p99 FCT", less_is_better=True, of="fct"),
     "fct_max_s": Measure("s", "longest FCT", less_is_better=True, of="fct"),
-    **{
-        name: Measure("s", words, less_is_better=True, of="launches") for name, words in launches.MEASURES.items()
-    },
+    **{name: Measure("s", words, less_is_better=True, of="launches") for name, words in launches.MEASURES.items()},
     "transactions_per_s": Measure("transactions/s", "transactions per second", of="transactions"),
     **{
         latencies.measure(name): Measure("s", words, less_is_better=True, of="transactions")

@@ -153,9 +153,7 @@ TABLES: dict[str, dict[str, Column]] = {
             "float64", "s", "when the kernel told that its link was up with a carrier, where pairlab attaches it"
         ),
         "first_ping_s": Column("float64", "s", "when its partner had the first answer to a ping (ICMP echo)"),
-        "ready_s": Column(
-            "float64", "s", "launch time: when it ran and had answered; without an address, when it ran"
-        ),
+        "ready_s": Column("float64", "s", "launch time: when it ran and had answered; without an address, when it ran"),
     },
     "cpu": {
         "host": Column(
