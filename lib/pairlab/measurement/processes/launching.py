@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pairlab.measurement.processes.recorded import facts_of
 from pairlab.model.records import Run
 from pairlab.model.tables import table
+from pairlab.testbed import registry
 from pairlab.testbed.contracts import Progress
 from pairlab.testbed.open import Testbed
 
@@ -13,9 +14,10 @@ from pairlab.testbed.open import Testbed
 def take(bed: Testbed, progress: Progress) -> Run:
     """Launches the plan's endpoints as often as the spec says, after one round that warms the system up."""
     spec, plan = bed.spec, bed.plan
+    workload = registry.workloads.get(spec.workload)
     pings = plan.pings
     measured_at = datetime.now(UTC)
-    recorded = facts_of(bed, [plan.workload()])
+    recorded = facts_of(bed, [workload()])
     begun = time.monotonic()
     bed.site.launch(plan.launched, spec.duration_s, pings)  # what is read or loaded the first time does not count
     rows = []

@@ -18,9 +18,9 @@ from pairlab.testbed.docker.launching import Launcher
 from pairlab.testbed.docker.reaper import DOCKER_ERRORS, LABEL, PING_S, connect, lifeline
 from pairlab.testbed.docker.site import DockerSite, learns_neighbours
 from pairlab.testbed.host.link_counters import sent_by
-from pairlab.testbed.launching.watching import PING_GROUP_RANGE, may_ping_here
 from pairlab.testbed.netns import sandbox
 from pairlab.testbed.netns.backend import Netns, flowgen_lack, import_path, missing_for
+from pairlab.testbed.netns.launching.watching import PING_GROUP_RANGE, may_ping_here
 from pairlab.testbed.netns.networks import bridge_nf_call_iptables
 from pairlab.testbed.netns.sandbox import Sandbox
 from pairlab.testbed.requirements import Lack, missing_neighbours

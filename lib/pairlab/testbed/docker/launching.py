@@ -20,8 +20,8 @@ from pairlab.testbed.contracts import NetworkDriver
 from pairlab.testbed.docker.engine import Container, Engine, network_namespaces
 from pairlab.testbed.docker.reaper import DOCKER_ERRORS
 from pairlab.testbed.endpoints import EndpointPlan
-from pairlab.testbed.launching.watching import Watch, allow_pings, ping_socket
 from pairlab.testbed.netns import neighbours
+from pairlab.testbed.netns.launching.watching import Watch, allow_pings, ping_socket
 from pairlab.testbed.netns.namespaces import inside
 from pairlab.testbed.netns.sandbox import Sandbox
 
@@ -93,7 +93,8 @@ class Launcher:
                 row["attached_s"] = _since_s(begun_ns)
             if space is not None:
                 address = self._address(endpoint, container)
-                watch.ping(endpoint.name, run_in_thread(_ping_socket, space, address), address)
+                sock = run_in_thread(_ping_socket, space, address, self._attaching is None)
+                watch.ping(endpoint.name, sock, address)
         except (*DOCKER_ERRORS, TestbedError, OSError) as error:
             row |= {"status": "failed", "error": str(error)}
         return row
@@ -136,12 +137,14 @@ def _reached(row: dict[str, Any], answered_ns: int | None, begun_ns: int, within
     row["ready_s"] = max(row["running_s"], row.get("first_ping_s", 0.0))
 
 
-def _ping_socket(space: int, address: str) -> socket.socket:
+def _ping_socket(space: int, address: str, learns: bool) -> socket.socket:
+    """learns: whether the address's neighbour is learned, and nothing that pairlab has set."""
     with inside(space):
         if os.fstat(space).st_ino != os.stat("/proc/self/ns/net").st_ino:  # this machine's own stays as it is
             allow_pings()
             asking = ping_socket(address)
-            neighbours.forget(address, asking)  # its last launch may have had another hardware address
+            if learns:
+                neighbours.forget(address, asking)  # its last launch may have had another hardware address
             return asking
         return ping_socket(address)
 

@@ -124,14 +124,14 @@ class Agent(Networks):
         self, endpoints: Sequence[EndpointPlan], argv: Sequence[str], within_s: float, pings: bool
     ) -> list[dict[str, Any]]:
         """Launches these on the networks that are up, and removes them: as launching/in_sandbox.py has it."""
-        from pairlab.testbed.launching.in_sandbox import Launching
+        from pairlab.testbed.netns.launching.in_sandbox import Launching
 
         self._launching = self._launching or Launching(self._networks, self._namespaces, self._hosts)
         return self._launching.run(endpoints, argv, within_s, pings)
 
     def join(self, endpoint: EndpointPlan, pid: int) -> None:
         """Attaches one endpoint, whose first process in here this is, to the networks that are up."""
-        from pairlab.testbed.launching.in_sandbox import Launching
+        from pairlab.testbed.netns.launching.in_sandbox import Launching
 
         self._launching = self._launching or Launching(self._networks, self._namespaces, self._hosts)
         space = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)

@@ -79,16 +79,17 @@ class Watch:
         self._over = False
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def ping(self, name: str, sock: socket.socket, address: str, *, when_up: bool = False) -> None:
+    def ping(self, name: str, sock: socket.socket, address: str, *, when_up: bool = False, anew: bool = False) -> None:
         """Pings that address by that socket, which it closes in the end, until it has answered.
 
-        when_up: from when the link of that name is up, or `begin` is called; and each of the first requests has the
+        when_up: from when the link of that name is up, or `begin` is called. anew: each of the first requests has the
         kernel ask anew for the address's neighbour. By itself it does so after a second: whoever asks too early waits.
         """
         with self._changed:
             self._asked[name] = sock, address
             if when_up:
                 self._held.add(name)
+            if anew:
                 self._begun_anew.add(name)
             self._changed.notify_all()
 

@@ -15,8 +15,8 @@ from typing import Any
 from pairlab.errors import TestbedError
 from pairlab.testbed.contracts import NetworkDriver
 from pairlab.testbed.endpoints import EndpointPlan
-from pairlab.testbed.launching.watching import Watch, allow_pings, link_socket, ping_socket
 from pairlab.testbed.netns import neighbours, rtnetlink
+from pairlab.testbed.netns.launching.watching import Watch, allow_pings, link_socket, ping_socket
 from pairlab.testbed.netns.namespaces import inside, new_namespaces
 from pairlab.testbed.netns.networks import Network
 
@@ -49,7 +49,8 @@ class Launching:
             begun_ns = time.monotonic_ns()
             for each in endpoints:
                 if pings:
-                    watch.ping(each.name, sockets[each.name], each.address, when_up=kind.has_links())
+                    anew = kind.has_links() and not self._introduces(kind)
+                    watch.ping(each.name, sockets[each.name], each.address, when_up=kind.has_links(), anew=anew)
             rows = []
             for each in endpoints:
                 row: dict[str, Any] = {"name": each.name, "status": "ok", "error": ""}
@@ -115,11 +116,15 @@ class Launching:
                     with other.lan.entered():
                         other.driver.reach(other.lan, endpoint)
         own.lan.configure(endpoint, has_link=True)
-        if type(own.driver).reach is not NetworkDriver.reach and len(self._built) > 1:
+        if self._introduces(type(own.driver)):
             self._introduce(endpoint, space)
         if own.lan.gateway_link:
             with own.lan.entered():
                 neighbours.know(own.lan.gateway_link, {endpoint.address: endpoint.mac})
+
+    def _introduces(self, kind: type[NetworkDriver]) -> bool:
+        """Whether endpoints have to be told of their partners, as no broadcast reaches these."""
+        return kind.reach is not NetworkDriver.reach and len(self._built) > 1
 
     def _introduce(self, endpoint: EndpointPlan, space: int) -> None:
         """Tells it and its partner of each other: tunnels that know where each endpoint is carry no broadcasts."""
