@@ -150,6 +150,22 @@ def by_busy_loops(effect, noise, repetition):
     yield placed(np.exp(effect + noise()), repetition=repetition, **beside)
 
 
+def by_launched_driver(effect, noise, repetition):
+    yield launching(np.exp(noise()), driver="none", repetition=repetition)
+    yield launching(np.exp(effect + noise()), driver="bridge", repetition=repetition)
+
+
+def launching(factor, **spec):
+    """A run of three launches, of which each takes so many times 0.2 s."""
+    asked = Spec.stored({"experiment": "launch-time", "workload": "flowgen", "launches": 3, **spec})
+    rows = [
+        {"launch": n, "pair": 0, "side": "server", "status": "ok", "running_s": 0.1, "ready_s": 0.2 * factor}
+        for n in range(3)
+    ]
+    when = datetime(2024, 5, 1, 12, asked.repetition, tzinfo=UTC)
+    return Run(asked, "ok", (), when, facts=FACTS, launches=table("launches", rows))
+
+
 def by_allocation(effect, noise, repetition):
     yield placed(np.exp(noise()), driver="macvlan", repetition=repetition)
     across = {"hosts": 2, "placement": "across"}
@@ -290,6 +306,7 @@ CASES = {
         5,
         by_placed_driver,
     ),
+    "launch_networks": ({"drivers": ["bridge", "none"]}, 0, 5, by_launched_driver),
     "allocation_experiments": (
         {"driver": "bridge", "allocation": 1, "experiments": ["interference", "placement"], "what": "total_bps"},
         0,

@@ -59,6 +59,11 @@ class Testbed:
         return Endpoint(name, self.site.addresses.get(name, ""), self.conductor.run)
 
     @property
+    def first(self) -> Endpoint:
+        """The endpoint that was made first, the client of the first pair."""
+        return self._endpoint(self.plan.endpoints[0].name)
+
+    @property
     def with_clients(self) -> tuple[Pair, ...]:
         """The pairs that have a client of their own: all, or the first, whose client is that of all servers."""
         return self.pairs[:1] if self.plan.has_one_client else self.pairs

@@ -229,6 +229,16 @@ class Spec(BaseModel):
         le=1,
         description="CPUs that each of them uses; 1: it never rests; below: that share of each 0.1 s",
     )
+    launches: int = Field(
+        0,
+        ge=0,
+        le=1000,
+        description="launches, one after the other, of the server of each pair, all pairs at once: no traffic is sent,"
+        " but the time is measured until each runs and answers its client's ping; 0: none",
+    )
+    idle_pairs: int = Field(
+        0, ge=0, le=2000, description="further pairs that run, and send nothing, while others are launched"
+    )
     interference_where: Literal["client", "server", "both"] = Field(
         "client", description="the hosts that they are on: those of the clients, of the servers, or both"
     )

@@ -50,6 +50,8 @@ def particulars(spec: Any) -> list[str]:
             f"beside {_count(spec.background_pairs, 'background pair')} of {spec.background_workload}"
             + " over the hosts' own network" * bool(spec.background_driver),
         ),
+        (spec.launches, _count(spec.launches, "launch", "es")),
+        (spec.idle_pairs, f"beside {_count(spec.idle_pairs, 'idle pair')}"),
         (spec.interference_workers, f"beside {_interference(spec)}"),
     ]
     return [text for given, text in phrases if given]
@@ -109,5 +111,5 @@ def line(spec: Any) -> str:
     )
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
+def _count(number: int, what: str, plural: str = "s") -> str:
+    return f"{number:,} {what}{plural if number != 1 else ''}"

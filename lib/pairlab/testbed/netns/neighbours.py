@@ -5,6 +5,7 @@ thousand frames, more than the kernel's backlog takes; what is lost is asked aga
 seconds a connection fails with "No route to host".
 """
 
+import contextlib
 import fcntl
 import ipaddress
 import socket
@@ -53,6 +54,12 @@ def introduce(namespaces: Mapping[str, int], endpoints: Sequence[EndpointPlan]) 
         return {name: mac.hex(":") for name, mac in macs.items()}
     except OSError as error:
         raise TestbedError(f"neighbours could not be set: {error}") from error
+
+
+def forget(address: str, sock: socket.socket) -> None:
+    """Has the namespace of that socket ask anew for that neighbour of eth0, where it knows it or asks for it."""
+    with contextlib.suppress(OSError):
+        fcntl.ioctl(sock, SIOCDARP, _arp_request(address, bytes(6)))
 
 
 def know(link: str, macs: Mapping[str, str]) -> None:
