@@ -30,6 +30,7 @@ PARTS = {
     "traffic": bench_traffic.load_and_sizes,
     "etg": bench_traffic.over_etg,
     "transactions": bench_latency.transactions,
+    "all-to-all": bench_latency.exchanges,
     "histogram": bench_latency.histogram,
     "docker": bench_testbed.over_docker_run,
     "skew": bench_measuring.skew,

@@ -15,8 +15,14 @@ from tests.support.executed import committed_outputs, outputs_of, shell
 #: An axis says its unit in brackets, or its marks do; or it shows one of these, which have none.
 UNIT = re.compile(r"\((Gbit/s|s|ms|µs|%)\)")
 UNIT_OF_MARKS = re.compile(r"^[\d.,]+ (B|KiB|MiB)$")
-COUNTS = ("Pairs", "Flows per pair", "Retransmitted segments", "Containers per core")
-RATIOS = ("Share of ", "Mean latency (times alone)", "Jain's index", "Total throughput\n(bridge at 10 pairs = 1)")
+COUNTS = ("Pairs", "Flows per pair", "Retransmitted segments", "Containers per core", "Containers")
+RATIOS = (
+    "Share of ",
+    "Times one host",
+    "Mean latency (times alone)",
+    "Jain's index",
+    "Total throughput\n(bridge at 10 pairs = 1)",
+)
 CATEGORIES = (
     "What is measured",
     "Driver",

@@ -12,7 +12,7 @@ from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.model.tables import table
 from pairlab.store.dataset import Runs
-from tests.support.synthetic import FACTS, bulk, ending
+from tests.support.synthetic import FACTS, bulk, ending, transacting
 
 REPETITIONS = 5
 
@@ -150,6 +150,22 @@ def by_busy_loops(effect, noise, repetition):
     yield placed(np.exp(effect + noise()), repetition=repetition, **beside)
 
 
+def by_launched_driver(effect, noise, repetition):
+    yield launching(np.exp(noise()), driver="none", repetition=repetition)
+    yield launching(np.exp(effect + noise()), driver="bridge", repetition=repetition)
+
+
+def launching(factor, **spec):
+    """A run of three launches, of which each takes so many times 0.2 s."""
+    asked = Spec.stored({"experiment": "launch-time", "workload": "flowgen", "launches": 3, **spec})
+    rows = [
+        {"launch": n, "pair": 0, "side": "server", "status": "ok", "running_s": 0.1, "ready_s": 0.2 * factor}
+        for n in range(3)
+    ]
+    when = datetime(2024, 5, 1, 12, asked.repetition, tzinfo=UTC)
+    return Run(asked, "ok", (), when, facts=FACTS, launches=table("launches", rows))
+
+
 def by_allocation(effect, noise, repetition):
     yield placed(np.exp(noise()), driver="macvlan", repetition=repetition)
     across = {"hosts": 2, "placement": "across"}
@@ -163,6 +179,28 @@ def by_cpu_part(effect, noise, repetition):
 def by_traffic(effect, noise, repetition):
     yield traffic(np.exp(noise()), repetition=repetition)
     yield traffic(np.exp(effect + noise()), driver="overlay", repetition=repetition)
+
+
+def exchanging(factor, **spec):
+    """A run in which all containers exchange messages, a round takes so many times 100 µs."""
+    spec = {"experiment": "all-to-all", "workload": "all-to-all", "driver": "bridge", "pairs": 2} | spec
+    return transacting({100e-6 * factor: 1000}, **spec)
+
+
+HALVES = {"driver": "overlay", "hosts": 2, "placement": "across"}
+
+
+def by_all_to_all(effect, noise, repetition):
+    for pairs in (2, 4):
+        yield exchanging(pairs * np.exp(noise()), pairs=pairs, repetition=repetition)
+        yield exchanging(pairs * np.exp(effect + noise()), pairs=pairs, repetition=repetition, **HALVES)
+
+
+def by_all_to_all_gap(effect, noise, repetition):
+    """As the gap was with few containers, 1.5, so it is with many but for the effect."""
+    for pairs, shift in ((2, 0.0), (8, effect)):
+        yield exchanging(np.exp(noise()), driver="process", pairs=pairs, repetition=repetition)
+        yield exchanging(1.5 * np.exp(shift + noise()), pairs=pairs, repetition=repetition)
 
 
 def traffic(factor, smallest=1.0, driver="host", **spec):
@@ -292,6 +330,7 @@ CASES = {
         5,
         by_placed_driver,
     ),
+    "launch_networks": ({"drivers": ["bridge", "none"]}, 0, 5, by_launched_driver),
     "allocation_experiments": (
         {"driver": "bridge", "allocation": 1, "experiments": ["interference", "placement"], "what": "total_bps"},
         0,
@@ -326,6 +365,13 @@ CASES = {
         5,
         by_loops_at_servers,
     ),
+    "all_to_all_change": (
+        {"drivers": ["overlay", "bridge"], "places": ["halves", "one-host"]},
+        0,
+        5,
+        by_all_to_all,
+    ),
+    "all_to_all_gap": ({"drivers": ["bridge", "process"], "place": "one-host"}, 0, 5, by_all_to_all_gap),
     "flows_like_containers": ({"driver": "bridge"}, 0, 5, by_flows),
 }
 

@@ -20,7 +20,7 @@ static char *const known[] = {
     "traffic", "--answer", "--server", "127.0.0.1:9=2", "--sizes", "/dev/null", "--load", "--requests", "--fan-out", "2=1",
     "--fixed-gaps", "--connections", "--at-once", "--seed", "--records",
     "rr", "rr-server", "--request-bytes", "--response-bytes", "--connections", "--connect-per-request", "--warmup",
-    "--timeout", "1048576",
+    "--timeout", "1048576", "all-to-all", "--ranks", "127.0.0.1:9,127.0.0.1:10", "--rank", "--message-bytes", "--wait",
 };
 enum { KNOWN = sizeof known / sizeof *known };
 

@@ -7,6 +7,7 @@ int client_main(char **arguments);
 int traffic_main(char **arguments);
 int rr_main(char **arguments);
 int rr_server_main(char **arguments);
+int all_to_all_main(char **arguments);
 int hold_main(char **arguments);
 int pause_main(char **arguments);
 int busy_main(char **arguments);

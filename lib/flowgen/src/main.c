@@ -29,6 +29,9 @@ static const struct command {
      "rr --connect ADDR:PORT --duration SECONDS [--warmup SECONDS] [--request-bytes N] [--response-bytes N]\n"
      "               [--rate PER_SECOND] [--connections K] [--connect-per-request | --udp [--timeout SECONDS]]\n"
      "               [--token-file FILE]"},
+    {"all-to-all", all_to_all_main,
+     "all-to-all --ranks ADDR:PORT,ADDR:PORT[,ADDR:PORT]... --rank I --duration SECONDS [--warmup SECONDS]\n"
+     "               [--message-bytes N] [--wait] [--token-file FILE]"},
     {"hold", hold_main,
      "hold --control SOCK --slot NAME [--gate FIFO | [--listen PORT] [--listen-udp PORT]] [--netns PATH]\n"
      "               [--start-after SECONDS] [--cpus LIST] [--cgroup FOLDER]... [--diagnose-after SECONDS]\n"
@@ -55,6 +58,9 @@ static int print_help(void)
            "rr-server answers requests by TCP, or by UDP if asked, and prints one JSON line when it is stopped\n"
            "rr       sends requests, each when the response to the one before has come, or at a rate; prints, for each\n"
            "         connection, JSON lines: the buckets of a histogram of latencies, then the total\n"
+           "all-to-all is rank I of several: in each round it sends a message to each other rank and receives as many;\n"
+           "         prints the buckets of a histogram of how long rounds took, then the total; and with --wait waits for\n"
+           "         SIGTERM then\n"
            "hold     starts ARGV when the gate opens, or so much later, and reports on it over the control socket\n"
            "pause    does nothing until SIGTERM, or until the FIFO has no writer any more; reaps orphans; the first process\n"
            "         of a container\n"
@@ -69,8 +75,8 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
 
     if (argc < 2)
-        die_usage("no command; there are: server, client, traffic, rr-server, rr, hold, pause, busy, facts, version "
-                  "(see flowgen --help)");
+        die_usage("no command; there are: server, client, traffic, rr-server, rr, all-to-all, hold, pause, busy, facts,"
+                  " version (see flowgen --help)");
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help"))
         return print_help();
     if (!strcmp(argv[1], "version") || !strcmp(argv[1], "--version"))
@@ -84,5 +90,6 @@ int main(int argc, char **argv)
         errors_name_command(commands[i].name);
         return commands[i].run(argv + 2);
     }
-    die_usage("no command '%s'; there are: server, client, traffic, rr-server, rr, hold, pause, busy, facts, version", argv[1]);
+    die_usage("no command '%s'; there are: server, client, traffic, rr-server, rr, all-to-all, hold, pause, busy, facts,"
+              " version", argv[1]);
 }

@@ -191,3 +191,17 @@ void report_udp(size_t number, const struct udp_flow *flow, const struct udp_pla
         json_text(&line, "error", flow->error);
     print_line(&line);
 }
+
+void report_latencies(size_t number, const struct histogram *histogram)
+{
+    printf("{\"event\": \"latencies\", \"flow\": %zu, \"buckets\": [", number);
+    const char *before = "";
+    for (size_t bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
+        if (!histogram->counts[bucket])
+            continue;
+        printf("%s[%llu, %llu]", before, (unsigned long long)histogram_value(bucket),
+               (unsigned long long)histogram->counts[bucket]);
+        before = ", ";
+    }
+    printf("]}\n");
+}

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "sending.h"
+#include "histogram.h"
 #include "tcpflow.h"
 #include "udpflow.h"
 
@@ -16,5 +17,8 @@ void report_received(size_t number, const struct received_flow *flow);
 
 /* The total: what is sent in an interval is not what arrives in it, which only the server counts. */
 void report_udp(size_t number, const struct udp_flow *flow, const struct udp_plan *plan);
+
+/* The occupied buckets of a histogram, each as its time in ns and its count: a line by itself, which may be a long one. */
+void report_latencies(size_t number, const struct histogram *histogram);
 
 #endif

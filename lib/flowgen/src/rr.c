@@ -14,6 +14,7 @@
 #include "json.h"
 #include "monotonic.h"
 #include "options.h"
+#include "report.h"
 #include "rrflow.h"
 #include "rrwire.h"
 
@@ -76,21 +77,6 @@ static void run_all(struct runner *runners, size_t connections)
         pthread_join(runners[i].thread, NULL);
     pthread_attr_destroy(&attributes);
     pthread_barrier_destroy(&together);
-}
-
-/* The occupied buckets, each as its time in ns and its count: a line by itself, which may be a long one. */
-static void report_latencies(size_t number, const struct histogram *histogram)
-{
-    printf("{\"event\": \"latencies\", \"flow\": %zu, \"buckets\": [", number);
-    const char *before = "";
-    for (size_t bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
-        if (!histogram->counts[bucket])
-            continue;
-        printf("%s[%llu, %llu]", before, (unsigned long long)histogram_value(bucket),
-               (unsigned long long)histogram->counts[bucket]);
-        before = ", ";
-    }
-    printf("]}\n");
 }
 
 static void json_moment(struct json *line, const char *key, uint64_t at_ns)

@@ -10,27 +10,26 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pairlab import store
-from pairlab._version import __version__
 from pairlab.base.realtime import before_flows
 from pairlab.errors import BadSpec, HostBusy, PairlabError, TestbedError, Unavailable
 from pairlab.measurement import congestion, in_store, own_columns
 from pairlab.measurement.attempts import allowed
 from pairlab.measurement.flow_rows import read_flows
 from pairlab.measurement.observer import Observer, checks_of_flows, senders
-from pairlab.measurement.processes import isolation
+from pairlab.measurement.processes import isolation, launching
 from pairlab.measurement.processes.background import Background
 from pairlab.measurement.processes.getting_ready import REPORT_S, get_ready, still_reporting
 from pairlab.measurement.processes.interference import Interference
+from pairlab.measurement.processes.recorded import facts_of
 from pairlab.measurement.traffic.flow_table import read_table
 from pairlab.measurement.verdict import judge, spoilt_by_machine
 from pairlab.measurement.window import of_background_s
-from pairlab.model.metrics import declared
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec, require_spec
 from pairlab.model.tables import table
 from pairlab.progress import automatic
 from pairlab.testbed import cpu_sleep, limits, plans, registry
-from pairlab.testbed.contracts import FEATURES, Progress, Workload
+from pairlab.testbed.contracts import FEATURES, Progress
 from pairlab.testbed.host import facts, lock
 from pairlab.testbed.host.live_sampler import Sampler, Watch, next_s
 from pairlab.testbed.launch.conductor import Process
@@ -50,12 +49,17 @@ def resolve(spec: Spec, *, auto: str = "") -> Spec:
     """
     backend = registry.backends.get(spec.backend)()
     driver = registry.drivers.get(spec.driver)
-    if not driver.carries_traffic and spec.workload != "flowgen":
+    if not driver.carries_traffic and not spec.launches and spec.workload != "flowgen":
         raise BadSpec(
             f"driver {spec.driver!r} carries no traffic: take another to measure it, or workload 'flowgen', which shows"
             " that it carries none"
         )
-    most, pairs = driver.max_endpoints, spec.pairs + spec.background_pairs
+    if spec.launches and driver.pairs_apart and not driver.pair_shares:
+        raise BadSpec(
+            f"launches: driver {spec.driver!r} connects the ends of a pair to each other, so that there is no network"
+            " before both are there: take another"
+        )
+    most, pairs = driver.max_endpoints, spec.pairs + spec.background_pairs + spec.idle_pairs
     if most and spec.hosts == 1 and 2 * pairs > most:
         raise BadSpec(f"pairs: {spec.driver!r} can have at most {most // 2}, not {pairs}")
     if most and (there := most_on_a_host(spec)) > most:
@@ -64,7 +68,7 @@ def resolve(spec: Spec, *, auto: str = "") -> Spec:
     if spec.workload == "auto":
         if not auto:
             auto = "flowgen" if backend.lacks_programs(registry.workloads.get("iperf").programs, driver) else "iperf"
-        exact = "flowgen" if spec.flow_bytes or spec.udp_share else auto
+        exact = "flowgen" if spec.flow_bytes or spec.udp_share or spec.launches else auto
         spec = spec.replace(workload="traffic" if spec.flow_sizes else exact)
     _require_features(spec)
     return spec
@@ -182,11 +186,13 @@ def _measure(plan: Plan, progress: Progress, watch: Watch | None) -> Run:
     run = None
     try:
         with cpu_sleep.prevented(plan.spec.cpus_awake), open_testbed(plan, progress) as bed:
-            if bed.plan.driver.carries_traffic:
+            if plan.launched:
+                run = launching.take(bed, progress)
+            elif bed.plan.driver.carries_traffic:
                 run = _take(bed, progress, watch)
             else:
                 workload = bed.plan.workload()
-                run = isolation.shown(bed, workload, _facts(bed, [workload]), progress)
+                run = isolation.shown(bed, workload, facts_of(bed, [workload]), progress)
             progress("taking down", 0, 0)
             begun = time.monotonic()
     except TestbedError as error:
@@ -205,7 +211,7 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
     background, interference = Background(bed), Interference(bed)
     measured_at = datetime.now(UTC)
     with times("facts_s"):
-        recorded = _facts(bed, [workload, *(each for each, _ in background.asked)])
+        recorded = facts_of(bed, [workload, *(each for each, _ in background.asked)])
     with times("ready_s"):
         for each, told in ((workload, bed.plan.of_tools), *background.asked):
             each.prepare(told, bed.directory)
@@ -305,23 +311,6 @@ class _Times:
         begun = time.monotonic()
         yield
         self.spent[name] = time.monotonic() - begun
-
-
-def _facts(bed: Testbed, workloads: Sequence[Workload]) -> dict:
-    """What is known before there is traffic. workloads: the first is that of the pairs that are measured."""
-    client, flowgen = bed.pairs[0].client, bed.site.flowgen
-    versions = {"pairlab": __version__, "flowgen": facts.version(client, (flowgen, "version"))}
-    for workload in workloads:
-        if command := workload.version_command(flowgen):
-            versions[workload.name] = facts.version(client, command)
-    return {
-        "host": facts.host(),
-        "hosts": facts.hosts(bed.plan.hosts),
-        "network": dict(bed.site.facts()),
-        "versions": versions,
-        "waits_s": workloads[0].waits_s,
-        **declared.as_fact(tuple(workloads[0].metrics)),
-    }
 
 
 def _network_changes(processes: Sequence[Process]) -> dict[str, dict[str, list]]:

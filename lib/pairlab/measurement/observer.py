@@ -171,6 +171,8 @@ class Observer:
         ports_before, ports_after = self._ports
         if not isolated and not self._bed.site.interface_is_own:
             links = []  # other software uses this link too, or it does not carry all
+        if self._bed.plan.all_connect and not isolated and self._bed.spec.hosts > 1:
+            links = []  # what ranks on one host send each other is on its loopback
         if driver.floods:
             links, ports_after = [], None
         return {

@@ -12,7 +12,7 @@ import pandas as pd
 
 from pairlab import paths
 from pairlab.base import html_repr, units
-from pairlab.model import fct, latencies, topology
+from pairlab.model import fct, latencies, launches, topology
 from pairlab.model import ground as grounds
 from pairlab.model.ground import Ground
 from pairlab.model.metrics import declared, value
@@ -43,11 +43,11 @@ def no_attribute(what: str, name: str, kind: type) -> str:
 class Run:
     """One measurement: what was asked, what came of it, and the host it came from.
 
-    flows, intervals, transactions, cpu and profile are DataFrames with the columns of TABLES. Those of background pairs
-    are apart, so that nothing counts them: background_flows and background_intervals. In the stored tables they are the
-    last rows, with the pairs after the spec's and, of flows, the role `background`. skew_s is the spread of
-    the clients' starts, each less when it was due; harness_cpu_s the CPU time pairlab itself took between release and
-    the last end.
+    flows, intervals, transactions, launches, cpu and profile are DataFrames with the columns of TABLES. Those of
+    background pairs are apart, so that nothing counts them: background_flows and background_intervals. In the stored
+    tables they are the last rows, with the pairs after the spec's and, of flows, the role `background`. skew_s is the
+    spread of the clients' starts, each less when it was due; harness_cpu_s the CPU time pairlab itself took between
+    release and the last end.
     checks holds what its verdict was made from (verdict.CHECKS), empty where it was not looked at.
     """
 
@@ -64,6 +64,7 @@ class Run:
     background_flows: pd.DataFrame = field(default_factory=lambda: table("flows"), repr=False)
     background_intervals: pd.DataFrame = field(default_factory=lambda: table("intervals"), repr=False)
     transactions: pd.DataFrame = field(default_factory=lambda: table("transactions"), repr=False)
+    launches: pd.DataFrame = field(default_factory=lambda: table("launches"), repr=False)
     cpu: pd.DataFrame = field(default_factory=lambda: table("cpu"), repr=False)
     profile: pd.DataFrame = field(default_factory=lambda: table("profile"), repr=False)
     raw: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -167,8 +168,10 @@ class Run:
         """What was measured, in short: the median completion time of flows with an end, the rate and latencies of
         transactions, else the total throughput; and of flows without an end its workload's metrics.
 
-        The median is of all flows, and not known where half of them failed (fct.py).
+        The median is of all flows, and not known where half of them failed (fct.py). Of launches, how long they took.
         """
+        if self.spec.launches:
+            return launches.in_words(self.launches)
         if self.spec.flows_end:
             times_s = fct.of(self.flows)
             if np.isinf(times_s).all():
@@ -208,7 +211,8 @@ class Run:
 
     def __str__(self) -> str:
         if not len(self.flows):
-            return f"{self.spec}: {self.status}: {'; '.join(self.reasons)}"
+            told = [*([self.outcome] if len(self.launches) else []), *self.reasons]
+            return f"{self.spec}: {self.status}: {'; '.join(told)}"
         failed = f", {self.failed_flows} of {len(self.flows)} flows failed" if self.failed_flows else ""
         why = f" ({'; '.join(self.reasons)})" if self.reasons else ""
         return f"{self.spec}: {self.status}{why}: {self.outcome}, starts within {self.skew_s * 1e3:.1f} ms{failed}"
@@ -236,6 +240,7 @@ class Run:
             [
                 ("asked", self.spec),
                 *(measured if len(self.flows) else []),
+                *([("outcome", self.outcome), *launches.phases_in_words(self.launches)] if len(self.launches) else []),
                 ("reasons", "\n".join(self.reasons)),
                 ("measured", f"{self.measured_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if self.measured_at else ""),
                 ("ground", str(self.ground) if any(self.ground) else ""),

@@ -5,15 +5,15 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from pairlab.model import cpu_use, fct, latencies
+from pairlab.model import cpu_use, fct, latencies, launches
 from pairlab.model.records import Run
 
 
 class Measure(NamedTuple):
     """A summary's unit, its name in words, and whether less of it is better.
 
-    of: which runs have it: all without an end (""), those of flows with an end ("fct"), of transactions, or those of
-    the workload that declares it ("workload").
+    of: which runs have it: all without an end (""), those of flows with an end ("fct"), of transactions, of launches,
+    or those of the workload that declares it ("workload").
     """
 
     unit: str
@@ -28,6 +28,7 @@ MEASURES = {
     "fct_mean_s": Measure("s", "mean FCT", less_is_better=True, of="fct"),
     "fct_p99_s": Measure("s", "p99 FCT", less_is_better=True, of="fct"),
     "fct_max_s": Measure("s", "longest FCT", less_is_better=True, of="fct"),
+    **{name: Measure("s", words, less_is_better=True, of="launches") for name, words in launches.MEASURES.items()},
     "transactions_per_s": Measure("transactions/s", "transactions per second", of="transactions"),
     **{
         latencies.measure(name): Measure("s", words, less_is_better=True, of="transactions")
@@ -74,6 +75,8 @@ def summaries(run: Run) -> dict[str, float]:
     NaN is what hangs on how long failed flows would have taken (fct.py). Percentiles are linear between the flows of
     this one run, so that of few flows p99 is nearly the longest.
     """
+    if run.spec.launches:
+        return launches.summaries(run.launches)
     own = run.metric_values if len(run.flows) else {}
     if run.sends_nothing:
         return own
@@ -95,6 +98,8 @@ def default_measure(runs: Iterable[Run]) -> str:
     runs = list(runs)
     if runs and all(run.sends_nothing for run in runs):
         return runs[0].metrics[0].name
+    if runs and all(run.spec.launches for run in runs):
+        return "launch_p50_s"
     if all(run.spec.flows_end for run in runs):
         return "fct_median_s"
     if all(latencies.timed(run.transactions, run.flows) for run in runs):

@@ -136,6 +136,26 @@ TABLES: dict[str, dict[str, Column]] = {
         ),
         "count": Column("int64", "transactions", "how many of duration_s took that long"),
     },
+    "launches": {
+        "launch": Column("int64", "", "number of the launch in the run, from 0: those of one number began at once"),
+        "pair": Column("int64", "", "number of the pair that the endpoint is of"),
+        "side": Column("str", "", "which of the pair was launched; the other one, which ran already, pinged it"),
+        "host": Column("str", "", "name of the host that it was launched on, where there are several"),
+        "status": Column("str", "", "ok or failed"),
+        "error": Column("str", "", "why it failed; empty when ok"),
+        "create_s": Column("float64", "s", "the create command, from which the launch's other times count: 0"),
+        "created_s": Column("float64", "s", "when its namespace was made; in Docker, when create had returned"),
+        "attached_s": Column(
+            "float64", "s", "when it had its link and address; in Docker, the daemon's event of the network's connect"
+        ),
+        "started_s": Column("float64", "s", "in Docker: when start had returned"),
+        "running_s": Column("float64", "s", "when its process ran; in Docker, the daemon's event of the start"),
+        "link_up_s": Column(
+            "float64", "s", "when the kernel told that its link was up with a carrier, where pairlab attaches it"
+        ),
+        "first_ping_s": Column("float64", "s", "when its partner had the first answer to a ping (ICMP echo)"),
+        "ready_s": Column("float64", "s", "launch time: when it ran and had answered; without an address, when it ran"),
+    },
     "cpu": {
         "host": Column(
             "str", "", f"name of the host whose CPU it is: {MACHINE} for all hosts that are namespaces on it", MACHINE
@@ -162,7 +182,7 @@ TABLES: dict[str, dict[str, Column]] = {
     },
 }
 #: The tables that most runs do not have: without rows they are not stored.
-OPTIONAL = frozenset({"profile", "transactions"})
+OPTIONAL = frozenset({"launches", "profile", "transactions"})
 
 
 def table_of(name: str, columns: Mapping[str, Any], rows: int) -> pd.DataFrame:

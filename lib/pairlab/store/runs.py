@@ -229,6 +229,10 @@ class _Stored(Run):
         return self._frame("transactions")
 
     @cached_property
+    def launches(self) -> pd.DataFrame:
+        return self._frame("launches")
+
+    @cached_property
     def cpu(self) -> pd.DataFrame:
         return self._frame("cpu")
 

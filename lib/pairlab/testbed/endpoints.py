@@ -111,7 +111,7 @@ class EndpointPlan:
     network, where Docker does not choose one. mtu_bytes: of its link; 0: the driver's default. host: the index of the
     one it is on. gateway: by which it reaches other networks; empty: it need not. published: the address at which its
     partner reaches it, where that is not its own. uses_host_network: whether it has its host's network stack instead of
-    the driver's network.
+    the driver's network. meets_all: whether it exchanges packets with all others.
     """
 
     pair: int
@@ -125,6 +125,7 @@ class EndpointPlan:
     gateway: str = ""
     published: str = ""
     uses_host_network: bool = False
+    meets_all: bool = False
 
     @property
     def mac(self) -> str:
@@ -183,11 +184,21 @@ class Endpoint:
 
 
 @dataclass(frozen=True)
+class Rank:
+    """One of the endpoints that all exchange messages with all. endpoint: its name; port: where it listens."""
+
+    endpoint: str
+    address: str
+    port: int
+
+
+@dataclass(frozen=True)
 class Pair:
     """A client and its server. port: where the server listens. task: what the client sends.
 
     published: the address at which the server is reached, where that is not its own. targets: the address and port of
-    each server that the client asks, where it is the client of all pairs.
+    each server that the client asks, where it is the client of all pairs. ranks: of all pairs' endpoints, where all
+    exchange messages with all, servers first: these are up first.
     """
 
     index: int
@@ -197,6 +208,7 @@ class Pair:
     task: Task
     published: str = ""
     targets: tuple[tuple[str, int], ...] = ()
+    ranks: tuple[Rank, ...] = ()
 
     @property
     def target(self) -> str:

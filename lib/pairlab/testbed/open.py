@@ -1,8 +1,9 @@
 """open_testbed: the pairs of a Spec, up and idle."""
 
 import contextlib
+import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from pairlab.model.spec import Spec, require_spec
 from pairlab.testbed import limits, plans
 from pairlab.testbed.cleanup.workdir import working_directory
 from pairlab.testbed.contracts import Progress, Site, silent
-from pairlab.testbed.endpoints import Endpoint, Pair, pairs_of
+from pairlab.testbed.endpoints import Endpoint, Pair, Rank, pairs_of
 from pairlab.testbed.launch.conductor import Conductor
 from pairlab.testbed.plans import Plan
 
@@ -49,12 +50,18 @@ class Testbed:
             for client, server in pairs_of(plan.endpoints)
         )
         targets = tuple((pair.target, pair.port) for pair in every) if plan.has_one_client else ()
-        self.pairs = tuple(replace(pair, targets=targets) for pair in every[: self.spec.pairs])
+        ranks = ranks_of(every[: self.spec.pairs], self.spec.ranks, len(every)) if plan.all_connect else ()
+        self.pairs = tuple(replace(pair, targets=targets, ranks=ranks) for pair in every[: self.spec.pairs])
         self.background = every[self.spec.pairs :]
         self.workers = tuple(self._endpoint(each.name) for each in plan.workers)
 
     def _endpoint(self, name: str) -> Endpoint:
         return Endpoint(name, self.site.addresses.get(name, ""), self.conductor.run)
+
+    @property
+    def first(self) -> Endpoint:
+        """The endpoint that was made first, the client of the first pair."""
+        return self._endpoint(self.plan.endpoints[0].name)
 
     @property
     def with_clients(self) -> tuple[Pair, ...]:
@@ -83,6 +90,23 @@ class Testbed:
             tone="good",
             body=topology.drawer(self.site.facts()),
         )
+
+
+def ranks_of(pairs: Sequence[Pair], count: int, servers: int) -> tuple[Rank, ...]:
+    """The first `count` endpoints as ranks, servers first; 0: all of them.
+
+    servers: how many ports, from the first pair's on, are those of servers; a client's is beyond them.
+    """
+    first_port = pairs[0].port
+    of_pairs = [
+        (
+            Rank(pair.client.name, pair.client.address, first_port + servers + pair.index),
+            Rank(pair.server.name, pair.server.address, pair.port),
+        )
+        for pair in pairs
+    ]
+    chosen = list(itertools.chain(*of_pairs))[: count or None]
+    return tuple(sorted(chosen, key=lambda rank: rank.port))
 
 
 @contextlib.contextmanager

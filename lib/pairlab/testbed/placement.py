@@ -36,7 +36,8 @@ def placement(spec: Spec) -> list[tuple[int, int]]:
         "spread": lambda pair: (2 * pair % hosts, (2 * pair + 1) % hosts),
         "packed-but-one": lambda pair: (min(pair, 1), 1),
     }
-    placed = [place[spec.placement](pair) for pair in (*range(spec.pairs), *range(spec.background_pairs))]
+    numbers = (*range(spec.pairs + spec.idle_pairs), *range(spec.background_pairs))
+    placed = [place[spec.placement](pair) for pair in numbers]
     if empty := hosts - len({host for each in placed for host in each}):
         asked = f"with {spec.pairs} pair{'s' * (spec.pairs != 1)} placed {spec.placement!r}"
         raise BadSpec(f"hosts: {asked}, {empty} of {hosts} hosts have no container: take more pairs, or fewer hosts")

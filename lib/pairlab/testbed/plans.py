@@ -5,7 +5,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pairlab.base import units
 from pairlab.errors import BadSpec
@@ -39,7 +39,8 @@ class Plan:
 
     endpoints: client and server of each pair, in turn; of a workload with one client, that and all servers. tasks: by
     pair; the background's pairs come last. workload: None where the spec leaves it open (`auto`). hosts: those that
-    endpoints are on. workers: places for what uses CPU time beside the pairs.
+    endpoints are on. workers: places for what uses CPU time beside the pairs. launched:
+    endpoints that are not built with the others, but launched when these are up (spec.launches).
     """
 
     spec: Spec
@@ -50,6 +51,7 @@ class Plan:
     tasks: tuple[Task, ...]
     hosts: tuple[HostPlan, ...] = (HostPlan(),)
     workers: tuple[EndpointPlan, ...] = ()
+    launched: tuple[EndpointPlan, ...] = ()
 
     @property
     def background(self) -> type[Workload] | None:
@@ -57,9 +59,19 @@ class Plan:
         return registry.workloads.get(self.spec.background_workload) if self.spec.background_pairs else None
 
     @property
+    def every(self) -> tuple[EndpointPlan, ...]:
+        """All endpoints that there are at one time or another."""
+        return (*self.endpoints, *self.launched)
+
+    @property
+    def pings(self) -> bool:
+        """Whether those that are launched have an address of their own, which their partners reach."""
+        return self.driver.carries_traffic and not self.driver.publishes
+
+    @property
     def crosses_hosts(self) -> bool:
         """Whether the ends of any pair are on different hosts."""
-        return any(client.host != server.host for client, server in pairs_of(self.endpoints))
+        return any(client.host != server.host for client, server in pairs_of(self.every))
 
     @property
     def has_one_client(self) -> bool:
@@ -67,11 +79,16 @@ class Plan:
         return self.workload is not None and self.workload.one_client
 
     @property
+    def all_connect(self) -> bool:
+        """Whether every endpoint exchanges messages with every other one."""
+        return self.workload is not None and self.workload.all_connect
+
+    @property
     def hosts_of_pairs(self) -> list[tuple[str, str]]:
         """The names of the hosts that each pair's client and server are on; none where all are on one."""
         if len(self.hosts) == 1:
             return []
-        ends = pairs_of(self.endpoints)
+        ends = pairs_of(self.every)
         return [(self.hosts[client.host].name, self.hosts[server.host].name) for client, server in ends]
 
     @property
@@ -143,6 +160,8 @@ class Plan:
                 chooses=not self.workload or self.workload.chooses_congestion_control,
             ),
         }
+        if spec.launches:
+            found["launches"] = backend.lacks_launches(driver, self.hosts)
         if spec.profile:
             found["profile"] = profiler.lacks()
         if spec.cpus_awake:
@@ -173,7 +192,7 @@ class Plan:
     def overload(self) -> str:
         """That more load is offered than an uplink carries, in a sentence; empty where it is not."""
         spec, offered_bps = self.spec, Counter[int]()
-        for client, server in pairs_of(self.endpoints):
+        for client, server in pairs_of(self.every):
             if client.host != server.host:
                 offered_bps.update(dict.fromkeys((client.host, server.host), spec.offered_load_bps / spec.pairs))
         carried_bps = {host: self.hosts[host].uplink.rate_bps * PAYLOAD for host in offered_bps}
@@ -201,10 +220,11 @@ def layout(spec: Spec, cpus: Sequence[int] | None = None) -> Plan:
     driver = registry.drivers.get(spec.driver)
     workload = None if spec.workload == "auto" else registry.workloads.get(spec.workload)
     one_client = workload is not None and workload.one_client
-    containers = spec.pairs + (1 if one_client else spec.pairs) + 2 * spec.background_pairs
+    containers = spec.pairs + (1 if one_client else spec.pairs) + 2 * (spec.background_pairs + spec.idle_pairs)
     limits, links = _limits(spec, cpus, containers), _links(spec, driver)
     _require_both_kinds(spec)
     hosts = placement.hosts_of(spec, driver)
+    built = tuple(placement.endpoints_of(spec, driver, hosts, limits, links, one_client))
     if spec.background_driver and not driver.has_links():
         raise BadSpec(
             f"background_driver: pairs over {spec.driver!r} have no network but their hosts', which the background is"
@@ -214,16 +234,30 @@ def layout(spec: Spec, cpus: Sequence[int] | None = None) -> Plan:
         _require_servers_in_reach(spec, driver)
     else:
         _require_flows_told_apart(spec, driver)
+    meets = workload is not None and workload.all_connect
+    if meets and spec.pairs > 1 and driver.pairs_apart:
+        raise BadSpec(
+            f"pairs: on driver {spec.driver!r} containers reach the other one of their pair only, and workload"
+            f" {spec.workload!r} connects all with all: give 1, or take another driver"
+        )
     return Plan(
         spec,
         registry.backends.get(spec.backend)(),
         driver,
         workload,
-        tuple(placement.endpoints_of(spec, driver, hosts, limits, links, one_client)),
-        draw(spec) + (Task(role=BACKGROUND),) * spec.background_pairs,
+        tuple(
+            replace(each, meets_all=meets and each.pair < spec.pairs) for each in built if not _is_launched(spec, each)
+        ),
+        draw(spec) + (Task(role=BACKGROUND),) * spec.background_pairs + (Task(),) * spec.idle_pairs,
         hosts,
         tuple(placement.workers_of(spec, limits[WORKER])),
+        tuple(each for each in built if _is_launched(spec, each)),
     )
+
+
+def _is_launched(spec: Spec, endpoint: EndpointPlan) -> bool:
+    """Whether an endpoint is launched when the others are up. Idle pairs come after those that are measured."""
+    return bool(spec.launches) and endpoint.side == "server" and endpoint.pair < spec.pairs
 
 
 def _limits(spec: Spec, cpus: Sequence[int] | None, containers: int) -> dict[str, Limits]:
@@ -245,7 +279,7 @@ def _limits(spec: Spec, cpus: Sequence[int] | None, containers: int) -> dict[str
     for name, weight in (("cpu_shares", spec.cpu_shares), ("priority_cpu_shares", spec.priority_cpu_shares)):
         if weight and weight < LEAST_SHARES:
             raise BadSpec(f"{name}: must be at least {LEAST_SHARES} ({USUAL_CPU_SHARES} is the default), not {weight}")
-    pairs = spec.pairs + spec.background_pairs
+    pairs = spec.pairs + spec.background_pairs + spec.idle_pairs
     placed = pinning.place(pairs, cores)
     unpinned = tuple(cores) if spec.cores else None
     quota, prior = _quota(spec, len(cores), containers), _prior(spec)

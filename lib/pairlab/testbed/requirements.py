@@ -1,5 +1,6 @@
 """What a host may lack: programs, room for neighbours, a congestion control. Nothing here changes the host."""
 
+import importlib.util
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -49,6 +50,15 @@ class Program:
         if self.path():
             return None
         return Lack(f"{self.name} is not installed", self.remedy or f"sudo apt-get install {self.package}")
+
+
+@dataclass(frozen=True)
+class PythonPackage(Program):
+    """A package of the Python that pairlab runs with, which endpoints without an image of their own have, too."""
+
+    def path(self) -> str | None:
+        found = importlib.util.find_spec(self.name)
+        return found.origin if found else None
 
 
 #: The device by which programs have links of their own (tun(4)).

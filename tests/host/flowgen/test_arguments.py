@@ -9,6 +9,7 @@ from tests.host.flowgen.helpers import run
 CLIENT = ["client", "--connect", "127.0.0.1:9", "--duration", "1"]
 UDP = ["client", "--udp", "--connect", "127.0.0.1:9"]
 RR = ["rr", "--connect", "127.0.0.1:9", "--duration", "1"]
+ALL = ["all-to-all", "--ranks", "127.0.0.1:9,127.0.0.1:10", "--duration", "1"]
 HOLD = ["hold", "--control", "nowhere", "--slot", "a"]
 
 
@@ -110,6 +111,10 @@ HOLD = ["hold", "--control", "nowhere", "--slot", "a"]
         (["hold", "--control", "nowhere", "--slot", "", "--", "true"], "--slot is empty"),
         (["hold", "--control", "nowhere", "--slot", "a" * 129, "--", "true"], "--slot is longer than 128"),
         (["hold", "--control", "n" * 200, "--slot", "a", "--", "true"], "--control"),
+        ([*ALL, "--rank", "2"], "--rank '2' is none of the 2"),
+        ([*ALL[:1], "--ranks", "127.0.0.1:9", *ALL[3:], "--rank", "0"], "at least two"),
+        ([*ALL[:1], "--ranks", "127.0.0.1:9,,", *ALL[3:], "--rank", "0"], "--ranks: '' is not an IPv4 address"),
+        ([*ALL, "--rank", "0", "--message-bytes", "0"], "--message-bytes '0'"),
         (["facts"], "--link is missing"),
         (["facts", "--link", "n" * 16], "--link 'nnnn"),
         (["pause", "now"], "'now'"),
@@ -132,6 +137,6 @@ def test_help_lists_every_command_and_version_prints_one(flowgen):
         assert done.returncode == 0
         assert all(
             f"flowgen {name}" in done.stdout
-            for name in ("server", "client", "rr-server", "rr", "hold", "pause", "facts", "version")
+            for name in ("server", "client", "rr-server", "rr", "all-to-all", "hold", "pause", "facts", "version")
         )
     assert run(flowgen, "version").stdout.split()[0] == "flowgen"

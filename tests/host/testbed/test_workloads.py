@@ -43,7 +43,9 @@ def test_every_workload_measures_over_every_driver_in_every_backend(backend, dri
         flows["flow_bytes"].to_list(), rel=0.01
     )
     assert (flows["start_s"] >= 0).all()
-    assert (flows["connected_s"] > flows["start_s"]).all() == (workload in ("flowgen", "rr"))
+    assert (flows["connected_s"] > flows["start_s"]).all() == (
+        workload in ("flowgen", "rr", "all-to-all", "mpi-all-to-all")
+    )
     if "intervals" in can:  # it tells of intervals, and of TCP
         assert (flows["retransmits"] >= 0).all()
         assert (flows["rtt_s"] > 0).all()
@@ -62,7 +64,9 @@ def test_every_workload_measures_over_every_driver_in_every_backend(backend, dri
     assert run.facts["network"]["tcp_congestion_control"]
     assert run.facts["network"]["tso"] in (0, 1)
     assert run.facts["versions"]["flowgen"].startswith("flowgen 0")
-    tool = {"rr": "flowgen", "traffic": "flowgen"}.get(workload, workload.rstrip("3").split("-")[0])
+    tool = {"rr": "flowgen", "traffic": "flowgen", "all-to-all": "flowgen", "mpi-all-to-all": "mpich"}.get(
+        workload, workload.rstrip("3").split("-")[0]
+    )
     assert tool in run.facts["versions"][workload].lower()
     assert run.harness_cpu_s < 1
 

@@ -76,7 +76,7 @@ def test_conda_and_pip_ask_for_the_same_python():
 
 
 def test_every_package_has_a_lower_bound_and_no_upper_one():
-    for requirement in requirements("dev", "cc").values():
+    for requirement in requirements("dev", "cc", "mpi").values():
         assert [bound.operator for bound in requirement.specifier] == [">="], requirement
 
 
@@ -87,6 +87,7 @@ def test_the_lock_holds_every_package_we_ask_for_in_a_version_we_allow():
     for lock, wanted in (
         ("pairlab.lock", requirements("dev")),
         ("cc.lock", {"ziglang": requirements("cc")["ziglang"]}),
+        ("mpi.lock", {name: requirements("mpi")[name] for name in ("mpi4py", "mpich")}),
     ):
         versions = locked(paths.ROOT / "lib" / "requirements" / lock)
         for name, requirement in wanted.items():

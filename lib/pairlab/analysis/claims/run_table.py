@@ -11,7 +11,7 @@ import pandas as pd
 from pairlab.analysis import allocations, selection
 from pairlab.analysis.selection import SYSTEM, plain
 from pairlab.errors import AnalysisError
-from pairlab.model import cpu_use, fct, latencies
+from pairlab.model import cpu_use, fct, latencies, launches
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.model.summaries import client_bps
@@ -27,12 +27,12 @@ ASIDE = {
 #: A setting: runs that differ in nothing else but the repetition measure the same thing.
 SETTING = (
     *("experiment", *SYSTEM, "driver", "pairs", "cores", "pinning", "message_bytes"),
-    *("hosts", "placement", "uplink_rate_bps"),
+    *("hosts", "placement", "uplink_rate_bps", "ranks"),
     *("background_pairs", "background_workload", "background_driver"),
     *("interference_workers", "interference_load", "interference_where", "interference_tool"),
     "cpus_awake",
     *("direction", "request_bytes", "response_bytes"),
-    *("flow_sizes", "offered_load_bps", "requests", "fan_out", "arrivals"),
+    *("flow_sizes", "offered_load_bps", "requests", "fan_out", "arrivals", "launches", "idle_pairs"),
     *("congestion_control", *ASIDE, "ends"),
 )
 #: What workloads that send nothing measure (stress-ng), by the names of their metrics.
@@ -63,7 +63,7 @@ def reduce(runs: Iterable[Run]) -> pd.DataFrame:
       service_demand_s: CPU seconds per transaction (cpu_use.service_demand_s);
     - allocation and known_as, its number and the driver's name in paper M (allocations.py), host_kinds: what its
       hosts are, loops_per_cpu: busy loops beside it for each CPU, latency_mean_s (latencies.py) and
-      transacts: whether its flows are transactions;
+      transacts: whether its flows are transactions, and launch_mean_s (launches.py);
     - of flows with an end, fct_all_s: how long all of them took together, and smallest_fcts_s: the times of the
       SMALLEST by size.
 
@@ -125,6 +125,7 @@ def _row(run: Run) -> dict:
         "loops_per_cpu": spec.interference_workers * spec.interference_load / cpus,
         "latency_mean_s": latencies.mean_of_flows(run.transactions, flows),
         "transacts": latencies.measured(flows),
+        "launch_mean_s": launches.summaries(run.launches).get("launch_mean_s", np.nan),
         "fct_all_s": fct.all_s(to_end),
         "smallest_fcts_s": fct.of(fct.smallest(to_end, SMALLEST)).to_numpy(),
     }

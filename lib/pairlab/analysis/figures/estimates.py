@@ -326,7 +326,8 @@ def count_axis(ax: Axes, counts: pd.Series, name: str = "Pairs") -> None:
     It is marked at those measured where they have room.
     """
     measured = np.array(sorted(counts.unique()))
-    linear, logarithmic = _least_gap(measured), _least_gap(np.log(measured))
+    linear = _least_gap(measured)
+    logarithmic = _least_gap(np.log(measured)) if measured[0] > 0 else 0.0
     ax.set_xlabel(name)
     if logarithmic > linear:
         beside = (measured[-1] / measured[0]) ** _BESIDE

@@ -150,6 +150,13 @@ class Spec(BaseModel):
     arrivals: Literal["poisson", "fixed"] = Field(
         "poisson", description="when requests are due at an offered load: as a Poisson process, or at fixed gaps"
     )
+    ranks: int = Field(
+        0,
+        ge=0,
+        le=256,
+        description="containers that take part where all exchange messages with all (all-to-all), the first ones: all,"
+        " or all but the last; 0: all",
+    )
     udp_share: float = Field(0.0, ge=0, le=1, description="share of the clients that send UDP, drawn by the seed")
     udp_rate_bps: Finite = Field(0.0, ge=0, description="sending rate of each UDP flow; 0: as fast as possible")
     congestion_control: str = Field(
@@ -221,6 +228,16 @@ class Spec(BaseModel):
         ge=0.001,
         le=1,
         description="CPUs that each of them uses; 1: it never rests; below: that share of each 0.1 s",
+    )
+    launches: int = Field(
+        0,
+        ge=0,
+        le=1000,
+        description="launches, one after the other, of the server of each pair, all pairs at once: no traffic is sent,"
+        " but the time is measured until each runs and answers its client's ping; 0: none",
+    )
+    idle_pairs: int = Field(
+        0, ge=0, le=2000, description="further pairs that run, and send nothing, while others are launched"
     )
     interference_where: Literal["client", "server", "both"] = Field(
         "client", description="the hosts that they are on: those of the clients, of the servers, or both"

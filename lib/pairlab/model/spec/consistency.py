@@ -13,7 +13,8 @@ LEAST_DELAY_S = 1e-6
 
 def require(spec: Any) -> None:
     """Raises ValueError at the first rule that the spec's values break."""
-    for rule in (_intervals_fit, _starts_fit, _flows_fit, _traffic_fits, _limits_fit, _hosts_fit, _disturbances_fit):
+    of_flows = (_intervals_fit, _starts_fit, _flows_fit, _traffic_fits, _ranks_fit)
+    for rule in (*of_flows, _limits_fit, _hosts_fit, _disturbances_fit, _launches_fit):
         rule(spec)
 
 
@@ -65,6 +66,18 @@ def _flows_fit(spec: Any) -> None:
 
 def _traffic_fits(spec: Any) -> None:
     asked.require_fitting(spec, {name: field.default for name, field in type(spec).model_fields.items()})
+
+
+def _ranks_fit(spec: Any) -> None:
+    containers = 2 * spec.pairs
+    if not spec.ranks or spec.ranks == containers or 2 <= spec.ranks == containers - 1:
+        return
+    there_are = f"ranks: {spec.pairs} pair{'s' * (spec.pairs != 1)} are {containers} containers"
+    if spec.ranks > containers:
+        raise ValueError(f"{there_are}, and {spec.ranks} are asked for: give pairs {-(-spec.ranks // 2)}, or ranks 0")
+    if spec.ranks < 2:
+        raise ValueError("ranks: at least two exchange messages: give 2 or more, or 0 for all containers")
+    raise ValueError(f"{there_are}, of which at most one can have no rank: give pairs {-(-spec.ranks // 2)}")
 
 
 def _limits_fit(spec: Any) -> None:
@@ -120,3 +133,23 @@ def _disturbances_fit(spec: Any) -> None:
             default = fields[name].default
             if name.startswith(f"{kind}_") and getattr(spec, name) != default and not getattr(spec, needed):
                 raise ValueError(f"{name}: there is no {kind}: give {needed}, or leave {name} at {default!r}")
+
+
+#: What a spec of launches can have besides the testbed itself.
+_OF_LAUNCHES = (
+    *("experiment", "backend", "driver", "pairs", "workload", "repetition", "seed", "launches", "idle_pairs", "hosts"),
+    *("placement", "mtu_bytes", "uplink_mtu_bytes", "uplink_rate_bps", "uplink_delay_s", "uplink_jitter_s"),
+    *("limited_uplinks", "max_foreign_cpu", "duration_s", "interval_s", "cpus_awake"),
+)
+
+
+def _launches_fit(spec: Any) -> None:
+    if spec.idle_pairs and not spec.launches:
+        raise ValueError("idle_pairs: nothing is launched beside them: give launches, or leave it at 0")
+    if not spec.launches:
+        return
+    others = [name for name, field in type(spec).model_fields.items() if getattr(spec, name) != field.default]
+    if strange := [name for name in others if name not in _OF_LAUNCHES]:
+        raise ValueError(f"{strange[0]}: launches send no traffic: leave it out, or launches")
+    if spec.workload not in ("auto", "flowgen"):
+        raise ValueError(f"workload: what is launched is flowgen, which waits, and not {spec.workload!r}: leave it out")

@@ -23,6 +23,7 @@ def particulars(spec: Any) -> list[str]:
         (spec.requests, f"{spec.requests:,} requests"),
         (spec.fan_out != "1", f"fan-out {spec.fan_out}"),
         (spec.arrivals != "poisson", "at fixed gaps"),
+        (spec.ranks, f"{spec.ranks} ranks"),
         (spec.udp_share, f"{spec.udp_share * 100:g} % UDP"),
         (spec.udp_rate_bps, f"at {spec.udp_rate_bps / 1e6:g} Mbit/s"),
         (spec.congestion_control, spec.congestion_control),
@@ -49,6 +50,8 @@ def particulars(spec: Any) -> list[str]:
             f"beside {_count(spec.background_pairs, 'background pair')} of {spec.background_workload}"
             + " over the hosts' own network" * bool(spec.background_driver),
         ),
+        (spec.launches, _count(spec.launches, "launch", "es")),
+        (spec.idle_pairs, f"beside {_count(spec.idle_pairs, 'idle pair')}"),
         (spec.interference_workers, f"beside {_interference(spec)}"),
     ]
     return [text for given, text in phrases if given]
@@ -108,5 +111,5 @@ def line(spec: Any) -> str:
     )
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
+def _count(number: int, what: str, plural: str = "s") -> str:
+    return f"{number:,} {what}{plural if number != 1 else ''}"

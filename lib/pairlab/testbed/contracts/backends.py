@@ -69,6 +69,10 @@ class Backend(ABC):
         what = f"backend {self.name!r} has no place for processes beside the pairs"
         return [Lack(what, "leave out interference_workers")] if workers else []
 
+    def lacks_launches(self, driver: type[NetworkDriver], hosts: Collection[HostPlan]) -> list[Lack]:
+        """What this host lacks to launch endpoints on that driver's network when it is up. Builds nothing."""
+        return [Lack(f"backend {self.name!r} launches nothing on a network that is up", "take another backend")]
+
     def lacks_links(self, links: Collection[Link]) -> list[Lack]:
         """What this host lacks to shape links like this. Builds nothing that stays."""
         return [Lack(f"backend {self.name!r} shapes no links", "take another backend")] if links else []

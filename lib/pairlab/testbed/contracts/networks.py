@@ -247,6 +247,13 @@ class NetworkDriver(ABC):
         Address, loopback and neighbours are set, and eth0 is set up, after `finish`.
         """
 
+    def join(self, lan: Lan, endpoint: EndpointPlan) -> None:
+        """The same for one more endpoint when the network is up, after `finish`: by default as `attach`."""
+        self.attach(lan, endpoint)
+
+    def leave(self, lan: Lan, endpoint: EndpointPlan) -> None:  # noqa: B027 (most have nothing to forget)
+        """Forgets an endpoint that `join` attached, before its link is removed."""
+
     def reach(self, lan: Lan, endpoint: EndpointPlan) -> None:  # noqa: B027
         """Has this host's network reach one endpoint of another host. Called for each, after all `attach`."""
 

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pairlab.errors import Unavailable
-from pairlab.testbed.endpoints import FIRST_PORT, UPLINK, Link
+from pairlab.testbed.endpoints import FIRST_PORT, UPLINK, EndpointPlan, Link
 
 
 class Site(ABC):
@@ -87,6 +87,14 @@ class Site(ABC):
         Called where the backend's lacks_routes says that it can.
         """
         raise Unavailable("this backend sets no routes: leave out congestion_control, or take a tool that chooses it")
+
+    def launch(self, endpoints: Sequence[EndpointPlan], within_s: float, pings: bool) -> list[dict[str, Any]]:
+        """Launches these endpoints on the network that is up, at once, and removes them.
+
+        within_s: how long each may take. pings: whether their partners, which run already, ping them. Returns of each
+        its name and the columns of `launches` from status on, in their order.
+        """
+        raise Unavailable("this backend launches nothing on a network that is up: take another backend")
 
     @abstractmethod
     def facts(self) -> Mapping[str, Any]:

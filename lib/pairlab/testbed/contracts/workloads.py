@@ -139,6 +139,7 @@ FEATURES: Mapping[str, tuple[Callable[[Spec], bool], str]] = {
         lambda spec: bool(spec.request_bytes or spec.response_bytes or spec.requests_per_s or spec.connect_per_request),
         "send requests and await their responses (request_bytes, response_bytes, requests_per_s, connect_per_request)",
     ),
+    "ranks": (lambda spec: spec.ranks > 0, "exchange messages between all containers (ranks)"),
 }
 
 
@@ -181,6 +182,8 @@ class Workload(ABC):
     """Whether its flows carry anything; else its client computes, for duration_s at most, and metrics tell the rest."""
     one_client: ClassVar[bool] = False
     """Whether one client, the first pair's, asks all servers (pair.targets); `flow_table` then reads its flows."""
+    all_connect: ClassVar[bool] = False
+    """Whether every endpoint exchanges messages with every other one: each has a rank (pair.ranks)."""
     prints_payload: ClassVar[bool] = False
     """Whether the server echoes the payload to stdout, which is then discarded."""
 

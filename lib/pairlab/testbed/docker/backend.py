@@ -14,11 +14,13 @@ from pairlab.testbed.contracts import Backend
 from pairlab.testbed.docker import hosts as docker_hosts
 from pairlab.testbed.docker import image, networks
 from pairlab.testbed.docker.engine import Engine, network_namespaces, start_all, start_workers, translated
+from pairlab.testbed.docker.launching import Launcher
 from pairlab.testbed.docker.reaper import DOCKER_ERRORS, LABEL, PING_S, connect, lifeline
 from pairlab.testbed.docker.site import DockerSite, learns_neighbours
 from pairlab.testbed.host.link_counters import sent_by
 from pairlab.testbed.netns import sandbox
 from pairlab.testbed.netns.backend import Netns, flowgen_lack, import_path, missing_for
+from pairlab.testbed.netns.launching.watching import PING_GROUP_RANGE, may_ping_here
 from pairlab.testbed.netns.networks import bridge_nf_call_iptables
 from pairlab.testbed.netns.sandbox import Sandbox
 from pairlab.testbed.requirements import Lack, missing_neighbours
@@ -96,6 +98,21 @@ class Docker(Backend):
     def lacks_workers(self, workers):
         return []
 
+    def lacks_launches(self, driver, hosts):
+        if _is_bare(driver):
+            return []
+        found = []
+        if driver.docker is None and len(hosts) == 1:
+            what = f"on one host, pairlab attaches the containers of {driver.name!r} all at once"
+            found.append(Lack(what, "give hosts, or take backend 'netns'"))
+        if os.geteuid() != 0:
+            found.append(Lack("pings are sent from a container's network namespace, which needs root", "run as root"))
+        if not driver.isolated and len(hosts) == 1 and not may_ping_here():
+            groups = " ".join(PING_GROUP_RANGE.read_text().split())
+            what = f"the sysctl net.ipv4.ping_group_range ({groups}) does not let us ping"
+            found.append(Lack(what, f'sudo sysctl -w net.ipv4.ping_group_range="{os.getegid()} {os.getegid()}"'))
+        return found
+
     def lacks_links(self, links):
         if links and os.geteuid() != 0:
             return [Lack("links of containers are shaped from outside, which needs root", "run as root")]
@@ -143,7 +160,10 @@ class Docker(Backend):
                 addresses = networks.addresses(engine, endpoints, network)
                 facts |= driver.facts()
                 port_counts = functools.partial(_bridge_counts, client, network, driver)
-            yield DockerSite(every, endpoints, addresses, facts, driver, port_counts, roots, None, workers)
+            site = DockerSite(every, endpoints, addresses, facts, driver, port_counts, roots, None, workers)
+            if driver.docker is not None:
+                site.launcher = Launcher([engine], driver, network, False, containers)
+            yield site
             engine.check()
 
 

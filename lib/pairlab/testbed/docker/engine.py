@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from docker import DockerClient
-from docker.errors import APIError
+from docker.errors import APIError, NotFound
 from docker.types import LogConfig, Mount
 
 from pairlab import paths
@@ -22,6 +23,8 @@ from pairlab.testbed.docker.reaper import AT_ONCE, DOCKER_ERRORS, FIFO, PING_S, 
 from pairlab.testbed.endpoints import FIRST_PORT, EndpointPlan, Limits
 from pairlab.testbed.limits import cpu_list
 
+#: How often it is looked whether a container is gone.
+_LOOK_EVERY_S = 0.01
 #: Where a container has pairlab's own generator and the testbed's working directory.
 FLOWGEN, DIRECTORY = "/pairlab/flowgen", "/pairlab/run"
 
@@ -55,7 +58,13 @@ class Engine:
     sandbox: int = 0
 
     def start(self, endpoint: EndpointPlan, mode: str, confined: Mapping[str, Any], address: str = "") -> "Container":
-        """Creates and starts the endpoint's container. mode: its network. address: that it gets there; "": any.
+        """Creates and starts the endpoint's container, as `create`."""
+        made = self.create(endpoint, mode, confined, address)
+        made.start()
+        return made
+
+    def create(self, endpoint: EndpointPlan, mode: str, confined: Mapping[str, Any], address: str = "") -> "Container":
+        """Creates the endpoint's container. mode: its network. address: that it gets there; "": any.
 
         Where the plan says that it is reached at an address of its host, its port is published there, for TCP and UDP.
         """
@@ -89,7 +98,6 @@ class Engine:
             networking_config=addressed,
         )
         note(self.directory, made["Id"])
-        api.start(made["Id"])
         return Container(self, made["Id"])
 
     def confinement(self) -> Mapping[str, Any]:
@@ -112,10 +120,24 @@ class Engine:
 
 @dataclass(frozen=True)
 class Container:
-    """A container that runs."""
+    """A container."""
 
     engine: Engine
     id: str
+
+    def start(self) -> None:
+        self.engine.client.api.start(self.id)
+
+    def remove(self) -> None:
+        """Ends and removes it, and returns when its name is free."""
+        api = self.engine.client.api
+        with contextlib.suppress(APIError):  # it removes itself when it has ended, perhaps just now
+            api.kill(self.id)
+        with contextlib.suppress(APIError):
+            api.remove_container(self.id, force=True)
+        with contextlib.suppress(NotFound):
+            while api.inspect_container(self.id):
+                time.sleep(_LOOK_EVERY_S)
 
     def execute(self, argv: Sequence[str]) -> None:
         """Starts a process in it, and waits for nothing."""
@@ -144,7 +166,8 @@ def start_all(
 
     progress("bringing up", 0, len(asked))
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for part in (asked[::2], asked[1::2]) if joins else (asked,):  # clients first
+        sides = [[one for one in asked if one[1].side == side] for side in ("client", "server")]
+        for part in sides if joins else (asked,):  # clients first
             for (_, endpoint, _, _), container in zip(part, pool.map(start, part), strict=True):
                 started[endpoint.name] = container
                 progress("bringing up", len(started), len(asked))

@@ -21,6 +21,7 @@ from pairlab.testbed.cleanup.watchdog import guarded
 from pairlab.testbed.contracts import DockerNetwork, NetworkDriver, Progress, Site
 from pairlab.testbed.docker import image, networks
 from pairlab.testbed.docker.engine import Engine, start_all, start_workers, translated
+from pairlab.testbed.docker.launching import Launcher
 from pairlab.testbed.docker.reaper import ANSWER_S, AT_ONCE, FIFO, LABEL, connect
 from pairlab.testbed.docker.site import DockerSite
 from pairlab.testbed.endpoints import UPLINK, EndpointPlan, HostPlan
@@ -122,7 +123,9 @@ def _start_containers(
     built = running.call("built")
     facts |= {"hosts": built, "bridge_nf_call_iptables": built[0]["bridge_nf_call_iptables"]}
     relays = running if driver.docker and driver.docker.userland_proxy else None
-    return DockerSite(every, endpoints, addresses, facts, driver, port_counts, [running.pid], relays, workers)
+    site = DockerSite(every, endpoints, addresses, facts, driver, port_counts, [running.pid], relays, workers)
+    site.launcher = Launcher(engines, driver, network, fixed, containers, running if driver.docker is None else None)
+    return site
 
 
 @contextlib.contextmanager
@@ -255,7 +258,8 @@ def _addresses(
         return {each.name: each.address for each in endpoints}
     found: dict[str, str] = {}
     for number, engine in enumerate(engines):
-        found |= networks.addresses(engine, [each for each in endpoints if each.host == number], network)
+        if own := [each for each in endpoints if each.host == number]:  # else a swarm's network may not be there
+            found |= networks.addresses(engine, own, network)
     return found
 
 

@@ -12,6 +12,7 @@ from pairlab.base.in_thread import run_in_thread
 from pairlab.errors import TestbedError
 from pairlab.testbed.contracts import NetworkDriver, Site
 from pairlab.testbed.docker.engine import DIRECTORY, FLOWGEN, Container, network_namespaces, pids, translated
+from pairlab.testbed.docker.launching import Launcher
 from pairlab.testbed.docker.reaper import AT_ONCE
 from pairlab.testbed.endpoints import EndpointPlan
 from pairlab.testbed.host import cgroup_tree
@@ -32,6 +33,8 @@ class DockerSite(Site):
 
     flowgen = FLOWGEN
     directory = DIRECTORY
+    launcher: Launcher | None = None
+    """What launches further endpoints, where they can be."""
 
     def __init__(
         self,
@@ -60,7 +63,13 @@ class DockerSite(Site):
         self.interface, self.interface_is_own = traffic_link(endpoints, driver)
         if not driver.isolated and not any(self.hosts.values()):
             self.interface_is_own = False  # it is this host's own loopback
-            self.first_port = _free_ports(sum(each.side == "server" for each in endpoints))
+            self.first_port = _free_ports(len(endpoints))
+
+    def launch(self, endpoints, within_s, pings):
+        if self.launcher is None:
+            return super().launch(endpoints, within_s, pings)
+        with translated("containers could not be launched"):
+            return self.launcher.launch(endpoints, within_s, pings)
 
     def spawn(self, calls):
         with translated("a process could not be started"), ThreadPoolExecutor(AT_ONCE) as pool:

@@ -70,6 +70,12 @@ class Ovs(NetworkDriver):
         self.ports_made.append(port)
         self.port_of[endpoint.mac] = port
 
+    def join(self, lan, endpoint):
+        self._configure(lan, "add-port", "pairlab0", lan.add_veth(endpoint))
+
+    def leave(self, lan, endpoint):
+        self._configure(lan, "--if-exists", "del-port", "pairlab0", endpoint.name)
+
     def reach(self, lan, endpoint):
         (host,) = (each for each in lan.others if each.index == endpoint.host)
         self.port_of[endpoint.mac] = _tunnel_to(host)

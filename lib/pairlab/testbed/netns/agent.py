@@ -17,7 +17,7 @@ from typing import Any
 from pairlab.base.error_location import located
 from pairlab.errors import PairlabError, TestbedError
 from pairlab.testbed.cleanup.workdir import remove
-from pairlab.testbed.endpoints import Link, Uplink
+from pairlab.testbed.endpoints import EndpointPlan, Link, Uplink
 from pairlab.testbed.netns import protocol
 from pairlab.testbed.netns.lan import SandboxLan
 from pairlab.testbed.netns.namespaces import inside
@@ -34,6 +34,7 @@ class Agent(Networks):
     def __init__(self, directory: Path | None, progress: Callable[[int], None], caller: int):
         super().__init__(directory, progress, caller)
         self._daemons: list[Any] = []
+        self._launching: Any = None
 
     @property
     def has_daemons(self) -> bool:
@@ -118,6 +119,30 @@ class Agent(Networks):
             if endpoint in self._namespaces:
                 argv[2:2] = ["--netns", f"/proc/1/fd/{self._namespaces[endpoint]}"]
             os.posix_spawn(argv[0], argv, os.environ, file_actions=quiet)
+
+    def launch(
+        self, endpoints: Sequence[EndpointPlan], argv: Sequence[str], within_s: float, pings: bool
+    ) -> list[dict[str, Any]]:
+        """Launches these on the networks that are up, and removes them: as launching/in_sandbox.py has it."""
+        from pairlab.testbed.netns.launching.in_sandbox import Launching
+
+        self._launching = self._launching or Launching(self._networks, self._namespaces, self._hosts)
+        return self._launching.run(endpoints, argv, within_s, pings)
+
+    def join(self, endpoint: EndpointPlan, pid: int) -> None:
+        """Attaches one endpoint, whose first process in here this is, to the networks that are up."""
+        from pairlab.testbed.netns.launching.in_sandbox import Launching
+
+        self._launching = self._launching or Launching(self._networks, self._namespaces, self._hosts)
+        space = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+        try:
+            self._launching.join(endpoint, space)
+        finally:
+            os.close(space)
+
+    def leave(self, endpoint: EndpointPlan) -> None:
+        """Removes what `join` made."""
+        self._launching.detach(endpoint)
 
     def check(self) -> None:
         """Raises TestbedError where the driver's network broke."""

@@ -45,6 +45,9 @@ class NetnsSite(Site):
     def port_counts(self):
         return self.sandbox.port_counts()
 
+    def launch(self, endpoints, within_s, pings):
+        return self.sandbox.call("launch", list(endpoints), [self.flowgen, "pause"], within_s, pings)
+
     def shape(self, links):
         self._facts = {**self._facts, "shaping": self.sandbox.call("shape", dict(links))}
 
@@ -89,6 +92,9 @@ class Netns(Backend):
 
     def lacks_workers(self, workers):
         return []
+
+    def lacks_launches(self, driver, hosts):
+        return []  # all its namespaces are ours, and we may let ourselves ping from them
 
     def lacks_links(self, links):
         return sandbox.missing_shaping(links)

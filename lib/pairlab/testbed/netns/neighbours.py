@@ -5,6 +5,7 @@ thousand frames, more than the kernel's backlog takes; what is lost is asked aga
 seconds a connection fails with "No route to host".
 """
 
+import contextlib
 import fcntl
 import ipaddress
 import socket
@@ -24,7 +25,7 @@ DISCARD_PORT = 9
 
 
 def introduce(namespaces: Mapping[str, int], endpoints: Sequence[EndpointPlan]) -> dict[str, str]:
-    """Makes the ends of each pair permanent neighbours, and has every switch learn the ports of both.
+    """Makes the ends of each pair, or all that meet all, permanent neighbours, and has every switch learn their ports.
 
     Where a partner is in another subnet, its gateway is the neighbour: see `know`. namespaces: descriptors by endpoint
     name, with eth0 up and addressed. Returns the endpoints' hardware addresses, by name. Raises TestbedError where the
@@ -41,6 +42,8 @@ def introduce(namespaces: Mapping[str, int], endpoints: Sequence[EndpointPlan]) 
         for client, server in pairs_of(endpoints):
             partners[client.name].append(server.name)
             partners[server.name].append(client.name)
+        meeting = [each.name for each in endpoints if each.meets_all]
+        partners |= {name: [other for other in meeting if other != name] for name in meeting}
         for endpoint in endpoints:
             with inside(namespaces[endpoint.name]), _socket() as sock:
                 for partner in partners[endpoint.name]:
@@ -51,6 +54,12 @@ def introduce(namespaces: Mapping[str, int], endpoints: Sequence[EndpointPlan]) 
         return {name: mac.hex(":") for name, mac in macs.items()}
     except OSError as error:
         raise TestbedError(f"neighbours could not be set: {error}") from error
+
+
+def forget(address: str, sock: socket.socket) -> None:
+    """Has the namespace of that socket ask anew for that neighbour of eth0, where it knows it or asks for it."""
+    with contextlib.suppress(OSError):
+        fcntl.ioctl(sock, SIOCDARP, _arp_request(address, bytes(6)))
 
 
 def know(link: str, macs: Mapping[str, str]) -> None:

@@ -181,7 +181,7 @@ class Networks:
 
         found = []
         for driver, lan, own in self._networks:
-            shown = [each for each in own if each.pair == own[0].pair]
+            shown = [each for each in own if each.pair == own[0].pair]  # none: all there are launched
             with lan.entered():
                 about: dict[str, Any] = dict(describe(but={each.name for each in own if each not in shown}))
                 about |= {"driver": dict(driver.facts() if self._is_built else driver.docker_facts(lan))}

@@ -1,0 +1,23 @@
+"""Effects on launch time: of the network (paper S, table VI)."""
+
+import pandas as pd
+
+from pairlab.analysis.claims.cell_reader import Cells
+from pairlab.analysis.claims.effect import Effect, estimator
+from pairlab.analysis.claims.estimators.settings import Two, change
+from pairlab.errors import NotMeasured
+
+
+@estimator("%")
+def launch_networks(runs: pd.DataFrame, *, drivers: Two[str]) -> Effect:
+    """How much longer a launch takes over the first driver than over the second: the mean of each run's launches, one
+    at a time, beside no idle pairs. Each driver is taken on the most hosts that it was measured on.
+    """
+    alone = runs[(runs["launches"] > 0) & (runs["pairs"] == 1) & (runs["idle_pairs"] == 0)]
+    cells = []
+    for driver in drivers:
+        mine = alone[alone["driver"] == driver]
+        if mine.empty:
+            raise NotMeasured(f"no launches over {driver}, one at a time and beside no idle pairs")
+        cells.append({"driver": driver, "hosts": int(mine["hosts"].max())})
+    return change(Cells(alone), cells[0], cells[1], "launch_mean_s", "launch time", of="")

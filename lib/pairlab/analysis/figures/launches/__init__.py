@@ -1,0 +1,1 @@
+"""How long it takes until a container answers: paper S, table VI."""

@@ -1,0 +1,1 @@
+"""Communication of several containers together, which wait for each other."""

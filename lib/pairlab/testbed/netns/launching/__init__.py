@@ -1,0 +1,1 @@
+"""Launching endpoints on a testbed that is up, with the moment of each phase."""

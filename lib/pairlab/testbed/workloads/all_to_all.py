@@ -1,0 +1,167 @@
+"""Every container sends a message to every other one and receives as many, round after round: by flowgen, or by MPI."""
+
+import json
+import sys
+from pathlib import Path
+
+from pairlab.errors import BadSpec
+from pairlab.testbed import mpi, token
+from pairlab.testbed.contracts import Measured, Metric, Workload, transaction_totals
+from pairlab.testbed.requirements import PythonPackage
+
+#: flowgen's own limits: mesh.h and alltoall.c.
+MOST_RANKS, MOST_MESSAGE_BYTES = 256, 1 << 20
+
+#: What a message has where the spec does not say: as in paper S.
+USUAL_MESSAGE_BYTES = 1024
+
+_REMEDY = (
+    "install both packages of lib/requirements/mpi.lock into pairlab's Python, with pip install --require-hashes -r, or"
+    " take workload 'all-to-all', which needs neither"
+)
+
+#: What runs in the endpoints.
+_HERE = Path(mpi.__file__).parent
+
+#: Of each pair's ranks; the mean over all ranks is the mean latency of the transactions.
+METRICS = (
+    Metric("rank_least_mean_s", "s", "mean round of the rank with the shortest", less_is_better=True, of_run="min"),
+    Metric("rank_most_mean_s", "s", "mean round of the rank with the longest", less_is_better=True, of_run="max"),
+)
+
+
+class AllToAll(Workload):
+    """Rounds of MPI_Alltoall by TCP, between all containers: client and server of each pair are a rank each.
+
+    All ranks are connected with all before the first round. In a round, a rank sends message_bytes to every other one,
+    and its round is over when it has received as many from each. It is timed as osu_alltoall does it: each rank for
+    itself, with a barrier between rounds that is not timed. warmup_s and duration_s take the place of its numbers of
+    rounds.
+
+    A round of a rank is a transaction: `transactions` has how many rounds of a pair's two ranks took how long, and
+    since all ranks make equally many, their mean is the mean over ranks that osu_alltoall prints. Its least and most
+    over ranks are the metrics rank_least_mean_s and rank_most_mean_s. flow_bytes are what the pair's ranks sent.
+    """
+
+    name = "all-to-all"
+    summary = "flowgen all-to-all: rounds in which every container sends to every other one, and their latencies"
+    can = frozenset({"time", "message", "warmup", "ranks"})
+    metrics = METRICS
+    all_connect = True
+    one_port = False
+
+    @classmethod
+    def version_command(cls, flowgen):
+        return (flowgen, "version")
+
+    def check(self, spec):
+        require_messages(spec)
+        if 2 * spec.pairs > MOST_RANKS:
+            raise BadSpec(f"pairs: all-to-all is between at most {MOST_RANKS} containers, two for each of {spec.pairs}")
+
+    def prepare(self, spec, directory):
+        token.write(directory)
+
+    def server(self, pair, spec, site):
+        if pair.server.name not in {rank.endpoint for rank in pair.ranks}:  # the last of an odd number: it has no rank
+            return [site.flowgen, "server", "--bind", pair.server.address, "--port", str(pair.port)]
+        return [*self._rank(pair, pair.server, spec, site), "--wait"]
+
+    def client(self, pair, spec, site):
+        return self._rank(pair, pair.client, spec, site)
+
+    def _rank(self, pair, endpoint, spec, site):
+        (own,) = [number for number, rank in enumerate(pair.ranks) if rank.endpoint == endpoint.name]
+        argv = [site.flowgen, "all-to-all", "--rank", str(own), *token.options(site)]
+        argv += ["--ranks", ",".join(f"{rank.address}:{rank.port}" for rank in pair.ranks)]
+        argv += ["--message-bytes", str(spec.message_bytes or USUAL_MESSAGE_BYTES)]
+        argv += ["--duration", f"{spec.duration_s:g}", "--warmup", f"{spec.warmup_s:g}"]
+        return argv
+
+    def parse(self, stdout, served=""):
+        try:
+            lines = [json.loads(line) for text in (stdout, served) for line in text.splitlines()]
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"all-to-all printed no complete report: {error}") from None
+        try:
+            buckets = [bucket for line in lines if line["event"] == "latencies" for bucket in line["buckets"]]
+            ranks = [line for line in lines if line["event"] == "rank"]
+            if not ranks:
+                raise ValueError("all-to-all printed no report of its rounds")
+            return [_measured(ranks, buckets)]
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
+            raise ValueError(f"all-to-all's report is incomplete: {error!r}") from None
+
+
+class MpiAllToAll(AllToAll):
+    """MPI_Alltoall in rounds: all-to-all as programs of MPI have it, with the algorithms and the polling of MPICH.
+
+    Ranks reach each other by TCP over their endpoints' links, also those on one host, and never by shared memory. They
+    are started without mpiexec (testbed/mpi/join.py). MPICH polls, so that a rank that waits uses all of a CPU.
+    """
+
+    name = "mpi-all-to-all"
+    summary = "MPI_Alltoall by MPICH and mpi4py: rounds between all containers, and their latencies"
+    programs = (PythonPackage("mpi4py", "", _REMEDY),)
+    serves_once = True
+
+    @classmethod
+    def version_command(cls, flowgen):
+        told = "from mpi4py import MPI; print('mpi4py', MPI.Get_library_version().split('\\n')[0])"
+        return (sys.executable, "-c", told)
+
+    def prepare(self, spec, directory):
+        """Needs no files."""
+
+    def server(self, pair, spec, site):
+        argv = super().server(pair, spec, site)
+        return [each for each in argv if each != "--wait"]
+
+    def _rank(self, pair, endpoint, spec, site):
+        (own,) = [number for number, rank in enumerate(pair.ranks) if rank.endpoint == endpoint.name]
+        first, mine = pair.ranks[0], pair.ranks[own]
+        argv = [sys.executable, str(_HERE / "join.py"), "--rank", str(own), "--ranks", str(len(pair.ranks))]
+        argv += ["--manager", f"{first.address}:{first.port}", "--interface", site.interface_of(endpoint.name)]
+        argv += ["--listen", f"{mine.address}:{mine.port}"] if endpoint == pair.server else []
+        messages = str(spec.message_bytes or USUAL_MESSAGE_BYTES)
+        times = (f"{spec.warmup_s:g}", f"{spec.duration_s:g}")
+        return [*argv, "--", sys.executable, str(_HERE / "rounds.py"), messages, *times]
+
+
+def require_messages(spec):
+    """Raises BadSpec for messages that are too large to be exchanged in rounds."""
+    if spec.message_bytes > MOST_MESSAGE_BYTES:
+        raise BadSpec(f"message_bytes: all-to-all sends at most {MOST_MESSAGE_BYTES}, not {spec.message_bytes}")
+
+
+def _measured(ranks, buckets):
+    """A pair, from the reports of its client's rank and, if that has one, of its server's."""
+    client, *others = ranks
+    if errors := [f"all-to-all: {each['error']}" for each in ranks if each.get("error")]:
+        return Measured({}, error=errors[0])
+    rounds = sum(int(each["rounds"]) for each in ranks)
+    latencies = [(int(value_ns) / 1e9, int(count)) for value_ns, count in buckets]
+    if not rounds:
+        return Measured({}, error="all-to-all: no round was complete in this time: give more duration_s")
+    if sum(count for _, count in latencies) != rounds:
+        raise ValueError("all-to-all's histograms have not as many latencies as there were rounds: a damaged report")
+    duration_s = float(client["duration_s"])
+    flow_bytes = sum(int(each["rounds"]) * (int(each["ranks"]) - 1) * int(each["message_bytes"]) for each in ranks)
+    means_s = [float(each["mean_s"]) for each in ranks]
+    return Measured(
+        transaction_totals(duration_s, rounds, flow_bytes // rounds)
+        | {"rank_least_mean_s": min(means_s), "rank_most_mean_s": max(means_s)},
+        connected_ns=int(client["connected_ns"]),
+        lasted_s=float(client["lasted_s"]),
+        **_received(client, others),
+        latencies=latencies,
+        windowed=True,
+    )
+
+
+def _received(client, others):
+    """What server and client received, which MPI does not tell."""
+    if "received_bytes" not in client:
+        return {}
+    received_bytes = sum(int(each["received_bytes"]) for each in others)
+    return {"received_bytes": received_bytes, "answered_bytes": int(client["received_bytes"])}

@@ -1,0 +1,168 @@
+"""all-to-all: what is read of its ranks, what it asks of its tools, and what is refused."""
+
+import json
+
+import pytest
+
+from pairlab.errors import BadSpec
+from pairlab.model.spec import Spec
+from pairlab.testbed import plans, requirements
+from pairlab.testbed.endpoints import Endpoint, Pair, Task
+from pairlab.testbed.mpi.join import ProcessManager, environment
+from pairlab.testbed.mpi.rounds import middle_ns, report
+from pairlab.testbed.open import ranks_of
+from pairlab.testbed.requirements import PythonPackage
+from pairlab.testbed.workloads.all_to_all import AllToAll, MpiAllToAll
+from tests.unit.testbed.workloads.helpers import captured, only
+
+CLIENT, SERVER = "all-to-all-0.3.0-client.jsonl", "all-to-all-0.3.0-server.jsonl"
+
+
+def pairs(count):
+    made = []
+    for index in range(count):
+        client, server = (
+            Endpoint(f"{side}-{index}", f"10.77.0.{2 * index + number}", None)
+            for number, side in enumerate(("client", "server"), 1)
+        )
+        made.append(Pair(index, client, server, 5201 + index, Task()))
+    return made
+
+
+def rank_line(text):
+    return json.loads(text.splitlines()[-1])
+
+
+def test_a_pair_has_the_rounds_of_both_its_ranks():
+    client, server = captured(CLIENT), captured(SERVER)
+    measured = only(AllToAll().parse(client, server))
+    both = [rank_line(client), rank_line(server)]
+    rounds = both[0]["rounds"]
+    assert rounds == both[1]["rounds"] > 100
+    assert measured.flow["transactions"] == 2 * rounds
+    assert measured.flow["flow_bytes"] == 2 * rounds * 3 * 1024  # to three others
+    assert measured.flow["rank_least_mean_s"] == min(each["mean_s"] for each in both)
+    assert measured.flow["rank_most_mean_s"] == max(each["mean_s"] for each in both)
+    assert sum(count for _, count in measured.latencies) == 2 * rounds
+    mean_s = sum(value_s * count for value_s, count in measured.latencies) / (2 * rounds)
+    assert mean_s == pytest.approx(sum(each["mean_s"] for each in both) / 2, rel=5e-4)
+    assert (measured.answered_bytes, measured.received_bytes) == tuple(each["received_bytes"] for each in both)
+
+
+def test_of_an_odd_number_of_ranks_the_last_pair_has_one():
+    client = captured(CLIENT)
+    measured = only(AllToAll().parse(client, ""))
+    assert measured.flow["transactions"] == rank_line(client)["rounds"]
+    assert measured.received_bytes == 0
+
+
+def test_a_histogram_that_lacks_rounds_is_refused():
+    latencies, rank = captured(CLIENT).splitlines()
+    fewer = json.loads(latencies)
+    fewer["buckets"] = fewer["buckets"][1:]
+    with pytest.raises(ValueError, match="not as many latencies as there were rounds"):
+        AllToAll().parse(f"{json.dumps(fewer)}\n{rank}\n")
+
+
+def test_a_rank_whose_connection_broke_failed_in_its_own_words():
+    broken = rank_line(captured(CLIENT)) | {"error": "the connection to rank 2 broke: it closed it"}
+    measured = only(AllToAll().parse(captured(CLIENT).splitlines()[0] + "\n" + json.dumps(broken)))
+    assert measured.error == "all-to-all: the connection to rank 2 broke: it closed it"
+
+
+@pytest.mark.parametrize("printed", ["", "{", '{"event": "rank"}', '{"event": "latencies", "buckets": 3}'])
+def test_what_is_no_report_is_refused(printed):
+    with pytest.raises(ValueError, match="all-to-all"):
+        AllToAll().parse(printed)
+
+
+def test_the_first_containers_are_ranks_and_servers_come_first_as_they_are_up_first():
+    ranks = ranks_of(pairs(2), 3, servers=2)
+    assert [rank.endpoint for rank in ranks] == ["server-0", "client-0", "client-1"]
+    assert [rank.port for rank in ranks] == [5201, 5203, 5204]
+    assert [rank.endpoint for rank in ranks_of(pairs(2), 0, servers=2)] == [
+        *("server-0", "server-1"),
+        *("client-0", "client-1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"pairs": 2, "ranks": 5}, "2 pairs are 4 containers, and 5 are asked for: give pairs 3, or ranks 0"),
+        ({"pairs": 4, "ranks": 3}, "4 pairs are 8 containers, of which at most one can have no rank: give pairs 2"),
+        ({"pairs": 1, "ranks": 1}, "at least two exchange messages"),
+    ],
+)
+def test_ranks_that_the_containers_do_not_fit_are_refused(asked, told):
+    with pytest.raises(BadSpec, match=told):
+        Spec(workload="all-to-all", **asked)
+
+
+def test_messages_and_containers_beyond_what_it_can_do_are_refused():
+    with pytest.raises(BadSpec, match="at most 1048576"):
+        AllToAll().check(Spec(message_bytes=1 << 21))
+    with pytest.raises(BadSpec, match="between at most 256 containers"):
+        AllToAll().check(Spec(pairs=129))
+
+
+def test_where_pairs_reach_their_own_only_it_is_refused():
+    with pytest.raises(BadSpec, match="connects all with all"):
+        plans.layout(Spec(workload="all-to-all", driver="p2p", pairs=2))
+
+
+def test_all_ranks_are_to_be_neighbours_of_all():
+    assert all(each.meets_all for each in plans.layout(Spec(workload="all-to-all", pairs=2)).endpoints)
+    assert not any(each.meets_all for each in plans.layout(Spec(workload="rr", pairs=2)).endpoints)
+
+
+# --- MPI
+
+
+def test_without_mpi4py_it_says_how_to_get_it():
+    lack = PythonPackage("no_such_package", "", MpiAllToAll.programs[0].remedy).lack()
+    assert "mpi.lock" in str(lack)
+    assert "take workload 'all-to-all'" in str(lack)
+    assert isinstance(lack, requirements.Lack)
+
+
+def test_ranks_of_mpi_join_each_other_and_share_no_memory():
+    told = environment(3, "10.77.0.2:5201", "eth0")
+    assert (told["PMI_PORT"], told["PMI_ID"], told["MPIR_CVAR_NOLOCAL"]) == ("10.77.0.2:5201", "3", "1")
+    assert (told["FI_PROVIDER"], told["FI_TCP_IFACE"]) == ("tcp", "eth0")
+
+
+def test_the_process_manager_gives_each_rank_what_others_put():
+    manager = ProcessManager(2)
+    assert manager.answer("cmd=initack pmiid=1", "b") == [
+        *(("b", "cmd=initack"), ("b", "cmd=set size=2")),
+        *(("b", "cmd=set rank=1"), ("b", "cmd=set debug=0")),
+    ]
+    manager.answer("cmd=put kvsname=pairlab key=where-1 value=0200900B[8]", "b")
+    assert manager.answer("cmd=get kvsname=pairlab key=where-1", "a") == [
+        ("a", "cmd=get_result rc=0 msg=success value=0200900B[8]")
+    ]
+    assert "rc=-1" in manager.answer("cmd=get kvsname=pairlab key=where-2", "a")[0][1]
+    assert "rc=-1" in manager.answer("cmd=no-such-thing", "a")[0][1]
+
+
+def test_the_process_managers_barrier_opens_when_all_are_there():
+    manager = ProcessManager(2)
+    for _ in range(2):
+        assert manager.answer("cmd=barrier_in", "a") == []
+        released = manager.answer("cmd=barrier_in", "b")
+        assert released == [("a", "cmd=barrier_out rc=0"), ("b", "cmd=barrier_out rc=0")]
+
+
+def test_mpi4pys_rounds_are_reported_as_flowgens():
+    found = {"rank": 0, "ranks": 2, "message_bytes": 1024, "connected_ns": 5, "lasted_s": 1.5, "duration_s": 1.0}
+    lines = report(found | {"times_ns": [10_000, 10_001, 40_000]})
+    measured = only(MpiAllToAll().parse("\n".join(map(json.dumps, lines))))
+    assert measured.flow["transactions"] == 3
+    assert measured.flow["rank_most_mean_s"] == pytest.approx(20_000.3e-9, rel=1e-4)
+    assert measured.received_bytes is None
+
+
+@pytest.mark.parametrize("value_ns", [1, 2047, 2048, 123_456, 9_876_543_210])
+def test_a_buckets_middle_is_near_each_time_in_it(value_ns):
+    assert middle_ns(value_ns) == pytest.approx(value_ns, rel=0.0005)
