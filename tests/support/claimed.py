@@ -256,7 +256,7 @@ def by_mode_and_size(effect, noise, repetition):
 ACROSS = {"hosts": 2, "placement": "across"}
 
 
-def transacting(cost_s, driver, **spec):
+def costing(cost_s, driver, **spec):
     """A run whose transactions take so much CPU time each."""
     asked = {"experiment": "cpu-overhead", "driver": driver, **ACROSS, **spec}
     made = spending({"usr": 0.1, "softirq": 0.2}, **asked)
@@ -266,8 +266,8 @@ def transacting(cost_s, driver, **spec):
 
 
 def by_demand(effect, noise, repetition):
-    yield transacting(1e-4 * np.exp(noise()), "process", repetition=repetition)
-    yield transacting(1e-4 * np.exp(effect + noise()), "overlay", repetition=repetition)
+    yield costing(1e-4 * np.exp(noise()), "process", repetition=repetition)
+    yield costing(1e-4 * np.exp(effect + noise()), "overlay", repetition=repetition)
 
 
 def by_loops_at_servers(effect, noise, repetition):

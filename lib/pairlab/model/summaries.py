@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from pairlab.model import cpu_use, fct, latencies, launches
@@ -112,5 +113,6 @@ def _of_transactions(run: Run) -> dict[str, float]:
     if not latencies.measured(run.flows):
         return {}
     of_latencies = {latencies.measure(name): value for name, value in run.latency_quantiles_s.items()}
-    rate_per_s = latencies.rate_per_s(run.flows)
-    return {"transactions_per_s": rate_per_s} | of_latencies | {"service_demand_s": cpu_use.service_demand_s(run)}
+    demand_s = cpu_use.service_demand_s(run)
+    cost = {} if np.isnan(demand_s) else {"service_demand_s": demand_s}
+    return {"transactions_per_s": latencies.rate_per_s(run.flows)} | of_latencies | cost

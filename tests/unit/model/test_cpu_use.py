@@ -6,8 +6,9 @@ import pytest
 from pairlab.analysis.claims import run_table
 from pairlab.analysis.questions import cpu
 from pairlab.model import cpu_use
+from pairlab.model.summaries import summaries
 from pairlab.model.tables import table
-from tests.support.synthetic import FACTS, run
+from tests.support.synthetic import FACTS, run, transacting
 
 
 def seen(*samples, checks=(), waits_s=None, connected_s=np.nan, start_s=0.0, **spec):
@@ -60,3 +61,40 @@ def test_without_a_flow_or_a_sample_nothing_is_known():
     assert np.isnan(busy(seen()))
     assert np.isnan(busy(seen((2.5, 3.5, 1.0))))
     assert np.isnan(busy(seen((0.0, 2.0, 1.0), failed=2)))
+
+
+def costing(client=0.3, server=0.5, per_s=1000, **spec):
+    """A run of so many transactions a second for 2 s, whose two CPUs work for these shares of the time."""
+    asked = {"pinning": "different-cores", "pairs": 1} | spec
+    made = transacting({20e-6: 2 * per_s}, duration_s=2.0)
+    made.flows["start_s"] = 0.0
+    rows = [
+        {"cpu": cpu, "start_s": begin, "end_s": begin + 1, "usr": work / 4, "softirq": work / 2, "irq": work / 4}
+        | {"sys": 0.0, "steal": 0.1, "iowait": 0.0, "idle": 0.9 - work}
+        for begin in (0.0, 1.0)
+        for cpu, work in enumerate((client, server))
+    ]
+    cpus = table("cpu", rows).assign(host="machine")
+    facts = FACTS | {"pinning": {"cpus": {"0": 1, "1": 1}}}
+    return replace(made, spec=made.spec.replace(**asked), cpu=cpus, facts=facts)
+
+
+def test_the_service_demand_is_what_all_cpus_worked_over_the_transactions():
+    """What a hypervisor took is no work."""
+    assert cpu_use.service_demand_s(costing()) == pytest.approx(0.8 / 1000)
+    assert cpu_use.service_demand_s(costing(per_s=4000)) == pytest.approx(0.8 / 4000)
+    assert summaries(costing())["service_demand_s"] == pytest.approx(0.8 / 1000)
+
+
+def test_the_service_demand_is_not_known_beside_other_work_without_samples_or_without_transactions():
+    beside = costing(interference_workers=2), costing(background_pairs=1)
+    without = replace(costing(), cpu=table("cpu")), seen((0, 2, 0.5))
+    assert all(np.isnan(cpu_use.service_demand_s(each)) for each in (*beside, *without))
+
+
+def test_the_sides_are_told_apart_where_either_end_had_a_cpu_of_its_own():
+    sides = cpu_use.by_side(costing())
+    assert sides["utilisation"].to_dict() == pytest.approx({"client": 0.3, "server": 0.5})
+    assert sides["service_demand_s"].to_dict() == pytest.approx({"client": 0.3 / 1000, "server": 0.5 / 1000})
+    assert cpu_use.by_side(costing(pinning="none")).empty
+    assert cpu_use.by_side(costing(pairs=2)).empty

@@ -37,6 +37,7 @@ def test_every_claim_of_the_ledger_has_a_source_an_experiment_and_an_estimator()
         "all-to-all",
         "elephant-mice",
         "core-ratio",
+        "cpu-overhead",
         "pinning",
         "message-size",
         "udp",
