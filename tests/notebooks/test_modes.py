@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pairlab import store
-from pairlab.analysis.questions.modes import containerization, single_host
+from pairlab.analysis.questions.modes import by_message, containerization
 from pairlab.model.tables import table
 from pairlab.store.dataset import load_runs
 from tests.support import claimed, synthetic
@@ -51,11 +51,11 @@ def runs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def repetitions(runs):
-    return single_host.by_repetition(load_runs(runs, experiment="single-host-modes"))
+    return by_message.by_repetition(load_runs(runs, experiment="single-host-modes"))
 
 
 def test_each_mode_is_held_against_no_containers_in_the_same_direction(repetitions):
-    found = single_host.against_bare(single_host.throughputs(repetitions), "total_bps", 0.95)
+    found = by_message.against_bare(by_message.throughputs(repetitions), "total_bps", 0.95)
     found = found.set_index(["driver", "what", "size"])
     for driver, (up, down, _) in MODES.items():
         for what, part in (("upload", up), ("download", down)):
@@ -66,16 +66,16 @@ def test_each_mode_is_held_against_no_containers_in_the_same_direction(repetitio
 
 
 def test_latencies_are_told_by_size(repetitions):
-    found = single_host.against_bare(single_host.response_times(repetitions), "latency_mean_s", 0.95)
+    found = by_message.against_bare(by_message.response_times(repetitions), "latency_mean_s", 0.95)
     of_bridge = found[found["driver"] == "bridge"].set_index("size")["value"]
     assert of_bridge.to_dict() == pytest.approx({64: 900, 1024: 900, 65536: 900}, abs=1)
 
 
 def test_the_mode_without_a_network_is_a_fact_and_no_number(runs, repetitions):
     assert "none" not in set(repetitions["driver"])
-    isolated = single_host.isolation(load_runs(runs, experiment="single-host-modes"))
+    isolated = by_message.isolation(load_runs(runs, experiment="single-host-modes"))
     assert (isolated["tried"].sum(), isolated["reached"].sum()) == (5, 0)
-    assert single_host.in_words(isolated) == (
+    assert by_message.in_words(isolated) == (
         f"netns-flowgen, none: 5 connections tried, 0 reached their server; links: lo; {REACHES_NOTHING}"
     )
 

@@ -277,6 +277,30 @@ def by_loops_at_servers(effect, noise, repetition):
         yield placed(np.exp(shift + noise()), interference_workers=5, interference_where="server", **told)
 
 
+def sending(factor, **spec):
+    """A run of one pair between two hosts that sends messages of 256 B, or of what else the spec asks for."""
+    asked = {"experiment": "packet-size", "driver": "overlay", "message_bytes": 256, "workload": "sockperf"}
+    return placed(factor, **asked | ACROSS | spec)
+
+
+def by_protocol(effect, noise, repetition):
+    for driver, shift in (("process", 0.0), ("overlay", effect)):
+        yield sending(np.exp(shift + noise()), driver=driver, repetition=repetition)
+        yield sending(np.exp(noise()), driver=driver, udp_share=1.0, repetition=repetition)
+
+
+def by_packet_size(effect, noise, repetition):
+    for driver, shift in (("process", 0.0), ("overlay", effect)):
+        yield sending(np.exp(noise()), driver=driver, repetition=repetition)
+        yield sending(np.exp(1.0 + shift + noise()), driver=driver, message_bytes=1024, repetition=repetition)
+
+
+def by_kind(effect, noise, repetition):
+    told = {"experiment": "virtualization", "repetition": repetition}
+    yield sending(np.exp(noise()), driver="process", host_kind="physical", **told)
+    yield sending(np.exp(effect + noise()), host_kind="virtual", **told)
+
+
 def computing(factor, **spec):
     """A run that computes so many times as long."""
     made = throughput(1, clients=1, **{"experiment": "containerization", "workload": "stress-ng-cpu"} | spec)
@@ -358,6 +382,14 @@ CASES = {
     "mode_change": ({"driver": "bridge", "direction": "down"}, 0, 5, by_mode),
     "mode_sizes": ({"driver": "bridge", "what": "total_bps"}, 0, 5, by_mode_and_size),
     "containers_change": ({"driver": "bridge", "what": "calculation_s"}, 0, 5, by_containers),
+    "protocols_change": ({"driver": "overlay", "message_bytes": 256, "against": "process"}, 0, 5, by_protocol),
+    "sizes_change": ({"driver": "overlay", "sizes": [256, 1024], "against": "process"}, 0, 5, by_packet_size),
+    "kinds_change": (
+        {"drivers": ["overlay", "process"], "kinds": ["virtual", "physical"], "message_bytes": 256},
+        0,
+        5,
+        by_kind,
+    ),
     "service_demand": ({"driver": "overlay"}, 0, 5, by_demand),
     "loops_by_servers": (
         {"driver": "overlay", "workers": 5, "load": 1.0, "against": "process"},

@@ -23,7 +23,7 @@ _COUNTS = ("flows", "failed_flows")
 #: The columns of repetitions that have other bounds than rates, times and sizes, which are above zero.
 _SCALES = {
     **dict.fromkeys(("jain_index", "least_share", "lost_share", "reordered_share", "busy", "share", *PARTS), SHARE),
-    **dict.fromkeys(("client_share", "server_share"), SHARE),
+    **dict.fromkeys(("client_share", "server_share", "busiest_share", "others_share", "softirq_share"), SHARE),
     **dict.fromkeys(("ratio", "gap_times"), FROM_ONE),
 }
 

@@ -50,6 +50,12 @@ for _name in ("direction", "message_bytes", "udp_share", "request_bytes", "respo
     OWN[_name] = (*OWN.get(_name, ()), MODES)
 for _name in ("hosts", "placement", "message_bytes", "udp_share", "cpus_awake"):
     OWN[_name] = (*OWN.get(_name, ()), CONTAINERS)
+#: What it varies between hosts.
+BETWEEN = ("multi-host", "packet-size", "virtualization")
+for _name in ("hosts", "placement", "message_bytes", "udp_share", "request_bytes", "response_bytes", "cpus_awake"):
+    OWN[_name] = (*OWN.get(_name, ()), *BETWEEN)
+for _name in ("pinning", "host_kind"):
+    OWN[_name] = (*OWN.get(_name, ()), *BETWEEN)
 
 
 #: The congestion control of the papers' hosts: the default of Ubuntu 18.04.

@@ -77,6 +77,16 @@ def service_demand_s(run: Run) -> float:
     return _demand_s(run, run.cpu)
 
 
+def by_cpu(run: Run) -> pd.DataFrame:
+    """How each CPU spent its time in the window: a row per CPU, by its number, with PARTS and work (WORK), as shares.
+
+    Without samples, no rows.
+    """
+    found = {cpu: _shares(run, mine) for cpu, mine in run.cpu.groupby("cpu")}
+    frame = pd.DataFrame.from_dict(found, orient="index", columns=[*PARTS, "busy"], dtype=float)
+    return frame.assign(work=frame[list(WORK)].sum(axis=1, skipna=False))
+
+
 def by_side(run: Run) -> pd.DataFrame:
     """The utilisation (share of their time that is WORK) and the service demand of the client's CPUs and the server's.
 

@@ -21,7 +21,7 @@ from pairlab.statistics.correlation import fisher_z, leverage
 #: not name it reads runs with its default only.
 ASIDE = {
     "flows_per_pair": ("throughput",),
-    "udp_share": ("udp", selection.MODES, selection.CONTAINERS, "cpu-overhead"),
+    "udp_share": ("udp", selection.MODES, selection.CONTAINERS, "cpu-overhead", *selection.BETWEEN),
     "udp_rate_bps": ("udp",),
 }
 #: A setting: runs that differ in nothing else but the repetition measure the same thing.
@@ -31,7 +31,7 @@ SETTING = (
     *("background_pairs", "background_workload", "background_driver"),
     *("interference_workers", "interference_load", "interference_where", "interference_tool"),
     "cpus_awake",
-    *("direction", "request_bytes", "response_bytes"),
+    *("direction", "request_bytes", "response_bytes", "host_kind"),
     *("flow_sizes", "offered_load_bps", "requests", "fan_out", "arrivals", "launches", "idle_pairs"),
     *("congestion_control", *ASIDE, "ends"),
 )

@@ -191,6 +191,11 @@ class Spec(BaseModel):
         " others in turn; one-to-all: all clients on the first, servers on all in turn; spread: all containers in turn;"
         " packed-but-one: the first client on one, all others on the other",
     )
+    host_kind: Literal["", "physical", "virtual"] = Field(
+        "",
+        description="what the hosts are said to be, for who compares them: pairlab makes no virtual machines yet, so"
+        " that this names hosts and changes nothing; facts.host.virtualization has what the machine is",
+    )
     uplink_rate_bps: Finite = Field(
         0.0, ge=0, description="rate of each host's uplink in each direction, link-layer headers included; 0: no limit"
     )

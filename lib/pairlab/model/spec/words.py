@@ -40,6 +40,7 @@ def particulars(spec: Any) -> list[str]:
         (spec.link_rate_bps, f"links of {spec.link_rate_bps / 1e6:g} Mbit/s"),
         (spec.link_loss, f"{spec.link_loss * 100:g} % loss"),
         (spec.hosts > 1, f"{spec.hosts} hosts, {spec.placement}"),
+        (spec.host_kind, f"hosts called {spec.host_kind}"),
         (spec.uplink_rate_bps, f"uplinks of {spec.uplink_rate_bps / 1e6:g} Mbit/s"),
         (spec.uplink_delay_s, f"uplinks that delay by {units.with_prefix(spec.uplink_delay_s, 's')}"),
         (spec.uplink_jitter_s, f"± {units.with_prefix(spec.uplink_jitter_s, 's')}"),

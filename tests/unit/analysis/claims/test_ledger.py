@@ -45,6 +45,7 @@ def test_every_claim_of_the_ledger_has_a_source_an_experiment_and_an_estimator()
         selection.TRAFFIC,
         selection.MODES,
         selection.CONTAINERS,
+        *selection.BETWEEN,
         "launch-time",
     }
     assert {ledger.papers(claim) for claim in claims} == {"C", "E", "C, E", "M", "S"}

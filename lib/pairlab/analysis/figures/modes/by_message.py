@@ -6,22 +6,22 @@ from matplotlib.figure import Figure
 
 from pairlab.analysis.figures import estimates, grid
 from pairlab.analysis.output.measures import Measure
-from pairlab.analysis.questions.modes import single_host
+from pairlab.analysis.questions.modes import by_message
 from pairlab.analysis.selection import SYSTEM
 
-_TICKS = {what: f"{what}\n{single_host.MESSAGE_BYTES} B" for what in single_host.MESSAGES}
+_TICKS = {what: f"{what}\n{by_message.MESSAGE_BYTES} B" for what in by_message.MESSAGES}
 
 
 def by_part(cells: pd.DataFrame, measure: Measure, *, level: float | None = None, conditions: str = "") -> Figure:
     """An estimate for each mode and what is measured: a panel per system, each with a scale of its own.
 
-    cells: as single_host.as_bars, of any number of systems. level: a value that a thin line marks.
+    cells: as by_message.as_bars, of any number of systems. level: a value that a thin line marks.
     """
     known = cells[cells["value"].notna()]
     panels = [(", ".join(names), part) for names, part in known.groupby(list(SYSTEM), sort=True)]
 
     def draw(panel: pd.DataFrame, ax: Axes) -> Axes:
-        order = single_host.bars(panel)
+        order = by_message.bars(panel)
         return estimates.by_category(
             panel,
             ax,
@@ -39,7 +39,7 @@ def by_part(cells: pd.DataFrame, measure: Measure, *, level: float | None = None
 
 
 def by_size(cells: pd.DataFrame, measure: Measure, *, name: str = "Message size", conditions: str = "") -> Figure:
-    """An estimate by size, a line for each mode: figures 3c and 3d. cells: as single_host.by_size."""
+    """An estimate by size, a line for each mode: figures 3c and 3d. cells: as by_message.by_size."""
     return estimates.by_system(
         cells,
         estimates.by_number,
@@ -48,5 +48,5 @@ def by_size(cells: pd.DataFrame, measure: Measure, *, name: str = "Message size"
         measure=measure,
         log_y=True,
         conditions=conditions,
-        ticks=single_host.ticks(cells),
+        ticks=by_message.ticks(cells),
     )

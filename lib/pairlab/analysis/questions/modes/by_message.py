@@ -1,7 +1,7 @@
-"""What one pair gets in each networking mode of one host (S1): bulk transfers either way, messages, and requests.
+"""What one pair gets over each network, by what is measured and the size of messages: paper S, S1 to S4.
 
-A mode is a driver: `process` is paper S' pair without containers, which all others are held against, and `none` carries
-nothing, which its runs show.
+Bulk transfers either way, messages, and requests. A mode is a driver: `process` is paper S' pair without containers,
+which all others are held against, and `none` carries nothing, which its runs show.
 """
 
 from collections.abc import Hashable, Iterable
@@ -29,11 +29,14 @@ LATENCY = "latency"
 #: The size of the messages of paper S' figure 3b.
 MESSAGE_BYTES = 1024
 #: What one estimate is made for. size: of messages or requests, in bytes; 0: of bulk transfers.
-BY = (*selection.CELL, "what", "size")
+BY = (*selection.CELL, "host_kind", "what", "size")
 
 TOTAL = Measure("Throughput (Gbit/s)", "throughput", 2, 1e-9, "Gbit/s", short=True)
 MEAN_LATENCY = Measure("Mean latency (µs)", "latency", 2, 1e6, "µs", short=True)
 CHANGE = Measure("Against process (%)", "against-process", 1, unit="%", change=True, short=True)
+
+#: The networks that paper S calls overlays, of which it states means.
+OVERLAYS = ("overlay", "weave", "flannel-vxlan", "flannel-udp", "ipip")
 
 _BULK = {"up": BULK[0], "down": BULK[1], "both": BULK[2]}
 
@@ -70,7 +73,7 @@ def _rows(run: Run) -> list[dict[str, Any]]:
     part = part_of(spec, transacts)
     if part is None:
         return []
-    row = {name: getattr(spec, name) for name in (*selection.CELL, "repetition")}
+    row = {name: getattr(spec, name) for name in (*selection.CELL, "host_kind", "repetition")}
     row |= {"what": part[0], "size": part[1], "key": run.key}
     row |= {"flows": len(run.flows), "failed_flows": run.failed_flows}
     row["total_bps"] = np.nan if transacts else run.total_throughput_bps
@@ -110,6 +113,14 @@ def as_bars(cells: pd.DataFrame) -> pd.DataFrame:
 def bars(cells: pd.DataFrame) -> list[str]:
     """The categories of these cells, in order."""
     return [what for what in (*BULK, *MESSAGES) if (cells["what"] == what).any()]
+
+
+def labelled(cells: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The cells with a column setting, which names what is measured and the size, and its values in order."""
+    sizes = [f", {size_text(size)}" if size else "" for size in cells["size"]]
+    shown = cells.assign(setting=[what + size for what, size in zip(cells["what"], sizes, strict=True)])
+    order = shown.drop_duplicates("setting").sort_values(["what", "size"])["setting"]
+    return shown, list(order)
 
 
 def by_size(cells: pd.DataFrame, what: str) -> pd.DataFrame:
@@ -154,11 +165,16 @@ def in_words(isolated: pd.DataFrame) -> str:
     return "\n".join(sentences) or "the mode none was not measured"
 
 
-def table(cells: pd.DataFrame, changes: pd.DataFrame, measure: Measure) -> pd.DataFrame:
-    """One measure by what is measured, size and mode; its changes against process, and those that paper S states."""
+def table(
+    cells: pd.DataFrame, changes: pd.DataFrame, measure: Measure, experiment: str = selection.MODES
+) -> pd.DataFrame:
+    """One measure by what is measured, size and mode; its changes against process, and those that paper S states.
+
+    experiment: of which it states them.
+    """
     names = {"system": "System", "what": "What", "sized": "Size", "driver": "Mode"}
     shown, changed = (_with_size(frame) for frame in (cells, changes))
-    stated = _stated()
+    stated = _stated(experiment)
     columns: dict[Hashable, Texts] = {
         measure.title: measure.texts(shown, *names),
         CHANGE.title: CHANGE.texts(changed, *names),
@@ -171,24 +187,26 @@ def table(cells: pd.DataFrame, changes: pd.DataFrame, measure: Measure) -> pd.Da
 
 def values(
     runs: Runs,
-    throughput: tuple[pd.DataFrame, pd.DataFrame],
-    latency: tuple[pd.DataFrame, pd.DataFrame],
+    throughput: tuple[pd.DataFrame, ...],
+    latency: tuple[pd.DataFrame, ...],
     isolated: pd.DataFrame,
-    gap: str,
+    *gaps: str,
+    topic: str = selection.MODES,
 ) -> Values:
-    r"""The keyed numbers of S1, all below `single-host-modes/`: those of measures.common_values, and
+    r"""The keyed numbers, all below the topic: those of measures.common_values, and
 
     - <system>/<mode>/<what>/<size>/throughput or latency, and against-process (percent), each with its interval;
     - isolated/tried, isolated/reached: connections of the mode none.
 
-    throughput, latency: the cells of each, and their changes.
+    throughput, latency: the cells of each, and their changes; none where it is not measured.
     """
-    every = pd.concat([frame for frame in (throughput[0], latency[0]) if len(frame)] or [throughput[0]])
-    found = common_values("single-host-modes", runs, every.reset_index(drop=True), gap)
+    of_cells = [frame for frame, *_ in (throughput, latency) if len(frame)] if latency else [throughput[0]]
+    every = pd.concat(of_cells or [throughput[0]])
+    found = common_values(topic, runs, every.reset_index(drop=True), *gaps)
     names = ("system", "driver", "what", "size")
-    for measure, (of_cells, of_changes) in ((TOTAL, throughput), (MEAN_LATENCY, latency)):
-        measure.put(found, of_cells, *names)
-        CHANGE.put(found, of_changes, *names)
+    for measure, estimates in ((TOTAL, throughput), (MEAN_LATENCY, latency)):
+        for each, frame in zip((measure, CHANGE), estimates, strict=False):
+            each.put(found, frame, *names)
     if len(isolated):
         for name in ("tried", "reached"):
             found.number(f"isolated/{name}", int(isolated[name].sum()), 0)
@@ -199,17 +217,25 @@ def _with_size(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(sized=[size_text(size) if size else MISSING for size in frame["size"]])
 
 
-def _stated() -> dict[tuple[str, str, int], str]:
-    """What paper S states, by mode, what is measured, and size of messages; 0: of bulk transfers, or of all sizes."""
+def _stated(experiment: str) -> dict[tuple[str, str, int], str]:
+    """What paper S states of an experiment, by mode, what is measured, and size of messages; 0: of bulk, or of all."""
     rows = published.load("network_changes")
     found = {}
-    for row in rows[rows["experiment"] == "single-host-modes"].itertuples():
-        low, high = row.low_percent, row.high_percent
-        text = ("about 0" if low == 0 else f"{low:+g}") if low == high else f"below {high:+g}"
+    for row in rows[rows["experiment"] == experiment].itertuples():
         both_ways = BULK[:2] if "download too" in row.note else (row.what,)
-        for what in {"throughput": MESSAGES[:1], "tcp": MESSAGES, "upload": both_ways}.get(row.what, (row.what,)):
-            found[row.driver, what, int(np.nan_to_num(row.message_bytes))] = text
+        protocols = MESSAGES if "of UDP too" in row.note else MESSAGES[:1]
+        meant = {"throughput": MESSAGES[:1], "tcp": protocols, "udp": MESSAGES[1:], "upload": both_ways}
+        for driver in OVERLAYS if row.driver == "overlays" else (row.driver,):
+            for what in meant.get(row.what, (row.what,)):
+                size = int(np.nan_to_num(row.message_bytes))
+                found.setdefault((driver, what, size), _bounds(row.low_percent, row.high_percent))
     return found
+
+
+def _bounds(low: float, high: float) -> str:
+    if low == high:
+        return "about 0" if low == 0 else f"{low:+g}"
+    return f"below {high:+g}" if np.isnan(low) else f"above {low:+g}"
 
 
 def _stated_of(stated: dict[tuple[str, str, int], str], row: Any) -> str:
