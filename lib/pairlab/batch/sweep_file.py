@@ -62,9 +62,10 @@ def _with_one_rule(grid: Any) -> Any:
 class SweepFile(BaseModel):
     """The content of a sweep file: each experiment with one or more grids of cells.
 
-    parameters: values of parameters for all grids that give no others, of experiments that have them. on_failure: whether the sweep continues after a
-    failed cell. unavailable: whether a sweep succeeds if cells are skipped that this host cannot measure. attempts: how
-    often a cell is measured at most, if other load or the machine's state made it invalid.
+    parameters: values of parameters for all grids that give no others, of experiments that have them. on_failure:
+    whether the sweep continues after a failed cell. unavailable: whether a sweep succeeds if cells are skipped that
+    this host cannot measure. attempts: how often a cell is measured at most, if other load or the machine's state made
+    it invalid.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
