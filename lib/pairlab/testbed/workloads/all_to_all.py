@@ -80,17 +80,16 @@ class AllToAll(Workload):
 
     def parse(self, stdout, served=""):
         try:
-            lines = [json.loads(line) for text in (stdout, served) for line in text.splitlines()]
+            client, server = ([json.loads(line) for line in text.splitlines()] for text in (stdout, served))
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"all-to-all printed no complete report: {error}") from None
+            raise ValueError(f"{self.name} printed no complete report: {error}") from None
         try:
-            buckets = [bucket for line in lines if line["event"] == "latencies" for bucket in line["buckets"]]
-            ranks = [line for line in lines if line["event"] == "rank"]
-            if not ranks:
-                raise ValueError("all-to-all printed no report of its rounds")
-            return [_measured(ranks, buckets)]
+            reports = [_rank_report(self.name, lines) for lines in (client, server)]
+            if reports[0] is None:
+                raise ValueError(f"{self.name}'s client printed no report of its rounds")
+            return [_measured(self.name, [report for report in reports if report])]
         except (KeyError, TypeError, AttributeError, OverflowError) as error:
-            raise ValueError(f"all-to-all's report is incomplete: {error!r}") from None
+            raise ValueError(f"{self.name}'s report is incomplete: {error!r}") from None
 
 
 class MpiAllToAll(AllToAll):
@@ -134,17 +133,33 @@ def require_messages(spec):
         raise BadSpec(f"message_bytes: all-to-all sends at most {MOST_MESSAGE_BYTES}, not {spec.message_bytes}")
 
 
-def _measured(ranks, buckets):
+def _rank_report(name, lines):
+    """What one program printed: its rank's total and the buckets of its histogram, or None where it printed no total.
+
+    The server that has no rank, the last of an odd number, prints none.
+    """
+    buckets = [bucket for line in lines if line["event"] == "latencies" for bucket in line["buckets"]]
+    totals = [line for line in lines if line["event"] == "rank"]
+    if not totals:
+        if buckets:
+            raise ValueError(f"{name} printed latencies and no total: the report is cut off")
+        return None
+    if len(totals) > 1:
+        raise ValueError(f"{name} printed {len(totals)} totals for one rank: a damaged report")
+    return totals[0], [(int(value_ns) / 1e9, int(count)) for value_ns, count in buckets]
+
+
+def _measured(name, reports):
     """A pair, from the reports of its client's rank and, if that has one, of its server's."""
-    client, *others = ranks
-    if errors := [f"all-to-all: {each['error']}" for each in ranks if each.get("error")]:
+    client, *others = ranks = [total for total, _ in reports]
+    if errors := [f"{name}: {each['error']}" for each in ranks if each.get("error")]:
         return Measured({}, error=errors[0])
+    for total, latencies in reports:
+        if sum(count for _, count in latencies) != int(total["rounds"]):
+            raise ValueError(f"{name}'s histogram has not as many latencies as there were rounds: a damaged report")
     rounds = sum(int(each["rounds"]) for each in ranks)
-    latencies = [(int(value_ns) / 1e9, int(count)) for value_ns, count in buckets]
     if not rounds:
-        return Measured({}, error="all-to-all: no round was complete in this time: give more duration_s")
-    if sum(count for _, count in latencies) != rounds:
-        raise ValueError("all-to-all's histograms have not as many latencies as there were rounds: a damaged report")
+        return Measured({}, error=f"{name}: no round was complete in this time: give more duration_s")
     duration_s = float(client["duration_s"])
     flow_bytes = sum(int(each["rounds"]) * (int(each["ranks"]) - 1) * int(each["message_bytes"]) for each in ranks)
     means_s = [float(each["mean_s"]) for each in ranks]
@@ -154,7 +169,7 @@ def _measured(ranks, buckets):
         connected_ns=int(client["connected_ns"]),
         lasted_s=float(client["lasted_s"]),
         **_received(client, others),
-        latencies=latencies,
+        latencies=[latency for _, latencies in reports for latency in latencies],
         windowed=True,
     )
 

@@ -64,6 +64,19 @@ def test_a_histogram_that_lacks_rounds_is_refused():
         AllToAll().parse(f"{json.dumps(fewer)}\n{rank}\n")
 
 
+def test_a_pairs_report_is_refused_where_that_of_its_client_or_of_its_server_is_cut_off():
+    client, server = captured(CLIENT), captured(SERVER)
+    begun = server.splitlines()[0]
+    for printed, served in (("", server), (client, begun), (begun, server), (client, server[:-9])):
+        with pytest.raises(ValueError, match="all-to-all"):
+            AllToAll().parse(printed, served)
+
+
+def test_two_totals_of_one_rank_are_refused():
+    with pytest.raises(ValueError, match="2 totals for one rank"):
+        AllToAll().parse(captured(CLIENT) * 2)
+
+
 def test_a_rank_whose_connection_broke_failed_in_its_own_words():
     broken = rank_line(captured(CLIENT)) | {"error": "the connection to rank 2 broke: it closed it"}
     measured = only(AllToAll().parse(captured(CLIENT).splitlines()[0] + "\n" + json.dumps(broken)))

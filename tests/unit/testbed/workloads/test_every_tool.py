@@ -62,6 +62,8 @@ DAMAGED = (
     "flowgen-0.2.0-finite-server.jsonl",
     "flowgen-0.2.0-udp-client.jsonl",
     "flowgen-0.3.0-both-client.jsonl",
+    "all-to-all-0.3.0-one.jsonl",
+    "mpi-all-to-all-5.0.2-one.jsonl",
 )
 
 
