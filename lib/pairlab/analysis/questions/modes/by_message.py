@@ -219,7 +219,7 @@ def _with_size(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _stated(experiment: str) -> dict[tuple[str, str, int], str]:
     """What paper S states of an experiment, by mode, what is measured, and size of messages; 0: of bulk, or of all."""
-    rows = published.load("network_changes")
+    rows = published.load("network_changes").fillna({"note": ""})
     found: dict[tuple[str, str, int], str] = {}
     for row in rows[rows["experiment"] == experiment].itertuples():
         both_ways = BULK[:2] if "download too" in row.note else (row.what,)
