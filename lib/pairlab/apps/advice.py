@@ -11,6 +11,7 @@ from pairlab.analysis.advice.answer import Advice, Missing
 from pairlab.analysis.advice.question import Network, Question
 from pairlab.batch import experiments
 from pairlab.errors import BadSpec, NoRuns
+from pairlab.measurement.measure import resolve
 from pairlab.store.dataset import Runs, load_runs
 from pairlab.testbed import registry
 from pairlab.testbed.contracts import ISOLATIONS, NetworkDriver
@@ -101,7 +102,7 @@ def _grid(missing: Missing) -> tuple[dict[str, Any], list[str]]:
     accepted, refused = [], []
     for driver in missing.drivers:
         try:
-            experiments.spec_of(missing.experiment, asked | {"driver": driver})
+            resolve(experiments.spec_of(missing.experiment, asked | {"driver": driver}))
             accepted.append(driver)
         except BadSpec as error:
             refused.append(f"{driver} by {missing.experiment}: {error}")

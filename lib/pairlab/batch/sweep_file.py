@@ -62,9 +62,10 @@ def _with_one_rule(grid: Any) -> Any:
 class SweepFile(BaseModel):
     """The content of a sweep file: each experiment with one or more grids of cells.
 
-    parameters: values of parameters for all grids that give no others. on_failure: whether the sweep continues after a
-    failed cell. unavailable: whether a sweep succeeds if cells are skipped that this host cannot measure. attempts: how
-    often a cell is measured at most, if other load or the machine's state made it invalid.
+    parameters: values of parameters for all grids that give no others, of experiments that have them. on_failure:
+    whether the sweep continues after a failed cell. unavailable: whether a sweep succeeds if cells are skipped that
+    this host cannot measure. attempts: how often a cell is measured at most, if other load or the machine's state made
+    it invalid.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -231,10 +232,13 @@ def _cells_of(sweep: SweepFile, experiment: str, grid: Grid, backend: str | None
         registry.backends.get(name)
     if not sweep.until and grid.repetitions and grid.repetitions > sweep.repetitions:
         raise BadSpec(f"repetitions: a grid cannot have {grid.repetitions}, as the sweep has {sweep.repetitions}")
+    for taken in ("repetition", *NOT_IN_SPEC):
+        if taken in sweep.parameters | grid.parameters:
+            raise BadSpec(f"{taken!r} is set by the sweep, not by its grid")
     of_all = {"backend": sweep.backend, "seed": sweep.seed}
     known = sweep.model_fields_set | experiments.defaults(experiment).keys()
     of_all = {name: value for name, value in of_all.items() if name in known}  # a notebook need not have them
-    for values in _combinations(sweep, grid, of_all, backend):
+    for values in _combinations(grid, of_all | _for_all(sweep, experiment), backend, sweep.rule(grid)):
         spec = experiments.spec_of(experiment, values)
         if lack := stopping_rule.lack(sweep.rule(grid), spec):
             raise BadSpec(lack)
@@ -251,21 +255,22 @@ def _too_many(what: str, count: int) -> str:
     return f"{what} has {count:,} measurements, with repetitions; at most {MOST_CELLS:,} are allowed: shorten an axis"
 
 
-def _combinations(
-    sweep: SweepFile, grid: Grid, of_all: dict[str, Any], backend: str | None
-) -> Iterator[dict[str, Any]]:
-    parameters = sweep.parameters | grid.parameters
-    for taken in ("repetition", *NOT_IN_SPEC):
-        if taken in parameters:
-            raise BadSpec(f"{taken!r} is set by the sweep, not by its grid")
-    values = {**of_all, **parameters}
+def _for_all(sweep: SweepFile, experiment: str) -> dict[str, Any]:
+    """The sweep's parameters that the experiment has, and those that none of its experiments has, which is an error."""
+    known = {each: experiments.defaults(each) for each in sweep.experiments}
+    others = {name for its in known.values() for name in its} - known[experiment].keys()
+    return {name: value for name, value in sweep.parameters.items() if name not in others}
+
+
+def _combinations(grid: Grid, of_all: dict[str, Any], backend: str | None, rule: Rule) -> Iterator[dict[str, Any]]:
+    values = of_all | grid.parameters
     if backend:
         values["backend"] = backend
     axes = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
     for name, axis in axes.items():
         if not axis or len({str(value) for value in axis}) < len(axis):
             raise BadSpec(f"{name}: an axis must list values, each once, not {_shortened(axis)}")
-    count = math.prod(map(len, axes.values())) * stopping_rule.most(sweep.rule(grid))
+    count = math.prod(map(len, axes.values())) * stopping_rule.most(rule)
     if count > MOST_CELLS:  # before any of them is made
         raise BadSpec(_too_many("its grid", count))
     for combination in itertools.product(*axes.values()):

@@ -45,6 +45,7 @@ def test_the_sweep_fills_exactly_the_empty_cells_as_the_others_were_measured(run
     found = advice.advise(question, runs)
     file = tmp_path / "fill.yaml"
     assert advice.write_sweep(found, file)
+    assert "# not measured: p2p by launch-time: launches: driver 'p2p' connects" in file.read_text()
     sweep = sweep_file.load(file)
     cells = sweep_file.rules(sweep)
     measured = {(spec.experiment, spec.driver) for spec in cells}

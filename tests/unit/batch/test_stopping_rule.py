@@ -111,6 +111,7 @@ def test_each_estimate_is_what_its_name_says():
         "transactions_per_s": None,  # these flows were no transactions
         "latency_p50_s": None,
         "latency_p99_s": None,
+        "service_demand_s": None,
         "mean_fct_s": None,
         "max_fct_s": None,
     }

@@ -36,8 +36,8 @@ def no_paper(monkeypatch, tmp_path):
     monkeypatch.setenv("PAIRLAB_OUT", str(tmp_path / "out"))
 
 
-#: The analyses that throughput runs alone make possible.
-OF_THROUGHPUT = ["throughput", "fairness", "cpu", "beyond", "claims", "testbed"]
+#: The analyses that throughput runs alone make possible, with those of whatever runs there are.
+OF_THROUGHPUT = ["throughput", "fairness", "cpu", "beyond", "claims", "testbed", "advice"]
 
 
 def test_a_report_without_a_paper_still_shows_its_results(pairlab, analysed, no_paper):

@@ -65,16 +65,27 @@ def test_repetitions_and_measuring_again_are_no_part_of_the_spec():
     assert found.spec == experiments.spec_of("throughput", {})
 
 
-@given(
-    experiment=st.sampled_from(EXPERIMENTS),
-    entered=st.dictionaries(
-        st.sampled_from(["pairs", "duration_s", "seed", "interval_s", "repetition", "repetitions", "max_skew_s"]),
-        st.text(max_size=30) | st.from_regex(r"-?\d{1,25}(\.\d+)?(e\d+)? ?(s|ms|B)?", fullmatch=True),
-        max_size=4,
-    ),
-)
+#: Numbers that forms have fields for; no form has all of them.
+NUMBERS = [
+    *("pairs", "duration_s", "seed", "interval_s", "repetition", "max_skew_s"),
+    *("launches", "idle_pairs", "ranks", "hosts"),
+]
+
+
+@st.composite
+def forms(draw):
+    """An experiment, and what is typed into fields that its form has."""
+    experiment = draw(st.sampled_from(EXPERIMENTS))
+    there_are = experiments.defaults(experiment)
+    names = st.sampled_from([*(name for name in NUMBERS if name in there_are), "repetitions"])
+    typed = st.text(max_size=30) | st.from_regex(r"-?\d{1,25}(\.\d+)?(e\d+)? ?(s|ms|B)?", fullmatch=True)
+    return experiment, draw(st.dictionaries(names, typed, max_size=4))
+
+
+@given(forms())
 @settings(max_examples=150)
-def test_whatever_is_typed_gives_a_spec_or_errors_of_fields_that_there_are(experiment, entered):
+def test_whatever_is_typed_gives_a_spec_or_errors_of_fields_that_there_are(form):
+    experiment, entered = form
     found = parse.read(experiment, entered)
     assert (found.spec is None) == bool(found.errors)
     assert set(found.errors) <= {*experiments.defaults(experiment), "repetitions", NO_FIELD}

@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 from pairlab.analysis.figures import estimates, grid, style
 from pairlab.analysis.output.measures import Measure
 from pairlab.analysis.questions import networks
+from pairlab.analysis.questions.modes import by_message as messages
 from pairlab.analysis.selection import SYSTEM
 
 #: Marker of each number of pairs, from the least to the most.
@@ -29,6 +30,12 @@ def by_place(cells: pd.DataFrame, conditions: str = "", measure: Measure = netwo
     """
     place = [networks.place_text(*each) for each in cells[list(networks.PLACE)].itertuples(index=False)]
     return by(cells.assign(place=place), "place", networks.places(cells), conditions, measure)
+
+
+def by_message(cells: pd.DataFrame, conditions: str, measure: Measure) -> Figure:
+    """The same with a panel for what is measured, by the size of messages. cells: as of questions/modes/by_message."""
+    shown, order = messages.labelled(cells)
+    return by(shown, "setting", order, conditions, measure)
 
 
 def by(cells: pd.DataFrame, column: str, order: Sequence[str], conditions: str, measure: Measure) -> Figure:

@@ -116,10 +116,11 @@ def bars(cells: pd.DataFrame) -> list[str]:
 
 
 def labelled(cells: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """The cells with a column setting, which names what is measured and the size, and its values in order."""
-    sizes = [f", {size_text(size)}" if size else "" for size in cells["size"]]
-    shown = cells.assign(setting=[what + size for what, size in zip(cells["what"], sizes, strict=True)])
-    order = shown.drop_duplicates("setting").sort_values(["what", "size"])["setting"]
+    """The cells with a column setting (what is measured, its size, the kind of hosts), and its values in order."""
+    names = zip(cells["what"], cells["size"], cells["host_kind"], strict=True)
+    settings = [", ".join(filter(None, (what, size and size_text(size), kind))) for what, size, kind in names]
+    shown = cells.assign(setting=settings)
+    order = shown.drop_duplicates("setting").sort_values(["what", "size", "host_kind"])["setting"]
     return shown, list(order)
 
 

@@ -42,12 +42,6 @@ def table(cells: pd.DataFrame, changes: pd.DataFrame) -> pd.DataFrame:
     return tabulate(_NAMES, columns, {"what": list(MESSAGES), "sized": sizes, "host_kind": list(KINDS)})
 
 
-def labelled(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with a column setting: protocol, size of messages and kind of host, as a figure names its panels."""
-    names = zip(frame["what"], frame["size"], frame["host_kind"], strict=True)
-    return frame.assign(setting=[f"{what}, {size_text(size)}, {kind}" for what, size, kind in names])
-
-
 def values(runs: Runs, cells: pd.DataFrame, changes: pd.DataFrame, *gaps: str) -> Values:
     r"""The keyed numbers, all below `virtualization/`: those of measures.common_values, and
 
