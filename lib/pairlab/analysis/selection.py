@@ -179,7 +179,8 @@ def in_force(run: Run) -> dict[str, str]:
 def check_alike(runs: Iterable[Run], also: Sequence[str] = ()) -> None:
     """Raises AnalysisError where runs of one experiment and system may not be pooled, paired or compared.
 
-    They may where they ask for the same CONDITIONS but those in `also`, on the same host and kernel, under one
+    They may where they ask for the same CONDITIONS but those in `also`, on the same host and kernel (of each kind of
+    host that is named, which is what an experiment on kinds of hosts compares), under one
     congestion control for each that is asked for, and, of one driver, over one datapath. Flows that end and flows that
     do not may stand in one experiment; their conditions are apart. What a run did not record is not held against it.
     """
@@ -187,7 +188,7 @@ def check_alike(runs: Iterable[Run], also: Sequence[str] = ()) -> None:
     for run in runs:
         spec, ground = run.spec, run.ground
         here = {"host": ground.host, "kernel": ground.kernel} | in_force(run)
-        system = (spec.experiment, *(getattr(spec, name) for name in SYSTEM))
+        system = (spec.experiment, *(getattr(spec, name) for name in SYSTEM), *filter(None, [spec.host_kind]))
         for condition in [name for name in CONDITIONS if name not in also and name not in OWN]:
             found.setdefault((system, spec.flows_end, condition, ""), set()).add(getattr(spec, condition))
         parts = {"congestion control": spec.congestion_control, "datapath": spec.driver}

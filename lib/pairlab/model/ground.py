@@ -76,13 +76,14 @@ def named(name: str, version: str) -> str:
 PLACEMENT_STUDY = ("placement", "interference", "congestion", "dc-simulation")
 
 
-def place_of(backend: str, experiment: str) -> str:
+def place_of(backend: str, experiment: str, host_kind: str = "") -> str:
     """What shares a host and a kernel with which other runs: a backend, and of paper M's experiments it apart.
 
     Two backends are two data paths, whose runs are never pooled, and so are two studies that no analysis holds against
-    each other: each may have been measured at another time.
+    each other: each may have been measured at another time. Hosts of two kinds (Spec.host_kind) are never the same.
     """
-    return f"{backend} ({', '.join(PLACEMENT_STUDY)})" if experiment in PLACEMENT_STUDY else backend
+    apart = [*(PLACEMENT_STUDY if experiment in PLACEMENT_STUDY else ()), *filter(None, [host_kind])]
+    return f"{backend} ({', '.join(apart)})" if apart else backend
 
 
 def newest(grounds: Iterable[tuple[tuple[str, ...], Ground]]) -> dict[tuple[str, ...], Ground]:

@@ -383,7 +383,8 @@ def _of_newest_ground(runs: Sequence[Run]) -> tuple[list[Run], tuple[str, ...], 
 
 
 def _system(run: Run) -> tuple[str, str, str]:
-    return grounds.place_of(run.spec.backend, run.spec.experiment), run.spec.driver, run.spec.workload
+    spec = run.spec
+    return grounds.place_of(spec.backend, spec.experiment, spec.host_kind), spec.driver, spec.workload
 
 
 def _when(run: Run) -> datetime:

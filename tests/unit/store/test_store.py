@@ -329,6 +329,17 @@ def test_of_runs_of_several_grounds_only_those_of_the_newest_are_taken_and_the_o
         load_runs(tmp_path, ground="old")
 
 
+def test_hosts_of_two_kinds_are_two_grounds_of_one_question(tmp_path):
+    for hours, kind in enumerate(("physical", "virtual")):
+        store.write(made_up(host_kind=kind, host=f"{kind} one", at=WHEN + timedelta(hours=hours)), tmp_path)
+    found = load_runs(tmp_path)
+    assert dict(found.index[["host_kind", "host"]].to_numpy()) == {
+        "physical": "physical one",
+        "virtual": "virtual one",
+    }
+    assert "compare within each" in found.places
+
+
 def test_each_backend_has_its_newest_place_and_it_is_told_where_these_differ(tmp_path):
     old, new = Ground(host="a machine, 2 CPUs", kernel="6.1"), Ground(host="a machine, 2 CPUs", kernel="6.18")
     store.write(made_up(pairs=1, backend="netns", ground=old), tmp_path)

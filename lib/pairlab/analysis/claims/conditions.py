@@ -38,8 +38,9 @@ class Requires(BaseModel):
     without an end, "at least 60", "more than 60" or "at most 60". pairs: numbers that must have been measured, each a
     number or a range such as "2 to 4", of which one must have been. points: how many numbers of pairs, ratios or sizes
     the effect rests on, at least. hosts: that each is a machine, where there are several: what the kernel that they
-    share would do is not what a hypervisor or a network card does. loops_per_cpu: busy loops beside the pairs, for each
-    CPU, where there are any.
+    share would do is not what a hypervisor or a network card does; or also that those called physical and virtual
+    (Spec.host_kind) are so by what was recorded. loops_per_cpu: busy loops beside the pairs, for each CPU, where there
+    are any.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -49,7 +50,7 @@ class Requires(BaseModel):
     duration_s: Annotated[str, Field(pattern=r"^(at least|more than|at most) \d+(\.\d+)?$")] | None = None
     pairs: list[Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^\d+ to \d+$")]] = []
     points: int = Field(0, ge=0)
-    hosts: Literal["machines"] | None = None
+    hosts: Literal["machines", "physical and virtual machines"] | None = None
     loops_per_cpu: float | None = Field(None, gt=0)
 
     def __str__(self) -> str:
@@ -116,7 +117,9 @@ def unmet(requires: Requires, runs: pd.DataFrame, drivers: Sequence[str], points
         why = f"it rests on {points} numbers of pairs, ratios or sizes, and needs {requires.points}"
         found.append(Unmet("points", why))
     if requires.hosts:
-        found += [Unmet("hosts", _OTHER_HOSTS[kinds]) for kinds in sorted({*read["host_kinds"]} - {"machine"})][:1]
+        misnamed = _misnamed(runs) if requires.hosts != "machines" else []
+        others = [Unmet("hosts", _OTHER_HOSTS[kinds]) for kinds in sorted({*read["host_kinds"]} - {"machine"})]
+        found += [*misnamed, *others][:1]
     if requires.loops_per_cpu:
         found += _other_loops(requires.loops_per_cpu, read["loops_per_cpu"])
     return found
@@ -127,6 +130,20 @@ def _differs(name: str, values: pd.Series, wanted: str, form: str, whose: str) -
     if known := [value for value in others if value]:
         return [Unmet(name, form.format(" and ".join(known), wanted))]
     return [Unmet(name, f"the {name} of {whose} was not recorded, and must be {wanted}")] if others else []
+
+
+def _misnamed(runs: pd.DataFrame) -> list[Unmet]:
+    """Hosts called physical or virtual that are not, or not known to be: a spec only names them."""
+    found = []
+    for kind, part in runs[runs["host_kind"] != ""].groupby("host_kind"):
+        for seen in sorted(set(part["virtualization"])):
+            is_virtual = seen == "virtual machine"
+            if not seen:
+                found.append(Unmet("hosts", f"what the hosts called {kind} are was not recorded"))
+            elif is_virtual != (kind == "virtual"):
+                what = "a virtual machine" if is_virtual else "no virtual machine"
+                found.append(Unmet("hosts", f"the hosts called {kind} are on {what}"))
+    return found
 
 
 def _too_short_or_long(required: str, durations_s: Sequence[float]) -> list[Unmet]:

@@ -62,8 +62,8 @@ def reduce(runs: Iterable[Run]) -> pd.DataFrame:
       (cpu_use.shares), host_s_per_gb: CPU seconds of the host per 10^9 bytes of payload (cpu_use.host_s_per_gb), and
       service_demand_s: CPU seconds per transaction (cpu_use.service_demand_s);
     - allocation and known_as, its number and the driver's name in paper M (allocations.py), host_kinds: what its
-      hosts are, loops_per_cpu: busy loops beside it for each CPU, latency_mean_s (latencies.py) and
-      transacts: whether its flows are transactions, and launch_mean_s (launches.py);
+      hosts are, virtualization: what the machine is (facts.host), loops_per_cpu: busy loops beside it for each CPU,
+      latency_mean_s (latencies.py) and transacts: whether its flows are transactions, and launch_mean_s (launches.py);
     - of flows with an end, fct_all_s: how long all of them took together, and smallest_fcts_s: the times of the
       SMALLEST by size.
 
@@ -122,6 +122,7 @@ def _row(run: Run) -> dict:
         "allocation": allocations.of(spec),
         "known_as": allocations.known_as(spec.driver, spec.hosts),
         "host_kinds": _host_kinds(run),
+        "virtualization": (run.facts.get("host") or {}).get("virtualization", ""),
         "loops_per_cpu": spec.interference_workers * spec.interference_load / cpus,
         "latency_mean_s": latencies.mean_of_flows(run.transactions, flows),
         "transacts": latencies.measured(flows),
