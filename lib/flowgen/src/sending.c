@@ -73,11 +73,20 @@ static bool is_sound(const struct send_order *order)
            memchr(order->congestion, '\0', sizeof order->congestion);
 }
 
+/* Whether a flow came to its end, in bytes or in time, before its server was stopped. */
+static bool came_to_end(const struct sender *sender)
+{
+    const struct tcp_flow *flow = &sender->flow;
+    if (sender->plan.finite_bytes)
+        return flow->complete;
+    return flow->count && flow->samples[flow->count - 1].at_ns >= flow->samples[0].at_ns + sender->plan.duration_ns;
+}
+
 static void *send_all(void *argument)
 {
     struct sender *sender = argument;
     tcp_flow_serve(&sender->flow, &sender->plan, sender->data);
-    if (senders.stopped)
+    if (senders.stopped && !came_to_end(sender))
         snprintf(sender->flow.error, sizeof sender->flow.error, "the server was stopped before the flow was done");
     report_tcp(sender->order.flow, &sender->flow, &sender->plan); /* before its client can see the end */
     pthread_mutex_lock(&senders.lock);

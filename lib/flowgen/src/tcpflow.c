@@ -192,7 +192,8 @@ static bool transfer(struct tcp_flow *flow, const struct tcp_plan *plan, const c
     uint64_t boundary_ns = interval_end(flow, plan, deadline_ns, flow->samples[0].at_ns);
 
     for (;;) {
-        if (plan->stopped && *plan->stopped)
+        bool all_written = finite && flow->written == plan->finite_bytes;
+        if (plan->stopped && *plan->stopped && !all_written) /* else what has arrived decides */
             deadline_ns = boundary_ns = 0;
         if (monotonic_ns() >= boundary_ns) {
             if (monotonic_ns() >= deadline_ns)
@@ -204,7 +205,6 @@ static bool transfer(struct tcp_flow *flow, const struct tcp_plan *plan, const c
                 return !finite || not_in_time(flow, plan);
             boundary_ns = interval_end(flow, plan, deadline_ns, sampled_ns);
         }
-        bool all_written = finite && flow->written == plan->finite_bytes;
         switch (all_written ? await_end(flow) : send_more(flow, plan, data)) {
         case STEP_MOVED:
             break;
