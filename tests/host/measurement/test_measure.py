@@ -144,11 +144,11 @@ def test_servers_that_never_listen_are_told_of_and_the_run_is_kept_as_failed(sho
 
 
 def test_a_daemon_that_goes_away_is_a_failed_run_on_record(short, runs_dir, monkeypatch, clean_host):
-    def sandbox_killed(bed, workload):
+    def sandbox_killed(bed, workloads):
         os.kill(bed.site.sandbox.pid, signal.SIGKILL)
         bed.pairs[0].client.run(["true"])
 
-    monkeypatch.setattr(measurement, "_facts", sandbox_killed)
+    monkeypatch.setattr(measurement, "facts_of", sandbox_killed)
     with pytest.raises(TestbedError, match="the sandbox ended"):
         measure(short)
     (run,) = load_runs(runs_dir)

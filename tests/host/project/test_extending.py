@@ -175,9 +175,9 @@ def test_a_driver_workload_experiment_figure_and_claim_are_added_without_touchin
     assert verdict["system"] == "netns-sockets"
     assert verdict["value"] == pytest.approx(100 * ((ratios[0] * ratios[1]) ** 0.5 - 1))
     script = (
-        "from pairlab.analysis.claims import report, verdicts\n"
+        "from pairlab.analysis.claims import listing, verdicts\n"
         "from pairlab.store.dataset import load_runs\n"
-        f"print(*report.tables(verdicts.evaluate(load_runs({str(package / 'runs')!r}))))"
+        f"print(*listing.lines(verdicts.evaluate(load_runs({str(package / 'runs')!r}))))"
     )
     done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
-    assert "hubs" in done.stdout.split()
+    assert r"\claimtopic{hubs}" in done.stdout
