@@ -79,7 +79,8 @@ def _require_features(spec: Spec) -> None:
     workload = registry.workloads.get(spec.workload)
     asked = {feature for feature, (asks, _) in FEATURES.items() if asks(spec)}
     if missing := asked - workload.can:
-        able = [name for name in registry.workloads.names() if asked <= registry.workloads.get(name).can]
+        others = {name: registry.workloads.get(name) for name in registry.workloads.names()}
+        able = [name for name, other in others.items() if asked <= other.can and other.carries]
         raise BadSpec(
             f"workload {spec.workload!r} cannot {', nor '.join(FEATURES[feature][1] for feature in sorted(missing))};"
             f" these can: {', '.join(able) or 'none'}"

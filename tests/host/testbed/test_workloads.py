@@ -352,7 +352,7 @@ def test_smaller_messages_are_written_in_more_calls(workload, runs_dir, clean_ho
             {"workload": "iperf", "flow_bytes": 1},
             r"'iperf' cannot send flows of a given size \(flow_bytes\); these can: flowgen",
         ),
-        ({"workload": "netcat"}, "'netcat' cannot send for a given time: give flow_bytes; .*: flowgen"),
+        ({"workload": "netcat"}, r"'netcat' cannot send for a given time: give flow_bytes; .*\bflowgen\b"),
         ({"workload": "sockperf", "warmup_s": 1.0}, "'sockperf' cannot leave out what was sent in warmup_s"),
         ({"workload": "rr", "pairs": 2, "start_spacing_s": 1.0}, "'rr' cannot report intervals"),
         ({"workload": "flowgen", "request_bytes": 1}, "'flowgen' cannot send requests .*; these can: .*\\brr\\b"),
