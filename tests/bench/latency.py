@@ -115,7 +115,7 @@ def transactions(n=15, seconds=2):
 def exchanges(n=5, seconds=1):
     """Rounds of all-to-all by flowgen and by MPICH in turn, over a bridge: with two ranks, and with eight.
 
-    Within 10 % of each other, whichever is faster. Where there are fewer CPUs than ranks, that is said beside the bound:
+    Within 10 % of each other, whichever is faster. Where there are fewer CPUs than ranks, the bound says so:
     MPICH's ranks poll while they wait, and flowgen's sleep.
     """
     for pairs in (1, 4):
