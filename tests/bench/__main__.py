@@ -9,8 +9,10 @@ import time
 
 from tests.bench import hosts as bench_hosts
 from tests.bench import latency as bench_latency
+from tests.bench import launching as bench_launching
 from tests.bench import measuring as bench_measuring
 from tests.bench import reports as bench_reports
+from tests.bench import shared as bench_shared
 from tests.bench import testbed as bench_testbed
 from tests.bench import traffic as bench_traffic
 from tests.bench import watching as bench_watching
@@ -33,12 +35,14 @@ PARTS = {
     "all-to-all": bench_latency.exchanges,
     "histogram": bench_latency.histogram,
     "docker": bench_testbed.over_docker_run,
+    "launch": bench_launching.over_docker_run_and_ping,
     "skew": bench_measuring.skew,
     "nothing_lost": bench_measuring.nothing_lost,
     "observer": bench_watching.observer,
     "live": bench_watching.live,
     "workbench": bench_watching.workbench,
     "cell": bench_measuring.cell,
+    "shared": bench_shared.shared,
     "paper": bench_reports.paper,
     "flows": bench_reports.flows,
     "starts": bench_reports.starts,

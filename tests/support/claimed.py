@@ -354,7 +354,7 @@ CASES = {
         5,
         by_placed_driver,
     ),
-    "launch_networks": ({"drivers": ["bridge", "none"]}, 0, 5, by_launched_driver),
+    "launch_change": ({"driver": "bridge"}, 0, 5, by_launched_driver),
     "allocation_experiments": (
         {"driver": "bridge", "allocation": 1, "experiments": ["interference", "placement"], "what": "total_bps"},
         0,

@@ -98,8 +98,15 @@ class Processes:
 
     def worker(self):
         """A worker, which has come to the scheduler when this returns."""
-        made = self._start(PAIRLAB, "worker", "--scheduler", self.address, stdout=subprocess.PIPE)
-        assert "worker at" in made.stdout.readline()
+        (made,) = self.workers(1)
+        return made
+
+    def workers(self, count):
+        """So many workers, which have all come to the scheduler when this returns."""
+        argv = (PAIRLAB, "worker", "--scheduler", self.address)
+        made = [self._start(*argv, stdout=subprocess.PIPE) for _ in range(count)]
+        for worker in made:
+            assert "worker at" in worker.stdout.readline()
         return made
 
     def sweep(self, file, wait_s=30.0):

@@ -1,7 +1,7 @@
 """What the CPUs run, by layer of the network stack: a stacked bar per driver, and flame graphs."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
@@ -14,6 +14,7 @@ from matplotlib.patches import Patch
 from pairlab.analysis import layers
 from pairlab.analysis.figures import estimates, grid, style
 from pairlab.analysis.output.formatting import span
+from pairlab.analysis.questions import networks
 from pairlab.analysis.selection import SYSTEM
 
 #: The colour of each layer. Neighbours in a bar differ in lightness, too.
@@ -70,39 +71,84 @@ def by_layer(shares: pd.DataFrame, conditions: str = "") -> Figure:
     ]
 
     def draw(panel: pd.DataFrame, ax: Axes) -> Axes:
-        wide = panel.pivot_table(index="bar", columns="layer", values="value", aggfunc="sum").reindex(bars) * 100
-        before = pd.Series(0.0, index=bars)
-        for layer in [*shown, layers.OTHER]:
-            if layer in wide:
-                part = wide[layer].fillna(0.0)
-                ax.barh(
-                    range(len(bars)),
-                    part,
-                    0.75,
-                    before,
-                    facecolor=_colour(layer),
-                    edgecolor=_EDGE,
-                    linewidth=_EDGE_WIDTH,
-                )
-                before = before + part
-        ax.set_yticks(range(len(bars)), [style.text(bar) for bar in bars])
-        ax.set_ylim(len(bars) - 0.4, -0.6)
-        ax.tick_params(axis="y", length=0)
+        _stacked(panel, ax, bars, shown, 100)
         ax.set_xlim(0, 100)
-        ax.grid(False, axis="y")
         ax.set_xlabel("CPU samples (%)")
         ax.set_ylabel("Driver")
         return ax
 
-    handles = [
-        Patch(facecolor=_colour(layer), edgecolor=_EDGE, linewidth=_EDGE_WIDTH, label=layer)
-        for layer in [*shown, layers.OTHER]
-    ]
+    handles = _handles(shown)
     note = f"mean of n = {span(known['n'])} repetitions, of all CPUs while they were not idle; runs with a profile only"
     height_in = 1.4 + 0.2 * len(bars)
     noted = estimates.noted(note, conditions)
     many = {"across": len(pairs)} if len(pairs) > 1 else {"wide": True}
     return grid.grid(panels, draw, note=noted, height_in=height_in, handles=handles, handles_across=5, **many)
+
+
+def by_transaction(cells: pd.DataFrame, conditions: str = "") -> Figure:
+    """The CPU time of a transaction by layer in µs, a stacked bar per network: a panel per place, a row per system.
+
+    cells: as service_demand.layer_cells. Layers that take less than LEAST in all bars are added to `other`.
+    """
+    known = cells[cells["value"].notna()]
+    known = known.assign(place=[networks.place_text(*each) for each in known[list(networks.PLACE)].to_numpy()])
+    whole = known.groupby([*SYSTEM, "driver", "pairs", "place"])["value"].transform("sum")
+    most = (known["value"] / whole).groupby(known["layer"]).max()
+    shown = [layer for layer in layers.names() if most.get(layer, 0.0) >= LEAST and layer != layers.OTHER]
+    drawn = known.assign(layer=known["layer"].where(known["layer"].isin(shown), layers.OTHER), bar=known["driver"])
+    panels = [
+        (f"{', '.join(names)}: {place}", system[system["place"] == place])
+        for names, system in drawn.groupby(list(SYSTEM), sort=True)
+        for place in networks.places(cells)
+    ]
+
+    def draw(panel: pd.DataFrame, ax: Axes) -> Axes:
+        least_first = panel.groupby("bar")["value"].sum().sort_values().index.to_list()
+        _stacked(panel, ax, least_first, shown, 1e6)
+        ax.set_xlim(left=0)
+        ax.set_xlabel("CPU time (µs per transaction)")
+        ax.set_ylabel("Network")
+        return ax
+
+    note = (
+        f"mean of n = {span(known['n'])} repetitions; the service demand by what the CPUs ran when they were not idle;"
+        " runs with a profile only"
+    )
+    height_in = 1.4 + 0.2 * max(panel["bar"].nunique() for _, panel in panels)
+    noted = estimates.noted(note, conditions)
+    return grid.grid(
+        panels, draw, note=noted, height_in=height_in, handles=_handles(shown), handles_across=5, share_x=True, share_y=False
+    )
+
+
+def _stacked(panel: pd.DataFrame, ax: Axes, bars: Sequence[str], shown: Sequence[str], scale: float) -> None:
+    """A bar of layers for each of these names, the first on top. panel: with columns bar, layer and value."""
+    wide = panel.pivot_table(index="bar", columns="layer", values="value", aggfunc="sum").reindex(bars) * scale
+    before = pd.Series(0.0, index=bars)
+    for layer in [*shown, layers.OTHER]:
+        if layer in wide:
+            part = wide[layer].fillna(0.0)
+            ax.barh(
+                range(len(bars)),
+                part,
+                0.75,
+                before,
+                facecolor=_colour(layer),
+                edgecolor=_EDGE,
+                linewidth=_EDGE_WIDTH,
+            )
+            before = before + part
+    ax.set_yticks(range(len(bars)), [style.text(bar) for bar in bars])
+    ax.set_ylim(len(bars) - 0.4, -0.6)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(False, axis="y")
+
+
+def _handles(shown: Sequence[str]) -> list[Patch]:
+    return [
+        Patch(facecolor=_colour(layer), edgecolor=_EDGE, linewidth=_EDGE_WIDTH, label=layer)
+        for layer in [*shown, layers.OTHER]
+    ]
 
 
 def _bars(shares: pd.DataFrame) -> pd.Series:

@@ -1,11 +1,13 @@
 """What a network namespace has, as the kernel tells it: links, addresses and routes."""
 
+import errno
 import socket
 from collections.abc import Collection
 from typing import Any
 
 from pyroute2 import IPRoute
 from pyroute2.netlink import nla
+from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg, ifinfveth
 
 #: Kinds of link whose settings are left out: they are the kernel's defaults, and many.
@@ -44,11 +46,21 @@ def describe(but: Collection[str] = ()) -> dict[str, list]:
         addresses: dict[int, list[str]] = {}
         for each in ipr.get_addr(family=socket.AF_INET):
             addresses.setdefault(each["index"], []).append(f"{each.get_attr('IFA_ADDRESS')}/{each['prefixlen']}")
-        messages = [ipr.link("get", ifname=name)[0] for name in names.values() if name not in but]
+        messages = [each for index, name in names.items() if name not in but for each in _message(ipr, index)]
         # Those that are down nobody made here: a tunnel's module puts one into every namespace.
         links = [_link(each, names, addresses) for each in messages if each["flags"] & IFF_UP]
         routes = [_route(each, names) for each in ipr.get_routes(family=socket.AF_INET, table=_MAIN)]
     return {"links": links, "routes": routes}
+
+
+def _message(ipr: IPRoute, index: int) -> tuple:
+    """The kernel's message about that link; none where it has gone since: a daemon moves links into its containers."""
+    try:
+        return ipr.link("get", index=index)
+    except NetlinkError as error:
+        if error.code == errno.ENODEV:
+            return ()
+        raise
 
 
 def _link(message: Any, names: dict[int, str], addresses: dict[int, list[str]]) -> dict[str, Any]:

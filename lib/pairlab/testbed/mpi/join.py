@@ -1,24 +1,33 @@
 """Runs a program as one rank of MPI, without mpiexec and without ssh: `python join.py --rank I --ranks N ... -- ARGV`.
 
 Ranks tell each other where they listen through a process manager, which mpiexec is as a rule. Here it is a process
-beside rank 0 that speaks the protocol by which MPICH asks one, PMI-1 (simple, over TCP: PMI_PORT). All ranks count as
-being on hosts of their own, so that what they exchange goes through the network.
+beside the rank that listens at its address, which speaks the protocol by which MPICH asks one, PMI-1 (simple, over
+TCP: PMI_PORT). All ranks count as being on hosts of their own, so that what they exchange goes through the network.
+
+With --tell-all, every rank prints what the program of rank 0 printed, and a last line in JSON with how long its own
+took: programs of MPI print at rank 0 alone.
 
 It runs inside endpoints, with nothing but Python's standard library.
 """
 
 import argparse
+import json
 import os
 import selectors
 import socket
+import subprocess
 import sys
 import time
+from urllib.parse import quote, unquote
 
-#: How long a rank waits for the process manager of rank 0 to listen, and that for its own rank 0 to be gone.
+#: How long a rank waits for the process manager to listen, and that for ranks once the process beside it is gone.
 PATIENCE_S, LINGER_S = 30.0, 2.0
 
 #: The longest names and values, as MPICH is told.
 _MAXES = "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=4096 rc=0"
+
+#: Under which name the process manager keeps what rank 0 printed.
+_PRINTED = "pairlab-printed"
 
 
 class ProcessManager:
@@ -61,7 +70,7 @@ class ProcessManager:
 
 
 def serve(listener: socket.socket, ranks: int, parent: int) -> None:
-    """Until all ranks have gone, or the process of rank 0 has for a while."""
+    """Until all ranks have gone, or the process that started it has for a while."""
     manager, met, gone_s = ProcessManager(ranks), 0, 0.0
     said: dict[socket.socket, bytes] = {}
     with selectors.DefaultSelector() as selector:
@@ -118,39 +127,73 @@ def listen(address: str) -> socket.socket:
     return listener
 
 
-def await_manager(address: str) -> None:
-    """Returns when somebody listens there. Ends the program where nobody does for too long."""
+def await_manager(address: str) -> socket.socket:
+    """A connection to who listens there. Ends the program where nobody does for too long."""
     host, port = address.rsplit(":", 1)
     until_s = time.monotonic() + PATIENCE_S
     while True:
         try:
-            socket.create_connection((host, int(port)), timeout=1).close()
-            return
+            return socket.create_connection((host, int(port)), timeout=1)
         except OSError as error:
             if time.monotonic() > until_s:
-                sys.exit(f"join: no process manager at {address}: {error}; rank 0 must run")
+                sys.exit(f"join: no process manager at {address}: {error}; the rank that listens there must run")
             time.sleep(0.01)
+
+
+def shared(manager: socket.socket, rank: int, text: str) -> str:
+    """What rank 0 printed, once all ranks are here. text: what this rank printed."""
+    manager.settimeout(None)
+    with manager, manager.makefile("rw", encoding="ascii", newline="\n") as lines:
+
+        def ask(line: str) -> str:
+            lines.write(line + "\n")
+            lines.flush()
+            return lines.readline()
+
+        if rank == 0:
+            ask(f"cmd=put key={_PRINTED} value={quote(text)}")
+        ask("cmd=barrier_in")
+        answer = ask(f"cmd=get key={_PRINTED}")
+    words = dict(word.split("=", 1) for word in answer.split() if "=" in word)
+    if words.get("rc") != "0":
+        sys.exit("join: rank 0 did not tell what its program printed: it has failed")
+    return unquote(words.get("value", ""))
+
+
+def run(asked: argparse.Namespace, manager: socket.socket) -> None:
+    """Runs the program, and prints what that of rank 0 printed. Ends as the program does where that fails."""
+    begun_s = time.monotonic()
+    done = subprocess.run(asked.argv, stdout=subprocess.PIPE, text=True, check=False)
+    lasted_s = time.monotonic() - begun_s
+    if done.returncode:
+        sys.exit(done.returncode)
+    print(shared(manager, asked.rank, done.stdout), end="")
+    print(json.dumps({"event": "ended", "lasted_s": lasted_s, "message_bytes": asked.tell_all}), flush=True)
 
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="join", description=__doc__.splitlines()[0])
     parser.add_argument("--rank", type=int, required=True)
     parser.add_argument("--ranks", type=int, required=True)
-    parser.add_argument("--manager", required=True, help="ADDR:PORT where rank 0's process manager listens")
+    parser.add_argument("--manager", required=True, help="ADDR:PORT where the process manager listens")
     parser.add_argument("--listen", default="", help="ADDR:PORT to listen at, so that others see that this one is up")
     parser.add_argument("--interface", required=True)
+    parser.add_argument("--tell-all", type=int, metavar="BYTES", help="share the report; of messages of BYTES")
     parser.add_argument("argv", nargs="+")
     asked = parser.parse_args(arguments)
     if asked.listen:
         listener = listen(asked.listen)
-    if asked.rank == 0:
+    if asked.listen == asked.manager:
         parent = os.getpid()
         if os.fork() == 0:
             serve(listener, asked.ranks, parent)
             os._exit(0)
-    else:
-        await_manager(asked.manager)
+    manager = await_manager(asked.manager)
     os.environ.update(environment(asked.rank, asked.manager, asked.interface))
+    if asked.tell_all is not None:
+        run(asked, manager)
+        return
+    manager.close()
     os.execvp(asked.argv[0], asked.argv)
 
 

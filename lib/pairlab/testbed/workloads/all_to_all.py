@@ -1,27 +1,16 @@
-"""Every container sends a message to every other one and receives as many, round after round: by flowgen, or by MPI."""
+"""Every container sends a message to every other one and receives as many, round after round: by flowgen."""
 
 import json
-import sys
-from pathlib import Path
 
 from pairlab.errors import BadSpec
-from pairlab.testbed import mpi, token
+from pairlab.testbed import token
 from pairlab.testbed.contracts import Measured, Metric, Workload, transaction_totals
-from pairlab.testbed.requirements import PythonPackage
 
 #: flowgen's own limits: mesh.h and alltoall.c.
 MOST_RANKS, MOST_MESSAGE_BYTES = 256, 1 << 20
 
 #: What a message has where the spec does not say: as in paper S.
 USUAL_MESSAGE_BYTES = 1024
-
-_REMEDY = (
-    "install both packages of lib/requirements/mpi.lock into pairlab's Python, with pip install --require-hashes -r, or"
-    " take workload 'all-to-all', which needs neither"
-)
-
-#: What runs in the endpoints.
-_HERE = Path(mpi.__file__).parent
 
 #: Of each pair's ranks; the mean over all ranks is the mean latency of the transactions.
 METRICS = (
@@ -90,41 +79,6 @@ class AllToAll(Workload):
             return [_measured(self.name, [report for report in reports if report])]
         except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"{self.name}'s report is incomplete: {error!r}") from None
-
-
-class MpiAllToAll(AllToAll):
-    """MPI_Alltoall in rounds: all-to-all as programs of MPI have it, with the algorithms and the polling of MPICH.
-
-    Ranks reach each other by TCP over their endpoints' links, also those on one host, and never by shared memory. They
-    are started without mpiexec (testbed/mpi/join.py). MPICH polls, so that a rank that waits uses all of a CPU.
-    """
-
-    name = "mpi-all-to-all"
-    summary = "MPI_Alltoall by MPICH and mpi4py: rounds between all containers, and their latencies"
-    programs = (PythonPackage("mpi4py", "", _REMEDY),)
-    serves_once = True
-
-    @classmethod
-    def version_command(cls, flowgen):
-        told = "from mpi4py import MPI; print('mpi4py', MPI.Get_library_version().split('\\n')[0])"
-        return (sys.executable, "-c", told)
-
-    def prepare(self, spec, directory):
-        """Needs no files."""
-
-    def server(self, pair, spec, site):
-        argv = super().server(pair, spec, site)
-        return [each for each in argv if each != "--wait"]
-
-    def _rank(self, pair, endpoint, spec, site):
-        (own,) = [number for number, rank in enumerate(pair.ranks) if rank.endpoint == endpoint.name]
-        first, mine = pair.ranks[0], pair.ranks[own]
-        argv = [sys.executable, str(_HERE / "join.py"), "--rank", str(own), "--ranks", str(len(pair.ranks))]
-        argv += ["--manager", f"{first.address}:{first.port}", "--interface", site.interface_of(endpoint.name)]
-        argv += ["--listen", f"{mine.address}:{mine.port}"] if endpoint == pair.server else []
-        messages = str(spec.message_bytes or USUAL_MESSAGE_BYTES)
-        times = (f"{spec.warmup_s:g}", f"{spec.duration_s:g}")
-        return [*argv, "--", sys.executable, str(_HERE / "rounds.py"), messages, *times]
 
 
 def require_messages(spec):

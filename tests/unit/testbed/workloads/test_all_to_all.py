@@ -6,13 +6,10 @@ import pytest
 
 from pairlab.errors import BadSpec
 from pairlab.model.spec import Spec
-from pairlab.testbed import plans, requirements
+from pairlab.testbed import plans
 from pairlab.testbed.endpoints import Endpoint, Pair, Task
-from pairlab.testbed.mpi.join import ProcessManager, environment
-from pairlab.testbed.mpi.rounds import middle_ns, report
 from pairlab.testbed.open import ranks_of
-from pairlab.testbed.requirements import PythonPackage
-from pairlab.testbed.workloads.all_to_all import AllToAll, MpiAllToAll
+from pairlab.testbed.workloads.all_to_all import AllToAll
 from tests.unit.testbed.workloads.helpers import captured, only
 
 CLIENT, SERVER = "all-to-all-0.3.0-client.jsonl", "all-to-all-0.3.0-server.jsonl"
@@ -127,55 +124,3 @@ def test_where_pairs_reach_their_own_only_it_is_refused():
 def test_all_ranks_are_to_be_neighbours_of_all():
     assert all(each.meets_all for each in plans.layout(Spec(workload="all-to-all", pairs=2)).endpoints)
     assert not any(each.meets_all for each in plans.layout(Spec(workload="rr", pairs=2)).endpoints)
-
-
-# --- MPI
-
-
-def test_without_mpi4py_it_says_how_to_get_it():
-    lack = PythonPackage("no_such_package", "", MpiAllToAll.programs[0].remedy).lack()
-    assert "mpi.lock" in str(lack)
-    assert "take workload 'all-to-all'" in str(lack)
-    assert isinstance(lack, requirements.Lack)
-
-
-def test_ranks_of_mpi_join_each_other_and_share_no_memory():
-    told = environment(3, "10.77.0.2:5201", "eth0")
-    assert (told["PMI_PORT"], told["PMI_ID"], told["MPIR_CVAR_NOLOCAL"]) == ("10.77.0.2:5201", "3", "1")
-    assert (told["FI_PROVIDER"], told["FI_TCP_IFACE"]) == ("tcp", "eth0")
-
-
-def test_the_process_manager_gives_each_rank_what_others_put():
-    manager = ProcessManager(2)
-    assert manager.answer("cmd=initack pmiid=1", "b") == [
-        *(("b", "cmd=initack"), ("b", "cmd=set size=2")),
-        *(("b", "cmd=set rank=1"), ("b", "cmd=set debug=0")),
-    ]
-    manager.answer("cmd=put kvsname=pairlab key=where-1 value=0200900B[8]", "b")
-    assert manager.answer("cmd=get kvsname=pairlab key=where-1", "a") == [
-        ("a", "cmd=get_result rc=0 msg=success value=0200900B[8]")
-    ]
-    assert "rc=-1" in manager.answer("cmd=get kvsname=pairlab key=where-2", "a")[0][1]
-    assert "rc=-1" in manager.answer("cmd=no-such-thing", "a")[0][1]
-
-
-def test_the_process_managers_barrier_opens_when_all_are_there():
-    manager = ProcessManager(2)
-    for _ in range(2):
-        assert manager.answer("cmd=barrier_in", "a") == []
-        released = manager.answer("cmd=barrier_in", "b")
-        assert released == [("a", "cmd=barrier_out rc=0"), ("b", "cmd=barrier_out rc=0")]
-
-
-def test_mpi4pys_rounds_are_reported_as_flowgens():
-    found = {"rank": 0, "ranks": 2, "message_bytes": 1024, "connected_ns": 5, "lasted_s": 1.5, "duration_s": 1.0}
-    lines = report(found | {"times_ns": [10_000, 10_001, 40_000]})
-    measured = only(MpiAllToAll().parse("\n".join(map(json.dumps, lines))))
-    assert measured.flow["transactions"] == 3
-    assert measured.flow["rank_most_mean_s"] == pytest.approx(20_000.3e-9, rel=1e-4)
-    assert measured.received_bytes is None
-
-
-@pytest.mark.parametrize("value_ns", [1, 2047, 2048, 123_456, 9_876_543_210])
-def test_a_buckets_middle_is_near_each_time_in_it(value_ns):
-    assert middle_ns(value_ns) == pytest.approx(value_ns, rel=0.0005)

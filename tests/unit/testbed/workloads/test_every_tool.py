@@ -64,6 +64,8 @@ DAMAGED = (
     "flowgen-0.3.0-both-client.jsonl",
     "all-to-all-0.3.0-one.jsonl",
     "mpi-all-to-all-5.0.2-one.jsonl",
+    "mpi-latency-5.0.2-one.jsonl",
+    "mpi-bandwidth-5.0.2-one.jsonl",
 )
 
 

@@ -4,10 +4,10 @@ from collections.abc import Hashable, Iterable
 
 import pandas as pd
 
-from pairlab.analysis import cell_estimates, published, selection
+from pairlab.analysis import cell_estimates, layers, published, selection
 from pairlab.analysis.output.formatting import MISSING
 from pairlab.analysis.output.latex import Values
-from pairlab.analysis.output.measures import Measure, Texts, common_values, tabulate, texts
+from pairlab.analysis.output.measures import Measure, Texts, across, common_values, tabulate, texts
 from pairlab.analysis.questions.networks import BY, PLACE, place_text, places
 from pairlab.model import cpu_use
 from pairlab.model.records import Run
@@ -27,6 +27,7 @@ MEASURES = {
     "server_demand_s": Measure("Server's CPU (µs)", "server-demand", 2, 1e6, "µs", short=True),
 }
 CHANGE = Measure("Against process (%)", "change", 1, unit="%", change=True, short=True)
+OF_LAYER = Measure("CPU time (µs/transaction)", "layer-demand", 2, 1e6, "µs", short=True, less_is_better=True)
 #: A host's own network, without containers, which paper S holds the others against.
 REFERENCE = "process"
 #: Which of our networks has the name that paper S uses, where these differ. Its version of flannel had VXLAN.
@@ -54,6 +55,35 @@ def repetitions(runs: Iterable[Run]) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=[*BY, "repetition", "key", *MEASURES])
     selection.check_distinct(frame, BY)
     return frame.drop(columns="key").sort_values([*BY, "repetition"], ignore_index=True)
+
+
+def repetitions_by_layer(runs: Iterable[Run]) -> pd.DataFrame:
+    """A row per run with a profile that counts and layer (layers.names): BY, repetition, layer, and demand_s.
+
+    demand_s: the service demand times the layer's share in the samples of CPUs that were not idle.
+    """
+    rows = []
+    for run in runs:
+        if run.status == "ok" and run.spec.profile:
+            demand_s = cpu_use.service_demand_s(run)
+            cell = {name: getattr(run.spec, name) for name in (*BY, "repetition")}
+            shares = layers.shares(zip(run.profile["stack"], run.profile["samples"], strict=True))
+            rows += [{**cell, "layer": layer, "demand_s": share * demand_s} for layer, share in shares.items()]
+    return pd.DataFrame(rows, columns=[*BY, "repetition", "layer", "demand_s"])
+
+
+def layer_cells(by_layer: pd.DataFrame, confidence: float) -> pd.DataFrame:
+    """The mean of each layer's part of the service demand, in s, as cell_estimates.means; of BY and layer."""
+    return cell_estimates.means(by_layer, [*BY, "layer"], "demand_s", confidence)
+
+
+def layer_table(cells: pd.DataFrame, least: float = 0.01) -> pd.DataFrame:
+    """Each layer's part by place and network, a column each, of those that take `least` of it anywhere."""
+    parts = cells["value"] / cells.groupby(list(BY))["value"].transform("sum")
+    most = parts.groupby(cells["layer"]).max()
+    shown = [layer for layer in layers.names() if most.get(layer, 0.0) >= least]
+    found = OF_LAYER.texts(_placed(cells[cells["layer"].isin(shown)]), *_NAMES, "layer")
+    return tabulate(_NAMES, across(found, order=shown), {"place": places(cells)})
 
 
 def cells(repetitions: pd.DataFrame, confidence: float) -> dict[str, pd.DataFrame]:
@@ -116,17 +146,21 @@ def _stated(rows: pd.DataFrame) -> pd.Series:
     return 100 * (both / float(both[rows["driver"] == REFERENCE].iloc[0]) - 1)
 
 
-def values(runs: Runs, cells: dict[str, pd.DataFrame], changes: pd.DataFrame, *gaps: str) -> Values:
+def values(
+    runs: Runs, cells: dict[str, pd.DataFrame], changes: pd.DataFrame, by_layer: pd.DataFrame, *gaps: str
+) -> Values:
     r"""The keyed numbers, all below `cost/`: those of measures.common_values, and
 
     <system>/<driver>/<hosts>/<pairs>/demand, rate, client-cpu, server-cpu, client-demand, server-demand and change,
-    each with its interval.
+    each with its interval; <layer>-demand likewise, of each layer (by_layer: layer_cells).
     """
     found = common_values("cost", runs, cells["service_demand_s"], *gaps)
     names = ("system", "driver", "hosts", "pairs")
     for name, each in MEASURES.items():
         each.put(found, cells[name], *names)
     CHANGE.put(found, changes, *names)
+    for layer, part in by_layer.groupby("layer"):
+        OF_LAYER.put(found, part, *names, key=f"{str(layer).replace(' ', '-').lower()}-demand")
     return found
 
 
