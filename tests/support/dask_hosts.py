@@ -31,7 +31,8 @@ def command(sweep, image):
 def main(sweep, image):
     """The host of the scheduler. The others connect to it by a link each."""
     in_memory(Path("/run"))
-    scheduler = subprocess.Popen([PAIRLAB, "scheduler", "--host", "0.0.0.0", "--port", str(PORT)], stdout=subprocess.PIPE)
+    argv = [PAIRLAB, "scheduler", "--host", "0.0.0.0", "--port", str(PORT)]
+    scheduler = subprocess.Popen(argv, stdout=subprocess.PIPE)
     scheduler.stdout.readline()
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     workers = []

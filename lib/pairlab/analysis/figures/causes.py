@@ -117,7 +117,14 @@ def by_transaction(cells: pd.DataFrame, conditions: str = "") -> Figure:
     height_in = 1.4 + 0.2 * max(panel["bar"].nunique() for _, panel in panels)
     noted = estimates.noted(note, conditions)
     return grid.grid(
-        panels, draw, note=noted, height_in=height_in, handles=_handles(shown), handles_across=5, share_x=True, share_y=False
+        panels,
+        draw,
+        note=noted,
+        height_in=height_in,
+        handles=_handles(shown),
+        handles_across=5,
+        share_x=True,
+        share_y=False,
     )
 
 

@@ -17,6 +17,7 @@ from rounds import leave, middle_ns
 #: Tags of messages: one that is sent for its time, and the last.
 MESSAGE, LAST = 1, 2
 
+
 class PingPong:
     """A message and an answer of its size, one after the other."""
 

@@ -17,7 +17,9 @@ from pairlab.testbed.contracts import Measured, Metric, Workload, transaction_to
 from pairlab.testbed.requirements import Program, PythonPackage
 from pairlab.testbed.workloads.all_to_all import METRICS, USUAL_MESSAGE_BYTES, AllToAll, require_messages
 
-_PACKAGES = "install both packages of lib/requirements/mpi.lock into pairlab's Python, with pip install --require-hashes -r"
+_PACKAGES = (
+    "install both packages of lib/requirements/mpi.lock into pairlab's Python, with pip install --require-hashes -r"
+)
 _OSU = (
     "build the OSU micro-benchmarks (https://mvapich.cse.ohio-state.edu/benchmarks/) with MPICH's mpicc and put their"
     " programs on PATH"
@@ -64,9 +66,7 @@ class MpiAllToAll(AllToAll):
 
     name = "mpi-all-to-all"
     summary = "MPI_Alltoall by MPICH and mpi4py: rounds between all containers, and their latencies"
-    programs = (
-        PythonPackage("mpi4py", "", f"{_PACKAGES}, or take workload 'all-to-all', which needs neither"),
-    )
+    programs = (PythonPackage("mpi4py", "", f"{_PACKAGES}, or take workload 'all-to-all', which needs neither"),)
     serves_once = True
 
     @classmethod
@@ -174,8 +174,8 @@ class _Osu(Workload):
     """One of the OSU micro-benchmarks. Its own numbers of messages take the place of a time.
 
     duration_s is how long it may take. It tells numbers for each size, of which those of message_bytes count, and no
-    bytes that were sent: what it tells is in metrics, and its flows carry nothing as far as pairlab knows. Its version is
-    in the first line of what it printed (run.raw).
+    bytes that were sent: what it tells is in metrics, and its flows carry nothing as far as pairlab knows. Its version
+    is in the first line of what it printed (run.raw).
     """
 
     can = frozenset({"time", "message"})
@@ -247,7 +247,7 @@ class OsuAllToAll(_Osu):
         Metric("round_mean_s", "s", "mean round, over all ranks", less_is_better=True),
         *METRICS,
     )
-    line = re.compile(r"(\d{1,10}) {1,30}(\d{1,12}\.\d\d) {1,30}(\d{1,12}\.\d\d) {1,30}(\d{1,12}\.\d\d) {1,30}(\d{1,12})")
+    line = re.compile(r"(\d{1,10})" + 3 * r" {1,30}(\d{1,12}\.\d\d)" + r" {1,30}(\d{1,12})")
     most_bytes = 1 << 20
 
     def check(self, spec):

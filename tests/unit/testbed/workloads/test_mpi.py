@@ -170,10 +170,10 @@ def test_every_rank_prints_what_the_program_of_rank_0_printed():
         address = f"127.0.0.1:{listener.getsockname()[1]}"
     command = [sys.executable, join.__file__, "--ranks", "3", "--interface", "lo", "--manager", address]
     command += ["--tell-all", "64"]
+    program = ["--", sys.executable, "-c", JOINING]
     ranks = [
         subprocess.Popen(
-            [*command, *(["--listen", address] if rank == 2 else []), "--rank", str(rank)]
-            + ["--", sys.executable, "-c", JOINING],
+            [*command, *(["--listen", address] if rank == 2 else []), "--rank", str(rank), *program],
             stdout=subprocess.PIPE,
             text=True,
         )
