@@ -8,11 +8,8 @@ import json
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))  # it is run by its path, in a Python that may have no pairlab
-
-from rounds import leave, middle_ns
+from rounds import leave, middle_ns  # type: ignore[import-not-found]  # beside it, as it is run by its path
 
 #: Tags of messages: one that is sent for its time, and the last.
 MESSAGE, LAST = 1, 2

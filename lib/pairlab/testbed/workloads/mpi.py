@@ -236,7 +236,7 @@ class _Osu(Workload):
 
 
 class OsuAllToAll(_Osu):
-    """osu_alltoall: rounds of MPI_Alltoall between all containers. Each pair has its figures, which are of all ranks."""
+    """osu_alltoall: rounds of MPI_Alltoall between all containers. Each pair has its figures, those of all ranks."""
 
     name = "osu-all-to-all"
     summary = "osu_alltoall, of the OSU micro-benchmarks: the mean round between all containers"
