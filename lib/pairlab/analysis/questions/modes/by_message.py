@@ -26,6 +26,8 @@ BARE, ISOLATED = "process", "none"
 BULK = ("upload", "download", "both ways")
 MESSAGES = ("TCP", "UDP")
 LATENCY = "latency"
+#: What is added where idle CPUs were kept from sleeping.
+AWAKE = " with CPUs awake"
 #: The size of the messages of paper S' figure 3b.
 MESSAGE_BYTES = 1024
 #: What one estimate is made for. size: of messages or requests, in bytes; 0: of bulk transfers.
@@ -74,7 +76,7 @@ def _rows(run: Run) -> list[dict[str, Any]]:
     if part is None:
         return []
     row = {name: getattr(spec, name) for name in (*selection.CELL, "host_kind", "repetition")}
-    row |= {"what": part[0], "size": part[1], "key": run.key}
+    row |= {"what": part[0] + AWAKE * spec.cpus_awake, "size": part[1], "key": run.key}
     row |= {"flows": len(run.flows), "failed_flows": run.failed_flows}
     row["total_bps"] = np.nan if transacts else run.total_throughput_bps
     row["latency_mean_s"] = latencies.mean_of_flows(run.transactions, run.flows)
@@ -83,12 +85,12 @@ def _rows(run: Run) -> list[dict[str, Any]]:
 
 def throughputs(repetitions: pd.DataFrame) -> pd.DataFrame:
     """The repetitions that measure throughput."""
-    return repetitions[repetitions["what"] != LATENCY]
+    return repetitions[~repetitions["what"].str.startswith(LATENCY)]
 
 
 def response_times(repetitions: pd.DataFrame) -> pd.DataFrame:
     """Those that measure latency."""
-    return repetitions[repetitions["what"] == LATENCY]
+    return repetitions[repetitions["what"].str.startswith(LATENCY)]
 
 
 def cells(repetitions: pd.DataFrame, value: str, confidence: float) -> pd.DataFrame:
@@ -183,7 +185,7 @@ def table(
         "Paper S (%)": texts(changed, tuple(names), lambda row: _stated_of(stated, row)),
     }
     sizes = [size_text(size) if size else MISSING for size in sorted(cells["size"].unique())]
-    return tabulate(names, columns, {"what": [*BULK, *MESSAGES, LATENCY], "sized": sizes})
+    return tabulate(names, columns, {"what": [*BULK, *MESSAGES, LATENCY, LATENCY + AWAKE], "sized": sizes})
 
 
 def values(
