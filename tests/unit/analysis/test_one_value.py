@@ -19,6 +19,11 @@ _RESULT = re.compile(r"\\defineresult\{([^}]+)\}\{(.*)\}$")
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|inf)")
 SYSTEM, REST = r"(?P<system>(?:netns|docker)-[a-z0-9]+)", r"(?P<driver>[a-z]+)/(?P<pairs>\d+)"
 
+#: Topics whose keys are each a quantity of their own, that no other notebook and no claim has.
+WHOLE = (
+    *("beyond", "containerization", "multi-host", "packet-size", "virtualization"),
+    *("interference-by-network", "all-to-all", "launch-time", "networks"),
+)
 #: By topic: the keys that have an interval, and which quantity each is.
 QUANTITIES = {
     "throughput": {
@@ -86,10 +91,20 @@ QUANTITIES = {
             "traffic {what} of {sizes} {system} {driver} {load}"
         ),
     },
-    "beyond": {r"(?P<all>[a-z0-9./-]+)": "beyond {all}"},
+    "single-host-modes": {
+        rf"{SYSTEM}/(?P<driver>[a-z-]+)/(?P<what>[a-z-]+)/(?P<size>\d+)/(?P<of>[a-z-]+)": (
+            "modes {of} {what} {size} {system} {driver}"
+        ),
+    },
+    "cost": {
+        rf"{SYSTEM}/(?P<driver>[a-z-]+)/(?P<hosts>\d+)/(?P<pairs>\d+)/(?P<what>[a-z-]+)": (
+            "cost {what} {system} {driver} {hosts} {pairs}"
+        ),
+    },
+    **{topic: {r"(?P<all>[a-z0-9./-]+)": f"{topic} {{all}}"} for topic in WHOLE},
 }
 #: The least and the most of quantities, by the last part of their keys; what is not named is above zero.
-CHANGES = re.compile(r"change$|against-(?:host|alone)$|over-bridge$|over-plain|\d+-\d+/p[\d.]+$")
+CHANGES = re.compile(r"change$|against-[a-z]+$|over-bridge$|over-plain|\d+-\d+/p[\d.]+$")
 BOUNDS = (
     (re.compile(r"jain-change$"), -1, 1),
     (re.compile(r"explained$"), -math.inf, math.inf),
@@ -173,6 +188,11 @@ def _of_claim(claim, system: str, cells: str) -> tuple[str, float, float] | None
     if claim.estimator == "allocation_experiments" and asked["what"] in ("total_bps", "latency_mean_s"):
         beside = {"congestion": "1-background-pair", "interference": "2-busy-loops"}[asked["experiments"][0]]
         return f"placed against-alone {system} {driver} {place} {beside}", 1, 0
+    if claim.estimator == "service_demand" and asked.get("against", "process") == "process":
+        return f"cost change {system} {driver} 2 1", 1, 0
+    if claim.estimator == "mode_change" and "direction" in asked:
+        what = {"up": "upload", "down": "download"}[asked["direction"]]
+        return f"modes against-process {what} 0 {system} {driver}", 1, 0
     if claim.estimator == "pinning_change":
         return f"pinning change {system} {driver} {asked['policy']} ", 1, 0
     return None
