@@ -38,7 +38,7 @@ def window_s(run: Run) -> tuple[float, float]:
 def used_s(run: Run) -> float:
     """CPU seconds used on the host from the release to the last sample, by whoever it was; NaN without samples."""
     cpu = run.cpu
-    used = cpu[list(WORK)].sum(axis=1, skipna=False) * (cpu["end_s"] - cpu["start_s"].clip(lower=0))
+    used = _work(cpu).sum(axis=1, skipna=False) * (cpu["end_s"] - cpu["start_s"].clip(lower=0))
     return float(used.sum(skipna=False)) if len(cpu) else np.nan
 
 
@@ -113,9 +113,15 @@ def _shares(run: Run, cpu: pd.DataFrame) -> pd.Series:
     return found
 
 
+def _work(cpu: pd.DataFrame) -> pd.DataFrame:
+    """WORK as shares of the samples' time, and not of what the kernel counted of it: older runs have but the latter."""
+    return cpu[list(WORK)].mul(cpu["counted"].fillna(1.0), axis=0)
+
+
 def _demand_s(run: Run, cpu: pd.DataFrame) -> float:
     if run.spec.background_pairs or run.spec.interference_workers or not latencies.measured(run.flows):
         return np.nan
     cpus = cpu.drop_duplicates(["host", "cpu"])
-    working = float(_shares(run, cpu)[list(WORK)].sum(skipna=False)) * len(cpus)
+    worked = _shares(run, cpu.assign(**_work(cpu)))[list(WORK)]
+    working = float(worked.sum(skipna=False)) * len(cpus)
     return working / (latencies.rate_per_s(run.flows) or np.nan)

@@ -163,7 +163,13 @@ TABLES: dict[str, dict[str, Column]] = {
         "cpu": Column("int64", "", "number of the CPU"),
         "start_s": Column("float64", "s", "begin of the sample, from the release"),
         "end_s": Column("float64", "s", "end of the sample, from the release"),
-        "usr": Column("float64", "share", "user time, with nice, as a share of the sample (proc_stat(5))"),
+        "counted": Column(
+            "float64",
+            "share",
+            "how much of the sample the kernel counted, of which the others are shares: it can lose some of a CPU that"
+            " sleeps and wakes thousands of times a second; missing in older runs",
+        ),
+        "usr": Column("float64", "share", "user time, with nice, as a share of what was counted (proc_stat(5))"),
         "sys": Column("float64", "share", "system time"),
         "softirq": Column("float64", "share", "soft interrupts, where most packet processing is booked"),
         "irq": Column("float64", "share", "hard interrupts"),

@@ -86,6 +86,14 @@ def test_the_service_demand_is_what_all_cpus_worked_over_the_transactions():
     assert summaries(costing())["service_demand_s"] == pytest.approx(0.8 / 1000)
 
 
+def test_what_the_kernel_did_not_count_of_a_sample_is_no_work():
+    half = costing()
+    half = replace(half, cpu=half.cpu.assign(counted=0.5))
+    assert cpu_use.service_demand_s(half) == pytest.approx(0.4 / 1000)
+    assert cpu_use.used_s(half) == pytest.approx(cpu_use.used_s(costing()) / 2)
+    assert cpu_use.shares(half)["busy"] == pytest.approx(cpu_use.shares(costing())["busy"])
+
+
 def test_the_service_demand_is_not_known_beside_other_work_without_samples_or_without_transactions():
     beside = costing(interference_workers=2), costing(background_pairs=1)
     without = replace(costing(), cpu=table("cpu")), seen((0, 2, 0.5))

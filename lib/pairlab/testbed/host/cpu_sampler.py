@@ -25,9 +25,13 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 
 def shares_between(before: Any, after: Any) -> dict[str, float]:
     """What share of the time between two of psutil's cpu_times each of PARTS had; empty where no time was counted."""
-    spent = {name: sum(getattr(after, f) - getattr(before, f) for f in parts) for name, parts in PARTS.items()}
+    spent = _spent(before, after)
     total_s = sum(spent.values())
     return {name: each_s / total_s for name, each_s in spent.items()} if total_s > 0 else {}
+
+
+def _spent(before: Any, after: Any) -> dict[str, float]:
+    return {name: sum(getattr(after, f) - getattr(before, f) for f in parts) for name, parts in PARTS.items()}
 
 
 class CpuTelemetry:
@@ -58,7 +62,8 @@ class CpuTelemetry:
             for cpu, (old, new) in enumerate(zip(before, after, strict=True)):
                 if shares := shares_between(old, new):
                     times = {"start_s": (begun_ns - release_ns) / 1e9, "end_s": (ended_ns - release_ns) / 1e9}
-                    rows.append({"host": MACHINE, "cpu": cpu, **times, **shares})
+                    counted = sum(_spent(old, new).values()) * 1e9 / (ended_ns - begun_ns)
+                    rows.append({"host": MACHINE, "cpu": cpu, **times, "counted": counted, **shares})
         return rows
 
     def missed_share(self) -> float:

@@ -228,10 +228,10 @@ class _Osu(Workload):
             ended = json.loads(last)
             lasted_s, size = float(ended["lasted_s"]), int(ended["message_bytes"])
         except (ValueError, RecursionError, KeyError, TypeError, OverflowError) as error:
-            raise ValueError(f"{self.program} printed no complete report: {error!r}") from None
+            raise ValueError(f"{self.name} printed no complete report: {error!r}") from None
         found = [match for line in lines if (match := self.line.fullmatch(line)) and int(match[1]) == size]
         if len(found) != 1:
-            raise ValueError(f"{self.program} told {len(found)} results of messages of {size} B, and not one")
+            raise ValueError(f"{self.name} told {len(found)} results of messages of {size} B, and not one")
         return [Measured({"duration_s": lasted_s, **self.told(list(map(float, found[0].groups()[1:])))})]
 
 
