@@ -74,15 +74,21 @@ def named(name: str, version: str) -> str:
 
 #: Paper M's experiments: analyses hold them against each other, and against no others.
 PLACEMENT_STUDY = ("placement", "interference", "congestion", "dc-simulation")
+#: Paper S's, and those of single networks beside them, likewise.
+NETWORK_STUDY = (
+    *("containerization", "single-host-modes", "multi-host", "packet-size", "virtualization", "cpu-overhead"),
+    *("all-to-all", "launch-time", "networks", "latency"),
+)
 
 
 def place_of(backend: str, experiment: str, host_kind: str = "") -> str:
-    """What shares a host and a kernel with which other runs: a backend, and of paper M's experiments it apart.
+    """What shares a host and a kernel with which other runs: a backend, and of each study it apart.
 
     Two backends are two data paths, whose runs are never pooled, and so are two studies that no analysis holds against
     each other: each may have been measured at another time. Hosts of two kinds (Spec.host_kind) are never the same.
     """
-    apart = [*(PLACEMENT_STUDY if experiment in PLACEMENT_STUDY else ()), *filter(None, [host_kind])]
+    study = next((study for study in (PLACEMENT_STUDY, NETWORK_STUDY) if experiment in study), ())
+    apart = [*study, *filter(None, [host_kind])]
     return f"{backend} ({', '.join(apart)})" if apart else backend
 
 
