@@ -40,7 +40,7 @@ class Requires(BaseModel):
     the effect rests on, at least. hosts: that each is a machine, where there are several: what the kernel that they
     share would do is not what a hypervisor or a network card does; or also that those called physical and virtual
     (Spec.host_kind) are so by what was recorded. loops_per_cpu: busy loops beside the pairs, for each CPU, where there
-    are any.
+    are any. containers: that endpoints are containers of an engine.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -52,6 +52,7 @@ class Requires(BaseModel):
     points: int = Field(0, ge=0)
     hosts: Literal["machines", "physical and virtual machines"] | None = None
     loops_per_cpu: float | None = Field(None, gt=0)
+    containers: bool = False
 
     def __str__(self) -> str:
         """In words; empty where nothing is asked for."""
@@ -63,6 +64,7 @@ class Requires(BaseModel):
             "at least {} numbers of pairs, ratios or sizes": self.points,
             "hosts that are {} of their own": self.hosts,
             "{:g} busy loops for each CPU, where there are any": self.loops_per_cpu,
+            "containers of an engine": self.containers,
         }
         return "; ".join(form.format(value) for form, value in told.items() if value)
 
@@ -122,6 +124,8 @@ def unmet(requires: Requires, runs: pd.DataFrame, drivers: Sequence[str], points
         found += [*misnamed, *others][:1]
     if requires.loops_per_cpu:
         found += _other_loops(requires.loops_per_cpu, read["loops_per_cpu"])
+    if requires.containers and (read["backend"] == "netns").any():
+        found.append(Unmet("containers", "endpoints are namespaces, which no engine starts, and not containers"))
     return found
 
 

@@ -102,10 +102,12 @@ def by_transaction(cells: pd.DataFrame, conditions: str = "") -> Figure:
         for place in networks.places(cells)
     ]
 
+    most_us = 1e6 * float(whole.max())
+
     def draw(panel: pd.DataFrame, ax: Axes) -> Axes:
         least_first = panel.groupby("bar")["value"].sum().sort_values().index.to_list()
         _stacked(panel, ax, least_first, shown, 1e6)
-        ax.set_xlim(left=0)
+        ax.set_xlim(0, 1.03 * most_us)
         ax.set_xlabel("CPU time (µs per transaction)")
         ax.set_ylabel("Network")
         return ax
