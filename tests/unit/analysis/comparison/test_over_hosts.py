@@ -39,9 +39,9 @@ def everywhere(ratios, **options):
 
 def test_a_ratio_that_hosts_of_unlike_speed_share_is_found_within_them():
     (found,) = compare(everywhere([1.1] * 4), over="host")
-    assert 8.5 < found.low < 10 < found.high < 11.5
+    assert 7 < found.low < 10 < found.high < 13
     assert (found.paired, found.n, found.unit, found.verdict) == (True, (4, 4), "host", "better")
-    assert found.words.startswith("macvlan is 1")
+    assert " % faster than bridge, 95 % interval " in found.words
     assert found.words.endswith("(n = 4 hosts)")
     assert ("compared", "within each repetition of a host, over hosts") in result.rows(found)
     assert found.notes[0].count(" % on CPU ") == 4

@@ -1,5 +1,7 @@
 """Hosts as repetitions of the machine: a dot for each, and beside them their mean with its interval."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -14,9 +16,16 @@ from pairlab.statistics.intervals import LEAST
 
 #: Of the place of a number of pairs: what its drivers take, and of a driver's part how far dots and mean lie apart.
 _ROOM, _APART = 0.7, 0.3
-_DOTS = {"marker": "o", "markersize": 2.6, "markeredgewidth": 0, "alpha": 0.75, "clip_on": False, "zorder": 3}
+_DOTS: dict[str, Any] = {
+    "marker": "o",
+    "markersize": 2.6,
+    "markeredgewidth": 0,
+    "alpha": 0.75,
+    "clip_on": False,
+    "zorder": 3,
+}
 #: Joins one host's dots: where hosts differ in speed only, such lines are alike.
-_SAME_HOST = {"color": "0.75", "linewidth": 0.5, "zorder": 1}
+_SAME_HOST: dict[str, Any] = {"color": "0.75", "linewidth": 0.5, "zorder": 1}
 
 
 def dots(
@@ -49,12 +58,13 @@ def _panel(panel: pd.DataFrame, ax: Axes, measure: Measure) -> Axes:
         ax.plot(line["place"], line["value"] * measure.scale, **_SAME_HOST)
     for driver in drivers:
         mine = shown[shown["driver"] == driver]
-        look = style.points_only(driver)
+        look: dict[str, Any] = style.points_only(driver)
         hosts, mean = mine[~mine["is_mean"]], mine[mine["is_mean"]]
         ax.plot(hosts["place"], hosts["value"] * measure.scale, **look | _DOTS)
         middle, low, high = (mean[name].to_numpy(dtype=float) * measure.scale for name in ("value", "low", "high"))
         bars = np.array([middle - low, high - middle])
-        ax.errorbar(mean["place"], middle, yerr=bars, **look, **estimates.BARS, label=driver)[0].set(**estimates.POINTS)
+        drawn = ax.errorbar(mean["place"], middle, yerr=bars, **look | estimates.BARS, label=driver)
+        drawn[0].set(**estimates.POINTS)
     estimates.category_axis(ax, pairs, "Pairs")
     ax.set_ylabel(measure.title)
     estimates.scale_y(ax, from_zero=not measure.change)
@@ -67,6 +77,6 @@ def _note(over_hosts: pd.DataFrame) -> str:
     bars = f"bars: {share} interval over hosts" if n.max() >= LEAST else f"no interval: it needs {LEAST} hosts"
     partly = f" (none from fewer than {LEAST})" if n.min() < LEAST <= n.max() else ""
     return (
-        f"a dot per host, n = {span(n)} host{'s' * (n.max() != 1)} in each column, a host's own dots joined;"
+        f"a dot per host, n = {span(n)} host{'s' * int(n.max() != 1)} in each column, a host's own dots joined;"
         f" beside them the mean over hosts; {bars}{partly}"
     )
