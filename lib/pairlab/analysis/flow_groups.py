@@ -13,8 +13,10 @@ from typing import TypeVar
 import numpy as np
 import pandas as pd
 
+from pairlab.analysis import selection
 from pairlab.errors import AnalysisError
 from pairlab.statistics.clusters import Clusters
+from pairlab.store.dataset import GROUND
 
 #: A frame of more stretches of equal rows than this is sorted first.
 _SCATTERED = 20_000
@@ -40,23 +42,29 @@ class Group:
 
 
 def grouped(frame: pd.DataFrame, by: Sequence[str], value: str) -> list[Group]:
-    """The groups of a frame as by_group.of takes it, in their order."""
+    """The groups of a frame as by_group.of takes it, in their order. Raises MixedHosts where one has several hosts."""
     by = list(by)
     needed = [*by, "repetition", value]
     if missing := [name for name in needed if name not in frame]:
         raise AnalysisError(f"there is no column {', '.join(missing)}; there are: {', '.join(map(str, frame))}")
     apart = [*by, "repetition", *({"key"} & set(frame))]
+    grounds = {name: frame[name] for name in GROUND if name in frame and name not in by}
     frame = frame[list(dict.fromkeys([*apart, value, *({"status"} & set(frame))]))]
+    order = None
     if len(begins := _begins(frame[apart])) > _SCATTERED:
         order = np.argsort(frame.groupby(apart, observed=True).ngroup().to_numpy(), kind="stable")
         frame = frame.take(order)
         begins = _begins(frame[apart])
     stretches = frame[apart].take(begins).assign(begin=begins, end=np.append(begins[1:], len(frame)))
+    first_rows = begins if order is None else order[begins]
+    stretches = stretches.assign(**{name: column.take(first_rows).array for name, column in grounds.items()})
     reported = frame[value].to_numpy(dtype=float, na_value=np.nan)
     ok = (frame["status"] == "ok").to_numpy() if "status" in frame else None
 
     def one(names_and_stretches: tuple[tuple, pd.DataFrame]) -> Group:
         names, mine = names_and_stretches
+        for name in grounds:
+            selection.check_one(name, mine[name])
         if "key" in mine:
             _one_run_each(names, mine)
         return _group(names, mine, reported, ok)

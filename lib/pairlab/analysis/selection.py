@@ -1,6 +1,5 @@
 """Which runs answer a question, and what is said where there are none: a gap with a name, not an error."""
 
-import itertools
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -8,6 +7,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from pairlab.errors import AnalysisError, MixedHosts, NoRuns
+from pairlab.model import ground as grounds
 from pairlab.model.ground import PLACEMENT_STUDY
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
@@ -184,39 +184,50 @@ def check_alike(runs: Iterable[Run], also: Sequence[str] = ()) -> None:
     congestion control for each that is asked for, and, of one driver, over one datapath. Flows that end and flows that
     do not may stand in one experiment; their conditions are apart. What a run did not record is not held against it.
     """
-    found: dict[tuple, set] = {}
+    systems: dict[tuple, list[Run]] = {}
     for run in runs:
-        spec, ground = run.spec, run.ground
-        here = {"host": ground.host, "kernel": ground.kernel} | in_force(run)
+        spec = run.spec
         system = (spec.experiment, *(getattr(spec, name) for name in SYSTEM), *filter(None, [spec.host_kind]))
-        for condition in [name for name in CONDITIONS if name not in also and name not in OWN]:
-            found.setdefault((system, spec.flows_end, condition, ""), set()).add(getattr(spec, condition))
-        parts = {"congestion control": spec.congestion_control, "datapath": spec.driver}
-        for condition in [name for name in here if name not in also]:
-            where = (system, "", condition, parts.get(condition, ""))
-            found.setdefault(where, set()).update({here[condition]} - {""})
-    for (system, _, condition, _), values in found.items():
-        if len(values) > 1:
-            raise AnalysisError(_differ(system, condition, values))
+        systems.setdefault(system, []).append(run)
+    for system, its in systems.items():
+        found: dict[tuple, set] = {}
+        hosts = grounds.host_names(run.ground for run in its)
+        for run in its:
+            spec = run.spec
+            here = {"host": hosts[run.ground], "kernel": run.ground.kernel} | in_force(run)
+            for condition in [name for name in CONDITIONS if name not in also and name not in OWN]:
+                found.setdefault((spec.flows_end, condition, ""), set()).add(getattr(spec, condition))
+            parts = {"congestion control": spec.congestion_control, "datapath": spec.driver}
+            for condition in [name for name in here if name not in also]:
+                found.setdefault(("", condition, parts.get(condition, "")), set()).update({here[condition]} - {""})
+        for (_, condition, _), values in found.items():
+            if len(values) > 1:
+                raise AnalysisError(_differ(system, condition, values))
 
 
 def check_comparable(flows: pd.DataFrame, also: Sequence[str] = ()) -> None:
     """As check_alike, of what the flows of selected runs ask for; and that no two runs claim one repetition of a cell.
 
     also: columns that set cells apart besides CELL, and so may differ. Raises MixedHosts where they do not hold host or
-    kernel, and runs of several would be pooled.
+    kernel, and runs of several would be pooled. With host among them, each host may have a kernel of its own.
     """
-    for (_, part), name in itertools.product(flows.groupby("backend"), GROUND):
-        if name in part and name not in also and len(values := sorted(part[name].unique())) > 1:
-            raise MixedHosts(
-                f"the runs come from {len(values)} {name}s ({'; '.join(values)}), whose numbers do not belong together:"
-                f' load them with ground="newest", or tell them apart by {name!r}'
-            )
+    for name in [name for name in GROUND if name in flows and name not in also]:
+        for _, part in flows.groupby(["backend", *({"host"} & {*also} & {*flows})]):
+            check_one(name, part[name])
     check_distinct(flows, [*CELL, *also])
     for names, system in flows.groupby(list(SYSTEM)):
         for condition in map(asked, CONDITIONS):
             if condition not in also and len(values := set(system[condition].unique())) > 1:
                 raise AnalysisError(_differ(names, condition, values))
+
+
+def check_one(name: str, values: pd.Series) -> None:
+    """Raises MixedHosts where these are several hosts, or kernels: name is one of GROUND."""
+    if len(several := sorted(values.unique())) > 1:
+        raise MixedHosts(
+            f"the runs come from {len(several)} {name}s ({'; '.join(several)}), whose numbers do not belong together:"
+            f' load them with ground="newest", or tell them apart by {name!r}'
+        )
 
 
 def check_distinct(frame: pd.DataFrame, by: Sequence[str]) -> None:

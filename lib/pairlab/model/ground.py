@@ -122,14 +122,26 @@ def same(grounds: Iterable[Ground]) -> dict[Ground, Ground]:
 
 
 def host_names(grounds: Iterable[Ground]) -> dict[Ground, str]:
-    """A name for the host of each ground: its CPUs, and which machine where several of that kind are among them."""
-    grounds = set(grounds)
+    """The host of each ground, by the name that tells hosts apart everywhere: its CPUs, and which machine where several
+    of that kind are among them.
+
+    A machine that was not recorded is the one that is known, if the ground agrees with one only; else it stands apart.
+    """
+    every = set(grounds)
+    found = {ground: _host_of(ground, every) for ground in every}
     machines: dict[str, set[str]] = {}
-    for ground in grounds:
-        machines.setdefault(ground.host, set()).update({ground.machine} - {""})
+    for host, machine in found.values():
+        machines.setdefault(host, set()).update({machine} - {""})
     return {
-        ground: ground.host
-        if len(machines[ground.host]) < 2
-        else f"{ground.host} ({f'machine {ground.machine}' if ground.machine else 'which machine was not recorded'})"
-        for ground in grounds
+        ground: host
+        if len(machines[host]) < 2
+        else f"{host} ({f'machine {machine}' if machine else 'which machine was not recorded'})"
+        for ground, (host, machine) in found.items()
     }
+
+
+def _host_of(ground: Ground, every: Iterable[Ground]) -> tuple[str, str]:
+    """Host and machine of a ground, completed by what is known of those that agree with it, if that is one host."""
+    agreeing = {(other.host, other.machine) for other in every if other.host and other.agrees(ground)}
+    known = {each for each in agreeing if each[1]} or agreeing
+    return known.pop() if len(known) == 1 else (ground.host, ground.machine)

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import stats
 
 from pairlab.errors import AnalysisError, TooFewSamples
-from pairlab.statistics.intervals import ALPHA, LEAST, PERCENT, Student
+from pairlab.statistics.intervals import ALPHA, LEAST, PERCENT, Student, by_unit
 
 
 class Change(NamedTuple):
@@ -45,29 +45,37 @@ def described(found: Student, first: Sequence[float], second: Sequence[float], c
     return Change(*found.estimate(confidence)[:3], found.p(), ranks, found.n)
 
 
-def ratio(first: Sequence[float], second: Sequence[float], *, paired: bool = True) -> Student:
+def ratio(
+    first: Sequence[float],
+    second: Sequence[float],
+    *,
+    paired: bool = True,
+    units: Sequence[Hashable] | None = None,
+) -> Student:
     """The second over the first, of one value per repetition, on the scale PERCENT.
 
     paired: values at one place are of one repetition; else the two were measured in repetitions of their own, of which
-    one may have more. Raises TooFewSamples where a side is empty, AnalysisError for values that are not above zero, or
-    not in pairs. Source: Student 1908 and Welch 1947, on logarithms as Fleming and Wallace 1986 advise for ratios.
+    one may have more. units: of each pair its host, where hosts are the independent samples and repetitions are not.
+    Raises TooFewSamples where a side is empty, AnalysisError for values that are not above zero, or not in pairs.
+    Source: Student 1908 and Welch 1947, on logarithms as Fleming and Wallace 1986 advise for ratios.
     """
     logs = logarithms(first), logarithms(second)
     if not paired:
         return Student.of_groups(*logs, scale=PERCENT)
     if len(logs[0]) != len(logs[1]):
         raise AnalysisError(f"{len(first)} values cannot be paired with {len(second)}: give both of each repetition")
-    return Student.of(logs[1] - logs[0], PERCENT)
+    ratios = logs[1] - logs[0]
+    return Student.of(ratios if units is None else by_unit(ratios, units), PERCENT)
 
 
-def together(first: Mapping[Hashable, object], second: Mapping[Hashable, object]) -> list | None:
+def together(first: Mapping[Hashable, object], second: Mapping[Hashable, object], least: int = LEAST) -> list | None:
     """The repetitions within which two sides are compared; None where they are compared as independent groups.
 
-    first, second: what was measured, by repetition. Within repetitions where LEAST are common to both, or all that one
-    side has (two at least): fewer have no interval, where the groups may have one.
+    first, second: what was measured, by repetition. Within repetitions where `least` are common to both, or all that
+    one side has (two, if so many are asked for): fewer have no interval, where the groups may have one.
     """
     common = [label for label in first if label in second]
-    return common if len(common) > 1 and len(common) >= min(LEAST, len(first), len(second)) else None
+    return common if len(common) >= max(min(2, least), min(least, len(first), len(second))) else None
 
 
 def logarithms(values: Sequence[float], least: int = 1) -> np.ndarray:

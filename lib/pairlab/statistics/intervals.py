@@ -6,7 +6,7 @@ reduced to one value first, or drawn whole (quantiles.py). What comes of that, a
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -201,11 +201,20 @@ def mean(values: Sequence[float], scale: Scale = REAL) -> Student:
     return Student(float(scale.kept(plain.centre)), plain.error * scale.slope(plain.centre), plain.df, plain.n, scale)
 
 
-def no_interval(n: int) -> str:
+def by_unit(values: Sequence[float], units: Sequence[Hashable]) -> np.ndarray:
+    """The mean of each unit's values, in the order of the units: the independent samples where repetitions are not.
+
+    values, units: 1-D, of the same length; units: of what each value is a repetition, such as its host.
+    """
+    _, codes = np.unique(np.asarray(units), return_inverse=True)
+    return np.bincount(codes, np.asarray(values, dtype=float)) / np.bincount(codes)
+
+
+def no_interval(n: int, unit: str = "repetition") -> str:
     """What stands in the place of an interval."""
     if n >= LEAST:
         return "no interval"  # too many of the flows behind it failed
-    return f"no interval from {('no', 'one', 'two')[int(n)]} repetition{'s' * int(n != 1)}"
+    return f"no interval from {('no', 'one', 'two')[int(n)]} {unit}{'s' * int(n != 1)}"
 
 
 def check_share(share: float, name: str) -> None:

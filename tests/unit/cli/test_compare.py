@@ -23,6 +23,18 @@ def test_kernel_against_kernel_is_one_command(pairlab):
     assert (found["base"], found["other"], found["n"], found["verdict"]) == ("6.18", "6.1", [3, 3], "worse")
 
 
+def test_drivers_are_compared_over_the_hosts_that_shared_a_sweep(pairlab):
+    for host, rate_bps in enumerate((4.0e9, 8.0e9, 6.0e9)):
+        facts = {"host": {"cpu_model": f"CPU {host}", "cpus": 2, "kernel": "6.1"}}
+        for driver, times in (("bridge", 1.0), ("macvlan", 1.25)):
+            made_up(repetition=host, driver=driver, rate_bps=rate_bps * times, facts=facts)
+    status, out, _ = pairlab("compare", "--over", "host")
+    assert status == 0
+    assert out.startswith("macvlan is 25.00 % faster than bridge, 95 % interval 25.00 to 25.00 % (n = 3 hosts)")
+    (found,) = json.loads(pairlab("compare", "--over", "host", "--json")[1])["comparisons"]
+    assert (found["n"], found["unit"]) == ([3, 3], "host")
+
+
 def test_claims_are_checked_for_each_kernel_apart(pairlab):
     for kernel in ("6.1", "6.18"):
         made_up(pairs=50, facts=on(kernel))

@@ -2,26 +2,28 @@
 
 Repetitions are the unit. Where both sides have the same ones they are compared within each, as a sweep measures them,
 so that slow drift of the host cancels; else as independent groups. What is smaller than the host's recorded noise
-(noise_floor.py) is not called a difference.
+(noise_floor.py) is not called a difference. Over several hosts, each has a difference of its own, found in this way,
+and hosts are the unit.
 """
 
 import math
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from pairlab.analysis import selection
 from pairlab.analysis.claims.effect import Contrast
 from pairlab.analysis.comparison import noise_floor
+from pairlab.analysis.comparison.left_out import depends_on_failed, not_ok, unread, without_partner
 from pairlab.analysis.comparison.noise_floor import Calibration, NoiseFloor
 from pairlab.analysis.comparison.result import WORTH_PERCENT, Comparison, Comparisons, Side
 from pairlab.analysis.comparison.spec_text import cell, named
 from pairlab.analysis.figures.style import ordered
-from pairlab.errors import AnalysisError, TooFewSamples, UnknownName
-from pairlab.model import fct, latencies
+from pairlab.errors import AnalysisError, BadInput, TooFewSamples, UnknownName
+from pairlab.model import fct
 from pairlab.model import ground as grounds
 from pairlab.model.ground import Ground
 from pairlab.model.records import Run
@@ -29,7 +31,7 @@ from pairlab.model.spec import Spec
 from pairlab.model.summaries import MEASURES, QUANTILES, Measure, default_measure, measures_of, summaries
 from pairlab.statistics import changes, intervals, power, quantiles
 from pairlab.statistics.clusters import Clusters
-from pairlab.statistics.intervals import LEAST, POSITIVE, Student
+from pairlab.statistics.intervals import LEAST, PERCENT, POSITIVE, Student
 from pairlab.store.dataset import Runs
 
 #: What sets the repetitions of a cell apart from each other.
@@ -43,8 +45,25 @@ GROUND = ("host", "kernel", "engine", "tool", "switch")
 PLACE = ("host", "kernel")
 
 
+class _Found(NamedTuple):
+    """What two sides' runs show; of each side its level and its runs, how many have a value and how many were used."""
+
+    change: Student
+    paired: bool
+    levels: Sequence[float]
+    runs: Sequence[Sequence[Run]]
+    known: Sequence[int]
+    used: Sequence[int]
+    notes: tuple[str, ...] = ()
+
+
 def compare(
-    runs: Runs | Iterable[Run], *, by: str = "driver", measure: str | None = None, base: Hashable | None = None
+    runs: Runs | Iterable[Run],
+    *,
+    by: str = "driver",
+    measure: str | None = None,
+    base: Hashable | None = None,
+    over: Literal["", "host"] = "",
 ) -> Comparisons:
     """Every two groups of runs that are alike in all but `by`, of which one has the value `base`.
 
@@ -53,18 +72,20 @@ def compare(
     the median FCT of flows with an end, the median latency of transactions, of others the total throughput, and each
     metric that the workloads of both declare. base: the value that the others are held against;
     None: the field's default where it was measured, else the first. Runs that differ in other fields, or come from
-    different hosts or kernels, are kept apart. What is not compared is named in left_out: runs that are not ok, and
-    those without a partner.
+    different hosts or kernels, are kept apart, unless over="host": then the two are compared within each host that has
+    both, and hosts are the unit, however fast each of them is. What is not compared is named in left_out: runs that are
+    not ok, and those without a partner.
 
-    Raises UnknownName for another `by` or `measure`; AnalysisError, saying which fields differ, where no two are alike.
+    Raises UnknownName for another `by`, `measure` or `over`; BadInput where hosts are both; AnalysisError, saying which
+    fields differ, where no two are alike.
     """
     every = tuple(runs)
-    _check_names(by, measure, every)
+    _check_names(by, measure, every, over)
     counted = [run for run in every if run.status == "ok"]
-    left_out = [*_not_ok(every), *_unread(runs), *getattr(runs, "elsewhere", ())]
+    left_out = [*not_ok(every), *unread(runs), *getattr(runs, "elsewhere", ())]
     calibrations = noise_floor.of_runs(runs if isinstance(runs, Runs) else Runs(every, root=_root(every)))
     found, refused, alone = [], [], []
-    for alike, sides in _cells(counted, by):
+    for alike, sides in _cells(counted, by, over):
         start = _base(by, sides, base)
         if start is None or len(sides) < 2:
             alone += [f"{named(by, value)} ({cell(alike)})" for value in sides]
@@ -73,10 +94,10 @@ def compare(
             pair = (start, sides[start]), (value, sides[value])
             for each in [measure] if measure else _measures_of_both(pair):
                 try:
-                    found.append(_compared(by, each, alike, pair, calibrations))
+                    found.append(_compared(by, each, alike, pair, calibrations, over))
                 except AnalysisError as error:
                     refused.append(str(error))
-    left_out = [*refused, *left_out, *_alone(by, alone)]
+    left_out = [*refused, *left_out, *without_partner(by, alone)]
     if not found:
         raise AnalysisError(" ".join(left_out) if refused else _nothing_compared(by, counted, left_out))
     return Comparisons(found, left_out)
@@ -92,13 +113,13 @@ def varied(runs: Iterable[Run]) -> dict[str, list]:
     return {name: found for name, found in values.items() if len(found) > 1}
 
 
-def _cells(runs: Sequence[Run], by: str) -> list[tuple[dict[str, Any], dict[Hashable, list[Run]]]]:
+def _cells(runs: Sequence[Run], by: str, over: str = "") -> list[tuple[dict[str, Any], dict[Hashable, list[Run]]]]:
     """What the runs of a cell have in common, and its runs by the value of `by`; all in order."""
     cells: dict[tuple, dict[Hashable, list[Run]]] = {}
     on = grounds_of(runs)
     for run in sorted(runs, key=lambda run: (run.spec.repetition, run.spec.seed)):
         values = run.spec.model_dump() | on[run.ground]
-        shared = (*FIELDS, *PLACE)
+        shared = (*FIELDS, *(() if over else PLACE))
         alike = (*((name, values[name]) for name in shared if name != by), *_in_force(run, by))
         cells.setdefault(alike, {}).setdefault(values[by], []).append(run)
     order = ordered if by == "driver" else by_version if by in GROUND else sorted
@@ -108,9 +129,9 @@ def _cells(runs: Sequence[Run], by: str) -> list[tuple[dict[str, Any], dict[Hash
 def grounds_of(runs: Iterable[Run]) -> dict[Ground, dict[str, str]]:
     """The values of GROUND for each ground of these runs; an older run's unknown machine is taken for the known one."""
     same = grounds.same(run.ground for run in runs)
-    hosts = grounds.host_names(same.values())
+    hosts = grounds.host_names(same)
     return {
-        ground: {**{name: getattr(whole, name) for name in GROUND}, "host": hosts[whole]}
+        ground: {**{name: getattr(whole, name) for name in GROUND}, "host": hosts[ground]}
         for ground, whole in same.items()
     }
 
@@ -138,24 +159,19 @@ def _compared(
     alike: Mapping[str, Any],
     sides: Sequence[tuple[Hashable, list[Run]]],
     calibrations: Mapping[str, Calibration],
+    over: str,
 ) -> Comparison:
     """The comparison of two sides, the base first. Raises AnalysisError where one has no value, or its flows failed."""
     specs = [runs[0].spec for _, runs in sides]
     what = measures_of(run for _, runs in sides for run in runs)[measure]
-    known = [_known(named(by, value), measure, what, runs) for value, runs in sides]
-    paired, used = _used(*known) if by not in GROUND else (False, known)  # no sweep visits two kernels in turn
-    if measure in QUANTILES:
-        found, levels = _percentiles(QUANTILES[measure], used, paired, [named(by, value) for value, _ in sides])
-    else:
-        values = [[summaries(run)[measure] for run in runs] for runs in used]
-        found = changes.ratio(*values, paired=paired)
-        levels = [intervals.mean(each, POSITIVE).estimate().value for each in values]
-    change, low, high, _ = found.estimate()
-    floor = _floor(measure, specs, found.n, calibrations)
-    counts = [
-        (value, runs, len(having), len(mine)) for (value, runs), having, mine in zip(sides, known, used, strict=True)
-    ]
-    base, other = (Side(value, len(mine), level) for (value, _), mine, level in zip(sides, used, levels, strict=True))
+    found = (_over_hosts if over else _of_runs)(by, measure, what, sides)
+    change, low, high, n = found.change.estimate()
+    floor = None if over else _floor(measure, specs, n, calibrations)  # a calibration is of one host
+    unmeasured = () if over else noise_floor.not_covered(calibrations, specs, measure)
+    values = [value for value, _ in sides]
+    counts = list(zip(values, found.runs, found.known, found.used, strict=True))
+    of_each = [n, n] if over else found.used
+    base, other = (Side(*side) for side in zip(values, of_each, found.levels, strict=True))
     return Comparison(
         by=by,
         measure=measure,
@@ -165,12 +181,67 @@ def _compared(
         change=change,
         low=low,
         high=high,
-        paired=paired,
+        paired=found.paired,
         verdict=_verdict(what, change, low, high, floor),
-        enough=_enough(found, floor),
+        enough=_enough(found.change, floor),
         floor=floor.percent if floor else np.nan,
-        notes=(*_notes(by, counts, what), *_also(by, sides), *noise_floor.not_covered(calibrations, specs, measure)),
+        notes=(*found.notes, *_notes(by, counts, what), *_also(by, sides), *unmeasured),
         declared=None if measure in MEASURES else what,
+        unit=over or "repetition",
+    )
+
+
+def _of_runs(
+    by: str, measure: str, what: Measure, sides: Sequence[tuple[Hashable, Sequence[Run]]], host: str = ""
+) -> _Found:
+    """Of runs of one host, repetitions the unit. host: its name, if it is one of several: then they are the unit."""
+    names = [named(by, value) + (f" on {host}" if host else "") for value, _ in sides]
+    known = [_known(name, measure, what, runs) for name, (_, runs) in zip(names, sides, strict=True)]
+    least = 1 if host else LEAST
+    paired, used = _used(*known, least) if by not in GROUND else (False, known)  # no sweep visits two kernels in turn
+    if measure in QUANTILES:
+        found, levels = _percentiles(QUANTILES[measure], used, paired, names)
+    else:
+        values = [[summaries(run)[measure] for run in runs] for runs in used]
+        found = changes.ratio(*values, paired=paired)
+        levels = [intervals.mean(each, POSITIVE).estimate().value for each in values]
+    return _Found(found, paired, levels, [runs for _, runs in sides], [*map(len, known)], [*map(len, used)])
+
+
+def _over_hosts(by: str, measure: str, what: Measure, sides: Sequence[tuple[Hashable, Sequence[Run]]]) -> _Found:
+    """Of runs of several hosts, within each of those that have both sides, hosts the unit."""
+    on = grounds_of(run for _, runs in sides for run in runs)
+    values = [value for value, _ in sides]
+    hosts: dict[str, list[list[Run]]] = {}
+    kernels: dict[str, set[str]] = {}
+    for place, (_, runs) in enumerate(sides):
+        for run in runs:
+            host, kernel = (on[run.ground][name] for name in PLACE)
+            hosts.setdefault(host, [[], []])[place].append(run)
+            kernels.setdefault(host, set()).update({kernel} - {""} if by != "kernel" else ())
+    for host, several in kernels.items():
+        if len(several) > 1:
+            listed = ", ".join(by_version(several))
+            raise AnalysisError(f"Not compared: {host} has runs of several kernels ({listed}): take those of one.")
+    both = {host: its for host, its in sorted(hosts.items()) if all(its)}
+    if not both:
+        raise AnalysisError(f"Not compared: no host has both {' and '.join(named(by, value) for value in values)}.")
+    parts = [_of_runs(by, measure, what, list(zip(values, its, strict=True)), host) for host, its in both.items()]
+    change = Student.of([part.change.centre for part in parts], PERCENT)
+    of_each = [f"{PERCENT.shown(part.change.centre):+.1f} % on {host}" for host, part in zip(both, parts, strict=True)]
+    notes = ["; ".join(of_each)]
+    if lacking := len(hosts) - len(both):
+        notes.append(f"{lacking} of {len(hosts)} hosts lack{'s' * (lacking == 1)} one side")
+    if len(different := set().union(*kernels.values())) > 1:
+        notes.append(f"the hosts have different kernels ({', '.join(by_version(different))})")
+    return _Found(
+        change,
+        all(part.paired for part in parts),
+        [float(np.mean(of)) for of in zip(*(part.levels for part in parts), strict=True)],
+        [[run for its in both.values() for run in its[place]] for place in range(len(sides))],
+        [sum(of) for of in zip(*(part.known for part in parts), strict=True)],
+        [sum(of) for of in zip(*(part.used for part in parts), strict=True)],
+        tuple(notes),
     )
 
 
@@ -179,18 +250,18 @@ def _known(name: str, measure: str, what: Measure, runs: Sequence[Run]) -> list[
     values = [summaries(run).get(measure, 0.0) for run in runs]
     lost = [run for run, value in zip(runs, values, strict=True) if math.isnan(value)]
     if lost and (measure not in QUANTILES or np.isnan(_flows(runs).quantile(QUANTILES[measure]))):
-        raise AnalysisError(_depends_on_failed(name, what, lost, len(runs)))
+        raise AnalysisError(depends_on_failed(name, what, lost, len(runs)))
     known = [run for run, value in zip(runs, values, strict=True) if value > 0 or math.isnan(value)]
     if not known:
         raise AnalysisError(f"Not compared: {name} has no {what.name} above zero.")
     return known
 
 
-def _used(first: Sequence[Run], second: Sequence[Run]) -> tuple[bool, tuple[list[Run], list[Run]]]:
+def _used(first: Sequence[Run], second: Sequence[Run], least: int) -> tuple[bool, tuple[list[Run], list[Run]]]:
     """Whether the two are compared within repetitions, and the runs: then those of the repetitions that both have."""
     tables = [{(run.spec.repetition, run.spec.seed): run for run in side} for side in (first, second)]
     once = all(len(table) == len(side) for table, side in zip(tables, (first, second), strict=True))
-    common = changes.together(*tables) if once else None
+    common = changes.together(*tables, least) if once else None
     if common is None:
         return False, (list(first), list(second))
     return True, tuple([table[label] for label in common] for table in tables)
@@ -274,57 +345,10 @@ def _also(by: str, sides: Sequence[tuple[Hashable, Sequence[Run]]]) -> list[str]
     return [f"they differ in {name}, too" for name, (base, other) in values.items() if base != other]
 
 
-def _depends_on_failed(name: str, what: Measure, lost: Sequence[Run], runs: int) -> str:
-    """Why a side has no value that could be compared: to leave out the runs that lack it would flatter it."""
-    flows = sum(len(run.flows) for run in lost)
-    if what.of == "launches":
-        return f"Not compared: {len(lost)} of {runs} runs of {name} have no {what.name}, as launches failed."
-    errors = [error for run in lost for error in run.flows.loc[run.flows["status"] != "ok", "error"]]
-    first = f" (the first: {errors[0]})" if errors else ""
-    if what.of == "transactions" and not errors:
-        without = sum(latencies.lost(run.flows) or 0 for run in lost)
-        return (
-            f"Not compared: {len(lost)} of {runs} runs of {name} have no {what.name}: too few transactions"
-            f" tell, or it depends on those that were lost ({without:,})."
-        )
-    if not errors:
-        return f"Not compared: {len(lost)} of {runs} runs of {name} have no {what.name}."
-    return (
-        f"Not compared: {len(lost)} of {runs} runs of {name} have no {what.name}:"
-        f" {len(errors)} of their {flows} flows failed{first}, and it depends on how long these would have taken."
-    )
-
-
 def _base(by: str, sides: Mapping[Hashable, Any], base: Hashable | None) -> Hashable | None:
     """The value of `by` that the others are held against in this cell, if it is there."""
     wanted = Spec.model_fields[by].default if base is None and by in Spec.model_fields else base
     return wanted if wanted in sides else next(iter(sides)) if base is None else None
-
-
-def _not_ok(runs: Sequence[Run]) -> list[str]:
-    found = []
-    for status in dict.fromkeys(run.status for run in runs if run.status != "ok"):
-        these = [run for run in runs if run.status == status]
-        first = f"{these[0].spec} ({'; '.join(these[0].reasons)})"
-        found.append(f"Left out, as {status}: {_listed(len(these), 'run')}, the first: {first}.")
-    return found
-
-
-def _unread(runs: Runs | Iterable[Run]) -> list[str]:
-    unread = getattr(runs, "unread", ())
-    return [f"Left out, as not readable: {_listed(len(unread), 'run')}, the first: {unread[0]}."] if unread else []
-
-
-def _alone(by: str, alone: Sequence[str]) -> list[str]:
-    """What found no partner, in a sentence."""
-    if not alone:
-        return []
-    more = f"; and {len(alone) - 3} more" if len(alone) > 3 else ""
-    return [f"Not compared, as nothing to hold it against differs in {by} alone: {'; '.join(alone[:3])}{more}."]
-
-
-def _listed(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def _nothing_compared(by: str, runs: Sequence[Run], left_out: Sequence[str]) -> str:
@@ -359,9 +383,13 @@ def _in_force(run: Run, by: str) -> list[tuple[str, str]]:
     return [(name, value) for name, value in selection.in_force(run).items() if name != itself]
 
 
-def _check_names(by: str, measure: str | None, runs: Sequence[Run]) -> None:
+def _check_names(by: str, measure: str | None, runs: Sequence[Run], over: str) -> None:
     if by not in (*FIELDS, *GROUND):
         why = " tells repetitions apart, which are the unit" if by in REPLICATE else " is nothing that runs differ by"
         raise UnknownName(f"{by!r}{why}; there are: {', '.join((*FIELDS, *GROUND))}")
     if measure is not None and measure not in (known := measures_of(runs)):
         raise UnknownName(f"no measure {measure!r}; there are: {', '.join(known)}")
+    if over not in ("", "host"):
+        raise UnknownName(f"nothing is compared over {over!r}; there is: host")
+    if over == by:
+        raise BadInput("hosts are what is compared, or what it is compared over: give another `by`")

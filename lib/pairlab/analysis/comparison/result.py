@@ -17,9 +17,10 @@ VERDICTS = {"better": "good", "worse": "bad", "undecided": "", "below the noise"
 
 
 class Side(NamedTuple):
-    """One side: its value of the parameter, how many repetitions it has, and the measure over all of them.
+    """One side: its value of the parameter, how many repetitions (or hosts) it has, and the measure over all of them.
 
-    level: in base units; of a percentile that of all flows, else the mean over repetitions.
+    level: in base units; of a percentile that of all flows, else the mean over repetitions; over hosts, the mean of
+    what it is on each.
     """
 
     value: Hashable
@@ -33,10 +34,10 @@ class Comparison:
 
     measure: one of summaries.MEASURES, or a metric of the workload, which is `declared` then. alike: what both have, by
     the names of Spec's fields, and the host. change: of `other` over `base`, in percent, with its interval low to high
-    at `confidence`, NaN where there is none. paired: whether repetitions were compared within each. verdict: one of
-    VERDICTS. enough: how many repetitions would show a difference of `worth` percent, None where that is not known.
-    floor: the least difference, in percent, that this host can distinguish from its noise at so many repetitions; NaN
-    where none is recorded.
+    at `confidence`, NaN where there is none. paired: whether repetitions were compared within each. unit: what n counts
+    and the interval is over, "repetition" or "host". verdict: one of VERDICTS. enough: how many of it would show a
+    difference of `worth` percent, None where that is not known. floor: the least difference, in percent, that this host
+    can distinguish from its noise at so many repetitions; NaN where none is recorded, and over hosts.
     """
 
     by: str
@@ -55,6 +56,7 @@ class Comparison:
     confidence: float = 1 - ALPHA
     notes: tuple[str, ...] = ()
     declared: Measure | None = None
+    unit: str = "repetition"
 
     @property
     def measured(self) -> Measure:
@@ -63,7 +65,7 @@ class Comparison:
 
     @property
     def n(self) -> tuple[int, int]:
-        """Repetitions of the other side and of the base."""
+        """Repetitions (or hosts) of the other side and of the base."""
         return self.other.repetitions, self.base.repetitions
 
     @property
@@ -131,6 +133,7 @@ def rows(comparison: Comparison) -> list[tuple[str, str]]:
         for side in (comparison.other, comparison.base)
     ]
     compared = "within each repetition" if comparison.paired else "as independent groups"
+    compared += " of a host, over hosts" if comparison.unit == "host" else ""
     return [*sides, ("compared", compared), ("alike in", cell(comparison.alike))]
 
 
@@ -182,6 +185,8 @@ def _without_interval(comparison: Comparison) -> str:
     text = _difference(comparison, digits) if comparison.change else f"{_both(comparison)} got the same"
     runs = f"in {_count(other)} each" if other == base else f"in {_count(other)} against {_count(base)}"
     measure = "" if comparison.measure == "total_bps" else f" ({comparison.measured.name})"
+    if comparison.unit == "host":
+        return f"{text} on {_count(other, 'host')}{measure}: no interval over hosts; measure on more"
     return f"{text} {runs}{measure}: no interval; repeat it"
 
 
@@ -194,7 +199,7 @@ def _advice(comparison: Comparison) -> str:
         return ""
     if comparison.enough <= min(comparison.n):
         return f"; {worth} would most likely have shown"
-    return f"; about {float(f'{comparison.enough:.2g}'):.0f} repetitions would show {worth}"
+    return f"; about {float(f'{comparison.enough:.2g}'):.0f} {comparison.unit}s would show {worth}"
 
 
 def _both(comparison: Comparison) -> str:
@@ -205,11 +210,12 @@ def _of(comparison: Comparison) -> str:
     """The measure, where it is not the one that speed goes by, and n."""
     measure = "" if comparison.measure == "total_bps" else f"{comparison.measured.name}, "
     other, base = comparison.n
-    return f"{measure}n = {other if comparison.paired else f'{other} and {base}'} repetitions"
+    both = comparison.paired or comparison.unit == "host"
+    return f"{measure}n = {other if both else f'{other} and {base}'} {comparison.unit}s"
 
 
-def _count(runs: int) -> str:
-    return "one run" if runs == 1 else f"{runs} runs"
+def _count(number: int, what: str = "run") -> str:
+    return f"one {what}" if number == 1 else f"{number} {what}s"
 
 
 def _digits(comparison: Comparison) -> int:

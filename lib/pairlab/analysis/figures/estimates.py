@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FormatStrFormatter, MaxNLocator, NullFormatter, NullLocator, ScalarFormatter
 from matplotlib.transforms import offset_copy
 
+from pairlab.analysis.cell_estimates import unit_of
 from pairlab.analysis.figures.grid import grid, logarithmic, row_height_in, single
 from pairlab.analysis.figures.style import HEIGHT_IN, LEAST_IN_BOX, PAGE_IN, driver_style, ordered, points_only
 from pairlab.analysis.output.formatting import span
@@ -107,12 +108,12 @@ def note_of(frame: pd.DataFrame, what: str = "mean") -> str:
     known = frame[frame["value"].notna()]
     alike = "pairs" in frame and frame["pairs"].nunique() == 1
     pairs = f"{span(frame['pairs'])} pair{'s' * int(frame['pairs'].iloc[0] > 1)}; " if alike else ""
-    n = known["n"]
+    n, unit = known["n"], unit_of(frame)
     if n.max() == 1:
-        return f"{pairs}{what} of n = 1 repetition, which has no interval"
+        return f"{pairs}{what} of n = 1 {unit}, which has no interval"
     partly = " (none where n = 1)" if n.min() == 1 else ""
     share = f"{frame['confidence'].iloc[0] * 100:g} %"
-    return f"{pairs}{what} of n = {span(n)} repetitions; bars: {share} interval{partly}"
+    return f"{pairs}{what} of n = {span(n)} {unit}s; bars: {share} interval{partly}"
 
 
 def noted(note: str, conditions: str) -> str:

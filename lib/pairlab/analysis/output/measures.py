@@ -73,7 +73,8 @@ class Measure(NamedTuple):
         else:
             found.number(key, value, self.digits, unit)
         bounds = f"{formatting.interval(low, high, self.digits)} {unit}".rstrip()
-        found.text(f"{key}-interval", bounds if low == low else no_interval(cell.n))
+        unit = getattr(cell, "over", "repetition")
+        found.text(f"{key}-interval", bounds if low == low else no_interval(cell.n, unit))
 
     def _fitting(self, cell) -> tuple[float, float, float, str]:
         """An estimate's value and bounds, in the measure's unit or one of LARGER, and which."""

@@ -12,16 +12,21 @@ from pairlab.errors import BadInput
 @click.argument("which", nargs=-1, metavar="[NAME=VALUE ...]")
 @click.option("--by", default="driver", show_default=True, help="What differs: a parameter, kernel, host or tool.")
 @click.option("--base", help="The value that the others are compared with.")
+@click.option("--over", type=click.Choice(["host"]), help="Compare within each host, with hosts as the repetitions.")
 @click.option("--measure", help="total_bps, fct_median_s, fct_p99_s, …; by default the one that suits the runs.")
 @click.option("--runs", "root", type=click.Path(), help="Another folder of runs.")
 @click.option("--sweep", default="", help="Only the cells of this sweep.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def compare(which, by, base, measure, root, sweep, as_json):
+def compare(which, by, base, over, measure, root, sweep, as_json):
     """Compare stored runs that differ in one thing, and say the difference with its interval.
 
     NAME=VALUE takes only the runs that have this value. Kernel against kernel, on a bridge with 50 pairs:
 
     pairlab compare --by kernel driver=bridge pairs=50
+
+    Networks, on several machines that shared a sweep, whatever the speed of each:
+
+    pairlab compare --by driver --over host --sweep throughput
     """
     from pairlab.analysis.comparison import compute
     from pairlab.store.dataset import load_runs
@@ -32,9 +37,9 @@ def compare(which, by, base, measure, root, sweep, as_json):
         if not equals:
             raise BadInput(f"{text!r} is no NAME=VALUE, such as driver=bridge")
         values[name] = value_of(value)
-    runs = load_runs(root, sweep=sweep, ground="all" if by in compute.GROUND else "newest").where(**values)
+    runs = load_runs(root, sweep=sweep, ground="all" if over or by in compute.GROUND else "newest").where(**values)
     base = base if base is None or by in compute.GROUND else value_of(base)
-    found = compute.compare(runs, by=by, measure=measure, base=base)
+    found = compute.compare(runs, by=by, measure=measure, base=base, over=over or "")
     if not as_json:
         click.echo(str(found))
         return
@@ -49,6 +54,7 @@ def compare(which, by, base, measure, root, sweep, as_json):
             "low_percent": None if each.low != each.low else each.low,
             "high_percent": None if each.high != each.high else each.high,
             "n": each.n,
+            "unit": each.unit,
             "verdict": each.verdict,
             "words": each.words,
             "notes": each.notes,

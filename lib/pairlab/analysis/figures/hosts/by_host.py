@@ -1,0 +1,82 @@
+"""Hosts as repetitions of the machine: a dot for each, and beside them their mean with its interval."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pairlab.analysis import cell_estimates
+from pairlab.analysis.figures import estimates, grid, style
+from pairlab.analysis.output.formatting import span
+from pairlab.analysis.output.measures import Measure
+from pairlab.analysis.selection import CELL, SYSTEM
+from pairlab.statistics.intervals import LEAST
+
+#: Of the place of a number of pairs: what its drivers take, and of a driver's part how far dots and mean lie apart.
+_ROOM, _APART = 0.7, 0.3
+_DOTS: dict[str, Any] = {
+    "marker": "o",
+    "markersize": 2.6,
+    "markeredgewidth": 0,
+    "alpha": 0.75,
+    "clip_on": False,
+    "zorder": 3,
+}
+#: Joins one host's dots: where hosts differ in speed only, such lines are alike.
+_SAME_HOST: dict[str, Any] = {"color": "0.75", "linewidth": 0.5, "zorder": 1}
+
+
+def dots(
+    repetitions: pd.DataFrame, *, value: str, measure: Measure, conditions: str = "", confidence: float = 0.95
+) -> Figure:
+    """The mean of `value` on each host, by pairs and driver, and the mean over hosts: a panel per system.
+
+    repetitions: as throughput_cells.throughput_by_repetition(flows, also=["host"]): columns of CELL, host and `value`.
+    measure: of the value. Both means are cell_estimates.means; one with a gap is not drawn.
+    """
+    of_host = cell_estimates.means(repetitions, [*CELL, "host"], value, confidence)
+    over_hosts = cell_estimates.means(repetitions, CELL, value, confidence, over="host")
+    known = pd.concat([of_host.assign(is_mean=False), over_hosts.assign(is_mean=True)])
+    panels = [(", ".join(names), part) for names, part in known.groupby(list(SYSTEM), sort=True)]
+
+    def draw(panel: pd.DataFrame, ax: Axes) -> Axes:
+        return _panel(panel, ax, measure)
+
+    note = estimates.noted(_note(over_hosts), conditions)
+    return grid.grid(panels, draw, note=note, wide=len(panels) == 1)
+
+
+def _panel(panel: pd.DataFrame, ax: Axes, measure: Measure) -> Axes:
+    drivers, pairs = style.ordered(panel["driver"]), sorted(panel["pairs"].unique())
+    step = _ROOM / len(drivers)
+    places = panel["pairs"].map(pairs.index) + step * (panel["driver"].map(drivers.index) - (len(drivers) - 1) / 2)
+    shown = panel.assign(place=places + step * _APART * (panel["is_mean"] - 0.5))
+    shown = shown[shown["value"].notna()].sort_values("place")
+    for _, line in shown[~shown["is_mean"]].groupby(["pairs", "host"]):
+        ax.plot(line["place"], line["value"] * measure.scale, **_SAME_HOST)
+    for driver in drivers:
+        mine = shown[shown["driver"] == driver]
+        look: dict[str, Any] = style.points_only(driver)
+        hosts, mean = mine[~mine["is_mean"]], mine[mine["is_mean"]]
+        ax.plot(hosts["place"], hosts["value"] * measure.scale, **look | _DOTS)
+        middle, low, high = (mean[name].to_numpy(dtype=float) * measure.scale for name in ("value", "low", "high"))
+        bars = np.array([middle - low, high - middle])
+        drawn = ax.errorbar(mean["place"], middle, yerr=bars, **look | estimates.BARS, label=driver)
+        drawn[0].set(**estimates.POINTS)
+    estimates.category_axis(ax, pairs, "Pairs")
+    ax.set_ylabel(measure.title)
+    estimates.scale_y(ax, from_zero=not measure.change)
+    return ax
+
+
+def _note(over_hosts: pd.DataFrame) -> str:
+    n = over_hosts.loc[over_hosts["value"].notna(), "n"]
+    share = f"{100 * over_hosts['confidence'].iloc[0]:g} %"
+    bars = f"bars: {share} interval over hosts" if n.max() >= LEAST else f"no interval: it needs {LEAST} hosts"
+    partly = f" (none from fewer than {LEAST})" if n.min() < LEAST <= n.max() else ""
+    return (
+        f"a dot per host, n = {span(n)} host{'s' * int(n.max() != 1)} in each column, a host's own dots joined;"
+        f" beside them the mean over hosts; {bars}{partly}"
+    )
