@@ -22,7 +22,7 @@ SYSTEM, REST = r"(?P<system>(?:netns|docker)-[a-z0-9]+)", r"(?P<driver>[a-z]+)/(
 #: Topics whose keys are each a quantity of their own, that no other notebook and no claim has.
 WHOLE = (
     *("beyond", "containerization", "multi-host", "packet-size", "virtualization"),
-    *("interference-by-network", "all-to-all", "launch-time", "networks"),
+    *("by-network", "all-to-all", "launch-time", "networks"),
 )
 #: By topic: the keys that have an interval, and which quantity each is.
 QUANTITIES = {

@@ -9,7 +9,7 @@ import sys
 import time
 from collections import Counter
 
-from rounds import leave, middle_ns  # type: ignore[import-not-found]  # beside it, as it is run by its path
+from rounds import leave, middle_ns  # beside it, as it is run by its path
 
 #: Tags of messages: one that is sent for its time, and the last.
 MESSAGE, LAST = 1, 2
@@ -55,7 +55,7 @@ class Windows:
         return self._statuses[0].Get_tag()
 
 
-PATTERNS = {"ping-pong": PingPong, "windows": Windows}
+PATTERNS: dict[str, type[PingPong] | type[Windows]] = {"ping-pong": PingPong, "windows": Windows}
 
 
 def new_status():

@@ -114,6 +114,11 @@ def table(found: pd.DataFrame) -> pd.DataFrame:
     return tabulate(names, columns)
 
 
+def several(cells: pd.DataFrame, number: str) -> pd.DataFrame:
+    """Those cells of a network that differ in that number: others are no line."""
+    return cells[cells.groupby(["backend", "workload", "hosts", "driver"])[number].transform("nunique") > 1]
+
+
 def beside_table(found: pd.DataFrame) -> pd.DataFrame:
     """The mean launch time by network, pairs at once and idle pairs."""
     columns: dict[Hashable, Texts] = {LAUNCH.title: LAUNCH.texts(found, *_NAMES)}
