@@ -10,12 +10,12 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 from pyroute2 import IPRoute
 
+from pairlab.testbed.docker.hosts import DOCKERD
 from pairlab.testbed.launch.daemons import Daemon, in_memory
 from tests.support.dask_workers import PAIRLAB, ROOT
 
@@ -67,17 +67,16 @@ def host(number, image):
     socket.sethostname(f"host-{number}")
     for shared in ("/run", "/dev/shm"):  # the second has the lock that machines have one of
         in_memory(Path(shared))
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        (place / "machine-id").write_text(f"{number:032x}\n")
-        subprocess.run(["mount", "--bind", str(place / "machine-id"), "/etc/machine-id"], check=True)
-        (place / "data").mkdir()
-        in_memory(place / "data")
-        argv = ["dockerd", "--host", "unix:///run/docker.sock", "--data-root", f"{place}/data", "--config-file", ""]
-        daemon = Daemon(f"dockerd of host {number}", [*argv, "--exec-opt", "native.cgroupdriver=cgroupfs"], place)
-        daemon.await_ready(time.monotonic() + 60, None)
-        subprocess.run(["docker", "load", "--quiet", "--input", image], check=True, stdout=subprocess.DEVNULL)
-        return subprocess.run([PAIRLAB, "worker", "--scheduler", f"tcp://10.98.{number}.1:{PORT}"]).returncode
+    place = Path("/run/host")  # in memory, and gone with this host
+    place.mkdir()
+    if number == HOSTS[-1]:
+        os.sched_setaffinity(0, {0})  # hosts differ: this one may use one CPU
+    argv = [DOCKERD.path(), "--host", "unix:///run/docker.sock", "--data-root", str(place / "data")]
+    argv += ["--config-file", "", "--exec-opt", "native.cgroupdriver=cgroupfs"]
+    daemon = Daemon(f"dockerd of host {number}", argv, place)
+    daemon.await_ready(time.monotonic() + 60, None)
+    subprocess.run(["docker", "load", "--quiet", "--input", image], check=True, stdout=subprocess.DEVNULL)
+    return subprocess.run([PAIRLAB, "worker", "--scheduler", f"tcp://10.98.{number}.1:{PORT}"]).returncode
 
 
 def _up(ipr, name, address):
