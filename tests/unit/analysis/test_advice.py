@@ -118,6 +118,12 @@ def test_runs_beside_other_load_or_behind_a_slow_link_say_nothing_of_a_network()
     assert rows(advice(slowed))["a"].cells["p99"].found is None
 
 
+def test_what_small_messages_carry_is_no_throughput_of_a_network():
+    found = advice(bulk("a", 10.0, 0.01), bulk("b", 0.5, 0.2, message_bytes=256))
+    assert rows(found)["a"].cells["throughput"].found.value == pytest.approx(10e9, rel=0.05)
+    assert rows(found)["b"].cells["throughput"].gap == "not measured"
+
+
 def test_isolation_and_hosts_rule_networks_out():
     known = [network("a", separates=False), network("b", spans_hosts=False), network("c")]
     runs = [*requests("a", 1e-6), *requests("b", 2e-6), *requests("c", 3e-6)]

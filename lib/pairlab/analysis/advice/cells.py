@@ -85,10 +85,13 @@ class Cell:
 
 
 def by_setting(runs: Iterable[Run]) -> dict[Setting, dict[str, list[Run]]]:
-    """The runs that count and tell what a network costs, by setting and driver."""
+    """The runs that count and tell what a network costs, by setting and driver.
+
+    Bulk transfers in messages of a given size tell what a sender can do with such calls, not what a network carries.
+    """
     found: dict[Setting, dict[str, list[Run]]] = {}
     for run in runs:
-        if run.status == "ok" and _tells(run.spec):
+        if run.status == "ok" and _tells(run.spec) and not (run.spec.message_bytes and _kind(run) == "bulk"):
             found.setdefault(Setting.of(run), {}).setdefault(run.spec.driver, []).append(run)
     return found
 
