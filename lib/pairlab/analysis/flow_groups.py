@@ -55,7 +55,7 @@ def grouped(frame: pd.DataFrame, by: Sequence[str], value: str) -> list[Group]:
         order = np.argsort(frame.groupby(apart, observed=True).ngroup().to_numpy(), kind="stable")
         frame = frame.take(order)
         begins = _begins(frame[apart])
-    stretches = frame[apart].take(begins).assign(begin=begins, end=np.append(begins[1:], len(frame)))
+    stretches = frame[apart].take(begins).assign(begin=begins, end=np.append(begins, len(frame))[1:])
     first_rows = begins if order is None else order[begins]
     stretches = stretches.assign(**{name: column.take(first_rows).array for name, column in grounds.items()})
     reported = frame[value].to_numpy(dtype=float, na_value=np.nan)
