@@ -33,8 +33,8 @@ def repetitions(frame: pd.DataFrame, conditions: str = "") -> Figure:
     return _panels(frame, draw, estimates.noted(note, conditions))
 
 
-def phases(frame: pd.DataFrame, repetitions: int, conditions: str = "") -> Figure:
-    """What launches spend their time on, by driver, stacked. frame: as by_network.phases."""
+def phases(frame: pd.DataFrame, repetitions: pd.Series, conditions: str = "") -> Figure:
+    """What launches spend their time on, by driver, stacked. frame: as by_network.phases, of so many repetitions."""
     shown = [name for name in _COLOURS if frame[name].gt(0).any()]
 
     def draw(panel: pd.DataFrame, ax: Axes) -> Axes:
@@ -51,7 +51,7 @@ def phases(frame: pd.DataFrame, repetitions: int, conditions: str = "") -> Figur
         return ax
 
     handles = [Patch(facecolor=_COLOURS[name], label=name) for name in shown]
-    note = f"mean of up to {repetitions} repetitions; a phase counts from the end of the one before"
+    note = f"mean of n = {span(repetitions)} repetitions; a phase counts from the end of the one before"
     return _panels(frame, draw, estimates.noted(note, conditions), handles=handles)
 
 
