@@ -10,6 +10,7 @@ from matplotlib.text import Annotation
 
 from pairlab import paths
 from pairlab.analysis.figures import files, style
+from pairlab.testbed import registry
 from tests.support.executed import committed_outputs, outputs_of, shell
 
 #: An axis says its unit in brackets, or its marks do; or it shows one of these, which have none.
@@ -26,6 +27,7 @@ RATIOS = (
 CATEGORIES = (
     "What is measured",
     "Driver",
+    "Network",
     "Allocation",
     "Pinning",
     "Congestion control",
@@ -137,7 +139,7 @@ def test_every_figure_names_its_drivers_at_their_lines_in_a_legend_or_in_words(d
         words = {word for text in told for word in re.findall(r"[a-z]+", text)}
         shown = {text for ax in figure.axes for text in ax.get_legend_handles_labels()[1]}
         assert shown <= words, name
-        assert words & set(style.DRIVERS), name
+        assert words & {*registry.drivers.names()}, name
 
 
 def test_no_text_lies_over_another_or_leaves_its_figure(drawn):

@@ -65,6 +65,7 @@ def by(cells: pd.DataFrame, column: str, order: Sequence[str], conditions: str, 
             ax.set_xlim(left=0)
         ax.grid(True, axis="x")
         ax.set_xlabel(measure.title)
+        ax.set_ylabel("Network")
         grid.in_larger_unit(ax.xaxis, measure.unit)
         return ax
 
