@@ -1,22 +1,24 @@
-"""Every container sends a message to every other one and receives as many, round after round: by flowgen."""
+"""Every container sends a message to every other one and receives as many, round after round: by flowgen, or by MPI."""
 
 import json
 
 from pairlab.errors import BadSpec
 from pairlab.testbed import token
-from pairlab.testbed.contracts import Measured, Metric, Workload, transaction_totals
-
-#: flowgen's own limits: mesh.h and alltoall.c.
-MOST_RANKS, MOST_MESSAGE_BYTES = 256, 1 << 20
-
-#: What a message has where the spec does not say: as in paper S.
-USUAL_MESSAGE_BYTES = 1024
-
-#: Of each pair's ranks; the mean over all ranks is the mean latency of the transactions.
-METRICS = (
-    Metric("rank_least_mean_s", "s", "mean round of the rank with the shortest", less_is_better=True, of_run="min"),
-    Metric("rank_most_mean_s", "s", "mean round of the rank with the longest", less_is_better=True, of_run="max"),
+from pairlab.testbed.contracts import Measured, Workload, transaction_totals
+from pairlab.testbed.mpi.ranks import (
+    MPI4PY,
+    RANK_METRICS,
+    USUAL_MESSAGE_BYTES,
+    join,
+    of_all,
+    program,
+    require_messages,
+    version_of_mpi4py,
 )
+from pairlab.testbed.requirements import PythonPackage
+
+#: flowgen's own limit: mesh.h.
+MOST_RANKS = 256
 
 
 class AllToAll(Workload):
@@ -35,7 +37,7 @@ class AllToAll(Workload):
     name = "all-to-all"
     summary = "flowgen all-to-all: rounds in which every container sends to every other one, and their latencies"
     can = frozenset({"time", "message", "warmup", "ranks"})
-    metrics = METRICS
+    metrics = RANK_METRICS
     all_connect = True
     one_port = False
 
@@ -81,10 +83,27 @@ class AllToAll(Workload):
             raise ValueError(f"{self.name}'s report is incomplete: {error!r}") from None
 
 
-def require_messages(spec):
-    """Raises BadSpec for messages that are too large to be exchanged in rounds."""
-    if spec.message_bytes > MOST_MESSAGE_BYTES:
-        raise BadSpec(f"message_bytes: all-to-all sends at most {MOST_MESSAGE_BYTES}, not {spec.message_bytes}")
+class MpiAllToAll(AllToAll):
+    """MPI_Alltoall in rounds: all-to-all as programs of MPI have it, with the algorithms and the polling of MPICH."""
+
+    name = "mpi-all-to-all"
+    summary = "MPI_Alltoall by MPICH and mpi4py: rounds between all containers, and their latencies"
+    programs = (PythonPackage("mpi4py", "", f"{MPI4PY}, or take workload 'all-to-all', which needs neither"),)
+    serves_once = True
+
+    @classmethod
+    def version_command(cls, flowgen):
+        return version_of_mpi4py()
+
+    def prepare(self, spec, directory):
+        """Needs no files."""
+
+    def server(self, pair, spec, site):
+        argv = super().server(pair, spec, site)
+        return [each for each in argv if each != "--wait"]
+
+    def _rank(self, pair, endpoint, spec, site):
+        return join(site, endpoint, of_all(pair, endpoint), program("rounds.py", spec))
 
 
 def _rank_report(name, lines):

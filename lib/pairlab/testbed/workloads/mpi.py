@@ -1,4 +1,4 @@
-"""Programs of MPI as workloads: all-to-all and point to point by mpi4py, and the OSU micro-benchmarks.
+"""Programs of MPI as workloads: point to point by mpi4py, and the OSU micro-benchmarks.
 
 Ranks reach each other by TCP over their endpoints' links, also those on one host, and never by shared memory. They are
 started without mpiexec (testbed/mpi/join.py). MPICH polls, so that a rank that waits uses all of a CPU.
@@ -6,27 +6,28 @@ started without mpiexec (testbed/mpi/join.py). MPICH polls, so that a rank that 
 
 import json
 import re
-import sys
 from abc import abstractmethod
-from pathlib import Path
 from typing import ClassVar
 
 from pairlab.errors import BadSpec
-from pairlab.testbed import mpi
 from pairlab.testbed.contracts import Measured, Metric, Workload, transaction_totals
-from pairlab.testbed.requirements import Program, PythonPackage
-from pairlab.testbed.workloads.all_to_all import METRICS, USUAL_MESSAGE_BYTES, AllToAll, require_messages
-
-_PACKAGES = (
-    "install both packages of lib/requirements/mpi.lock into pairlab's Python, with pip install --require-hashes -r"
+from pairlab.testbed.mpi.ranks import (
+    MPI4PY,
+    RANK_METRICS,
+    USUAL_MESSAGE_BYTES,
+    join,
+    of_all,
+    of_pair,
+    program,
+    require_messages,
+    version_of_mpi4py,
 )
+from pairlab.testbed.requirements import Program, PythonPackage
+
 _OSU = (
     "build the OSU micro-benchmarks (https://mvapich.cse.ohio-state.edu/benchmarks/) with MPICH's mpicc and put their"
     " programs on PATH"
 )
-
-#: What runs in the endpoints.
-_HERE = Path(mpi.__file__).parent
 
 #: How many rounds osu_alltoall times: about a second at 100 µs each.
 OSU_ROUNDS = 10_000
@@ -34,61 +35,11 @@ OSU_ROUNDS = 10_000
 MOST_OSU_BYTES = 1 << 22
 
 
-def join(site, endpoint, place, argv, *options):
-    """The command by which that endpoint runs argv as a rank of MPI. place: its rank, of how many, and two addresses.
-
-    The addresses are where the process manager listens, and where this endpoint does: empty where it need not.
-    options: others of join.py.
-    """
-    rank, ranks, manager, listen = place
-    joined = [sys.executable, str(_HERE / "join.py"), "--rank", str(rank), "--ranks", str(ranks)]
-    joined += ["--manager", manager, "--interface", site.interface_of(endpoint.name)]
-    joined += ["--listen", listen] if listen else []
-    return [*joined, *options, "--", *argv]
-
-
-def of_all(pair, endpoint):
-    """The place of that endpoint among the ranks of all pairs."""
-    (rank,) = [number for number, rank in enumerate(pair.ranks) if rank.endpoint == endpoint.name]
-    first, mine = pair.ranks[0], pair.ranks[rank]
-    listen = f"{mine.address}:{mine.port}" if endpoint == pair.server else ""
-    return rank, len(pair.ranks), f"{first.address}:{first.port}", listen
-
-
-def of_pair(pair, endpoint):
-    """The place of that endpoint where each pair is by itself: its client is rank 0, and its server listens."""
-    server = f"{pair.server.address}:{pair.port}"
-    return (1, 2, server, server) if endpoint == pair.server else (0, 2, server, "")
-
-
-class MpiAllToAll(AllToAll):
-    """MPI_Alltoall in rounds: all-to-all as programs of MPI have it, with the algorithms and the polling of MPICH."""
-
-    name = "mpi-all-to-all"
-    summary = "MPI_Alltoall by MPICH and mpi4py: rounds between all containers, and their latencies"
-    programs = (PythonPackage("mpi4py", "", f"{_PACKAGES}, or take workload 'all-to-all', which needs neither"),)
-    serves_once = True
-
-    @classmethod
-    def version_command(cls, flowgen):
-        return _version_of_mpi4py()
-
-    def prepare(self, spec, directory):
-        """Needs no files."""
-
-    def server(self, pair, spec, site):
-        argv = super().server(pair, spec, site)
-        return [each for each in argv if each != "--wait"]
-
-    def _rank(self, pair, endpoint, spec, site):
-        return join(site, endpoint, of_all(pair, endpoint), _program("rounds.py", spec))
-
-
 class _MpiPair(Workload):
     """One MPI program for each pair: the client is rank 0, which sends, and the server rank 1."""
 
     can = frozenset({"time", "message", "warmup"})
-    programs = (PythonPackage("mpi4py", "", _PACKAGES),)
+    programs = (PythonPackage("mpi4py", "", MPI4PY),)
     serves_once = True
     one_port = False
     pattern: ClassVar[str]
@@ -96,7 +47,7 @@ class _MpiPair(Workload):
 
     @classmethod
     def version_command(cls, flowgen):
-        return _version_of_mpi4py()
+        return version_of_mpi4py()
 
     def check(self, spec):
         if spec.message_bytes > MOST_OSU_BYTES:
@@ -109,7 +60,7 @@ class _MpiPair(Workload):
         return self._rank(pair, pair.client, spec, site)
 
     def _rank(self, pair, endpoint, spec, site):
-        return join(site, endpoint, of_pair(pair, endpoint), _program("point_to_point.py", spec, self.pattern))
+        return join(site, endpoint, of_pair(pair, endpoint), program("point_to_point.py", spec, self.pattern))
 
     def parse(self, stdout, served=""):
         try:
@@ -245,7 +196,7 @@ class OsuAllToAll(_Osu):
     all_connect = True
     metrics = (
         Metric("round_mean_s", "s", "mean round, over all ranks", less_is_better=True),
-        *METRICS,
+        *RANK_METRICS,
     )
     line = re.compile(r"(\d{1,10})" + 3 * r" {1,30}(\d{1,12}\.\d\d)" + r" {1,30}(\d{1,12})")
     most_bytes = 1 << 20
@@ -298,14 +249,3 @@ class OsuBandwidth(_Osu):
 
     def told(self, numbers):
         return {"bandwidth_bps": numbers[0] * 8e6}  # it tells 10⁶ bytes a second
-
-
-def _program(file, spec, *first):
-    """The command of one of ours, in that file beside join.py."""
-    size = str(spec.message_bytes or USUAL_MESSAGE_BYTES)
-    return [sys.executable, str(_HERE / file), *first, size, f"{spec.warmup_s:g}", f"{spec.duration_s:g}"]
-
-
-def _version_of_mpi4py():
-    told = "from mpi4py import MPI; print('mpi4py', MPI.Get_library_version().split('\\n')[0])"
-    return (sys.executable, "-c", told)

@@ -14,14 +14,14 @@ from pairlab.testbed.mpi import join
 from pairlab.testbed.mpi.join import ProcessManager, environment
 from pairlab.testbed.mpi.rounds import middle_ns, report
 from pairlab.testbed.requirements import PythonPackage
-from pairlab.testbed.workloads import mpi
+from pairlab.testbed.workloads import all_to_all, mpi
 from tests.unit.testbed.workloads.helpers import captured, only
 
 OSU = [mpi.OsuAllToAll, mpi.OsuLatency, mpi.OsuBandwidth]
 
 
 def test_without_mpi4py_it_says_how_to_get_it():
-    lack = PythonPackage("no_such_package", "", mpi.MpiAllToAll.programs[0].remedy).lack()
+    lack = PythonPackage("no_such_package", "", all_to_all.MpiAllToAll.programs[0].remedy).lack()
     assert "mpi.lock" in str(lack)
     assert "take workload 'all-to-all'" in str(lack)
     assert isinstance(lack, requirements.Lack)
@@ -58,7 +58,7 @@ def test_the_process_managers_barrier_opens_when_all_are_there():
 def test_mpi4pys_rounds_are_reported_as_flowgens():
     found = {"rank": 0, "ranks": 2, "message_bytes": 1024, "connected_ns": 5, "lasted_s": 1.5, "duration_s": 1.0}
     lines = report(found | {"times_ns": [10_000, 10_001, 40_000]})
-    measured = only(mpi.MpiAllToAll().parse("\n".join(map(json.dumps, lines))))
+    measured = only(all_to_all.MpiAllToAll().parse("\n".join(map(json.dumps, lines))))
     assert measured.flow["transactions"] == 3
     assert measured.flow["rank_most_mean_s"] == pytest.approx(20_000.3e-9, rel=1e-4)
     assert measured.received_bytes is None
