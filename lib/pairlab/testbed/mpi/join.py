@@ -183,15 +183,19 @@ def main(arguments: list[str]) -> None:
     asked = parser.parse_args(arguments)
     if asked.listen:
         listener = listen(asked.listen)
+    beside = 0
     if asked.listen == asked.manager:
         parent = os.getpid()
-        if os.fork() == 0:
+        beside = os.fork()
+        if beside == 0:
             serve(listener, asked.ranks, parent)
             os._exit(0)
     manager = await_manager(asked.manager)
     os.environ.update(environment(asked.rank, asked.manager, asked.interface))
     if asked.tell_all is not None:
         run(asked, manager)
+        if beside:
+            os.waitpid(beside, 0)  # whoever started this one ends what it leaves, and other ranks may still ask
         return
     manager.close()
     os.execvp(asked.argv[0], asked.argv)

@@ -29,8 +29,8 @@ _OSU = (
     " programs on PATH"
 )
 
-#: How many rounds osu_alltoall times: about a second at 100 µs each.
-OSU_ROUNDS = 10_000
+#: How many rounds osu_alltoall times: as by itself for small messages.
+OSU_ROUNDS = 1000
 #: The largest message of osu_latency and osu_bw, which measure every power of two up to it in one go.
 MOST_OSU_BYTES = 1 << 22
 
