@@ -16,7 +16,15 @@ from tests.support.executed import committed_outputs, outputs_of, shell
 #: An axis says its unit in brackets, or its marks do; or it shows one of these, which have none.
 UNIT = re.compile(r"\((Gbit/s|s|ms|µs|%|µs/transaction|µs per transaction)\)")
 UNIT_OF_MARKS = re.compile(r"^[\d.,]+ (B|KiB|MiB)$")
-COUNTS = ("Pairs", "Flows per pair", "Retransmitted segments", "Containers per core", "Containers")
+COUNTS = (
+    "Pairs",
+    "Flows per pair",
+    "Retransmitted segments",
+    "Containers per core",
+    "Containers",
+    "Idle pairs",
+    "Launched at once",
+)
 RATIOS = (
     "Share of ",
     "Times one host",
@@ -139,7 +147,8 @@ def test_every_figure_names_its_drivers_at_their_lines_in_a_legend_or_in_words(d
         words = {word for text in told for word in re.findall(r"[a-z]+", text)}
         shown = {text for ax in figure.axes for text in ax.get_legend_handles_labels()[1]}
         assert shown <= words | {*told}, name
-        assert words & {*registry.drivers.names()}, name
+        # What sets apart is a driver, or whether there are containers (paper S, figure 9).
+        assert words & {*registry.drivers.names(), "without"}, name
 
 
 def test_no_text_lies_over_another_or_leaves_its_figure(drawn):
