@@ -45,6 +45,7 @@ PARTS = {
     "shared": bench_shared.shared,
     "paper": bench_reports.paper,
     "flows": bench_reports.flows,
+    "many_flows": bench_reports.many_flows,
     "starts": bench_reports.starts,
     "coverage": bench_reports.coverage,
 }

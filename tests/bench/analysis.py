@@ -1,6 +1,6 @@
-"""Ten million flows loaded and reduced, beside DuckDB: what `make bench` runs in processes of their own.
+"""Many flows loaded and reduced, beside DuckDB: what `make bench` runs in processes of their own.
 
-`python -m tests.bench.analysis ours|duckdb|figure DIR` prints as JSON what it took: seconds (without imports), and the
+`python -m tests.bench.analysis ours|duckdb|figure|report DIR` prints as JSON what it took: seconds (without imports), and the
 largest memory that the process had.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pairlab import store
+from pairlab import paths, store
 from pairlab.analysis import by_group
 from pairlab.analysis.questions import fct
 from pairlab.model.records import Run
@@ -23,17 +23,17 @@ from pairlab.model.spec import Spec
 from pairlab.model.tables import table
 from pairlab.store.dataset import load_runs
 
-DRIVERS, PAIRS, REPETITIONS, FLOWS = ("bridge", "macvlan", "ovs"), (10, 50, 100, 150), 10, 10_000_000
+DRIVERS, PAIRS, REPETITIONS = ("bridge", "macvlan", "ovs"), (10, 50, 100, 150), 10
 GROUP = ["backend", "workload", "driver", "pairs"]
 CELLS = len(DRIVERS) * len(PAIRS)
 
 
-def write_runs(root: Path) -> None:
-    """12 cells of 10 repetitions: log-normal completion times, each repetition off a little, one in 10,000 failed."""
+def write_runs(root: Path, flows: int) -> None:
+    """So many flows in 12 cells of 10 repetitions: log-normal completion times, each repetition off a little, one in 10,000 failed."""
     random = np.random.default_rng(3)
     told = [(driver, pairs, repetition) for repetition in range(REPETITIONS) for driver in DRIVERS for pairs in PAIRS]
     for number, (driver, pairs, repetition) in enumerate(told):
-        count = FLOWS // len(told) + (number < FLOWS % len(told))
+        count = flows // len(told) + (number < flows % len(told))
         begun = random.uniform(0, 0.002, count)
         took = 0.002 * pairs * np.exp(random.normal(0, 0.1) + random.normal(0, 0.5, count))
         failed = random.random(count) < 1e-4
@@ -54,9 +54,9 @@ def write_runs(root: Path) -> None:
             "throughput_bps": 4e7 / took,
         }
         none = table("flows")
-        flows = none.reindex(range(count)).assign(**measured).astype(dict(none.dtypes))
+        frame = none.reindex(range(count)).assign(**measured).astype(dict(none.dtypes))
         spec = Spec(experiment="fct", driver=driver, pairs=pairs, repetition=repetition, workload="flowgen")
-        store.write(Run(spec, "ok", facts={"host": {"fingerprint": "made-up"}}, flows=flows), root)
+        store.write(Run(spec, "ok", facts={"host": {"fingerprint": "made-up"}}, flows=frame), root)
 
 
 def apart(what: str, root: Path) -> dict:
@@ -66,16 +66,27 @@ def apart(what: str, root: Path) -> dict:
 
 
 def ours(root: Path) -> dict:
-    """Percentiles with intervals, and the points of the CDFs."""
+    """Percentiles with intervals, and the points of the CDFs: what 04-fct makes of them, and how many flows there are."""
     begun, cpu = time.perf_counter(), time.process_time()
-    flows = load_runs(root).select("flows", [*GROUP, "key", "repetition", "status", "fct_s"])
-    groups = by_group.of(flows, GROUP, "fct_s")
-    found, lines = groups.percentiles(fct.QS), groups.cdf()
+    runs = load_runs(root)
+    found, lines = fct.percentiles(runs), fct.cdfs(runs, points=2000)
     took = time.perf_counter() - begun
-    assert (len(flows), len(found)) == (FLOWS, CELLS * len(fct.QS))
+    assert len(found) == CELLS * len(fct.QS)
     assert (found["gap"] == "").all()
     assert (found["low"] < found["high"]).all()
-    return {"took_s": took, "cpu_s": time.process_time() - cpu, "points": len(lines)}
+    flows = int(found["flows"].sum()) // len(fct.QS)
+    return {"took_s": took, "cpu_s": time.process_time() - cpu, "points": len(lines), "flows": flows}
+
+
+def report(root: Path) -> dict:
+    """`pairlab report`, all that it shows; the memory is that of the largest of its processes."""
+    begun = time.perf_counter()
+    with tempfile.TemporaryDirectory() as place:
+        command = [sys.executable, "-c", "from pairlab.cli import main; main()", "report", "--runs", str(root)]
+        subprocess.run(
+            command, env=os.environ | {"PAIRLAB_OUT": place}, cwd=paths.ROOT, stdout=subprocess.DEVNULL, check=True
+        )
+    return {"took_s": time.perf_counter() - begun, "of_children": True}
 
 
 def duckdb(root: Path) -> dict:
@@ -119,5 +130,7 @@ def figure(root: Path) -> dict:
 
 
 if __name__ == "__main__":
-    told = {"ours": ours, "duckdb": duckdb, "figure": figure}[sys.argv[1]](Path(sys.argv[2]))
-    print(json.dumps(told | {"peak_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}))
+    parts = {"ours": ours, "duckdb": duckdb, "figure": figure, "report": report}
+    told = parts[sys.argv[1]](Path(sys.argv[2]))
+    whose = resource.RUSAGE_CHILDREN if told.get("of_children") else resource.RUSAGE_SELF
+    print(json.dumps(told | {"peak_bytes": 1024 * resource.getrusage(whose).ru_maxrss}))

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from pairlab.analysis import flow_groups
+from pairlab.analysis.executors import at_once
 from pairlab.analysis.flow_groups import Group
 from pairlab.errors import TooFewSamples
 from pairlab.model import fct
@@ -41,7 +42,7 @@ class ByGroup:
         them it is not known, and there is a gap.
         """
         columns = ["q", "value", "low", "high", "repetitions", "flows", "failed_flows", "confidence", "gap"]
-        made = flow_groups.at_once(lambda group: [self._row(group, q, confidence) for q in qs], self.groups)
+        made = at_once(lambda group: [self._row(group, q, confidence) for q in qs], self.groups)
         return pd.DataFrame([row for rows in made for row in rows], columns=[*self.by, *columns])
 
     def cdf(self, *, points: int = 2000) -> pd.DataFrame:
@@ -50,7 +51,7 @@ class ByGroup:
         The share is of all flows, so that a line ends below 1 where some failed; failed_flows says how many did. A
         group in which none has a value has no rows: `percentiles` names it. Raises TooFewSamples where no group has.
         """
-        made = flow_groups.at_once(lambda group: self._line(group, points), self.groups)
+        made = at_once(lambda group: self._line(group, points), self.groups)
         lines = [line for line in made if line is not None]
         if not lines:
             raise TooFewSamples(f"no flow has a {self.value}: measure with a tool that reports it")

@@ -4,24 +4,20 @@ A frame can have many millions of rows, so it is cut where its groups change, ea
 and groups are worked on side by side.
 """
 
-import os
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 
 from pairlab.analysis import selection
+from pairlab.analysis.executors import at_once
 from pairlab.errors import AnalysisError
 from pairlab.statistics.clusters import Clusters
 from pairlab.store.dataset import GROUND
 
 #: A frame of more stretches of equal rows than this is sorted first.
 _SCATTERED = 20_000
-
-Item, Made = TypeVar("Item"), TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -70,12 +66,6 @@ def grouped(frame: pd.DataFrame, by: Sequence[str], value: str) -> list[Group]:
         return _group(names, mine, reported, ok)
 
     return at_once(one, stretches.groupby(by, sort=True, observed=True))
-
-
-def at_once(work: Callable[[Item], Made], items: Iterable[Item]) -> list[Made]:
-    """What `work` makes of each, in their order; as many at once as there are CPUs."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(work, items))
 
 
 def _begins(frame: pd.DataFrame) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from pairlab.errors import AnalysisError, TooFewSamples
+from pairlab.statistics.clusters import Clusters
 from pairlab.statistics.intervals import Test
 
 #: Places at which cdf_permutation compares two CDFs.
@@ -41,9 +42,28 @@ def cdf_permutation(
     number of groups, labels of another length, or a block with two repetitions of one group.
     Source: Phipson and Smyth 2010 for p; Anderson 1962 for the distance between two samples.
     """
-    clusters = _clusters(values, repetition, group, blocks)
+    return _test(_clusters(values, repetition, group, blocks), blocks is not None, permutations, seed)
+
+
+def of_clusters(
+    first: Clusters, second: Clusters, *, swapped: bool, permutations: int = 2000, seed: int = 0
+) -> Test:
+    """As cdf_permutation, of two groups whose repetitions are apart already.
+
+    swapped: the same label in both names a block; else they are permuted freely.
+    """
+    rows = [
+        {"first": place == 0, "block": label, "values": part}
+        for place, group in enumerate((first, second))
+        for label, part in zip(group.labels, group.parts, strict=True)
+    ]
+    frame = pd.DataFrame(rows, columns=["first", "block", "values"])
+    return _test(_in_blocks(frame) if swapped else frame, swapped, permutations, seed)
+
+
+def _test(clusters: pd.DataFrame, swapped: bool, permutations: int, seed: int) -> Test:
     n_first = int(clusters["first"].sum())
-    if blocks is None:
+    if not swapped:
         counts = (n_first, len(clusters) - n_first)
         if min(counts) < 2:
             raise TooFewSamples(
@@ -92,8 +112,11 @@ def _clusters(values, repetition, group, blocks) -> pd.DataFrame:
         for label, each in frame.groupby([name for name in ("group", "repetition", "block") if name in frame])["value"]
     ]
     clusters = pd.DataFrame(rows)
-    if blocks is None:
-        return clusters
+    return clusters if blocks is None else _in_blocks(clusters)
+
+
+def _in_blocks(clusters: pd.DataFrame) -> pd.DataFrame:
+    """Those of whole blocks, in their order, the first group's before the second's."""
     if clusters.duplicated(["block", "first"]).any():
         raise AnalysisError(
             "a block has two repetitions of one group, and swapping needs one of each: give blocks that hold one"

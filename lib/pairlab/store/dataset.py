@@ -221,7 +221,7 @@ class Runs:
         that is the run's and not the row's, are categoricals. Raises KeyError for a column that there is not, NoRuns
         where no run is ok, DamagedRun where a table proves to be damaged.
         """
-        ok, of_runs = self._of_runs(name)
+        ok, of_runs = self._ok, self.counted(name)
         whole = [*of_runs, *self._columns(name, ok)]
         if unknown := [column for column in columns if column not in whole]:
             raise KeyError(f"{name} has no column {', '.join(unknown)}; there are: {', '.join(whole)}")
@@ -232,8 +232,20 @@ class Runs:
             parts[column] = pd.Categorical.from_codes(np.repeat(once.codes, rows), dtype=once.dtype)
         return pd.DataFrame({column: parts[column] for column in columns}, copy=False)
 
+    def counted(self, name: str) -> pd.DataFrame:
+        """A row for each run that is ok: its key, spec and ground, by the names that they have beside that table."""
+        asked = {key: f"asked_{key}" if key in TABLES[name] else key for key in ("key", *Spec.model_fields, *GROUND)}
+        return self.index.loc[self.index["status"] == "ok", list(asked)].rename(columns=asked)
+
+    @property
+    def _ok(self) -> list[Run]:
+        ok = [run for run in self.runs if run.status == "ok"]
+        if not ok:
+            raise NoRuns(f"none of the {len(self.runs)} runs is ok: {'; '.join(sorted(set(self.index['reasons'])))}")
+        return ok
+
     def _joined(self, name: str) -> pd.DataFrame:
-        ok, of_runs = self._of_runs(name)
+        ok, of_runs = self._ok, self.counted(name)
         frame = self.select(name, [*of_runs, *self._columns(name, ok)])
         categories = {key: column.cat.categories for key, column in frame.select_dtypes("category").items()}
         return frame.astype({key: values.dtype for key, values in categories.items()})
@@ -243,14 +255,6 @@ class Runs:
         """The columns of that table: those that all runs have, and those of the workloads' own metrics."""
         own = dict.fromkeys(each.name for run in runs for each in run.metrics if each.table == name)
         return [*TABLES[name], *own]
-
-    def _of_runs(self, name: str) -> tuple[list[Run], pd.DataFrame]:
-        """The runs that are ok, and a row for each with its key, spec and ground, as named in that table."""
-        ok = [run for run in self.runs if run.status == "ok"]
-        if not ok:
-            raise NoRuns(f"none of the {len(self.runs)} runs is ok: {'; '.join(sorted(set(self.index['reasons'])))}")
-        asked = {key: f"asked_{key}" if key in TABLES[name] else key for key in ("key", *Spec.model_fields, *GROUND)}
-        return ok, self.index.loc[self.index["status"] == "ok", list(asked)].rename(columns=asked)
 
 
 def _read(runs: Sequence[Run], rows: Sequence[int], name: str, columns: Sequence[str]) -> dict:

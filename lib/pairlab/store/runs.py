@@ -7,6 +7,7 @@ import os
 import shutil
 import tarfile
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -196,49 +197,53 @@ def attach_notebook(run: Run, notebook: Path) -> None:
         shutil.copyfile(notebook, draft)
 
 
+#: A table with more rows is kept while it is one of the last that were read, whichever run's it is: all of them need
+#: not fit into memory.
+_MANY_ROWS = 200_000
+_NEWEST: deque[tuple["_Stored", str, pd.DataFrame]] = deque(maxlen=4)
 #: The attributes of a run that are tables.
 _TABLES_OF_RUNS = (*TABLES, "background_flows", "background_intervals")
 
 
+class _Table:
+    """A table of a stored run, read when asked for, and then kept, unless it has many rows."""
+
+    def __init__(self, read: Callable[["_Stored"], pd.DataFrame]):
+        self._read = read
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, run: Any, owner: Any = None) -> Any:
+        if run is None:
+            return self
+        for mine, name, frame in tuple(_NEWEST):
+            if mine is run and name == self._name:
+                return frame
+        frame = self._read(run)
+        if len(frame) <= _MANY_ROWS:
+            vars(run)[self._name] = frame  # which is found before this
+        else:
+            _NEWEST.append((run, self._name, frame))
+        return frame
+
+
 class _Stored(Run):
-    """A run on disk. A table is read when asked for, and then kept; one that proves damaged then is a DamagedRun."""
+    """A run on disk. A table that proves damaged when it is read is a DamagedRun."""
 
     @property
     def key(self) -> str:
         """The name of its directory: the spec's key, with a number where the spec was measured again."""
         return self.path.name if is_key(self.path.name) else self.spec.key
 
-    @cached_property
-    def flows(self) -> pd.DataFrame:
-        return self._frame("flows")
-
-    @cached_property
-    def intervals(self) -> pd.DataFrame:
-        return self._frame("intervals")
-
-    @cached_property
-    def background_flows(self) -> pd.DataFrame:
-        return self._background("flows")
-
-    @cached_property
-    def background_intervals(self) -> pd.DataFrame:
-        return self._background("intervals")
-
-    @cached_property
-    def transactions(self) -> pd.DataFrame:
-        return self._frame("transactions")
-
-    @cached_property
-    def launches(self) -> pd.DataFrame:
-        return self._frame("launches")
-
-    @cached_property
-    def cpu(self) -> pd.DataFrame:
-        return self._frame("cpu")
-
-    @cached_property
-    def profile(self) -> pd.DataFrame:
-        return self._frame("profile")
+    flows = _Table(lambda run: run._frame("flows"))
+    intervals = _Table(lambda run: run._frame("intervals"))
+    background_flows = _Table(lambda run: run._background("flows"))
+    background_intervals = _Table(lambda run: run._background("intervals"))
+    transactions = _Table(lambda run: run._frame("transactions"))
+    launches = _Table(lambda run: run._frame("launches"))
+    cpu = _Table(lambda run: run._frame("cpu"))
+    profile = _Table(lambda run: run._frame("profile"))
 
     def _frame(self, name: str) -> pd.DataFrame:
         with reading(self.path):

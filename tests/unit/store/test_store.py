@@ -1,10 +1,13 @@
 """The store: a run comes back as it was written, alone and among many."""
 
+import gc
 import json
 import os
 import re
 import subprocess
 import sys
+import weakref
+from collections import deque
 from dataclasses import replace
 from datetime import timedelta
 from zipfile import ZipFile
@@ -18,6 +21,7 @@ from pairlab.model.ground import Ground
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.model.tables import TABLES, table
+from pairlab.store import runs as store_runs
 from pairlab.store.dataset import Runs, load_runs
 from tests.support.runs import WHEN, files_below, made_up, rate_of
 
@@ -36,6 +40,20 @@ def test_a_run_comes_back_as_it_was_written(tmp_path):
     assert ZipFile(stored.path / "raw.zip").read("client-0.out") == "naïve\r\nline\n".encode()
     for name in TABLES:
         pd.testing.assert_frame_equal(getattr(stored, name), getattr(run, name))
+
+
+def test_of_long_tables_only_the_last_that_were_read_stay_in_memory(tmp_path, monkeypatch):
+    for pairs in range(1, 9):
+        store.write(made_up(5e9, pairs=pairs), tmp_path)
+    runs = load_runs(tmp_path)
+    assert runs[0].flows is runs[0].flows
+    monkeypatch.setattr(store_runs, "_MANY_ROWS", 0)
+    monkeypatch.setattr(store_runs, "_NEWEST", deque(maxlen=2))
+    assert runs[1].flows is runs[1].flows
+    seen = [weakref.ref(run.flows) for run in runs[1:]]
+    gc.collect()
+    assert [each() is not None for each in seen] == [False] * 5 + [True] * 2
+    assert [len(run.flows) for run in runs] == [*range(1, 9)]
 
 
 def test_the_tools_output_of_an_older_run_is_in_files_of_their_own(tmp_path):

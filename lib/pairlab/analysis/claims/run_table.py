@@ -64,8 +64,8 @@ def reduce(runs: Iterable[Run]) -> pd.DataFrame:
     - allocation and known_as, its number and the driver's name in paper M (allocations.py), host_kinds: what its
       hosts are, virtualization: what the machine is (facts.host), loops_per_cpu: busy loops beside it for each CPU,
       latency_mean_s (latencies.py) and transacts: whether its flows are transactions, and launch_mean_s (launches.py);
-    - of flows with an end, fct_all_s: how long all of them took together, and smallest_fcts_s: the times of the
-      SMALLEST by size.
+    - of flows with an end, fct_all_s: how long all of them took together; and of those whose sizes are drawn,
+      smallest_fcts_s: the times of the SMALLEST by size.
 
     What a run does not have is NaN. Raises AnalysisError where two runs claim one repetition of a setting, or runs of
     one experiment and system may not be compared (selection.check_alike).
@@ -97,6 +97,7 @@ def _row(run: Run) -> dict:
     cpus = (run.facts.get("host") or {}).get("cpus") or np.nan
     cores = spec.cores or cpus
     to_end = flows if spec.flows_end else flows.iloc[:0]
+    of_sizes = to_end if spec.flow_sizes else flows.iloc[:0]
     known = flows[ok][["throughput_bps", "retransmits"]].dropna()
     across, counts = known["throughput_bps"], known["retransmits"]
     in_force = selection.in_force(run)
@@ -128,7 +129,7 @@ def _row(run: Run) -> dict:
         "transacts": latencies.measured(flows),
         "launch_mean_s": launches.summaries(run.launches).get("launch_mean_s", np.nan),
         "fct_all_s": fct.all_s(to_end),
-        "smallest_fcts_s": fct.of(fct.smallest(to_end, SMALLEST)).to_numpy(),
+        "smallest_fcts_s": fct.of(fct.smallest(of_sizes, SMALLEST)).to_numpy(),
     }
     for prefix, part in (("fct", to_end), *((role, to_end[to_end["role"] == role]) for role in ("mouse", "elephant"))):
         times_s = fct.of(part)

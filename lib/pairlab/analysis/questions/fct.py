@@ -6,11 +6,12 @@ All frames of estimates have the form of cell_estimates.COLUMNS. Times are in se
 
 import itertools
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
-from pairlab.analysis import by_group, published
+from pairlab.analysis import by_group, flow_changes, flow_parts, published
 from pairlab.analysis.cell_estimates import COLUMNS, at_pairs
 from pairlab.analysis.figures.style import ordered
 from pairlab.analysis.output.formatting import MISSING, percentile_name, systems, three_digits
@@ -28,9 +29,7 @@ from pairlab.analysis.output.measures import (
 from pairlab.analysis.selection import CELL, SYSTEM
 from pairlab.errors import TooFewSamples
 from pairlab.model import fct
-from pairlab.statistics import quantiles, tests
 from pairlab.statistics.clusters import Clusters
-from pairlab.statistics.permutation import cdf_permutation
 from pairlab.store.dataset import Runs
 
 #: The percentiles that are reported, and those whose changes are.
@@ -45,14 +44,16 @@ PHASES = {
     "first byte": ("connected_s", "first_byte_s"),
     "rest": ("first_byte_s", "completed_s"),
 }
-#: Swaps of this many blocks can give a p below 0.05; fewer cannot, and whole repetitions are permuted freely.
-_BLOCKS = 6
 
 
-def percentiles(flows: pd.DataFrame, value: str = "fct_s", confidence: float = 0.95) -> pd.DataFrame:
+def percentiles(flows: pd.DataFrame | Runs, value: str = "fct_s", confidence: float = 0.95) -> pd.DataFrame:
     """The percentiles QS of each cell, with cluster-bootstrap intervals: those of by_group, by CELL."""
-    found = by_group.of(flows, CELL, value).percentiles(QS, confidence=confidence)
-    return found.rename(columns={"repetitions": "n"}).assign(confidence=confidence)
+    return flow_parts.reduced(partial(_percentiles, value=value, confidence=confidence), flows, CELL, [value])
+
+
+def cdfs(flows: pd.DataFrame | Runs, points: int = 200) -> pd.DataFrame:
+    """The CDF of the completion times of each cell, as ByGroup.cdf; no rows where no flow was complete."""
+    return flow_parts.reduced(partial(_cdfs, points=points), flows, CELL, ["fct_s"])
 
 
 def change(
@@ -63,50 +64,31 @@ def change(
     before, after: as Runs.flows; the change is quantiles.percent_change. A gap where a percentile cannot be had:
     too few flows, or so many of them failed that it depends on these.
     """
-    row = {"value": np.nan, "low": np.nan, "high": np.nan, "n": 0, "confidence": confidence, "gap": ""}
-    try:
-        sides = [Clusters.of(fct.of(side, value), side["repetition"]) for side in (before, after)]
-        found = quantiles.percent_change(*sides, q).estimate(confidence)
-    except TooFewSamples as error:
-        return row | {"gap": str(error)}
-    return row | found._asdict()
+    sides = (Clusters.of(fct.of(side, value), side["repetition"]) for side in (before, after))
+    return flow_changes.change(*sides, q, confidence)
 
 
-def changes_by_pairs(flows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
+def changes_by_pairs(flows: pd.DataFrame | Runs, confidence: float = 0.95) -> pd.DataFrame:
     """Percent change of each of CHANGED_QS between neighbouring pair counts, and over PUBLISHED_STEP where it has both.
 
     Returns SYSTEM, driver, before_pairs, after_pairs, q and COLUMNS.
     """
-    rows = []
-    for names, line in flows.groupby([*SYSTEM, "driver"], sort=True):
-        counts = sorted(line["pairs"].unique())
-        steps = list(itertools.pairwise(counts))
-        if set(PUBLISHED_STEP) <= set(counts) and PUBLISHED_STEP not in steps:
-            steps.append(PUBLISHED_STEP)
-        for (few, many), q in itertools.product(steps, CHANGED_QS):
-            found = change(line[line["pairs"] == few], line[line["pairs"] == many], q, confidence=confidence)
-            step = {"before_pairs": int(few), "after_pairs": int(many), "q": q}
-            rows.append(dict(zip([*SYSTEM, "driver"], names, strict=True)) | step | found)
-    return _frame(rows, [*SYSTEM, "driver", "before_pairs", "after_pairs", "q"])
+    work = partial(flow_changes.by_pairs, qs=CHANGED_QS, step=PUBLISHED_STEP, confidence=confidence)
+    return flow_parts.reduced(work, flows, [*SYSTEM, "driver"], ["pairs", "fct_s"])
 
 
-def changes_by_driver(flows: pd.DataFrame, reference: str = "bridge", confidence: float = 0.95) -> pd.DataFrame:
+def changes_by_driver(
+    flows: pd.DataFrame | Runs, reference: str = "bridge", confidence: float = 0.95
+) -> pd.DataFrame:
     """Percent change of each of CHANGED_QS from the driver `reference` to each other one, at each pair count.
 
     Returns SYSTEM, driver, pairs, q and COLUMNS; nothing for a pair count without the reference.
     """
-    rows = []
-    for names, cell in flows.groupby([*SYSTEM, "pairs"], sort=True):
-        drivers = ordered(cell["driver"])
-        for driver, q in itertools.product([each for each in drivers if each != reference], CHANGED_QS):
-            if reference in drivers:
-                sides = [cell[cell["driver"] == each] for each in (reference, driver)]
-                found = change(*sides, q, confidence=confidence)
-                rows.append(dict(zip([*SYSTEM, "pairs"], names, strict=True)) | {"driver": driver, "q": q} | found)
-    return _frame(rows, [*SYSTEM, "driver", "pairs", "q"])
+    work = partial(flow_changes.by_driver, qs=CHANGED_QS, reference=reference, confidence=confidence)
+    return flow_parts.reduced(work, flows, [*SYSTEM, "pairs"], ["driver", "fct_s"])
 
 
-def distributions(flows: pd.DataFrame, value: str = "fct_s") -> pd.DataFrame:
+def distributions(flows: pd.DataFrame | Runs, value: str = "fct_s") -> pd.DataFrame:
     """Whether two drivers' whole distributions differ, for each two at each pair count, by permuting repetitions.
 
     A failed flow took longer than any other. Repetitions are swapped within a block (the same repetition of both
@@ -114,54 +96,63 @@ def distributions(flows: pd.DataFrame, value: str = "fct_s") -> pd.DataFrame:
     second, distance (root mean square between the CDFs, 0 to 1), p, p_holm (over the comparisons at that pair count),
     least_p (what the repetitions can give at best), n, and gap.
     """
-    rows = []
-    for names, cell in flows.groupby([*SYSTEM, "pairs"], sort=True):
-        for first, second in itertools.combinations(ordered(cell["driver"]), 2):
-            sides = cell[cell["driver"].isin([first, second])]
-            row = dict(zip([*SYSTEM, "pairs"], names, strict=True)) | {"first": first, "second": second}
-            rows.append(row | _permuted(sides, value))
-    columns = [*SYSTEM, "pairs", "first", "second", "distance", "p", "least_p", "n", "gap"]
-    found = pd.DataFrame(rows, columns=columns)
-    found.insert(columns.index("p") + 1, "p_holm", np.nan)
-    for _, part in found.groupby([*SYSTEM, "pairs"]):
-        found.loc[part.index, "p_holm"] = tests.holm(part["p"])
-    return found
+    work = partial(flow_changes.distributions, value=value)
+    return flow_parts.reduced(work, flows, [*SYSTEM, "pairs"], ["driver", value])
 
 
-def tools(flows: pd.DataFrame, *, exact: str = "flowgen", confidence: float = 0.95) -> pd.DataFrame:
+def tools(flows: pd.DataFrame | Runs, *, exact: str = "flowgen", confidence: float = 0.95) -> pd.DataFrame:
     """How far each other workload's percentiles lie from those of `exact`, at the same backend, driver and pairs.
 
-    Returns backend, workload (the other one), driver, pairs, q, exact_value (s) and COLUMNS: the change in percent.
+    Returns backend, workload (the other one), driver, pairs, q and COLUMNS: the change in percent.
     """
-    rows = []
-    for (backend, driver, pairs), cell in flows.groupby(["backend", "driver", "pairs"], sort=True):
-        ours = cell[cell["workload"] == exact]
-        for workload in sorted(set(cell["workload"]) - {exact}):
-            for q in CHANGED_QS if len(ours) else ():
-                cell_names = {"backend": backend, "workload": workload, "driver": driver, "pairs": pairs, "q": q}
-                theirs = cell[cell["workload"] == workload]
-                rows.append(cell_names | change(ours, theirs, q, confidence=confidence))
-    return _frame(rows, ["backend", "workload", "driver", "pairs", "q"])
+    work = partial(flow_changes.by_workload, qs=CHANGED_QS, exact=exact, confidence=confidence)
+    return flow_parts.reduced(work, flows, ["backend", "driver", "pairs"], ["workload", "fct_s"])
 
 
-def phases(flows: pd.DataFrame) -> pd.DataFrame:
+def phases(flows: pd.DataFrame | Runs) -> pd.DataFrame:
     """The median time that each of PHASES takes in each cell, in s: columns of CELL and the names of PHASES.
 
     Only flows whose tool reports all of them count, and only cells that have such flows have a row. Medians of parts
     do not add up to the median of the whole, which is the column "all".
     """
+    return flow_parts.reduced(_phases, flows, CELL, [*dict.fromkeys(itertools.chain(*PHASES.values())), "fct_s"])
+
+
+def failures(flows: pd.DataFrame | Runs) -> pd.DataFrame:
+    """How many flows of each cell failed, and the reasons: columns of CELL, flows, failed_flows, errors."""
+    return flow_parts.reduced(_failures, flows, CELL, ["error"])
+
+
+# --- of the flows of some cells
+
+
+def _percentiles(flows: pd.DataFrame, value: str, confidence: float) -> pd.DataFrame:
+    found = by_group.of(flows, CELL, value).percentiles(QS, confidence=confidence)
+    return found.rename(columns={"repetitions": "n"}).assign(confidence=confidence)
+
+
+def _cdfs(flows: pd.DataFrame, points: int) -> pd.DataFrame:
+    try:
+        return by_group.of(flows, CELL, "fct_s").cdf(points=points)
+    except TooFewSamples:
+        return pd.DataFrame(columns=[*CELL, "value", "share"])
+
+
+def _phases(flows: pd.DataFrame) -> pd.DataFrame:
     parts = pd.DataFrame({name: flows[end] - flows[begin] for name, (begin, end) in PHASES.items()}, index=flows.index)
     known = pd.concat([flows[list(CELL)], parts.astype(float), flows["fct_s"].astype(float).rename("all")], axis=1)
-    return known.dropna().groupby(list(CELL), sort=True).median().reset_index()
+    return known.dropna().groupby(list(CELL), sort=True, observed=True).median().reset_index()
 
 
-def failures(flows: pd.DataFrame) -> pd.DataFrame:
-    """How many flows of each cell failed, and the reasons: columns of CELL, flows, failed_flows, errors."""
+def _failures(flows: pd.DataFrame) -> pd.DataFrame:
     rows = []
-    for names, cell in flows.groupby(list(CELL), sort=True):
+    for names, cell in flows.groupby(list(CELL), sort=True, observed=True):
         bad = cell[cell["status"] != "ok"]
         rows.append([*names, len(cell), len(bad), "; ".join(sorted(set(bad["error"])))])
     return pd.DataFrame(rows, columns=[*CELL, "flows", "failed_flows", "errors"])
+
+
+# --- tables and numbers
 
 
 def percentile_table(cells: pd.DataFrame) -> pd.DataFrame:
@@ -373,22 +364,3 @@ def _by_phase(phases: pd.DataFrame) -> pd.DataFrame:
 
 def _ms(time_s: float) -> str:
     return f"{time_s * 1e3:.{three_digits(time_s * 1e3)}f}"
-
-
-def _permuted(sides: pd.DataFrame, value: str) -> dict[str, object]:
-    repetition = sides["repetition"].to_numpy()
-    common = sides.groupby("repetition")["driver"].nunique()
-    try:
-        found = cdf_permutation(
-            fct.of(sides, value).to_numpy(),
-            repetition,
-            sides["driver"].to_numpy(),
-            blocks=repetition if (common == 2).sum() >= _BLOCKS else None,
-        )
-    except TooFewSamples as error:
-        return {"distance": np.nan, "p": np.nan, "least_p": np.nan, "n": 0, "gap": str(error)}
-    return {"distance": found.statistic, "p": found.p, "least_p": found.least_p, "n": found.n, "gap": ""}
-
-
-def _frame(rows: Sequence[dict], by: Sequence[str]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=[*by, *COLUMNS])

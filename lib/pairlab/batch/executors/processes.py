@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pairlab.base import schedulers
 from pairlab.base.optional_imports import require
 from pairlab.batch import kernels
-from pairlab.batch.executors.worker import RESOURCE
 from pairlab.errors import Unavailable
 from pairlab.testbed.cleanup.workdir import working_directory
 
@@ -17,22 +17,6 @@ from pairlab.testbed.cleanup.workdir import working_directory
 QUIET = {"distributed.worker.profile.enabled": False, "distributed.admin.system-monitor.interval": "5s"}
 #: What Dask logs of each connection and each cell, pairlab says in its own words.
 LOUD = "distributed"
-
-
-def security(tls: Mapping[str, str | None]) -> dict[str, Any]:
-    """Dask's Security of these files, as a keyword; none where there are none: then Dask's configuration decides.
-
-    tls: tls_ca_file, tls_cert and tls_key, as of Dask's own commands.
-    """
-    files = {name: path for name, path in tls.items() if path}
-    if not files:
-        return {}
-    from distributed.security import Security
-
-    named = {"tls_ca_file": files.get("tls_ca_file")}
-    for role in ("client", "scheduler", "worker"):
-        named |= {f"tls_{role}_cert": files.get("tls_cert"), f"tls_{role}_key": files.get("tls_key")}
-    return {"security": Security(require_encryption=True, **named)}
 
 
 def serve_scheduler(
@@ -46,7 +30,7 @@ def serve_scheduler(
 
     async def serve() -> None:
         asked: dict[str, Any] = {"host": host, "port": port, "dashboard_address": f"{host}:{dashboard_port}"}
-        async with Scheduler(**asked, **security(tls)) as scheduler:
+        async with Scheduler(**asked, **schedulers.security(tls)) as scheduler:
             say(f"scheduler at {scheduler.address}: `pairlab worker --scheduler {scheduler.address}` on each host")
             if importlib.util.find_spec("bokeh"):
                 say(f"Dask's dashboard at http://{host}:{dashboard_port}/status")
@@ -78,13 +62,13 @@ def serve_worker(
         asked = Worker(
             address,
             nthreads=2,  # one measures; the other can say who it is meanwhile
-            resources={RESOURCE: 1},
+            resources={schedulers.RESOURCE: 1},
             local_directory=folder,
             memory_limit=0,
             dashboard=False,
             death_timeout=5,
             **options,
-            **security(tls),
+            **schedulers.security(tls),
         )
         async with asked as worker:
             say(f"worker at {worker.address}: waits for cells from {address}")

@@ -22,9 +22,6 @@ from pairlab.model.spec import Spec
 from pairlab.testbed.cleanup.workdir import working_directory
 from pairlab.testbed.host import facts
 
-#: What each worker of pairlab has one of, and each cell needs: so one host measures one cell at a time.
-RESOURCE = "testbed"
-
 
 def describe(cells: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
     """Who this worker is, and why it cannot measure which of these cells, by their number."""

@@ -14,9 +14,10 @@ from typing import Any
 
 from pairlab import paths, store
 from pairlab._version import __version__
-from pairlab.base.optional_imports import require
+from pairlab.base import schedulers
+from pairlab.base.schedulers import first_line
 from pairlab.batch import experiments
-from pairlab.batch.executors import processes, worker
+from pairlab.batch.executors import worker
 from pairlab.batch.executors.places import Ended, Place, PlaceLost, already
 from pairlab.errors import BadInput, DamagedRun, PairlabError, Unavailable
 from pairlab.model import ground as grounds
@@ -33,7 +34,7 @@ class Workers:
 
     address: of the scheduler, such as tcp://127.0.0.1:8786. cells: what the sweep measures, as of repetition 0: a
     worker that cannot measure what the first one can is refused. wait_s: how long to go on without scheduler or worker.
-    wait: each worker waits for other measurements on its host. tls: files as of processes.security. measure: what a
+    wait: each worker waits for other measurements on its host. tls: files as of schedulers.security. measure: what a
     worker runs for a cell.
     """
 
@@ -63,8 +64,6 @@ class Workers:
         self._lock = threading.Lock()
 
     def __enter__(self) -> "Workers":
-        require("distributed", "dask")
-        _require_address(self._address)
         self._connect(self._wait_s)
         with contextlib.suppress(Exception):  # of whatever kind Dask has for a scheduler without one
             self.dashboard = str(self._client.dashboard_link or "")
@@ -75,16 +74,7 @@ class Workers:
         self._disconnect()
 
     def _connect(self, within_s: float) -> None:
-        from distributed import Client
-
-        try:
-            secured = processes.security(self._tls or {})
-            self._client = Client(self._address, timeout=within_s, set_as_default=False, **secured)
-        except (OSError, TimeoutError) as error:
-            raise Unavailable(
-                f"no Dask scheduler answers at {self._address} within {within_s:g} s ({_first_line(error)}): start one"
-                " with `pairlab scheduler`, or see whether this host may connect to it"
-            ) from error
+        self._client = schedulers.connect(self._address, within_s, self._tls)
 
     def _disconnect(self) -> None:
         if self._client is not None:
@@ -125,11 +115,10 @@ class Workers:
             if self._client is None or self._client.status != "running":
                 self._disconnect()
                 self._connect(1.0)
-            workers = self._client.scheduler_info(n_workers=-1)["workers"]
+            return schedulers.workers_of(self._client)
         except (Unavailable, OSError, TimeoutError, KeyError):
             self._disconnect()
             return set()
-        return {address for address, each in workers.items() if worker.RESOURCE in each.get("resources", {})}
 
     def _asked(self, address: str, say: Callable[[str], None]) -> "_Worker | None":
         """That worker as a place, if it can measure this sweep; else say is called with why not."""
@@ -137,7 +126,7 @@ class Workers:
         try:
             told = self._submit(address, worker.describe, cells, resources={}).result(timeout=ANSWER_S)
         except Exception as error:  # of Dask, of the network, or of a worker that has no pairlab
-            say(f"worker {address} is left out: it did not say who it is: {_first_line(error)}")
+            say(f"worker {address} is left out: it did not say who it is: {first_line(error)}")
             return None
         name = f"{told['name']} ({address.rpartition('/')[2]})"
         if told["pairlab"] != __version__:
@@ -155,7 +144,7 @@ class Workers:
         """A future of what comes of that cell on that worker."""
         values = spec.model_dump(exclude_defaults=True)
         asked = values, _sent(spec.experiment), self.attempts, self.wait
-        return self._submit(address, self.measure, *asked, resources={worker.RESOURCE: 1})
+        return self._submit(address, self.measure, *asked, resources={schedulers.RESOURCE: 1})
 
     def _submit(self, address: str, function: Callable[..., Any], *given: Any, resources: Mapping[str, int]) -> Any:
         """A future of that call on that worker, and on no other."""
@@ -208,7 +197,7 @@ class _Worker:
         try:
             future = self._workers.submit_cell(self.address, spec)
         except Exception as error:  # of Dask, where the connection has just gone
-            raise PlaceLost(f"it could not be asked: {_first_line(error)}") from error
+            raise PlaceLost(f"it could not be asked: {first_line(error)}") from error
         try:
             future.add_done_callback(lambda _: self._changed.set())
             self._changed.wait()
@@ -220,26 +209,13 @@ class _Worker:
         except PairlabError as error:  # its disk is full, say, or its host is busy
             raise PlaceLost(str(error)) from error
         except Exception as error:  # of Dask: the worker is gone, or the scheduler
-            raise PlaceLost(_first_line(error)) from error
+            raise PlaceLost(first_line(error)) from error
         finally:
             with contextlib.suppress(Exception):
                 future.cancel()
-
-
-def _require_address(address: str) -> None:
-    from distributed.comm import get_address_host_port
-
-    try:
-        get_address_host_port(address, strict=True)
-    except ValueError as error:
-        raise BadInput(f"scheduler {address!r} is no address ({error}): give tcp://HOST:PORT") from None
 
 
 def _sent(experiment: str) -> tuple[str, bytes] | None:
     """The notebook of an experiment that is not one of the checkout, which each worker has."""
     notebook: Path = experiments.notebook_of(experiment)
     return None if notebook.is_relative_to(paths.ROOT) else (notebook.name, notebook.read_bytes())
-
-
-def _first_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0][:200]

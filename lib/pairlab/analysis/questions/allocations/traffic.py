@@ -1,11 +1,12 @@
 """Traffic as of a data centre from three servers to one client (M4): completion times, and how long all of it takes."""
 
 from collections.abc import Hashable, Iterable
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
-from pairlab.analysis import allocations, by_group, cell_estimates, published, selection
+from pairlab.analysis import allocations, by_group, cell_estimates, flow_parts, published, selection
 from pairlab.analysis.output.formatting import MISSING, percentile_name
 from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.measures import Measure, Texts, common_values, key_of, p_values, tabulate, texts
@@ -75,27 +76,38 @@ def against_host(repetitions: pd.DataFrame, confidence: float) -> pd.DataFrame:
     return cell_estimates.changes(repetitions, by, "run_s", setting="driver", against=reference, confidence=confidence)
 
 
-def flows(runs: Runs) -> pd.DataFrame:
-    """The flows of the runs that count, with what their groups need and no more: there can be millions.
-
-    Returns *BY, repetition, status, size_bytes, fct_s in s.
-    """
-    columns = [*selection.CELL, "offered_load_bps", "repetition", "status", "size_bytes", "fct_s"]
-    if not any(run.status == "ok" for run in runs):
-        return pd.DataFrame(columns=[*BY, *columns[-4:]])
-    found = runs.select("flows", columns)
-    loads = found["offered_load_bps"].astype("category")
-    named = loads.cat.rename_categories([load_text(float(load)) for load in loads.cat.categories])
-    return found.drop(columns="offered_load_bps").assign(load=named)
-
-
-def percentiles(flows: pd.DataFrame, confidence: float) -> pd.DataFrame:
+def percentiles(runs: Runs, confidence: float) -> pd.DataFrame:
     """Of the completion times of all flows and of the smallest, as ByGroup.percentiles, with a column sizes."""
-    parts = []
+    work = partial(_percentiles, confidence=confidence)
+    found = flow_parts.reduced(work, runs, _OF_RUNS, ["size_bytes", "fct_s"])
+    return found.sort_values("sizes", kind="stable", ignore_index=True)
+
+
+def cdfs(runs: Runs, points: int = 200) -> pd.DataFrame:
+    """The CDF of the completion times of each of BY, as ByGroup.cdf."""
+    return flow_parts.reduced(partial(_cdfs, points=points), runs, _OF_RUNS, ["fct_s"])
+
+
+#: What BY is made of, as the runs have it.
+_OF_RUNS = (*selection.CELL, "offered_load_bps")
+
+
+def _percentiles(flows: pd.DataFrame, confidence: float) -> pd.DataFrame:
+    parts, flows = [], _with_load(flows)
     for sizes, share in SHARES.items():
         mine = flows if share == 1 else _smallest(flows, share)
         parts.append(by_group.of(mine, BY, "fct_s").percentiles(QS, confidence=confidence).assign(sizes=sizes))
     return pd.concat(parts, ignore_index=True).rename(columns={"repetitions": "n"})
+
+
+def _cdfs(flows: pd.DataFrame, points: int) -> pd.DataFrame:
+    return by_group.of(_with_load(flows), BY, "fct_s").cdf(points=points)
+
+
+def _with_load(flows: pd.DataFrame) -> pd.DataFrame:
+    loads = flows["offered_load_bps"].astype("category")
+    named = loads.cat.rename_categories([load_text(float(load)) for load in loads.cat.categories])
+    return flows.drop(columns="offered_load_bps").assign(load=named)
 
 
 def _smallest(flows: pd.DataFrame, share: float) -> pd.DataFrame:

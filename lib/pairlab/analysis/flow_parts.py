@@ -1,0 +1,87 @@
+"""The flows of many runs in parts that are read in turn, so that not all of them need to fit into memory.
+
+A part has the flows of all runs with the same values of some columns, such as one cell's, and these must fit.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+from pairlab import store
+from pairlab.analysis import executors
+from pairlab.base import schedulers
+from pairlab.model.spec import Spec
+from pairlab.store.dataset import Runs
+
+#: Runs with no more flows than this are read at once, and parts are worked on at once as long as they have no more.
+MOST_AT_ONCE = 20_000_000
+
+
+def reduced(
+    work: Callable[[pd.DataFrame], pd.DataFrame], flows: pd.DataFrame | Runs, by: Sequence[str], columns: Sequence[str]
+) -> pd.DataFrame:
+    """What `work` makes of the flows: of many runs', of each part, its rows one after the other.
+
+    work: from a frame of flows to a few rows, which must be the same for a part whatever the other parts have; where
+    there is a scheduler (executors.py), what can be pickled. flows: a frame as Runs.flows, or the runs. by: columns
+    that are the runs' and not the flow's; flows with the same values belong together. columns: what `work` needs
+    besides by, repetition, key, host, kernel and status.
+    """
+    if isinstance(flows, pd.DataFrame):
+        return work(flows)
+    wanted = [*dict.fromkeys((*by, *ALWAYS, *columns))]
+    parts = _parts(flows, by)
+    rows = sum(part.rows for part in parts)
+    if not parts or (rows <= MOST_AT_ONCE and not schedulers.named()):
+        return work(frame_of(flows, wanted))
+    of_part = partial(_of_part, work, wanted)
+    if schedulers.named():
+        found = executors.on_workers(of_part, parts, {part.paths[0].parents[1] for part in parts})
+    else:
+        found = executors.at_once(of_part, parts, most=max(1, MOST_AT_ONCE // max(part.rows for part in parts)))
+    return pd.concat([frame for frame in found if len(frame)] or found[:1], ignore_index=True)
+
+
+#: What every part's flows carry.
+ALWAYS = ("repetition", "key", "host", "kernel", "status")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Stored runs of which the flows are read together; another process that has the store can read them, too."""
+
+    paths: tuple[Path, ...]
+    specs: tuple[Spec, ...]
+    rows: int
+
+    def read(self, columns: Sequence[str]) -> pd.DataFrame:
+        each = zip(self.paths, self.specs, strict=True)
+        return Runs(tuple(store.with_spec(store.read(path), spec) for path, spec in each)).select("flows", columns)
+
+
+def frame_of(runs: Runs, columns: Sequence[str]) -> pd.DataFrame:
+    """Runs.select of the flows; where no run counts, a frame with these columns and no rows."""
+    if any(run.status == "ok" for run in runs):
+        return runs.select("flows", columns)
+    return pd.DataFrame(columns=list(columns))
+
+
+def _of_part(work: Callable[[pd.DataFrame], pd.DataFrame], columns: Sequence[str], part: Part) -> pd.DataFrame:
+    return work(part.read(columns))
+
+
+def _parts(runs: Runs, by: Sequence[str]) -> list[Part]:
+    """The runs that count by these values, in their order; those that are not stored are no parts."""
+    ok = [run for run in runs if run.status == "ok"]
+    if not all(run.path for run in ok):
+        return []
+    values = runs.where(status="ok").index[[*by]] if ok else pd.DataFrame(columns=[*by])
+    found = []
+    for _, rows in values.reset_index(drop=True).groupby([*by], sort=True, dropna=False):
+        mine = [ok[place] for place in rows.index]
+        paths = tuple(run.path for run in mine if run.path)
+        found.append(Part(paths, tuple(run.spec for run in mine), sum(store.length(run, "flows") for run in mine)))
+    return found

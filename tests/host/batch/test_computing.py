@@ -1,0 +1,90 @@
+"""Reports whose percentiles and intervals are computed on the workers of a real Dask scheduler."""
+
+import os
+import subprocess
+
+import pytest
+
+from pairlab import paths
+from pairlab.analysis import executors
+from pairlab.analysis.questions import fct
+from pairlab.base.schedulers import VARIABLE
+from pairlab.errors import TooFewSamples, Unavailable
+from pairlab.store.dataset import load_runs
+from tests.support.dask_workers import PAIRLAB, Processes, free_port
+from tests.support.synthetic_flows import write_fct
+
+
+@pytest.fixture(scope="module")
+def two_workers(tmp_path_factory):
+    with Processes(tmp_path_factory.mktemp("dask"), free_port()) as made:
+        made.scheduler()
+        yield made, made.workers(2)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    return write_fct(tmp_path_factory.mktemp("runs") / "times", pairs=(10, 50), backends=("netns",))
+
+
+def pid_of(number):
+    return os.getpid()
+
+
+def refused(number):
+    raise TooFewSamples(f"{number} is too few")
+
+
+def dies_once(flag):
+    """Ends its worker at the first try, as a kill does."""
+    try:
+        os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return os.getpid()
+    os._exit(9)
+
+
+def test_a_report_is_the_same_as_without_workers(two_workers, root, tmp_path):
+    made, _ = two_workers
+    values = []
+    for place, options in (("here", []), ("there", ["--scheduler", made.address])):
+        argv = [PAIRLAB, "report", str(paths.ANALYSES / "04-fct.ipynb"), "--runs", str(root), *options]
+        done = subprocess.run(
+            argv, env=os.environ | {"PAIRLAB_OUT": str(tmp_path / place)}, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        values.append((tmp_path / place / "paper/values/times/04-fct.tex").read_text())
+    assert values[0] == values[1]
+    assert "fct/netns-flowgen/bridge/50/p99" in values[0]
+
+
+def test_parts_are_computed_on_the_workers_and_their_errors_come_back(two_workers, root, monkeypatch):
+    made, workers = two_workers
+    here = fct.percentiles(load_runs(root))
+    monkeypatch.setenv(VARIABLE, made.address)
+    assert fct.percentiles(load_runs(root)).equals(here)
+    pids = set(executors.on_workers(pid_of, range(40), [root]))
+    assert pids <= {worker.pid for worker in workers}
+    assert os.getpid() not in pids
+    with pytest.raises(TooFewSamples, match="^7 is too few$"):
+        executors.on_workers(refused, [7], [root])
+
+
+def test_workers_that_do_not_have_the_runs_are_left_out_and_say_so(two_workers, tmp_path, monkeypatch, capfd):
+    made, _ = two_workers
+    monkeypatch.setenv(VARIABLE, made.address)
+    with pytest.raises(Unavailable, match=f"no worker of .* can compute this: worker .* has no {tmp_path}/gone: what"):
+        executors.on_workers(pid_of, [1], [tmp_path / "gone"])
+    assert capfd.readouterr().err.count("left out: worker") == 2
+
+
+def test_what_a_killed_worker_computed_is_computed_by_another_and_the_last_is_missed(tmp_path, root, monkeypatch):
+    monkeypatch.setattr(executors, "LOOK_S", 0.2)
+    with Processes(tmp_path, free_port()) as made:
+        made.scheduler()
+        workers = made.workers(2)
+        monkeypatch.setenv(VARIABLE, made.address)
+        (pid,) = executors.on_workers(dies_once, [str(tmp_path / "died")], [root])
+        assert pid in {worker.pid for worker in workers}
+        with pytest.raises(Unavailable, match="all workers of .* that could compute this are gone"):
+            executors.on_workers(dies_once, [str(tmp_path / "died-too")], [root])

@@ -1,0 +1,103 @@
+"""The flows of many runs in parts: what comes of them is what comes of all at once, and few are read at a time."""
+
+import threading
+from dataclasses import replace
+from functools import partial
+
+import pandas as pd
+import pytest
+
+from pairlab.analysis import flow_parts
+from pairlab.analysis.flow_parts import Part
+from pairlab.analysis.questions import fct
+from pairlab.analysis.questions.allocations import traffic
+from pairlab.errors import DamagedRun
+from pairlab.model.tables import TABLES
+from pairlab.store.dataset import Runs, load_runs
+from tests.support.synthetic_flows import write_fct
+
+REDUCTIONS = {
+    "percentiles": fct.percentiles,
+    "intended": partial(fct.percentiles, value="intended_fct_s"),
+    "cdfs": fct.cdfs,
+    "changes by pairs": fct.changes_by_pairs,
+    "changes by driver": fct.changes_by_driver,
+    "distributions": fct.distributions,
+    "tools": fct.tools,
+    "phases": fct.phases,
+    "failures": fct.failures,
+    "traffic's percentiles": partial(traffic.percentiles, confidence=0.9),
+    "traffic's CDFs": traffic.cdfs,
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    return write_fct(tmp_path_factory.mktemp("runs") / "times", pairs=(10, 50))
+
+
+@pytest.fixture(scope="module")
+def found(root):
+    return load_runs(root)
+
+
+@pytest.fixture
+def in_parts(monkeypatch):
+    monkeypatch.setattr(flow_parts, "MOST_AT_ONCE", 600)
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_parts_give_what_all_flows_at_once_give(name, found, monkeypatch):
+    whole = REDUCTIONS[name](found)
+    monkeypatch.setattr(flow_parts, "MOST_AT_ONCE", 1)
+    parts = REDUCTIONS[name](found)
+    assert len(whole)
+    pd.testing.assert_frame_equal(parts, whole, check_categorical=False)
+
+
+def test_a_frame_of_flows_gives_what_the_runs_give(found):
+    pd.testing.assert_frame_equal(fct.percentiles(found.flows), fct.percentiles(found), check_categorical=False)
+
+
+def test_no_more_flows_are_in_memory_at_once_than_are_allowed(found, in_parts, monkeypatch):
+    lock, read, there, most = threading.Lock(), [], [0], [0]
+    of_part = Part.read
+
+    def noted(self, columns):
+        with lock:
+            read.append(self.rows)
+            there[0] += self.rows
+            most[0] = max(most[0], there[0])
+        return of_part(self, columns)
+
+    def count(flows):
+        with lock:
+            there[0] -= len(flows)
+        return pd.DataFrame({"flows": [len(flows)]})
+
+    monkeypatch.setattr(Part, "read", noted)
+    made = flow_parts.reduced(count, found, ["backend", "workload", "driver", "pairs"], ["fct_s"])
+    assert sorted(made["flows"]) == sorted(read)
+    assert (len(read), sum(read)) == (32, len(found.flows))
+    assert most[0] <= flow_parts.MOST_AT_ONCE < sum(read) / 5
+
+
+def test_only_the_columns_that_are_needed_are_read(found, in_parts):
+    seen = []
+    flow_parts.reduced(lambda flows: seen.append([*flows]) or pd.DataFrame(), found, ["driver"], ["fct_s"])
+    assert {*seen[0]} == {"driver", "repetition", "key", "host", "kernel", "status", "fct_s"}
+    assert len(seen[0]) < len(TABLES["flows"]) / 3
+
+
+def test_a_part_that_is_damaged_is_named(tmp_path, in_parts):
+    runs = load_runs(write_fct(tmp_path / "times", pairs=(10,), drivers=("ovs", "host")))
+    (runs[3].path / "flows.parquet").write_bytes(b"PAR1 no more")
+    with pytest.raises(DamagedRun, match=runs[3].path.name):
+        fct.percentiles(runs)
+
+
+def test_runs_that_are_not_stored_or_none_at_all_are_read_where_they_are(found, in_parts):
+    loose = Runs(tuple(replace(run, path=None, **{name: getattr(run, name) for name in TABLES}) for run in found[:4]))
+    assert len(fct.percentiles(loose)) == len(fct.percentiles(found[:4]))
+    assert fct.percentiles(Runs(())).empty
+    assert fct.cdfs(Runs(())).empty

@@ -1,0 +1,46 @@
+"""How a Dask scheduler is named to the processes that compute on its workers, and what is refused."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from pairlab.base import schedulers
+from pairlab.errors import BadInput, Unavailable
+from tests.support.dask_workers import free_port
+
+
+@pytest.mark.parametrize("address", ["nonsense", "tcp://", "tcp://127.0.0.1"])
+def test_what_is_no_address_is_refused(address):
+    with pytest.raises(BadInput, match=r"is no address .*: give tcp://HOST:PORT"):
+        schedulers.connect(address, 0.1)
+
+
+def test_a_scheduler_that_does_not_answer_is_told_before_anything_is_computed():
+    address = f"tcp://127.0.0.1:{free_port()}"
+    with (
+        pytest.raises(Unavailable, match=f"no Dask scheduler answers at {address} within 0.1 s .*`pairlab scheduler`"),
+        schedulers.computing_on(address, {}, within_s=0.1),
+    ):
+        pytest.fail("it was computed")
+
+
+def test_without_a_scheduler_it_is_computed_here():
+    with schedulers.computing_on("", {}):
+        assert schedulers.named() == ""
+
+
+def test_processes_started_meanwhile_know_the_scheduler_and_the_files_of_tls(monkeypatch):
+    """As Dask itself reads them, in a process of its own."""
+    monkeypatch.setattr(schedulers, "connect", lambda *_: type("Client", (), {"close": lambda self: None})())
+    files = {"tls_ca_file": "/ca.pem", "tls_cert": "/cert.pem", "tls_key": None}
+    script = (
+        "import dask, distributed; from pairlab.base import schedulers;"
+        "print(schedulers.named(), *(dask.config.get(f'distributed.comm.{name}')"
+        " for name in ('require-encryption', 'tls.ca-file', 'tls.client.cert', 'tls.client.key')))"
+    )
+    with schedulers.computing_on("tls://10.0.0.1:8786", files):
+        told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert told.split() == ["tls://10.0.0.1:8786", "True", "/ca.pem", "/cert.pem", "None"]
+    assert schedulers.VARIABLE not in os.environ
