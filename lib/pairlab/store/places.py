@@ -28,8 +28,8 @@ def directory_of(spec: Spec, root: Path | None = None) -> Path:
 
 def directories_of(spec: Spec, root: Path | None = None) -> list[Path]:
     """Every directory that claims to be a run of that spec; the one that came last is the last."""
-    (found,) = numbered([directory_of(spec, root)])
-    return found
+    first = directory_of(spec, root)
+    return [_numbered(first, number) for number in _numbers(first.parent, first.name).get(first.name, ())]
 
 
 def numbered(firsts: Iterable[Path]) -> Iterator[list[Path]]:
@@ -44,15 +44,15 @@ def numbered(firsts: Iterable[Path]) -> Iterator[list[Path]]:
 def free_directory(spec: Spec, root: Path | None = None) -> Path:
     """Where a further run of that spec goes."""
     place = directory_of(spec, root)
-    return _numbered(place, max(_numbers(place.parent).get(place.name, [0])) + 1)
+    return _numbered(place, max(_numbers(place.parent, place.name).get(place.name, [0])) + 1)
 
 
 def _numbered(place: Path, number: int) -> Path:
     return place if number == 1 else place.with_name(f"{place.name}.{number}")
 
 
-def _numbers(folder: Path) -> dict[str, list[int]]:
-    """By key, the numbers of the runs in the folder of an experiment, ascending."""
+def _numbers(folder: Path, key: str = "") -> dict[str, list[int]]:
+    """By key, the numbers of the runs in the folder of an experiment, ascending; of thousands, one key's are cheap."""
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
@@ -60,7 +60,7 @@ def _numbers(folder: Path) -> dict[str, list[int]]:
     except OSError as error:
         raise StoreError(f"{folder} could not be read: {error.strerror}; name another folder for the runs") from None
     found: dict[str, list[int]] = {}
-    for named in filter(None, map(_NAME.fullmatch, names)):
+    for named in filter(None, map(_NAME.fullmatch, (name for name in names if name.startswith(key)))):
         found.setdefault(named[1], []).append(int(named[2] or 1))
     return {key: sorted(numbers) for key, numbers in found.items()}
 

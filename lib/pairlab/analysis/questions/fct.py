@@ -48,7 +48,7 @@ PHASES = {
 
 def percentiles(flows: pd.DataFrame | Runs, value: str = "fct_s", confidence: float = 0.95) -> pd.DataFrame:
     """The percentiles QS of each cell, with cluster-bootstrap intervals: those of by_group, by CELL."""
-    return flow_parts.reduced(partial(_percentiles, value=value, confidence=confidence), flows, CELL, [value])
+    return flow_parts.reduced(partial(_percentiles_of_cells, value=value, confidence=confidence), flows, CELL, [value])
 
 
 def cdfs(flows: pd.DataFrame | Runs, points: int = 200) -> pd.DataFrame:
@@ -126,7 +126,7 @@ def failures(flows: pd.DataFrame | Runs) -> pd.DataFrame:
 # --- of the flows of some cells
 
 
-def _percentiles(flows: pd.DataFrame, value: str, confidence: float) -> pd.DataFrame:
+def _percentiles_of_cells(flows: pd.DataFrame, value: str, confidence: float) -> pd.DataFrame:
     found = by_group.of(flows, CELL, value).percentiles(QS, confidence=confidence)
     return found.rename(columns={"repetitions": "n"}).assign(confidence=confidence)
 

@@ -110,13 +110,18 @@ class Workers:
         return places
 
     def _present(self) -> set[str]:
-        """The addresses of the workers that measure for pairlab; none while the scheduler does not answer."""
+        """The addresses of the workers that measure for pairlab; none while the scheduler does not answer.
+
+        One that is connected and only slow has those that it had: to take them for lost would lose their cells.
+        """
         try:
             if self._client is None or self._client.status != "running":
                 self._disconnect()
                 self._connect(1.0)
             return schedulers.workers_of(self._client)
         except (Unavailable, OSError, TimeoutError, KeyError):
+            if self._client is not None and self._client.status == "running":
+                return {*self._known}
             self._disconnect()
             return set()
 
