@@ -1,7 +1,7 @@
 """Many flows loaded and reduced, beside DuckDB: what `make bench` runs in processes of their own.
 
-`python -m tests.bench.analysis ours|duckdb|figure|report DIR` prints as JSON what it took: seconds (without imports), and the
-largest memory that the process had.
+`python -m tests.bench.analysis ours|duckdb|figure|report DIR` prints as JSON what it took: seconds (without imports),
+and the largest memory that the process had.
 """
 
 import json
@@ -29,7 +29,10 @@ CELLS = len(DRIVERS) * len(PAIRS)
 
 
 def write_runs(root: Path, flows: int) -> None:
-    """So many flows in 12 cells of 10 repetitions: log-normal completion times, each repetition off a little, one in 10,000 failed."""
+    """So many flows in 12 cells of 10 repetitions: log-normal completion times, each repetition off a little.
+
+    One in 10,000 failed.
+    """
     random = np.random.default_rng(3)
     told = [(driver, pairs, repetition) for repetition in range(REPETITIONS) for driver in DRIVERS for pairs in PAIRS]
     for number, (driver, pairs, repetition) in enumerate(told):
@@ -66,7 +69,7 @@ def apart(what: str, root: Path) -> dict:
 
 
 def ours(root: Path) -> dict:
-    """Percentiles with intervals, and the points of the CDFs: what 04-fct makes of them, and how many flows there are."""
+    """Percentiles with intervals, and the points of the CDFs, as 04-fct makes them; and how many flows there are."""
     begun, cpu = time.perf_counter(), time.process_time()
     runs = load_runs(root)
     found, lines = fct.percentiles(runs), fct.cdfs(runs, points=2000)

@@ -20,7 +20,8 @@ WAIT_S = 30.0
 #: How often it is looked whether there is still a worker.
 LOOK_S = 5.0
 
-Item, Made = TypeVar("Item"), TypeVar("Made")
+Item = TypeVar("Item")
+Made = TypeVar("Made")
 
 
 def at_once(work: Callable[[Item], Made], items: Iterable[Item], most: int | None = None) -> list[Made]:

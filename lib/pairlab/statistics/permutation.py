@@ -45,9 +45,7 @@ def cdf_permutation(
     return _test(_clusters(values, repetition, group, blocks), blocks is not None, permutations, seed)
 
 
-def of_clusters(
-    first: Clusters, second: Clusters, *, swapped: bool, permutations: int = 2000, seed: int = 0
-) -> Test:
+def of_clusters(first: Clusters, second: Clusters, *, swapped: bool, permutations: int = 2000, seed: int = 0) -> Test:
     """As cdf_permutation, of two groups whose repetitions are apart already.
 
     swapped: the same label in both names a block; else they are permuted freely.

@@ -66,14 +66,14 @@ def test_parts_are_computed_on_the_workers_and_their_errors_come_back(two_worker
     pids = set(executors.on_workers(pid_of, range(40), [root]))
     assert pids <= {worker.pid for worker in workers}
     assert os.getpid() not in pids
-    with pytest.raises(TooFewSamples, match="^7 is too few$"):
+    with pytest.raises(TooFewSamples, match=r"^7 is too few$"):
         executors.on_workers(refused, [7], [root])
 
 
 def test_workers_that_do_not_have_the_runs_are_left_out_and_say_so(two_workers, tmp_path, monkeypatch, capfd):
     made, _ = two_workers
     monkeypatch.setenv(VARIABLE, made.address)
-    with pytest.raises(Unavailable, match=f"no worker of .* can compute this: worker .* has no {tmp_path}/gone: what"):
+    with pytest.raises(Unavailable, match=rf"no worker of .* can compute this: worker .* has no {tmp_path}/gone: what"):
         executors.on_workers(pid_of, [1], [tmp_path / "gone"])
     assert capfd.readouterr().err.count("left out: worker") == 2
 
@@ -86,5 +86,5 @@ def test_what_a_killed_worker_computed_is_computed_by_another_and_the_last_is_mi
         monkeypatch.setenv(VARIABLE, made.address)
         (pid,) = executors.on_workers(dies_once, [str(tmp_path / "died")], [root])
         assert pid in {worker.pid for worker in workers}
-        with pytest.raises(Unavailable, match="all workers of .* that could compute this are gone"):
+        with pytest.raises(Unavailable, match=r"all workers of .* that could compute this are gone"):
             executors.on_workers(dies_once, [str(tmp_path / "died-too")], [root])

@@ -5,14 +5,12 @@ All frames of estimates have the form of cell_estimates.COLUMNS. Times are in se
 """
 
 import itertools
-from collections.abc import Sequence
 from functools import partial
 
-import numpy as np
 import pandas as pd
 
 from pairlab.analysis import by_group, flow_changes, flow_parts, published
-from pairlab.analysis.cell_estimates import COLUMNS, at_pairs
+from pairlab.analysis.cell_estimates import at_pairs
 from pairlab.analysis.figures.style import ordered
 from pairlab.analysis.output.formatting import MISSING, percentile_name, systems, three_digits
 from pairlab.analysis.output.latex import Values
@@ -77,9 +75,7 @@ def changes_by_pairs(flows: pd.DataFrame | Runs, confidence: float = 0.95) -> pd
     return flow_parts.reduced(work, flows, [*SYSTEM, "driver"], ["pairs", "fct_s"])
 
 
-def changes_by_driver(
-    flows: pd.DataFrame | Runs, reference: str = "bridge", confidence: float = 0.95
-) -> pd.DataFrame:
+def changes_by_driver(flows: pd.DataFrame | Runs, reference: str = "bridge", confidence: float = 0.95) -> pd.DataFrame:
     """Percent change of each of CHANGED_QS from the driver `reference` to each other one, at each pair count.
 
     Returns SYSTEM, driver, pairs, q and COLUMNS; nothing for a pair count without the reference.
@@ -141,7 +137,9 @@ def _cdfs(flows: pd.DataFrame, points: int) -> pd.DataFrame:
 def _phases(flows: pd.DataFrame) -> pd.DataFrame:
     parts = pd.DataFrame({name: flows[end] - flows[begin] for name, (begin, end) in PHASES.items()}, index=flows.index)
     known = pd.concat([flows[list(CELL)], parts.astype(float), flows["fct_s"].astype(float).rename("all")], axis=1)
-    return known.dropna().groupby(list(CELL), sort=True, observed=True).median().reset_index()
+    medians = known.dropna().groupby(list(CELL), sort=True, observed=True).median().reset_index()
+    categories = medians.select_dtypes("category")
+    return medians.astype({name: column.cat.categories.dtype for name, column in categories.items()})
 
 
 def _failures(flows: pd.DataFrame) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from pairlab.base.schedulers import first_line
 from pairlab.batch import experiments
 from pairlab.batch.executors import worker
 from pairlab.batch.executors.places import Ended, Place, PlaceLost, already
-from pairlab.errors import BadInput, DamagedRun, PairlabError, Unavailable
+from pairlab.errors import DamagedRun, PairlabError, Unavailable
 from pairlab.model import ground as grounds
 from pairlab.model.spec import Spec
 
