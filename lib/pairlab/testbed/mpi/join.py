@@ -11,6 +11,7 @@ It runs inside endpoints, with nothing but Python's standard library.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import selectors
@@ -101,7 +102,8 @@ def serve(listener: socket.socket, ranks: int, parent: int) -> None:
                 for line in lines:
                     met += line.startswith(b"cmd=initack")
                     for receiver, text in manager.answer(line.decode(errors="replace"), sock):
-                        receiver.sendall(text.encode() + b"\n")
+                        with contextlib.suppress(ConnectionError):  # a rank that is gone needs no answer
+                            receiver.sendall(text.encode() + b"\n")
 
 
 def environment(rank: int, manager: str, interface: str) -> dict[str, str]:
