@@ -72,7 +72,7 @@ def ours(root: Path) -> dict:
     """Percentiles with intervals, and the points of the CDFs, as 04-fct makes them; and how many flows there are."""
     begun, cpu = time.perf_counter(), time.process_time()
     runs = load_runs(root)
-    found, lines = fct.percentiles(runs), fct.cdfs(runs, points=2000)
+    found, lines = fct.percentiles_and_cdfs(runs, points=2000)
     took = time.perf_counter() - begun
     assert len(found) == CELLS * len(fct.QS)
     assert (found["gap"] == "").all()

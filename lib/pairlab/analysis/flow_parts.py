@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import pandas as pd
 
@@ -19,30 +20,42 @@ from pairlab.store.dataset import Runs
 #: Runs with no more flows than this are read at once, and parts are worked on at once as long as they have no more.
 MOST_AT_ONCE = 20_000_000
 
+Made = TypeVar("Made")
+
 
 def reduced(
     work: Callable[[pd.DataFrame], pd.DataFrame], flows: pd.DataFrame | Runs, by: Sequence[str], columns: Sequence[str]
 ) -> pd.DataFrame:
-    """What `work` makes of the flows: of many runs', of each part, its rows one after the other.
+    """What `work` makes of the flows, as `each`: a few rows of each part, one part's after the other's."""
+    return joined(each(work, flows, by, columns))
 
-    work: from a frame of flows to a few rows, which must be the same for a part whatever the other parts have; where
+
+def each(
+    work: Callable[[pd.DataFrame], Made], flows: pd.DataFrame | Runs, by: Sequence[str], columns: Sequence[str]
+) -> list[Made]:
+    """What `work` makes of the flows: of many runs', of each part; else of all at once, and there is one.
+
+    work: from a frame of flows to what is small, which must be the same for a part whatever the other parts have; where
     there is a scheduler (executors.py), what can be pickled. flows: a frame as Runs.flows, or the runs. by: columns
     that are the runs' and not the flow's; flows with the same values belong together. columns: what `work` needs
     besides by, repetition, key, host, kernel and status.
     """
     if isinstance(flows, pd.DataFrame):
-        return work(flows)
+        return [work(flows)]
     wanted = [*dict.fromkeys((*by, *ALWAYS, *columns))]
     parts = _parts(flows, by)
     rows = sum(part.rows for part in parts)
     if not parts or (rows <= MOST_AT_ONCE and not schedulers.named()):
-        return work(frame_of(flows, wanted))
+        return [work(frame_of(flows, wanted))]
     of_part = partial(_of_part, work, wanted)
     if schedulers.named():
-        found = executors.on_workers(of_part, parts, {part.paths[0].parents[1] for part in parts})
-    else:
-        found = executors.at_once(of_part, parts, most=max(1, MOST_AT_ONCE // max(part.rows for part in parts)))
-    return pd.concat([frame for frame in found if len(frame)] or found[:1], ignore_index=True)
+        return executors.on_workers(of_part, parts, {part.paths[0].parents[1] for part in parts})
+    return executors.at_once(of_part, parts, most=max(1, MOST_AT_ONCE // max(part.rows for part in parts)))
+
+
+def joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The rows of these frames, which have the same columns, one after the other."""
+    return pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
 
 
 #: What every part's flows carry.
@@ -69,7 +82,7 @@ def frame_of(runs: Runs, columns: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(columns=list(columns))
 
 
-def _of_part(work: Callable[[pd.DataFrame], pd.DataFrame], columns: Sequence[str], part: Part) -> pd.DataFrame:
+def _of_part(work: Callable[[pd.DataFrame], Made], columns: Sequence[str], part: Part) -> Made:
     return work(part.read(columns))
 
 

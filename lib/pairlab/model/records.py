@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ class Run:
         """What its workload measured besides the columns of TABLES: columns of its own, with their meaning."""
         return tuple(each for each in declared.of_facts(self.facts) if each.name not in TABLES[each.table])
 
-    @property
+    @cached_property
     def metric_values(self) -> dict[str, float]:
         """The run's value of each of its workload's metrics, by name; NaN where it is not known (metrics/value.py)."""
         return {each.name: value.of_run(each, self.flows, self.transactions) for each in self.metrics}
@@ -120,14 +121,14 @@ class Run:
         """How long it took in all, from building the testbed to taking it down; NaN where it was not noted."""
         return sum(self.times_s.values()) if self.times_s else float("nan")
 
-    @property
+    @cached_property
     def total_throughput_bps(self) -> float:
         """The sum over all flows; a failed flow adds zero. Of flows from a distribution, that of all pairs."""
         if self.spec.flow_sizes:
             return float(fct.carried_bps(self.flows).sum())
         return float(self.flows["throughput_bps"].sum())
 
-    @property
+    @cached_property
     def sends_nothing(self) -> bool:
         """Whether its workload sends nothing, so that its metrics are all that was measured."""
         done = self.flows[self.flows["status"] == "ok"]
@@ -205,7 +206,7 @@ class Run:
             for name, latency_s in self.latency_quantiles_s.items()
         }
 
-    @property
+    @cached_property
     def failed_flows(self) -> int:
         return int((self.flows["status"] != "ok").sum())
 

@@ -18,7 +18,7 @@ from tests.support.synthetic_flows import run_of_flows, write_fct
 REDUCTIONS = {
     "percentiles": fct.percentiles,
     "intended": partial(fct.percentiles, value="intended_fct_s"),
-    "cdfs": fct.cdfs,
+    "cdfs": lambda flows: fct.percentiles_and_cdfs(flows)[1],
     "changes by pairs": fct.changes_by_pairs,
     "changes by driver": fct.changes_by_driver,
     "distributions": fct.distributions,
@@ -52,6 +52,10 @@ def test_parts_give_what_all_flows_at_once_give(name, found, monkeypatch):
     parts = REDUCTIONS[name](found)
     assert len(whole)
     pd.testing.assert_frame_equal(parts, whole, check_categorical=False)
+
+
+def test_percentiles_are_the_same_with_and_without_the_cdfs(found):
+    pd.testing.assert_frame_equal(fct.percentiles_and_cdfs(found)[0], fct.percentiles(found))
 
 
 def test_a_frame_of_flows_gives_what_the_runs_give(found):
@@ -99,4 +103,4 @@ def test_runs_that_are_not_stored_or_none_at_all_are_read_where_they_are(in_part
     loose = Runs(tuple(run_of_flows([0.1, 0.2, 0.3] * 250, repetition=repetition) for repetition in range(3)))
     assert fct.percentiles(loose)["value"].round(3).to_list() == [0.2, 0.3, 0.3, 0.3, 0.3]
     assert fct.percentiles(Runs(())).empty
-    assert fct.cdfs(Runs(())).empty
+    assert [len(frame) for frame in fct.percentiles_and_cdfs(Runs(()))] == [0, 0]

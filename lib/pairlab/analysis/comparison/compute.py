@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from pairlab import store
 from pairlab.analysis import selection
 from pairlab.analysis.claims.effect import Contrast
 from pairlab.analysis.comparison import noise_floor
@@ -282,7 +283,8 @@ def _percentiles(
 
 def _flows(runs: Sequence[Run]) -> Clusters:
     """The flows of each run, which is one repetition."""
-    parts = [np.sort(fct.of(run.flows).to_numpy()) for run in runs]
+    columns = [store.columns(run, "flows", ["fct_s", "status"]).to_pandas() for run in runs]  # there can be millions
+    parts = [np.sort(fct.of(flows).to_numpy()) for flows in columns]
     labels = np.array([f"{run.spec.repetition}/{run.spec.seed}" for run in runs])
     return Clusters(labels, tuple(parts))
 
@@ -329,7 +331,9 @@ def _notes(by: str, sides: Sequence[tuple[Hashable, Sequence[Run], int, int]], w
             found.append(f"{known - used} of {known} runs of {name} are of repetitions that the other side lacks")
         if failed := sum(run.failed_flows for run in runs):
             counted = "counted as longer than all others" if what.less_is_better else "counted as zero"
-            found.append(f"{failed} of {sum(len(run.flows) for run in runs)} flows of {name} failed, {counted}")
+            found.append(
+                f"{failed} of {sum(store.length(run, 'flows') for run in runs)} flows of {name} failed, {counted}"
+            )
     if by == "backend":
         found.append("two backends are two data paths: compared here, and never pooled")
     return found

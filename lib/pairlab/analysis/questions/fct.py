@@ -10,6 +10,7 @@ from functools import partial
 import pandas as pd
 
 from pairlab.analysis import by_group, flow_changes, flow_parts, published
+from pairlab.analysis.by_group import ByGroup
 from pairlab.analysis.cell_estimates import at_pairs
 from pairlab.analysis.figures.style import ordered
 from pairlab.analysis.output.formatting import MISSING, percentile_name, systems, three_digits
@@ -49,9 +50,17 @@ def percentiles(flows: pd.DataFrame | Runs, value: str = "fct_s", confidence: fl
     return flow_parts.reduced(partial(_percentiles_of_cells, value=value, confidence=confidence), flows, CELL, [value])
 
 
-def cdfs(flows: pd.DataFrame | Runs, points: int = 200) -> pd.DataFrame:
-    """The CDF of the completion times of each cell, as ByGroup.cdf; no rows where no flow was complete."""
-    return flow_parts.reduced(partial(_cdfs, points=points), flows, CELL, ["fct_s"])
+def percentiles_and_cdfs(
+    flows: pd.DataFrame | Runs, confidence: float = 0.95, points: int = 200
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The percentiles of the completion times, as above, and the CDF of each cell, as ByGroup.cdf.
+
+    The second has no rows where no flow was complete. Flows are read and sorted once for both.
+    """
+    work = partial(_percentiles_and_cdfs, confidence=confidence, points=points)
+    each = flow_parts.each(work, flows, CELL, ["fct_s"])
+    cells, lines = (flow_parts.joined(frames) for frames in zip(*each, strict=True))
+    return cells, lines
 
 
 def change(
@@ -122,16 +131,22 @@ def failures(flows: pd.DataFrame | Runs) -> pd.DataFrame:
 # --- of the flows of some cells
 
 
-def _percentiles_of_cells(flows: pd.DataFrame, value: str, confidence: float) -> pd.DataFrame:
-    found = by_group.of(flows, CELL, value).percentiles(QS, confidence=confidence)
+def _percentiles_of(groups: ByGroup, confidence: float) -> pd.DataFrame:
+    found = groups.percentiles(QS, confidence=confidence)
     return found.rename(columns={"repetitions": "n"}).assign(confidence=confidence)
 
 
-def _cdfs(flows: pd.DataFrame, points: int) -> pd.DataFrame:
+def _percentiles_of_cells(flows: pd.DataFrame, value: str, confidence: float) -> pd.DataFrame:
+    return _percentiles_of(by_group.of(flows, CELL, value), confidence)
+
+
+def _percentiles_and_cdfs(flows: pd.DataFrame, confidence: float, points: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    groups = by_group.of(flows, CELL, "fct_s")
     try:
-        return by_group.of(flows, CELL, "fct_s").cdf(points=points)
+        lines = groups.cdf(points=points)
     except TooFewSamples:
-        return pd.DataFrame(columns=[*CELL, "value", "share"])
+        lines = pd.DataFrame(columns=[*CELL, "value", "share"])
+    return _percentiles_of(groups, confidence), lines
 
 
 def _phases(flows: pd.DataFrame) -> pd.DataFrame:
