@@ -74,8 +74,16 @@ def summaries(run: Run) -> dict[str, float]:
 
     Of a workload that sends nothing, its metrics alone. A failed flow adds zero to the total, and took longer than any.
     NaN is what hangs on how long failed flows would have taken (fct.py). Percentiles are linear between the flows of
-    this one run, so that of few flows p99 is nearly the longest.
+    this one run, so that of few flows p99 is nearly the longest. They are made once for a run: it can have millions of
+    flows, and be compared with many others.
     """
+    kept = vars(run)
+    if "_summaries" not in kept:
+        kept["_summaries"] = _made(run)
+    return dict(kept["_summaries"])
+
+
+def _made(run: Run) -> dict[str, float]:
     if run.spec.launches:
         return launches.summaries(run.launches)
     own = run.metric_values if len(run.flows) else {}
