@@ -75,7 +75,8 @@ def _await(client: Any, futures: Sequence[Any], able: Sequence[str]) -> None:
 
     while True:
         try:
-            wait(futures, timeout=LOOK_S)
+            with client.as_current():
+                wait(futures, timeout=LOOK_S)
             return
         except TimeoutError:
             if not {*able} & schedulers.workers_of(client):
