@@ -58,7 +58,8 @@ def write_runs(root: Path, flows: int) -> None:
         }
         none = table("flows")
         frame = none.reindex(range(count)).assign(**measured).astype(dict(none.dtypes))
-        spec = Spec(experiment="fct", driver=driver, pairs=pairs, repetition=repetition, workload="flowgen")
+        cell = {"driver": driver, "pairs": pairs, "repetition": repetition, "workload": "flowgen"}
+        spec = Spec(experiment="fct", **cell, flow_bytes=5_000_000)
         store.write(Run(spec, "ok", facts={"host": {"fingerprint": "made-up"}}, flows=frame), root)
 
 

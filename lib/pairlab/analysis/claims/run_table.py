@@ -129,11 +129,12 @@ def _row(run: Run) -> dict:
         "transacts": latencies.measured(flows),
         "launch_mean_s": launches.summaries(run.launches).get("launch_mean_s", np.nan),
         "fct_all_s": fct.all_s(to_end),
-        "smallest_fcts_s": fct.of(fct.smallest(of_sizes, SMALLEST)).to_numpy(),
+        "smallest_fcts_s": fct.of(fct.smallest(of_sizes, SMALLEST)).to_numpy(copy=True),
     }
     for prefix, part in (("fct", to_end), *((role, to_end[to_end["role"] == role]) for role in ("mouse", "elephant"))):
         times_s = fct.of(part)
-        row["fcts_s" if prefix == "fct" else f"{prefix}_fcts_s"] = times_s.to_numpy()
+        # Copied, as else even an empty one would keep the whole table of its run in memory.
+        row["fcts_s" if prefix == "fct" else f"{prefix}_fcts_s"] = times_s.to_numpy(copy=True)
         row[f"{prefix}_mean_s"] = fct.mean(times_s)
         row[f"{prefix}_max_s"] = fct.longest(times_s)
     row["fct_least_over_most"] = row["fcts_s"].min() / row["fct_max_s"] if len(to_end) else np.nan
