@@ -19,6 +19,8 @@ from pairlab.store.dataset import Runs
 
 #: Runs with no more flows than this are read at once, and parts are worked on at once as long as they have no more.
 MOST_AT_ONCE = 20_000_000
+#: What every part's flows carry.
+ALWAYS = ("repetition", "key", "host", "kernel", "status")
 
 Made = TypeVar("Made")
 
@@ -56,10 +58,6 @@ def each(
 def joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """The rows of these frames, which have the same columns, one after the other."""
     return pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
-
-
-#: What every part's flows carry.
-ALWAYS = ("repetition", "key", "host", "kernel", "status")
 
 
 @dataclass(frozen=True)
