@@ -40,8 +40,12 @@ def connect(address: str, within_s: float, tls: Mapping[str, str | None] | None 
 
 
 def workers_of(client: Any) -> set[str]:
-    """The addresses of the scheduler's workers that are pairlab's."""
-    workers = client.scheduler_info(n_workers=-1)["workers"]
+    """The addresses of the scheduler's workers that are pairlab's.
+
+    The scheduler itself is asked: Client.scheduler_info returns what the client keeps, and each 2 s, possibly just
+    before that, it is overwritten by a description without workers.
+    """
+    workers = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
     return {address for address, each in workers.items() if RESOURCE in each.get("resources", {})}
 
 

@@ -4,7 +4,9 @@ import os
 import subprocess
 import sys
 
+import dask
 import pytest
+from distributed import LocalCluster
 
 from pairlab.base import schedulers
 from pairlab.errors import BadInput, Unavailable
@@ -24,6 +26,19 @@ def test_a_scheduler_that_does_not_answer_is_told_before_anything_is_computed():
         schedulers.computing_on(address, {}, within_s=0.1),
     ):
         pytest.fail("it was computed")
+
+
+def test_workers_are_all_there_whatever_the_client_asks_beside():
+    """Dask's client keeps asking for a description without workers: here all the time."""
+    often = {"distributed.client.scheduler-info-interval": "1ms"}
+    asked = {"processes": False, "protocol": "tcp://", "dashboard_address": None, "resources": {schedulers.RESOURCE: 1}}
+    with dask.config.set(often), LocalCluster(n_workers=3, **asked) as cluster:
+        client = schedulers.connect(cluster.scheduler_address, 10)
+        try:
+            seen = {len(schedulers.workers_of(client)) for _ in range(300)}
+        finally:
+            client.close()
+    assert seen == {3}
 
 
 def test_without_a_scheduler_it_is_computed_here():
