@@ -118,6 +118,10 @@ class Processes:
         """The key of each cell that a worker began to measure, once for each time."""
         return [key for path in self.log.glob("worker-*") for key in path.read_text().split()]
 
+    def at_work(self, workers):
+        """One of these workers that has begun a cell, taken out of them."""
+        return workers.pop(next(n for n, each in enumerate(workers) if (self.log / f"worker-{each.pid}").exists()))
+
     @property
     def two_at_once(self):
         return (self.log / "two-at-once").exists()

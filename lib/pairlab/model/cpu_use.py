@@ -28,7 +28,8 @@ def window_s(run: Run) -> tuple[float, float]:
     Of clients that start one after the other, it is when all of them send. Without a flow that did its work both are
     NaN.
     """
-    done = run.flows[run.flows["status"] == "ok"]
+    flows = run.columns("flows", ["status", "pair", "connected_s", "start_s"])
+    done = flows[flows["status"] == "ok"]
     due_s = done["pair"] * run.spec.start_spacing_s
     connected_s = float((done["connected_s"].fillna(done["start_s"]) - due_s).median())
     begun_s = connected_s + run.facts.get("waits_s", 0.0)
@@ -52,7 +53,8 @@ def carried_bytes(run: Run) -> float:
     warm = run.intervals.loc[run.intervals["warmup"], "interval_bytes"]
     if warmup_s(run) and warm.empty:
         return np.nan
-    return float(run.flows.loc[run.flows["status"] == "ok", "flow_bytes"].sum() + warm.sum())
+    flows = run.columns("flows", ["status", "flow_bytes"])
+    return float(flows.loc[flows["status"] == "ok", "flow_bytes"].sum() + warm.sum())
 
 
 def host_s_per_gb(run: Run) -> float:
@@ -119,9 +121,10 @@ def _work(cpu: pd.DataFrame) -> pd.DataFrame:
 
 
 def _demand_s(run: Run, cpu: pd.DataFrame) -> float:
-    if run.spec.background_pairs or run.spec.interference_workers or not latencies.measured(run.flows):
+    flows = run.columns("flows", ["status", "transactions", "duration_s"])
+    if run.spec.background_pairs or run.spec.interference_workers or not latencies.measured(flows):
         return np.nan
     cpus = cpu.drop_duplicates(["host", "cpu"])
     worked = _shares(run, cpu.assign(**_work(cpu)))[list(WORK)]
     working = float(worked.sum(skipna=False)) * len(cpus)
-    return working / (latencies.rate_per_s(run.flows) or np.nan)
+    return working / (latencies.rate_per_s(flows) or np.nan)

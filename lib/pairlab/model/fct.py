@@ -10,6 +10,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pandas as pd
 
+#: The columns of flows that `of` and `carried_bps` need.
+TIMES = ("fct_s", "status")
+CARRIED = ("pair", "status", "flow_bytes", "intended_start_s", "completed_s")
+
 
 def of(flows: pd.DataFrame, column: str = "fct_s") -> pd.Series:
     """The completion time of each of these flows, which all were to end, in s: infinite where it never was complete."""

@@ -1,7 +1,7 @@
 """Run: one measurement, with its tables, and what it says of itself."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -83,6 +83,12 @@ class Run:
             pd.concat([getattr(self, name), background], ignore_index=True) if len(background) else getattr(self, name)
         )
 
+    def columns(self, name: str, wanted: Sequence[str]) -> pd.DataFrame:
+        """These columns of that table, without the background. Of a long one on disk no others are read, and texts are
+        categoricals then.
+        """
+        return getattr(self, name)[list(wanted)]
+
     @property
     def ground(self) -> Ground:
         """What it was measured on: host, kernel, versions; empty where they are not known."""
@@ -125,14 +131,16 @@ class Run:
     def total_throughput_bps(self) -> float:
         """The sum over all flows; a failed flow adds zero. Of flows from a distribution, that of all pairs."""
         if self.spec.flow_sizes:
-            return float(fct.carried_bps(self.flows).sum())
-        return float(self.flows["throughput_bps"].sum())
+            return float(fct.carried_bps(self.columns("flows", fct.CARRIED)).sum())
+        return float(self.columns("flows", ["throughput_bps"])["throughput_bps"].sum())
 
     @cached_property
     def sends_nothing(self) -> bool:
         """Whether its workload sends nothing, so that its metrics are all that was measured."""
+        if not self.metrics:
+            return False
         done = self.flows[self.flows["status"] == "ok"]
-        return bool(len(done)) and bool(self.metrics) and bool(done["throughput_bps"].isna().all())
+        return bool(len(done)) and bool(done["throughput_bps"].isna().all())
 
     @property
     def direction_bps(self) -> dict[str, float]:
@@ -174,7 +182,7 @@ class Run:
         if self.spec.launches:
             return launches.in_words(self.launches)
         if self.spec.flows_end:
-            times_s = fct.of(self.flows)
+            times_s = fct.of(self.columns("flows", fct.TIMES))
             if np.isinf(times_s).all():
                 return "no flow was complete"
             median_s = fct.median(times_s)
@@ -208,7 +216,7 @@ class Run:
 
     @cached_property
     def failed_flows(self) -> int:
-        return int((self.flows["status"] != "ok").sum())
+        return int((self.columns("flows", ["status"])["status"] != "ok").sum())
 
     def __str__(self) -> str:
         if not len(self.flows):

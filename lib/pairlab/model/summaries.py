@@ -86,14 +86,14 @@ def summaries(run: Run) -> dict[str, float]:
 def _made(run: Run) -> dict[str, float]:
     if run.spec.launches:
         return launches.summaries(run.launches)
-    own = run.metric_values if len(run.flows) else {}
+    own = run.metric_values if run.metrics and len(run.flows) else {}
     if run.sends_nothing:
         return own
     if not run.spec.flows_end:
         return {"total_bps": run.total_throughput_bps} | _of_transactions(run) | own
-    if run.flows.empty:
+    times_s = fct.of(run.columns("flows", fct.TIMES))
+    if times_s.empty:
         return {}
-    times_s = fct.of(run.flows)
     return own | {
         "fct_median_s": fct.median(times_s),
         "fct_mean_s": fct.mean(times_s),
@@ -118,7 +118,7 @@ def default_measure(runs: Iterable[Run]) -> str:
 
 def _of_transactions(run: Run) -> dict[str, float]:
     """NaN is what depends on transactions that were lost, or on flows that failed."""
-    if not latencies.measured(run.flows):
+    if not latencies.measured(run.columns("flows", ["transactions"])):
         return {}
     of_latencies = {latencies.measure(name): value for name, value in run.latency_quantiles_s.items()}
     demand_s = cpu_use.service_demand_s(run)

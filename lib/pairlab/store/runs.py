@@ -236,6 +236,11 @@ class _Stored(Run):
         """The name of its directory: the spec's key, with a number where the spec was measured again."""
         return self.path.name if is_key(self.path.name) else self.spec.key
 
+    def columns(self, name: str, wanted: Sequence[str]) -> pd.DataFrame:
+        if name not in vars(self) and self._rows[name] > _MANY_ROWS:
+            return columns(self, name, wanted).to_pandas()
+        return super().columns(name, wanted)
+
     flows = _Table(lambda run: run._frame("flows"))
     intervals = _Table(lambda run: run._frame("intervals"))
     background_flows = _Table(lambda run: run._background("flows"))

@@ -37,6 +37,12 @@ SETTING = (
 )
 #: What workloads that send nothing measure (stress-ng), by the names of their metrics.
 COMPUTED = ("calculation_s", "memory_read_bps", "memory_write_bps")
+#: The columns of the flows' table that a row is made of.
+_OF_FLOWS = (
+    *("pair", "request", "role", "status", "size_bytes", "flow_bytes", "throughput_bps", "retransmits"),
+    *("start_s", "intended_start_s", "completed_s", "fct_s"),
+    *("transactions", "transactions_lost", "transactions_failed"),
+)
 #: The share of the flows that paper M calls the smallest.
 SMALLEST = 0.2
 #: The shares of the CPUs' time that claims are on.
@@ -91,7 +97,7 @@ def _is_of_claims(spec: Spec) -> bool:
 
 
 def _row(run: Run) -> dict:
-    spec, flows = run.spec, run.flows
+    spec, flows = run.spec, run.columns("flows", _OF_FLOWS)
     ok = flows["status"] == "ok"
     clients = client_bps(flows)
     cpus = (run.facts.get("host") or {}).get("cpus") or np.nan

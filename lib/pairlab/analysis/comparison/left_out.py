@@ -38,10 +38,10 @@ def _listed(count: int, what: str) -> str:
 
 def depends_on_failed(name: str, what: Measure, lost: Sequence[Run], runs: int) -> str:
     """Why a side has no value that could be compared: to leave out the runs that lack it would flatter it."""
-    flows = sum(len(run.flows) for run in lost)
     if what.of == "launches":
         return f"Not compared: {len(lost)} of {runs} runs of {name} have no {what.name}, as launches failed."
-    errors = [error for run in lost for error in run.flows.loc[run.flows["status"] != "ok", "error"]]
+    each = [run.columns("flows", ["status", "error"]) for run in lost]
+    flows, errors = sum(map(len, each)), [error for one in each for error in one.loc[one["status"] != "ok", "error"]]
     first = f" (the first: {errors[0]})" if errors else ""
     if what.of == "transactions" and not errors:
         without = sum(latencies.lost(run.flows) or 0 for run in lost)

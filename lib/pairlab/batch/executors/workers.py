@@ -8,7 +8,7 @@ asks. Source: distributed.dask.org, Worker Resources and Client API.
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +92,8 @@ class Workers:
         for each in gone:
             each.lose("its connection to the scheduler is lost")
         places: list[Place] = []
-        for address in new:
-            place = self._asked(address, say)
+        for address, asked in self._ask(new).items():  # all at once, as each takes its time
+            place = self._introduced(address, asked, say)
             with self._lock:
                 self._known[address] = place
             if place:
@@ -125,11 +125,18 @@ class Workers:
             self._disconnect()
             return set()
 
-    def _asked(self, address: str, say: Callable[[str], None]) -> "_Worker | None":
-        """That worker as a place, if it can measure this sweep; else say is called with why not."""
+    def _ask(self, addresses: Iterable[str]) -> dict[str, Any]:
+        """Futures of who these workers are; none where the connection has just gone: the next look asks again."""
         cells = [spec.model_dump(exclude_defaults=True) for spec in self._cells]
         try:
-            told = self._submit(address, worker.describe, cells, resources={}).result(timeout=ANSWER_S)
+            return {each: self._submit(each, worker.describe, cells, resources={}) for each in addresses}
+        except Exception:  # of whatever kind Dask has for it
+            return {}
+
+    def _introduced(self, address: str, asked: Any, say: Callable[[str], None]) -> "_Worker | None":
+        """That worker as a place, if it can measure this sweep; else say is called with why not."""
+        try:
+            told = asked.result(timeout=ANSWER_S)
         except Exception as error:  # of Dask, of the network, or of a worker that has no pairlab
             say(f"worker {address} is left out: it did not say who it is: {first_line(error)}")
             return None
