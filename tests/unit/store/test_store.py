@@ -1,13 +1,10 @@
 """The store: a run comes back as it was written, alone and among many."""
 
-import gc
 import json
 import os
 import re
 import subprocess
 import sys
-import weakref
-from collections import deque
 from dataclasses import replace
 from datetime import timedelta
 from zipfile import ZipFile
@@ -21,7 +18,6 @@ from pairlab.model.ground import Ground
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.model.tables import TABLES, table
-from pairlab.store import runs as store_runs
 from pairlab.store.dataset import Runs, load_runs
 from tests.support.runs import WHEN, files_below, made_up, rate_of
 
@@ -40,20 +36,6 @@ def test_a_run_comes_back_as_it_was_written(tmp_path):
     assert ZipFile(stored.path / "raw.zip").read("client-0.out") == "naïve\r\nline\n".encode()
     for name in TABLES:
         pd.testing.assert_frame_equal(getattr(stored, name), getattr(run, name))
-
-
-def test_of_long_tables_only_the_last_that_were_read_stay_in_memory(tmp_path, monkeypatch):
-    for pairs in range(1, 9):
-        store.write(made_up(pairs * 1e9, pairs=pairs), tmp_path)
-    runs = load_runs(tmp_path)
-    assert runs[0].flows is runs[0].flows
-    monkeypatch.setattr(store_runs, "_MANY_ROWS", 0)
-    monkeypatch.setattr(store_runs, "_NEWEST", deque(maxlen=2))
-    assert runs[1].flows is runs[1].flows
-    seen = [weakref.ref(run.flows) for run in runs[1:]]
-    gc.collect()
-    assert [each() is not None for each in seen] == [False] * 5 + [True] * 2
-    assert [run.flows["throughput_bps"].sum() for run in runs] == [run.spec.pairs * 1e9 for run in runs]
 
 
 def test_the_tools_output_of_an_older_run_is_in_files_of_their_own(tmp_path):
@@ -286,18 +268,6 @@ def test_chosen_columns_are_those_of_the_whole_table_with_texts_and_specs_as_cat
     plain = {name for name in chosen if chosen[name].dtype != "category"}
     assert plain == {"throughput_bps", "fct_s", "pair"}
     pd.testing.assert_frame_equal(chosen.astype(dict(found.flows[wanted].dtypes)), found.flows[wanted])
-
-
-def test_long_tables_come_back_as_they_were_written(tmp_path):
-    rows = [
-        {"pair": pair, "flow": 0, "status": "ok" if pair % 7 else "failed", "error": "" if pair % 7 else f"no {pair}"}
-        for pair in range(3000)
-    ]
-    run = Run(Spec(duration_s=2), "ok", flows=table("flows", rows))
-    pd.testing.assert_frame_equal(store.write(run, tmp_path).flows, run.flows)
-    chosen = load_runs(tmp_path).select("flows", ["error", "status"])
-    assert list(chosen["error"]) == list(run.flows["error"])
-    assert list(chosen["status"]) == list(run.flows["status"])
 
 
 def test_values_of_the_spec_alone_can_be_chosen_too(tmp_path):
