@@ -31,6 +31,7 @@ UNITS = {
     "_bps": " bit/s",
     "_bytes": " B",
     "_mb": " MB",
+    "_gb": " GB",
     "_ms": " ms",
     "_s": " s",
 }
