@@ -64,8 +64,8 @@ def many_flows(n=3):
         _over_duckdb(root, 100_000_000, n, most=3, most_gb=4, figure="many_flows")
         made = bench_analysis.apart("report", root)
         peak_gb, what = made["peak_bytes"] / 1e9, "pairlab report over 100 million flows"
-        note(f"{what}: largest memory of a process", [peak_gb], "< 4 GB", peak_gb < 4, " GB", "many_flows_report_gb")
-        note(what, [made["took_s"]], "none", True, " s", "many_flows_report_s")
+        note(f"{what}: largest memory of a process", [peak_gb], "< 4 GB", peak_gb < 4, " GB", "many_flows_report_memory_gb")
+        note(what, [made["took_s"]], "none", True, " s", "many_flows_report_time_s")
 
 
 def _over_duckdb(root, flows, n, *, most, most_gb, figure=""):
@@ -82,7 +82,7 @@ def _over_duckdb(root, flows, n, *, most, most_gb, figure=""):
             ratios.append(took["ours"]["took_s"] / took["duckdb"]["took_s"])
             cpu_ratios.append(took["ours"]["cpu_s"] / took["duckdb"]["cpu_s"])
             peaks.append(took["ours"]["peak_bytes"] / 1e9)
-    names = (figure and f"{figure}_over_duckdb", figure and f"{figure}_gb")
+    names = (figure and f"{figure}_over_duckdb", figure and f"{figure}_memory_gb")
     note(what, ratios, f"≤ {most}", statistics.median(ratios) <= most, "", names[0])
     note("the same: CPU time over DuckDB's", cpu_ratios, f"≤ {most}", statistics.median(cpu_ratios) <= most)
     within = max(peaks) < most_gb
