@@ -1,6 +1,7 @@
 """Dask's side of pairlab: how its scheduler is reached, and what its workers offer. Source: distributed.dask.org."""
 
 import contextlib
+import functools
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -29,14 +30,24 @@ def connect(address: str, within_s: float, tls: Mapping[str, str | None] | None 
     require("distributed", "dask")
     from distributed import Client
 
-    check_address(address)
+    check_address(address, tls or {})
     try:
-        return Client(address, timeout=within_s, set_as_default=False, **security(tls or {}))
+        return Client(address, timeout=within_s, set_as_default=False, loop=_loop(os.getpid()), **security(tls or {}))
     except (OSError, TimeoutError) as error:
         raise Unavailable(
             f"no Dask scheduler answers at {address} within {within_s:g} s ({first_line(error)}): start one with"
             " `pairlab scheduler`, or see whether this host may connect to it"
         ) from error
+
+
+@functools.cache
+def _loop(pid: int) -> Any:
+    """The event loop of this process's clients, in a thread; a loop of its own does not end with one that failed."""
+    from distributed.utils import LoopRunner
+
+    runner = LoopRunner()
+    runner.start()
+    return runner.loop
 
 
 def workers_of(client: Any) -> set[str]:
@@ -83,14 +94,23 @@ def computing_on(address: str, tls: Mapping[str, str | None], within_s: float = 
         yield
 
 
-def check_address(address: str) -> None:
-    """Raises BadInput for what is no address."""
+def check_address(address: str, tls: Mapping[str, str | None]) -> None:
+    """Raises BadInput for what is no address, or one with TLS for which there are no files. tls: as `security`."""
     from distributed.comm import get_address_host_port
 
     try:
         get_address_host_port(address, strict=True)
     except ValueError as error:
         raise BadInput(f"scheduler {address!r} is no address ({error}): give tcp://HOST:PORT") from None
+    if address.startswith("tls://"):
+        from distributed.security import Security
+
+        used = security(tls).get("security") or Security()
+        if not used.get_connection_args("client").get("ssl_context"):
+            raise BadInput(
+                f"scheduler {address!r} takes TLS: give --tls-ca-file, --tls-cert and --tls-key, or name the files in"
+                " Dask's configuration"
+            )
 
 
 def first_line(error: BaseException) -> str:

@@ -181,22 +181,31 @@ class _Book:
 
 def _work(place: Place, blocks: Blocks, book: _Book, attempts: int) -> None:
     """That place measures block after block, until none is left for it. Raises PlaceLost where it can no more."""
-    while (given := blocks.take(place.host)) is not None:
-        for spec in given:
+    while (given := blocks.take(place)) is not None:
+        while given.left:
+            spec = given.left[0]
             begun = time.monotonic()
             if book.roster:
                 book.roster.begins(place.name, spec)
+            lost = None
             try:
                 ended = place.finish(spec)
-            except PlaceLost as lost:
-                if blocks.lost(spec) < attempts:
+            except PlaceLost as error:
+                lost = error
+                if not error.measuring or blocks.lost(spec) < attempts:
                     blocks.give_back(given)
                     raise
                 ended = _given_up(spec, place, f"{attempts} places were lost while measuring it, the last one: {lost}")
+            given.left.pop(0)
             if not book.add(spec, ended, time.monotonic() - begun):
                 blocks.stop()
                 return
+            if lost:
+                blocks.give_back(given)
+                raise lost
         blocks.end(given)
+    if place.lost:
+        raise PlaceLost(place.lost, measuring=False)
 
 
 def _given_up(spec: Spec, place: Place, why: str) -> Ended:
@@ -232,6 +241,7 @@ def _work_on(
             for place in places.arrived(say):
                 threads.append(threading.Thread(target=run, args=(place,), name=place.name, daemon=True))
                 threads[-1].start()
+            blocks.wake()  # places that wait for a block may be lost
             blocks.wait(1.0)
     finally:
         blocks.stop()

@@ -1,7 +1,9 @@
 """A sweep on a worker of a real Dask scheduler, with real measurements; and who is refused."""
 
 import socket
+import subprocess
 
+import psutil
 import pytest
 
 from pairlab import Spec
@@ -12,7 +14,7 @@ from pairlab.batch.status.watcher import Watcher
 from pairlab.errors import BadInput, Unavailable
 from pairlab.store.dataset import load_runs
 from tests.conftest import need
-from tests.support.dask_workers import Processes, free_port
+from tests.support.dask_workers import PAIRLAB, Processes, free_port
 
 SWEEP = """
 name: shared
@@ -23,6 +25,12 @@ experiments:
 """
 
 
+def listening(process):
+    """The addresses at which a process can be connected to."""
+    connections = psutil.Process(process.pid).net_connections()
+    return {each.laddr.ip for each in connections if each.status == psutil.CONN_LISTEN}
+
+
 def test_a_sweep_on_a_worker_ends_with_the_same_cells_as_without(tmp_path, clean_host):
     """And tells the board who measured, says who is left out, and leaves nothing."""
     need("netns", workload="flowgen")
@@ -31,8 +39,8 @@ def test_a_sweep_on_a_worker_ends_with_the_same_cells_as_without(tmp_path, clean
     plan, reports, boards = sweep_file.load(file), [], []
     with Processes(tmp_path, free_port()) as made, pytest.MonkeyPatch.context() as patch:
         patch.setenv("PAIRLAB_RUNS", str(made.runs))
-        made.scheduler()
-        made.worker()
+        processes = made.scheduler(), made.worker()
+        assert {address for process in processes for address in listening(process)} == {"127.0.0.1"}
 
         def tell(report):
             reports.append(report)
@@ -70,6 +78,25 @@ def test_a_scheduler_that_has_no_worker_is_said_so(tmp_path, runs_dir):
             pytest.raises(Unavailable, match="has had no worker that can measure this sweep: start `pairlab worker"),
         ):
             runner.run(plan, places=places)
+
+
+def test_a_port_in_use_is_refused_in_words():
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        words = [PAIRLAB, "scheduler", "--port", port, "--dashboard-port", "0"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (3, "")
+    told = f"no scheduler can listen at 127.0.0.1:{port}: Address already in use: give another --host or --port"
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_worker_that_is_given_no_address_says_what_one_is():
+    words = [PAIRLAB, "worker", "--scheduler", "127.0.0.1"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "give tcp://HOST:PORT" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_scheduler_that_is_not_there_is_said_so():

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 
 import dask
 import pytest
@@ -26,6 +27,20 @@ def test_a_scheduler_that_does_not_answer_is_told_before_anything_is_computed():
         schedulers.computing_on(address, {}, within_s=0.1),
     ):
         pytest.fail("it was computed")
+
+
+def test_an_address_with_tls_without_files_is_refused_with_the_options_for_them():
+    with pytest.raises(BadInput, match="takes TLS: give --tls-ca-file, --tls-cert and --tls-key"):
+        schedulers.connect("tls://127.0.0.1:8786", 0.1)
+
+
+def test_a_scheduler_that_is_looked_for_again_and_again_costs_one_thread():
+    address = f"tcp://127.0.0.1:{free_port()}"
+    before = threading.active_count()
+    for _ in range(4):
+        with pytest.raises(Unavailable):
+            schedulers.connect(address, 0.1)
+    assert threading.active_count() <= before + 1
 
 
 def test_workers_are_all_there_whatever_the_client_asks_beside():

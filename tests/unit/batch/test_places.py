@@ -1,7 +1,9 @@
 """A sweep that several places share, some of which are lost on the way. No traffic, and no network between them."""
 
+import os
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -10,6 +12,7 @@ import yaml
 
 from pairlab import store
 from pairlab.batch import runner
+from pairlab.batch.executors import worker
 from pairlab.batch.executors.places import Ended, PlaceLost, already, figures
 from pairlab.errors import StoreError, Unavailable
 from pairlab.model import ground
@@ -26,6 +29,7 @@ class Place:
         self.facts = {"cpu_model": "a CPU", "cpus": 2, "machine": machine, "kernel": "6.1"}
         self.host = ground.of_host(self.facts)
         self.fate = fate
+        self.lost = ""
         self.log = [] if log is None else log
         self.given = []
         self.gone = threading.Event()
@@ -121,13 +125,49 @@ def test_a_cell_whose_every_place_dies_has_failed_and_the_sweep_goes_on(tmp_path
                 raise PlaceLost("out of memory")
             return super().finish(spec)
 
-    places = [Dies(f"worker {number}", "a") for number in range(3)]
+    places = [Dies(f"worker {number}", "a") for number in range(4)]
     tally = runner.run(plan, places=Crowd(places[0], later=places[1:]), attempts=3)
     assert (tally.done, len(tally.not_done)) == (3, 1)
     assert "3 places were lost while measuring it, the last one: out of memory" in tally.not_done[0]
     (kept,) = [run for run in load_runs(ground="all") if run.status == "failed"]
     assert kept.spec == poison
     assert kept.ground.machine == "a"
+
+
+def test_a_place_that_is_lost_for_good_takes_no_more_than_the_cell_it_was_measuring(tmp_path, runs_dir):
+    """Each further cell would be lost at once: with one attempt for each, the whole rest would have failed."""
+    plan = load(tmp_path, repetitions=3)
+    dead = Place("dead", "a", lambda number: PlaceLost("killed") if number >= 2 else None)
+    tally = runner.run(plan, places=Crowd(dead, later=[Place("rest", "b")]), attempts=1)
+    assert (tally.done, len(tally.not_done)) == (11, 1)
+    assert len(dead.given) == 3
+    assert len(load_runs(ground="all").where(status="failed")) == 1
+
+
+def test_a_cell_that_a_place_was_never_asked_for_has_lost_no_attempt(tmp_path, runs_dir):
+    plan = load(tmp_path, repetitions=1)
+    idle = [Place(f"idle {n}", "a", lambda number: PlaceLost("not there", measuring=False)) for n in range(4)]
+    tally = runner.run(plan, places=Crowd(idle[0], later=[*idle[1:], Place("rest", "a")]), attempts=1)
+    assert (tally.done, tally.not_done) == (4, [])
+    assert [len(each.given) for each in idle] == [1, 1, 1, 1]
+
+
+def test_a_place_that_is_lost_while_it_waits_is_given_nothing_any_more(tmp_path, runs_dir):
+    """The last block is under way elsewhere, and is given back: its host keeps it."""
+    plan = load(tmp_path, repetitions=1)
+    waits, said = Place("waits", "b"), []
+
+    def dies(number):
+        waits.lost = "its connection is lost"
+        return PlaceLost("killed")
+
+    tally = runner.run(
+        plan, places=Crowd(Place("dies", "a", dies), waits, later=[Place("again", "a")]), say=said.append
+    )
+    assert tally.good
+    assert not waits.given
+    assert hosts_of_repetitions(plan) == {0: {"a"}}
+    assert "waits: its connection is lost" in said
 
 
 def test_without_any_place_the_sweep_stops_and_goes_on_when_it_is_started_again(tmp_path, runs_dir):
@@ -154,7 +194,6 @@ def test_what_stops_one_place_for_good_stops_all(tmp_path, runs_dir):
     plan = load(tmp_path, repetitions=4)
     full = Place("full", "a", lambda number: StoreError("no room on the disk") if number == 1 else None)
     waits = Place("waits", "b")
-    finish = waits.finish
 
     def until_stopped(spec):
         waits.gone.wait()
@@ -162,8 +201,8 @@ def test_what_stops_one_place_for_good_stops_all(tmp_path, runs_dir):
 
     waits.finish = until_stopped
     with pytest.raises(StoreError, match="no room"):
-        runner.run(plan, places=Crowd(full, waits))
-    waits.finish = finish
+        runner.run(plan, places=Crowd(full, waits), attempts=1)
+    assert set(load_runs(ground="all").index["status"]) == {"ok"}  # what it was measuring then is still to be measured
 
 
 def test_a_stopping_rule_sees_all_places_before_it_asks_for_more(tmp_path, runs_dir):
@@ -172,6 +211,29 @@ def test_a_stopping_rule_sees_all_places_before_it_asks_for_more(tmp_path, runs_
     places = Place("first", "a"), Place("second", "b")
     tally = runner.run(plan, places=Crowd(*places))
     assert (tally.done, tally.imprecise) == (12, [])  # of two values no interval is taken; three equal ones are precise
+
+
+def test_a_worker_that_is_asked_for_two_cells_measures_one_after_the_other(runs_dir, monkeypatch):
+    """Dask asks for a second one when a worker comes back whose connection was lost during the first."""
+    second_inside, places = threading.Event(), []
+
+    class Stub:
+        def __init__(self, *_, **__):
+            pass
+
+        def finish(self, spec):
+            places.append(os.environ["PAIRLAB_RUNS"])
+            if len(places) == 2:
+                second_inside.set()
+            assert not (len(places) == 1 and second_inside.wait(0.3))
+            assert os.environ["PAIRLAB_RUNS"] == places[-1]
+            return Ended("failed", "made up")
+
+    monkeypatch.setattr(worker.here, "Here", Stub)
+    with ThreadPoolExecutor(2) as pool:
+        replies = [pool.submit(worker.measure_cell, {"pairs": pairs}, None, 1, True) for pairs in (1, 2)]
+    assert [reply.result()["text"] for reply in replies] == ["made up"] * 2
+    assert len(set(places)) == 2
 
 
 def test_packed_and_received_a_run_is_the_same_and_what_is_none_is_refused(tmp_path):

@@ -2,31 +2,25 @@
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from pairlab.batch import sweep_file
 from pairlab.batch.eta import Schedule
+from pairlab.batch.executors.places import Place
 from pairlab.batch.stopping_rule import Rule, Until
 from pairlab.batch.sweep_file import SweepFile
 from pairlab.model.ground import Ground
 from pairlab.model.spec import Spec
 
 
+@dataclass(eq=False)
 class Block:
-    """The cells of one repetition in the order of measuring, from the first that has not ended."""
+    """The cells of one repetition. left: those that have not ended, in the order of measuring. host: whose it is."""
 
-    def __init__(self, number: int, cells: Sequence[Spec], host: Ground | None):
-        self.number = number
-        self.host = host
-        self._left = list(cells)
-
-    def __iter__(self) -> Iterator[Spec]:
-        while self._left:
-            yield self._left[0]
-            self._left.pop(0)
-
-    def cells(self) -> Sequence[Spec]:
-        return tuple(self._left)
+    number: int
+    left: list[Spec]
+    host: Ground | None
 
 
 class Blocks:
@@ -54,10 +48,14 @@ class Blocks:
         self._lost: Counter[Spec] = Counter()
         self._changed = threading.Condition()
 
-    def take(self, host: Ground) -> Block | None:
-        """The next block for that host; None where nothing is left. Waits while that depends on what is under way."""
+    def take(self, place: Place) -> Block | None:
+        """The next block for that place; None where nothing is left, or the place is lost.
+
+        Waits while that depends on what is under way.
+        """
+        host = place.host
         with self._changed:
-            while not self._stopped:
+            while not (self._stopped or place.lost):
                 self._prepare()
                 if self._ready:
                     block = min(self._ready, key=lambda each: (_distance(each.host, host), each.number))
@@ -81,7 +79,7 @@ class Blocks:
             if not cells:
                 self._no_more = True
                 return
-            self._ready.append(Block(self._next, cells, self._measured_on(cells)))
+            self._ready.append(Block(self._next, list(cells), self._measured_on(cells)))
             self._next += 1
 
     def _measured_on(self, cells: Sequence[Spec]) -> Ground | None:
@@ -98,16 +96,20 @@ class Blocks:
             self._changed.notify_all()
 
     def lost(self, spec: Spec) -> int:
-        """Counts that the place was lost that measured this cell; how often that was by now."""
+        """Counts that the place was lost that measured this cell; how often that was by now.
+
+        After the sweep has stopped, which ends each place, none of them counts.
+        """
         with self._changed:
-            self._lost[spec] += 1
+            self._lost[spec] += not self._stopped
             return self._lost[spec]
 
     def give_back(self, block: Block) -> None:
         """Its place is lost: what is left of the block is for another one."""
         with self._changed:
             self._under_way.remove(block)
-            self._ready.append(block)
+            if block.left:
+                self._ready.append(block)
             self._changed.notify_all()
 
     @property

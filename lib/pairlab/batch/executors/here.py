@@ -38,6 +38,7 @@ class Here:
     """This host, as a place where cells are measured."""
 
     name = "here"
+    lost = ""
 
     def __init__(self, execute: Executor, retry: bool):
         self.facts: Mapping[str, Any] = facts.host()

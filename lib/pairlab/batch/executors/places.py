@@ -22,18 +22,27 @@ class Ended(NamedTuple):
 
 
 class PlaceLost(Exception):
-    """A place can measure no more: its worker died or left, or its host is not fit for it. Says why."""
+    """A place can measure no more: its worker died or left, or its host is not fit for it. Says why.
+
+    measuring: it had been asked for a cell, which may be why.
+    """
+
+    def __init__(self, why: str, *, measuring: bool = True):
+        super().__init__(why)
+        self.measuring = measuring
 
 
 class Place(Protocol):
     """One cell at a time is measured there.
 
     name: for people. facts: of its host, as runs have them. host: its host and kernel, without versions of tools.
+    lost: why it can measure no more; empty while it can.
     """
 
     name: str
     facts: Mapping[str, Any]
     host: Ground
+    lost: str
 
     def finish(self, spec: Spec) -> Ended:
         """Measures the cell, unless it is done, so that the store has what came of it.

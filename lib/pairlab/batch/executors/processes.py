@@ -4,6 +4,7 @@ import asyncio
 import importlib.util
 import logging
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,7 +23,10 @@ LOUD = "distributed"
 def serve_scheduler(
     host: str, port: int, dashboard_port: int, tls: Mapping[str, str | None], *, say: Callable[[str], None]
 ) -> None:
-    """Runs a scheduler until it is interrupted. Raises Unavailable where it cannot listen there."""
+    """Runs a scheduler until it is interrupted. Raises Unavailable where it cannot listen there.
+
+    dashboard_port: another one is taken where it is in use; say is called with it.
+    """
     require("distributed", "dask")
     from distributed import Scheduler
 
@@ -33,14 +37,18 @@ def serve_scheduler(
         async with Scheduler(**asked, **schedulers.security(tls)) as scheduler:
             say(f"scheduler at {scheduler.address}: `pairlab worker --scheduler {scheduler.address}` on each host")
             if importlib.util.find_spec("bokeh"):
-                say(f"Dask's dashboard at http://{host}:{dashboard_port}/status")
+                say(f"Dask's dashboard at http://{host}:{scheduler.http_server.port}/status")
             await scheduler.finished()
 
     try:
-        asyncio.run(serve())
-    except OSError as error:
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # of a dashboard's port in use
+            asyncio.run(serve())
+    except (OSError, RuntimeError) as error:  # Dask raises RuntimeError for what its scheduler raised
+        why = error if isinstance(error, OSError) else error.__cause__
+        if not isinstance(why, OSError):
+            raise
         raise Unavailable(
-            f"no scheduler can listen at {host}:{port}: {error.strerror or error}: take another"
+            f"no scheduler can listen at {host}:{port}: {why.strerror or why}: give another --host or --port"
         ) from error
 
 
@@ -49,16 +57,20 @@ def serve_worker(
 ) -> None:
     """Runs a worker until it is interrupted; comes back to a scheduler that was gone.
 
-    Raises Unavailable where there was no scheduler for longer than wait_s.
+    host: where it listens, by default only at the address from which this host reaches the scheduler. Raises
+    Unavailable where there was no scheduler for longer than wait_s, or the worker cannot listen there.
     """
     require("distributed", "dask")
     import dask
     from distributed import Worker
+    from distributed.comm import get_address_host
+    from distributed.utils import get_ip
 
+    schedulers.check_address(address, tls)
     logging.getLogger(LOUD).setLevel(logging.WARNING)
 
     async def serve(folder: str) -> None:
-        options: dict[str, Any] = {"host": host} if host else {}
+        listens_at = host or get_ip(get_address_host(address))
         asked = Worker(
             address,
             nthreads=2,  # one measures; the other can say who it is meanwhile
@@ -66,8 +78,9 @@ def serve_worker(
             local_directory=folder,
             memory_limit=0,
             dashboard=False,
+            host=listens_at,
+            dashboard_address=f"{listens_at}:0",
             death_timeout=5,
-            **options,
             **schedulers.security(tls),
         )
         async with asked as worker:
@@ -81,6 +94,12 @@ def serve_worker(
                 asyncio.run(serve(str(folder)))
                 gone_at = time.monotonic()
                 say("the scheduler is gone: waiting for it")
+            except RuntimeError as error:  # Dask raises it for what its worker raised
+                if not isinstance(error.__cause__, OSError):
+                    raise
+                raise Unavailable(
+                    f"no worker can listen at {host}: {error.__cause__.strerror}: give another --host"
+                ) from error
             except (OSError, TimeoutError) as error:
                 if time.monotonic() - gone_at > wait_s:
                     raise Unavailable(

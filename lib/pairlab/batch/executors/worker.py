@@ -6,6 +6,7 @@ Its runs lie in a folder of their own until they are sent, so that hosts need no
 import platform
 import shutil
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,9 @@ from pairlab.measurement.measure import check
 from pairlab.model.spec import Spec
 from pairlab.testbed.cleanup.workdir import working_directory
 from pairlab.testbed.host import facts
+
+#: Where a worker's runs lie is a setting of its process. Dask starts a second cell where it took the worker for gone.
+_one_at_a_time = threading.Lock()
 
 
 def describe(cells: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
@@ -48,7 +52,7 @@ def measure_cell(
     notebook: name and content of the experiment's notebook, where the worker may not have it. wait: for other
     measurements on this host, else HostBusy.
     """
-    with working_directory() as place:
+    with _one_at_a_time, working_directory() as place:
         folder = place / "runs"
         with setting(PAIRLAB_RUNS=str(folder)):
             spec = Spec(**values)

@@ -92,8 +92,8 @@ class Workers:
         for each in gone:
             each.lose("its connection to the scheduler is lost")
         places: list[Place] = []
-        for address, asked in self._ask(new).items():  # all at once, as each takes its time
-            place = self._introduced(address, asked, say)
+        for address, told in self._told(new, say):
+            place = self._introduced(address, told, say) if told else None
             with self._lock:
                 self._known[address] = place
             if place:
@@ -133,13 +133,19 @@ class Workers:
         except Exception:  # of whatever kind Dask has for it
             return {}
 
-    def _introduced(self, address: str, asked: Any, say: Callable[[str], None]) -> "_Worker | None":
+    def _told(self, addresses: Iterable[str], say: Callable[[str], None]) -> list[tuple[str, dict[str, Any]]]:
+        """What these workers say of themselves, those first that can measure most; empty of one that says nothing."""
+        found: dict[str, dict[str, Any]] = {}
+        for address, asked in self._ask(addresses).items():  # all at once, as each takes its time
+            try:
+                found[address] = asked.result(timeout=ANSWER_S)
+            except Exception as error:  # of Dask, of the network, or of a worker that has no pairlab
+                say(f"worker {address} is left out: it did not say who it is: {first_line(error)}")
+                found[address] = {}
+        return sorted(found.items(), key=lambda each: len(each[1].get("lacks", ())))
+
+    def _introduced(self, address: str, told: Mapping[str, Any], say: Callable[[str], None]) -> "_Worker | None":
         """That worker as a place, if it can measure this sweep; else say is called with why not."""
-        try:
-            told = asked.result(timeout=ANSWER_S)
-        except Exception as error:  # of Dask, of the network, or of a worker that has no pairlab
-            say(f"worker {address} is left out: it did not say who it is: {first_line(error)}")
-            return None
         name = f"{told['name']} ({address.rpartition('/')[2]})"
         if told["pairlab"] != __version__:
             say(f"worker {name} is left out: it has pairlab {told['pairlab']}, and this is {__version__}: update it")
@@ -166,8 +172,11 @@ class Workers:
     def leave(self, place: Place) -> None:
         assert isinstance(place, _Worker)
         with self._lock:
-            if place.address in self._known:
-                self._known[place.address] = None
+            if self._known.get(place.address) is place:  # and not the one that it has become since
+                if place.unfit:
+                    self._known[place.address] = None
+                else:  # it is asked again, if it is still there
+                    del self._known[place.address]
 
     def stop(self) -> None:
         with self._lock:
@@ -177,18 +186,19 @@ class Workers:
 
 
 class _Worker:
-    """A worker as a place."""
+    """A worker as a place. unfit: its host cannot measure, so it is not asked again while it is connected."""
 
     def __init__(self, workers: Workers, address: str, name: str, facts: Mapping[str, Any]):
         self.address, self.name, self.facts = address, name, facts
         self.host = grounds.of_host(facts)
         self._workers = workers
-        self._lost = ""
+        self.lost = ""
+        self.unfit = False
         self._changed = threading.Event()
 
     def lose(self, why: str) -> None:
         """It is gone: whatever it measures raises PlaceLost."""
-        self._lost = why
+        self.lost = why
         self._changed.set()
 
     def finish(self, spec: Spec) -> Ended:
@@ -204,22 +214,23 @@ class _Worker:
     def _result(self, spec: Spec) -> dict[str, Any]:
         """What the worker sent. Raises PlaceLost as soon as it is gone."""
         self._changed.clear()
-        if self._lost:
-            raise PlaceLost(self._lost)
+        if self.lost:
+            raise PlaceLost(self.lost, measuring=False)
         try:
             future = self._workers.submit_cell(self.address, spec)
         except Exception as error:  # of Dask, where the connection has just gone
-            raise PlaceLost(f"it could not be asked: {first_line(error)}") from error
+            raise PlaceLost(f"it could not be asked: {first_line(error)}", measuring=False) from error
         try:
             future.add_done_callback(lambda _: self._changed.set())
             self._changed.wait()
-            if self._lost:
-                raise PlaceLost(self._lost)
+            if self.lost:
+                raise PlaceLost(self.lost)
             return future.result(timeout=ANSWER_S)
         except PlaceLost:
             raise
-        except PairlabError as error:  # its disk is full, say, or its host is busy
-            raise PlaceLost(str(error)) from error
+        except PairlabError as error:  # its disk is full, say, or its host is busy: whatever the cell is
+            self.unfit = True
+            raise PlaceLost(str(error), measuring=False) from error
         except Exception as error:  # of Dask: the worker is gone, or the scheduler
             raise PlaceLost(first_line(error)) from error
         finally:
@@ -228,6 +239,6 @@ class _Worker:
 
 
 def _sent(experiment: str) -> tuple[str, bytes] | None:
-    """The notebook of an experiment that is not one of the checkout, which each worker has."""
+    """The notebook of an experiment that is not one of pairlab's, which each worker has."""
     notebook: Path = experiments.notebook_of(experiment)
-    return None if notebook.is_relative_to(paths.ROOT) else (notebook.name, notebook.read_bytes())
+    return None if notebook.parent == paths.EXPERIMENTS else (notebook.name, notebook.read_bytes())
