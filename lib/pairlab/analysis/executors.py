@@ -7,12 +7,13 @@ this process does, so the store has to be one that they share.
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pairlab._version import __version__
 from pairlab.base import schedulers
+from pairlab.base.optional_imports import require
 from pairlab.errors import Unavailable
 
 #: How long a scheduler is waited for, and a worker until it says what it has.
@@ -34,9 +35,12 @@ def on_workers(work: Callable[[Item], Made], items: Sequence[Item], places: Iter
     """What `work` makes of each, in their order, on the workers of the scheduler that there is.
 
     work and items: what can be pickled. places: folders that the workers must have, too. An item whose worker dies is
-    made by another one. Raises Unavailable where no worker has them, all that had are gone, or the scheduler does not
-    answer; and whatever `work` raises.
+    made by another one. Raises Unavailable where no worker has them, all that had are gone, several died of the same
+    item, or the scheduler does not answer or is gone; and whatever `work` raises.
     """
+    require("distributed", "dask")
+    from distributed.scheduler import KilledWorker
+
     client = schedulers.connect(schedulers.named(), WAIT_S)
     try:
         able = _able(client, [str(place) for place in places])
@@ -44,6 +48,15 @@ def on_workers(work: Callable[[Item], Made], items: Sequence[Item], places: Iter
         futures = client.map(work, items, workers=able, allow_other_workers=False, **options)
         _await(client, futures, able)
         return client.gather(futures)
+    except CancelledError as error:
+        raise Unavailable(
+            f"the scheduler {schedulers.named()} is gone: start it and its workers, and then this again"
+        ) from error
+    except KilledWorker as error:
+        raise Unavailable(
+            "workers died one after the other while they computed the same, of too little memory perhaps: compute where"
+            " there is more, or without --scheduler"
+        ) from error
     finally:
         client.close(timeout=2)
 

@@ -3,8 +3,10 @@
 A part has the flows of all runs with the same values of some columns, such as one cell's, and these must fit.
 """
 
+import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +16,7 @@ import pandas as pd
 from pairlab import store
 from pairlab.analysis import executors
 from pairlab.base import schedulers
+from pairlab.errors import StoreError
 from pairlab.model.spec import Spec
 from pairlab.store.dataset import Runs
 
@@ -66,11 +69,19 @@ class Part:
 
     paths: tuple[Path, ...]
     specs: tuple[Spec, ...]
+    measured_at: tuple[datetime | None, ...]
     rows: int
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
-        each = zip(self.paths, self.specs, strict=True)
-        return Runs(tuple(store.with_spec(store.read(path), spec) for path, spec in each)).select("flows", columns)
+        """Raises StoreError where other runs are stored there: on a worker, of a store of its own."""
+        runs = [store.with_spec(store.read(path), spec) for path, spec in zip(self.paths, self.specs, strict=True)]
+        for run, measured_at in zip(runs, self.measured_at, strict=True):
+            if run.measured_at != measured_at:
+                raise StoreError(
+                    f"{run.path} on {platform.node()} is another run than the one that was loaded: what computes on"
+                    " workers needs a store that they share"
+                )
+        return Runs(tuple(runs)).select("flows", columns)
 
 
 def frame_of(runs: Runs, columns: Sequence[str]) -> pd.DataFrame:
@@ -94,5 +105,6 @@ def _parts(runs: Runs, by: Sequence[str]) -> list[Part]:
     for _, rows in values.reset_index(drop=True).groupby([*by], sort=True, dropna=False):
         mine = [ok[place] for place in rows.index]
         paths = tuple(run.path for run in mine if run.path)
-        found.append(Part(paths, tuple(run.spec for run in mine), sum(store.length(run, "flows") for run in mine)))
+        rows_of = sum(store.length(run, "flows") for run in mine)
+        found.append(Part(paths, tuple(run.spec for run in mine), tuple(run.measured_at for run in mine), rows_of))
     return found

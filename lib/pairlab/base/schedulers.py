@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -31,6 +32,7 @@ def connect(address: str, within_s: float, tls: Mapping[str, str | None] | None 
     from distributed import Client
 
     check_address(address, tls or {})
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is raised, in pairlab's words
     try:
         return Client(address, timeout=within_s, set_as_default=False, loop=_loop(os.getpid()), **security(tls or {}))
     except (OSError, TimeoutError) as error:

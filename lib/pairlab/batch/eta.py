@@ -1,6 +1,6 @@
 """How far a sweep has come and how long the rest takes: computed alike by the sweep and by whoever watches it."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from pairlab.batch import stopping_rule
 from pairlab.batch.stopping_rule import Rule, Value
@@ -91,15 +91,19 @@ def traffic_s(spec: Spec) -> float:
     return spec.last_due_s if spec.flows_end else spec.traffic_s
 
 
-def to_measure(specs: Iterable[Spec], retry: bool) -> list[Spec]:
+#: The status of the stored run of each of these specs; None where there is none.
+Statuses = Callable[[Iterable[Spec]], Mapping[Spec, str | None]]
+
+
+def to_measure(specs: Iterable[Spec], retry: bool, statuses: Statuses = in_store.statuses) -> list[Spec]:
     """Those that a sweep measures: without a stored run or, with retry, with one that failed or was invalid."""
-    statuses = (None, "failed", "invalid") if retry else (None,)
-    return [spec for spec, status in in_store.statuses(specs).items() if status in statuses]
+    is_open = (None, "failed", "invalid") if retry else (None,)
+    return [spec for spec, status in statuses(specs).items() if status in is_open]
 
 
-def estimate_s(todo: Iterable[Spec], *, retry: bool = False) -> float:
-    """How many seconds those of these cells take that are to be measured, before any has been."""
-    return left_s(((spec, 1) for spec in to_measure(todo, retry)), ())
+def estimate_s(todo: Iterable[Spec], statuses: Statuses = in_store.statuses, *, retry: bool = False) -> float:
+    """How many seconds those of these cells take that are to be measured, before any has been, on one host."""
+    return left_s(((spec, 1) for spec in to_measure(todo, retry, statuses)), ())
 
 
 def left_s(pending: Iterable[tuple[Spec, int]], costs: Sequence[float]) -> float:

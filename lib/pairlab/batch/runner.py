@@ -125,7 +125,7 @@ def run(
         for line in in_store.measured_elsewhere(cells(sweep, backend)):
             say(line)
     with store.running(sweep.name, sweep_manifest.backends(often)), kernels.kept():
-        sweep_manifest.write(sweep, often, retry=retry, dashboard=None if places is None else places.dashboard)
+        sweep_manifest.write(sweep, often, retry=retry, places=places)
         if places is None:
             measure = partial(here.execute, wait=wait, attempts=attempts, say=say, progress=progress)
             _work(Here(execute or measure, retry), blocks, book, attempts)
@@ -241,6 +241,8 @@ def _work_on(
             for place in places.arrived(say):
                 threads.append(threading.Thread(target=run, args=(place,), name=place.name, daemon=True))
                 threads[-1].start()
+            if book.roster:
+                book.roster.note()
             blocks.wake()  # places that wait for a block may be lost
             blocks.wait(1.0)
     finally:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pairlab import store
 from pairlab.batch import stopping_rule
+from pairlab.batch.executors.places import Places
 from pairlab.batch.stopping_rule import Rule
 from pairlab.batch.sweep_file import SweepFile
 from pairlab.errors import BadInput, NoRuns, StoreError
@@ -34,7 +35,7 @@ class Manifest(BaseModel):
 
     retry: it measures again what failed or was invalid before. file: its sweep file. auto: the traffic tool that
     `workload: auto` stood for. ground: host and kernel, on which its runs count; not known: on any.
-    dashboard: address of Dask's, where workers measure it.
+    scheduler: the address of Dask's, where its workers measure it; dashboard: the address of that.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -48,6 +49,7 @@ class Manifest(BaseModel):
     ground: Ground = Ground()
     file: str = ""
     auto: str = ""
+    scheduler: str = ""
     dashboard: str = ""
 
 
@@ -56,13 +58,12 @@ def write(
     often: Mapping[Spec, Rule],
     *,
     retry: bool,
-    dashboard: str | None = None,
+    places: Places | None = None,
     at: datetime | None = None,
 ) -> None:
     """Writes into the store that a sweep starts with these cells. Raises StoreError.
 
-    dashboard: Dask's, empty where it has none; then workers measure it, and its runs count on whatever host. None: this
-    host measures it. at: when, by default now.
+    places: that measure it; its runs count on whatever host then. None: this host does. at: when, by default now.
     """
     for backend in backends(often):
         its = {spec: rule for spec, rule in often.items() if spec.backend == backend}
@@ -71,11 +72,12 @@ def write(
             host=platform.node(),
             pid=os.getpid(),
             retry=retry,
-            ground=grounds.of_host(facts.host()) if dashboard is None else Ground(),
+            ground=grounds.of_host(facts.host()) if places is None else Ground(),
             unavailable=sweep.unavailable,
             cells=tuple(Cell(spec=spec, rule=rule) for spec, rule in its.items()),
             file=str(sweep.file or ""),
-            dashboard=dashboard or "",
+            scheduler=places.address if places else "",
+            dashboard=places.dashboard if places else "",
             auto=sweep.auto.get(backend) or (_auto_now(backend) if sweep.uses_auto() else ""),
         )
         start = manifest.model_dump(mode="json", exclude_defaults=True)

@@ -2,17 +2,28 @@
 
 import os
 import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from pairlab import paths
-from pairlab.analysis import executors
+from pairlab.analysis import executors, flow_parts
 from pairlab.analysis.questions import fct
 from pairlab.base.schedulers import VARIABLE
-from pairlab.errors import TooFewSamples, Unavailable
+from pairlab.errors import StoreError, TooFewSamples, Unavailable
 from pairlab.store.dataset import load_runs
 from tests.support.dask_workers import PAIRLAB, Processes, free_port
 from tests.support.synthetic_flows import write_fct
+
+
+def begins_and_waits(flag):
+    """Until its worker is killed."""
+    Path(flag).touch()
+    threading.Event().wait()
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +87,33 @@ def test_workers_that_do_not_have_the_runs_are_left_out_and_say_so(two_workers, 
     with pytest.raises(Unavailable, match=rf"no worker of .* can compute this: worker .* has no {tmp_path}/gone: what"):
         executors.on_workers(pid_of, [1], [tmp_path / "gone"])
     assert capfd.readouterr().err.count("left out: worker") == 2
+
+
+def test_a_worker_with_a_store_of_its_own_at_the_same_path_is_refused(root):
+    """As runs of the same cells that another host has measured."""
+    (part, *_) = flow_parts._parts(load_runs(root), ["pairs"])
+    assert len(part.read(["fct_s"])) == part.rows
+    other = replace(part, measured_at=(*part.measured_at[:-1], datetime(2026, 1, 1, tzinfo=UTC)))
+    with pytest.raises(StoreError, match=r"is another run than the one that was loaded: .* a store that they share"):
+        other.read(["fct_s"])
+
+
+def test_a_scheduler_that_is_gone_in_between_and_workers_that_die_in_turn_are_said_so(tmp_path, root, monkeypatch):
+    with Processes(tmp_path, free_port()) as made:
+        scheduler = made.scheduler()
+        made.workers(4)
+        monkeypatch.setenv(VARIABLE, made.address)
+        with pytest.raises(Unavailable, match="workers died one after the other while they computed the same"):
+            executors.on_workers(os._exit, [9], [root])
+        made.worker()
+        begun = tmp_path / "begun"
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(executors.on_workers, begins_and_waits, [str(begun)], [root])
+            while not begun.exists():
+                wait([asked], timeout=0.02)
+            scheduler.kill()
+            with pytest.raises(Unavailable, match=f"the scheduler {made.address} is gone: start it"):
+                asked.result()
 
 
 def test_what_a_killed_worker_computed_is_computed_by_another_and_the_last_is_missed(tmp_path, root, monkeypatch):

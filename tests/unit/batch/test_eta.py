@@ -1,6 +1,10 @@
 """How long the rest of a sweep takes: guessed at first, and then told by the cells themselves."""
 
+from dataclasses import replace
+
+from pairlab import store
 from pairlab.batch import runner
+from tests.support.runs import made_up
 from tests.support.sweeps import SEVERAL, Executor, load
 
 
@@ -9,6 +13,14 @@ def test_before_anything_is_measured_the_estimate_is_traffic_and_a_guess(tmp_pat
     assert runner.estimate_s(todo) == 8 * (2 + runner.OVERHEAD_S)
     Executor()(todo[0])
     assert runner.estimate_s(todo) == 7 * (2 + runner.OVERHEAD_S)
+
+
+def test_of_a_shared_sweep_what_another_host_has_measured_is_not_to_be_measured(tmp_path, runs_dir):
+    todo = runner.cells(load(tmp_path))
+    elsewhere = {"cpu_model": "another CPU", "cpus": 64, "kernel": "6.1"}
+    store.write(replace(made_up(), spec=todo[0], facts={"host": elsewhere}))
+    assert runner.estimate_s(todo) == 8 * (2 + runner.OVERHEAD_S)
+    assert runner.estimate_s(todo, store.statuses) == 7 * (2 + runner.OVERHEAD_S)
 
 
 def test_flows_that_end_are_not_expected_to_take_all_of_their_time(tmp_path, runs_dir):

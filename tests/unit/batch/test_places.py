@@ -50,7 +50,7 @@ class Crowd:
     """These places arrive at once; after those that are left, the next ones arrive."""
 
     def __init__(self, *places, later=()):
-        self.dashboard = ""
+        self.address = self.dashboard = ""
         self._new, self._later = list(places), list(later)
         self._present = set()
 

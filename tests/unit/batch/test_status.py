@@ -7,12 +7,14 @@ import json
 import os
 import re
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 
 from pairlab import store
 from pairlab.batch import sweep_manifest
 from pairlab.batch.eta import OVERHEAD_S
+from pairlab.batch.executors.roster import Roster
 from pairlab.batch.status import Watcher
 from pairlab.errors import NoRuns, StoreError
 from pairlab.store import follower as following
@@ -403,3 +405,38 @@ def test_json_has_all_of_it(begin):
     assert (told["state"], told["good"], told["started_at"]) == ("not running", False, START.isoformat())
     assert sum(part["count"]["left"] for part in told["parts"]) == 7
     assert told["newest"][0]["measured_at"] == START.isoformat()
+
+
+# --- several workers
+
+
+SHARED = SimpleNamespace(address="tcp://10.0.0.1:8786", dashboard="http://10.0.0.1:8787/status")
+
+
+def test_a_shared_sweep_is_resumed_on_its_scheduler(begin):
+    begin(places=SHARED)
+    its = Watcher("small").board()
+    assert its.scheduler == "tcp://10.0.0.1:8786"
+    assert "--backend netns --scheduler tcp://10.0.0.1:8786` measures the rest" in str(its)
+
+
+def test_the_time_left_of_a_shared_sweep_goes_by_what_all_workers_have_measured(begin):
+    """Cells end more often than one takes: here each second, where one takes two and more."""
+    todo = begin(places=SHARED)
+    for number, spec in enumerate(todo[:4]):
+        end(spec, after_s=1.0 + number)
+    assert Watcher("small").board().left_s == pytest.approx(4 * 1.0)
+
+
+def test_every_worker_that_has_begun_a_cell_is_shown_with_it(begin):
+    todo = begin(places=SHARED)
+    roster = Roster("small")
+    roster.note()
+    with store.running("small", ("netns",)):
+        for name, spec in zip(("first", "second", "third"), todo, strict=False):
+            roster.begins(name, spec)
+        roster.leaves("third")
+        assert not Watcher("small").board().workers  # the store is written once a second at most
+        while not (workers := Watcher("small").board().workers):
+            roster.note()
+    assert [(each.name, each.cell) for each in workers] == [("first", str(todo[0])), ("second", str(todo[1]))]

@@ -7,10 +7,13 @@ import re
 import signal
 import sys
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
 from pairlab import store
+from pairlab.batch.status import Watcher
 from pairlab.cli.sweeps import watch
 from pairlab.errors import HostBusy
 from pairlab.testbed.host import lock
@@ -113,6 +116,29 @@ def test_lines_tell_each_result_once(pairlab, running, monkeypatch):
     for number, spec in enumerate(todo):
         assert told.count(f"{spec}: {1 + number / 100:.3g} Gbit/s") == 1
     assert "8 of 8 cells ended" in last
+
+
+def test_who_measures_a_shared_sweep_is_shown_in_lines_and_on_a_terminal(runs_dir, tmp_path, capsys):
+    dask = SimpleNamespace(address="tcp://10.0.0.1:8786", dashboard="http://10.0.0.1:8787/status")
+    (first, *_) = sweeps.begin(tmp_path, places=dask)
+    with store.running("small", ["netns"]):
+        store.remember_workers("small", [worker_row("a", first)])
+        alone = Watcher("small").board()
+        store.remember_workers("small", [worker_row("a", first), worker_row("b", first)])
+        both = Watcher("small").board()
+        watch._in_lines([alone, both, both])
+    told = capsys.readouterr().out
+    assert told.count("measured by a\n") == told.count("measured by a, b\n") == 1
+    assert told.count("Dask shows them at http://10.0.0.1:8787/status") == 1
+    console = Console(width=200)
+    console.print(watch._picture(both))
+    told = capsys.readouterr().out
+    assert f"b measures {first} since" in told
+    assert "Dask shows them at http://10.0.0.1:8787/status" in told
+
+
+def worker_row(name, spec):
+    return {"worker": name, "cell": str(spec), "since": sweeps.START.isoformat(), "cells": 0}
 
 
 @pytest.fixture

@@ -53,8 +53,9 @@ class Place(Protocol):
 
 
 class Places(Protocol):
-    """Places that come and go. dashboard: the address at which a browser shows them; empty: none."""
+    """Places that come and go. address: of the scheduler that has them. dashboard: for a browser; empty: none."""
 
+    address: str
     dashboard: str
 
     def arrived(self, say: Callable[[str], None]) -> list[Place]:

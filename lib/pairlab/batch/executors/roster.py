@@ -18,7 +18,7 @@ class Roster:
     def __init__(self, sweep: str):
         self._sweep = sweep
         self._workers: dict[str, dict[str, Any]] = {}
-        self._noted_at = 0.0
+        self._changed, self._noted_at = True, -_EACH_S  # at first, that nobody does
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -30,15 +30,17 @@ class Roster:
             ended = self._workers.get(worker, {"cells": -1})["cells"] + 1
             since = datetime.now(UTC).isoformat()
             self._workers[worker] = {"worker": worker, "cell": str(spec), "since": since, "cells": ended}
-            self._note()
+            self._changed = True
 
     def leaves(self, worker: str) -> None:
         """That worker measures no more."""
         with self._lock:
             self._workers.pop(worker, None)
-            self._note(at_once=True)
+            self._changed = True
 
-    def _note(self, at_once: bool = False) -> None:
-        if at_once or time.monotonic() - self._noted_at >= _EACH_S:
-            store.remember_workers(self._sweep, list(self._workers.values()))
-            self._noted_at = time.monotonic()
+    def note(self) -> None:
+        """Notes what has changed; called more than once a second, it does nothing in between."""
+        with self._lock:
+            if self._changed and time.monotonic() - self._noted_at >= _EACH_S:
+                store.remember_workers(self._sweep, list(self._workers.values()))
+                self._changed, self._noted_at = False, time.monotonic()

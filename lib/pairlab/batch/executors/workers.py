@@ -51,7 +51,7 @@ class Workers:
         measure: Callable[..., dict[str, Any]] = worker.measure_cell,
     ):
         self.dashboard = ""
-        self._address = address
+        self.address = address
         self._cells = list(cells)
         self.attempts, self.retry, self.wait = attempts, retry, wait
         self._wait_s = wait_s
@@ -74,7 +74,7 @@ class Workers:
         self._disconnect()
 
     def _connect(self, within_s: float) -> None:
-        self._client = schedulers.connect(self._address, within_s, self._tls)
+        self._client = schedulers.connect(self.address, within_s, self._tls)
 
     def _disconnect(self) -> None:
         if self._client is not None:
@@ -103,8 +103,8 @@ class Workers:
                 self._seen_at = time.monotonic()
         if time.monotonic() - self._seen_at > self._wait_s:
             raise Unavailable(
-                f"for {self._wait_s:g} s, the scheduler {self._address} has had no worker that can measure this sweep:"
-                f" start `pairlab worker --scheduler {self._address}` on each host; what is done is kept, and the same"
+                f"for {self._wait_s:g} s, the scheduler {self.address} has had no worker that can measure this sweep:"
+                f" start `pairlab worker --scheduler {self.address}` on each host; what is done is kept, and the same"
                 " command goes on"
             )
         return places

@@ -81,6 +81,16 @@ def workers(board: Values) -> list[list[str]]:
     return [[each.name, each.cell, _moment(each.since), str(each.cells)] for each in board.workers]
 
 
+def sharing(board: Values) -> list[str]:
+    """Who measures it and what, where several share it, a line each; and where Dask shows them."""
+    if not board.workers:
+        return []
+    lines = [
+        f"{name} measures {cell} since {since}, after {ended} cells" for name, cell, since, ended in workers(board)
+    ]
+    return [*lines, *([f"Dask shows them at {board.dashboard}"] if board.dashboard else [])]
+
+
 def newest(board: Values) -> list[list[str]]:
     """Rows of the newest results: when, what, how, and what came of it."""
     return [[_moment(each.measured_at), each.cell, each.status, each.text] for each in board.newest]
@@ -112,11 +122,7 @@ def text(board: Values) -> str:
         "",
         *(f"  {line.rstrip()}" for line in table),
         "",
-        *(
-            f"  {name} measures {cell} since {since}, after {ended} cells"
-            for name, cell, since, ended in workers(board)
-        ),
-        *([f"  Dask shows them at {board.dashboard}"] if board.workers and board.dashboard else []),
+        *(f"  {line}" for line in sharing(board)),
         *(f"  {line}" for line in results(board)),
         *(f"  {line}" for line in troubles(board)),
     ]
@@ -181,6 +187,7 @@ def _command(board: Values, *, retry: bool) -> str:
     """The command that resumes it: with its file, where that is known and still there, or else by its name."""
     words = ["pairlab", "sweep", shlex.quote(_file(board))]
     words += [] if ", " in board.backend else ["--backend", board.backend]
+    words += ["--scheduler", board.scheduler] if board.scheduler else []
     return " ".join([*words, *(["--retry"] if retry else [])])
 
 

@@ -74,7 +74,8 @@ class Values:
     does. newest: what ended last, the newest first. damaged: runs that cannot be read, which the sweep measures again.
     imprecise: cells whose estimate is not as precise as asked after all their repetitions. unavailable: whether the
     sweep may skip what the host lacks. retry: whether it measures again what failed or was invalid. file: its sweep
-    file, if known. workers: those that measure it now, where several share it; dashboard: where Dask shows them.
+    file, if known. scheduler: Dask's, where workers share the sweep; workers: those that measure it now; dashboard:
+    where Dask shows them.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Values:
     unavailable: str
     retry: bool
     file: str = ""
+    scheduler: str = ""
     workers: tuple[Worker, ...] = ()
     dashboard: str = ""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from pairlab import paths, store
 from pairlab.batch import reasons, stopping_rule, sweep_manifest
-from pairlab.batch.eta import Schedule, traffic_s
+from pairlab.batch.eta import Schedule, left_s, traffic_s
 from pairlab.batch.status import sentences
 from pairlab.batch.status.board import Board
 from pairlab.batch.status.values import Count, Part, Result, Worker
@@ -110,7 +110,7 @@ class _View:
             count=sum(self._counts.values(), Count()),
             most=self._schedule.most,
             cell_s=fmean(gap for _, gap in gaps) if gaps else None,
-            left_s=self._schedule.left_s([gap - traffic_s(spec) for spec, gap in gaps]),
+            left_s=self._left_s(gaps),
             parts=self._parts(),
             newest=tuple(self._result(run, first=run is newest[0]) for run in newest),
             troubles=reasons.grouped(
@@ -123,8 +123,16 @@ class _View:
             unavailable=self._latest.unavailable,
             retry=self._latest.retry,
             file=self._latest.file,
+            scheduler=self._latest.scheduler,
             dashboard=self._latest.dashboard,
         )
+
+    def _left_s(self, gaps: Sequence[tuple[Spec, float]]) -> float:
+        """How long the rest takes: of several workers together, as much shorter than on one as it has been so far."""
+        if not self._shared:
+            return self._schedule.left_s([gap - traffic_s(spec) for spec, gap in gaps])
+        on_one_s = left_s(((spec, 1) for spec, _ in gaps), ())
+        return self._schedule.left_s(()) * (sum(gap for _, gap in gaps) / on_one_s if on_one_s else 1.0)
 
     def _life(self, held: Sequence[bool | None]) -> dict[str, bool]:
         """By the locks that a sweep holds; in a store copied from another host, by the age of its newest result."""

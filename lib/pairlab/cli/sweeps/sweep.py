@@ -64,7 +64,7 @@ def sweep(file, dry_run, watch, backend, retry, stop_on_failure, attempts, no_wa
     if backend:
         registry.backends.get(backend)
     todo, most = sweeps.cells(plan, backend), sweeps.cells(plan, backend, at_most=True)
-    view = (_Events if as_json else _Words)(plan.name, todo, most, retry)
+    view = (_Events if as_json else _Words)(plan.name, todo, most, retry, shared=bool(scheduler))
     if dry_run:
         view.plan(Counter(sweeps.rules(plan, backend).values()))
         return
@@ -97,11 +97,14 @@ def _myself():
 class _View:
     """A sweep as it is printed: its name, its cells, how many they can become, and how long both take."""
 
-    def __init__(self, name, todo, most, retry):
+    def __init__(self, name, todo, most, retry, *, shared):
+        from pairlab import store
         from pairlab.batch import runner as sweeps
+        from pairlab.measurement import in_store
 
         self.name, self.todo, self.most = name, todo, most
-        self.estimates_s = [sweeps.estimate_s(cells, retry=retry) for cells in (todo, most)]
+        self.statuses = store.statuses if shared else in_store.statuses  # shared: on whatever host it was measured
+        self.estimates_s = [sweeps.estimate_s(cells, self.statuses, retry=retry) for cells in (todo, most)]
 
 
 class _Words(_View):
@@ -111,9 +114,7 @@ class _Words(_View):
     """
 
     def plan(self, rules):
-        from pairlab.measurement import in_store
-
-        for number, (spec, stored) in enumerate(in_store.statuses(self.todo).items(), 1):
+        for number, (spec, stored) in enumerate(self.statuses(self.todo).items(), 1):
             out.print(f"{number:4} {spec.key} {spec}" + (f" [{stored}]" if stored else ""), markup=False)
         for rule, cells in rules.items():
             if not isinstance(rule, int):
@@ -177,10 +178,8 @@ class _Events(_View):
     """For programs: a line with a JSON object for each cell, and for the start and the end."""
 
     def plan(self, rules):
-        from pairlab.measurement import in_store
-
         self.begin()
-        for number, (spec, stored) in enumerate(in_store.statuses(self.todo).items(), 1):
+        for number, (spec, stored) in enumerate(self.statuses(self.todo).items(), 1):
             event("planned", number=number, **_cell(spec), stored=stored)
 
     def begin(self):

@@ -72,7 +72,7 @@ def _in_lines(boards):
     """The progress, whenever the sweep starts or stops running, and a line for each result."""
     from pairlab.batch.status import render
 
-    seen, state = set(), ""
+    seen, state, sharing = set(), "", ()
     for board in _changes(boards):
         if board.state != state and not board.complete:
             click.echo(f"{render.title(board)}: {render.state(board)}")
@@ -82,6 +82,12 @@ def _in_lines(boards):
         for result, line in zip(board.newest[::-1], render.results(board)[::-1], strict=True):
             if (result.key, result.measured_at) not in seen:
                 click.echo(f"  {line}")
+        names = tuple(worker.name for worker in board.workers)
+        if names != sharing and names:
+            click.echo(f"  measured by {', '.join(names)}")
+            if board.dashboard and not sharing:
+                click.echo(f"  Dask shows them at {board.dashboard}")
+        sharing = names
         seen, state = {(result.key, result.measured_at) for result in board.newest}, board.state
     if board.complete:
         click.echo(board)
@@ -116,6 +122,7 @@ def _picture(board):
         Text(),
         drivers,
         Text(),
+        *(Text(line) for line in render.sharing(board)),
         newest,
         *(Text(line, style="yellow") for line in render.troubles(board)),
     )

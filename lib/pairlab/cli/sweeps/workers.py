@@ -37,7 +37,7 @@ def scheduler(host, port, dashboard_port, **tls):
 
 @click.command()
 @click.option("--scheduler", "address", required=True, help="The scheduler, such as tcp://127.0.0.1:8786.")
-@click.option("--host", help="Address at which others reach this host; by default as Dask finds it.")
+@click.option("--host", help="Address to listen at; by default the one that reaches the scheduler.")
 @click.option("--wait-s", default=300.0, show_default=True, help="Wait so long for a scheduler that is gone.")
 @tls_options
 def worker(address, host, wait_s, **tls):
