@@ -1,0 +1,101 @@
+"""Which of a scheduler's workers measure a sweep, and which are asked again after a loss. No Dask, and no network."""
+
+import pytest
+
+from pairlab import Spec
+from pairlab._version import __version__
+from pairlab.batch.executors.places import PlaceLost
+from pairlab.batch.executors.workers import Workers
+from pairlab.errors import HostBusy
+
+HERE, THERE = "tcp://10.0.0.1:1", "tcp://10.0.0.2:1"
+
+
+class Answer:
+    """A future that is done, with that result or error."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def result(self, timeout):
+        if isinstance(self.value, Exception):
+            raise self.value
+        return self.value
+
+    def add_done_callback(self, callback):
+        callback(self)
+
+    def cancel(self):
+        pass
+
+
+class Scheduler(Workers):
+    """The workers of a scheduler that is made up. present: what each says that it lacks, by its address."""
+
+    def __init__(self, present, cell=None):
+        super().__init__("tcp://10.0.0.9:8786", [Spec(pairs=1), Spec(pairs=2)], attempts=3)
+        self.present, self.cell = present, cell
+        self.said = []
+
+    def _present(self):
+        return set(self.present)
+
+    def _ask(self, addresses):
+        host = {"cpu_model": "a CPU", "cpus": 2, "kernel": "6.1"}
+        told = {"pairlab": __version__, "name": "vm", "host": host}
+        return {each: Answer(told | {"lacks": self.present[each]}) for each in addresses}
+
+    def submit_cell(self, address, spec):
+        return Answer(self.cell)
+
+    def names(self):
+        return [place.address for place in self.arrived(self.said.append)]
+
+
+@pytest.mark.parametrize("first", [HERE, THERE])
+def test_of_workers_that_are_there_at_once_those_are_taken_that_can_measure_more(first):
+    """In whatever order they are known."""
+    other = THERE if first == HERE else HERE
+    workers = Scheduler({first: {}, other: {0: "no sockperf: install it"}})
+    assert workers.names() == [first]
+    (text,) = workers.said
+    assert text.endswith("left out, as it cannot measure all that others can: no sockperf: install it")
+
+
+def test_workers_that_lack_the_same_measure_together():
+    workers = Scheduler({HERE: {1: "no ovs"}, THERE: {1: "no ovs"}})
+    assert set(workers.names()) == {HERE, THERE}
+    assert not workers.said
+
+
+def test_a_worker_that_comes_back_before_its_loss_is_noticed_stays():
+    workers = Scheduler({HERE: {}})
+    (before,) = workers.arrived(workers.said.append)
+    workers.present = {}
+    assert workers.names() == []
+    assert before.lost
+    workers.present = {HERE: {}}
+    (now,) = workers.arrived(workers.said.append)
+    workers.leave(before)  # by its thread, which has only now seen that it is lost
+    assert workers.names() == []
+    assert not now.lost
+
+
+def test_a_worker_whose_connection_broke_is_asked_again(runs_dir):
+    workers = Scheduler({HERE: {}}, cell=OSError("connection reset"))
+    (place,) = workers.arrived(workers.said.append)
+    with pytest.raises(PlaceLost, match="connection reset") as lost:
+        place.finish(Spec(pairs=1))
+    assert lost.value.measuring
+    workers.leave(place)
+    assert workers.names() == [HERE]
+
+
+def test_a_worker_whose_host_is_busy_is_not_asked_again_and_the_cell_has_lost_no_attempt(runs_dir):
+    workers = Scheduler({HERE: {}}, cell=HostBusy("somebody else measures"))
+    (place,) = workers.arrived(workers.said.append)
+    with pytest.raises(PlaceLost, match="somebody else measures") as lost:
+        place.finish(Spec(pairs=1))
+    assert not lost.value.measuring
+    workers.leave(place)
+    assert workers.names() == []
