@@ -28,6 +28,7 @@ def test_an_interrupted_sweep_leaves_the_host_clean_and_goes_on_where_it_was(pla
     done = pairlab("sweep", str(place / "tiny.yaml"))
     runs = load_runs(place / "runs")
     assert done.returncode == 0 or all(sound(run) for run in runs), done.stdout
+    assert "Traceback" not in done.stderr
     after = {run.key: run.measured_at for run in runs}
     assert len(after) == 4
     assert {key: after[key] for key in before} == before

@@ -58,10 +58,14 @@ def free_port():
 
 
 class Processes:
-    """Context manager: a scheduler at a port, workers and sweeps as processes, all gone at the end."""
+    """Context manager: a scheduler at a port, workers and sweeps as processes, all gone at the end.
 
-    def __init__(self, folder, port, *, cell_s=0.1):
-        self.folder, self.address = Path(folder), f"tcp://127.0.0.1:{port}"
+    tls: files by the names of pairlab's options, of scheduler and workers.
+    """
+
+    def __init__(self, folder, port, *, cell_s=0.1, tls=None):
+        self.folder, self.address = Path(folder), f"{'tls' if tls else 'tcp'}://127.0.0.1:{port}"
+        self._tls = [word for name, file in (tls or {}).items() for word in (f"--{name.replace('_', '-')}", file)]
         self._port = str(port)
         self._running = []
         self.log = self.folder / "log"
@@ -91,7 +95,7 @@ class Processes:
 
     def scheduler(self):
         """A scheduler, which listens when this returns."""
-        argv = (PAIRLAB, "scheduler", "--port", self._port, "--dashboard-port", "0")
+        argv = (PAIRLAB, "scheduler", "--port", self._port, "--dashboard-port", "0", *self._tls)
         made = self._start(*argv, stdout=subprocess.PIPE)
         assert "scheduler at" in made.stdout.readline()
         return made
@@ -103,7 +107,7 @@ class Processes:
 
     def workers(self, count):
         """So many workers, which have all come to the scheduler when this returns."""
-        argv = (PAIRLAB, "worker", "--scheduler", self.address)
+        argv = (PAIRLAB, "worker", "--scheduler", self.address, *self._tls)
         made = [self._start(*argv, stdout=subprocess.PIPE) for _ in range(count)]
         for worker in made:
             assert "worker at" in worker.stdout.readline()

@@ -54,8 +54,8 @@ def on_workers(work: Callable[[Item], Made], items: Sequence[Item], places: Iter
         ) from error
     except KilledWorker as error:
         raise Unavailable(
-            "workers died one after the other while they computed the same, of too little memory perhaps: compute where"
-            " there is more, or without --scheduler"
+            "workers died one after the other while they computed the same part, of too little memory perhaps: compute"
+            " where there is more, or without --scheduler"
         ) from error
     finally:
         client.close(timeout=2)

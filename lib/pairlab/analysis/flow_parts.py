@@ -16,7 +16,7 @@ import pandas as pd
 from pairlab import store
 from pairlab.analysis import executors
 from pairlab.base import schedulers
-from pairlab.errors import StoreError
+from pairlab.errors import DamagedRun, StoreError
 from pairlab.model.spec import Spec
 from pairlab.store.dataset import Runs
 
@@ -54,7 +54,7 @@ def each(
         return [work(frame_of(flows, wanted))]
     of_part = partial(_of_part, work, wanted)
     if schedulers.named():
-        return executors.on_workers(of_part, parts, {part.paths[0].parents[1] for part in parts})
+        return executors.on_workers(partial(_on_worker, of_part), parts, {part.paths[0].parents[1] for part in parts})
     return executors.at_once(of_part, parts, most=max(1, MOST_AT_ONCE // max(part.rows for part in parts)))
 
 
@@ -73,14 +73,11 @@ class Part:
     rows: int
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
-        """Raises StoreError where other runs are stored there: on a worker, of a store of its own."""
+        """Raises DamagedRun where no run is stored any more, or another one."""
         runs = [store.with_spec(store.read(path), spec) for path, spec in zip(self.paths, self.specs, strict=True)]
         for run, measured_at in zip(runs, self.measured_at, strict=True):
             if run.measured_at != measured_at:
-                raise StoreError(
-                    f"{run.path} on {platform.node()} is another run than the one that was loaded: what computes on"
-                    " workers needs a store that they share"
-                )
+                raise DamagedRun(f"{run.path} is another run than the one that was loaded")
         return Runs(tuple(runs)).select("flows", columns)
 
 
@@ -93,6 +90,15 @@ def frame_of(runs: Runs, columns: Sequence[str]) -> pd.DataFrame:
 
 def _of_part(work: Callable[[pd.DataFrame], Made], columns: Sequence[str], part: Part) -> Made:
     return work(part.read(columns))
+
+
+def _on_worker(of_part: Callable[[Part], Made], part: Part) -> Made:
+    try:
+        return of_part(part)
+    except DamagedRun as error:
+        raise StoreError(
+            f"worker {platform.node()}: {error}: what computes on workers needs a store that they share"
+        ) from None
 
 
 def _parts(runs: Runs, by: Sequence[str]) -> list[Part]:

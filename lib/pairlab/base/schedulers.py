@@ -1,5 +1,6 @@
 """Dask's side of pairlab: how its scheduler is reached, and what its workers offer. Source: distributed.dask.org."""
 
+import asyncio
 import contextlib
 import functools
 import logging
@@ -14,6 +15,8 @@ from pairlab.errors import BadInput, Unavailable
 #: What each worker of pairlab has one of. Each cell needs it, so that one host measures one cell at a time, and so does
 #: what only computes: it would be in the cell's numbers.
 RESOURCE = "testbed"
+#: How long a scheduler has for an answer.
+ANSWER_S = 10.0
 #: The scheduler whose workers compute what this process and its kernels would; unset: none.
 VARIABLE = "PAIRLAB_SCHEDULER"
 
@@ -30,21 +33,35 @@ def connect(address: str, within_s: float, tls: Mapping[str, str | None] | None 
     """
     require("distributed", "dask")
     from distributed import Client
+    from distributed.utils import sync
 
     check_address(address, tls or {})
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is raised, in pairlab's words
+    for name in ("distributed", "distributed.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # what goes wrong is raised, in pairlab's words
+    secured, loop = security(tls or {}), _loop(os.getpid())
     try:
-        return Client(address, timeout=within_s, set_as_default=False, loop=_loop(os.getpid()), **security(tls or {}))
-    except (OSError, TimeoutError) as error:
+        sync(loop, _greet, address, within_s, secured)
+        return Client(address, timeout=within_s, set_as_default=False, loop=loop, **secured)
+    except Exception as error:  # of the network, of TLS, or of what answers there and is no scheduler
         raise Unavailable(
             f"no Dask scheduler answers at {address} within {within_s:g} s ({first_line(error)}): start one with"
             " `pairlab scheduler`, or see whether this host may connect to it"
         ) from error
 
 
+async def _greet(address: str, within_s: float, secured: Mapping[str, Any]) -> None:
+    """Exchanges Dask's greeting with what listens there; Dask itself waits for that without end."""
+    from distributed.core import connect
+    from distributed.security import Security
+
+    arguments = (secured.get("security") or Security()).get_connection_args("client")
+    comm = await asyncio.wait_for(connect(address, timeout=within_s, **arguments), within_s)
+    comm.abort()
+
+
 @functools.cache
 def _loop(pid: int) -> Any:
-    """The event loop of this process's clients, in a thread; a loop of its own does not end with one that failed."""
+    """The event loop of this process's clients, in a thread: a client that fails leaves one of its own running."""
     from distributed.utils import LoopRunner
 
     runner = LoopRunner()
@@ -55,10 +72,10 @@ def _loop(pid: int) -> Any:
 def workers_of(client: Any) -> set[str]:
     """The addresses of the scheduler's workers that are pairlab's.
 
-    The scheduler itself is asked: Client.scheduler_info returns what the client keeps, and each 2 s, possibly just
-    before that, it is overwritten by a description without workers.
+    Raises OSError where it does not answer. The scheduler itself is asked: Client.scheduler_info returns what the
+    client keeps, and each 2 s, possibly just before that, it is overwritten by a description without workers.
     """
-    workers = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
+    workers = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER_S)["workers"]
     return {address for address, each in workers.items() if RESOURCE in each.get("resources", {})}
 
 
@@ -96,8 +113,11 @@ def computing_on(address: str, tls: Mapping[str, str | None], within_s: float = 
         yield
 
 
-def check_address(address: str, tls: Mapping[str, str | None]) -> None:
-    """Raises BadInput for what is no address, or one with TLS for which there are no files. tls: as `security`."""
+def check_address(address: str, tls: Mapping[str, str | None], role: str = "client") -> None:
+    """Raises BadInput for what is no address, or one whose TLS and the files for it do not go together.
+
+    tls: as `security`. role: whose files, in Dask's configuration: client, scheduler or worker.
+    """
     from distributed.comm import get_address_host_port
 
     try:
@@ -105,14 +125,21 @@ def check_address(address: str, tls: Mapping[str, str | None]) -> None:
     except ValueError as error:
         raise BadInput(f"scheduler {address!r} is no address ({error}): give tcp://HOST:PORT") from None
     if address.startswith("tls://"):
-        from distributed.security import Security
+        check_files(tls, role)
+    elif any(tls.values()):
+        raise BadInput(f"scheduler {address!r} is without TLS, and files for TLS are given: give tls://HOST:PORT")
 
-        used = security(tls).get("security") or Security()
-        if not used.get_connection_args("client").get("ssl_context"):
-            raise BadInput(
-                f"scheduler {address!r} takes TLS: give --tls-ca-file, --tls-cert and --tls-key, or name the files in"
-                " Dask's configuration"
-            )
+
+def check_files(tls: Mapping[str, str | None], role: str) -> None:
+    """Raises BadInput where TLS cannot be used with these files, or else with those of Dask's configuration."""
+    from distributed.security import Security
+
+    try:
+        if (security(tls).get("security") or Security()).get_connection_args(role)["ssl_context"]:
+            return
+    except (OSError, ValueError) as error:
+        raise BadInput(f"TLS cannot be used with these files: {first_line(error)}") from error
+    raise BadInput("TLS needs --tls-ca-file, --tls-cert and --tls-key, or these files in Dask's configuration")
 
 
 def first_line(error: BaseException) -> str:

@@ -19,7 +19,7 @@ from pairlab.batch.eta import OVERHEAD_S, Schedule, estimate_s, succeeded, to_me
 from pairlab.batch.executors import here
 from pairlab.batch.executors.blocks import Blocks
 from pairlab.batch.executors.here import Executor, Here
-from pairlab.batch.executors.places import Ended, Place, PlaceLost, Places
+from pairlab.batch.executors.places import SWEEP_ENDED, Ended, Place, PlaceLost, Places
 from pairlab.batch.executors.roster import Roster
 from pairlab.batch.sweep_file import SweepFile, cells, load, rules
 from pairlab.measurement import in_store
@@ -172,7 +172,7 @@ class _Book:
                 tally.not_done.append(f"{spec}: {ended.text}")
                 tally.troubles.append((ended.state, ended.text))
             self.schedule.add(spec, ended.run)
-            left_s = self.schedule.left_s(self._costs) / (len(self.roster) if self.roster else 1)
+            left_s = self.schedule.left_s(self._costs) / (self.roster.at_work if self.roster else 1)
             extent = self.schedule.total, self.schedule.most
             self._tell(CellReport(next(self._numbers), *extent, spec, ended.state, ended.text, left_s))
             tally.stopped = tally.stopped or (self._stop and ended.state == "failed" and not ended.kept)
@@ -195,14 +195,19 @@ def _work(place: Place, blocks: Blocks, book: _Book, attempts: int) -> None:
                 if not error.measuring or blocks.lost(spec) < attempts:
                     blocks.give_back(given)
                     raise
-                ended = _given_up(spec, place, f"{attempts} places were lost while measuring it, the last one: {lost}")
+                count = "1 place was" if attempts == 1 else f"{attempts} places were"
+                ended = _given_up(spec, place, f"{count} lost while measuring it, the last one: {lost}")
             given.left.pop(0)
+            if book.roster and ended.state != "stored" and not ended.kept:
+                book.roster.measured(place.name)
             if not book.add(spec, ended, time.monotonic() - begun):
                 blocks.stop()
                 return
             if lost:
                 blocks.give_back(given)
                 raise lost
+        if book.roster:
+            book.roster.waits(place.name)
         blocks.end(given)
     if place.lost:
         raise PlaceLost(place.lost, measuring=False)
@@ -226,7 +231,8 @@ def _work_on(
         try:
             work(place)
         except PlaceLost as lost:
-            say(f"{place.name}: {lost}")
+            if str(lost) != SWEEP_ENDED:
+                say(f"{place.name}: {lost}")
         except BaseException as error:
             troubles.append(error)
         finally:

@@ -35,7 +35,7 @@ class Manifest(BaseModel):
 
     retry: it measures again what failed or was invalid before. file: its sweep file. auto: the traffic tool that
     `workload: auto` stood for. ground: host and kernel, on which its runs count; not known: on any.
-    scheduler: the address of Dask's, where its workers measure it; dashboard: the address of that.
+    scheduler: the address of Dask's, where its workers measure it; dashboard: the address of its dashboard.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)

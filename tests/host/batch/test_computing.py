@@ -14,10 +14,14 @@ from pairlab import paths
 from pairlab.analysis import executors, flow_parts
 from pairlab.analysis.questions import fct
 from pairlab.base.schedulers import VARIABLE
-from pairlab.errors import StoreError, TooFewSamples, Unavailable
+from pairlab.errors import DamagedRun, StoreError, TooFewSamples, Unavailable
 from pairlab.store.dataset import load_runs
 from tests.support.dask_workers import PAIRLAB, Processes, free_port
 from tests.support.synthetic_flows import write_fct
+
+
+def read(part):
+    return part.read(["fct_s"])
 
 
 def begins_and_waits(flag):
@@ -94,8 +98,12 @@ def test_a_worker_with_a_store_of_its_own_at_the_same_path_is_refused(root):
     (part, *_) = flow_parts._parts(load_runs(root), ["pairs"])
     assert len(part.read(["fct_s"])) == part.rows
     other = replace(part, measured_at=(*part.measured_at[:-1], datetime(2026, 1, 1, tzinfo=UTC)))
-    with pytest.raises(StoreError, match=r"is another run than the one that was loaded: .* a store that they share"):
+    with pytest.raises(DamagedRun, match="is another run than the one that was loaded"):
         other.read(["fct_s"])
+    gone = replace(part, paths=(*part.paths[:-1], part.paths[-1].with_name("gone")))
+    for lacking in (other, gone):
+        with pytest.raises(StoreError, match=r"^worker .*: what computes on workers needs a store that they share$"):
+            flow_parts._on_worker(read, lacking)
 
 
 def test_a_scheduler_that_is_gone_in_between_and_workers_that_die_in_turn_are_said_so(tmp_path, root, monkeypatch):
@@ -109,7 +117,7 @@ def test_a_scheduler_that_is_gone_in_between_and_workers_that_die_in_turn_are_sa
         begun = tmp_path / "begun"
         with ThreadPoolExecutor(1) as pool:
             asked = pool.submit(executors.on_workers, begins_and_waits, [str(begun)], [root])
-            while not begun.exists():
+            while not (begun.exists() or asked.done()):
                 wait([asked], timeout=0.02)
             scheduler.kill()
             with pytest.raises(Unavailable, match=f"the scheduler {made.address} is gone: start it"):

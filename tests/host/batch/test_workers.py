@@ -1,5 +1,6 @@
 """A sweep on a worker of a real Dask scheduler, with real measurements; and who is refused."""
 
+import shutil
 import socket
 import subprocess
 
@@ -78,6 +79,28 @@ def test_a_scheduler_that_has_no_worker_is_said_so(tmp_path, runs_dir):
             pytest.raises(Unavailable, match="has had no worker that can measure this sweep: start `pairlab worker"),
         ):
             runner.run(plan, places=places)
+
+
+def test_with_tls_who_has_a_certificate_of_the_authority_connects_and_nobody_else(tmp_path):
+    """A certificate that is its own authority."""
+    if not shutil.which("openssl"):
+        pytest.skip("openssl is not installed: it makes the certificates")
+    for name in ("ours", "theirs"):
+        made = ["-keyout", tmp_path / f"{name}.key", "-out", tmp_path / f"{name}.pem", "-subj", "/CN=pairlab"]
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *made], check=True)
+    certificate, key = str(tmp_path / "ours.pem"), str(tmp_path / "ours.key")
+    tls = {"tls_ca_file": certificate, "tls_cert": certificate, "tls_key": key}
+    cells = [Spec(workload="flowgen")]
+    with Processes(tmp_path, free_port(), tls=tls) as made:
+        made.scheduler()
+        made.worker()
+        with Workers(made.address, cells, attempts=1, wait_s=10, tls=tls) as places:
+            assert len(places.arrived(print)) == 1
+        theirs = tls | {"tls_cert": str(tmp_path / "theirs.pem"), "tls_key": str(tmp_path / "theirs.key")}
+        with pytest.raises(Unavailable, match=f"no Dask scheduler answers at {made.address}"):
+            Workers(made.address, cells, attempts=1, wait_s=1, tls=theirs).__enter__()
+        with pytest.raises(Unavailable, match="no Dask scheduler answers at tcp://"):
+            Workers(made.address.replace("tls:", "tcp:"), cells, attempts=1, wait_s=1).__enter__()
 
 
 def test_a_port_in_use_is_refused_in_words():

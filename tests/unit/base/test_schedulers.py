@@ -1,9 +1,11 @@
 """How a Dask scheduler is named to the processes that compute on its workers, and what is refused."""
 
 import os
+import socket
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import dask
 import pytest
@@ -29,9 +31,28 @@ def test_a_scheduler_that_does_not_answer_is_told_before_anything_is_computed():
         pytest.fail("it was computed")
 
 
-def test_an_address_with_tls_without_files_is_refused_with_the_options_for_them():
-    with pytest.raises(BadInput, match="takes TLS: give --tls-ca-file, --tls-cert and --tls-key"):
-        schedulers.connect("tls://127.0.0.1:8786", 0.1)
+def test_tls_and_its_files_go_together_and_what_lacks_is_named(tmp_path):
+    some = {"tls_cert": "cert.pem", "tls_key": "key.pem"}
+    for files in ({}, some):
+        with pytest.raises(BadInput, match="TLS needs --tls-ca-file, --tls-cert and --tls-key"):
+            schedulers.connect("tls://127.0.0.1:8786", 0.1, files)
+    with pytest.raises(BadInput, match=r"is without TLS, and files for TLS are given: give tls://HOST:PORT"):
+        schedulers.connect("tcp://127.0.0.1:8786", 0.1, some)
+    (no_certificate := tmp_path / "ca.pem").write_text("nothing")
+    with pytest.raises(BadInput, match="TLS cannot be used with these files: SSLError"):
+        schedulers.check_files({"tls_ca_file": str(no_certificate), **some}, "scheduler")
+
+
+@pytest.mark.parametrize("greeting", [b"", b"SSH-2.0-OpenSSH_9.6\r\n"])
+def test_what_listens_and_is_no_scheduler_is_told_in_time(greeting):
+    """A server that waits for its client to begin, and one whose first bytes Dask takes for an enormous length."""
+    with socket.create_server(("127.0.0.1", 0)) as other, ThreadPoolExecutor(1) as pool:
+        address = f"tcp://127.0.0.1:{other.getsockname()[1]}"
+        asked = pool.submit(schedulers.connect, address, 1.0)
+        with other.accept()[0] as connection:
+            connection.sendall(greeting)
+            with pytest.raises(Unavailable, match=f"no Dask scheduler answers at {address} within 1 s"):
+                asked.result(timeout=30)
 
 
 def test_a_scheduler_that_is_looked_for_again_and_again_costs_one_thread():

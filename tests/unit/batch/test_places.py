@@ -61,10 +61,13 @@ class Crowd:
             raise Unavailable("nobody is left")
         return new
 
+    def come(self, place):
+        self._new.append(place)
+        self._present.add(place)
+
     def leave(self, place):
         if self._later:
-            self._new.append(self._later.pop(0))
-            self._present.add(self._new[-1])
+            self.come(self._later.pop(0))
         self._present.discard(place)
 
     def stop(self):
@@ -158,12 +161,12 @@ def test_a_place_that_is_lost_while_it_waits_is_given_nothing_any_more(tmp_path,
     waits, said = Place("waits", "b"), []
 
     def dies(number):
+        crowd.come(waits)
         waits.lost = "its connection is lost"
         return PlaceLost("killed")
 
-    tally = runner.run(
-        plan, places=Crowd(Place("dies", "a", dies), waits, later=[Place("again", "a")]), say=said.append
-    )
+    crowd = Crowd(Place("dies", "a", dies), later=[Place("again", "a")])
+    tally = runner.run(plan, places=crowd, say=said.append)
     assert tally.good
     assert not waits.given
     assert hosts_of_repetitions(plan) == {0: {"a"}}

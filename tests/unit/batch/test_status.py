@@ -14,6 +14,7 @@ import pytest
 from pairlab import store
 from pairlab.batch import sweep_manifest
 from pairlab.batch.eta import OVERHEAD_S
+from pairlab.batch.executors import roster as rosters
 from pairlab.batch.executors.roster import Roster
 from pairlab.batch.status import Watcher
 from pairlab.errors import NoRuns, StoreError
@@ -428,15 +429,34 @@ def test_the_time_left_of_a_shared_sweep_goes_by_what_all_workers_have_measured(
     assert Watcher("small").board().left_s == pytest.approx(4 * 1.0)
 
 
-def test_every_worker_that_has_begun_a_cell_is_shown_with_it(begin):
+def test_every_worker_that_has_begun_a_cell_is_shown_with_it(begin, monkeypatch):
     todo = begin(places=SHARED)
     roster = Roster("small")
     roster.note()
+    monkeypatch.setattr(rosters, "_EACH_S", 1000.0)
     with store.running("small", ("netns",)):
         for name, spec in zip(("first", "second", "third"), todo, strict=False):
             roster.begins(name, spec)
         roster.leaves("third")
-        assert not Watcher("small").board().workers  # the store is written once a second at most
-        while not (workers := Watcher("small").board().workers):
-            roster.note()
+        roster.note()
+        assert not Watcher("small").board().workers  # the store is written once in that time at most
+        monkeypatch.setattr(rosters, "_EACH_S", 0.0)
+        roster.note()
+        workers = Watcher("small").board().workers
     assert [(each.name, each.cell) for each in workers] == [("first", str(todo[0])), ("second", str(todo[1]))]
+
+
+def test_a_worker_that_waits_for_others_is_not_counted_among_those_at_work(begin):
+    todo = begin(places=SHARED)
+    roster = Roster("small")
+    for name in ("first", "second"):
+        roster.begins(name, todo[0])
+        roster.measured(name)
+    assert roster.at_work == 2
+    roster.waits("second")
+    assert roster.at_work == 1
+    roster.note()
+    with store.running("small", ("netns",)):
+        told = str(Watcher("small").board())
+    assert re.search(r"first measures throughput.* since .*, after 1 cells", told)
+    assert re.search(r"second waits since .*, after 1 cells", told)

@@ -6,16 +6,16 @@ from pairlab import Spec
 from pairlab._version import __version__
 from pairlab.batch.executors.places import PlaceLost
 from pairlab.batch.executors.workers import Workers
-from pairlab.errors import HostBusy
+from pairlab.errors import HostBusy, StoreError, UnknownName
 
 HERE, THERE = "tcp://10.0.0.1:1", "tcp://10.0.0.2:1"
 
 
 class Answer:
-    """A future that is done, with that result or error."""
+    """A future that is done, with that result or error; status: as Dask has it, "error" of what the worker raised."""
 
-    def __init__(self, value):
-        self.value = value
+    def __init__(self, value, status="finished"):
+        self.value, self.status = value, status
 
     def result(self, timeout):
         if isinstance(self.value, Exception):
@@ -32,9 +32,9 @@ class Answer:
 class Scheduler(Workers):
     """The workers of a scheduler that is made up. present: what each says that it lacks, by its address."""
 
-    def __init__(self, present, cell=None):
+    def __init__(self, present, cell=None, status="error"):
         super().__init__("tcp://10.0.0.9:8786", [Spec(pairs=1), Spec(pairs=2)], attempts=3)
-        self.present, self.cell = present, cell
+        self.present, self.cell, self.status = present, cell, status
         self.said = []
 
     def _present(self):
@@ -45,8 +45,8 @@ class Scheduler(Workers):
         told = {"pairlab": __version__, "name": "vm", "host": host}
         return {each: Answer(told | {"lacks": self.present[each]}) for each in addresses}
 
-    def submit_cell(self, address, spec):
-        return Answer(self.cell)
+    def _submit(self, address, function, *given, resources):
+        return Answer(self.cell, self.status)
 
     def names(self):
         return [place.address for place in self.arrived(self.said.append)]
@@ -82,13 +82,13 @@ def test_a_worker_that_comes_back_before_its_loss_is_noticed_stays():
 
 
 def test_a_worker_whose_connection_broke_is_asked_again(runs_dir):
-    workers = Scheduler({HERE: {}}, cell=OSError("connection reset"))
-    (place,) = workers.arrived(workers.said.append)
-    with pytest.raises(PlaceLost, match="connection reset") as lost:
-        place.finish(Spec(pairs=1))
-    assert lost.value.measuring
-    workers.leave(place)
-    assert workers.names() == [HERE]
+    workers = Scheduler({HERE: {}}, cell=OSError("connection reset"), status="cancelled")
+    for _ in range(3):
+        (place,) = workers.arrived(workers.said.append)
+        with pytest.raises(PlaceLost, match="connection reset") as lost:
+            place.finish(Spec(pairs=1))
+        assert lost.value.measuring
+        workers.leave(place)
 
 
 def test_a_worker_whose_host_is_busy_is_not_asked_again_and_the_cell_has_lost_no_attempt(runs_dir):
@@ -99,3 +99,28 @@ def test_a_worker_whose_host_is_busy_is_not_asked_again_and_the_cell_has_lost_no
     assert not lost.value.measuring
     workers.leave(place)
     assert workers.names() == []
+
+
+@pytest.mark.parametrize("error", [ImportError("no module named papermill"), StoreError("no room on the disk")])
+def test_a_worker_that_fails_twice_in_a_row_is_not_asked_again(runs_dir, error):
+    """Once may be the cell's fault; a worker that fails each would have all of the sweep's cells in no time."""
+    workers = Scheduler({HERE: {}})
+    for result in (error, {"state": "skipped", "text": "", "run": b"", "counts": False}, error, error):
+        (place,) = workers.arrived(workers.said.append)
+        workers.cell = result
+        if isinstance(result, dict):
+            assert place.finish(Spec(pairs=1)).state == "skipped"
+        else:
+            with pytest.raises(PlaceLost, match=str(error)) as lost:
+                place.finish(Spec(pairs=1))
+            assert lost.value.measuring
+        workers.leave(place)
+    assert workers.names() == []
+
+
+def test_a_cell_that_cannot_be_sent_ends_the_sweep_and_no_worker(runs_dir, tmp_path):
+    """As of a notebook of one's own that was deleted meanwhile."""
+    workers = Scheduler({HERE: {}})
+    (place,) = workers.arrived(workers.said.append)
+    with pytest.raises(UnknownName, match="no experiment 'mine'"):
+        place.finish(Spec(experiment="mine"))

@@ -7,6 +7,9 @@ from pairlab.model.ground import Ground
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 
+#: Why a place is lost when nothing is to be measured any more.
+SWEEP_ENDED = "the sweep has ended"
+
 
 class Ended(NamedTuple):
     """What became of a cell. state: done, stored (done before), invalid, failed or skipped.

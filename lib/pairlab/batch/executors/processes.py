@@ -3,6 +3,7 @@
 import asyncio
 import importlib.util
 import logging
+import socket
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -33,13 +34,15 @@ def serve_scheduler(
     logging.getLogger(LOUD).setLevel(logging.WARNING)
 
     async def serve() -> None:
-        asked: dict[str, Any] = {"host": host, "port": port, "dashboard_address": f"{host}:{dashboard_port}"}
+        asked: dict[str, Any] = _listening(host, dashboard_port) | {"port": port}
         async with Scheduler(**asked, **schedulers.security(tls)) as scheduler:
             say(f"scheduler at {scheduler.address}: `pairlab worker --scheduler {scheduler.address}` on each host")
             if importlib.util.find_spec("bokeh"):
-                say(f"Dask's dashboard at http://{host}:{scheduler.http_server.port}/status")
+                say(f"Dask's dashboard at http://{asked['host']}:{scheduler.http_server.port}/status")
             await scheduler.finished()
 
+    if any(tls.values()):
+        schedulers.check_files(tls, "scheduler")
     try:
         with warnings.catch_warnings(action="ignore", category=UserWarning):  # of a dashboard's port in use
             asyncio.run(serve())
@@ -63,14 +66,11 @@ def serve_worker(
     require("distributed", "dask")
     import dask
     from distributed import Worker
-    from distributed.comm import get_address_host
-    from distributed.utils import get_ip
 
-    schedulers.check_address(address, tls)
+    schedulers.check_address(address, tls, "worker")
     logging.getLogger(LOUD).setLevel(logging.WARNING)
 
     async def serve(folder: str) -> None:
-        listens_at = host or get_ip(get_address_host(address))
         asked = Worker(
             address,
             nthreads=2,  # one measures; the other can say who it is meanwhile
@@ -78,9 +78,8 @@ def serve_worker(
             local_directory=folder,
             memory_limit=0,
             dashboard=False,
-            host=listens_at,
-            dashboard_address=f"{listens_at}:0",
             death_timeout=5,
+            **_listening(host or _own_address_towards(address), 0),
             **schedulers.security(tls),
         )
         async with asked as worker:
@@ -94,16 +93,32 @@ def serve_worker(
                 asyncio.run(serve(str(folder)))
                 gone_at = time.monotonic()
                 say("the scheduler is gone: waiting for it")
-            except RuntimeError as error:  # Dask raises it for what its worker raised
-                if not isinstance(error.__cause__, OSError):
+            except (OSError, RuntimeError) as error:  # Dask raises RuntimeError for what its worker raised
+                why = error if isinstance(error, OSError) else error.__cause__
+                if not isinstance(why, OSError):
                     raise
-                raise Unavailable(
-                    f"no worker can listen at {host}: {error.__cause__.strerror}: give another --host"
-                ) from error
-            except (OSError, TimeoutError) as error:
+                if host and why is not error:
+                    told = f"no worker can listen at {host}: {why.strerror or why}: give another --host"
+                    raise Unavailable(told) from error
                 if time.monotonic() - gone_at > wait_s:
                     raise Unavailable(
                         f"no Dask scheduler answered at {address} for {wait_s:g} s: start one with `pairlab scheduler`,"
                         " and then this worker"
                     ) from error
                 time.sleep(1)
+
+
+def _listening(host: str, dashboard_port: int) -> dict[str, Any]:
+    """Dask's options to listen only there: an address of IPv6 is in brackets for the one, and not for the other."""
+    bare = host.strip("[]")
+    return {"host": f"[{bare}]" if ":" in bare else bare, "dashboard_address": (bare, dashboard_port)}
+
+
+def _own_address_towards(address: str) -> str:
+    """The address from which this host reaches that scheduler; nothing is sent. Raises OSError where it has no way."""
+    from distributed.comm import get_address_host_port
+
+    (family, _, _, _, target), *_ = socket.getaddrinfo(*get_address_host_port(address), type=socket.SOCK_DGRAM)
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect(target)
+        return str(probe.getsockname()[0])

@@ -13,7 +13,7 @@ _EACH_S = 1.0
 
 
 class Roster:
-    """The workers of a sweep, as they come, begin cells and leave; for several threads."""
+    """The workers of a sweep, as they begin cells, end them, wait and leave; for several threads."""
 
     def __init__(self, sweep: str):
         self._sweep = sweep
@@ -21,15 +21,29 @@ class Roster:
         self._changed, self._noted_at = True, -_EACH_S  # at first, that nobody does
         self._lock = threading.Lock()
 
-    def __len__(self) -> int:
-        return max(1, len(self._workers))
+    @property
+    def at_work(self) -> int:
+        """How many measure; 1 at least."""
+        with self._lock:
+            return max(1, sum(bool(each["cell"]) for each in self._workers.values()))
 
     def begins(self, worker: str, spec: Spec) -> None:
-        """That worker begins to measure that cell, and has ended the one before."""
+        """That worker begins to measure that cell."""
+        self._set(worker, cell=str(spec), since=datetime.now(UTC).isoformat())
+
+    def measured(self, worker: str) -> None:
+        """That worker has measured its cell."""
         with self._lock:
-            ended = self._workers.get(worker, {"cells": -1})["cells"] + 1
-            since = datetime.now(UTC).isoformat()
-            self._workers[worker] = {"worker": worker, "cell": str(spec), "since": since, "cells": ended}
+            self._workers[worker]["cells"] += 1
+            self._changed = True
+
+    def waits(self, worker: str) -> None:
+        """That worker has ended a block, and measures nothing until it is given another one."""
+        self._set(worker, cell="", since=datetime.now(UTC).isoformat())
+
+    def _set(self, worker: str, **values: str) -> None:
+        with self._lock:
+            self._workers.setdefault(worker, {"worker": worker, "cells": 0}).update(values)
             self._changed = True
 
     def leaves(self, worker: str) -> None:

@@ -8,6 +8,7 @@ asks. Source: distributed.dask.org, Worker Resources and Client API.
 import contextlib
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ from pairlab.base import schedulers
 from pairlab.base.schedulers import first_line
 from pairlab.batch import experiments
 from pairlab.batch.executors import worker
-from pairlab.batch.executors.places import Ended, Place, PlaceLost, already
-from pairlab.errors import DamagedRun, PairlabError, Unavailable
+from pairlab.batch.executors.places import SWEEP_ENDED, Ended, Place, PlaceLost, already
+from pairlab.errors import DamagedRun, HostBusy, PairlabError, Unavailable
 from pairlab.model import ground as grounds
 from pairlab.model.spec import Spec
 
@@ -59,8 +60,9 @@ class Workers:
         self.measure = measure
         self._client: Any = None
         self._known: dict[str, _Worker | None] = {}
+        self._failures: Counter[str] = Counter()
         self._lacks: set[int] | None = None
-        self._seen_at = time.monotonic()
+        self._seen_at = self._answered_at = time.monotonic()
         self._lock = threading.Lock()
 
     def __enter__(self) -> "Workers":
@@ -118,9 +120,12 @@ class Workers:
             if self._client is None or self._client.status != "running":
                 self._disconnect()
                 self._connect(1.0)
-            return schedulers.workers_of(self._client)
+            present = schedulers.workers_of(self._client)
+            self._answered_at = time.monotonic()
+            return present
         except (Unavailable, OSError, TimeoutError, KeyError):
-            if self._client is not None and self._client.status == "running":
+            connected = self._client is not None and self._client.status == "running"
+            if connected and time.monotonic() - self._answered_at < self._wait_s:
                 return {*self._known}
             self._disconnect()
             return set()
@@ -159,15 +164,32 @@ class Workers:
         return _Worker(self, address, name, told["host"])
 
     def submit_cell(self, address: str, spec: Spec) -> Any:
-        """A future of what comes of that cell on that worker."""
+        """A future of what comes of that cell on that worker. Raises PlaceLost where it cannot be asked."""
         values = spec.model_dump(exclude_defaults=True)
         asked = values, _sent(spec.experiment), self.attempts, self.wait
-        return self._submit(address, self.measure, *asked, resources={schedulers.RESOURCE: 1})
+        try:
+            return self._submit(address, self.measure, *asked, resources={schedulers.RESOURCE: 1})
+        except Exception as error:  # of Dask, where the connection has just gone
+            raise PlaceLost(f"it could not be asked: {first_line(error)}", measuring=False) from error
 
     def _submit(self, address: str, function: Callable[..., Any], *given: Any, resources: Mapping[str, int]) -> Any:
         """A future of that call on that worker, and on no other."""
         where = {"workers": [address], "allow_other_workers": False, "resources": dict(resources)}
         return self._client.submit(function, *given, **where, pure=False, retries=0)
+
+    def failed_again(self, address: str) -> bool:
+        """Counts an error of that worker itself; whether it is the second without a result in between.
+
+        One may be the cell's fault. A worker that fails each cell must not have all of them.
+        """
+        with self._lock:
+            self._failures[address] += 1
+            return self._failures[address] > 1
+
+    def worked(self, address: str) -> None:
+        """That worker has sent what came of a cell."""
+        with self._lock:
+            self._failures.pop(address, None)
 
     def leave(self, place: Place) -> None:
         assert isinstance(place, _Worker)
@@ -182,11 +204,11 @@ class Workers:
         with self._lock:
             known = [each for each in self._known.values() if each]
         for each in known:
-            each.lose("the sweep has ended")
+            each.lose(SWEEP_ENDED)
 
 
 class _Worker:
-    """A worker as a place. unfit: its host cannot measure, so it is not asked again while it is connected."""
+    """A worker as a place. unfit: it cannot measure, so it is not asked again while it is connected."""
 
     def __init__(self, workers: Workers, address: str, name: str, facts: Mapping[str, Any]):
         self.address, self.name, self.facts = address, name, facts
@@ -216,23 +238,25 @@ class _Worker:
         self._changed.clear()
         if self.lost:
             raise PlaceLost(self.lost, measuring=False)
-        try:
-            future = self._workers.submit_cell(self.address, spec)
-        except Exception as error:  # of Dask, where the connection has just gone
-            raise PlaceLost(f"it could not be asked: {first_line(error)}", measuring=False) from error
+        future = self._workers.submit_cell(self.address, spec)
         try:
             future.add_done_callback(lambda _: self._changed.set())
             self._changed.wait()
             if self.lost:
                 raise PlaceLost(self.lost)
-            return future.result(timeout=ANSWER_S)
+            reply: dict[str, Any] = future.result(timeout=ANSWER_S)
         except PlaceLost:
             raise
-        except PairlabError as error:  # its disk is full, say, or its host is busy: whatever the cell is
+        except HostBusy as error:
             self.unfit = True
             raise PlaceLost(str(error), measuring=False) from error
-        except Exception as error:  # of Dask: the worker is gone, or the scheduler
-            raise PlaceLost(first_line(error)) from error
+        except Exception as error:  # of the worker, such as a full disk; or of Dask, as it is gone, or the scheduler
+            if future.status == "error":
+                self.unfit = self._workers.failed_again(self.address)
+            raise PlaceLost(str(error) if isinstance(error, PairlabError) else first_line(error)) from error
+        else:
+            self._workers.worked(self.address)
+            return reply
         finally:
             with contextlib.suppress(Exception):
                 future.cancel()

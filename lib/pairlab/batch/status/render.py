@@ -77,8 +77,8 @@ def parts(board: Values) -> tuple[list[str], list[list[str]]]:
 
 
 def workers(board: Values) -> list[list[str]]:
-    """Rows of those that measure it: who, what, since when, and how many cells it has ended."""
-    return [[each.name, each.cell, _moment(each.since), str(each.cells)] for each in board.workers]
+    """Rows of those that measure it: who, what, since when, and how many cells it has measured."""
+    return [[each.name, each.cell or "waits", _moment(each.since), str(each.cells)] for each in board.workers]
 
 
 def sharing(board: Values) -> list[str]:
@@ -86,7 +86,9 @@ def sharing(board: Values) -> list[str]:
     if not board.workers:
         return []
     lines = [
-        f"{name} measures {cell} since {since}, after {ended} cells" for name, cell, since, ended in workers(board)
+        f"{each.name} {f'measures {each.cell}' if each.cell else 'waits'} since {_moment(each.since)},"
+        f" after {each.cells} cells"
+        for each in board.workers
     ]
     return [*lines, *([f"Dask shows them at {board.dashboard}"] if board.dashboard else [])]
 
@@ -135,7 +137,7 @@ def html(board: Values) -> str:
     body = [
         _html_bar(board),
         html_repr.table(*parts(board)),
-        html_repr.table(["worker", "measures", "since", "cells ended"], workers(board)) if board.workers else "",
+        html_repr.table(["worker", "measures", "since", "cells measured"], workers(board)) if board.workers else "",
         html_repr.table(["newest", "cell", "status", "result"], newest(board)) if board.newest else "",
         html_repr.table(["not done, and why"], [[line] for line in lines]) if lines else "",
     ]
@@ -187,7 +189,7 @@ def _command(board: Values, *, retry: bool) -> str:
     """The command that resumes it: with its file, where that is known and still there, or else by its name."""
     words = ["pairlab", "sweep", shlex.quote(_file(board))]
     words += [] if ", " in board.backend else ["--backend", board.backend]
-    words += ["--scheduler", board.scheduler] if board.scheduler else []
+    words += ["--scheduler", shlex.quote(board.scheduler)] if board.scheduler else []
     return " ".join([*words, *(["--retry"] if retry else [])])
 
 

@@ -55,7 +55,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Worker:
-    """Who measures a sweep that several share: what, since when, and how many cells it has ended."""
+    """Who measures a sweep that several share: what, since when, and how many cells it has measured.
+
+    cell: empty while it waits for what others measure.
+    """
 
     name: str
     cell: str
