@@ -67,7 +67,7 @@ def abandoned(root: Path | None = None) -> Iterator[Path]:
     for place in sorted(root.glob(f"*/.*-*{MARK}/")):
         if is_draft(place) and not place.is_symlink() and _is_abandoned(place):
             yield place
-    for file in sorted([*root.glob(f"*/*/.notebook.ipynb-*{MARK}"), *root.glob(f".sweeps/*/.*.json-*{MARK}")]):
+    for file in sorted([*root.glob(f"*/*/.notebook.ipynb-*{MARK}"), *root.glob(f".sweeps/*/.*-*{MARK}")]):
         if file.is_file() and not file.is_symlink() and _is_abandoned(file):
             yield file
 

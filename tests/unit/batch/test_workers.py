@@ -1,5 +1,7 @@
 """Which of a scheduler's workers measure a sweep, and which are asked again after a loss. No Dask, and no network."""
 
+from concurrent.futures import CancelledError
+
 import pytest
 
 from pairlab import Spec
@@ -35,7 +37,7 @@ class Scheduler(Workers):
     def __init__(self, present, cell=None, status="error"):
         super().__init__("tcp://10.0.0.9:8786", [Spec(pairs=1), Spec(pairs=2)], attempts=3)
         self.present, self.cell, self.status = present, cell, status
-        self.said = []
+        self.said, self.broken = [], False
 
     def _present(self):
         return set(self.present)
@@ -43,6 +45,8 @@ class Scheduler(Workers):
     def _ask(self, addresses):
         host = {"cpu_model": "a CPU", "cpus": 2, "kernel": "6.1"}
         told = {"pairlab": __version__, "name": "vm", "host": host}
+        if self.broken:
+            return {each: Answer(CancelledError(), "cancelled") for each in addresses}
         return {each: Answer(told | {"lacks": self.present[each]}) for each in addresses}
 
     def _submit(self, address, function, *given, resources):
@@ -79,6 +83,15 @@ def test_a_worker_that_comes_back_before_its_loss_is_noticed_stays():
     workers.leave(before)  # by its thread, which has only now seen that it is lost
     assert workers.names() == []
     assert not now.lost
+
+
+def test_a_worker_that_could_not_be_asked_as_the_connection_broke_is_asked_at_the_next_look():
+    workers = Scheduler({HERE: {}})
+    workers.broken = True
+    assert workers.names() == []
+    assert not workers.said
+    workers.broken = False
+    assert workers.names() == [HERE]
 
 
 def test_a_worker_whose_connection_broke_is_asked_again(runs_dir):

@@ -125,6 +125,15 @@ def test_the_draft_of_a_living_process_is_no_debris_however_old_it_is(tmp_path):
     assert not draft.exists()
 
 
+@pytest.mark.parametrize("name", ["netns.json", "workers"])
+def test_what_a_killed_sweep_was_noting_is_debris(tmp_path, name):
+    folder = tmp_path / ".sweeps" / "small"
+    folder.mkdir(parents=True)
+    (folder / name).write_text("[]")
+    (folder / f".{name}-1.pairlab-draft").write_text("[")
+    assert [draft.name for draft, _ in store.debris(tmp_path)] == [f".{name}-1.pairlab-draft"]
+
+
 def test_where_there_are_no_locks_runs_are_written_and_no_draft_is_debris(tmp_path, monkeypatch):
     (tmp_path / "throughput" / f".{Spec().key}-abandoned.pairlab-draft").mkdir(parents=True)
     assert len(list(store.debris(tmp_path))) == 1

@@ -139,14 +139,18 @@ class Workers:
             return {}
 
     def _told(self, addresses: Iterable[str], say: Callable[[str], None]) -> list[tuple[str, dict[str, Any]]]:
-        """What these workers say of themselves, those first that can measure most; empty of one that says nothing."""
+        """What these workers say of themselves, those first that can measure most; empty of one that says nothing.
+
+        One that was not asked, as the connection had just gone, is asked at the next look.
+        """
         found: dict[str, dict[str, Any]] = {}
         for address, asked in self._ask(addresses).items():  # all at once, as each takes its time
             try:
                 found[address] = asked.result(timeout=ANSWER_S)
             except Exception as error:  # of Dask, of the network, or of a worker that has no pairlab
-                say(f"worker {address} is left out: it did not say who it is: {first_line(error)}")
-                found[address] = {}
+                if asked.status != "cancelled":
+                    say(f"worker {address} is left out: it did not say who it is: {first_line(error)}")
+                    found[address] = {}
         return sorted(found.items(), key=lambda each: len(each[1].get("lacks", ())))
 
     def _introduced(self, address: str, told: Mapping[str, Any], say: Callable[[str], None]) -> "_Worker | None":
