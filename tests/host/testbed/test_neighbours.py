@@ -60,8 +60,16 @@ def test_where_neighbours_are_not_resolved_before_the_release_that_is_seen(backe
 def received_packets(endpoint):
     """How many packets its link has received, and how many of them were no IP packets for this endpoint.
 
-    Those for it include the multicast reports that a bridge sends by itself, soon after it is up (IGMP).
+    Those for it include the multicast reports that a bridge sends by itself, soon after it is up (IGMP). One may come
+    between the two files, so they are read until two readings agree.
     """
+    before, now = None, _counted_packets(endpoint)
+    while now != before:
+        before, now = now, _counted_packets(endpoint)
+    return now
+
+
+def _counted_packets(endpoint):
     lines = endpoint.run(["cat", "/proc/net/dev", "/proc/net/snmp"]).stdout.splitlines()
     (link,) = [line for line in lines if "eth0:" in line]
     names, values = [line.split() for line in lines if line.startswith("Ip: ")]
