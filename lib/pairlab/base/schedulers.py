@@ -142,6 +142,14 @@ def check_files(tls: Mapping[str, str | None], role: str) -> None:
     raise BadInput("TLS needs --tls-ca-file, --tls-cert and --tls-key, or these files in Dask's configuration")
 
 
+def options(address: str, tls: Mapping[str, str | None]) -> list[str]:
+    """The command line's words for that scheduler. tls: as `security`."""
+    words = ["--scheduler", address]
+    for name, path in tls.items():
+        words += [f"--{name.replace('_', '-')}", path] if path else []
+    return words
+
+
 def first_line(error: BaseException) -> str:
     """What went wrong in Dask or on a worker, in one line."""
     return f"{type(error).__name__}: {error}".splitlines()[0][:200]

@@ -6,6 +6,7 @@ import pytest
 
 from pairlab import Spec
 from pairlab._version import __version__
+from pairlab.batch.executors import workers as its_module
 from pairlab.batch.executors.places import PlaceLost
 from pairlab.batch.executors.workers import Workers
 from pairlab.errors import HostBusy, StoreError, UnknownName
@@ -30,6 +31,19 @@ class Answer:
     def cancel(self):
         pass
 
+    def done(self):
+        return True
+
+
+class Silence(Answer):
+    """A future that is not done yet."""
+
+    def __init__(self):
+        super().__init__(TimeoutError(), "pending")
+
+    def done(self):
+        return False
+
 
 class Scheduler(Workers):
     """The workers of a scheduler that is made up. present: what each says that it lacks, by its address."""
@@ -37,17 +51,24 @@ class Scheduler(Workers):
     def __init__(self, present, cell=None, status="error"):
         super().__init__("tcp://10.0.0.9:8786", [Spec(pairs=1), Spec(pairs=2)], attempts=3)
         self.present, self.cell, self.status = present, cell, status
-        self.said, self.broken = [], False
+        self.said, self.broken, self.silent, self.machines = [], False, set(), {}
 
     def _present(self):
         return set(self.present)
 
     def _ask(self, addresses):
-        host = {"cpu_model": "a CPU", "cpus": 2, "kernel": "6.1"}
-        told = {"pairlab": __version__, "name": "vm", "host": host}
+        told = {"pairlab": __version__, "name": "vm"}
         if self.broken:
             return {each: Answer(CancelledError(), "cancelled") for each in addresses}
-        return {each: Answer(told | {"lacks": self.present[each]}) for each in addresses}
+        return {
+            each: Silence()
+            if each in self.silent
+            else Answer(told | {"host": self._host(each), "lacks": self.present[each]})
+            for each in addresses
+        }
+
+    def _host(self, address):
+        return {"cpu_model": "a CPU", "cpus": 2, "kernel": "6.1", "machine": self.machines.get(address, address)}
 
     def _submit(self, address, function, *given, resources):
         return Answer(self.cell, self.status)
@@ -92,6 +113,42 @@ def test_a_worker_that_could_not_be_asked_as_the_connection_broke_is_asked_at_th
     assert not workers.said
     workers.broken = False
     assert workers.names() == [HERE]
+
+
+def test_a_silent_newcomer_holds_up_nobody_and_is_left_out_in_the_end(monkeypatch):
+    workers = Scheduler({HERE: {}})
+    assert workers.names() == [HERE]
+    workers.present[THERE] = {}
+    workers.silent = {THERE}
+    assert workers.names() == []
+    assert not workers.said
+    monkeypatch.setattr(its_module, "ANSWER_S", 0.0)
+    assert workers.names() == []
+    (text,) = workers.said
+    assert text.startswith(f"worker {THERE} is left out: it did not say who it is")
+    assert workers.names() == []  # and is not asked again
+    assert len(workers.said) == 1
+
+
+def test_a_slow_newcomer_is_taken_when_it_has_answered():
+    workers = Scheduler({HERE: {}})
+    workers.names()
+    slow = Silence()
+    workers.present[THERE], workers._ask = {}, lambda addresses: dict.fromkeys(addresses, slow)
+    assert workers.names() == []
+    answered = Scheduler({THERE: {}})._ask([THERE])[THERE]
+    slow.value, slow.done = answered.value, lambda: True
+    assert workers.names() == [THERE]
+    assert not workers.said
+
+
+@pytest.mark.parametrize(("machines", "told"), [({HERE: "", THERE: ""}, 1), ({HERE: "a", THERE: ""}, 0), ({}, 0)])
+def test_workers_that_would_count_as_one_host_are_told_how_to_say_which_they_are_on(machines, told):
+    workers = Scheduler({HERE: {}, THERE: {}})
+    workers.machines = machines
+    assert set(workers.names()) == {HERE, THERE}
+    assert len(workers.said) == told
+    assert all("PAIRLAB_MACHINE=NAME" in text for text in workers.said)
 
 
 def test_a_worker_whose_connection_broke_is_asked_again(runs_dir):

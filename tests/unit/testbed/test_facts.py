@@ -10,7 +10,8 @@ CPUS = {"vendor_id": "GenuineIntel", "cpu family": "6", "model": "207", "steppin
 
 @pytest.fixture
 def name(monkeypatch):
-    def named(ids=(), cpus=(), container=False):
+    def named(ids=(), cpus=(), container=False, told=""):
+        monkeypatch.setenv(facts.MACHINE_NAME, told)
         monkeypatch.setattr(facts, "_read", dict(ids).get)
         monkeypatch.setattr(facts, "_cpuinfo", lambda field: dict(cpus).get(field, ""))
         monkeypatch.setattr(facts, "in_container", lambda: container)
@@ -37,3 +38,10 @@ def test_without_an_id_processors_of_another_kind_are_another_machine_though_the
 def test_what_has_neither_and_what_is_in_a_container_has_no_name(name):
     assert name() == ""
     assert name(IDS, CPUS, container=True) == ""
+
+
+def test_a_container_is_told_its_machine_which_the_name_does_not_give_away(name):
+    found = name(IDS, CPUS, container=True, told="node-1")
+    assert re.fullmatch("[0-9a-f]{12}", found)
+    assert found == name(IDS, CPUS, told="node-1")
+    assert found != name(IDS, CPUS, container=True, told="node-2")

@@ -56,9 +56,14 @@ class Place(Protocol):
 
 
 class Places(Protocol):
-    """Places that come and go. address: of the scheduler that has them. dashboard: for a browser; empty: none."""
+    """Places that come and go.
+
+    address: of the scheduler that has them. tls: the files by which it is reached, as of schedulers.security, absolute.
+    dashboard: for a browser; empty: none.
+    """
 
     address: str
+    tls: Mapping[str, str]
     dashboard: str
 
     def arrived(self, say: Callable[[str], None]) -> list[Place]:

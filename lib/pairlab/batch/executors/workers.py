@@ -23,6 +23,7 @@ from pairlab.batch.executors.places import SWEEP_ENDED, Ended, Place, PlaceLost,
 from pairlab.errors import DamagedRun, HostBusy, PairlabError, Unavailable
 from pairlab.model import ground as grounds
 from pairlab.model.spec import Spec
+from pairlab.testbed.host.facts import MACHINE_NAME
 
 #: How long a scheduler, or a first worker, is waited for.
 WAIT_S = 60.0
@@ -56,10 +57,11 @@ class Workers:
         self._cells = list(cells)
         self.attempts, self.retry, self.wait = attempts, retry, wait
         self._wait_s = wait_s
-        self._tls = tls
+        self.tls = {name: str(Path(path).absolute()) for name, path in (tls or {}).items() if path}
         self.measure = measure
         self._client: Any = None
         self._known: dict[str, _Worker | None] = {}
+        self._asked: dict[str, tuple[Any, float]] = {}
         self._failures: Counter[str] = Counter()
         self._lacks: set[int] | None = None
         self._seen_at = self._answered_at = time.monotonic()
@@ -76,7 +78,7 @@ class Workers:
         self._disconnect()
 
     def _connect(self, within_s: float) -> None:
-        self._client = schedulers.connect(self.address, within_s, self._tls)
+        self._client = schedulers.connect(self.address, within_s, self.tls)
 
     def _disconnect(self) -> None:
         if self._client is not None:
@@ -138,17 +140,26 @@ class Workers:
         except Exception:  # of whatever kind Dask has for it
             return {}
 
-    def _told(self, addresses: Iterable[str], say: Callable[[str], None]) -> list[tuple[str, dict[str, Any]]]:
+    def _told(self, addresses: Sequence[str], say: Callable[[str], None]) -> list[tuple[str, dict[str, Any]]]:
         """What these workers say of themselves, those first that can measure most; empty of one that says nothing.
 
-        One that was not asked, as the connection had just gone, is asked at the next look.
+        They are waited for until the first is taken: afterwards one that is silent must not hold up the others, and
+        says it at a later look. One that was not asked, as the connection had just gone, is asked at the next look.
         """
+        self._asked = {each: asked for each, asked in self._asked.items() if each in addresses}
+        asked_at = time.monotonic()
+        new = [each for each in addresses if each not in self._asked]
+        self._asked |= {each: (future, asked_at) for each, future in self._ask(new).items()}
         found: dict[str, dict[str, Any]] = {}
-        for address, asked in self._ask(addresses).items():  # all at once, as each takes its time
+        for address, (future, asked_at) in [*self._asked.items()]:
+            left_s = asked_at + ANSWER_S - time.monotonic()
+            if left_s > 0 and self._lacks is not None and not future.done():
+                continue
+            del self._asked[address]
             try:
-                found[address] = asked.result(timeout=ANSWER_S)
+                found[address] = future.result(timeout=max(left_s, 1))
             except Exception as error:  # of Dask, of the network, or of a worker that has no pairlab
-                if asked.status != "cancelled":
+                if future.status != "cancelled":
                     say(f"worker {address} is left out: it did not say who it is: {first_line(error)}")
                     found[address] = {}
         return sorted(found.items(), key=lambda each: len(each[1].get("lacks", ())))
@@ -165,7 +176,15 @@ class Workers:
             say(f"worker {name} is left out, as it cannot measure all that others can: {told['lacks'][number]}")
             return None
         self._lacks = lacks if self._lacks is None else self._lacks
-        return _Worker(self, address, name, told["host"])
+        place = _Worker(self, address, name, told["host"])
+        with self._lock:
+            others = [each for each in self._known.values() if each and each.host == place.host]
+        if others and not place.host.machine:
+            say(
+                f"worker {name} counts as the same host as another one, as neither knows its machine: in a container,"
+                f" tell it by {MACHINE_NAME}=NAME, another one for each host"
+            )
+        return place
 
     def submit_cell(self, address: str, spec: Spec) -> Any:
         """A future of what comes of that cell on that worker. Raises PlaceLost where it cannot be asked."""

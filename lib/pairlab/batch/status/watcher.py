@@ -124,6 +124,7 @@ class _View:
             retry=self._latest.retry,
             file=self._latest.file,
             scheduler=self._latest.scheduler,
+            tls=self._latest.tls,
             dashboard=self._latest.dashboard,
         )
 

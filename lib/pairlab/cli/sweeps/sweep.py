@@ -55,6 +55,7 @@ def sweep(file, dry_run, watch, backend, retry, stop_on_failure, attempts, no_wa
             raise BadInput("--watch measures nothing: of the other options, only --backend and --json go with it")
         watching.watch(file, backend, as_json=as_json)
         return
+    from pairlab.base import schedulers
     from pairlab.batch import runner as sweeps
     from pairlab.batch import sweep_file, sweep_manifest
     from pairlab.testbed import registry
@@ -80,7 +81,7 @@ def sweep(file, dry_run, watch, backend, retry, stop_on_failure, attempts, no_wa
             asked["places"] = stack.enter_context(Workers(scheduler, cells, wait_s=wait_s, tls=tls, **its))
         tally = view.follow(lambda tell, progress: sweeps.run(plan, tell=tell, progress=progress, **asked))
     again = [_myself(), "sweep", str(file), *(["--backend", backend] if backend else []), "--retry"]
-    again += ["--scheduler", scheduler] if scheduler else []
+    again += schedulers.options(scheduler, tls) if scheduler else []
     view.end(tally, again)
     if not tally.done:
         fail("nothing was measured, so there is nothing to report", UNAVAILABLE)

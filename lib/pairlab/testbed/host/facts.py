@@ -16,6 +16,9 @@ from pairlab.testbed import cpu_sleep
 from pairlab.testbed.endpoints import Endpoint, HostPlan
 from pairlab.testbed.host import cgroup_tree
 
+#: The environment variable by which a container is told which machine it is on.
+MACHINE_NAME = "PAIRLAB_MACHINE"
+
 
 def host() -> dict:
     """Machine, kernel, and which part of it this process may use.
@@ -74,9 +77,12 @@ def machine() -> str:
     They are made from machine-id(5) by a keyed hash, as that page asks, so that a shared run does not give the id away.
     A copy of a virtual machine has the name of the original, unless it was given a new id. In a container the name is
     empty: its machine-id is its image's, or new with each container, and says nothing of the host; runs from there are
-    distinguished by CPUs and kernel only. A host without an id, as some virtual machines are, is named after what its
-    CPUs say of themselves beside their model's name, which a hypervisor may have blurred.
+    distinguished by CPUs and kernel only. MACHINE_NAME in the environment stands for the id, wherever it is set. A host
+    without an id, as some virtual machines are, is named after what its CPUs say of themselves beside their model's
+    name, which a hypervisor may have blurred.
     """
+    if named := os.environ.get(MACHINE_NAME):
+        return _named_after(named.encode())
     if in_container():
         return ""
     machine_id = _read("/etc/machine-id") or _read("/var/lib/dbus/machine-id") or ""
