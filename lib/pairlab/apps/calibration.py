@@ -228,7 +228,9 @@ def _cells(plan: Plan, done: Sequence[tuple[Visit, Run]], troubles: Sequence[str
     for cell in plan.cells:
         mine = [(visit, run) for visit, run in done if visit.cell == cell and visit.cost_percent is None]
         of = ("fct",) if cell.flows_end else ("", "transactions") if _all_transactions(mine) else ("",)
-        for measure_name in [name for name, each in MEASURES.items() if each.of in of]:
+        had = {name for _, run in mine for name, value in summaries(run).items() if value > 0}
+        whole = had and not any(run.failed_flows for _, run in mine)  # then what is absent is what the tool cannot tell
+        for measure_name in [name for name, each in MEASURES.items() if each.of in of and (name in had or not whole)]:
             sides = _both(mine, measure_name, cell, troubles)
             yield Cell(**_described(cell), **_values(sides, measure_name), pooled=_pooled(sides, measure_name))
 

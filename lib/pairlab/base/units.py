@@ -15,7 +15,10 @@ UNITS: dict[str, dict[str, float]] = {
 }
 #: Endings of the names of parameters and columns, and their unit.
 _ENDINGS = {"_s": "s", "_bytes": "B", "_bps": "bit/s"}
-_NUMBER = re.compile(r"(?P<number>[+-]?(?:\d[\d_ ,]*)?\.?\d*(?:[eE][+-]?\d{1,3})?)\s*(?P<unit>[A-Za-zµ/]*)")
+#: Groups of three digits may stand apart. A comma is no decimal point: that would be another number, without a word.
+_NUMBER = re.compile(
+    r"(?P<number>[+-]?(?:\d{1,3}(?:[_ ,]\d{3})+|\d*)(?:\.\d*)?(?:[eE][+-]?\d{1,3})?)\s*(?P<unit>[A-Za-zµ/]*)"
+)
 
 
 def unit_of(name: str) -> str:
@@ -36,7 +39,8 @@ def read(text: str, unit: str = "") -> float:
     try:
         value = float(number or "")
     except ValueError:
-        raise ValueError(f"{_shown(text)} is not a number") from None
+        point = ": a decimal point is a dot, and a comma separates thousands" if "," in text else ""
+        raise ValueError(f"{_shown(text)} is not a number{point}") from None
     known = UNITS[unit]
     if found["unit"] and found["unit"] not in known:
         allowed = f"use {', '.join(known)}" if unit else "give a number without a unit"

@@ -29,9 +29,9 @@ def measured_elsewhere(specs: Iterable[Spec], root: Path | None = None) -> list[
     """Of how many specs there are only runs of another ground, and what is another here: a line for each change."""
     changes: Counter[str] = Counter()
     open_here = [spec for spec, status in statuses(specs, root).items() if status != "ok"]
-    for spec, elsewhere in store.statuses(open_here, root).items():
-        if elsewhere == "ok":
-            changes[store.find(spec, root).ground.changes(ground.here(spec))] += 1
+    for spec, outcomes in store.outcomes(open_here, root).items():
+        if elsewhere := [its for status, its in outcomes if status == "ok"]:
+            changes[elsewhere[-1].changes(ground.here(spec))] += 1
     return [
         f"{count} cell{'s were' if count != 1 else ' was'} measured before, with {what}: measured again, beside that"
         for what, count in changes.items()

@@ -149,13 +149,19 @@ def measure(
     except Unavailable as error:
         note(spec, "skipped", str(error), root)
         raise
-    stored = in_store.find(spec, root)
-    if stored and stored.status == "ok" and not fresh:
-        progress(f"from the store, {stored.measured}", 1, 1)
+    if stored := not fresh and _stored(spec, root, progress):
         return stored
     if expected := plan.overload():
         progress(expected, 0, 0)
-    with lock.measuring(wait and lock.may_wait(), lambda text: progress(text, 0, 0)):
+    waited_for = []
+
+    def waits(text: str) -> None:
+        waited_for.append(text)
+        progress(text, 0, 0)
+
+    with lock.measuring(wait and lock.may_wait(), waits):
+        if waited_for and not fresh and (stored := _stored(spec, root, progress)):
+            return stored
         try:
             run = _attempt(plan, progress, watch, attempts or allowed())
         except HostBusy:
@@ -164,6 +170,15 @@ def measure(
             note(spec, "failed", str(error), root)
             raise
         return store.write(run, root)
+
+
+def _stored(spec: Spec, root: Path | None, progress: Progress) -> Run | None:
+    """The run of that spec on this ground that is ok, if there is one."""
+    stored = in_store.find(spec, root)
+    if not stored or stored.status != "ok":
+        return None
+    progress(f"from the store, {stored.measured}", 1, 1)
+    return stored
 
 
 def _attempt(plan: Plan, progress: Progress, watch: Watch | None, attempts: int) -> Run:

@@ -39,7 +39,7 @@ def window_s(run: Run) -> tuple[float, float]:
 def used_s(run: Run) -> float:
     """CPU seconds used on the host from the release to the last sample, by whoever it was; NaN without samples."""
     cpu = run.cpu
-    used = _work(cpu).sum(axis=1, skipna=False) * (cpu["end_s"] - cpu["start_s"].clip(lower=0))
+    used = _work(cpu).sum(axis=1, skipna=False) * (cpu["end_s"].clip(lower=0) - cpu["start_s"].clip(lower=0))
     return float(used.sum(skipna=False)) if len(cpu) else np.nan
 
 

@@ -8,10 +8,11 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
-from pairlab import Spec, load_runs, measure, open_testbed
+from pairlab import Spec, load_runs, measure, open_testbed, store
 from pairlab.errors import BadSpec, HostBusy, TestbedError, Unavailable
 from pairlab.measurement import measure as measurement
 from pairlab.measurement.flow_rows import window
@@ -248,6 +249,30 @@ def test_a_second_measurement_waits_for_the_first_or_is_refused(sound, runs_dir)
     assert told[0].startswith(f"waiting for process {holder.pid} of ")
     with lock.measuring(wait=False):  # and it is free again
         pass
+
+
+def test_who_waited_while_somebody_else_measured_the_same_has_that_run(short, runs_dir):
+    script = (
+        "import sys\n"
+        "from pairlab.testbed.host import lock as hostlock\n"
+        "with hostlock.measuring():\n"
+        "    print('held', flush=True)\n"
+        "    sys.stdin.readline()\n"
+    )
+    before = measured(short)
+    spec = short.replace(repetition=1)
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "held\n"
+
+        def tell(phase, done, total):
+            if phase.startswith("waiting for process"):
+                store.write(replace(before, spec=spec, status="ok", reasons=()))
+                holder.communicate("\n")
+
+        found = measure(spec, progress=tell)
+    assert found.measured_at == before.measured_at
+    assert len(store.directories_of(spec)) == 1
 
 
 def test_progress_names_the_phases_in_order(short, runs_dir):

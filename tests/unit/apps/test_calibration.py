@@ -203,6 +203,19 @@ def test_completion_times_that_failed_flows_hide_are_no_noise_and_that_is_told(a
         calibration.run(plan, root=tmp_path, execute=Losing())
 
 
+def test_what_a_tool_does_not_tell_of_its_transactions_is_left_out(able, tmp_path):
+    """As netperf, which has no median latency: the rest is calibrated all the same."""
+
+    class Counting(Host):
+        def __call__(self, spec, **how):
+            made = super().__call__(spec, **how)
+            return replace(made, flows=made.flows.assign(transactions=1000.0, transactions_lost=0.0, duration_s=1.0))
+
+    plan = calibration.plan(**PLAIN, repetitions=3, costs_percent=())
+    floor = calibration.run(plan, root=tmp_path, execute=Counting())
+    assert {cell.measure for cell in floor.cells} == {"total_bps", "transactions_per_s"}
+
+
 @pytest.mark.parametrize(
     ("asked", "error", "told"),
     [

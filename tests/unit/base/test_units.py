@@ -24,6 +24,8 @@ from pairlab.base import units
         ("1.5 MiB", "B", 1572864),
         ("5_000_000", "B", 5e6),
         ("5,000,000", "B", 5e6),
+        ("1 500.5 ms", "s", 1.5005),
+        (".5", "s", 0.5),
         ("1 Gbit/s", "bit/s", 1e9),
         ("-3", "", -3),
     ],
@@ -42,6 +44,10 @@ def test_a_number_is_read_as_people_write_it(text, unit, value):
         ("1e999", "", "is too large"),
         ("nan", "", "'nan' is not a number"),
         ("1e5e5", "", "is not a number"),
+        ("0,5", "s", "'0,5' is not a number: a decimal point is a dot"),
+        ("1,5 ms", "s", "'1,5 ms' is not a number: a decimal point is a dot"),
+        ("1 5", "", "'1 5' is not a number"),
+        ("1,0000", "", "is not a number"),
     ],
 )
 def test_what_is_no_number_is_refused_in_words(text, unit, told):

@@ -9,6 +9,7 @@ import pandas as pd
 from pydantic import Field
 
 from pairlab.analysis.claims.effect import Contrast, Effect, FlowsFailed, TooFewFlows
+from pairlab.analysis.claims.run_table import SETTING
 from pairlab.errors import NotMeasured
 from pairlab.model import fct
 from pairlab.statistics import quantiles
@@ -69,9 +70,9 @@ class Cells:
         # Few columns: a frame of runs has a hundred, and it costs most to choose rows of them all.
         runs = self._runs.loc[chosen, ["repetition", "flows", "failed_flows", what]]
         if runs.duplicated("repetition").any():
-            among = self._runs.loc[chosen, ["cores", "pinning", "message_bytes"]]
-            varied = [name for name in among if among[name].nunique() > 1]
-            raise NotMeasured(f"cells are not distinct: runs differ in {', '.join(varied) or 'experiment'}")
+            among = self._runs.loc[chosen, [name for name in SETTING if name in self._runs]]
+            varied = [name for name in among if among[name].nunique(dropna=False) > 1]
+            raise NotMeasured(f"cells are not distinct: runs differ in {', '.join(varied)}")
         self._rows |= dict(zip(runs.index, runs[["flows", "failed_flows"]].itertuples(index=False), strict=True))
         if ends:
             _check_known(runs, what, cell)

@@ -57,7 +57,8 @@ def read_background(
         if measured.received_bytes is not None:
             found.received_bytes[pair] = measured.received_bytes
         found.retransmits[pair] = measured.flow.get("retransmits") or 0.0
-        found.late_share = workload.late_s / measured.flow["duration_s"] if measured.flow["duration_s"] else 0.0
+        if measured.flow["duration_s"]:
+            found.late_share = max(found.late_share, workload.late_s / measured.flow["duration_s"])
     return found
 
 

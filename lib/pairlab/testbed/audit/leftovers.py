@@ -55,7 +55,7 @@ def _docker_testbeds() -> Iterator[tuple[Liveness, Leftover]]:
     from docker.errors import DockerException
     from docker.utils import parse_host
 
-    from pairlab.testbed.docker.reaper import LABEL, remove_all
+    from pairlab.testbed.docker.reaper import DOCKER_ERRORS, LABEL, remove_all
 
     try:
         client = docker.from_env(timeout=20)
@@ -63,10 +63,14 @@ def _docker_testbeds() -> Iterator[tuple[Liveness, Leftover]]:
         return  # no daemon, so nothing of a daemon's
     remote = not parse_host(os.environ.get("DOCKER_HOST")).startswith("http+unix://")
     with contextlib.closing(client):
-        things = [
-            *client.api.containers(all=True, filters={"label": LABEL}),
-            *client.api.networks(filters={"label": LABEL}),
-        ]
+        try:
+            things = [
+                *client.api.containers(all=True, filters={"label": LABEL}),
+                *client.api.networks(filters={"label": LABEL}),
+            ]
+        except DOCKER_ERRORS as error:
+            yield Liveness.UNKNOWN, Leftover(f"what Docker may have, which does not answer: {error}", lambda: None)
+            return
         owners = {thing["Labels"][LABEL]: thing["Labels"].get("pairlab.owner", "") for thing in things}
         for run, owner in sorted(owners.items()):
             state = ownership.liveness(owner, lock=lock_of(run), remote=remote)

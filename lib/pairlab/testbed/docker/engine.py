@@ -25,6 +25,8 @@ from pairlab.testbed.limits import cpu_list
 
 #: How often it is looked whether a container is gone.
 _LOOK_EVERY_S = 0.01
+#: How long a container may take to go once it was removed: the daemon may be busy with hundreds of others.
+_GONE_WITHIN_S = 60.0
 #: Where a container has pairlab's own generator and the testbed's working directory.
 FLOWGEN, DIRECTORY = "/pairlab/flowgen", "/pairlab/run"
 
@@ -130,13 +132,20 @@ class Container:
 
     def remove(self) -> None:
         """Ends and removes it, and returns when its name is free."""
-        api = self.engine.client.api
-        with contextlib.suppress(APIError):  # it removes itself when it has ended, perhaps just now
-            api.kill(self.id)
-        with contextlib.suppress(APIError):
-            api.remove_container(self.id, force=True)
+        api, why = self.engine.client.api, ""
+        for end in (api.kill, lambda its: api.remove_container(its, force=True)):
+            try:
+                end(self.id)
+            except APIError as error:  # it removes itself when it has ended, perhaps just now
+                why = f": {error.explanation or error}"
+        deadline = time.monotonic() + _GONE_WITHIN_S
         with contextlib.suppress(NotFound):
             while api.inspect_container(self.id):
+                if time.monotonic() > deadline:
+                    raise TestbedError(
+                        f"container {self.id[:12]} is still there {_GONE_WITHIN_S:g} s after it was removed{why}."
+                        f" `docker rm --force {self.id[:12]}` says what holds it"
+                    )
                 time.sleep(_LOOK_EVERY_S)
 
     def execute(self, argv: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import psutil
 
+from pairlab.errors import MeasurementFailed
 from pairlab.model.tables import MACHINE
 from pairlab.testbed.host import foreign_load
 from pairlab.testbed.host.ticker import Ticker
@@ -52,8 +53,10 @@ class CpuTelemetry:
         self._ticker.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._ticker.__exit__()
+    def __exit__(self, *raised: object) -> None:
+        self._ticker.__exit__(*raised)
+        if len({len(cpus) for _, cpus in self._samples}) > 1 and raised[0] is None:
+            raise MeasurementFailed("a CPU was switched on or off meanwhile: measure again")
 
     def rows(self, release_ns: int) -> list[dict]:
         """One row of the `cpu` table per CPU and interval, times from the release."""

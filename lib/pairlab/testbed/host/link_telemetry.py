@@ -86,10 +86,12 @@ class LinkTelemetry:
         self._ticker.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._ticker.__exit__()
-        for each in self._counters:
-            each.close()
+    def __exit__(self, *raised: object) -> None:
+        try:
+            self._ticker.__exit__(*raised)
+        finally:
+            for each in self._counters:
+                each.close()
 
     def silent_until_s(self, release_ns: int) -> list[float | None]:
         """Until when each client certainly had not begun to send, from the release; None: it cannot be seen."""

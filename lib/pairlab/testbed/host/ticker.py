@@ -5,18 +5,21 @@ import time
 from collections.abc import Callable
 
 from pairlab.base.realtime import run_before_flows
+from pairlab.errors import MeasurementFailed
 
 
 class Ticker:
     """Calls `sample` on entering its block (a context manager), then every interval, and on leaving.
 
-    A late call does not shift the next ones. The thread runs before flows where it may.
+    A late call does not shift the next ones. The thread runs before flows where it may. Raises MeasurementFailed on
+    leaving where `sample` raised an error, after which it was not called any more.
     """
 
     def __init__(self, interval_s: float, sample: Callable[[], None], name: str):
         self._interval_s = interval_s
         self._sample = sample
         self._done = threading.Event()
+        self._error: Exception | None = None
         self._thread = threading.Thread(target=self._sample_until_done, name=name, daemon=True)
 
     def __enter__(self) -> "Ticker":
@@ -24,11 +27,20 @@ class Ticker:
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         self._done.set()
         self._thread.join()
+        if self._error and kind is None:
+            why = f"{type(self._error).__name__}: {self._error}"
+            raise MeasurementFailed(f"{self._thread.name} stopped ({why}): measure again") from self._error
 
     def _sample_until_done(self) -> None:
+        try:
+            self._sample_on_time()
+        except Exception as error:  # of whatever it reads: what is missing then must not pass for nothing missed
+            self._error = error
+
+    def _sample_on_time(self) -> None:
         run_before_flows()
         begun, number, done = time.monotonic(), 0, False
         while not done:

@@ -202,7 +202,7 @@ class Conductor:
             raise MeasurementFailed(
                 f"{len(late)} of {len(processes)} processes were not ready after {timeout_s:g} s,"
                 f" the first in {late[0].endpoint.name}: {' '.join(late[0].argv)}"
-                + (f": {self._read(late[0]).trouble}" if late[0].over else "")
+                + "".join(f": {line}" for line in self._read(late[0]).stderr.splitlines()[-1:])
             )
 
     def wait_ended(self, processes: Sequence[Process], timeout_s: float) -> None:

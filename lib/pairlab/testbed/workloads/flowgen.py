@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pairlab.errors import BadSpec
 from pairlab.testbed import token
-from pairlab.testbed.contracts import FEATURES, Measured, Workload
+from pairlab.testbed.contracts import Measured, Workload
 
 #: Columns taken from a total as they are, by protocol.
 KEPT = {
@@ -28,7 +28,7 @@ class Flowgen(Workload):
 
     name = "flowgen"
     summary = "flowgen: TCP by time or by bytes, and UDP; exact, built with pairlab"
-    can = frozenset(FEATURES) - {"transactions", "sizes"}
+    can = frozenset({"time", "bytes", "flows", "directions", "message", "udp", "warmup", "intervals"})
     chooses_congestion_control = True
     endless = True
 

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pairlab.model.tables import TABLES, table
+from pairlab.testbed import registry
+from pairlab.testbed.contracts import FEATURES
 from pairlab.testbed.workloads import iperf, netperf, sockperf
 from tests.unit.testbed.workloads.helpers import captured, only, report_of, reporting, workloads
 
@@ -138,3 +140,11 @@ def test_json_that_is_no_report_is_refused(text):
     for workload in workloads():
         with pytest.raises(ValueError, match=workload.name):
             workload.parse(text)
+
+
+@pytest.mark.parametrize("name", registry.workloads.names())
+def test_only_a_tool_whose_containers_all_exchange_messages_has_ranks(name):
+    """A feature that a tool is told to have and has not would be left out without a word."""
+    workload = registry.workloads.get(name)
+    assert ("ranks" in workload.can) == workload.all_connect
+    assert workload.can <= set(FEATURES)

@@ -1,0 +1,59 @@
+"""A sampler that stops is told: what it missed must not pass for nothing that was missed."""
+
+import threading
+
+import psutil
+import pytest
+
+from pairlab.errors import MeasurementFailed
+from pairlab.testbed.host.cpu_sampler import CpuTelemetry
+from pairlab.testbed.host.ticker import Ticker
+
+
+def failing(after):
+    """A function that raises at that call, and an event that is set then."""
+    calls, failed = [], threading.Event()
+
+    def sample():
+        calls.append(None)
+        if len(calls) == after:
+            failed.set()
+            raise OSError("no such file")
+
+    return sample, failed
+
+
+def test_what_a_sampler_died_of_is_raised_at_its_end():
+    sample, failed = failing(after=3)
+    with (
+        pytest.raises(MeasurementFailed, match=r"^some-telemetry stopped \(OSError: no such file\)"),
+        Ticker(0.01, sample, "some-telemetry"),
+    ):
+        assert failed.wait(30)
+
+
+def test_it_does_not_hide_what_went_wrong_before():
+    sample, failed = failing(after=3)
+
+    def measuring():
+        with Ticker(0.01, sample, "some-telemetry"):
+            assert failed.wait(30)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        measuring()
+
+
+def test_a_cpu_that_was_switched_off_meanwhile_is_told(monkeypatch):
+    first, *others = psutil.cpu_times(percpu=True) * 2
+    sampled = threading.Event()
+    seen = iter([[first, *others]])
+
+    def fewer(percpu):
+        if (cpus := next(seen, None)) is None:
+            sampled.set()
+        return cpus or others
+
+    monkeypatch.setattr(psutil, "cpu_times", fewer)
+    with pytest.raises(MeasurementFailed, match="a CPU was switched on or off"), CpuTelemetry(0.01):
+        assert sampled.wait(30)
