@@ -60,6 +60,16 @@ def with_prefix(value: float, unit: str, digits: int = 3) -> str:
     )
 
 
+def in_words(value: float, unit: str) -> str:
+    """A value with its unit, whichever it is: "27.3 ms", "12,000/s" of 1/s, "not known"."""
+    if value != value:
+        return "not known"
+    if unit in UNITS and unit:
+        return with_prefix(value, unit)
+    number = f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}"
+    return f"{number}/s" if unit == "1/s" else f"{number} {unit}".rstrip()
+
+
 def prefix(value: float, unit: str) -> tuple[float, str]:
     """The factor and the name of the largest prefixed unit that leaves the value at 1 or above: 0.0273, "s" is ms."""
     steps = sorted(((factor, name) for name, factor in UNITS[unit].items() if _decimal(name, unit)), reverse=True)

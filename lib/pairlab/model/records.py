@@ -178,7 +178,10 @@ class Run:
         transactions, else the total throughput; and of flows without an end its workload's metrics.
 
         The median is of all flows, and not known where half of them failed (fct.py). Of launches, how long they took.
+        Empty where nothing was measured.
         """
+        if self.columns("flows", ["status"]).empty and not len(self.launches):
+            return ""
         if self.spec.launches:
             return launches.in_words(self.launches)
         if self.spec.flows_end:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from pairlab.base import units
 from pairlab.model import cpu_use, fct, latencies, launches
 from pairlab.model.records import Run
 
@@ -114,6 +115,25 @@ def default_measure(runs: Iterable[Run]) -> str:
     if all(latencies.timed(run.transactions, run.flows) for run in runs):
         return "latency_p50_s"
     return "transactions_per_s" if all(latencies.measured(run.flows) for run in runs) else "total_bps"
+
+
+class MainValue(NamedTuple):
+    """The value that stands for a run where there is room for one: of which measure; NaN: not known."""
+
+    name: str
+    measure: Measure
+    value: float
+
+    def text(self, value: float | None = None) -> str:
+        """In words, or another value of the same measure: "median FCT 27.3 ms"; a throughput needs no name."""
+        told = units.in_words(self.value if value is None else value, self.measure.unit)
+        return told if self.name == "total_bps" else f"{self.measure.name} {told}"
+
+
+def main_value(run: Run) -> MainValue:
+    """That of a run with results."""
+    name = default_measure([run])
+    return MainValue(name, measures_of([run])[name], summaries(run).get(name, np.nan))
 
 
 def _of_transactions(run: Run) -> dict[str, float]:

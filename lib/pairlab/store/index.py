@@ -18,13 +18,14 @@ from pairlab.errors import NoRuns, StoreError
 from pairlab.store.places import directories
 
 #: Raise it when rows get other columns.
-FORMAT = 3
-_FILES = ("run.json", "flows.parquet", "intervals.parquet", "transactions.parquet", "cpu.parquet")
+FORMAT = 4
 
 #: A row: key, path, the spec's values, status, reasons, measured_at (ISO 8601, or None), took_s, outcome (in words),
 #: total_throughput_bps, failed_flows, skew_s (None where they are not known), host, machine, kernel, engine,
 #: tool and switch.
 Row = dict[str, Any]
+#: Of each file of a run: its name, inode, time of change and size.
+Mark = list[list[str | int]]
 
 
 def rows(root: str | Path | None = None, experiment: str | None = None) -> tuple[list[Row], list[str]]:
@@ -32,7 +33,7 @@ def rows(root: str | Path | None = None, experiment: str | None = None) -> tuple
     searched = paths.tried(root) if root else str(paths.runs())
     root = paths.existing(root) if root else paths.runs()
     known = _load(root)
-    found: dict[str, tuple[list[int], Row]] = {}
+    found: dict[str, tuple[Mark, Row]] = {}
     unread = []
     for place in directories(root):
         name = f"{place.parent.name}/{place.name}"
@@ -70,7 +71,7 @@ def _row(place: Path) -> Row:
         "reasons": "; ".join(run.reasons),
         "measured_at": run.measured_at.isoformat() if run.measured_at else None,
         "took_s": none_if_nan(run.total_s),
-        "outcome": run.outcome if with_flows else "",
+        "outcome": run.outcome,
         "total_throughput_bps": run.total_throughput_bps if with_flows else None,
         "failed_flows": run.failed_flows if with_flows else None,
         "skew_s": none_if_nan(run.skew_s),
@@ -83,15 +84,14 @@ def _row(place: Path) -> Row:
     }
 
 
-def _mark(place: str) -> list[int]:
-    """By what it is seen that a run's files changed."""
-    mark = []
-    for name in _FILES:
-        try:
-            found = os.stat(f"{place}/{name}")
-            mark += [found.st_ino, found.st_mtime_ns, found.st_size]
-        except OSError:
-            mark += [0, 0, 0]
+def _mark(place: str) -> Mark:
+    """By what it is seen that a run's head or tables changed."""
+    mark: Mark = []
+    with contextlib.suppress(OSError), os.scandir(place) as files:
+        for each in sorted(files, key=lambda each: each.name):
+            if each.name == "run.json" or each.name.endswith(".parquet"):
+                found = each.stat()
+                mark.append([each.name, found.st_ino, found.st_mtime_ns, found.st_size])
     return mark
 
 
@@ -99,7 +99,7 @@ def _file(root: Path) -> Path:
     return paths.ROOT / ".cache" / "index" / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:16]}.json"
 
 
-def _load(root: Path) -> dict[str, tuple[list[int], Row]]:
+def _load(root: Path) -> dict[str, tuple[Mark, Row]]:
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
         kept = json.loads(_file(root).read_bytes())
         if kept["format"] == FORMAT:
@@ -107,7 +107,7 @@ def _load(root: Path) -> dict[str, tuple[list[int], Row]]:
     return {}
 
 
-def _save(root: Path, found: dict[str, tuple[list[int], Row]]) -> None:
+def _save(root: Path, found: dict[str, tuple[Mark, Row]]) -> None:
     file = _file(root)
     draft = file.with_name(f"{file.name}-{os.getpid()}")
     with contextlib.suppress(OSError):

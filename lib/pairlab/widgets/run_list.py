@@ -7,8 +7,8 @@ from typing import NamedTuple
 from pairlab import store
 from pairlab.base import units
 from pairlab.errors import PairlabError
-from pairlab.model import fct, latencies
 from pairlab.model.records import Run
+from pairlab.model.summaries import main_value
 
 #: What a history can be filtered by, apart from text.
 FACETS = ("experiment", "driver", "backend", "status")
@@ -84,23 +84,18 @@ def _line(run: Run) -> str:
     )
 
 
-_COLUMNS = ["fct_s", "status", "throughput_bps", "transactions", "transactions_lost", "transactions_failed"]
+#: What a line calls the values that need a name, for short.
+_SHORT = {"fct_median_s": "FCT ", "latency_p50_s": "p50 ", "launch_p50_s": "launch "}
 
 
 def _outcome(run: Run) -> str:
     if run.status not in ("ok", "invalid"):
         return ""
     try:
-        flows = store.columns(run, "flows", _COLUMNS).to_pandas()
-        if latencies.measured(flows):
-            median_s = latencies.of_flows(run.transactions, flows)["p50"]
-            return f"p50 {units.with_prefix(median_s, 's')}" if median_s == median_s else "p50 unknown"
+        name, measure, value = main_value(run)
     except PairlabError:
         return "unreadable"
-    if run.spec.flows_end:
-        median_s = fct.median(fct.of(flows))
-        return f"FCT {units.with_prefix(median_s, 's')}" if median_s == median_s else "FCT unknown"
-    return f"{units.with_prefix(flows['throughput_bps'].sum(), 'bit/s')}"
+    return _SHORT.get(name, "") + (units.in_words(value, measure.unit) if value == value else "unknown")
 
 
 def facets(runs: Sequence[Run]) -> dict[str, list[str]]:

@@ -3,9 +3,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pairlab.model.summaries import MEASURES, summaries
+from pairlab.model.summaries import MEASURES, main_value, summaries
 from pairlab.model.tables import table
-from tests.support.synthetic import ending, run, transacting
+from tests.support import claimed
+from tests.support.synthetic import bulk, ending, run, transacting
 
 
 def test_a_run_has_the_total_or_completion_times_and_each_by_the_name_of_a_measure():
@@ -83,3 +84,17 @@ def test_a_run_that_is_too_short_says_that_its_steadiness_is_unknown():
     assert replace(made, checks={"outliers": 0.01}).outcome == "2.00 Gbit/s in total"
     assert replace(made, checks={"outliers": None}).outcome == "2.00 Gbit/s in total, steadiness unknown"
     assert not replace(ending([1.0]), checks={"outliers": None}).steadiness_unknown
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (bulk([1.0, 2.0]), "3 Gbit/s"),
+        (ending([1.0, 2.0, 3.0]), "median FCT 2 s"),
+        (ending([1.0, 2.0], failed=2), "median FCT not known"),
+        (transacting({1e-5: 1000}), "median latency 10 µs"),
+        (claimed.launching(1.0), "median launch time 200 ms"),
+    ],
+)
+def test_one_value_stands_for_a_run_whatever_it_measured(made, told):
+    assert main_value(made).text() == told

@@ -23,6 +23,7 @@ from pairlab.errors import StoreError
 from pairlab.model.ground import Ground
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
+from pairlab.model.summaries import MainValue, main_value
 
 #: How many results a board lists.
 _NEWEST = 5
@@ -191,61 +192,59 @@ class _View:
 
     def _result(self, run: Run, first: bool) -> Result:
         if run.status == "ok":
-            text = ", ".join([self._outcome(run), *(["; ".join(self._against(run))] if first else ())])
+            mine = self._values.main(run)
+            against = self._against(run, mine) if first and mine and mine.value == mine.value else []
+            text = ", ".join([mine.text() if mine else "without a value", *(["; ".join(against)] if against else ())])
         else:
             text = "; ".join(run.reasons)
         return Result(run.key, str(run.spec), run.status, run.measured_at, text)
 
-    def _outcome(self, run: Run) -> str:
-        return sentences.with_unit(run.spec, self._values.of(run, sentences.outcome(run.spec)))
-
-    def _against(self, run: Run) -> list[str]:
+    def _against(self, run: Run, mine: MainValue) -> list[str]:
         """The run compared with the other repetitions of its cell, and with the same cell of other drivers."""
-        mine = self._values.of(run, sentences.outcome(run.spec))
-        if mine is None:
-            return []
         cell = run.spec.replace(repetition=0)
-        others = self._outcomes(cell, but=run.spec.key)
-        texts = [sentences.beside(mine, others)] if others else ["its first valid repetition"]
+        others = self._likes_of(mine, cell, but=run.spec.key)
+        texts = [sentences.beside(mine.value, others)] if others else ["its first valid repetition"]
         for driver in sorted({spec.driver for spec in self._rules} - {cell.driver}):
-            if theirs := self._outcomes(cell.replace(driver=driver)):
+            if theirs := self._likes_of(mine, cell.replace(driver=driver)):
                 centre = median(theirs)
                 so_many = f"median of {len(theirs)}" if len(theirs) > 1 else "one run"
-                texts.append(
-                    f"{sentences.apart(mine, centre)} {driver} ({sentences.with_unit(cell, centre)}, {so_many})"
-                )
+                texts.append(f"{sentences.apart(mine.value, centre)} {driver} ({mine.text(centre)}, {so_many})")
         return texts
 
-    def _outcomes(self, cell: Spec, but: str = "") -> list[float]:
-        """The results of the valid repetitions of a cell; none of a cell that the sweep does not have."""
+    def _likes_of(self, mine: MainValue, cell: Spec, but: str = "") -> list[float]:
+        """The same measure of the valid repetitions of a cell; none of a cell that the sweep does not have."""
         found = (self._follower.runs.get(key) for key in self._keys.get(cell, ()) if key != but)
-        values = (self._values.of(run, sentences.outcome(cell)) for run in found if run and run.status == "ok")
-        return [value for value in values if value is not None]
+        values = (self._values.main(run) for run in found if run and run.status == "ok")
+        return [each.value for each in values if each and each.name == mine.name and each.value == each.value]
 
 
 class _Values:
-    """Estimates of runs, each computed once. Tables are read for it and released: those of many runs are large."""
+    """What is told of runs, each computed once. Tables are read for it and released: those of many runs are large."""
 
     def __init__(self, follower: store.Follower):
         self._follower = follower
-        self._known: dict[tuple[str, str | Until], Any] = {}
+        self._known: dict[tuple[str, Until | None], Any] = {}
 
-    def of(self, run: Run, asked: str | Until) -> Any:
-        """That estimate of the run, or what a rule looks at.
+    def of(self, run: Run, rule: Until) -> Any:
+        """What that rule looks at; None where the run has nothing of it, or is damaged, which the follower is told."""
+        return self._once(run, rule)
 
-        None where the run has none, or is damaged, which is added to the follower's troubles.
-        """
-        if (run.spec.key, asked) not in self._known:
-            self._known[run.spec.key, asked] = self._computed(run, asked)
-        return self._known[run.spec.key, asked]
+    def main(self, run: Run) -> MainValue | None:
+        """The value that stands for the run; None where it is damaged."""
+        return self._once(run, None)
+
+    def _once(self, run: Run, rule: Until | None) -> Any:
+        if (run.spec.key, rule) not in self._known:
+            self._known[run.spec.key, rule] = self._computed(run, rule)
+        return self._known[run.spec.key, rule]
 
     def forget(self, keys: set[str]) -> None:
         self._known = {its: value for its, value in self._known.items() if its[0] not in keys} if keys else self._known
 
-    def _computed(self, run: Run, asked: str | Until) -> Any:
+    def _computed(self, run: Run, rule: Until | None) -> Any:
         try:
             whole = store.read(run.path)
-            return stopping_rule.taken(whole, asked) if isinstance(asked, str) else stopping_rule.value_of(whole, asked)
+            return main_value(whole) if rule is None else stopping_rule.value_of(whole, rule)
         except StoreError as error:
             self._follower.troubles[run.spec.key] = str(error)
             return None

@@ -73,12 +73,7 @@ class Metric:
 
     def text(self, value: float) -> str:
         """A value with its unit: "27.3 ms", "12,000/s", "not known"."""
-        if value != value:
-            return "not known"
-        if self.unit in ("s", "B", "bit/s"):
-            return units.with_prefix(value, self.unit)
-        number = f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}"
-        return f"{number}/s" if self.unit == "1/s" else f"{number} {self.unit}".rstrip()
+        return units.in_words(value, self.unit)
 
 
 def as_fact(metrics: tuple[Metric, ...]) -> dict[str, Any]:

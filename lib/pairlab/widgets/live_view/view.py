@@ -83,5 +83,5 @@ def live(spec: Spec, *, fresh: bool = False, wait: bool = True, root: Path | Non
     except Exception as error:
         view.end(f"measurement failed: {error}")
         raise
-    view.end(f"{run.status}: {run.outcome}" if len(run.flows) else run.status)
+    view.end(": ".join(filter(None, (run.status, run.outcome))))
     return run
