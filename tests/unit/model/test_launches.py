@@ -44,8 +44,10 @@ def test_the_phases_add_up_to_the_mean_launch_time():
 
 
 def test_launches_send_no_traffic():
-    for values in ({"flow_bytes": 5}, {"background_pairs": 1}, {"workload": "iperf3"}):
+    judged = {"max_foreign_cpu": 0.5}, {"max_skew_s": 1.0}, {"interval_s": 1.0}
+    for values in ({"flow_bytes": 5}, {"background_pairs": 1}, {"workload": "iperf3"}, *judged):
         with pytest.raises(BadSpec, match="launch"):
             Spec(launches=1, **values)
+    assert "invalid if" not in Spec(launches=1)._repr_html_()
     with pytest.raises(BadSpec, match="idle_pairs"):
         Spec(idle_pairs=1)

@@ -63,7 +63,8 @@ def others(runs: Iterable[Run]) -> str:
 
 def _row(run: Run) -> dict:
     shares, cpus, total_bps = cpu_use.shares(run), run.cpu["cpu"].nunique(), run.total_throughput_bps
-    done = run.flows[run.flows["status"] == "ok"]
+    # What a process used is with its first flow.
+    done = run.flows[(run.flows["status"] == "ok") & (run.flows["flow"] == 0)]
     carried_gb = cpu_use.carried_bytes(run) / 1e9 or np.nan
     own_s = done[["client_cpu_s", "server_cpu_s"]].sum(skipna=False).sum(skipna=False)
     return {

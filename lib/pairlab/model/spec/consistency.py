@@ -139,7 +139,7 @@ def _disturbances_fit(spec: Any) -> None:
 _OF_LAUNCHES = (
     *("experiment", "backend", "driver", "pairs", "workload", "repetition", "seed", "launches", "idle_pairs", "hosts"),
     *("placement", "mtu_bytes", "uplink_mtu_bytes", "uplink_rate_bps", "uplink_delay_s", "uplink_jitter_s"),
-    *("limited_uplinks", "max_foreign_cpu", "duration_s", "interval_s", "cpus_awake"),
+    *("limited_uplinks", "duration_s", "cpus_awake"),
 )
 
 

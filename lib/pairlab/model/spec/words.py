@@ -82,7 +82,9 @@ def card(spec: Any) -> str:
             ("also", ", ".join(particulars(spec))),
             (
                 "invalid if",
-                f"clients start more than {units.with_prefix(spec.max_skew_s, 's')} apart"
+                ""
+                if spec.launches
+                else f"clients start more than {units.with_prefix(spec.max_skew_s, 's')} apart"
                 f"{' beyond that' if spec.start_spacing_s else ''}, or other processes use more than"
                 f" {spec.max_foreign_cpu * 100:g} % of the CPU time",
             ),
