@@ -4,6 +4,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from pairlab.statistics import permutation
+from pairlab.statistics.clusters import Clusters
+
 
 def clustered(random, repetitions, flows, *, between=0.5, within=1.0, mean=0.0):
     """Values and labels of flows that share their repetition's level: normal with these standard deviations."""
@@ -27,6 +30,13 @@ def two_groups(random, repetitions, flows, *, shift=0.0, drift=0.0, between=0.5)
         labels.append(label)
         groups.append(np.full(part.size, name))
     return np.concatenate(values), np.concatenate(labels), np.concatenate(groups)
+
+
+def permuted(values, repetition, group, **how):
+    """permutation.of_clusters of two groups, from a value per flow with its labels."""
+    values, repetition, group = map(np.asarray, (values, repetition, group))
+    first, second = (Clusters.of(values[group == name], repetition[group == name]) for name in np.unique(group))
+    return permutation.of_clusters(first, second, **{"swapped": False} | how)
 
 
 def by_repetition(values, repetition, group):

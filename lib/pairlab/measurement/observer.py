@@ -217,6 +217,7 @@ def checks_of_flows(
     last_s = max((row["start_s"] for row in reading.flows if row.get("start_s") is not None), default=None)
     return {
         "skew_s": (max(late_ns) - min(late_ns)) / 1e9 if late_ns else None,
+        "connect_s": crosschecks.connect_s(reading),
         "killed": _killed(workload, clients, servers),
         "over_early": None if last_s is None else crosschecks.over_early(reading, last_s),
         "overlap": crosschecks.overlap(reading),

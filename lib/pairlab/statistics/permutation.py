@@ -1,54 +1,35 @@
 """Permutation of whole repetitions: tests that hold for any correlation within them."""
 
-from collections.abc import Hashable, Sequence
 from itertools import combinations, product
 from math import comb
 
 import numpy as np
 import pandas as pd
 
-from pairlab.errors import AnalysisError, TooFewSamples
+from pairlab.errors import TooFewSamples
 from pairlab.statistics.clusters import Clusters
 from pairlab.statistics.intervals import Test
 
-#: Places at which cdf_permutation compares two CDFs.
+#: Places at which two CDFs are compared.
 GRID = 2048
 
 
-def cdf_permutation(
-    values: Sequence[float],
-    repetition: Sequence[Hashable],
-    group: Sequence[Hashable],
-    *,
-    permutations: int = 2000,
-    seed: int = 0,
-    blocks: Sequence[Hashable] | None = None,
-) -> Test:
+def of_clusters(first: Clusters, second: Clusters, *, swapped: bool, permutations: int = 2000, seed: int = 0) -> Test:
     """Whether two groups have the same distribution, when whole repetitions are what is independent.
 
-    values: 1-D, a value per flow (count a failed flow as infinite, or leave it out by name); repetition, group:
-    its labels, two groups; a repetition label names another repetition in the other group. Every repetition
-    weighs the same, however many flows it has. The statistic is the root mean square difference of the groups'
-    mean CDFs (0 to 1), over places spread evenly through the pooled values: Cramér's and von Mises's distance.
+    Every repetition weighs the same, however many flows it has. The statistic is the root mean square difference of
+    the groups' mean CDFs (0 to 1), over places spread evenly through the pooled values: Cramér's and von Mises's
+    distance.
 
     p is the share of assignments of repetitions to groups whose distance is as large: exact where there are at
     most `permutations` assignments, else of that many drawn ones, (1 + as large) / (1 + drawn), never zero. With
-    blocks (per value; mostly `repetition` again) the two repetitions of one block are swapped instead, and their
-    CDFs compared at places spread through that block's values, so that drift from block to block hides nothing; a
-    block that one group lacks is not used, and n counts what is. Holds alpha for any correlation within repetitions.
-    Exact if the repetitions of both groups have as many flows; near it (see `make bench`) if they do not.
-    Look at least_p: 3 repetitions against 3 cannot give less than 0.1, blocks of 5 not less than 0.0625.
-    Raises TooFewSamples for fewer than two repetitions of a group or two blocks, AnalysisError for a NaN, another
-    number of groups, labels of another length, or a block with two repetitions of one group.
+    swapped, a label in both groups names a block (else it names two repetitions): the two repetitions of a block are
+    swapped instead, and their CDFs compared at places spread through that block's values, so that drift from block to
+    block hides nothing; a block that one group lacks is not used, and n counts what is. Holds alpha for any correlation
+    within repetitions. Exact if the repetitions of both groups have as many flows; near it (see `make bench`) if they
+    do not. Look at least_p: 3 repetitions against 3 cannot give less than 0.1, blocks of 5 not less than 0.0625.
+    Raises TooFewSamples for fewer than two repetitions of a group, or two blocks.
     Source: Phipson and Smyth 2010 for p; Anderson 1962 for the distance between two samples.
-    """
-    return _test(_clusters(values, repetition, group, blocks), blocks is not None, permutations, seed)
-
-
-def of_clusters(first: Clusters, second: Clusters, *, swapped: bool, permutations: int = 2000, seed: int = 0) -> Test:
-    """As cdf_permutation, of two groups whose repetitions are apart already.
-
-    swapped: the same label in both names a block; else they are permuted freely.
     """
     rows = [
         {"first": place == 0, "block": label, "values": part}
@@ -90,36 +71,8 @@ def _test(clusters: pd.DataFrame, swapped: bool, permutations: int, seed: int) -
     return Test(float(np.sqrt(max(squares[0], 0.0))), float(as_large.mean()), len(clusters), 2, least)
 
 
-def _clusters(values, repetition, group, blocks) -> pd.DataFrame:
-    """One row per repetition of a group: values (array), first (in the first group), block; ordered for _curves."""
-    columns = {"value": np.asarray(values, dtype=float), "group": group, "repetition": repetition}
-    if blocks is not None:
-        columns["block"] = blocks
-    columns = {name: np.asarray(column) for name, column in columns.items()}
-    if len({column.shape for column in columns.values()}) > 1:
-        sizes = ", ".join(f"{name} {column.shape}" for name, column in columns.items())
-        raise AnalysisError(f"values and their labels differ in length ({sizes}): give one label per value")
-    if np.isnan(columns["value"]).any():
-        raise AnalysisError("a flow has no value: count a failed flow as infinite, or leave it out by name")
-    frame = pd.DataFrame(columns)
-    names = sorted(frame["group"].unique())
-    if len(names) != 2:
-        raise AnalysisError(f"two groups can be compared, not {len(names)} ({', '.join(map(str, names))}): take two")
-    rows = [
-        {"first": label[0] == names[0], "block": label[-1], "values": each.to_numpy()}
-        for label, each in frame.groupby([name for name in ("group", "repetition", "block") if name in frame])["value"]
-    ]
-    clusters = pd.DataFrame(rows)
-    return clusters if blocks is None else _in_blocks(clusters)
-
-
 def _in_blocks(clusters: pd.DataFrame) -> pd.DataFrame:
     """Those of whole blocks, in their order, the first group's before the second's."""
-    if clusters.duplicated(["block", "first"]).any():
-        raise AnalysisError(
-            "a block has two repetitions of one group, and swapping needs one of each: give blocks that hold one"
-            " repetition of either group"
-        )
     whole = clusters.groupby("block")["first"].transform("size") == 2
     if whole.sum() < 4:
         raise TooFewSamples(

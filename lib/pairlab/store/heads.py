@@ -63,6 +63,8 @@ def _require_types(head: dict[str, Any]) -> None:
     numbers = [head["skew_s"], head["harness_cpu_s"], *head["times_s"].values(), *head["checks"].values()]
     if not all(value is None or isinstance(value, int | float) for value in numbers):
         raise ValueError("one of its numbers is not a number")
+    if head["measured_at"] and datetime.fromisoformat(head["measured_at"]).tzinfo is None:
+        raise ValueError("it was measured at a time without a time zone")
     if not isinstance(head["reasons"], list) or not all(isinstance(reason, str) for reason in head["reasons"]):
         raise ValueError("its reasons are not a list of texts")
     names = {name: head["spec"][name] for name in ("backend", "driver", "workload")}

@@ -7,8 +7,7 @@ from scipy import stats
 
 from pairlab.errors import AnalysisError, TooFewSamples
 from pairlab.statistics import tests
-from pairlab.statistics.permutation import cdf_permutation
-from tests.support.simulated import by_driver, by_repetition, holds, several_groups, two_groups
+from tests.support.simulated import by_driver, by_repetition, holds, permuted, several_groups, two_groups
 
 # --- Kruskal and Wallis
 
@@ -160,8 +159,8 @@ def test_no_difference_is_found_no_more_often_than_alpha_although_flows_are_clus
         table = by_repetition(values, repetition, group)
         found["kruskal"] += tests.kruskal(table, "value", "group").p <= 0.05
         found["pairwise"] += tests.pairwise(table, "value", "group")["different"].any()
-        found["permuted"] += cdf_permutation(values, repetition, group).p <= 0.05
-        found["swapped"] += cdf_permutation(values, repetition, group, blocks=repetition).p <= 0.05
+        found["permuted"] += permuted(values, repetition, group).p <= 0.05
+        found["swapped"] += permuted(values, repetition, group, swapped=True).p <= 0.05
     most = stats.binom.ppf(0.999, n, 0.05)
     assert all(hits <= most for hits in found.values()), found
     assert found["swapped"] > 0.01 * n  # a test that never finds anything would pass, too

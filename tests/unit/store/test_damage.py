@@ -40,6 +40,7 @@ DAMAGE = {
     "no schema": lambda place: rewrite_head(place, schema=None),
     "unknown status": lambda place: rewrite_head(place, status="fine"),
     "unknown table": lambda place: rewrite_head(place, rows={"things": 1}),
+    "a time without a zone": lambda place: rewrite_head(place, measured_at="2026-01-01T12:00:00"),
     "no time": lambda place: rewrite_head(place, measured_at="yesterday"),
     "a spec that is none": lambda place: rewrite_head(place, spec={"pairs": 0}),
     "another run's spec": lambda place: rewrite_head(place, spec={"pairs": 77}),

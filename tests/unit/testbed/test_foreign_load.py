@@ -147,8 +147,8 @@ def test_busy_time_that_nobody_accounts_for_is_hidden_as_far_as_it_cannot_be_cha
     after = foreign_load.HostSample(2, parts, None, {})
     checks = foreign_load.compare(before, after)
     assert checks["hidden_cpu"] == pytest.approx(found, abs=1e-4)
-    shares = {name: checks[name] for name in ("foreign_cpu", "kernel_cpu", "pairlab_cpu")}
-    assert shares == {"foreign_cpu": 0.05, "kernel_cpu": 0.05, "pairlab_cpu": 0.05}
+    shares = {name: checks[name] for name in ("foreign_cpu", "kernel_cpu")}
+    assert shares == {"foreign_cpu": 0.05, "kernel_cpu": 0.05}
 
 
 def test_throttling_and_frequencies_are_read_where_the_kernel_tells(tmp_path):

@@ -57,6 +57,13 @@ def overlap(reading: Reading) -> float | None:
     return max(0.0, together_s) / (last - first) if last > first else None
 
 
+def connect_s(reading: Reading) -> float | None:
+    """The longest time from when a flow was due until it was connected, of those that were."""
+    dues_s = [flow.get("intended_start_s", 0.0) for flow in reading.flows if flow["status"] == "ok"]
+    waits_s = (begun_s - due_s for (begun_s, _), due_s in zip(reading.spans, dues_s, strict=False))
+    return max(waits_s, default=None)
+
+
 def active_share(spec: Spec, reading: Reading, clients: Sequence[Process]) -> float | None:
     """The mean share of flows that were active in the time that was asked; of one that failed, until its client's end.
 

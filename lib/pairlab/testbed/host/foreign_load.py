@@ -117,7 +117,6 @@ def compare(before: HostSample, after: HostSample) -> dict[str, float | None]:
         "foreign_cpu": None if others_s is None else share(others_s),
         "hidden_cpu": share(hidden_s),
         "kernel_cpu": share(kernel_s),
-        "pairlab_cpu": share(new.pairlab_s - old.pairlab_s),
         "throttled": throttled,
         "quota_throttled": throttled_share(before.quotas, after.quotas),
     }

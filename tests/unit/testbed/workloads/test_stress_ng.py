@@ -3,6 +3,7 @@
 import pytest
 
 from pairlab.errors import BadSpec
+from pairlab.measurement.measure import resolve
 from pairlab.model.spec import Spec
 from pairlab.testbed.workloads.stress_ng import StressNgCpu, StressNgStream
 from tests.unit.testbed.workloads.helpers import captured, only
@@ -50,10 +51,10 @@ def test_an_incomplete_report_is_refused(workload):
     ("workload", "asked", "told"),
     [
         (StressNgStream, {"duration_s": 4.0}, "from 5 s on: make duration_s that long, not 4"),
-        (StressNgCpu, {"direction": "down"}, "sends nothing: leave direction and warmup_s out"),
-        (StressNgCpu, {"warmup_s": 1.0}, "sends nothing: leave direction and warmup_s out"),
+        (StressNgCpu, {"direction": "down"}, "cannot send from servers to clients"),
+        (StressNgCpu, {"warmup_s": 1.0}, "cannot leave out what was sent in warmup_s"),
     ],
 )
 def test_what_stress_ng_cannot_do_is_refused(workload, asked, told):
     with pytest.raises(BadSpec, match=told):
-        workload().check(Spec(**asked))
+        workload().check(resolve(Spec(workload=workload.name, **asked)))
