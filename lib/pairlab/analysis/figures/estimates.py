@@ -111,7 +111,7 @@ def note_of(frame: pd.DataFrame, what: str = "mean") -> str:
     n, unit = known["n"], unit_of(frame)
     if n.max() == 1:
         return f"{pairs}{what} of n = 1 {unit}, which has no interval"
-    partly = " (none where n = 1)" if n.min() == 1 else ""
+    partly = "" if frame.loc[known.index, ["low", "high"]].notna().all(axis=None) else " (none where n < 3)"
     share = f"{frame['confidence'].iloc[0] * 100:g} %"
     return f"{pairs}{what} of n = {span(n)} {unit}s; bars: {share} interval{partly}"
 
@@ -338,7 +338,8 @@ def count_axis(ax: Axes, counts: pd.Series, name: str = "Pairs") -> None:
         ax.xaxis.set_minor_formatter(NullFormatter())
     else:
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.set_xlim(0, measured[-1] * (1 + _BESIDE))
+        beside = measured[-1] * _BESIDE
+        ax.set_xlim(0 if measured[0] > 0 else -beside, measured[-1] + beside)
     if len(measured) <= 10 and max(linear, logarithmic) >= _BESIDE:
         ax.xaxis.set_major_locator(FixedLocator(measured))
         ax.xaxis.set_minor_locator(NullLocator())

@@ -18,6 +18,20 @@ DRIVERS = {
     "ovs": ("#0BA27A", "^", "-."),
     "host": ("#000000", "D", ":"),
 }
+#: Those that the papers' other figures hold against each other: no two have both colour and line, or the marker, alike.
+_VIOLET, _LILAC, _BROWN = "#6304C0", "#AD64F3", "#6F2611"
+_DOTS, _LONG_DASHES, _DASH_DOTS = (0, (1, 1)), (0, (5, 1)), (0, (3, 1, 1, 1))
+_NAMED = {
+    "process": (_BROWN, "v", _LONG_DASHES),
+    "overlay": (_LILAC, "X", _LONG_DASHES),
+    "nat": (_VIOLET, "P", _DOTS),
+    "bgp": (_VIOLET, "p", _LONG_DASHES),
+    "flannel-udp": (_BROWN, "<", _DOTS),
+    "flannel-vxlan": (_LILAC, ">", _DOTS),
+    "flannel-host-gw": (_VIOLET, "h", _DASH_DOTS),
+    "container": (_LILAC, "d", _DASH_DOTS),
+    "none": (_BROWN, "*", _DASH_DOTS),
+}
 #: All other drivers have a violet, a lilac or a brown of their own, drawn from the name alone: red, green and blue lie
 #: between these, where they are apart from the above with any eyes.
 _OTHER_COLOURS = (
@@ -26,7 +40,7 @@ _OTHER_COLOURS = (
     ((104, 118), (34, 42), (10, 24)),
 )
 _OTHER_MARKERS = ("v", "P", "X", "p", "<", ">", "h", "d")
-_OTHER_LINES = ((0, (1, 1)), (0, (5, 1)), (0, (3, 1, 1, 1)))
+_OTHER_LINES = (_DOTS, _LONG_DASHES, _DASH_DOTS)
 #: How much of a driver's colour is left where it colours small text, which needs more contrast than a line.
 _INK = 0.8
 
@@ -81,8 +95,8 @@ _NOTE_PER_IN = 20  # characters of a note in an inch of its line
 
 
 def driver_style(driver: str) -> dict[str, object]:
-    """color, marker and linestyle of a driver; for one that is not in DRIVERS, drawn from its name alone."""
-    color, marker, line = DRIVERS.get(driver) or _drawn(driver)
+    """color, marker and linestyle of a driver; for one that pairlab does not know, drawn from its name alone."""
+    color, marker, line = DRIVERS.get(driver) or _NAMED.get(driver) or _drawn(driver)
     return {"color": color, "marker": marker, "linestyle": line}
 
 

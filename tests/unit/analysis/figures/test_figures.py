@@ -133,7 +133,8 @@ def test_a_driver_looks_the_same_whoever_else_is_in_the_figure(cells):
 
 
 def test_the_note_tells_n_and_what_the_bars_are(cells, repetitions):
-    assert estimates.note_of(cells) == "mean of n = 2 to 3 repetitions; bars: 95 % interval"
+    assert estimates.note_of(cells) == "mean of n = 2 to 3 repetitions; bars: 95 % interval (none where n < 3)"
+    assert estimates.note_of(cells[cells["n"] > 2]) == "mean of n = 3 repetitions; bars: 95 % interval"
     assert estimates.note_of(repetitions) == "a point per repetition, n = 2 to 3 in each column"
     assert estimates.note_of(cells.assign(n=1)) == "mean of n = 1 repetition, which has no interval"
     many = pd.concat([repetitions, repetitions.assign(repetition=repetitions["repetition"] + 10)])
