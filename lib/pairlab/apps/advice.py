@@ -20,9 +20,11 @@ from pairlab.testbed.contracts import ISOLATIONS, NetworkDriver
 def advise(question: Question, runs: str | Path | None = None, *, sweep: str = "", backend: str = "") -> Advice:
     """Which network, by the runs below `runs` (of one `sweep`, if named): see analysis/advice/answer.py.
 
-    backend: only that one; by default each that has runs, or netns where there is none. Raises as load_runs, but
-    not NoRuns: networks can be told of without any.
+    backend: only that one; by default each that has runs, or netns where there is none. Raises as load_runs, but in a
+    folder that is there not NoRuns: networks can be told of without any.
     """
+    if runs is not None and not paths.existing(runs).is_dir():
+        raise NoRuns(f"no runs in {paths.tried(runs)}: there is no such folder")
     try:
         found = load_runs(runs, sweep=sweep)
     except NoRuns:

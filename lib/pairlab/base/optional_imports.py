@@ -26,4 +26,6 @@ def without(name: str) -> Iterator[None]:
 def require(module: str, extra: str) -> None:
     """Raises Unavailable where that module is not installed. extra: of pairlab, which installs it."""
     if importlib.util.find_spec(module) is None:
-        raise Unavailable(f"{module} is not installed here: pip install '.[{extra}]' in the checkout installs it")
+        raise Unavailable(
+            f"{module} is not installed here: pip install --editable '.[{extra}]' in the checkout installs it"
+        )

@@ -7,6 +7,7 @@ from pairlab.batch.stopping_rule import Rule, Value
 from pairlab.measurement import in_store
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
+from pairlab.model.traffic import asked
 
 #: What a cell costs above its traffic, for the first estimate; afterwards that of the cells measured so far is taken.
 OVERHEAD_S = 2.0
@@ -88,6 +89,8 @@ def succeeded(done: int, not_done: int, skipped: int, unavailable: str) -> bool:
 
 def traffic_s(spec: Spec) -> float:
     """How long its traffic takes, as far as is known in advance: flows with an end take a small part of their time."""
+    if spec.requests and spec.offered_load_bps:
+        return asked.expected_s(spec)
     return spec.last_due_s if spec.flows_end else spec.traffic_s
 
 

@@ -52,6 +52,13 @@ def rows(found):
     return {row.network.name: row for row in found.rows}
 
 
+def test_a_round_of_messages_between_all_is_no_request():
+    rounds = requests("b", 200e-6, experiment="all-to-all", workload="all-to-all", message_bytes=1024)
+    found = rows(advice(requests("a", 100e-6), rounds))
+    assert found["a"].cells["p99"].found
+    assert "p99" not in found["b"].cells or not found["b"].cells["p99"].found
+
+
 def test_a_network_that_is_worse_for_sure_in_all_that_matters_is_dominated_and_comes_after_the_other():
     found = advice(requests("b", 200e-6), requests("a", 100e-6))
     assert [row.network.name for row in found.rows] == ["a", "b"]

@@ -2,8 +2,11 @@
 
 from dataclasses import replace
 
-from pairlab import store
+import pytest
+
+from pairlab import Spec, store
 from pairlab.batch import runner
+from pairlab.model.traffic import flow_sizes
 from tests.support.runs import made_up
 from tests.support.sweeps import SEVERAL, Executor, load
 
@@ -26,6 +29,14 @@ def test_of_a_shared_sweep_what_another_host_has_measured_is_not_to_be_measured(
 def test_flows_that_end_are_not_expected_to_take_all_of_their_time(tmp_path, runs_dir):
     (spec,) = runner.cells(load(tmp_path, experiments={"throughput": {"duration_s": 60}}, repetitions=1))
     assert runner.estimate_s([spec.replace(flow_bytes=5_000_000)]) == runner.OVERHEAD_S
+
+
+def test_requests_at_a_load_take_as_long_as_it_takes_to_offer_them(tmp_path, runs_dir):
+    sizes = {"workload": "traffic", "flow_sizes": "10:0.5,30:1", "requests": 5000, "offered_load_bps": 1e6}
+    spec = Spec(experiment="dc-simulation", duration_s=60, **sizes)
+    mean_bytes = flow_sizes.load(spec.flow_sizes).mean_bytes
+    assert 10 < mean_bytes < 30
+    assert runner.estimate_s([spec]) == pytest.approx(5000 * mean_bytes * 8 / 1e6 + runner.OVERHEAD_S)
 
 
 def test_a_cell_of_fewer_repetitions_is_counted_as_often_as_it_is_measured(tmp_path, runs_dir):

@@ -97,10 +97,13 @@ def by_setting(runs: Iterable[Run]) -> dict[Setting, dict[str, list[Run]]]:
 
 
 def _tells(spec: Spec) -> bool:
-    """Whether only the network, the traffic and the place decide: no limit, no other load, no end of flows."""
+    """Whether only the network, the traffic and the place decide: no limit, no other load, no end of flows.
+
+    A round of messages between all containers is neither a transfer nor a request.
+    """
     left_alone = [name for name in selection.BEYOND if name not in (*_CONDITIONS, *_PLACE)]
     usual = all(getattr(spec, name) == Spec.model_fields[name].default for name in left_alone)
-    return usual and not spec.flows_end and spec.udp_share in (0, 1)
+    return usual and not spec.flows_end and spec.udp_share in (0, 1) and spec.experiment != "all-to-all"
 
 
 def find(

@@ -8,6 +8,7 @@ and hosts are the unit.
 
 import math
 import re
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -86,7 +87,10 @@ def compare(
     left_out = [*not_ok(every), *unread(runs), *getattr(runs, "elsewhere", ())]
     calibrations = noise_floor.of_runs(runs if isinstance(runs, Runs) else Runs(every, root=_root(every)))
     found, refused, alone = [], [], []
-    for alike, sides in _cells(counted, by, over):
+    cells = _cells(counted, by, over)
+    if base is not None and base not in (known := dict.fromkeys(value for _, sides in cells for value in sides)):
+        raise BadInput(f"base: no run that is ok has {by} {base!r}; there are: {', '.join(map(str, known)) or 'none'}")
+    for alike, sides in cells:
         start = _base(by, sides, base)
         if start is None or len(sides) < 2:
             alone += [f"{named(by, value)} ({cell(alike)})" for value in sides]
@@ -98,7 +102,9 @@ def compare(
                     found.append(_compared(by, each, alike, pair, calibrations, over))
                 except AnalysisError as error:
                     refused.append(str(error))
-    left_out = [*refused, *left_out, *without_partner(by, alone)]
+    for text, count in Counter(refused).items():
+        left_out.insert(0, text if count == 1 else f"{text.removesuffix('.')}, in {count} cells.")
+    left_out += without_partner(by, alone)
     if not found:
         raise AnalysisError(" ".join(left_out) if refused else _nothing_compared(by, counted, left_out))
     return Comparisons(found, left_out)

@@ -130,10 +130,10 @@ def stamp_of(file: Path) -> Stamp | None:
 def facts_of(runs: Runs) -> dict[str, str]:
     """What the runs that count record of their testbed, by the keys of FACTS; several values are listed.
 
-    congestion-control is the one in force in those runs that do not vary it.
+    congestion-control is the one in force in those runs with TCP that do not vary it.
     """
     counted = [run for run in runs if run.status == "ok"]
-    usual = plain_control(run.spec.congestion_control for run in counted)
+    usual = plain_control(run.spec.congestion_control for run in counted if congestion_control(run))
     found = {key: {(run.facts.get(part) or {}).get(name) for run in counted} for key, (part, name) in FACTS.items()}
     found["memory"] = {f"{size / 2**30:.1f} GiB" for size in found["memory"] if size}
     found["congestion-control"] = {congestion_control(run) for run in counted if run.spec.congestion_control == usual}

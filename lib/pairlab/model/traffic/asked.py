@@ -3,6 +3,7 @@
 This module imports nothing heavy, as every spec is checked with it.
 """
 
+import functools
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -60,6 +61,18 @@ def fan_outs(text: str) -> dict[int, int]:
 def in_words(flow_sizes: str) -> str:
     """A spec's flow_sizes, in short: prv2-1, or a CDF of 12 points."""
     return f"a CDF of {flow_sizes.count(':')} points" if ":" in flow_sizes else flow_sizes
+
+
+def expected_s(spec: Any) -> float:
+    """How long a spec's requests take to be due at its load, by the mean size of their flows."""
+    return spec.requests * _mean_bytes(spec.flow_sizes) * 8 / spec.offered_load_bps
+
+
+@functools.lru_cache
+def _mean_bytes(flow_sizes: str) -> float:
+    from pairlab.model.traffic import flow_sizes as distributions
+
+    return distributions.load(flow_sizes).mean_bytes
 
 
 def require_fitting(spec: Any, defaults: Mapping[str, Any]) -> None:

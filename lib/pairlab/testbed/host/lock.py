@@ -149,4 +149,4 @@ def _command(pid: int) -> str:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
     except OSError:
         return "its command is hidden"
-    return " ".join([os.path.basename(words[0]), *words[1:]]).strip()[:80] or "unknown"
+    return " ".join(" ".join([os.path.basename(words[0]), *words[1:]]).split())[:80] or "unknown"

@@ -44,7 +44,7 @@ class Traffic(Workload):
             raise BadSpec(f"pairs: traffic has one client for at most {MOST_SERVERS} servers, not {spec.pairs}")
         if not spec.flow_sizes:
             raise BadSpec("flow_sizes: traffic makes flows from a distribution: name one, or a file")
-        if spec.requests and spec.offered_load_bps and (lasts_s := _expected_s(spec)) > spec.duration_s:
+        if spec.requests and spec.offered_load_bps and (lasts_s := asked.expected_s(spec)) > spec.duration_s:
             load = f"{spec.offered_load_bps / 1e6:g} Mbit/s"
             raise BadSpec(
                 f"duration_s: {spec.requests:,} requests at {load} take about {lasts_s:.3g} s, not"
@@ -110,13 +110,6 @@ class Traffic(Workload):
             errno=flows["error"],
             **{name: flows[name] for name in _AS_RECORDED},
         )
-
-
-def _expected_s(spec):
-    """How long the requests take to be due, by the mean size."""
-    from pairlab.model.traffic import flow_sizes
-
-    return spec.requests * flow_sizes.load(spec.flow_sizes).mean_bytes * 8 / spec.offered_load_bps
 
 
 def seed_of(spec):

@@ -9,7 +9,7 @@ from scipy import stats
 
 from pairlab.analysis.comparison import noise_floor, result
 from pairlab.analysis.comparison.compute import compare, varied
-from pairlab.errors import AnalysisError, UnknownName
+from pairlab.errors import AnalysisError, BadInput, UnknownName
 from pairlab.store.dataset import Runs
 from tests.support.synthetic import ending, run, transacting
 
@@ -71,6 +71,8 @@ def test_the_default_of_a_parameter_is_the_base_and_another_can_be_named():
         ("bridge", "ovs"),
     ]
     assert [made.other.value for made in compare(three, base="ovs")] == ["bridge", "macvlan"]
+    with pytest.raises(BadInput, match=r"base: no run that is ok has driver 'hub'; there are: .*bridge.*ovs"):
+        compare(three, base="hub")
     assert compare([*FASTER, *three[-3:]])[0].base.value == "macvlan"
 
 
