@@ -14,6 +14,8 @@ from pairlab.analysis.output.measures import Measure
 
 #: Of the names of drivers below one panel: so many have room beside each other.
 _LETTERS = 24
+#: How far a panel reaches at least, over its highest value.
+_ABOVE = 1.06
 
 
 def repetitions(panel: pd.DataFrame, ax: Axes, *, value: str, measure: Measure, label: str = "") -> Axes:
@@ -29,6 +31,7 @@ def repetitions(panel: pd.DataFrame, ax: Axes, *, value: str, measure: Measure, 
     axis(ax, drivers)
     ax.set_ylabel(label or measure.title)
     estimates.scale_y(ax, from_zero=True)
+    ax.set_ylim(top=max(ax.get_ylim()[1], _ABOVE * panel[value].max() * measure.scale))  # no point on the panel's edge
     grid.in_larger_unit(ax.yaxis, measure.unit)
     return ax
 
