@@ -68,7 +68,8 @@ def spread(
     """
     rows = []
     for names, group in repetitions.groupby(list(by), sort=True):
-        values, hosts = group[value].to_numpy(dtype=float), _units(group, over)
+        _check_column(group, over)
+        values, hosts = group[value].to_numpy(dtype=float), group[over].to_numpy(dtype=object)
         middle, _, _, n, _, gap = _mean(values, value, confidence, hosts)
         between, within = intervals.Estimate(np.nan, np.nan, np.nan, n), np.nan
         if not gap:

@@ -73,10 +73,10 @@ def summary(
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table as HTML; all texts are escaped here. Columns without text are left out."""
-    rows = [[str(cell) for cell in row] for row in rows]
-    shown = [column for column in range(len(heads)) if any(row[column] for row in rows)]
+    texts = [[str(cell) for cell in row] for row in rows]
+    shown = [column for column in range(len(heads)) if any(row[column] for row in texts)]
     head = "".join(f'<th scope="col">{escape(heads[column])}</th>' for column in shown)
-    body = "".join(f"<tr>{''.join(_cell(row[column]) for column in shown)}</tr>" for row in rows)
+    body = "".join(f"<tr>{''.join(_cell(row[column]) for column in shown)}</tr>" for row in texts)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 

@@ -35,17 +35,17 @@ def read(text: str, unit: str = "") -> float:
     if not text:
         raise ValueError("give a number" + (f" of {unit}" if unit else ""))
     found = _NUMBER.fullmatch(text)
-    number = found and re.sub(r"[_ ,]", "", found["number"])
+    number, suffix = (re.sub(r"[_ ,]", "", found["number"]), found["unit"]) if found else ("", "")
     try:
-        value = float(number or "")
+        value = float(number)
     except ValueError:
         point = ": a decimal point is a dot, and a comma separates thousands" if "," in text else ""
         raise ValueError(f"{_shown(text)} is not a number{point}") from None
     known = UNITS[unit]
-    if found["unit"] and found["unit"] not in known:
+    if suffix and suffix not in known:
         allowed = f"use {', '.join(known)}" if unit else "give a number without a unit"
-        raise ValueError(f"{_shown(found['unit'])} is not a unit of this parameter: {allowed}")
-    value *= known.get(found["unit"], 1)
+        raise ValueError(f"{_shown(suffix)} is not a unit of this parameter: {allowed}")
+    value *= known.get(suffix, 1)
     if not math.isfinite(value):
         raise ValueError(f"{_shown(text)} is too large")
     return value

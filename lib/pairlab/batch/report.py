@@ -58,7 +58,8 @@ def experiments_of(notebook: Path) -> tuple[str, ...]:
     for node in ast.walk(ast.parse(_code(notebook))):
         if isinstance(node, ast.keyword) and node.arg == "experiment":
             values = node.value.elts if isinstance(node.value, ast.List | ast.Tuple) else [node.value]
-            named += [value.value for value in values if isinstance(value, ast.Constant)]
+            constants = [value.value for value in values if isinstance(value, ast.Constant)]
+            named += [value for value in constants if isinstance(value, str)]
     own = notebook.stem[3:]
     return (own,) if own in named else tuple(dict.fromkeys(named))
 
@@ -85,7 +86,7 @@ def make(
         if not notebook.is_file():
             raise BadInput(f"no notebook {notebook.absolute()}: give the path of an analysis notebook (.ipynb)")
     found = load_runs(runs, sweep=sweep)
-    folder = paths.from_root(found.root)
+    folder = paths.from_root(found.root or paths.runs())
     origin = provenance.origin_of(found, found.root, sweep)
     account, shown = provenance.account(found), findings(found)
     tell(f"{account}\n\n{shown}".rstrip())

@@ -103,7 +103,7 @@ def claims(only, runs, name, by, as_json):
     from pairlab.store.dataset import load_runs
 
     chosen = named(only) if only else None
-    if only and not as_json:
+    if chosen is not None and not as_json:
         for claim in chosen:
             out.print("\n".join(f"{title}: {text}" for title, text in layout.described(claim).items()), markup=False)
             out.print()

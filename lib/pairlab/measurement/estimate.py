@@ -142,7 +142,7 @@ def _lasts(spec: Spec, repetitions: int, root: Path | None) -> str:
 
 
 def _kept(spec: Spec, root: Path | None) -> str:
-    if (stored := in_store.find(spec, root)) and stored.status == "ok":
+    if (stored := in_store.find(spec, root)) and stored.status == "ok" and stored.path:
         return (
             f"stored already as {paths.shown(stored.path)}, {stored.measured}, so it is shown and not measured"
             " again, unless you ask for that."

@@ -108,6 +108,7 @@ async def _attended(
             _command(), stdin=request, stdout=subprocess.PIPE, stderr=complaints, start_new_session=True
         ) as child,
     ):
+        assert child.stdout
         lines = _Lines(child.stdout.fileno())
         try:
             while child.poll() is None:
@@ -220,7 +221,8 @@ class _Messages:
             case {"phase": [name, done, total]}:
                 self._on_phase(name, done, total)
             case {"sample": sample}:
-                self._on_sample(Sample(**{**sample, "client_bps": tuple(sample["client_bps"])}))
+                if self._on_sample:
+                    self._on_sample(Sample(**{**sample, "client_bps": tuple(sample["client_bps"])}))
             case {"warning": text}:
                 warnings.warn(text, stacklevel=5)
             case {"run": path}:
@@ -312,7 +314,8 @@ def main() -> int:
             progress=lambda *phase: out.send_if_free(phase=phase),
             watch=(lambda sample: out.send_if_free(sample=asdict(sample))) if asked["watched"] else None,
         )
-        out.send(run=str(run.path.absolute()))
+        if run.path:
+            out.send(run=str(run.path.absolute()))
     except PairlabError as error:
         out.send(error=[type(error).__name__, str(error)])
     except KeyboardInterrupt:

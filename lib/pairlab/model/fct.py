@@ -6,6 +6,7 @@ leave failed flows out would make the slower side the faster one.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -45,7 +46,9 @@ def smallest(flows: pd.DataFrame, share: float) -> pd.DataFrame:
     return flows[sizes <= sizes.quantile(share)]
 
 
-def quantile(times_s: Sequence[float], q: float, method: str = "linear") -> float:
+def quantile(
+    times_s: Sequence[float] | np.ndarray, q: float, method: Literal["linear", "median_unbiased"] = "linear"
+) -> float:
     """The q-th quantile, as numpy's `method` has it; NaN of no times, and where it hangs on flows that failed."""
     return _known(times_s, lambda times: np.quantile(times, q, method=method))
 
@@ -70,7 +73,7 @@ def unknown(failed: int, flows: int, q: float) -> str:
     return f"{failed} of {flows} flows failed: p{100 * q:g} hangs on how long they would have taken, and is not known"
 
 
-def _known(times_s: Sequence[float], statistic: Callable[[np.ndarray], float]) -> float:
+def _known(times_s: Sequence[float] | np.ndarray, statistic: Callable[[np.ndarray], float]) -> float:
     """The statistic of the times, where it is the same however much longer the failed flows took than the others."""
     times_s = np.asarray(times_s, dtype=float)
     failed = np.isinf(times_s)

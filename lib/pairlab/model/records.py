@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pandas as pd
@@ -32,7 +32,13 @@ STATUSES = ("ok", "invalid", "failed", "skipped")
 TONES = {"ok": "good", "invalid": "warn", "failed": "bad", "skipped": ""}
 
 
-def no_attribute(what: str, name: str, kind: type) -> str:
+class _HasFields(Protocol):
+    """A dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+def no_attribute(what: str, name: str, kind: type[_HasFields]) -> str:
     """That an object has no attribute of that name, with the one that may be meant."""
     public = sorted({each for each in dir(kind) if not each.startswith("_")} | set(kind.__dataclass_fields__))
     near = difflib.get_close_matches(name, public, n=1) or [each for each in public if name in each or each in name]

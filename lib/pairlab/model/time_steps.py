@@ -14,4 +14,5 @@ def carried_bytes(edges_s: ArrayLike, start_s: ArrayLike, end_s: ArrayLike, inte
     rows = rows[np.argsort(rows[:, 0])]
     after = np.cumsum(rows[:, 2])
     before = np.concatenate([[0.0], after[:-1]])
-    return np.diff(np.interp(edges_s, rows[:, :2].ravel(), np.column_stack([before, after]).ravel()))
+    edges = np.asarray(edges_s, dtype=float)
+    return np.diff(np.interp(edges, rows[:, :2].ravel(), np.column_stack([before, after]).ravel()))

@@ -46,11 +46,11 @@ def described(found: Student, first: Sequence[float], second: Sequence[float], c
 
 
 def ratio(
-    first: Sequence[float],
-    second: Sequence[float],
+    first: Sequence[float] | np.ndarray,
+    second: Sequence[float] | np.ndarray,
     *,
     paired: bool = True,
-    units: Sequence[Hashable] | None = None,
+    units: Sequence[Hashable] | np.ndarray | None = None,
 ) -> Student:
     """The second over the first, of one value per repetition, on the scale PERCENT.
 
@@ -78,7 +78,7 @@ def together(first: Mapping[Hashable, object], second: Mapping[Hashable, object]
     return common if len(common) >= max(min(2, least), min(least, len(first), len(second))) else None
 
 
-def logarithms(values: Sequence[float], least: int = 1) -> np.ndarray:
+def logarithms(values: Sequence[float] | np.ndarray, least: int = 1) -> np.ndarray:
     """The logarithms of one value per repetition. Raises TooFewSamples below `least`, AnalysisError below zero."""
     values = np.asarray(values, dtype=float)
     if values.size < least:

@@ -30,7 +30,17 @@ class Estimate(NamedTuple):
     n: int
 
 
-class Test(NamedTuple):
+class _Outcome(NamedTuple):
+    """The fields of a Test."""
+
+    statistic: float
+    p: float
+    n: int
+    groups: int
+    least_p: float = float("nan")
+
+
+class Test(_Outcome):
     """A test's outcome. p: two-sided; n: independent samples, which are repetitions, in all groups together.
 
     least_p: the smallest p that this many repetitions can give, or NaN where that is not known. Above alpha, the
@@ -38,13 +48,8 @@ class Test(NamedTuple):
     says nothing.
     """
 
+    __slots__ = ()
     __test__ = False  # pytest: not a test class
-
-    statistic: float
-    p: float
-    n: int
-    groups: int
-    least_p: float = float("nan")
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,7 @@ class Student:
     scale: Scale = REAL
 
     @classmethod
-    def of(cls, values: Sequence[float], scale: Scale = REAL) -> "Student":
+    def of(cls, values: Sequence[float] | np.ndarray, scale: Scale = REAL) -> "Student":
         """The mean of independent samples that are on the scale already, such as logarithms of ratios."""
         values = np.asarray(values, dtype=float)
         # Equal values have no spread at all, whatever the rounding of their mean.
@@ -112,7 +117,9 @@ class Student:
         return cls(float(values.mean()), spread / math.sqrt(values.size), values.size - 1, values.size, scale)
 
     @classmethod
-    def of_groups(cls, first: Sequence[float], second: Sequence[float], scale: Scale = REAL) -> "Student":
+    def of_groups(
+        cls, first: Sequence[float] | np.ndarray, second: Sequence[float] | np.ndarray, scale: Scale = REAL
+    ) -> "Student":
         """The mean of the second less that of the first, of two groups measured in repetitions of their own.
 
         n: repetitions of the smaller group. Source: Welch 1947.
@@ -144,7 +151,8 @@ class Student:
         """The two-sided interval, as shown. Source: Student 1908."""
         check_share(confidence, "confidence")
         half = t_quantile((1 + confidence) / 2, self.df) * self.error if self.known else math.nan
-        return Estimate(*(float(self.scale.shown(self.centre + by)) for by in (0.0, -half, half)), self.n)
+        value, low, high = (float(self.scale.shown(self.centre + by)) for by in (0.0, -half, half))
+        return Estimate(value, low, high, self.n)
 
     def p(self, null: float = 0.0, alternative: Literal["two-sided", "greater", "less"] = "two-sided") -> float:
         """p of the t test against `null`, as shown; NaN where there is no interval."""
@@ -168,7 +176,7 @@ def _t_share_below(t: float, df: float) -> float:
     return float(special.stdtr(df, t) if math.isfinite(df) else special.ndtr(t))
 
 
-def mean_interval(values: Sequence[float], confidence: float = 1 - ALPHA, scale: Scale = REAL) -> Estimate:
+def mean_interval(values: Sequence[float] | np.ndarray, confidence: float = 1 - ALPHA, scale: Scale = REAL) -> Estimate:
     """The mean of independent samples with its two-sided interval, in the unit of `values` and within their bounds.
 
     values: 1-D, one per repetition. From fewer than LEAST the mean is known and its interval is not: low and high are
@@ -182,7 +190,7 @@ def mean_interval(values: Sequence[float], confidence: float = 1 - ALPHA, scale:
     return mean(values, scale).estimate(confidence)
 
 
-def mean(values: Sequence[float], scale: Scale = REAL) -> Student:
+def mean(values: Sequence[float] | np.ndarray, scale: Scale = REAL) -> Student:
     """As mean_interval, before the confidence is chosen."""
     values = np.asarray(values, dtype=float)
     if values.size == 0:
@@ -201,7 +209,7 @@ def mean(values: Sequence[float], scale: Scale = REAL) -> Student:
     return Student(float(scale.kept(plain.centre)), plain.error * scale.slope(plain.centre), plain.df, plain.n, scale)
 
 
-def by_unit(values: Sequence[float], units: Sequence[Hashable]) -> np.ndarray:
+def by_unit(values: Sequence[float] | np.ndarray, units: Sequence[Hashable] | np.ndarray) -> np.ndarray:
     """The mean of each unit's values, in the order of the units: the independent samples where repetitions are not.
 
     values, units: 1-D, of the same length; units: of what each value is a repetition, such as its host.
@@ -222,7 +230,7 @@ def check_share(share: float, name: str) -> None:
         raise AnalysisError(f"{name} is a share between 0 and 1, such as 0.95, not {share!r}")
 
 
-def jain_index(throughputs_bps: Sequence[float]) -> float:
+def jain_index(throughputs_bps: Sequence[float] | np.ndarray) -> float:
     """Jain's fairness index: 1 when all get the same, 1/n when one gets all; NaN when nobody gets anything.
 
     throughputs_bps: 1-D, one per client, a failed one as zero. Raises TooFewSamples when empty.

@@ -83,7 +83,6 @@ def contrast(
             raise AnalysisError(
                 f"the quantile is {side.quantile(q):g}: a change has no percentage of what is not positive"
             )
-    found = None
     if paired and all(np.array_equal(sides[0][1].labels, side.labels) for _, side in sides):
         n = len(sides[0][1].labels)
         with np.errstate(invalid="ignore"):  # draws that depend on failed flows are infinite, and so is the error then
@@ -91,13 +90,14 @@ def contrast(
         centre = sum(weight * math.log(side.quantile(q)) for weight, side in sides)
         wider = max(_widening(side, q) for _, side in sides)
         return Student(centre, wider * _error(np.asarray(drawn), n), n - 1, n, PERCENT)
+    found = Student(0.0, 0.0, math.inf, len(sides[0][1].labels))
     for place, (weight, side) in enumerate(sides):
         n = len(side.labels)
         drawn = _logs(side.drawn(q, resamples, seed + place)) if n > 1 else np.array([np.nan])
         each = Student(
             -weight * math.log(side.quantile(q)), abs(weight) * _widening(side, q) * _error(drawn, n), n - 1, n
         )
-        found = (found or Student(0.0, 0.0, math.inf, n)).less(each, PERCENT)
+        found = found.less(each, PERCENT)
     return found
 
 

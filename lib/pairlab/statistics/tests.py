@@ -80,7 +80,9 @@ def pairwise(frame: pd.DataFrame, value: str, group: str, *, alpha: float = ALPH
     return table
 
 
-def cliffs_delta_interval(a: Sequence[float], b: Sequence[float], confidence: float = 1 - ALPHA) -> Estimate:
+def cliffs_delta_interval(
+    a: Sequence[float] | np.ndarray, b: Sequence[float] | np.ndarray, confidence: float = 1 - ALPHA
+) -> Estimate:
     """Cliff's delta with its asymmetric interval; n counts the values of both.
 
     It says how much more often a value of `a` exceeds one of `b` than the reverse: 1 always, 0 as often, -1 never.
@@ -98,7 +100,8 @@ def cliffs_delta_interval(a: Sequence[float], b: Sequence[float], confidence: fl
     if abs(delta) == 1:
         square = float(stats.norm.ppf((1 + confidence) / 2)) ** 2
         least = (min(n, m) - square) / (min(n, m) + square)
-        return Estimate(delta, *sorted([delta, delta * least]), n + m)
+        low, high = sorted([delta, delta * least])
+        return Estimate(delta, low, high, n + m)
     square = float(stats.t.ppf((1 + confidence) / 2, n + m - 2)) ** 2
     within = n * m - ties - n * m * delta**2
     unbiased = (m**2 * ((rows - delta) ** 2).sum() + n**2 * ((columns - delta) ** 2).sum() - within) / (
@@ -156,7 +159,7 @@ def _check_once(rows: pd.DataFrame, by: list[str], what: str) -> None:
         )
 
 
-def _dominance(a: Sequence[float], b: Sequence[float]) -> tuple[np.ndarray, np.ndarray, int]:
+def _dominance(a: Sequence[float] | np.ndarray, b: Sequence[float] | np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
     """For each of a, and for each of b, the mean over the other of sign(a - b); and the number of ties."""
     a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     if not (a.size and b.size):

@@ -369,7 +369,8 @@ def _of_newest_ground(runs: Sequence[Run]) -> tuple[list[Run], tuple[str, ...], 
     known = [(_system(run), run.ground) for run in sorted(runs, key=_when, reverse=True) if run.status == "ok"]
     newest = grounds.newest(known)
     places = {system[0]: ground.place() for system, ground in newest.items()}
-    kept, others = [], Counter()
+    kept: list[Run] = []
+    others: Counter[tuple[grounds.Ground, grounds.Ground]] = Counter()
     for run in runs:
         here = places.get(_system(run)[0], grounds.Ground())
         if newest.get(_system(run), here).agrees(run.ground):

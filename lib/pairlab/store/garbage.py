@@ -26,7 +26,7 @@ def debris(root: Path | None = None, *, with_replaced: bool = False) -> Iterator
         with contextlib.suppress(StoreError):  # of a newer pairlab, or not to be read just now
             if not is_draft(draft) or not (run := _whole(draft)):
                 yield draft, "a draft that was never finished"
-            elif _counts(run):
+            elif _counts(run, draft):
                 yield draft, "whole, only its name was missing: gets it"
             else:
                 yield draft, "whole, but replaced by another: kept in .replaced/"
@@ -79,15 +79,15 @@ def _whole(place: Path) -> Run | None:
     return run
 
 
-def _counts(draft: Run) -> bool:
+def _counts(run: Run, draft: Path) -> bool:
     """Whether a run that has no name yet gets one: it is ok, or there is no other of its spec."""
-    return draft.status == "ok" or not directories_of(draft.spec, draft.path.parents[1])
+    return run.status == "ok" or not directories_of(run.spec, draft.parents[1])
 
 
 def _settle(place: Path, run: Run) -> None:
     """Ends what writing a run began: the draft gets a name, or its place in .replaced/."""
     with locked(place.parent):
-        if _counts(run):
+        if _counts(run, place):
             place.rename(free_directory(run.spec, place.parents[1]))
         else:
             set_aside(place)

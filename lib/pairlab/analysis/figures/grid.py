@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
+from matplotlib.axis import Axis, XAxis, YAxis
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -83,7 +83,7 @@ def single(ax: Axes | None, width_in: float = COLUMN_IN) -> Axes:
     return ax or plt.subplots(figsize=(width_in, HEIGHT_IN), layout="constrained")[1]
 
 
-def logarithmic(axis: Axis) -> None:
+def logarithmic(axis: XAxis | YAxis) -> None:
     """Makes the axis logarithmic, with plain numbers."""
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})
     axis.set_major_locator(_Decades())
@@ -105,9 +105,9 @@ class _Decades(LogLocator):
         return super().tick_values(vmin, vmax)
 
 
-def _lines_of(figure: Figure, drivers: Iterable[str]) -> list[Line2D]:
+def _lines_of(figure: Figure, drivers: Iterable[str]) -> list[Artist]:
     """How each driver is drawn, without its bars; those that no panel has a label of are left out."""
-    drawn = {}
+    drawn: dict[str, Artist] = {}
     for ax in figure.axes:
         for artist, driver in zip(*ax.get_legend_handles_labels(), strict=True):
             drawn[driver] = artist[0] if isinstance(artist, ErrorbarContainer) else artist

@@ -5,7 +5,7 @@ Estimates are frames in the form of cell_estimates.COLUMNS, a row per cell. Name
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,8 @@ from pairlab.store.dataset import Runs
 
 #: The names of cells, and the text of each.
 Texts = dict[tuple, str]
-
+#: What names a column: a text, or a tuple of them.
+Title = TypeVar("Title", bound=Hashable)
 
 #: By unit, the one in which a thousand and more of it are shown: 20.5 ms, and not 20549.7 µs.
 LARGER = {"µs": "ms"}
@@ -99,11 +100,12 @@ def across(by_cell: Texts, *above: str, order: Sequence[Hashable] | None = None)
     found: dict[Hashable, Texts] = {}
     for (*names, last), text in by_cell.items():
         found.setdefault(last, {})[tuple(names)] = text
-    return {((*above, each) if above else each): found.get(each, {}) for each in order or ordered(found)}
+    every: Sequence[Hashable] = order or ordered(names[-1] for names in by_cell)
+    return {((*above, each) if above else each): found.get(each, {}) for each in every}
 
 
 def tabulate(
-    heads: Mapping[str, str], columns: Mapping[Hashable, Texts], order: Mapping[str, Sequence] | None = None
+    heads: Mapping[str, str], columns: Mapping[Title, Texts], order: Mapping[str, Sequence] | None = None
 ) -> pd.DataFrame:
     """A table of texts, with a row for each cell that a column has, sorted by its names, and a dash for what is absent.
 

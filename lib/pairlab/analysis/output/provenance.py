@@ -63,7 +63,7 @@ class Origin:
         return f"% {what}: made from {self}.\n% Generated: change the notebook, not this file.\n"
 
 
-def origin_of(runs: Runs, folder: str | Path, sweep: str = "") -> Origin:
+def origin_of(runs: Runs, folder: str | Path | None, sweep: str = "") -> Origin:
     """The origin of what is made from `runs`, loaded from `folder` and, if named, of one `sweep`.
 
     The label is the sweep, else the folder's name. Raises BadInput where neither gives a name for a folder.

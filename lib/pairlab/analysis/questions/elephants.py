@@ -169,7 +169,11 @@ def _spread(
         parts = [used[(used["role"] == role) & (used["driver"] == driver)] for driver in drivers]
         sides.append([Clusters.of(completion_times(part), part["repetition"]) for part in parts])
     try:
-        found = quantiles.spread_ratio(*sides, 0.5) if len(sides) > 1 else quantiles.most_over_least(sides[0], 0.5)
+        found = (
+            quantiles.spread_ratio(sides[0], sides[1], 0.5)
+            if len(sides) > 1
+            else quantiles.most_over_least(sides[0], 0.5)
+        )
     except TooFewSamples as error:
         return row | {"gap": str(error)}
     return row | found.estimate(confidence)._asdict()

@@ -71,8 +71,8 @@ def change(
     before, after: as Runs.flows; the change is quantiles.percent_change. A gap where a percentile cannot be had:
     too few flows, or so many of them failed that it depends on these.
     """
-    sides = (Clusters.of(fct.of(side, value), side["repetition"]) for side in (before, after))
-    return flow_changes.change(*sides, q, confidence)
+    first, second = (Clusters.of(fct.of(side, value), side["repetition"]) for side in (before, after))
+    return flow_changes.change(first, second, q, confidence)
 
 
 def changes_by_pairs(flows: pd.DataFrame | Runs, confidence: float = 0.95) -> pd.DataFrame:

@@ -1,5 +1,7 @@
 """Total throughput and the mean per client by pairs and driver (E1), beside what the papers state."""
 
+from collections.abc import Hashable
+
 import pandas as pd
 
 from pairlab.analysis import cell_estimates, published
@@ -27,7 +29,7 @@ def cells(repetitions: pd.DataFrame, confidence: float = 0.95) -> dict[str, pd.D
 
 def table(cells: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """Throughput by pairs and driver in the form of paper E, table I."""
-    columns: dict[tuple, Texts] = {}
+    columns: dict[Hashable, Texts] = {}
     for name, measure in MEASURES.items():
         columns |= across(measure.texts(cells[name], "system", "pairs", "driver"), measure.title)
     return tabulate({"system": "System", "pairs": "Pairs"}, columns)

@@ -113,7 +113,7 @@ def put_cells(found: Values, cells: dict[str, pd.DataFrame], changes: pd.DataFra
         found.text("udp/missing", gap)
     found.names("udp/systems", list(systems(cells["client_bps"])))
     names = ("question", "system", "driver", "pairs", "setting", "protocol")
-    settings = {}
+    settings: dict[str, str] = {}
     for name, frame in cells.items():
         frame = _with_load(frame).assign(
             question="udp",

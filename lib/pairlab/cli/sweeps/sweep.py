@@ -136,7 +136,7 @@ class _Words(_View):
     def follow(self, measure):
         from pairlab.batch import reasons
 
-        first = {}
+        first: dict[tuple[str, str], int] = {}
 
         def said(report):
             if report.state in ("done", "stored"):

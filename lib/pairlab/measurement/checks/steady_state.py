@@ -40,7 +40,7 @@ class Settling:
     drift: float | None = None
 
 
-def settle(values: Sequence[float]) -> Settling:
+def settle(values: Sequence[float] | np.ndarray) -> Settling:
     """Detects the warm-up in a series of equally long intervals, and whether the series settled.
 
     values: one per interval, in any unit, in order. Settled means that at most half of them are warm-up, of a level
@@ -112,7 +112,7 @@ def _outside(series: np.ndarray, usual: np.ndarray, deviations: float = BAND_DEV
     return np.abs(series - middle) > max(deviations * deviation, BAND_SHARE * abs(middle))
 
 
-def drift(values: Sequence[float]) -> float:
+def drift(values: Sequence[float] | np.ndarray) -> float:
     """Difference between the last and the first third, as a share of the mean; 0 where it may be chance.
 
     It is not chance if a Mann-Kendall test finds a trend in the whole series, or if the thirds' means are more than

@@ -5,7 +5,6 @@ They are taken from the fields' descriptions, bounds and defaults; units are in 
 
 import inspect
 import textwrap
-import typing
 from collections.abc import Callable
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -55,8 +54,8 @@ def described(name: str, field: FieldInfo) -> str:
 
 
 def _plain(field: FieldInfo) -> type:
-    """The type alone, without its validators."""
-    return type(field.default) if typing.get_origin(field.annotation) is typing.Literal else field.annotation
+    """The type alone, without its validators; of a choice, that of its default."""
+    return field.annotation if isinstance(field.annotation, type) else type(field.default)
 
 
 def _bounds(field: FieldInfo) -> str:

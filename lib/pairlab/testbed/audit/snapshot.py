@@ -143,10 +143,10 @@ def diff(before: Snapshot, after: Snapshot) -> list[Difference]:
         old, new = was.get(key), now.get(key)
         if key[0] not in before.seen & after.seen and not (new and new.whose == OURS):
             continue  # nothing to compare it with
-        if old is None:
+        if new is None:
+            found.append(Difference(VANISHED, *key, was[key].whose, was[key].detail))
+        elif old is None:
             found.append(Difference(APPEARED, *key, new.whose, new.detail))
-        elif new is None:
-            found.append(Difference(VANISHED, *key, old.whose, old.detail))
         elif key[0] == "namespace" and new.whose == OURS != old.whose:  # its number was used again
             found.append(Difference(APPEARED, *key, OURS, new.detail))
         elif key[0] in CHANGEABLE and new.detail != old.detail:

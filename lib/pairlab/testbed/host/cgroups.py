@@ -53,7 +53,10 @@ def groups(run: str, limits: Mapping[str, Limits]) -> Iterator[dict[str, Path]]:
         yield {}
         return
     found = hierarchy()
-    ours = found.base() / f"{PREFIX}{ownership.me()}-{run}"
+    base = found.base() if found else None
+    if found is None or base is None:
+        raise TestbedError(str(lack()))
+    ours = base / f"{PREFIX}{ownership.me()}-{run}"
     with guarded(_REMOVE, str(ours)):
         try:
             yield {name: ours / name for name in _make(found.version, ours, limited)}

@@ -92,7 +92,8 @@ class Sampler:
         if passed_s <= 0 or (passed_s < EVERY_S / 2 and not (last and not self._told)):
             return
         self._last_s, self._told = elapsed_s, True
-        self._watch(Sample(elapsed_s, self._total_s, *self._rates(passed_s), **self._shares_since()))
+        client_bps, total_bps = self._rates(passed_s)
+        self._watch(Sample(elapsed_s, self._total_s, client_bps, total_bps, **self._shares_since()))
 
     def _rates(self, passed_s: float) -> tuple[tuple[float | None, ...], float | None]:
         """Each pair's, and that of all."""

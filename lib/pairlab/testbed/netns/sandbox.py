@@ -41,7 +41,8 @@ def privileged() -> bool:
 def command() -> list[str]:
     """unshare's command line here: a user namespace only where it takes one."""
     rootless = [] if privileged() else ["--user", "--map-root-user"]
-    return [UNSHARE.path(), *rootless, "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    program = UNSHARE.path() or UNSHARE.name
+    return [program, *rootless, "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
 
 
 @functools.cache
@@ -230,7 +231,8 @@ class Sandbox:
             self._process.kill()  # unshare --kill-child takes the rest along
             self._process.wait()
         finally:
-            self._process.stderr.close()
+            if self._process.stderr:
+                self._process.stderr.close()
 
     def _last_words(self) -> str:
         """Its last output, or how it ended; empty where it still runs."""

@@ -1,7 +1,9 @@
 """flowgen, pairlab's own generator: needs nothing in the container, and reports TCP_INFO."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from pairlab.errors import BadSpec
 from pairlab.testbed import token
@@ -120,7 +122,7 @@ def _measured_down(received, total, intervals):
 
 def _intervals(lines):
     """By the number of their flow."""
-    found = {}
+    found: dict[int, list[Mapping[str, Any]]] = {}
     for line in lines:
         if line["event"] == "interval":
             found.setdefault(int(line.get("flow", 0)), []).append(line)

@@ -81,7 +81,7 @@ class Iperf(Workload):
 
 def _streams(text):
     """Each stream's rows, by its number; the last is its total, of one interval too."""
-    found = {}
+    found: dict[int, list[dict[str, float]]] = {}
     for line in LINE.finditer(text):
         found.setdefault(int(line["stream"]), []).append(_row(line))
     return found

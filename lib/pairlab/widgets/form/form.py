@@ -1,6 +1,7 @@
 """The form: the experiment, the parameters of its notebook, and the number of repetitions."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -87,7 +88,7 @@ class Form(ipywidgets.VBox):
             value = self._edited.get(name, parse.as_text(name, parameter.default))
             meaning = _MEANINGS.get(name, parameter.meaning)
             made[name] = Field(name, parse.label(name), meaning, value, self.choices.of(name, backend))
-            made[name].when_changed(lambda name=name: self._change(name))
+            made[name].when_changed(partial(self._change, name))
         self.fields = made
         own = [name for name, each in parameters.items() if _differs_from_spec(name, each.default)]
         first = [name for name in dict.fromkeys((*ALWAYS_FIRST, *own, *_LAST_OF_FIRST)) if name in made]

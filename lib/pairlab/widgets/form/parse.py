@@ -100,7 +100,7 @@ def by_field(message: str, names: Iterable[str]) -> dict[str, str]:
 
 def _mentioned(words: str, names: Iterable[str]) -> str:
     """The parameter that a sentence names first, spelt with underscores or spaces."""
-    places = {}
+    places: dict[str, int] = {}
     for name in names:
         for form in (name, name.replace("_", " ")):
             if seen := re.search(rf"(?<![\w-]){re.escape(form)}(?![\w-])", words):

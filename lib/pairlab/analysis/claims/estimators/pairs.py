@@ -18,9 +18,9 @@ from pairlab.statistics.intervals import SHARE, SIGNED, Student
 
 #: What each repetition has one value of.
 Summary = Literal["total_bps", "client_bps", "fct_mean_s", "fct_max_s", "host_s_per_gb"]
+Median = Literal["fct_median_s", "mouse_median_s", "elephant_median_s"]
 #: Medians are of the flows of all repetitions: the columns that their times are in.
 MEDIANS = {"fct_median_s": "fcts_s", "mouse_median_s": "mouse_fcts_s", "elephant_median_s": "elephant_fcts_s"}
-Median = Literal[*MEDIANS]
 Role = Literal["mouse_median_s", "mouse_max_s", "elephant_median_s", "elephant_max_s"]
 Count = Annotated[int, Field(ge=1)]
 
