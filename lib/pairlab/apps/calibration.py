@@ -240,6 +240,8 @@ def _all_transactions(done: Sequence[tuple[Visit, Run]]) -> bool:
 
 
 def _planted(plan: Plan, done: Sequence[tuple[Visit, Run]], troubles: Sequence[str]) -> Iterator[Planted]:
+    if plan.shaped is None:
+        return
     for cost in plan.costs_percent:
         mine = [(visit, run) for visit, run in done if visit.cost_percent in (0, cost)]
         sides = _both(mine, "total_bps", plan.shaped, troubles)
@@ -275,9 +277,9 @@ def _pooled(sides: tuple[list[Run], list[Run]], measure_name: str) -> tuple[floa
     if measure_name not in QUANTILES:
         return None
     flows = [[np.sort(fct.of(run.flows).to_numpy()) for run in side] for side in sides]
-    clusters = [Clusters(np.arange(len(parts)), tuple(parts)) for parts in flows]
+    before, after = (Clusters(np.arange(len(parts)), tuple(parts)) for parts in flows)
     try:
-        found = quantiles.percent_change(*clusters, QUANTILES[measure_name])
+        found = quantiles.percent_change(before, after, QUANTILES[measure_name])
     except TooFewSamples:
         return None
     return (found.centre, found.error, found.df) if found.known else None

@@ -12,6 +12,7 @@ from pairlab.errors import BadInput, PairlabError
 from pairlab.measurement import in_subprocess
 from pairlab.measurement.estimate import picture, preview
 from pairlab.model.records import Run
+from pairlab.model.spec import Spec
 from pairlab.widgets.event_loop import InEventLoop
 from pairlab.widgets.form.form import Form
 from pairlab.widgets.form.parse import Request
@@ -89,25 +90,25 @@ class RunPanel(ipywidgets.VBox):
         if request.spec is None:
             self._say("Not started: correct the marked fields.", "bad")
             return
-        self.task = self._in_loop.start(self._measure(request))
+        self.task = self._in_loop.start(self._measure(request, request.spec))
         self._update_buttons()
 
     def stop(self) -> None:
         """Stops the measurement under way; the status says when cleanup is complete."""
-        if self.running and not self.task.cancelling():
+        if self.task and self.running and not self.task.cancelling():
             self._say("Stopping and cleaning up …", "")
             self.task.cancel()
             self._update_buttons()
             self.run_button.focus()  # now: after the cleanup, it might take the focus from another field
 
-    async def _measure(self, request: Request) -> None:
+    async def _measure(self, request: Request, first: Spec) -> None:
         """All repetitions, one after the other. Errors are shown, not raised."""
         done: list[Run] = []
         begun = datetime.now(UTC)
         outcome = "measurement failed"
         try:
             for number in range(request.repetitions):
-                spec = request.spec.replace(repetition=request.spec.repetition + number)
+                spec = first.replace(repetition=first.repetition + number)
                 self._say(
                     f"Repetition {number + 1} of {request.repetitions}." if request.repetitions > 1 else "Running.", ""
                 )
@@ -171,7 +172,7 @@ class RunPanel(ipywidgets.VBox):
     def _update_buttons(self) -> None:
         """Shows which button would do nothing now. Neither is ever disabled, as that would take the focus from it."""
         show_inactive(self.run_button, self.running or self.form.request.spec is None)
-        show_inactive(self.stop_button, not self.running or bool(self.task.cancelling()))
+        show_inactive(self.stop_button, not (self.task and self.running) or bool(self.task.cancelling()))
 
     def _say(self, words: str, tone: str) -> None:
         self.status.value = (

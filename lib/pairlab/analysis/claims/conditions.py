@@ -49,9 +49,9 @@ class Requires(BaseModel):
     datapath: Literal["kernel", "user space"] | None = None
     duration_s: Annotated[str, Field(pattern=r"^(at least|more than|at most) \d+(\.\d+)?$")] | None = None
     pairs: list[Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^\d+ to \d+$")]] = []
-    points: int = Field(0, ge=0)
+    points: int = Field(default=0, ge=0)
     hosts: Literal["machines", "physical and virtual machines"] | None = None
-    loops_per_cpu: float | None = Field(None, gt=0)
+    loops_per_cpu: float | None = Field(default=None, gt=0)
     containers: bool = False
 
     def __str__(self) -> str:

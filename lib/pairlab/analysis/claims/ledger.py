@@ -133,7 +133,7 @@ class _Entry(_Part):
         shared = self.model_dump(exclude={"drivers", "published", "sources", "experiments", "requires"})
         shared |= {"sources": tuple(self.sources), "experiments": tuple(self.experiments), "requires": self.requires}
         if not self.drivers:
-            return [Claim(**shared, published=self.published)]
+            return [Claim(**shared, published=None if isinstance(self.published, dict) else self.published)]
         by_driver = self.published if isinstance(self.published, dict) else dict.fromkeys(self.drivers, self.published)
         return [
             Claim(

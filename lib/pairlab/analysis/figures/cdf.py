@@ -5,6 +5,7 @@ cdf_lines draws one panel, cdf_panels a whole figure; flow_sizes is of a distrib
 """
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -107,12 +108,12 @@ def flow_sizes(sizes: FlowSizes) -> Figure:
     values = sizes.quantile(shares)
     least = max(values[0], 1)
     with mpl.rc_context(style.STYLE):
-        ax = grid.single(None)
+        figure, ax = plt.subplots(figsize=(style.COLUMN_IN, style.HEIGHT_IN), layout="constrained")
         ax.plot(np.array([least, *values]) / 1e3, [0, *shares], color="black", clip_on=False)
         grid.logarithmic(ax.xaxis)
         ax.grid(True, axis="x")
         ax.set(xlim=(least / 1e3, None), ylim=(0, 1), xlabel="Flow size (kB)", ylabel="Share of flows")
         ax.set_title(style.text(sizes.title or sizes.name))
         note = style.wrapped(f"a distribution, nothing measured; {described(sizes)}", style.COLUMN_IN)
-        ax.figure.supxlabel(style.text(note), **style.NOTE)
-    return ax.figure
+        figure.supxlabel(style.text(note), **style.NOTE)
+    return figure

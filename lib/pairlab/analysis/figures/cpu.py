@@ -22,7 +22,7 @@ COLOURS = {
     "iowait": "0.75",
     "idle": "0.95",
 }
-_EDGE = {"edgecolor": "white", "linewidth": 0.4}
+_EDGE, _EDGE_PT = "white", 0.4
 
 
 def busy_by_pairs(busy: pd.DataFrame, ax: Axes | None = None) -> Axes:
@@ -61,7 +61,15 @@ def parts_by_pairs(cells: dict[str, pd.DataFrame], conditions: str = "") -> Figu
         pairs = list(wide.index)
         below = pd.Series(0.0, index=pairs)
         for part in shown:
-            ax.bar(range(len(pairs)), wide[part], bottom=below, width=0.8, facecolor=COLOURS[part], **_EDGE)
+            ax.bar(
+                range(len(pairs)),
+                wide[part],
+                bottom=below,
+                width=0.8,
+                facecolor=COLOURS[part],
+                edgecolor=_EDGE,
+                linewidth=_EDGE_PT,
+            )
             below = below + wide[part]
         ax.set_xticks(range(len(pairs)), pairs)
         ax.set_xlim(-0.6, len(pairs) - 0.4)
@@ -71,7 +79,7 @@ def parts_by_pairs(cells: dict[str, pd.DataFrame], conditions: str = "") -> Figu
         ax.set_ylabel("CPU time (%)")
         return ax
 
-    handles = [Patch(facecolor=COLOURS[part], **_EDGE, label=part) for part in shown]
+    handles = [Patch(facecolor=COLOURS[part], edgecolor=_EDGE, linewidth=_EDGE_PT, label=part) for part in shown]
     height_in = grid.row_height_in(len(panels) // len(drivers))
     note = f"mean of n = {span(parts['n'])} repetitions, of all CPUs over the measuring window"
     note = estimates.noted(note, conditions)

@@ -3,6 +3,7 @@
 import hashlib
 import textwrap
 from collections.abc import Iterable
+from typing import TypedDict
 
 from matplotlib.colors import to_hex, to_rgb
 
@@ -94,7 +95,15 @@ NOTE = {"fontsize": 7, "color": "0.3"}
 _NOTE_PER_IN = 20  # characters of a note in an inch of its line
 
 
-def driver_style(driver: str) -> dict[str, object]:
+class DriverStyle(TypedDict):
+    """How a driver is drawn, as matplotlib takes it."""
+
+    color: str
+    marker: str
+    linestyle: str | tuple
+
+
+def driver_style(driver: str) -> DriverStyle:
     """color, marker and linestyle of a driver; for one that pairlab does not know, drawn from its name alone."""
     color, marker, line = DRIVERS.get(driver) or _NAMED.get(driver) or _drawn(driver)
     return {"color": color, "marker": marker, "linestyle": line}
@@ -107,12 +116,12 @@ def _drawn(driver: str) -> tuple[str, str, tuple]:
     return to_hex(color), _OTHER_MARKERS[drawn[4] % len(_OTHER_MARKERS)], _OTHER_LINES[drawn[5] % len(_OTHER_LINES)]
 
 
-def line_only(driver: str) -> dict[str, object]:
+def line_only(driver: str) -> DriverStyle:
     """The style of a driver's line where it has no markers."""
     return driver_style(driver) | {"marker": ""}
 
 
-def points_only(driver: str) -> dict[str, object]:
+def points_only(driver: str) -> DriverStyle:
     """The style of a driver's points where no line joins them."""
     return driver_style(driver) | {"linestyle": "none"}
 

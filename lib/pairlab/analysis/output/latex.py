@@ -133,8 +133,9 @@ def _noted(tabular: str, note: str) -> str:
 
 
 def _column_format(cells: list[str]) -> str:
-    found = [_NUMBER.fullmatch(cell) for cell in cells if cell not in (MISSING, "")]
-    if not found or not all(found):
+    told = [cell for cell in cells if cell not in (MISSING, "")]
+    found = [match for cell in told if (match := _NUMBER.fullmatch(cell))]
+    if not found or len(found) < len(told):
         return "l"
     sign = "-" if any(match[1] for match in found) else ""
     whole = max(len(match[2]) for match in found)

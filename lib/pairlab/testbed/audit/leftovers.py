@@ -5,6 +5,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,7 +48,7 @@ def find() -> Found:
 def _cgroups() -> Iterator[tuple[Liveness, Leftover]]:
     for group, owner, run in cgroups.of_testbeds():
         state = ownership.liveness(owner, lock=lock_of(run))
-        yield state, Leftover(f"cgroup {group}", lambda at=group: cgroups.remove(at))
+        yield state, Leftover(f"cgroup {group}", partial(cgroups.remove, group))
 
 
 def _docker_testbeds() -> Iterator[tuple[Liveness, Leftover]]:
@@ -61,7 +62,7 @@ def _docker_testbeds() -> Iterator[tuple[Liveness, Leftover]]:
         client = docker.from_env(timeout=20)
     except DockerException:
         return  # no daemon, so nothing of a daemon's
-    remote = not parse_host(os.environ.get("DOCKER_HOST")).startswith("http+unix://")
+    remote = not str(parse_host(os.environ.get("DOCKER_HOST"))).startswith("http+unix://")
     with contextlib.closing(client):
         try:
             things = [
@@ -74,7 +75,7 @@ def _docker_testbeds() -> Iterator[tuple[Liveness, Leftover]]:
         owners = {thing["Labels"][LABEL]: thing["Labels"].get("pairlab.owner", "") for thing in things}
         for run, owner in sorted(owners.items()):
             state = ownership.liveness(owner, lock=lock_of(run), remote=remote)
-            yield state, Leftover(f"Docker testbed {run}", lambda run=run: remove_all(client, run, orphaned=False))
+            yield state, Leftover(f"Docker testbed {run}", partial(remove_all, client, run, orphaned=False))
 
 
 def _links() -> Iterator[tuple[Liveness, Leftover]]:
@@ -85,7 +86,7 @@ def _links() -> Iterator[tuple[Liveness, Leftover]]:
         with contextlib.suppress(OSError):
             if "@" in (owner := (link / "ifalias").read_text().strip()):
                 state = ownership.liveness(owner, lock=lock_of(link.name.removeprefix("pl")))
-                yield state, Leftover(f"link {link.name}", lambda name=link.name: remove_link(name))
+                yield state, Leftover(f"link {link.name}", partial(remove_link, link.name))
 
 
 def _directories() -> Iterator[tuple[Liveness, Leftover]]:
@@ -93,7 +94,7 @@ def _directories() -> Iterator[tuple[Liveness, Leftover]]:
         with contextlib.suppress(OSError):
             if directory.lstat().st_uid == os.geteuid() and (state := _liveness_of_owner(directory)):
                 what = f"directory {directory}"
-                yield state, Leftover(what, lambda at=directory: shutil.rmtree(at, ignore_errors=True))
+                yield state, Leftover(what, partial(shutil.rmtree, directory, ignore_errors=True))
 
 
 def _liveness_of_owner(directory: Path) -> Liveness | None:

@@ -39,8 +39,9 @@ def guarded_directory(script: str, prefix: str) -> Iterator[Path]:
     """
     words = ["/bin/sh", "-c", _MAKE_DIRECTORY, "sh", f"{prefix}XXXXXXXX", script]
     with _started(words, stdout=subprocess.PIPE) as process:
-        with process.stdout:
-            told = os.fsdecode(process.stdout.readline()).rstrip("\n")
+        assert process.stdout
+        with process.stdout as output:
+            told = os.fsdecode(output.readline()).rstrip("\n")
         if not told.startswith(prefix):
             raise OSError(told or "the watchdog that makes it was killed")
         yield Path(told)
@@ -58,6 +59,7 @@ def _started(words: Sequence[str], stdout: int) -> Iterator[subprocess.Popen[byt
         cwd="/",
         start_new_session=True,  # Ctrl-C is for us to handle
     )
+    assert process.stdin
     closed_in_forks(process.stdin)
     try:
         yield process

@@ -270,14 +270,16 @@ class Conductor:
                 connection, _ = self._listener.accept()
                 self._selector.register(connection, selectors.EVENT_READ)
                 continue
+            sender = key.fileobj
+            assert isinstance(sender, socket.socket)
             try:
-                packet = key.fileobj.recv(65536)
+                packet = sender.recv(65536)
             except OSError:
                 packet = b""
             try:
-                self._note(json.loads(packet), key.fileobj)
+                self._note(json.loads(packet), sender)
             except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-                self._lose(key.fileobj)  # its end, or it is no launcher of ours
+                self._lose(sender)  # its end, or it is no launcher of ours
         return bool(events)
 
     def _note(self, message: dict, connection: socket.socket) -> None:
@@ -313,8 +315,8 @@ class Conductor:
         process.udp_receive_errors = message.get("udp_receive_errors")
         process.diag_retransmits = message.get("diag_retransmits")
         process.diag_congestion_control = message.get("diag_congestion_control") or ""
-        counted = [message.get(name) for name in LinkCounts._fields]
-        process.link = None if None in counted else LinkCounts(*counted)
+        counted = [message[name] for name in LinkCounts._fields if message.get(name) is not None]
+        process.link = LinkCounts(*counted) if len(counted) == len(LinkCounts._fields) else None
         process.network_at_end = _network(message)
 
     def _tell_to_end(self, process: Process) -> None:

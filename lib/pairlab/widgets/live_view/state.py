@@ -28,7 +28,9 @@ class MeasurementState:
 
     def __init__(self, spec: Spec):
         self.spec = spec
-        self.phase, self.done, self.total = "starting", 0, 0
+        self.phase = "starting"
+        self.done: float = 0
+        self.total: float = 0
         self.last: Sample | None = None
         self._elapsed_s: list[float] = []
         self._total_bps: list[float | None] = []
@@ -80,13 +82,14 @@ class MeasurementState:
 
     def svg(self) -> str:
         """Throughput of each client, the total, fairness and the CPUs' time; units on the axes."""
+        rates_bps = self.last.client_bps if self.last else ()
         color, across, down = ink(self.spec.driver), WIDTH / 2, HEIGHT / 2
         step = math.ceil(len(self._elapsed_s) / MAX_POINTS) or 1
         times = self._elapsed_s[::-step][::-1]  # the latest is always kept
         ends = None if self.spec.flows_end else self.spec.traffic_s  # finite flows end long before
         seconds = axis("s since the release", max(1.0, times[-1]), end=ends)
         parts = [
-            self._clients(Chart(0, 0, across, down, *self._axes_of_clients()), color),
+            self._clients(Chart(0, 0, across, down, *self._axes_of_clients(rates_bps)), rates_bps, color),
             self._over_time(across, 0, "Total", self._total_bps, times, step, seconds, color),
             self._jain(
                 Chart(0, down, across, down, "Jain's fairness", seconds, axis("1: all equal", 1)), times, step, color
@@ -95,15 +98,14 @@ class MeasurementState:
         ]
         return charts.picture(WIDTH, HEIGHT, f"{self.phase_text}: {self.sample_text}", parts)
 
-    def _axes_of_clients(self):
-        rates = [rate for rate in self.last.client_bps if rate is not None]
+    def _axes_of_clients(self, rates_bps: Sequence[float | None]):
+        rates = [rate for rate in rates_bps if rate is not None]
         factor, unit = _scale(max(rates, default=0))
-        count = len(self.last.client_bps)
+        count = len(rates_bps)
         end = "server" if self.spec.flow_sizes else "client"  # who sends
         return f"Each {end}", axis(f"{end}, of {count}", count, end=count), axis(unit, max(rates, default=0) / factor)
 
-    def _clients(self, chart: Chart, color: str) -> str:
-        rates = self.last.client_bps
+    def _clients(self, chart: Chart, rates: Sequence[float | None], color: str) -> str:
         if all(rate is None for rate in rates):
             return chart.frame() + chart.note("unavailable: clients share one network stack")
         factor, _ = _scale(max(rate for rate in rates if rate is not None))
@@ -148,7 +150,8 @@ def _scale(most_bps: float) -> tuple[float, str]:
 
 
 def _fairness(client_bps: Sequence[float | None]) -> float | None:
-    if not client_bps or None in client_bps:
+    known = [rate for rate in client_bps if rate is not None]
+    if not known or len(known) < len(client_bps):
         return None
-    found = jain_index(client_bps)
+    found = jain_index(known)
     return None if found != found else found

@@ -58,7 +58,7 @@ def _panel(panel: pd.DataFrame, ax: Axes, measure: Measure) -> Axes:
         ax.plot(line["place"], line["value"] * measure.scale, **_SAME_HOST)
     for driver in drivers:
         mine = shown[shown["driver"] == driver]
-        look: dict[str, Any] = style.points_only(driver)
+        look: dict[str, Any] = {**style.points_only(driver)}
         hosts, mean = mine[~mine["is_mean"]], mine[mine["is_mean"]]
         ax.plot(hosts["place"], hosts["value"] * measure.scale, **look | _DOTS)
         middle, low, high = (mean[name].to_numpy(dtype=float) * measure.scale for name in ("value", "low", "high"))
