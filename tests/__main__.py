@@ -20,16 +20,18 @@ ROOT = Path(__file__).resolve().parents[1]
 #: A file's tests stay in one process, which makes once what they share; the longest files begin (tests/conftest.py).
 SIDE_BY_SIDE = ("-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder")
 
+#: Tests of faults that kill processes of their own, and neither measure nor look at the host.
+APART = ("tests/faults/test_store.py", "tests/faults/test_workers.py")
+
 #: What pytest is called with for each, one call after the other, by the name of its report.
 TIERS = {
     "unit": {"unit": ("tests/unit", *SIDE_BY_SIDE)},
     "notebooks": {"notebooks": ("tests/notebooks", *SIDE_BY_SIDE)},
     "host": {"host": ("tests/host",)},
     "browser": {"browser": ("tests/browser",)},
-    # The store's tests kill processes of their own, and neither measure nor look at the host.
     "faults": {
-        "faults-store": ("tests/faults/test_store.py", *SIDE_BY_SIDE),
-        "faults": ("tests/faults", "--ignore=tests/faults/test_store.py"),
+        "faults-apart": (*APART, *SIDE_BY_SIDE),
+        "faults": ("tests/faults", *(f"--ignore={each}" for each in APART)),
     },
 }
 QUICK = ("unit", "notebooks", "host", "browser")

@@ -42,8 +42,8 @@ def test_equals_are_reported_as_different_no_more_often_than_the_level(
     link_rate_bps, tmp_path, clean_host, record_property
 ):
     need("netns")
-    asked = {"duration_s": 1.0 if link_rate_bps else 0.5, "more": {**PATIENT, "link_rate_bps": link_rate_bps}}
-    plan = calibration.plan(**SHORT, repetitions=20, costs_percent=(), **asked)
+    asked = {"duration_s": 1.0 if link_rate_bps else 0.3, "more": {**PATIENT, "link_rate_bps": link_rate_bps}}
+    plan = calibration.plan(**SHORT, repetitions=16, costs_percent=(), **asked)
     (cell,) = calibration.run(plan, root=tmp_path).cells
     comparisons, within, ranks = rejections(cell)
     record_property("repetitions", len(cell.first))

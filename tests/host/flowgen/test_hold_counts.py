@@ -63,7 +63,7 @@ class Lossy:
         start(*self.inside, "--net", flowgen, "server", "--port", "5000", stdout=subprocess.DEVNULL)
         within = Path(f"/proc/{namespace}/net/tcp")
         until(lambda: ":1388 00000000:0000 0A" in within.read_text(), "the server to listen")
-        self.client = [flowgen, "client", "--connect", "127.0.0.1:5000", "--bytes", "16000000"]  # 0.64 s and more
+        self.client = [flowgen, "client", "--connect", "127.0.0.1:5000", "--bytes", "8000000"]  # 0.5 s and more
 
 
 @pytest.fixture

@@ -114,7 +114,7 @@ def test_a_killed_process_makes_the_run_invalid(workload, side, number, runs_dir
         signalled(tools([(bed.clients if side == "client" else bed.servers)[1]]), number)
         yield
 
-    run, _ = measured_under(spec_of(workload=workload, pairs=3), kill, begins_s=0.5, lasts_s=0)
+    run, _ = measured_under(spec_of(workload=workload, pairs=3, duration_s=1.0), kill, begins_s=0.5, lasts_s=0)
     assert run.status == "invalid"
     assert any("1 clients or servers were killed" in why for why in run.reasons), run.reasons
     assert run.failed_flows == 1

@@ -79,7 +79,7 @@ def test_the_load_is_that_which_was_offered_and_links_carry_what_flows_report(si
 
 def test_a_load_above_an_uplink_is_told_before_and_makes_the_run_invalid(runs_dir):
     place = {"hosts": 2, "placement": "one-to-many", "uplink_rate_bps": 5e7}
-    spec = Spec(**{**ASKED, "pairs": 1}, **place, driver="process", offered_load_bps=1e8, requests=1000)
+    spec = Spec(**{**ASKED, "pairs": 1}, **place, driver="process", offered_load_bps=1e8, requests=300)
     need_all_of(spec)
     told = []
     run = measure(spec, progress=lambda phase, done, total: told.append(phase))

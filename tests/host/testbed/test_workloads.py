@@ -184,7 +184,7 @@ def test_a_flow_whose_server_dies_on_the_way_has_failed(workload, runs_dir, clea
     asked = {"flow_bytes": FLOW_BYTES, "elephant_bytes": 300_000_000, "elephant_share": 0.5, "link_rate_bps": 1e9}
     spec = asking(workload, **asked, duration_s=20, seed=elephant_is(1))
     need_all_of(spec)
-    run = measured(spec)
+    run = measure(spec)
     assert list(run.flows["status"]) == ["ok", "failed"], list(run.flows["error"])
     assert run.flows["fct_s"].isna().to_list() == [False, True]
 
