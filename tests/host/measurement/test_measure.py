@@ -26,6 +26,15 @@ from tests.conftest import need
 from tests.support import host
 from tests.support.spoilt import measured
 
+#: A process that measures, as far as others see, until it is told a line.
+HOLDER = """
+import sys
+from pairlab.testbed.host import lock as hostlock
+with hostlock.measuring():
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+
 
 @pytest.fixture
 def short():
@@ -224,15 +233,8 @@ def test_iperf3_takes_whole_seconds_only_and_says_so(short, runs_dir):
 
 @pytest.mark.ci
 def test_a_second_measurement_waits_for_the_first_or_is_refused(sound, runs_dir):
-    script = (
-        "import sys\n"
-        "from pairlab.testbed.host import lock as hostlock\n"
-        "with hostlock.measuring():\n"
-        "    print('held', flush=True)\n"
-        "    sys.stdin.readline()\n"
-    )
     with subprocess.Popen(
-        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as holder:
         assert holder.stdout.readline() == "held\n"
         with pytest.raises(HostBusy, match=f"process {holder.pid} of "):
@@ -252,16 +254,9 @@ def test_a_second_measurement_waits_for_the_first_or_is_refused(sound, runs_dir)
 
 
 def test_who_waited_while_somebody_else_measured_the_same_has_that_run(short, runs_dir):
-    script = (
-        "import sys\n"
-        "from pairlab.testbed.host import lock as hostlock\n"
-        "with hostlock.measuring():\n"
-        "    print('held', flush=True)\n"
-        "    sys.stdin.readline()\n"
-    )
     before = measured(short)
     spec = short.replace(repetition=1)
-    command = [sys.executable, "-c", script]
+    command = [sys.executable, "-c", HOLDER]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "held\n"
 
