@@ -6,7 +6,7 @@ import pytest
 
 from pairlab import Spec
 from pairlab._version import __version__
-from pairlab.batch.executors import workers as its_module
+from pairlab.batch.executors import workers as workers_module
 from pairlab.batch.executors.places import PlaceLost
 from pairlab.batch.executors.workers import Workers
 from pairlab.errors import HostBusy, StoreError, UnknownName
@@ -122,7 +122,7 @@ def test_a_silent_newcomer_holds_up_nobody_and_is_left_out_in_the_end(monkeypatc
     workers.silent = {THERE}
     assert workers.names() == []
     assert not workers.said
-    monkeypatch.setattr(its_module, "ANSWER_S", 0.0)
+    monkeypatch.setattr(workers_module, "ANSWER_S", 0.0)
     assert workers.names() == []
     (text,) = workers.said
     assert text.startswith(f"worker {THERE} is left out: it did not say who it is")

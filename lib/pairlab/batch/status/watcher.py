@@ -202,16 +202,16 @@ class _View:
     def _against(self, run: Run, mine: MainValue) -> list[str]:
         """The run compared with the other repetitions of its cell, and with the same cell of other drivers."""
         cell = run.spec.replace(repetition=0)
-        others = self._likes_of(mine, cell, but=run.spec.key)
+        others = self._values_like(mine, cell, but=run.spec.key)
         texts = [sentences.beside(mine.value, others)] if others else ["its first valid repetition"]
         for driver in sorted({spec.driver for spec in self._rules} - {cell.driver}):
-            if theirs := self._likes_of(mine, cell.replace(driver=driver)):
+            if theirs := self._values_like(mine, cell.replace(driver=driver)):
                 centre = median(theirs)
                 so_many = f"median of {len(theirs)}" if len(theirs) > 1 else "one run"
                 texts.append(f"{sentences.apart(mine.value, centre)} {driver} ({mine.text(centre)}, {so_many})")
         return texts
 
-    def _likes_of(self, mine: MainValue, cell: Spec, but: str = "") -> list[float]:
+    def _values_like(self, mine: MainValue, cell: Spec, but: str = "") -> list[float]:
         """The same measure of the valid repetitions of a cell; none of a cell that the sweep does not have."""
         found = (self._follower.runs.get(key) for key in self._keys.get(cell, ()) if key != but)
         values = (self._values.main(run) for run in found if run and run.status == "ok")
