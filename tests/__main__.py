@@ -14,7 +14,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.trust.evidence import CACHE
+from tests.support.evidence import CACHE
 
 ROOT = Path(__file__).resolve().parents[1]
 #: A file's tests stay in one process, which makes once what they share; the longest files begin (tests/conftest.py).
@@ -27,6 +27,7 @@ APART = ("tests/faults/test_store.py", "tests/faults/test_workers.py")
 TIERS = {
     "unit": {"unit": ("tests/unit", *SIDE_BY_SIDE)},
     "notebooks": {"notebooks": ("tests/notebooks", *SIDE_BY_SIDE)},
+    "nbval": {"nbval": ("--nbval", "notebooks/analysis", *SIDE_BY_SIDE)},
     "host": {"host": ("tests/host",)},
     "browser": {"browser": ("tests/browser",)},
     "faults": {
@@ -34,7 +35,7 @@ TIERS = {
         "faults": ("tests/faults", *(f"--ignore={each}" for each in APART)),
     },
 }
-QUICK = ("unit", "notebooks", "host", "browser")
+QUICK = ("unit", "notebooks", "nbval", "host", "browser")
 MEMORY, ROOM_BYTES = Path("/dev/shm"), 4 * 2**30
 NO_TESTS = 5  # pytest's status where all were deselected
 SLOWEST = 10
@@ -67,7 +68,8 @@ def run(tier: str, options: list[str]) -> tuple[str, int, float]:
 def status_of(name: str, words: tuple[str, ...], options: list[str]) -> int:
     """Pytest's status of one call; 0 where all its tests were deselected."""
     report(name).unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", *words, f"--junit-xml={report(name)}", *options]
+    without = () if "--nbval" in words else ("-p", "no:nbval")  # which each process would take a second to import
+    command = [sys.executable, "-m", "pytest", *without, *words, f"--junit-xml={report(name)}", *options]
     with files_of(name) as environment, subprocess.Popen(command, cwd=ROOT, env=environment) as pytest:
         try:
             status = pytest.wait()
@@ -81,7 +83,7 @@ def status_of(name: str, words: tuple[str, ...], options: list[str]) -> int:
 def files_of(name: str) -> Iterator[dict[str, str]]:
     """The environment of its tests. Those that only compute have their files in memory, if there is room: a store waits
     for its disk several times for each run."""
-    if name not in ("unit", "notebooks") or not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < ROOM_BYTES:
+    if name not in ("unit", "notebooks", "nbval") or not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < ROOM_BYTES:
         yield dict(os.environ)
         return
     with tempfile.TemporaryDirectory(prefix="pairlab-tests-", dir=MEMORY) as place:

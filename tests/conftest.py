@@ -1,14 +1,16 @@
 """What tests share: a store of their own, and proof that nothing stays on the host."""
 
 import functools
+import itertools
 import sys
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support import host
-from tests.trust import evidence
+from tests.support import evidence
 
 # What is imported here is imported by each process of the tests, also by the one that only hands them out.
 sys.modules.setdefault("rfc3987_syntax", None)  # as pairlab.batch.execute.imported_papermill does
@@ -32,15 +34,25 @@ LONGEST = (
     "unit/batch/test_kernels.py",
     "unit/project/test_environment.py",
     "unit/analysis/figures/test_figures.py",
-    "notebooks/test_every_figure.py",
     "notebooks/test_paper.py",
     "notebooks/test_fct.py",
     "notebooks/test_beyond.py",
 )
 
 
-def pytest_collection_modifyitems(items):
+def pytest_addoption(parser):
+    parser.addoption(
+        "--but-passed-in",
+        metavar="REPORT",
+        type=Path,
+        help="leave out what passed in this junit report of this commit, by another user of this machine",
+    )
+
+
+def pytest_collection_modifyitems(config, items):
     """Speed is for `make bench`; a slow machine must not fail the tests."""
+    if config.getoption("but_passed_in"):
+        leave_out(config, items, passed_in(config.getoption("but_passed_in")))
     rank = {TESTS / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
     for item in items:
@@ -48,9 +60,34 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason="measures speed: make bench"))
 
 
+#: Run again as root: there, the same testbeds are made without a user namespace.
+ALSO_AS_ROOT = ("tests/host/testbed/test_testbed.py", "tests/host/measurement/test_measure.py")
+
+
+def passed_in(report):
+    """The tests that passed there, as junit names them: (module and class, name with parameters)."""
+    cases = ElementTree.parse(report).getroot().iter("testcase")
+    return {
+        (case.get("classname"), case.get("name"))
+        for case in cases
+        if len(case.findall("*")) == len(case.findall("properties"))
+    }
+
+
+def leave_out(config, items, passed):
+    def is_left_out(item):
+        address, bracket, parameters = item.nodeid.partition("[")
+        file, *names = address.split("::")
+        module = ".".join([file.removesuffix(".py").replace("/", "."), *names[:-1]])
+        return file not in ALSO_AS_ROOT and (module, names[-1] + bracket + parameters) in passed
+
+    left_out = [item for item in items if is_left_out(item)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if not is_left_out(item)]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _where_it_was_measured(record_testsuite_property):
-    """For docs/trust.md, which quotes the junit XML."""
     record_testsuite_property("host", evidence.this_host())
 
 
@@ -102,10 +139,6 @@ def begins_late(monkeypatch):
     return begins_late
 
 
-#: The drivers of papers C and E, and their baseline.
-CONTENDED = ("bridge", "macvlan", "ovs", "host")
-
-
 def backend_and_driver(*, hosts=1):
     """Every driver of every_backend_and_driver that this machine has, as parameters.
 
@@ -153,6 +186,15 @@ def in_ci(values, *, but):
     return [pytest.param(*each, marks=() if each in kept else pytest.mark.ci) for each in several]
 
 
+def diagonal(*axes):
+    """All combinations of these values, as parameters; all but a diagonal, on which each value is, are for `make soak`.
+
+    A kill at one more point of one more network is another look for the same fault.
+    """
+    kept = {tuple(axis[at % len(axis)] for axis in axes) for at in range(max(map(len, axes)))}
+    return [pytest.param(*each, marks=() if each in kept else pytest.mark.long) for each in itertools.product(*axes)]
+
+
 def any_backend():
     """All of them, as parameters of a test that asks nothing of the backend itself: those but netns are for CI."""
     from pairlab.testbed import registry
@@ -177,10 +219,11 @@ def every_driver(*, isolated=False):
 
 
 def combinations():
-    """Every workload over each of the papers' drivers in every backend, and one over every other, as parameters.
+    """Workloads over networks, as parameters: each workload over one network in each backend, and over the one whose
+    endpoints share a namespace; each network with one workload. The two do not know each other (import-linter), so that
+    they meet in nothing else.
 
-    All but a few are for CI. The others: every driver in netns, the bridge in Docker, and every workload over netns'
-    bridge.
+    For CI but: every driver in netns, the bridge in Docker, and every workload over netns' bridge.
     """
     from pairlab.testbed import registry
 
@@ -189,7 +232,7 @@ def combinations():
         for where in backend_and_driver()
         for workload in registry.workloads.names()
         if registry.workloads.get(workload).carries
-        if where[1] in CONTENDED or workload == "flowgen"
+        if where[1] == "bridge" or where == ("netns", "host") or workload == "flowgen"
         if not (registry.workloads.get(workload).one_client and registry.drivers.get(where[1]).pairs_apart)
     ]
     return in_ci(every, but=[each for each in every if each[:2] == ("netns", "bridge") or _at_hand(each)])

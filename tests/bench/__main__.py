@@ -18,8 +18,8 @@ from tests.bench import traffic as bench_traffic
 from tests.bench import watching as bench_watching
 from tests.bench.pace import paced
 from tests.bench.table import figures, out, table, verdicts
-from tests.trust import evidence
-from tests.trust.evidence import Evidence
+from tests.support import evidence
+from tests.support.evidence import Evidence
 
 PARTS = {
     "mininet": bench_testbed.over_mininet,

@@ -24,7 +24,7 @@ from pairlab.statistics.intervals import FROM_ONE, POSITIVE, SHARE, mean_interva
 from pairlab.statistics.permutation import cdf_permutation
 from tests.bench.pace import paced
 from tests.support.simulated import by_repetition, clustered, correlated, holds, several_groups, two_groups
-from tests.trust import evidence
+from tests.support import evidence
 
 CONFIDENCE, ALPHA = 0.95, 0.05
 #: How far below its nominal level an interval may hold and still be called near it.

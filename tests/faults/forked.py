@@ -120,8 +120,3 @@ def _run(script: str, words: list[str], environment: Mapping[str, str], stdout: 
     os.environ.clear()
     os.environ.update(environment)
     exec(compile(script, "<script>", "exec"), {"__name__": "__main__"})
-
-
-def points(counts: Mapping[str, int]) -> list[tuple[str, float]]:
-    """(driver, share of a run's length), so many for each driver, spread evenly: where a run is killed."""
-    return [(driver, (number + 0.5) / count) for driver, count in counts.items() for number in range(count)]

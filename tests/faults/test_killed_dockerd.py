@@ -14,6 +14,7 @@ import time
 import pytest
 
 from pairlab import load_runs
+from tests.conftest import diagonal
 from tests.faults.dockerd import Dockerd, needs_a_daemon_of_our_own
 from tests.faults.processes import DYING_S
 
@@ -133,8 +134,9 @@ def everything_gone(dockerd):
     return gone(find, "left")
 
 
-@pytest.mark.parametrize("driver", ["bridge", "macvlan"])
-@pytest.mark.parametrize("moment", ["bringing up", "measuring (s)", "taking down"])
+@pytest.mark.parametrize(
+    ("driver", "moment"), diagonal(("bridge", "macvlan"), ("bringing up", "measuring (s)", "taking down"))
+)
 def test_dockerd_killed_is_a_failed_run_whose_containers_end_without_it(
     driver, moment, dockerd, measuring, runs, record_property
 ):

@@ -16,22 +16,18 @@ from pairlab import Spec, measure
 from pairlab.errors import MeasurementFailed, PairlabError
 from pairlab.store.dataset import load_runs
 from pairlab.testbed.cleanup import process_table
-from tests.conftest import CONTENDED, need, need_all_of
-from tests.faults.forked import Forked, points
+from tests.conftest import diagonal, need, need_all_of
+from tests.faults.forked import Forked
 from tests.faults.processes import DYING_S, await_traffic, ours
 
-DRIVERS = CONTENDED
+DRIVERS = ("bridge", "macvlan", "ovs", "host")
 #: The phases as measure() reports them; a run is killed at the beginning of each.
 PHASES = ("bringing up", "servers listening", "clients ready", "measuring (s)", "taking down")
-#: On two hosts: one that is in the kernel only, and one with daemons; with the others, 40 points in all.
-SPANNING = (
-    *("overlay", "bgp"),
-    *(pytest.param(name, marks=pytest.mark.long) for name in ("flannel-vxlan", "host", "macvlan")),
-    *(pytest.param(name, marks=pytest.mark.long) for name in ("nat", "process", "weave")),
-)
+#: On two hosts.
+SPANNING = ("overlay", "bgp", "nat", "macvlan", "flannel-vxlan", "host", "process", "weave")
 TWO_HOSTS = Spec(workload="flowgen", pairs=2, duration_s=2, hosts=2, placement="across")
-#: And at so many moments in between. With the phases, 32 points in all.
-MOMENTS = {"bridge": 3, "host": 3, "macvlan": 3, "ovs": 3}
+#: And at these shares of a run's length.
+MOMENTS = (1 / 6, 1 / 2, 5 / 6)
 
 #: Measures, and says so on its output: when it begins, each phase, the end. Kills itself at the phase it is given.
 MEASURING = """
@@ -71,8 +67,7 @@ def length_s(tmp_path_factory):
     return length_s
 
 
-@pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize(("driver", "phase"), diagonal(DRIVERS, PHASES))
 def test_a_measuring_process_killed_as_a_phase_begins_leaves_nothing(driver, phase, clean):
     need("netns", driver)
     with measuring(driver, phase) as process:
@@ -82,8 +77,7 @@ def test_a_measuring_process_killed_as_a_phase_begins_leaves_nothing(driver, pha
     clean()
 
 
-@pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize("driver", SPANNING)
+@pytest.mark.parametrize(("driver", "phase"), diagonal(SPANNING, PHASES))
 def test_a_measuring_process_killed_as_a_phase_begins_leaves_nothing_of_two_hosts(driver, phase, clean):
     need_all_of(TWO_HOSTS.replace(driver=driver))
     on_two = MEASURING.replace("duration_s=0.5", "duration_s=0.5, hosts=2, placement='across'")
@@ -94,7 +88,7 @@ def test_a_measuring_process_killed_as_a_phase_begins_leaves_nothing_of_two_host
     clean()
 
 
-@pytest.mark.parametrize(("driver", "share"), points(MOMENTS))
+@pytest.mark.parametrize(("driver", "share"), diagonal(DRIVERS, MOMENTS))
 def test_a_measuring_process_killed_anywhere_in_its_run_leaves_nothing(driver, share, length_s, clean):
     need("netns", driver)
     wait_s = share * length_s(driver)
@@ -157,8 +151,7 @@ def spec(**changed):
     return Spec(workload="flowgen", pairs=2, duration_s=2).replace(**changed)
 
 
-@pytest.mark.parametrize("victim", [the_sandbox, the_agent], ids=lambda each: each.__name__)
-@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize(("driver", "victim"), diagonal(DRIVERS, (the_sandbox, the_agent)))
 def test_a_killed_sandbox_is_a_failed_run_that_says_so(driver, victim, clean, runs_dir):
     need("netns", driver)
     with pytest.raises(PairlabError, match=r"the sandbox ended during '\w+': it was killed"):
@@ -224,8 +217,7 @@ def test_an_uplink_that_goes_down_is_told_by_its_flows(clean, runs_dir):
     assert run.reasons
 
 
-@pytest.mark.parametrize("side", ["client", "server"])
-@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize(("driver", "side"), diagonal(DRIVERS, ("client", "server")))
 def test_one_of_five_killed_is_a_failed_flow_in_a_run_that_stays_and_says_so(driver, side, clean):
     need("netns", driver)
     run = measure(spec(driver=driver, pairs=5), progress=killing(lambda: the_tool_of(f"{side}-3")))

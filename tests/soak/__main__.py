@@ -24,8 +24,8 @@ from pairlab.errors import Unavailable
 from tests.soak import disturbed
 from tests.soak import load as soak_load
 from tests.soak import sweep as soak_sweep
-from tests.trust import evidence
-from tests.trust.evidence import Evidence
+from tests.support import evidence
+from tests.support.evidence import Evidence
 
 #: Takes a figure by name and value, as pytest's record_property does.
 Record = Callable[[str, Any], None]

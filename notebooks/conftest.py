@@ -1,0 +1,45 @@
+"""`pytest --nbval notebooks/analysis`, with or without `-n auto` and `--nbval-lax`: what makes it work without options.
+
+Outputs are compared as lib/nbval.cfg says. Figures, tables and values go to .cache unless PAIRLAB_OUT names a folder, so
+that a check changes no committed file; each figure is held to what tests/support/figure_rules.py asks of it.
+"""
+
+import contextlib
+import itertools
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def pytest_configure(config):
+    if not (config.getoption("nbval", False) or config.getoption("nbval_lax", False)):
+        return
+    config.option.nbval_sanitize_with = config.option.nbval_sanitize_with or str(ROOT / "lib" / "nbval.cfg")
+    os.environ.setdefault("PAIRLAB_OUT", str(ROOT / ".cache"))
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # for the kernels, which load the rules from tests/
+    config.add_cleanup(_kernels_on_unix_sockets())
+
+
+def _kernels_on_unix_sockets():
+    """Has nbval start its kernels on Unix sockets in a folder of its own. Returns what removes the folder.
+
+    Over TCP, Jupyter looks for ports that are free and lets go of them until its kernel takes them: two workers at once
+    may be given the same.
+    """
+    from jupyter_client.manager import KernelManager
+    from nbval import kernel
+
+    from pairlab.testbed.cleanup.workdir import working_directory
+
+    class Manager(KernelManager):
+        def start_kernel(self, **options):
+            rules = "--IPKernelApp.extra_extensions=tests.support.figure_rules"
+            return super().start_kernel(extra_arguments=[rules], **options)
+
+    held = contextlib.ExitStack()
+    place = held.enter_context(working_directory())
+    files = (f"{place}/{number}.json" for number in itertools.count())
+    kernel.KernelManager = lambda **given: Manager(transport="ipc", connection_file=next(files), **given)
+    return held.close
