@@ -2,24 +2,24 @@
 # What failed before is measured again with: make run ARGS=--retry
 PYTHON ?= python3
 RUNS   ?= runs/reference
+SWEEP  ?= smoke
 PAIRLAB = .venv/bin/pairlab
 
-# .cache/*.xml, .cache/soak and .cache/bench are what tests.trust reads.
-.PHONY: run test test-faults test-kernels soak sweep paper outputs docs bench lint lab audit tools setup clean
+.PHONY: run check test test-faults test-kernels soak sweep paper outputs docs bench lint lab audit tools setup clean
 run: setup
-	@$(PAIRLAB) sweep sweeps/smoke.yaml $(ARGS); status=$$?; \
-	[ $$status -gt 1 ] || $(PAIRLAB) report --sweep smoke && exit $$status  # above 1, nothing was measured
+	@$(PAIRLAB) sweep sweeps/$(SWEEP).yaml $(ARGS); status=$$?; \
+	[ $$status -gt 1 ] || $(PAIRLAB) report --sweep $(SWEEP) && exit $$status  # above 1, nothing was measured
 
-# Tier by tier, then the time of each and the ten slowest. ALL=1, as in CI: every driver with every workload in every
-# backend, and flowgen's sanitized build.
+# Tier by tier, then the time of each and the ten slowest. `make test ALL=1` has further combinations of what is tested
+# anyway, long simulations and builds; CI runs them.
 TESTS = .venv/bin/python -m tests
-NBVAL = -p nbval -p tests.support.kernels --nbval --nbval-sanitize-with=lib/nbval.cfg
 ONLY = $(if $(ALL),,-m "not ci and not long")
 test: setup lint
 	$(TESTS) -- $(ONLY)
-ifdef ALL  # each analysis in a kernel of its own; `tests notebooks` has executed them in one process
-	PAIRLAB_OUT=$(CURDIR)/.cache .venv/bin/python -m pytest $(NBVAL) notebooks/analysis -n auto --dist loadfile
-endif
+
+# What needs no measurement: for between two changes.
+check: setup
+	$(TESTS) unit notebooks -- -m "not ci and not long"
 
 # Interrupted at its bound as by Ctrl-C, so that it cleans up and prints what it was doing.
 WITHIN ?= 20m
@@ -67,9 +67,11 @@ lint: setup
 lab: setup
 	@.venv/bin/python -m pairlab.apps.lab $(ARGS)
 
-# Asks a public database, so it is no part of `make test`. Status of the script: 1 vulnerable, 3 not checked.
-audit:
-	@$(PYTHON) lib/audit.py
+# Asks a public database, so it is no part of `make test`. pip-audit is kept out of what it audits.
+audit: setup
+	.venv/bin/python -m pip install --quiet --require-hashes --target .cache/pip-audit -r lib/requirements/audit.lock
+	for lock in lib/requirements/*.lock; do \
+	PYTHONPATH=.cache/pip-audit .venv/bin/python -m pip_audit --strict --disable-pip --require-hashes -r $$lock || exit; done
 
 tools:
 	@sh lib/tools.sh

@@ -1,11 +1,15 @@
 #!/bin/sh
 # Installs what only root can, from Debian's or Ubuntu's packages. All of it is optional: `pairlab doctor` says what
-# each adds. Nothing is started here but what the packages themselves start.
+# each adds. Nothing is started here but what the packages themselves start. With --list, only names them.
 set -eu
 
 packages="iperf iperf3 sockperf netcat-openbsd stress-ng openvswitch-switch nftables bird2 etcd-server docker.io mmdebstrap chromium
           latexmk texlive-latex-recommended texlive-pictures texlive-publishers texlive-science poppler-utils"
 
+if [ "${1:-}" = --list ]; then
+    echo $packages
+    exit
+fi
 if ! command -v apt-get > /dev/null; then
     echo "make tools knows apt-get only. Install with your package manager what these are called there:" >&2
     echo $packages >&2

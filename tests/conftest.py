@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import host
-from tests.support import evidence
+from tests.support import evidence, host
 
 # What is imported here is imported by each process of the tests, also by the one that only hands them out.
 sys.modules.setdefault("rfc3987_syntax", None)  # as pairlab.batch.execute.imported_papermill does

@@ -23,8 +23,8 @@ from pairlab.statistics.correlation import correlation
 from pairlab.statistics.intervals import FROM_ONE, POSITIVE, SHARE, mean_interval
 from pairlab.statistics.permutation import cdf_permutation
 from tests.bench.pace import paced
-from tests.support.simulated import by_repetition, clustered, correlated, holds, several_groups, two_groups
 from tests.support import evidence
+from tests.support.simulated import by_repetition, clustered, correlated, holds, several_groups, two_groups
 
 CONFIDENCE, ALPHA = 0.95, 0.05
 #: How far below its nominal level an interval may hold and still be called near it.

@@ -1,6 +1,7 @@
 """Killed anywhere, a Docker testbed of hosts with a daemon each leaves nothing behind, and touches nobody else's.
 
-Proves, for Docker, "killed anywhere" on hosts: the measuring process at points all over a run, and each daemon of a host.
+Proves, for Docker, "killed anywhere" on hosts: the measuring process at points all over a run, and each daemon of a
+host.
 """
 
 import contextlib
