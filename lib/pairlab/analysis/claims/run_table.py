@@ -3,6 +3,7 @@
 A run is one repetition of one cell, so rows are the independent samples and no flow is one.
 """
 
+import weakref
 from collections.abc import Iterable
 
 import numpy as np
@@ -96,7 +97,18 @@ def _is_of_claims(spec: Spec) -> bool:
     return not spec.start_spacing_s and plain(spec.model_copy(update=usual))
 
 
+#: The rows of runs that are still there, by identity: the same runs are asked many questions.
+_rows: dict[int, tuple[weakref.ref[Run], dict]] = {}
+
+
 def _row(run: Run) -> dict:
+    """The run's row, made once."""
+    if id(run) not in _rows:
+        _rows[id(run)] = weakref.ref(run, lambda _, at=id(run): _rows.pop(at, None)), _reduced(run)
+    return _rows[id(run)][1]
+
+
+def _reduced(run: Run) -> dict:
     spec, flows = run.spec, run.columns("flows", _OF_FLOWS)
     ok = flows["status"] == "ok"
     clients = client_bps(flows)

@@ -105,8 +105,14 @@ def test_hosts_that_share_a_kernel_say_nothing_of_it():
     ("seen", "why"),
     [
         (dict.fromkeys(SEEN, "virtual machine"), "the hosts called physical are on a virtual machine"),
-        (dict.fromkeys(SEEN, "none seen"), "the hosts called virtual are on no virtual machine"),
-        (dict.fromkeys(SEEN, ""), "what the hosts called physical are was not recorded"),
+        pytest.param(
+            dict.fromkeys(SEEN, "none seen"),
+            "the hosts called virtual are on no virtual machine",
+            marks=pytest.mark.ci,
+        ),
+        pytest.param(
+            dict.fromkeys(SEEN, ""), "what the hosts called physical are was not recorded", marks=pytest.mark.ci
+        ),
     ],
 )
 def test_hosts_that_are_only_called_physical_or_virtual_are_not_compared(seen, why):

@@ -20,8 +20,9 @@ def test_every_estimator_has_a_case():
 
 def verdicts_on(name, effect):
     """The verdict on each claim that could be made of an effect of that size, which five repetitions know well."""
-    cells = cells_of(name, effect, 0.005)
-    return {claimed: verdict_on(name, cells, claimed=claimed)["verdict"] for claimed in ("more", "less", "equal")}
+    claims = [claim_of(name, claimed=claimed, id=claimed) for claimed in ("more", "less", "equal")]
+    found = verdicts.evaluate(Runs(tuple(cells_of(name, effect, 0.005))), claims=claims)
+    return found.set_index("id")["verdict"].to_dict()
 
 
 @pytest.mark.parametrize("name", CASES)
