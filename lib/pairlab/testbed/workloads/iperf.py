@@ -6,19 +6,30 @@ from dataclasses import replace
 from pairlab.testbed.contracts import Measured, Workload
 from pairlab.testbed.requirements import Program
 
-# A line of the enhanced report. What follows the rate is there for TCP senders only, and the
-# variance of the RTT since 2.1.
+# A line of the enhanced report, in which amounts below 1,000 have decimals. After the rate, a server's has reads, and a
+# client's has writes; where its system has TCP_INFO also retries, the window (NA or -1: unknown) and the RTT; the RTT's
+# variance since 2.1; and packets, and what is in flight before the window, since 2.2.
 LINE = re.compile(
-    r"^\[\s*(?P<stream>\d{1,9})\]\s+(?P<start>\d{1,9}\.\d+)-\s*(?P<end>\d{1,9}\.\d+)\s+sec"
-    r"\s+(?P<bytes>\d{1,18})\s+Bytes\s+(?P<rate>\d{1,18})\s+bits/sec"
-    r"(?:\s+\d+/\d+\s+(?P<retries>\d{1,18})\s+(?P<cwnd>-?\d{1,15})K/(?P<rtt>\d{1,15})(?:\(\d+\))?\s+us)?",
+    r"^\[ *(?P<stream>\d{1,9})\] +(?:(?P<start>\d{1,9}\.\d+)- *(?P<end>\d{1,9}\.\d+) +sec"
+    r" +(?P<bytes>\d{1,18}(?:\.\d{1,3})?) +Bytes +(?P<rate>\d{1,18}(?:\.\d{1,3})?) +bits/sec"
+    r" +(?:\d+=[\d:]+|\d+/\d+(?: +(?P<retries>\d{1,18}) +(?:-?\d{1,15}K\(\d+\)/)?"
+    r"(?:NA|(?P<cwnd>-?\d{1,15})K(?:\(\d+\))?)/(?P<rtt>\d{1,15})(?:\(\d+\))? *us(?: +[\d.]+)?)?) *"
+    r"|(?P<unknown>\d[^\n]*))$(?=\n)",
     re.MULTILINE,
 )
+
+#: Those whose lines are read.
+KNOWN_VERSIONS = "2.1.8 to 2.2.1"
 
 #: The enhanced report, in bytes and bits.
 REPORT = ("-e", "-f", "b")
 
-CONGESTION = re.compile(r"^TCP congestion control set to (\w{1,15})$", re.MULTILINE)
+# What was asked for, and since 2.2 what is used: also where nothing was asked, and where it could not be set.
+CONGESTION = re.compile(
+    r"^TCP congestion control (?:set to (?P<asked>\w{1,15})(?: using (?P<used>\w{0,15}))?|using (?P<default>\w{1,15})"
+    r"|(?P<unknown>[^\n]*))$",
+    re.MULTILINE,
+)
 
 # Which stream is which: by the client's port, which both sides report. And how long the client took to connect.
 CONNECTED = re.compile(
@@ -60,9 +71,7 @@ class Iperf(Workload):
         sent, received = _streams(stdout), _streams(served)
         if not sent:
             raise ValueError("iperf reported no transfer")
-        # Where it could not set what was asked, it uses the kernel's default and prints nothing here.
-        used = CONGESTION.search(stdout)
-        congestion = {"congestion_control": used[1]} if used else {}
+        congestion = _congestion(stdout)
         connected = {int(found["stream"]): found for found in CONNECTED.finditer(stdout)}
         if served:
             ports = {stream: found["own"] for stream, found in connected.items()}
@@ -79,10 +88,29 @@ class Iperf(Workload):
         return [replace(each, received_bytes=each.flow["flow_bytes"]) for each in found] if served else found
 
 
+def _congestion(text):
+    """The congestion control. 2.1 prints none where it could not set it, and uses the kernel's default."""
+    line = CONGESTION.search(text)
+    if not line:
+        return {}
+    _check_known(line)
+    used = line["default"] or (line["asked"] if line["used"] is None else line["used"])
+    return {"congestion_control": used} if used else {}
+
+
+def _check_known(line):
+    if line["unknown"] is not None:
+        raise ValueError(
+            f"iperf printed {line[0][:160]!r}, a layout that pairlab does not know: install iperf {KNOWN_VERSIONS},"
+            " or report this line"
+        )
+
+
 def _streams(text):
     """Each stream's rows, by its number; the last is its total, of one interval too."""
     found: dict[int, list[dict[str, float]]] = {}
     for line in LINE.finditer(text):
+        _check_known(line)
         found.setdefault(int(line["stream"]), []).append(_row(line))
     return found
 
@@ -143,11 +171,11 @@ def _row(found):
     row = {
         "start_s": float(found["start"]),
         "end_s": float(found["end"]),
-        "interval_bytes": int(found["bytes"]),
+        "interval_bytes": int(found["bytes"].partition(".")[0]),
         "throughput_bps": float(found["rate"]),
     }
     if found["retries"] is not None:
         row |= {"retransmits": int(found["retries"]), "rtt_s": int(found["rtt"]) * 1e-6}
-        if int(found["cwnd"]) >= 0:  # -1: unknown
+        if found["cwnd"] and int(found["cwnd"]) >= 0:
             row["cwnd_bytes"] = int(found["cwnd"]) * 1024
     return row

@@ -3,10 +3,12 @@
 Captured on loopback in a network namespace of its own; shaped: over a link of 100 Mbit/s. killed: what a client of
 10 s had written when it was killed; terminated: what one ended by SIGTERM after 1.8 s wrote; server-died: what one
 wrote whose server was killed then; stopped: what client and server wrote when that of 60 s was ended after 2.2 s, and
-then its server. Of all-to-all and mpi-all-to-all, one is rank 1 of two, with messages of 1024 bytes; the version of the
+then its server; lossy: of which 70 % of the packets were dropped for 3.5 s. Of all-to-all and mpi-all-to-all, one is rank 1 of two, with messages of 1024 bytes; the version of the
 latter is MPICH's, by mpi4py 4.1.2. mpi-latency and mpi-bandwidth likewise, of the rank that sends. Those of the OSU
 micro-benchmarks 5.3, with Debian's MPICH 4.0.2, are of two ranks, by testbed/mpi/join.py.
 """
+
+import pytest
 
 from pairlab.testbed import registry
 from tests.support import CAPTURED
@@ -27,13 +29,18 @@ def workloads():
     return [registry.workloads.get(name)() for name in registry.workloads.names()]
 
 
-def report_of(workload):
-    """A captured report of the longest kind the tool has: of several intervals, where it tells of those."""
+def reports_of(workload):
+    """The captured reports, one of each version, of the longest kind the tool has: of several intervals if it can."""
     kind = "several" if "intervals" in workload.can else "one"
-    (file,) = CAPTURED.glob(f"{workload.name}-[0-9]*-{kind}.*")  # not of sockperf-ping-pong, for sockperf
-    return file.read_text()
+    return sorted(CAPTURED.glob(f"{workload.name}-[0-9]*-{kind}.*"))  # not of sockperf-ping-pong, for sockperf
 
 
 def reporting():
     """Workloads whose clients print a report; of the others, the launcher tells when they were done."""
     return [workload for workload in workloads() if "time" in workload.can]
+
+
+#: Each tool that prints a report, with that of each version.
+REPORTS = [
+    pytest.param(workload, file.read_text(), id=file.name) for workload in reporting() for file in reports_of(workload)
+]

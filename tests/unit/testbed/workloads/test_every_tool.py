@@ -10,26 +10,25 @@ from pairlab.model.tables import TABLES, table
 from pairlab.testbed import registry
 from pairlab.testbed.contracts import FEATURES
 from pairlab.testbed.workloads import iperf, netperf, sockperf
-from tests.unit.testbed.workloads.helpers import captured, only, report_of, reporting, workloads
+from tests.unit.testbed.workloads.helpers import REPORTS, captured, only, reporting, reports_of, workloads
 
 
 def test_every_workload_that_reports_has_captured_output():
     for workload in reporting():
-        assert report_of(workload), f"capture what {workload.name} prints"
+        assert reports_of(workload), f"capture what {workload.name} prints"
 
 
-@pytest.mark.parametrize("workload", reporting(), ids=lambda workload: workload.name)
-def test_output_cut_off_anywhere_is_refused(workload):
-    text = report_of(workload)
-    last_line = text.rstrip().rfind("\n" if workload.name != "iperf3" else "}")
+@pytest.mark.parametrize(("workload", "report"), REPORTS)
+def test_output_cut_off_anywhere_is_refused(workload, report):
+    last_line = report.rstrip().rfind("\n" if workload.name != "iperf3" else "}")
     for end in range(0, last_line, 41):
         with pytest.raises(ValueError, match=r"\w"):
-            workload.parse(text[:end])
+            workload.parse(report[:end])
 
 
-@pytest.mark.parametrize("workload", reporting(), ids=lambda workload: workload.name)
-def test_what_is_read_fits_the_tables(workload):
-    measured = only(workload.parse(report_of(workload)))
+@pytest.mark.parametrize(("workload", "report"), REPORTS)
+def test_what_is_read_fits_the_tables(workload, report):
+    measured = only(workload.parse(report))
     flows = table("flows", [{"pair": 0, "flow": 0, **measured.flow}], workload.metrics)
     intervals = table("intervals", [{"pair": 0, "flow": 0, "warmup": False, **row} for row in measured.intervals])
     of_bytes = flows["flow_bytes"][0] * 8 / flows["duration_s"][0]

@@ -7,7 +7,7 @@ import pytest
 
 from pairlab.measurement.flow_rows import require_duration, window
 from pairlab.testbed.workloads.iperf import Iperf
-from tests.unit.testbed.workloads.helpers import captured, only, report_of, reporting
+from tests.unit.testbed.workloads.helpers import REPORTS, captured, only
 
 
 @pytest.mark.parametrize("name", ["server-died", "terminated"])
@@ -18,9 +18,9 @@ def test_a_flow_that_ended_before_its_time_failed(name):
         require_duration(measured, 10)
 
 
-@pytest.mark.parametrize("workload", [each for each in reporting() if each.carries], ids=lambda each: each.name)
-def test_a_flow_that_lasted_as_long_as_asked_succeeded(workload):
-    require_duration(only(workload.parse(report_of(workload))), 2)
+@pytest.mark.parametrize(("workload", "report"), [each for each in REPORTS if each.values[0].carries])
+def test_a_flow_that_lasted_as_long_as_asked_succeeded(workload, report):
+    require_duration(only(workload.parse(report)), 2)
 
 
 def test_totals_after_a_warm_up_are_those_of_the_later_intervals():

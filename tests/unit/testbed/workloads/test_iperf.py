@@ -173,3 +173,70 @@ def test_iperf2s_retransmits_after_a_warm_up_are_without_those_in_it_whatever_it
     assert [row.get("retransmits") for row in measured.intervals] == [5, 0, 0, 0, None]
     assert measured.flow["retransmits"] == 8
     assert window(measured, 0.5).flow["retransmits"] == 3
+
+
+def test_iperf_2_2_prints_packets_and_what_is_in_flight_beside_the_window():
+    measured = only(Iperf().parse(captured("iperf-2.2.1-several.txt")))
+    assert [measured.flow[key] for key in ("retransmits", "cwnd_bytes", "rtt_s")] == [
+        7,
+        2046 * 1024,
+        pytest.approx(586e-6),
+    ]
+    assert [row["retransmits"] for row in measured.intervals] == [1, 0, 0, 6]
+    assert [row["cwnd_bytes"] / 1024 for row in measured.intervals] == [895, 1023, 895, 2046]
+    told = Iperf().parse(captured("iperf-2.2.1-flows.txt"))
+    assert [flow.flow["retransmits"] for flow in told] == [2, 17, 17]
+
+
+@pytest.mark.parametrize(
+    ("printed", "used"),
+    [("set to reno using reno", "reno"), ("set to cubic using bbr", "bbr"), ("using bbr", "bbr"), ("set to x", "x")],
+)
+def test_iperf_2_2_tells_which_congestion_control_is_used_whatever_was_asked(printed, used):
+    text = captured("iperf-2.2.1-several.txt").replace("congestion control using bbr", f"congestion control {printed}")
+    assert only(Iperf().parse(text)).flow["congestion_control"] == used
+
+
+def test_iperf2_amounts_below_1000_have_decimals():
+    flow = only(Iperf().parse(*(captured(f"iperf-2.2.1-lossy-{side}.txt") for side in ("client", "server"))))
+    assert [row["interval_bytes"] for row in flow.intervals] == [118, 0, 65_536, 0, 0, 65_483, 0, 2_543_563]
+    assert [row.get("retransmits") for row in flow.intervals] == [2, 1, 0, 3, 1, 0, None, None]
+    assert flow.flow["flow_bytes"] == 2_674_700
+    text = captured("iperf-2.1.8-one.txt").replace("2154037308 Bytes", "60.0 Bytes")
+    assert only(Iperf().parse(text)).intervals[0]["interval_bytes"] == 60
+
+
+def test_iperf2s_server_that_received_nothing_in_its_first_interval_is_read():
+    client, server = map(captured, SHAPED)
+    server = server.replace(
+        "3084300 Bytes  49348800 bits/sec  49=2:1:1:43:1:0:0:1", "0.000 Bytes  0.000 bits/sec  0=0:0:0"
+    )
+    flow = Iperf().parse(client, server.replace("9961532 Bytes", "6877232 Bytes"))[0]
+    assert (flow.flow["flow_bytes"], flow.flow["duration_s"]) == (6_877_232, 1.6537)
+    assert [row["interval_bytes"] for row in flow.intervals] == [0, 2_932_200, 2_997_360, 947_672]
+
+
+def test_iperf2_has_retransmissions_and_the_rtt_where_the_window_is_not_available():
+    client, server = map(captured, SHAPED)
+    flow = Iperf().parse(client.replace("417K/21479(105)", "NA/21479"), server)[0]
+    assert "cwnd_bytes" not in flow.flow
+    assert (flow.flow["retransmits"], flow.flow["rtt_s"]) == (0, pytest.approx(21_479e-6))
+
+
+@pytest.mark.parametrize(
+    ("printed", "instead"),
+    [
+        ("0K(0)/639K(10)/1649(3210) us", "639K(10)/0K(0)/3K/1649(3210) us"),
+        (" bits/sec  13=", " bit/s  13="),
+        ("reno using reno", "reno for good"),
+    ],
+)
+def test_iperf2s_unknown_layout_is_refused_with_the_line_and_what_to_do(printed, instead):
+    text = "TCP congestion control set to reno using reno\n" + "".join(
+        f"[  1] {span} sec  1250000 Bytes  10000000 bits/sec  {more}\n"
+        for span, more in (("0.00-1.00", "12/0  1  0K(0)/639K(10)/1649(3210) us  1"), ("0.00-1.01", "13=1:12"))
+    )
+    assert only(Iperf().parse(text)).intervals[0]["retransmits"] == 1
+    refused = r"^iperf printed '.*', a layout that pairlab does not know: install iperf 2\.1\.8 to 2\.2\.1, or report"
+    with pytest.raises(ValueError, match=refused):
+        Iperf().parse(text.replace(printed, instead))
