@@ -9,9 +9,10 @@ from pairlab.testbed.requirements import Program
 #: iperf3's own limits.
 MOST_FLOWS, MOST_MESSAGE_BYTES = 128, 1 << 20
 
-#: What a client says that was stopped, and what its server may say then: it may be stopped before it hears of it.
+#: What a client says that was stopped, and what its server may say then: it may be stopped before it hears of it. Since
+#: 3.19 both add by which signal.
 STOPPED = "interrupt - the client has terminated"
-OF_STOPPED = ("", "the client has terminated", "interrupt - the server has terminated")
+OF_STOPPED = ("the client has terminated", "interrupt - the server has terminated")
 
 #: Up to this share of what the server read, what it left unread does not matter.
 KNOWN = 0.002
@@ -71,9 +72,9 @@ class Iperf3(Workload):
         report, of_server = _report(stdout), _report(served, of_several=True)
         if not isinstance(report, dict) or not isinstance(of_server, dict):
             raise ValueError("iperf3 printed no report")
-        if report.pop("error", STOPPED) != STOPPED:
+        if not str(report.pop("error", STOPPED)).startswith(STOPPED):
             return self.parse(stdout)
-        if of_server.pop("error", "") not in OF_STOPPED:
+        if not str(of_server.pop("error", OF_STOPPED[0])).startswith(OF_STOPPED):
             return self.parse(served)
         try:
             if of_server["intervals"][-2:-1] == of_server["intervals"][-1:]:  # it prints the last one once more
@@ -96,11 +97,19 @@ class Iperf3(Workload):
 
 
 def _report(text, of_several=False):
-    """What was printed. of_several: the first; a server that is stopped prints one more, of no test."""
+    """What was printed; between 3.16 and 3.17, each report twice. of_several: the first of a server's, which prints one
+    more, of no test, when it is stopped.
+    """
+    text = text.strip()
     try:
-        return json.JSONDecoder().raw_decode(text)[0] if of_several else json.loads(text)
+        report, end = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"iperf3 printed no complete report: {error}") from None
+    if not of_several and text[end:].strip() not in ("", text[:end]):
+        raise ValueError(
+            f"iperf3 printed {text[end:].strip()[:80]!r} after its report; expected one report, or twice the same"
+        )
+    return report
 
 
 def _intervals_of_server(report):

@@ -17,8 +17,8 @@ def test_iperf_reports_what_its_server_received_until_it_was_stopped():
     assert told.intervals[-1]["end_s"] == 2.2417
 
 
-def stopped(name="client"):
-    return captured(f"iperf3-3.12-stopped-{name}.json")
+def stopped(name="client", version="3.12"):
+    return captured(f"iperf3-{version}-stopped-{name}.json")
 
 
 def test_iperf3_reports_what_its_server_received_and_the_last_moments_as_its_client_has_them():
@@ -31,6 +31,11 @@ def test_iperf3_reports_what_its_server_received_and_the_last_moments_as_its_cli
     ]
     assert [row["end_s"] for row in told.intervals][-2:] == [2.000036, 2.142137]
     assert told.flow["retransmits"] == sum(row["retransmits"] for row in told.intervals) == 22
+
+
+def test_iperf3_that_adds_which_signal_stopped_it_is_read():
+    told = only(Iperf3().parse_stopped(stopped(version="3.21"), stopped("server", "3.21")))
+    assert told.received_bytes == 5_493_620_736
 
 
 def test_iperf3s_server_may_be_stopped_before_it_hears_that_its_client_was():

@@ -134,3 +134,15 @@ def test_iperf3_both_ways_has_a_flow_of_each_direction():
     assert up.flow["min_rtt_s"] == pytest.approx(829e-6)
     for each in (up, down):
         assert sum(row["interval_bytes"] for row in each.intervals) == pytest.approx(each.flow["flow_bytes"], rel=0.01)
+
+
+def test_iperf3_that_prints_its_report_twice_is_read_once():
+    twice = captured("iperf3-3.16+-printed-twice.json")
+    half = len(twice) // 2
+    assert twice[:half] == twice[half:]
+    assert Iperf3().parse(twice) == Iperf3().parse(twice[:half])
+    assert only(Iperf3().parse(twice)).flow["flow_bytes"] == 4_840_357_888
+    with pytest.raises(
+        ValueError, match=r"iperf3 printed '.*' after its report; expected one report, or twice the same"
+    ):
+        Iperf3().parse(twice[:-100])
