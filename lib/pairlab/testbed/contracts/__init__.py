@@ -13,7 +13,14 @@ from pairlab.testbed.contracts.backends import Backend, Progress, silent
 from pairlab.testbed.contracts.networks import ISOLATIONS, BridgedNetwork, Daemon, DockerNetwork, Lan, NetworkDriver
 from pairlab.testbed.contracts.pinnings import Pinning
 from pairlab.testbed.contracts.sites import Site
-from pairlab.testbed.contracts.workloads import FEATURES, FlowTable, Measured, Workload, transaction_totals
+from pairlab.testbed.contracts.workloads import (
+    FEATURES,
+    FlowTable,
+    Measured,
+    Workload,
+    incomplete,
+    transaction_totals,
+)
 
 __all__ = [
     "FEATURES",
@@ -31,6 +38,7 @@ __all__ = [
     "Progress",
     "Site",
     "Workload",
+    "incomplete",
     "silent",
     "transaction_totals",
 ]

@@ -97,6 +97,13 @@ def transaction_totals(
     }
 
 
+def incomplete(tool: str, printed: str, expected: str) -> ValueError:
+    """The error of a tool of whose report a line is missing that it should have: expected."""
+    last = printed.rstrip().rpartition("\n")[2].strip()
+    ended = f"the last line that it printed is {last[:160]!r}" if last else "it printed nothing"
+    return ValueError(f"{tool} reported no complete test: {ended}; expected {expected!r}")
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 

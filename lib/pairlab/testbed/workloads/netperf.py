@@ -3,7 +3,7 @@
 import re
 
 from pairlab.errors import BadSpec
-from pairlab.testbed.contracts import Measured, Metric, Workload, transaction_totals
+from pairlab.testbed.contracts import Measured, Metric, Workload, incomplete, transaction_totals
 from pairlab.testbed.requirements import Program
 
 _REMEDY = (
@@ -17,8 +17,6 @@ _LATENCIES = {f"client_{name}_s": f"{name.upper()}_LATENCY" for name in (*_QUANT
 _ASKED = ("ELAPSED_TIME", "TRANSACTION_RATE", *_LATENCIES.values(), "REQUEST_SIZE", "RESPONSE_SIZE")
 
 LINE = re.compile(r"^([A-Z][A-Z0-9_]{1,40})=(\d{1,15}(?:\.\d{1,9})?)$", re.MULTILINE)
-#: What it prints where it could not connect, or broke off.
-TROUBLE = re.compile(r"^((?:establish control|send_|recv_|netperf)[^\n]{1,200})$", re.MULTILINE)
 
 
 class Netperf(Workload):
@@ -64,12 +62,20 @@ class Netperf(Workload):
     def parse(self, stdout, served=""):
         told = {name: float(value) for name, value in LINE.findall(stdout)}
         if missing := [name for name in _ASKED if name not in told]:
-            failed = TROUBLE.search(stdout)
-            why = f"netperf: {failed[1]}" if failed else f"netperf reported no {missing[0]}: no complete test"
-            raise ValueError(why)
+            raise _refused(stdout, f"{missing[0]}=")
         duration_s, rate_per_s = told["ELAPSED_TIME"], told["TRANSACTION_RATE"]
         transactions = round(rate_per_s * duration_s)
         if not transactions:
             raise ValueError("netperf: no request was answered")
         flow = transaction_totals(duration_s, transactions, int(told["REQUEST_SIZE"] + told["RESPONSE_SIZE"]))
         return [Measured(flow | {name: told[field] / 1e6 for name, field in _LATENCIES.items()})]
+
+
+def _refused(stdout, missing):
+    """Why a report has no value of that name: what it has there, or else what netperf says, which is its first line."""
+    lines = [line.strip() for line in stdout.splitlines() if line.strip()]
+    for line in lines:
+        if line.startswith(missing):
+            return ValueError(f"netperf printed {line[:160]!r}; expected a number, 0 or more, after {missing!r}")
+    said = [line for line in lines if line.partition("=")[0] not in _ASKED]
+    return ValueError(f"netperf: {said[0][:200]}") if said else incomplete("netperf", stdout, f"{missing}NUMBER")

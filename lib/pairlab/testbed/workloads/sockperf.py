@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 from pairlab.errors import BadSpec
-from pairlab.testbed.contracts import Measured, Workload, transaction_totals
+from pairlab.testbed.contracts import Measured, Workload, incomplete, transaction_totals
 from pairlab.testbed.requirements import Program
 
 #: sockperf's own limits: its header, and what one UDP datagram carries (it holds TCP to the same).
@@ -17,7 +17,12 @@ RATE = re.compile(r"^sockperf: Summary: Message Rate is (\d{1,18}) \[msg/sec\]",
 BANDWIDTH = re.compile(r"^sockperf: Summary: BandWidth is (\d{1,12}\.\d{1,9}) MBps", re.MULTILINE)
 
 ERROR = re.compile(r"sockperf: ERROR: ([^\n]{1,200})")
-REPORT = (TOTAL, RATE, BANDWIDTH)
+#: What a client prints at its end, each with how it looks.
+REPORT = {
+    TOTAL: "sockperf: Total of NUMBER messages sent in SECONDS sec",
+    RATE: "sockperf: Summary: Message Rate is NUMBER [msg/sec]",
+    BANDWIDTH: "sockperf: Summary: BandWidth is NUMBER MBps",
+}
 NOTE = re.compile(r"NOTE: test was performed, using msg-size=(\d{1,9})\.")
 
 #: The server's line for every so many messages (-A): how long they took to arrive. The first counts from its start.
@@ -96,10 +101,7 @@ class Sockperf(Workload):
         return [*argv, "-m", str(spec.message_bytes or LEAST_MESSAGE_BYTES)]
 
     def parse(self, stdout, served=""):
-        total, rate, bandwidth = (line.search(stdout) for line in REPORT)
-        if not (total and rate and bandwidth):
-            failed = ERROR.search(stdout)  # it exits with 0 even where it could not connect
-            raise ValueError(f"sockperf: {failed[1]}" if failed else "sockperf reported no complete test")
+        total, rate, bandwidth = _found(self.name, stdout, REPORT)
         messages, duration_s, rate_hz = int(total[1]), float(total[2]), int(rate[1])
         if not (messages and duration_s and rate_hz):
             raise ValueError("sockperf sent nothing")
@@ -118,6 +120,15 @@ class Sockperf(Workload):
         # Where the server was ended before it had nearly all that was written, the rest is unknown.
         known = messages * message_bytes if _last_reported(served) >= (1 - KNOWN) * messages else None
         return [Measured(flow, lasted_s=duration_s, received_bytes=known)]
+
+
+def _found(name, stdout, report):
+    """The matches of a report's lines, each of which is there once. Raises ValueError where one is not."""
+    for line, looks in report.items():
+        if len(line.findall(stdout)) != 1:
+            failed = ERROR.search(stdout)  # it exits with 0 even where it could not connect
+            raise ValueError(f"{name}: {failed[1]}") if failed else incomplete(name, stdout, looks)
+    return [line.search(stdout) for line in report]
 
 
 def _of_datagrams(served, sent, message_bytes, duration_s):
@@ -149,6 +160,11 @@ RAN = re.compile(
     r"SentMessages=(\d{1,18}); ReceivedMessages=(\d{1,18})$",
     re.MULTILINE,
 )
+
+LATENCY_REPORT = {
+    RAN: "sockperf: [Total Run] RunTime=SECONDS sec; … SentMessages=NUMBER; ReceivedMessages=NUMBER",
+    WINDOW: "window_s SECONDS transactions NUMBER message_bytes NUMBER timer_s NUMBER",
+}
 
 #: Reads the full log, whose rows are: number, when sent, when answered (s), round-trip time (µs). Of those sent in the
 #: window, counts each latency with four digits, so within 0.05 %.
@@ -233,12 +249,9 @@ class _SockperfLatency(Workload):
         return ["sh", "-c", _LOGGED, "sh", options, _COUNT, *argv]
 
     def parse(self, stdout, served=""):
-        ran, windows = RAN.search(stdout), WINDOW.findall(stdout)
-        if not (ran and len(windows) == 1):
-            failed = ERROR.search(stdout)
-            raise ValueError(f"{self.name}: {failed[1]}" if failed else f"{self.name} reported no complete test")
-        duration_s, timer_s, ran_s = float(windows[0][0]), int(windows[0][3]), float(ran[1])
-        transactions, message_bytes = int(windows[0][1]), int(windows[0][2])
+        ran, window = _found(self.name, stdout, LATENCY_REPORT)
+        duration_s, timer_s, ran_s = float(window[1]), int(window[4]), float(ran[1])
+        transactions, message_bytes = int(window[2]), int(window[3])
         latencies = sorted((int(ns) / 1e9, int(count)) for ns, count in BUCKET.findall(stdout))
         if not (transactions and duration_s and timer_s):
             raise ValueError(f"{self.name}: no request was answered after the warm-up")

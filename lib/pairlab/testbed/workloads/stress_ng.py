@@ -9,12 +9,12 @@ from abc import abstractmethod
 
 from pairlab.errors import BadSpec
 from pairlab.testbed import token
-from pairlab.testbed.contracts import Measured, Metric, Workload
+from pairlab.testbed.contracts import Measured, Metric, Workload, incomplete
 from pairlab.testbed.requirements import Program
 
 #: Of its report of one stressor: how often it did what it does, and in how many seconds.
 DONE = re.compile(r"metrc: \[\d{1,10}\] (?:cpu|stream) {1,40}(\d{1,18}) {1,20}(\d{1,9}\.\d{1,9}) ")
-RATE = re.compile(r"metrc: \[\d{1,10}\] stream {1,40}(\d{1,12}\.\d{1,9}) memory (read|write) rate \(MB per sec\)")
+RATE = re.compile(r"stream: memory rate: (\d{1,12}\.\d{1,9}) MB read/sec, (\d{1,12}\.\d{1,9}) MB write/sec")
 ERROR = re.compile(r"stress-ng: error: \[\d{1,10}\] ([^\n]{1,200})")
 ENDED = re.compile(r"^stress-ng: info:  \[\d{1,10}\] (?:un)?successful run completed in \d[^\n]{0,40}\n", re.MULTILINE)
 _SHORT = "run duration too short"
@@ -55,7 +55,8 @@ class _StressNg(Workload):
         found = DONE.search(stdout)
         if not (found and ENDED.search(stdout)):
             failed = ERROR.search(stdout)
-            raise ValueError(f"{self.name}: {failed[1]}" if failed else f"{self.name} reported no complete test")
+            expected = "successful run completed in SECONDS" if found else "metrc: … STRESSOR OPERATIONS SECONDS …"
+            raise ValueError(f"{self.name}: {failed[1]}") if failed else incomplete(self.name, stdout, expected)
         return int(found[1]), float(found[2])
 
 
@@ -106,11 +107,8 @@ class StressNgStream(_StressNg):
         if _SHORT in stdout:
             raise ValueError(f"{self.name} had too little time to tell memory's rate: make duration_s longer")
         _, took_s = self.done(stdout)
-        rates = {kind: float(rate) * MB_BYTES * 8 for rate, kind in RATE.findall(stdout)}
-        if len(rates) < 2:
-            raise ValueError(f"{self.name} reported no rate of memory")
-        return [
-            Measured(
-                {"duration_s": took_s, "memory_read_bps": rates["read"], "memory_write_bps": rates["write"]},
-            )
-        ]
+        rates = RATE.search(stdout)
+        if not rates:
+            raise incomplete(self.name, stdout, "stream: memory rate: NUMBER MB read/sec, NUMBER MB write/sec")
+        read_bps, write_bps = (float(rate) * MB_BYTES * 8 for rate in rates.groups())
+        return [Measured({"duration_s": took_s, "memory_read_bps": read_bps, "memory_write_bps": write_bps})]

@@ -41,6 +41,43 @@ def test_netperf_tells_what_went_wrong_in_its_own_words():
 
 
 @pytest.mark.parametrize(
+    ("printed", "told"),
+    [
+        (
+            "resolve_host: could not resolve host 'a' port '(null)' af AF_UNSPEC\n\tgetaddrinfo returned -3\n",
+            "resolve_host",
+        ),
+        ("The test you requested (TCP_RR) is unknown to this netperf.\n", "The test you requested"),
+        ("remote error 98\n", "remote error 98"),
+    ],
+)
+def test_whatever_netperf_says_is_the_reason(printed, told):
+    with pytest.raises(ValueError, match=f"^netperf: {told}"):
+        Netperf().parse(printed)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (
+            "P50_LATENCY=4",
+            "P50_LATENCY=-1",
+            r"printed 'P50_LATENCY=-1'; expected a number, 0 or more, after 'P50_LATENCY='",
+        ),
+        ("P50_LATENCY=4\n", "", r"the last line that it printed is 'RESPONSE_SIZE=1'; expected 'P50_LATENCY=NUMBER'"),
+        (
+            captured("netperf-2.7.1-one.txt"),
+            "",
+            r"no complete test: it printed nothing; expected 'ELAPSED_TIME=NUMBER'",
+        ),
+    ],
+)
+def test_a_report_of_netperf_that_lacks_a_value_is_refused_with_what_it_has_there(before, after, told):
+    with pytest.raises(ValueError, match=rf"^netperf .*{told}"):
+        Netperf().parse(captured("netperf-2.7.1-one.txt").replace(before, after))
+
+
+@pytest.mark.parametrize(
     ("asked", "protocol", "test"),
     [({}, "tcp", "TCP_RR"), ({"connect_per_request": True}, "tcp", "TCP_CRR"), ({}, "udp", "UDP_RR")],
 )
