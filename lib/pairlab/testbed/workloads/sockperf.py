@@ -102,6 +102,7 @@ class Sockperf(Workload):
 
     def parse(self, stdout, served=""):
         total, rate, bandwidth = _found(self.name, stdout, REPORT)
+        _check_layout(served)
         messages, duration_s, rate_hz = int(total[1]), float(total[2]), int(rate[1])
         if not (messages and duration_s and rate_hz):
             raise ValueError("sockperf sent nothing")
@@ -129,6 +130,16 @@ def _found(name, stdout, report):
             failed = ERROR.search(stdout)  # it exits with 0 even where it could not connect
             raise ValueError(f"{name}: {failed[1]}") if failed else incomplete(name, stdout, looks)
     return [line.search(stdout) for line in report]
+
+
+def _check_layout(served):
+    """Raises ValueError where the server tells how many messages arrived in words other than those known."""
+    known = {"[usec]": (ARRIVED, "NUMBER [usec] NUMBER [msg/s] NUMBER [msg]")}
+    known["messages received"] = (RECEIVED, "sockperf: Total NUMBER messages received and handled")
+    for words, (line, looks) in known.items():
+        unread = next((each for each in served.splitlines(keepends=True) if words in each and each.endswith("\n")), "")
+        if unread and not line.search(served):
+            raise ValueError(f"sockperf's server printed {unread.strip()[:160]!r}; expected {looks!r}")
 
 
 def _of_datagrams(served, sent, message_bytes, duration_s):

@@ -48,6 +48,29 @@ def test_sockperfs_server_that_had_too_little_to_tell_leaves_it_to_the_client():
     assert only(Sockperf().parse(client, one_line)).flow["flow_bytes"] == 9187 * 1448
 
 
+@pytest.mark.parametrize(
+    ("kind", "before", "after", "told"),
+    [
+        (
+            "shaped",
+            "[usec]",
+            "[usec] =",
+            r"'\d+ \[usec\] = .*'; expected 'NUMBER \[usec\] NUMBER \[msg/s\] NUMBER \[msg\]'",
+        ),
+        (
+            "udp",
+            "Total",
+            "In all",
+            "'sockperf: In all 247088 .*'; expected 'sockperf: Total NUMBER messages received and",
+        ),
+    ],
+)
+def test_a_server_of_sockperf_whose_layout_is_unknown_is_refused(kind, before, after, told):
+    client, server = (captured(f"sockperf-3.7-{kind}-{side}.txt") for side in ("client", "server"))
+    with pytest.raises(ValueError, match=rf"^sockperf's server printed {told}"):
+        Sockperf().parse(client, server.replace(before, after))
+
+
 def test_sockperf_of_another_unit_is_refused_and_not_misread():
     text = captured("sockperf-3.7-one.txt").replace("BandWidth is 1250.008 MBps", "BandWidth is 1310.728 MBps")
     with pytest.raises(ValueError, match="implies messages of 1074 bytes, not of 1024"):
