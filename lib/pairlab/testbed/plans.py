@@ -233,7 +233,7 @@ def layout(spec: Spec, cpus: Sequence[int] | None = None) -> Plan:
     if one_client:
         _require_servers_in_reach(spec, driver)
     else:
-        _require_flows_told_apart(spec, driver)
+        _require_flows_told_apart(spec, driver, workload)
     meets = workload is not None and workload.all_connect
     if meets and spec.pairs > 1 and driver.pairs_apart:
         raise BadSpec(
@@ -345,12 +345,16 @@ def _require_little_burst(spec: Spec, name: str) -> None:
         )
 
 
-def _require_flows_told_apart(spec: Spec, driver: type[NetworkDriver]) -> None:
+def _require_flows_told_apart(spec: Spec, driver: type[NetworkDriver], workload: type[Workload] | None) -> None:
     """Raises BadSpec where a proxy would relay several flows of a pair, from ports that tell nobody which is which."""
     within = any(client == server for client, server in placement.placement(spec))
-    if spec.flows_per_pair > 1 and within and driver.docker and driver.docker.userland_proxy:
-        what = f"driver {spec.driver!r} relays flows within a host, so that those of a pair cannot be told apart"
+    if not (within and driver.docker and driver.docker.userland_proxy):
+        return
+    what = f"driver {spec.driver!r} relays flows within a host, so that those of a pair cannot be told apart"
+    if spec.flows_per_pair > 1:
         raise BadSpec(f"flows_per_pair: {what}: give 1, take hosts and placement 'across', or driver 'nat'")
+    if spec.direction == "both" and workload and workload.counts_connections:
+        raise BadSpec(f"direction: {what}: give up or down, take workload 'flowgen', or driver 'nat'")
 
 
 def _require_servers_in_reach(spec: Spec, driver: type[NetworkDriver]) -> None:

@@ -228,8 +228,15 @@ def test_flows_that_a_proxy_would_mix_up_are_refused():
     spec = Spec(backend="docker", driver="nat-proxy", flows_per_pair=2)
     with pytest.raises(BadSpec, match="flows_per_pair: driver 'nat-proxy' relays flows within a host, so that those"):
         layout(spec)
+    both = spec.replace(flows_per_pair=1, direction="both", workload="iperf3")
+    with pytest.raises(
+        BadSpec, match=r"direction: driver 'nat-proxy' relays .*: give up or down, take workload 'flowgen'"
+    ):
+        layout(both)
     layout(spec.replace(hosts=2, placement="across"))
     layout(spec.replace(driver="nat"))
+    layout(both.replace(driver="nat"))
+    layout(both.replace(workload="flowgen"))
 
 
 def test_uplinks_that_no_pair_crosses_are_refused():

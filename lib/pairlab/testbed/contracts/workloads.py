@@ -191,6 +191,9 @@ class Workload(ABC):
     """Whether one client, the first pair's, asks all servers (pair.targets); `flow_table` then reads its flows."""
     all_connect: ClassVar[bool] = False
     """Whether every endpoint exchanges messages with every other one: each has a rank (pair.ranks)."""
+    counts_connections: ClassVar[bool] = False
+    """Whether client and server know which direction a connection has by the order in which it was made: a proxy in
+    between may change that, and then nothing is sent."""
     prints_payload: ClassVar[bool] = False
     """Whether the server echoes the payload to stdout, which is then discarded."""
 

@@ -32,6 +32,7 @@ class Iperf3(Workload):
     endless = True
     programs = (Program("iperf3", "iperf3"),)
     version_argv = ("iperf3", "--version")
+    counts_connections = True
     connects_first = True  # a test starts when the server has the control connection and every stream
 
     says_when_signalled = "interrupt - the "  # and which of the two it is
@@ -113,22 +114,38 @@ def _report(text, of_several=False):
 
 
 def _intervals_of_server(report):
-    """What the server had of each stream in each interval, by the client's port, if reported."""
+    """What the server had of each stream in each interval, by the client's port, if reported.
+
+    A proxy in between connects from ports of its own. Then a stream is known where no other has its direction.
+    """
     server = report.get("server_output_json")
     if server is None:
         return {}
     if "error" in server:
         raise ValueError(f"iperf3's server: {server['error']}")
+    own = [int(each["local_port"]) for each in report["start"]["connected"]]
     ports = [int(each["remote_port"]) for each in server["start"]["connected"]]
+    directions = [_is_down(stream) for stream in report["end"]["streams"]]
+    if not set(own) & set(ports) and len(ports) == len(directions) == len(set(directions)):
+        ports = own
+    if unknown := [port for port in own if port not in ports]:
+        raise ValueError(
+            f"iperf3's server reports no stream from its client's port {unknown[0]}, but from"
+            f" {', '.join(map(str, ports)) or 'none'}: a proxy replaces the ports; leave flows_per_pair at 1"
+        )
     streams = zip(*(interval["streams"] for interval in server["intervals"]), strict=True)
     return dict(zip(ports, streams, strict=True))
+
+
+def _is_down(stream):
+    return stream["sender"].get("sender") is False
 
 
 def _measured(place, report, of_server):
     """One flow. In every interval, the streams stand in the same order as at the end, and as they were connected."""
     stream = report["end"]["streams"][place]
     sent, arrived = stream["sender"], stream["receiver"]
-    down = sent.get("sender") is False
+    down = _is_down(stream)
     of_sender = [interval["streams"][place] for interval in report["intervals"]]
     arrivals = of_server[int(report["start"]["connected"][place]["local_port"])] if of_server else ()
     if down:
@@ -164,7 +181,7 @@ def _measured(place, report, of_server):
 
 def _number_in_direction(place, report):
     """How many streams of the same direction stand before that one."""
-    senders = [stream["sender"].get("sender") is False for stream in report["end"]["streams"]]
+    senders = [_is_down(stream) for stream in report["end"]["streams"]]
     return senders[:place].count(senders[place])
 
 

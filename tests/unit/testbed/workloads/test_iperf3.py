@@ -34,6 +34,32 @@ def test_iperf3s_streams_are_told_apart_by_ports():
     assert Iperf3().parse(json.dumps(report)) == Iperf3().parse(captured("iperf3-3.12-shaped.json"))
 
 
+@pytest.mark.parametrize("name", ["proxied", "proxied-bidir"])
+def test_iperf3s_only_stream_in_a_direction_is_its_servers_only_one_whatever_port_a_proxy_connects_from(name):
+    report = json.loads(captured(f"iperf3-3.12-{name}.json"))
+    server = report["server_output_json"]
+    told = Iperf3().parse(json.dumps(report))
+    assert [flow.flow["flow_bytes"] for flow in told] == [
+        each["receiver"]["bytes"] for each in report["end"]["streams"]
+    ]
+    assert [row["interval_bytes"] for row in told[0].intervals] == [
+        interval["streams"][0]["bytes"] for interval in server["intervals"]
+    ]
+    for own, theirs in zip(report["start"]["connected"], server["start"]["connected"], strict=True):
+        theirs["remote_port"] = own["local_port"]
+    assert Iperf3().parse(json.dumps(report)) == told
+
+
+def test_iperf3s_server_that_knows_not_all_ports_of_several_streams_is_refused():
+    report = captured("iperf3-3.12-shaped.json")
+    one, other = (each["remote_port"] for each in json.loads(report)["server_output_json"]["start"]["connected"])
+    refused = (
+        rf"^iperf3's server reports no stream from its client's port {other}, but from {one}, 1: .* flows_per_pair"
+    )
+    with pytest.raises(ValueError, match=refused):
+        Iperf3().parse(report.replace(f'"remote_port":\t{other}', '"remote_port":\t1'))
+
+
 def test_iperf3s_server_that_failed_is_heard_of():
     report = json.loads(captured("iperf3-3.12-shaped.json"))
     report["server_output_json"]["error"] = "interrupt - the server has terminated"
