@@ -26,8 +26,8 @@ REPORT = ("-e", "-f", "b")
 
 # What was asked for, and since 2.2 what is used: also where nothing was asked, and where it could not be set.
 CONGESTION = re.compile(
-    r"^TCP congestion control (?:set to (?P<asked>\w{1,15})(?: using (?P<used>\w{0,15}))?|using (?P<default>\w{1,15})"
-    r"|(?P<unknown>[^\n]*))$",
+    r"^TCP congestion control (?:set to (?P<asked>[\w.-]{1,15})(?: using (?P<used>[\w.-]{0,15}))?"
+    r"|using (?P<default>[\w.-]{1,15})|(?P<unknown>[^\n]*))$",
     re.MULTILINE,
 )
 
