@@ -14,6 +14,7 @@ from pairlab.testbed.audit.attribution import OTHERS, OURS, UNKNOWN, combined
 from pairlab.testbed.audit.view import NAMED_NAMESPACES, Thing, View, entries, require_docker, whose_namespace_file
 from pairlab.testbed.cleanup.process_table import CONTAINER
 from pairlab.testbed.cleanup.workdir import PREFIX
+from pairlab.testbed.host.mounts import mounts as mounted
 
 CGROUPS = Path("/sys/fs/cgroup")
 SYSCTLS = Path("/proc/sys")
@@ -120,9 +121,7 @@ def mounts(view: View) -> Iterator[Thing]:
     layers = {}
     for each in view.docker.containers:
         layers[(each["GraphDriver"]["Data"] or {}).get("MergedDir", "")] = each["Id"]
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        before, _, after = line.partition(" - ")
-        point, kind = before.split()[4], after.split()[0]
+    for _, point, kind, _ in mounted():
         if container := layers.get(point) or ((known := CONTAINER.search(point)) and known[0]):
             whose = view.attribution.whose_container(container)
         elif Path(point).parent in NAMED_NAMESPACES:

@@ -2,10 +2,12 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+from pairlab.testbed.host.mounts import MountPoint, mounts
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Hierarchy:
 def hierarchy(process: Path = Path("/proc/self")) -> Hierarchy | None:
     """The CPU controller's hierarchy, as this process sees it, or None where none is mounted."""
     found: dict[int, tuple[Path, str]] = {}
-    for version, mount, root in mounts():
+    for version, mount, root in hierarchies():
         found.setdefault(version, (mount, root))
     groups = groups_of(process)
     for version in (1, 2):
@@ -45,16 +47,16 @@ def hierarchy(process: Path = Path("/proc/self")) -> Hierarchy | None:
     return None
 
 
-def mounts() -> Iterator[tuple[int, Path, str]]:
-    """The mounted hierarchies that may have a CPU controller: version, where, and which group is seen there."""
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        before, _, after = line.partition(" - ")
-        root, where = before.split()[3:5]
-        kind, _, options = after.split()[:3]
-        if kind == "cgroup2":
-            yield 2, Path(where), root
-        elif kind == "cgroup" and "cpu" in options.split(","):
-            yield 1, Path(where), root
+def hierarchies(every: Iterable[MountPoint] | None = None) -> Iterator[tuple[int, Path, str]]:
+    """The mounted hierarchies that may have a CPU controller: version, where, and which group is seen there.
+
+    every: the mounts to look through; None: those of this process.
+    """
+    for each in mounts() if every is None else every:
+        if each.kind == "cgroup2":
+            yield 2, Path(each.where), each.root
+        elif each.kind == "cgroup" and "cpu" in each.options:
+            yield 1, Path(each.where), each.root
 
 
 def groups_of(process: Path) -> dict[int, str]:

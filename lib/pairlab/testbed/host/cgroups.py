@@ -16,7 +16,7 @@ from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.cleanup.process_table import CONTAINER
 from pairlab.testbed.cleanup.watchdog import guarded
 from pairlab.testbed.endpoints import Limits
-from pairlab.testbed.host.cgroup_tree import hierarchy, mounts, words
+from pairlab.testbed.host.cgroup_tree import hierarchies, hierarchy, words
 from pairlab.testbed.requirements import Lack
 
 PREFIX = "pairlab-"
@@ -130,7 +130,7 @@ def remove_of_containers(identities: Collection[str]) -> None:
 
 def of_testbeds() -> Iterator[tuple[Path, str, str]]:
     """Groups of this user's testbeds, wherever they are below the mounted hierarchies, each with its owner and run."""
-    for mount in {mount for _, mount, _ in mounts()}:
+    for mount in {mount for _, mount, _ in hierarchies()}:
         for place, names, _ in os.walk(mount):
             for name in [each for each in names if each.startswith(PREFIX) and "@" in each]:
                 names.remove(name)
