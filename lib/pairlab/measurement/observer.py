@@ -1,7 +1,6 @@
 """Observes host and network while traffic flows, and computes checks from it."""
 
 import contextlib
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -178,7 +177,7 @@ class Observer:
         return {
             **foreign_load.compare(self._before, self._after),
             # Around the block pairlab itself takes the samples: some ms, which would be much of a run of few ms.
-            "pairlab_cpu": self.harness_cpu_s / (self._lasted_s * (os.cpu_count() or 1)),
+            "pairlab_cpu": self.harness_cpu_s / (self._lasted_s * foreign_load.cpus_online()),
             "steal": self._telemetry.steal_share(),
             "clock_step_s": self._telemetry.clock_step_s(),
             "frequency_change": self._telemetry.frequency_change(),

@@ -2,11 +2,13 @@
 
 import os
 import threading
+from dataclasses import replace
 
 import pytest
 
-from pairlab.testbed.host import foreign_load
+from pairlab.testbed.host import cpu_sampler, foreign_load
 from pairlab.testbed.host.cpu_sampler import CpuTelemetry
+from pairlab.testbed.profiling import perf_events
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -140,7 +142,7 @@ def test_interrupts_are_busy_time_where_the_kernel_counts_them_as_a_processs(pro
 @pytest.mark.parametrize(("left_over_s", "found"), [(0.1, 0), (0.94142, 0.4), (-1.0, 0)])
 def test_busy_time_that_nobody_accounts_for_is_hidden_as_far_as_it_cannot_be_chance(left_over_s, found, monkeypatch):
     """Of one CPU in two seconds: 200 ticks, so that two standard errors are 0.141 s at most."""
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(foreign_load, "cpus_online", lambda: 1)
     use = foreign_load.CpuUse(0, 0, 0, 0, 0, 0)
     before = foreign_load.HostSample(0, use, None, {})
     parts = foreign_load.CpuUse(0.9 + left_over_s, 0.4, 0.1, 0.2, 0.1, 0.1)
@@ -182,6 +184,33 @@ def test_a_clock_that_was_moved_and_moved_back_was_moved(offsets_s, step_s, monk
     with CpuTelemetry(0.1) as telemetry:
         assert all_read.wait(30)
     assert telemetry.clock_step_s() == step_s
+
+
+def test_a_cpu_keeps_its_number_where_one_before_it_is_offline(tmp_path, monkeypatch):
+    """CPU 1 is offline: the kernel has no line for it. CPU 2 works for half of the second, of which 5 % are stolen."""
+    stat = tmp_path / "stat"
+    monkeypatch.setattr(cpu_sampler, "STAT", stat)
+    stat.write_text(
+        "cpu  90 0 0 900 0 0 0 0 0 0\ncpu0 50 0 0 500 0 0 0 0 0 0\ncpu2 40 0 0 400 0 0 0 0 40 0\nintr 7 cpu9\n"
+    )
+    telemetry = CpuTelemetry(0.1)
+    telemetry._sample()
+    stat.write_text("cpu  135 0 0 1050 0 0 0 5 0 0\ncpu0 50 0 0 600 0 0 0 0 0 0\ncpu2 85 0 0 450 0 0 0 5 85 0\n")
+    telemetry._sample()
+    rows = telemetry.rows(0)
+    assert [row["cpu"] for row in rows] == [0, 2]
+    assert [row["usr"] for row in rows] == pytest.approx([0, 0.45])
+    assert [row["steal"] for row in rows] == pytest.approx([0, 0.05])
+    assert telemetry.steal_share() == pytest.approx(0.025)
+
+
+def test_shares_are_of_the_cpus_that_are_online_whatever_python_is_told_of_them(monkeypatch):
+    """PYTHON_CPU_COUNT, from Python 3.13 on, is what os.cpu_count returns."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 1000)
+    use = foreign_load.CpuUse(0, 0, 0, 0, 0, 0)
+    before = foreign_load.HostSample(0, use, None, {})
+    after = foreign_load.HostSample(1, replace(use, others_s=0.5), None, {})
+    assert foreign_load.compare(before, after)["foreign_cpu"] == 0.5 / len(perf_events.online_cpus())
 
 
 def test_a_clock_that_nobody_moves_keeps_its_offset():

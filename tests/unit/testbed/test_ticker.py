@@ -2,10 +2,10 @@
 
 import threading
 
-import psutil
 import pytest
 
 from pairlab.errors import MeasurementFailed
+from pairlab.testbed.host import cpu_sampler
 from pairlab.testbed.host.cpu_sampler import CpuTelemetry
 from pairlab.testbed.host.ticker import Ticker
 
@@ -44,16 +44,16 @@ def test_it_does_not_hide_what_went_wrong_before():
         measuring()
 
 
-def test_a_cpu_that_was_switched_off_meanwhile_is_told(monkeypatch):
-    first, *others = psutil.cpu_times(percpu=True) * 2
+@pytest.mark.parametrize("later", [(0,), (0, 2)], ids=["one off", "one off, one on"])
+def test_a_cpu_that_was_switched_off_meanwhile_is_told(later, monkeypatch):
     sampled = threading.Event()
-    seen = iter([[first, *others]])
+    seen = iter([{0: None, 1: None}])
 
-    def fewer(percpu):
+    def online():
         if (cpus := next(seen, None)) is None:
             sampled.set()
-        return cpus or others
+        return cpus or dict.fromkeys(later)
 
-    monkeypatch.setattr(psutil, "cpu_times", fewer)
+    monkeypatch.setattr(cpu_sampler, "times_by_cpu", online)
     with pytest.raises(MeasurementFailed, match="a CPU was switched on or off"), CpuTelemetry(0.01):
         assert sampled.wait(30)

@@ -3,15 +3,15 @@
 import time
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
-
-import psutil
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from pairlab.errors import MeasurementFailed
 from pairlab.model.tables import MACHINE
 from pairlab.testbed.host import foreign_load
 from pairlab.testbed.host.ticker import Ticker
 
+STAT = Path("/proc/stat")
 #: Our columns, and the fields of proc_stat(5), as psutil names them, that make up each.
 PARTS: Mapping[str, tuple[str, ...]] = {
     "usr": ("user", "nice"),
@@ -24,8 +24,31 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+class CpuTimes(NamedTuple):
+    """One CPU's time since boot by what it was spent on, in seconds, as proc_stat(5) names it."""
+
+    user: float
+    nice: float
+    system: float
+    idle: float
+    iowait: float
+    irq: float
+    softirq: float
+    steal: float
+
+
+def times_by_cpu(file: Path | None = None) -> dict[int, CpuTimes]:
+    """The times of each CPU that is online, by its number: where CPU 1 is offline, the second line is CPU 2's."""
+    lines = (line.split() for line in (file or STAT).read_text().splitlines())
+    return {
+        int(name[3:]): CpuTimes(*(int(ticks) / foreign_load.TICKS_PER_S for ticks in counts[: len(CpuTimes._fields)]))
+        for name, *counts in lines
+        if name.startswith("cpu") and name[3:].isdecimal()
+    }
+
+
 def shares_between(before: Any, after: Any) -> dict[str, float]:
-    """What share of the time between two of psutil's cpu_times each of PARTS had; empty where no time was counted."""
+    """What share of the time between two CpuTimes each of PARTS had; empty where no time was counted."""
     spent = _spent(before, after)
     total_s = sum(spent.values())
     return {name: each_s / total_s for name, each_s in spent.items()} if total_s > 0 else {}
@@ -44,7 +67,7 @@ class CpuTelemetry:
 
     def __init__(self, interval_s: float):
         self._interval_s = interval_s
-        self._samples: list[tuple[int, list]] = []
+        self._samples: list[tuple[int, dict[int, CpuTimes]]] = []
         self._clock_offsets_ns: list[int] = []
         self._frequencies: list[tuple[float, ...]] = []
         self._ticker = Ticker(interval_s, self._sample, "cpu-telemetry")
@@ -55,14 +78,15 @@ class CpuTelemetry:
 
     def __exit__(self, *raised: object) -> None:
         self._ticker.__exit__(*raised)
-        if len({len(cpus) for _, cpus in self._samples}) > 1 and raised[0] is None:
+        if len({frozenset(cpus) for _, cpus in self._samples}) > 1 and raised[0] is None:
             raise MeasurementFailed("a CPU was switched on or off meanwhile: measure again")
 
     def rows(self, release_ns: int) -> list[dict]:
         """One row of the `cpu` table per CPU and interval, times from the release."""
         rows = []
         for (begun_ns, before), (ended_ns, after) in zip(self._samples, self._samples[1:], strict=False):
-            for cpu, (old, new) in enumerate(zip(before, after, strict=True)):
+            for cpu, old in before.items():
+                new = after[cpu]
                 if shares := shares_between(old, new):
                     times = {"start_s": (begun_ns - release_ns) / 1e9, "end_s": (ended_ns - release_ns) / 1e9}
                     counted = sum(_spent(old, new).values()) * 1e9 / (ended_ns - begun_ns)
@@ -94,7 +118,7 @@ class CpuTelemetry:
     def steal_share(self) -> float | None:
         """The share of all CPU time that the hypervisor gave to others."""
         first, last = self._samples[0][1], self._samples[-1][1]
-        spent = [(new.steal - old.steal, sum(new) - sum(old)) for old, new in zip(first, last, strict=True)]
+        spent = [(last[cpu].steal - old.steal, sum(last[cpu]) - sum(old)) for cpu, old in first.items()]
         total_s = sum(total for _, total in spent)
         return sum(stolen for stolen, _ in spent) / total_s if total_s > 0 else None
 
@@ -108,5 +132,5 @@ class CpuTelemetry:
 
     def _sample(self) -> None:
         self._clock_offsets_ns.append(foreign_load.clock_offset_ns())
-        self._samples.append((time.monotonic_ns(), psutil.cpu_times(percpu=True)))
+        self._samples.append((time.monotonic_ns(), times_by_cpu()))
         self._frequencies.append(foreign_load.frequencies_hz())

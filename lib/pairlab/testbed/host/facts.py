@@ -14,7 +14,7 @@ import psutil
 from pairlab.model.tables import MACHINE
 from pairlab.testbed import cpu_sleep
 from pairlab.testbed.endpoints import Endpoint, HostPlan
-from pairlab.testbed.host import cgroup_tree
+from pairlab.testbed.host import cgroup_tree, foreign_load
 
 #: The environment variable by which a container is told which machine it is on.
 MACHINE_NAME = "PAIRLAB_MACHINE"
@@ -50,7 +50,7 @@ def hosts(plans: Sequence[HostPlan]) -> list[dict]:
 @functools.cache
 def _host() -> dict:
     model = _cpuinfo("model name") or platform.processor() or platform.machine()
-    cpus, release = os.cpu_count(), platform.release()
+    cpus, release = foreign_load.cpus_online(), platform.release()
     return {
         "fingerprint": f"{model}, {cpus} CPUs, Linux {release}",
         "cpu_model": model,

@@ -20,7 +20,7 @@ PROC, CPUS = Path("/proc"), Path("/sys/devices/system/cpu")
 KERNEL_THREAD = 0x00200000  # PF_KTHREAD, in proc_pid_stat(5)'s flags
 #: Kernel threads that process packets: while traffic flows, their work is its.
 _OF_PACKETS = ("ksoftirqd/", "napi/")
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class _Entry(NamedTuple):
@@ -100,7 +100,7 @@ def compare(before: HostSample, after: HostSample) -> dict[str, float | None]:
     The time of a process that ended in between is its parent's, once that has reaped it: so the sums are right. (One
     that ends at the very moment of a sample is missed in it, and counts with all its time: hence the bounds.)
     """
-    capacity_s = (after.at_s - before.at_s) * (os.cpu_count() or 1)
+    capacity_s = (after.at_s - before.at_s) * cpus_online()
     old, new = before.cpu, after.cpu
 
     def share(spent_s: float) -> float:
@@ -120,6 +120,11 @@ def compare(before: HostSample, after: HostSample) -> dict[str, float | None]:
         "throttled": throttled,
         "quota_throttled": throttled_share(before.quotas, after.quotas),
     }
+
+
+def cpus_online() -> int:
+    """How many CPUs are online. (os.cpu_count is what PYTHON_CPU_COUNT says, from Python 3.13 on.)"""
+    return os.sysconf("SC_NPROCESSORS_ONLN")
 
 
 def frequencies_hz(cpus: Path = CPUS) -> tuple[float, ...]:
@@ -170,13 +175,13 @@ def _busy_s(proc: Path) -> float:
     does not has never counted a hardware interrupt.
     """
     words = proc.joinpath("stat").read_text().split("\n", 1)[0].split()[1:]
-    user, nice, system, _, _, irq, softirq = (int(word) / _TICKS_PER_S for word in words[:7])
+    user, nice, system, _, _, irq, softirq = (int(word) / TICKS_PER_S for word in words[:7])
     return user + nice + system + (0.0 if irq else softirq)
 
 
 def _error_s(capacity_s: float) -> float:
     """Two standard errors, at most, of CPU time that the kernel counts by ticks: whole ones, of who runs just then."""
-    return math.sqrt(max(0.0, capacity_s) / _TICKS_PER_S)
+    return math.sqrt(max(0.0, capacity_s) / TICKS_PER_S)
 
 
 def _entries(proc: Path) -> Iterable[tuple[int, _Entry]]:
@@ -188,7 +193,7 @@ def _entries(proc: Path) -> Iterable[tuple[int, _Entry]]:
                 continue  # it ended meanwhile
             begin, end = text.index("("), text.rindex(")")
             fields = text[end + 2 :].split()
-            own_s, children_s = (sum(map(int, fields[place : place + 2])) / _TICKS_PER_S for place in (11, 13))
+            own_s, children_s = (sum(map(int, fields[place : place + 2])) / TICKS_PER_S for place in (11, 13))
             kernel = bool(int(fields[6]) & KERNEL_THREAD)
             yield int(name), _Entry(text[begin + 1 : end], int(fields[1]), kernel, own_s, children_s)
 
