@@ -69,7 +69,10 @@ def _left(unclear):
         f"left {len(unclear)} thing{'s' * several}, as it cannot be told from here whether the process that made"
         f" {'them' if several else 'it'} still runs:"
     )
-    why = "It is in another container, PID or time namespace, on another host, hidden from you, or an older pairlab."
+    why = (
+        "It is in another container, PID or time namespace, on another host, hidden from you, from before this host was"
+        " started, or an older pairlab."
+    )
     remedy = (
         "Run `pairlab clean` where it ran, or as root. If no pairlab runs there any more, remove these by hand; what is"
         " Docker's is listed by docker ps --all, and by docker network ls, each with --filter label=pairlab.run=NAME"
@@ -103,8 +106,8 @@ def clean(dry_run, replaced):
         out.print(f"{'would remove' if dry_run else 'removing'} {leftover.what}", markup=False)
         if not dry_run:
             leftover.remove()
-    if found.unclear:
-        out.print(_left(found.unclear), markup=False)
+    if unclear := [*(f"draft {paths.shown(path)}" for path in store.drafts_of_others()), *found.unclear]:
+        out.print(_left(unclear), markup=False)
     elif not things and not found.dead:
         out.print("nothing to clean")
     if troubles:

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pairlab.store.drafts import draft
+    from pairlab.store.drafts import draft, drafts_of_others
     from pairlab.store.follower import Follower
     from pairlab.store.garbage import debris, discard
     from pairlab.store.manifests import (
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
-    "drafts": ("draft",),
+    "drafts": ("draft", "drafts_of_others"),
     "follower": ("Follower",),
     "garbage": ("debris", "discard"),
     "manifests": (
@@ -83,6 +83,7 @@ __all__ = [
     "directory_of",
     "discard",
     "draft",
+    "drafts_of_others",
     "find",
     "free_directory",
     "is_running",

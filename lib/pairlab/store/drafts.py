@@ -1,24 +1,30 @@
 """Drafts: hidden names under which things are written before they get their own, locked while their process lives.
 
-A draft that is not locked is abandoned: its process ended before it could remove it.
+A draft of this host's present start that is not locked is abandoned: its process ended before it could remove it. Of
+another one nothing is known: locks are not seen from other hosts, on NFS and 9p for instance, where the folder of runs
+may be shared. So each draft names the start of the kernel that it was made on (boot_id), and others' are left alone.
 """
 
 import contextlib
 import fcntl
 import os
+import re
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from pairlab import paths
 from pairlab.base.atomic import make_directory, sync
+from pairlab.base.boot import boot_id
 from pairlab.model.spec import Spec
 from pairlab.store.file_errors import writing
 from pairlab.store.places import directory_of, is_key, key_of
 
 #: The end of each draft's name: files without it are somebody else's, and are left alone.
 MARK = ".pairlab-draft"
+#: What begins with a dot and the name that it is to get ends in this: whose it is, and what tells it from others.
+_END = re.compile(rf"-([0-9a-f]+)-[0-9a-f]+{re.escape(MARK)}")
 
 
 @contextlib.contextmanager
@@ -29,11 +35,15 @@ def draft(spec: Spec, root: Path | None = None) -> Iterator[Path]:
         with writing(place):
             make_directory(place.parent)
             with locked(place.parent):  # else it could be taken for debris before it is locked itself
-                made = Path(tempfile.mkdtemp(MARK, f".{spec.key}-", place.parent))
+                made = place.parent / _name(spec.key)
+                made.mkdir()
                 stack.callback(_remove, made, made.stat().st_ino)
                 stack.enter_context(locked(made))
-            made.chmod(0o755)
         yield made
+
+
+def _name(of: str) -> str:
+    return f".{of}-{boot_id()[:12]}-{secrets.token_hex(4)}{MARK}"
 
 
 def _remove(made: Path, inode: int) -> None:
@@ -49,12 +59,10 @@ def draft_file(target: Path) -> Iterator[Path]:
     with writing(target), contextlib.ExitStack() as stack:
         make_directory(target.parent)
         with locked(target.parent):
-            descriptor, name = tempfile.mkstemp(MARK, f".{target.name}-", target.parent)
-            made = Path(name)
+            made = target.parent / _name(target.name)
+            made.touch(exist_ok=False)
             stack.callback(made.unlink, missing_ok=True)
-            os.close(descriptor)
             stack.enter_context(locked(made))
-        made.chmod(0o644)
         yield made
         sync(made)
         made.rename(target)
@@ -63,13 +71,28 @@ def draft_file(target: Path) -> Iterator[Path]:
 
 def abandoned(root: Path | None = None) -> Iterator[Path]:
     """The drafts below runs/ whose processes are gone, of runs and of files. A symbolic link is nobody's draft."""
-    root = root or paths.runs()
-    for place in sorted(root.glob(f"*/.*-*{MARK}/")):
-        if is_draft(place) and not place.is_symlink() and _is_abandoned(place):
+    for place in _drafts(root):
+        if _is_of_this_boot(place) and _is_abandoned(place):
             yield place
-    for file in sorted([*root.glob(f"*/*/.notebook.ipynb-*{MARK}"), *root.glob(f".sweeps/*/.*-*{MARK}")]):
-        if file.is_file() and not file.is_symlink() and _is_abandoned(file):
-            yield file
+
+
+def drafts_of_others(root: Path | None = None) -> list[Path]:
+    """The drafts below runs/ that another host may still write to, or that are from before this one was started."""
+    return [place for place in _drafts(root) if not _is_of_this_boot(place)]
+
+
+def _drafts(root: Path | None) -> Iterator[Path]:
+    root = root or paths.runs()
+    of_runs = (place for place in sorted(root.glob(f"*/.*-*{MARK}/")) if is_draft(place))
+    files = sorted([*root.glob(f"*/*/.notebook.ipynb-*{MARK}"), *root.glob(f".sweeps/*/.*-*{MARK}")])
+    for place in (*of_runs, *(file for file in files if file.is_file())):
+        if not place.is_symlink():
+            yield place
+
+
+def _is_of_this_boot(draft: Path) -> bool:
+    end = _END.search(draft.name)
+    return end is not None and end[1] == boot_id()[:12]
 
 
 def is_draft(place: Path) -> bool:

@@ -142,6 +142,17 @@ def test_clean_that_may_not_remove_says_so(pairlab, nothing_left, monkeypatch):
     assert err == f"pairlab: {spoilt.path} could not be removed: Permission denied. Is it yours to remove?\n"
 
 
+def test_clean_leaves_the_draft_of_another_host_and_says_so(pairlab, nothing_left, runs_dir):
+    draft = runs_dir / "throughput" / ".0123456789abcdef-0123456789ab-1.pairlab-draft"
+    draft.mkdir(parents=True)
+    status, printed, _ = pairlab("clean")
+    assert status == 0
+    assert printed.startswith("left 1 thing, as it cannot be told from here whether the process that made it")
+    assert f"  draft {draft}\n" in printed
+    assert "on another host" in printed
+    assert draft.exists()
+
+
 def test_clean_leaves_what_others_made_and_goes_on_past_what_it_cannot_remove(
     pairlab, nothing_left, runs_dir, tmp_path, monkeypatch
 ):

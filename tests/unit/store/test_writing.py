@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import textwrap
 from pathlib import Path
 from zipfile import ZipFile
@@ -16,15 +15,16 @@ import pandas as pd
 import pytest
 
 from pairlab import store
+from pairlab.base.boot import boot_id
 from pairlab.errors import StoreError
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
-from pairlab.store import runs
+from pairlab.store import drafts, runs
 from pairlab.store.dataset import load_runs
 from tests.support.runs import FULL, Failing, files_below, made_up, rate_of
 
 STEPS = {
-    "the draft's directory": (tempfile, "mkdtemp", 1),
+    "the draft's directory": (os, "mkdir", 1),
     "the first table": (pd.DataFrame, "to_parquet", 1),
     "the last table": (pd.DataFrame, "to_parquet", 3),
     "the tools' output": (ZipFile, "writestr", 1),
@@ -125,17 +125,49 @@ def test_the_draft_of_a_living_process_is_no_debris_however_old_it_is(tmp_path):
     assert not draft.exists()
 
 
+def test_what_another_host_may_be_writing_is_no_debris_though_its_lock_is_not_seen_from_here(tmp_path, monkeypatch):
+    """On NFS or 9p, a lock that another kernel has given is free here: so it looks from another boot, too."""
+    folder = tmp_path / ".sweeps" / "small"
+    folder.mkdir(parents=True)
+    theirs = folder / ".workers-0123456789ab-1.pairlab-draft"
+    theirs.write_text("[")
+    unnamed = tmp_path / "throughput" / f".{Spec().key}-1.pairlab-draft"
+    unnamed.mkdir(parents=True)
+    with store.draft(Spec(), tmp_path) as mine:
+        assert store.drafts_of_others(tmp_path) == [unnamed, theirs]
+        monkeypatch.setattr(drafts, "boot_id", lambda: "f" * 32)
+        monkeypatch.setattr(fcntl, "flock", lambda descriptor, how: None)
+        assert list(store.debris(tmp_path)) == []
+        assert set(store.drafts_of_others(tmp_path)) == {unnamed, mine, theirs}
+
+
+@pytest.mark.parametrize(("umask", "folder", "file"), [(0o077, 0o700, 0o600), (0o022, 0o755, 0o644), (0, 0o777, 0o666)])
+def test_who_may_read_a_run_is_what_the_umask_says(umask, folder, file, tmp_path):
+    (tmp_path / "executed.ipynb").write_text("{}")
+    before = os.umask(umask)
+    try:
+        run = store.write(made_up(raw={"client-0.out": "1"}), tmp_path / "runs")
+        store.attach_notebook(run, tmp_path / "executed.ipynb")
+        store.remember_sweep("small", [Spec()], tmp_path / "runs")
+    finally:
+        os.umask(before)
+    modes = {path: path.stat().st_mode & 0o777 for path in (tmp_path / "runs").rglob("*")}
+    assert {mode for path, mode in modes.items() if path.is_dir()} == {folder}
+    assert {mode for path, mode in modes.items() if path.is_file()} == {file}
+
+
 @pytest.mark.parametrize("name", ["netns.json", "workers"])
 def test_what_a_killed_sweep_was_noting_is_debris(tmp_path, name):
     folder = tmp_path / ".sweeps" / "small"
     folder.mkdir(parents=True)
     (folder / name).write_text("[]")
-    (folder / f".{name}-1.pairlab-draft").write_text("[")
-    assert [draft.name for draft, _ in store.debris(tmp_path)] == [f".{name}-1.pairlab-draft"]
+    draft = f".{name}-{boot_id()[:12]}-1.pairlab-draft"
+    (folder / draft).write_text("[")
+    assert [draft.name for draft, _ in store.debris(tmp_path)] == [draft]
 
 
 def test_where_there_are_no_locks_runs_are_written_and_no_draft_is_debris(tmp_path, monkeypatch):
-    (tmp_path / "throughput" / f".{Spec().key}-abandoned.pairlab-draft").mkdir(parents=True)
+    (tmp_path / "throughput" / f".{Spec().key}-{boot_id()[:12]}-1.pairlab-draft").mkdir(parents=True)
     assert len(list(store.debris(tmp_path))) == 1
 
     def flock(descriptor, how):

@@ -2,7 +2,7 @@
 
 import os
 import re
-import tempfile
+import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC
@@ -171,14 +171,14 @@ def write_atomically(path: Path, content: bytes, *, remedy: str = "PAIRLAB_OUT n
     draft = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
+        unfinished = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+        with unfinished.open("xb") as file:  # who may read it is the umask's to say
+            draft = unfinished
             file.write(content)
-        os.chmod(draft, 0o644)
         os.replace(draft, path)
     except OSError as error:
         if draft:
-            Path(draft).unlink(missing_ok=True)
+            draft.unlink(missing_ok=True)
         raise StoreError(
             f"{path} could not be written: {error.strerror or error}. Make room or make the folder writable; {remedy}"
         ) from error

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
+from pairlab.base.boot import boot_id
 from pairlab.errors import BadInput
 from pairlab.testbed.audit import network, system, view
 from pairlab.testbed.audit.attribution import OTHERS, OURS, UNKNOWN, Attribution
 from pairlab.testbed.audit.view import Thing, Unseen, View
-from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.cleanup.process_table import SESSION, read_processes
 
 #: 2: what a thing is like is its `detail`.
@@ -118,7 +118,7 @@ def take() -> Snapshot:
             unseen[kind] = str(why)
     return Snapshot(
         taken_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-        boot=ownership.BOOT.read_text().strip(),
+        boot=boot_id(),
         session=session,
         seen=frozenset(KINDS.keys() - unseen.keys()),
         unseen=unseen,

@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from pairlab.base.boot import boot_id
 from pairlab.testbed.cleanup.forks import closed_in_forks
 
 #: Names the owner in the environment of all that pairlab starts; children inherit it.
 MARK = "PAIRLAB_OWNER"
-#: Differs after each start of the kernel; the same in all containers of a host. random(4).
-BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 _OWNER = re.compile(r"([0-9]{1,9})@([0-9]+)\.([0-9]+)\.([0-9]+)\.([0-9a-f]{32})")
 
@@ -56,7 +55,7 @@ class Owner(NamedTuple):
 def me() -> str:
     """The name of this process."""
     _, _, start_ticks = read_stat(Path("/proc/self"))
-    return str(Owner(os.getpid(), start_ticks, _namespace("pid"), _namespace("time"), _boot()))
+    return str(Owner(os.getpid(), start_ticks, _namespace("pid"), _namespace("time"), boot_id()))
 
 
 def liveness(owner: str, *, lock: Path | None = None, remote: bool = False) -> Liveness:
@@ -85,7 +84,7 @@ def liveness(owner: str, *, lock: Path | None = None, remote: bool = False) -> L
     if named is None:
         return Liveness.UNKNOWN
     try:
-        if named.boot != _boot():
+        if named.boot != boot_id():
             return Liveness.UNKNOWN if remote else Liveness.DEAD
         if named.pid_namespace != _namespace("pid"):
             return Liveness.UNKNOWN
@@ -140,10 +139,6 @@ def _lock(file: Path, owner: str) -> Liveness:
         return Liveness.ALIVE
     except (OSError, ValueError):
         return Liveness.UNKNOWN
-
-
-def _boot() -> str:
-    return BOOT.read_text().strip().replace("-", "")
 
 
 def _namespace(kind: str) -> int:

@@ -1,3 +1,4 @@
+import os
 from dataclasses import replace
 
 import matplotlib.pyplot as plt
@@ -140,6 +141,15 @@ def test_the_testbed_is_told_from_the_facts_and_what_is_missing_is_said(tmp_path
     assert facts_of(runs)["congestion-control"] == "cubic"
     object.__setattr__(runs.runs[0], "facts", {"host": None})
     assert set(facts_of(runs).values()) == {"not recorded"}
+
+
+def test_who_may_read_a_written_file_is_what_the_umask_says(tmp_path):
+    before = os.umask(0o077)
+    try:
+        written = write_atomically(tmp_path / "values.tex", b"1")
+    finally:
+        os.umask(before)
+    assert written.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_file_that_cannot_be_written_is_a_clear_error_and_leaves_no_draft(tmp_path):
