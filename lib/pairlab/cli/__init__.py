@@ -8,6 +8,7 @@ from pairlab.cli import calibrate, doctor, flow_sizes, reports, run, store
 from pairlab.cli.comparison import advise, compare
 from pairlab.cli.group import Group
 from pairlab.cli.sweeps import sweep, workers
+from pairlab.testbed.requirements import allow_open_files
 
 EPILOG = "\b\nEnvironment variables (relative paths count from the current directory):\n" + "\n".join(
     f"  {name:15}  {meaning.partition(';')[0]}" for name, meaning in paths.VARIABLES.items()
@@ -25,6 +26,7 @@ def main():
     pairlab sweep sweeps/smoke.yaml       measure a whole grid; resumes where it was interrupted
     pairlab report                        results, figures and the paper
     """
+    allow_open_files()
 
 
 for command in (

@@ -16,6 +16,7 @@ from pairlab.testbed.contracts import Progress, Site, silent
 from pairlab.testbed.endpoints import Endpoint, Pair, Rank, pairs_of
 from pairlab.testbed.launch.conductor import Conductor
 from pairlab.testbed.plans import Plan
+from pairlab.testbed.requirements import allow_open_files
 
 #: How many pairs the HTML view names.
 SHOWN = 3
@@ -122,6 +123,7 @@ def open_testbed(spec: Spec | Plan, progress: Progress = silent) -> Iterator[Tes
         require_spec(spec, "open_testbed")
         plan = plans.layout(spec)
         plan.require()
+    allow_open_files(len(plan.endpoints) + len(plan.workers))
     with working_directory() as directory:
         begun = time.monotonic()
         more = {"workers": plan.workers} if plan.workers else {}

@@ -147,7 +147,10 @@ class Plan:
             f"driver {spec.driver!r}": self._lacks_driver(),
             "limits of CPU use": backend.lacks_limits(driver, self.limits.values()),
             "shaped links": backend.lacks_links(self.links.values()),
-            f"{len(self.tasks)} pairs": backend.lacks_pairs(driver, len(self.tasks)),
+            f"{len(self.tasks)} pairs": [
+                *backend.lacks_pairs(driver, len(self.tasks)),
+                *requirements.missing_open_files(len(self.endpoints) + len(self.workers)),
+            ],
             "interference": [
                 *backend.lacks_workers(self.workers),
                 *backend.lacks_programs(interference.programs(spec), driver),

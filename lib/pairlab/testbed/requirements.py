@@ -1,7 +1,8 @@
-"""What a host may lack: programs, room for neighbours, a congestion control. Nothing here changes the host."""
+"""What a host may lack: programs, room for neighbours, open files, a congestion control. The host is not changed."""
 
 import importlib.util
 import os
+import resource
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,11 @@ from pairlab.errors import Unavailable
 NEIGHBOUR_LIMIT = Path("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
 #: Neighbour entries left to the host itself and to what else runs on it.
 SPARE_NEIGHBOURS = 16
+
+#: Open files of a process that measures, such as a notebook's kernel, and for each endpoint.
+OPEN_FILES, OPEN_FILES_EACH = 512, 4
+#: With fewer than these, and one for each endpoint, a testbed cannot be.
+LEAST_OPEN_FILES = 64
 
 #: Settings of TCP; those of congestion control are only visible in the host's own network namespace.
 TCP_SETTINGS = Path("/proc/sys/net/ipv4")
@@ -83,6 +89,22 @@ def missing_neighbours(pairs: int) -> list[Lack]:
         return []
     what = f"the kernel's neighbour table has room for {limit} entries; {pairs} pairs need {needed}"
     return [Lack(what, f"sudo sysctl -w net.ipv4.neigh.default.gc_thresh3={2 * needed}, or fewer pairs")]
+
+
+def missing_open_files(endpoints: int) -> list[Lack]:
+    """What is missing for this process to hold a control connection, or a network namespace, of every endpoint."""
+    needed, (_, most) = LEAST_OPEN_FILES + endpoints, resource.getrlimit(resource.RLIMIT_NOFILE)
+    if needed <= most:
+        return []
+    what = f"{endpoints} endpoints need {needed} open files, and this process may have {most}"
+    return [Lack(what, "raise the hard limit (ulimit -Hn, limits.conf, systemd's LimitNOFILE), or take fewer pairs")]
+
+
+def allow_open_files(endpoints: int = 0) -> None:
+    """Raises this process's soft limit, which its children inherit, as far as a testbed of that size can need."""
+    soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < (wanted := min(most, OPEN_FILES + OPEN_FILES_EACH * endpoints)):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def missing_congestion_control(name: str, *, by_route: Sequence[Lack], tool: str, chooses: bool) -> list[Lack]:

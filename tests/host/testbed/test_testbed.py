@@ -3,6 +3,9 @@
 import asyncio
 import json
 import os
+import subprocess
+import sys
+import textwrap
 import time
 
 import psutil
@@ -177,6 +180,21 @@ def test_unknown_names_are_refused_with_those_there_are():
     elsewhere = Spec.stored({"backend": "lxc"})
     with pytest.raises(UnknownName, match=r"no backend 'lxc' \(there are: docker, netns\)"), open_testbed(elsewhere):
         pass
+
+
+def test_a_soft_limit_of_open_files_is_raised_to_what_a_testbed_needs():
+    """In a process of its own, as a limit is for good. Its sandbox holds a network namespace of each endpoint."""
+    need("netns")
+    code = """
+        import resource
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, most))
+        from pairlab import Spec, open_testbed
+        with open_testbed(Spec(pairs=40)) as bed:
+            print(bed.pairs[39].client.run(["echo", "up"]).stdout)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("up", "")
 
 
 def test_a_sandbox_that_dies_is_said_to_be_gone():

@@ -2,13 +2,15 @@
 
 import ipaddress
 import re
+import subprocess
+import sys
 
 import pytest
 
 from pairlab.errors import BadSpec
 from pairlab.measurement.measure import resolve
 from pairlab.model.spec import Spec
-from pairlab.testbed import registry
+from pairlab.testbed import registry, requirements
 from pairlab.testbed.endpoints import Limits, Task, pairs_of
 from pairlab.testbed.placement import most_on_a_host, placement
 from pairlab.testbed.plans import layout
@@ -41,6 +43,26 @@ def test_a_share_that_is_none_or_all_of_the_pairs_is_refused(asked, said):
 def test_a_share_that_is_some_of_the_pairs_is_kept(asked):
     tasks = layout(Spec(workload="flowgen", pairs=10, **asked)).tasks
     assert sum(task.protocol == "udp" for task in tasks) == round(10 * asked["udp_share"])
+
+
+def test_more_endpoints_than_this_process_may_have_open_files_are_refused_with_what_raises_the_limit(monkeypatch):
+    monkeypatch.setattr(requirements.resource, "getrlimit", lambda which: (64, 84))
+    assert requirements.missing_open_files(20) == []
+    (lack,) = requirements.missing_open_files(21)
+    assert lack.what == "21 endpoints need 85 open files, and this process may have 84"
+    assert "LimitNOFILE" in lack.remedy
+
+
+def test_a_command_may_open_as_many_files_as_a_notebooks_kernel_needs():
+    """In a process of its own, as a limit is for good. With 64, a kernel had none left when it began to measure."""
+    code = (
+        "import resource; _, most = resource.getrlimit(resource.RLIMIT_NOFILE)\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, most))\n"
+        "from pairlab.cli import main; main(['ls', '--help'], standalone_mode=False)\n"
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout.splitlines()[-1]) == requirements.OPEN_FILES
 
 
 def test_a_window_in_which_a_links_first_burst_counts_is_refused():
