@@ -294,7 +294,7 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
         | observer.checks(*background.seen_with(reading, of_background, clients, servers), recorded["network"])
         | {**background.checks(of_background), **interference.checks()}
     )
-    status, reasons = judge(spec, checks, clients, servers, reading, unmet)
+    status, reasons = judge(spec, checks, clients, servers, reading, unmet, observer.largest)
     return Run(
         spec,
         status,

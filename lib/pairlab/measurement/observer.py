@@ -88,6 +88,10 @@ class Observer:
         counted = {"counters": self._counters.counted} if self._counters else {}
         return counted | ({"profile": self._profiler.facts()} if self._profiler else {})
 
+    def largest(self, check: str) -> list[tuple[str, int, float]]:
+        """Whose CPU time counts most to that check: see foreign_load.largest. Empty where nothing was sampled."""
+        return foreign_load.largest(self._before, self._after, check) if self._telemetry else []
+
     def cpu_rows(self, release_ns: int) -> list[dict]:
         """Rows of the table `cpu`."""
         return self._telemetry.rows(release_ns) if self._telemetry else []

@@ -5,7 +5,7 @@ run is invalid if one is out of bounds. Failed flows do not make a run invalid, 
 all flows failed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from pairlab.base import html_repr
 from pairlab.measurement.checks import steady_state
 from pairlab.measurement.checks.check import Check, Value
 from pairlab.measurement.reading import Reading
+from pairlab.model.reasons import naming
 from pairlab.model.records import TONES, Run
 from pairlab.model.spec import Spec
 from pairlab.testbed.launch.conductor import Process
@@ -361,12 +362,13 @@ def judge(
     servers: Sequence[Process],
     reading: Reading,
     unmet: Sequence[str] = (),
+    largest: Callable[[str], Iterable[tuple[str, int, float]]] = lambda check: (),
 ) -> tuple[str, list[str]]:
     """ok, invalid or failed, with the reasons.
 
     Failed flows are results; only if all failed, the run failed. Flows that did not run together with the others did
     not compete: starts too far from when they were due, late connections, clients that never started. unmet: sentences
-    on other requests that were not met.
+    on other requests that were not met. largest: by the name of a check, the processes to name where it is not met.
 
     For flows of a fixed size only the starts count: if some completed before another connected, that is an effect of
     contention.
@@ -378,10 +380,7 @@ def judge(
         reasons.append(f"{missing} of {len(clients)} clients never started")
     if silent := [server for server in servers if not server.ready]:
         reasons.append(f"{len(silent)} of {len(servers)} servers never listened, the first: {silent[0].trouble}")
-    reasons += _out_of_bounds(spec, checks)
+    for name, value in checks.items():
+        if reason := CHECKS[name].reason(value, spec):
+            reasons.append(naming(reason, largest(name)))
     return ("invalid", reasons) if reasons else ("ok", [])
-
-
-def _out_of_bounds(spec: Spec, checks: Mapping[str, Value]) -> list[str]:
-    found = [CHECKS[name].reason(value, spec) for name, value in checks.items()]
-    return [reason for reason in found if reason]

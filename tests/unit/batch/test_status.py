@@ -18,6 +18,7 @@ from pairlab.batch.executors import roster as rosters
 from pairlab.batch.executors.roster import Roster
 from pairlab.batch.status import Watcher
 from pairlab.errors import NoRuns, StoreError
+from pairlab.model import reasons
 from pairlab.store import follower as following
 from tests.support import sweeps
 from tests.support.runs import truncate
@@ -304,6 +305,17 @@ def test_reasons_are_grouped_whatever_their_figures(begin):
     end(todo[3], "failed", "the bridge broke", after_s=4)
     told = [(trouble.cells, trouble.status, trouble.reason) for trouble in Watcher("small").board().troubles]
     assert told == [(3, "invalid", "clients started within 1.25 s"), (1, "failed", "the bridge broke")]
+
+
+def test_reasons_that_name_other_processes_are_one_and_the_last_ones_are_named(begin):
+    todo = begin()
+    for number, name in enumerate(("firefox", "(sd-pam)")):
+        reason = reasons.naming(f"other processes used {number}.5 % of the CPU time", [(name, 70 + number, 0.2)] * 2)
+        end(todo[number], "invalid", reason, after_s=number)
+    (trouble,) = Watcher("small").board().troubles
+    named = "(sd-pam) (pid 71) 20.0 %, (sd-pam) (pid 71) 20.0 %"
+    said = f"other processes used 1.5 % of the CPU time (the largest: {named})"
+    assert (trouble.cells, trouble.reason) == (2, said)
 
 
 def test_a_damaged_run_is_named_and_left_and_a_half_written_one_is_not_shown(begin):

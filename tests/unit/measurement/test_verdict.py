@@ -60,6 +60,15 @@ def verdict(checks=GOOD, spec=SPEC, clients=None, servers=None, flows=None, unme
     return judge(spec, checks, clients or processes(), servers or processes(), reading, unmet)
 
 
+def test_who_used_the_cpu_time_is_named_beside_the_check_that_it_counts_to():
+    largest = {"foreign_cpu": [("firefox", 42, 0.2), ("sshd", 7, 0.05)], "steal": []}.get
+    reading = Reading(flows=[{"status": "ok"}] * 2, spans=[(0.01, 10.01), (0.02, 10.02)])
+    checks = GOOD | {"foreign_cpu": 0.25, "steal": 0.5}
+    _, (foreign, steal) = judge(SPEC, checks, processes(), processes(), reading, largest=largest)
+    assert foreign.endswith("allow more (the largest: firefox (pid 42) 20.0 %, sshd (pid 7) 5.0 %)")
+    assert steal.endswith("max_foreign_cpu is 0.1")
+
+
 def test_a_run_within_all_bounds_counts():
     assert verdict() == ("ok", [])
     assert set(GOOD) == set(CHECKS)

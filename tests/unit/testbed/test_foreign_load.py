@@ -153,6 +153,29 @@ def test_busy_time_that_nobody_accounts_for_is_hidden_as_far_as_it_cannot_be_cha
     assert shares == {"foreign_cpu": 0.05, "kernel_cpu": 0.05}
 
 
+def test_the_three_processes_that_used_most_are_named(proc, tmp_path, monkeypatch):
+    """Of one CPU in a second. What began meanwhile counts with all its time, and what ended with its parent's."""
+    monkeypatch.setattr(foreign_load, "cpus_online", lambda: 1)
+    proc.add(20, "old", 1, ticks=5 * TICKS_PER_S)
+    proc.add(21, "small", 1)
+    proc.add(2, "kthreadd", 0, flags=foreign_load.KERNEL_THREAD)
+    before = foreign_load.take_sample(None, proc.root, tmp_path)
+    proc.add(20, "old", 1, ticks=round(5.2 * TICKS_PER_S))
+    proc.add(21, "small", 1, ticks=round(0.01 * TICKS_PER_S))
+    proc.add(22, "made\nup", 1, ticks=round(0.3 * TICKS_PER_S))
+    proc.add(23, "shell", 1, of_children=round(0.1 * TICKS_PER_S))
+    proc.add(2, "kthreadd", 0, flags=foreign_load.KERNEL_THREAD, ticks=round(0.4 * TICKS_PER_S))
+    after = replace(foreign_load.take_sample(None, proc.root, tmp_path), at_s=before.at_s + 1)
+    found = foreign_load.largest(before, after, "foreign_cpu")
+    assert [(name, pid, round(share, 3)) for name, pid, share in found] == [
+        ("made?up", 22, 0.3),
+        ("old", 20, 0.2),
+        ("shell", 23, 0.1),
+    ]
+    assert [name for name, _, _ in foreign_load.largest(before, after, "kernel_cpu")] == ["kthreadd"]
+    assert foreign_load.largest(before, after, "steal") == []
+
+
 def test_throttling_and_frequencies_are_read_where_the_kernel_tells(tmp_path):
     assert foreign_load.frequencies_hz(tmp_path) == ()
     for cpu, (khz, count) in enumerate([(2_000_000, 3), (1_500_000, 4)]):

@@ -11,6 +11,7 @@ from pathlib import Path
 from pairlab import paths
 from pairlab.analysis.selection import congestion_control, in_force, plain_control
 from pairlab.errors import BadInput, StoreError
+from pairlab.model import reasons
 from pairlab.store.dataset import Runs
 
 #: The testbed as the paper describes it: key, and where Run.facts has it.
@@ -88,10 +89,6 @@ def origin_of(runs: Runs, folder: str | Path | None, sweep: str = "") -> Origin:
     )
 
 
-#: What differs between reasons of one kind.
-_NUMBER = re.compile(r"[-+]?\d+(?:[.,]\d+)*%?")
-
-
 def account(runs: Runs) -> str:
     """How many runs were read and how many count, and those that do not, by reason, whatever its numbers."""
     left_out = [run for run in runs if run.status != "ok"]
@@ -100,7 +97,7 @@ def account(runs: Runs) -> str:
     by_reason: dict[str, list[tuple[str, str]]] = {}
     for run in left_out:
         why = f"{run.status}: {'; '.join(run.reasons) or 'no reason given'}"
-        by_reason.setdefault(_NUMBER.sub("…", why), []).append((str(run.spec), why))
+        by_reason.setdefault(reasons.same(why), []).append((str(run.spec), why))
     for kind, which in sorted(by_reason.items()):
         same = len({why for _, why in which}) == 1
         lines.append(f"  {len(which)} {which[0][1] if same else kind}")

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from pairlab.batch.eta import succeeded
-from pairlab.batch.reasons import Trouble
+from pairlab.model.reasons import Trouble
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from statistics import fmean, median
 from typing import Any
 
 from pairlab import paths, store
-from pairlab.batch import reasons, stopping_rule, sweep_manifest
+from pairlab.batch import stopping_rule, sweep_manifest
 from pairlab.batch.eta import Schedule, left_s, traffic_s
 from pairlab.batch.status import sentences
 from pairlab.batch.status.board import Board
@@ -20,6 +20,7 @@ from pairlab.batch.status.values import Count, Part, Result, Worker
 from pairlab.batch.stopping_rule import Rule, Until
 from pairlab.batch.sweep_manifest import Manifest
 from pairlab.errors import StoreError
+from pairlab.model import reasons
 from pairlab.model.ground import Ground
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec

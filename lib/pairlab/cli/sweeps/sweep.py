@@ -134,7 +134,7 @@ class _Words(_View):
         return f"{cells}, about {spent}" + (f" to {longest}" if longest != spent else "")
 
     def follow(self, measure):
-        from pairlab.batch import reasons
+        from pairlab.model import reasons
 
         first: dict[tuple[str, str], int] = {}
 
@@ -155,7 +155,7 @@ class _Words(_View):
             return measure(tell, shown.phase)
 
     def end(self, tally, again):
-        from pairlab.batch import reasons
+        from pairlab.model import reasons
 
         if tally.stopped:
             out.print("stopped at the first failure, as asked; started again, it continues after that cell")
@@ -212,7 +212,7 @@ class _Events(_View):
 
 def _spoilt(tally):
     """Why measurements did not count, the most frequent reason first."""
-    from pairlab.batch import reasons
+    from pairlab.model import reasons
 
     return reasons.grouped(("spoilt", reason) for reason in tally.spoilt)
 

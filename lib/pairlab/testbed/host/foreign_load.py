@@ -20,6 +20,8 @@ PROC, CPUS = Path("/proc"), Path("/sys/devices/system/cpu")
 KERNEL_THREAD = 0x00200000  # PF_KTHREAD, in proc_pid_stat(5)'s flags
 #: Kernel threads that process packets: while traffic flows, their work is its.
 _OF_PACKETS = ("ksoftirqd/", "napi/")
+#: The least share of the CPU time for which a process is named: what texts show as 0.1 %.
+_NAMED_FROM = 0.0005
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -68,12 +70,14 @@ class HostSample:
     """The host at one moment.
 
     throttled: throttlings since boot; None: unknown. quotas: how often those of our own control groups were enforced.
+    processes: by the check that their time counts to, what each process has used, by its id: its name and seconds.
     """
 
     at_s: float
     cpu: CpuUse
     throttled: int | None
     quotas: Mapping[str, Throttling]
+    processes: Mapping[str, Mapping[int, tuple[str, float]]] = field(default_factory=dict)
 
 
 def take_sample(
@@ -83,8 +87,8 @@ def take_sample(
     clock_s: Callable[[int], float | None] | None = None,
 ) -> HostSample:
     """Samples now. clock_s: the CPU time of a process by its id, where that is known better than by ticks."""
-    use = _cpu_use(testbed or OwnProcesses(), proc, clock_s or cpu_clock_s)
-    return HostSample(time.monotonic(), use, _throttled(cpus), throttlings(hierarchy()))
+    use, processes = _cpu_use(testbed or OwnProcesses(), proc, clock_s or cpu_clock_s)
+    return HostSample(time.monotonic(), use, _throttled(cpus), throttlings(hierarchy()), processes)
 
 
 def clock_offset_ns() -> int:
@@ -122,6 +126,26 @@ def compare(before: HostSample, after: HostSample) -> dict[str, float | None]:
     }
 
 
+def largest(before: HostSample, after: HostSample, check: str, most: int = 3) -> list[tuple[str, int, float]]:
+    """Whose time between two samples counts most to foreign_cpu or kernel_cpu: names, process ids, shares as there.
+
+    The time of processes that ended in between is their parent's, where that has waited for them.
+    """
+    capacity_s = (after.at_s - before.at_s) * cpus_online()
+    known = before.processes.get(check, {})
+    spent = [
+        (_printable(name), pid, (used_s - known.get(pid, (name, 0.0))[1]) / capacity_s)
+        for pid, (name, used_s) in after.processes.get(check, {}).items()
+    ]
+    found = sorted((each for each in spent if each[2] >= _NAMED_FROM), key=lambda each: each[2], reverse=True)
+    return found[:most]
+
+
+def _printable(name: str) -> str:
+    """A process may have given itself any name (prctl(2), PR_SET_NAME)."""
+    return "".join(char if char.isprintable() else "?" for char in name)
+
+
 def cpus_online() -> int:
     """How many CPUs are online. (os.cpu_count is what PYTHON_CPU_COUNT says, from Python 3.13 on.)"""
     return os.sysconf("SC_NPROCESSORS_ONLN")
@@ -138,12 +162,15 @@ def frequencies_hz(cpus: Path = CPUS) -> tuple[float, ...]:
     return tuple(found)
 
 
-def _cpu_use(testbed: OwnProcesses, proc: Path, clock_s: Callable[[int], float | None]) -> CpuUse:
+def _cpu_use(
+    testbed: OwnProcesses, proc: Path, clock_s: Callable[[int], float | None]
+) -> tuple[CpuUse, dict[str, dict[int, tuple[str, float]]]]:
     entries = dict(_entries(proc))
     ours = _descendants(entries, testbed, proc)
     me = os.getpid()
-    testbed_s = packets_s = kernel_s = 0.0
-    others_s = entries[me].children_s if me in entries else 0.0  # the testbed's have not ended
+    testbed_s = packets_s = 0.0
+    others: dict[int, tuple[str, float]] = {}
+    kernel: dict[int, tuple[str, float]] = {}
     for pid, entry in entries.items():
         if pid in ours:
             spent_s = clock_s(pid)
@@ -152,12 +179,14 @@ def _cpu_use(testbed: OwnProcesses, proc: Path, clock_s: Callable[[int], float |
         elif entry.kernel and entry.name.startswith(_OF_PACKETS):
             packets_s += entry.cpu_s
         elif entry.kernel:
-            kernel_s += entry.cpu_s
-        elif pid != me:
-            others_s += entry.cpu_s + entry.children_s
+            kernel[pid] = entry.name, entry.cpu_s
+        else:  # of this process, its children count: the testbed's have not ended
+            others[pid] = entry.name, entry.children_s + (entry.cpu_s if pid != me else 0.0)
     visible = proc.joinpath("1/stat").exists()  # hidepid= hides other users' processes (proc(5))
     pairlab_s = clock_s(me) or 0.0
-    return CpuUse(_busy_s(proc), testbed_s, pairlab_s, packets_s, kernel_s, others_s if visible else None)
+    others_s, kernel_s = (sum(used_s for _, used_s in each.values()) for each in (others, kernel))
+    use = CpuUse(_busy_s(proc), testbed_s, pairlab_s, packets_s, kernel_s, others_s if visible else None)
+    return use, {"foreign_cpu": others, "kernel_cpu": kernel}
 
 
 def cpu_clock_s(pid: int) -> float | None:
