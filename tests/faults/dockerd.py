@@ -24,7 +24,7 @@ import pytest
 from pairlab import paths
 from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.docker import image
-from pairlab.testbed.docker.reaper import DOCKER_ERRORS
+from pairlab.testbed.docker.daemon import DOCKER_ERRORS
 
 PATIENCE_S = 30.0
 UNSHARED = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")

@@ -29,8 +29,8 @@ MEASURE = """
 import json, sys
 from pairlab import Spec, measure
 from pairlab.errors import PairlabError
-from pairlab.testbed.docker import reaper as lifeline
-lifeline.ANSWER_S = 5.0
+from pairlab.testbed.docker import daemon
+daemon.ANSWER_S = 5
 def tell(phase, done, total): print(json.dumps([phase, done]), flush=True)
 driver, duration_s = sys.argv[1], float(sys.argv[2])
 spec = Spec(backend="docker", driver=driver, workload="flowgen", pairs=2, duration_s=duration_s, max_skew_s=5)

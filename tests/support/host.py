@@ -18,7 +18,8 @@ import requests
 
 from pairlab.testbed.cleanup import ownership, process_table
 from pairlab.testbed.cleanup.process_table import SESSION
-from pairlab.testbed.docker.reaper import DOCKER_ERRORS, LABEL, connect
+from pairlab.testbed.docker.daemon import DOCKER_ERRORS, connect
+from pairlab.testbed.docker.reaper import LABEL
 
 MARK = SESSION
 os.environ[MARK] = uuid.uuid4().hex

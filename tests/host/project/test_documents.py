@@ -127,10 +127,13 @@ def lines_of(page):
 
 
 def test_the_refusal_of_a_daemon_elsewhere_is_told_in_its_own_words(monkeypatch):
+    import docker
+
     from pairlab.testbed.docker import backend
 
-    daemon = SimpleNamespace(info=lambda: {"Name": "big", "KernelVersion": "0"}, close=lambda: None)
-    monkeypatch.setattr(backend.docker, "from_env", lambda **_: daemon)
+    daemon = SimpleNamespace(version=dict, api=SimpleNamespace(), close=lambda: None)
+    daemon.info = lambda: {"Name": "big", "KernelVersion": "0"}
+    monkeypatch.setattr(docker, "from_env", lambda **_: daemon)
     with pytest.raises(Unavailable) as refused:
         require({"backend 'docker'": backend.Docker().lacks()})
     (shown,) = documents.blocks("docs/how-to/remote-docker.md", "text")

@@ -24,7 +24,8 @@ from pairlab.testbed.audit import leftovers
 from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.cleanup.ownership import Liveness
 from pairlab.testbed.cleanup.workdir import lock_of, working_directory
-from pairlab.testbed.docker.reaper import LABEL, connect
+from pairlab.testbed.docker.daemon import connect
+from pairlab.testbed.docker.reaper import LABEL
 from pairlab.testbed.host import cgroups
 from tests.conftest import need
 from tests.support.owners import changed, ended, guards_of, owner_of

@@ -21,14 +21,15 @@ def raising(error):
 
 
 def test_what_is_left_besides_docker_is_found_though_docker_does_not_answer(monkeypatch):
-    client = SimpleNamespace(api=SimpleNamespace(containers=raising(ReadTimeout("read timed out"))), close=lambda: None)
-    monkeypatch.setattr(docker, "from_env", lambda timeout: client)
+    api = SimpleNamespace(containers=raising(ReadTimeout("read timed out")), base_url="http+docker://localhost")
+    client = SimpleNamespace(api=api, close=lambda: None)
+    monkeypatch.setattr(docker, "from_env", lambda **_: client)
     left = leftovers.Leftover("directory x", lambda: None)
     monkeypatch.setattr(leftovers, "_directories", lambda: iter([(leftovers.Liveness.DEAD, left)]))
     found = leftovers.find()
     assert left in found.dead
     (told,) = [what for what in found.unclear if "Docker" in what]
-    assert told == "what Docker may have, which does not answer: read timed out"
+    assert told == "what Docker may have: the Docker daemon at /var/run/docker.sock did not answer in time"
 
 
 def test_a_container_that_docker_cannot_remove_is_named_with_the_reason(monkeypatch):

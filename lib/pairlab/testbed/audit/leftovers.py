@@ -52,30 +52,33 @@ def _cgroups() -> Iterator[tuple[Liveness, Leftover]]:
 
 
 def _docker_testbeds() -> Iterator[tuple[Liveness, Leftover]]:
-    import docker
-    from docker.errors import DockerException
-    from docker.utils import parse_host
-
-    from pairlab.testbed.docker.reaper import DOCKER_ERRORS, LABEL, remove_all
+    from pairlab.testbed.docker import daemon
+    from pairlab.testbed.docker.reaper import LABEL, remove_all
 
     try:
-        client = docker.from_env(timeout=20)
-    except DockerException:
-        return  # no daemon, so nothing of a daemon's
-    remote = not str(parse_host(os.environ.get("DOCKER_HOST"))).startswith("http+unix://")
+        client = daemon.connect(20)
+    except daemon.DOCKER_ERRORS as error:
+        if not daemon.is_absent(error):
+            yield _unknown_to(daemon.explain(error).what)
+        return
+    remote = daemon.is_remote(client)
     with contextlib.closing(client):
         try:
             things = [
                 *client.api.containers(all=True, filters={"label": LABEL}),
                 *client.api.networks(filters={"label": LABEL}),
             ]
-        except DOCKER_ERRORS as error:
-            yield Liveness.UNKNOWN, Leftover(f"what Docker may have, which does not answer: {error}", lambda: None)
+        except daemon.DOCKER_ERRORS as error:
+            yield _unknown_to(daemon.explain(error).what)
             return
         owners = {thing["Labels"][LABEL]: thing["Labels"].get("pairlab.owner", "") for thing in things}
         for run, owner in sorted(owners.items()):
             state = ownership.liveness(owner, lock=lock_of(run), remote=remote)
             yield state, Leftover(f"Docker testbed {run}", partial(remove_all, client, run, orphaned=False))
+
+
+def _unknown_to(why: str) -> tuple[Liveness, Leftover]:
+    return Liveness.UNKNOWN, Leftover(f"what Docker may have: {why}", lambda: None)
 
 
 def _links() -> Iterator[tuple[Liveness, Leftover]]:

@@ -40,20 +40,19 @@ class DockerState:
 
 def ask_docker() -> DockerState:
     """All containers, stopped ones too, and all networks."""
-    import docker
     from docker.errors import NotFound
 
-    from pairlab.testbed.docker.reaper import DOCKER_ERRORS
+    from pairlab.testbed.docker import daemon
 
     try:
-        with contextlib.closing(docker.from_env(timeout=20)) as client:
+        with contextlib.closing(daemon.connect(20)) as client:
             found = []
             for each in client.api.containers(all=True):
                 with contextlib.suppress(NotFound):  # removed meanwhile
                     found.append(_inspected(client, each["Id"]))
             return DockerState(tuple(found), tuple(client.api.networks()))
-    except DOCKER_ERRORS as error:
-        return DockerState(lack=f"no Docker daemon answers ({type(error).__name__})")
+    except daemon.DOCKER_ERRORS as error:
+        return DockerState(lack=daemon.explain(error).what)
 
 
 def _inspected(client, identity: str) -> dict:

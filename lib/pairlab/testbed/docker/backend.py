@@ -1,21 +1,21 @@
-"""docker: the reference backend. Containers, through the Docker SDK; honours DOCKER_HOST."""
+"""docker: the reference backend. Containers, through the Docker SDK."""
 
 import contextlib
 import functools
 import os
-import platform
 import socket
+import stat
 
-import docker
-
+from pairlab import paths
 from pairlab.base.in_thread import run_in_thread
 from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.contracts import Backend
+from pairlab.testbed.docker import daemon, image, networks
 from pairlab.testbed.docker import hosts as docker_hosts
-from pairlab.testbed.docker import image, networks
+from pairlab.testbed.docker.daemon import DOCKER_ERRORS, PING_S, connect
 from pairlab.testbed.docker.engine import Engine, network_namespaces, start_all, start_workers, translated
 from pairlab.testbed.docker.launching import Launcher
-from pairlab.testbed.docker.reaper import DOCKER_ERRORS, LABEL, PING_S, connect, lifeline
+from pairlab.testbed.docker.reaper import LABEL, lifeline
 from pairlab.testbed.docker.site import DockerSite, learns_neighbours
 from pairlab.testbed.host.link_counters import sent_by
 from pairlab.testbed.netns import sandbox
@@ -34,7 +34,7 @@ class Docker(Backend):
     endpoint = "container"
 
     def lacks(self):
-        return [*filter(None, (_daemon_lack(), flowgen_lack()))]
+        return [*filter(None, (daemon.lack(), flowgen_lack(), _closed_flowgen()))]
 
     def lacks_for(self, driver):
         attached = driver.docker is None
@@ -79,7 +79,7 @@ class Docker(Backend):
     def lacks_limits(self, driver, limits):
         if not limits or _is_bare(driver):
             return Netns().lacks_limits(driver, limits)
-        with contextlib.closing(connect()) as client, translated("the daemon's limits could not be read"):
+        with translated("the daemon's limits could not be read"), contextlib.closing(connect()) as client:
             info = client.info()
         wanted = {
             "CPUSet": ("cpuset", any(each.cpus is not None for each in limits)),
@@ -176,25 +176,12 @@ def _is_bare(driver):
     return driver.docker is not None and not driver.docker.has_containers
 
 
-def _daemon_lack():
-    """Why there is no Docker daemon for us, or None."""
-    try:
-        with contextlib.closing(docker.from_env(timeout=10)) as client:
-            info = client.info()
-    except DOCKER_ERRORS as error:
-        if "Permission denied" in str(error):
-            return Lack("the Docker daemon refuses this user", "sudo usermod -aG docker $USER, and log in again")
-        where = os.environ.get("DOCKER_HOST", "/var/run/docker.sock")
-        return Lack(
-            f"no Docker daemon answers at {where}",
-            "sudo apt-get install docker.io, and start it: sudo systemctl start docker",
-        )
-    if (info["Name"], info["KernelVersion"]) != (socket.gethostname(), platform.release()):
-        return Lack(
-            f"the Docker daemon runs on another host ({info['Name']})",
-            "CPU use is measured where pairlab runs: run pairlab there",
-        )
-    return None
+def _closed_flowgen():
+    """Why nobody else may run pairlab's own generator, as containers do, or None: it was built under a strict umask."""
+    file = paths.flowgen()
+    if not file.exists() or file.stat().st_mode & stat.S_IXOTH:
+        return None
+    return Lack(f"{file} may be run by its owner only, and containers run as nobody", f"chmod o+rx {file}")
 
 
 def _make_parent(name, mtu_bytes):

@@ -19,7 +19,8 @@ from pairlab.testbed.cleanup import process_table
 from pairlab.testbed.contracts import NetworkDriver, Progress
 from pairlab.testbed.docker import image
 from pairlab.testbed.docker.container_options import USER, confinement
-from pairlab.testbed.docker.reaper import AT_ONCE, DOCKER_ERRORS, FIFO, PING_S, note
+from pairlab.testbed.docker.daemon import AT_ONCE, DOCKER_ERRORS, PING_S
+from pairlab.testbed.docker.reaper import FIFO, note
 from pairlab.testbed.endpoints import FIRST_PORT, EndpointPlan, Limits
 from pairlab.testbed.limits import cpu_list
 
@@ -29,6 +30,15 @@ _LOOK_EVERY_S = 0.01
 _GONE_WITHIN_S = 60.0
 #: Where a container has pairlab's own generator and the testbed's working directory.
 FLOWGEN, DIRECTORY = "/pairlab/flowgen", "/pairlab/run"
+
+#: What to do about refusals of a daemon, by words in them; the first that is there counts.
+_HINTS = {
+    "address pool": "Remove the networks that nobody uses (docker network prune), or give the daemon more addresses:"
+    " default-address-pools in /etc/docker/daemon.json",
+    "no space left on device": "Make room on the daemon's disk: docker system df says what takes it",
+    "403 Client Error": "Ask who runs the daemon, or a plugin or proxy before it",
+}
+_HINT = "Does `docker info` work? The daemon's log may say more: journalctl -u docker"
 
 
 @contextlib.contextmanager
@@ -42,7 +52,7 @@ def translated(what: str) -> Iterator[None]:
         elif "bind source path does not exist" in str(error):
             hint = "The Docker daemon does not see our files: is it a snap's, or in a container? Use one of this host"
         else:
-            hint = "Does `docker info` work, and has the Docker daemon disk space left?"
+            hint = next((hint for words, hint in _HINTS.items() if words in str(error)), _HINT)
         raise TestbedError(f"{what}: {error}. {hint}") from error
 
 

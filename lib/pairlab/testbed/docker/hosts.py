@@ -20,9 +20,10 @@ from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.cleanup.watchdog import guarded
 from pairlab.testbed.contracts import DockerNetwork, NetworkDriver, Progress, Site
 from pairlab.testbed.docker import image, networks
+from pairlab.testbed.docker.daemon import ANSWER_S, AT_ONCE, connect
 from pairlab.testbed.docker.engine import Engine, start_all, start_workers, translated
 from pairlab.testbed.docker.launching import Launcher
-from pairlab.testbed.docker.reaper import ANSWER_S, AT_ONCE, FIFO, LABEL, connect
+from pairlab.testbed.docker.reaper import FIFO, LABEL
 from pairlab.testbed.docker.site import DockerSite
 from pairlab.testbed.endpoints import UPLINK, EndpointPlan, HostPlan
 from pairlab.testbed.host import cgroups
@@ -207,7 +208,7 @@ def _dockerd(place: Path, group: str, driver: NetworkDriver) -> list[str]:
 
 @contextlib.contextmanager
 def _engine(place: Path, run: str, directory: Path, sandbox: int) -> Iterator[Engine]:
-    client = docker.DockerClient(base_url=f"unix://{place}/docker.sock", timeout=int(ANSWER_S), max_pool_size=AT_ONCE)
+    client = docker.DockerClient(base_url=f"unix://{place}/docker.sock", timeout=ANSWER_S, max_pool_size=AT_ONCE)
     with contextlib.closing(client):
         yield Engine(client, run, directory, {LABEL: run, "pairlab.owner": ownership.me()}, sandbox)
 

@@ -12,7 +12,7 @@ from docker.errors import BuildError, ImageNotFound
 from pairlab import paths
 from pairlab.errors import Unavailable
 from pairlab.testbed.contracts import Progress
-from pairlab.testbed.docker.reaper import DOCKER_ERRORS
+from pairlab.testbed.docker.daemon import DOCKER_ERRORS
 from pairlab.testbed.requirements import Program
 
 REPOSITORY = "pairlab"

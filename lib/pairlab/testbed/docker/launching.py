@@ -17,8 +17,8 @@ from typing import Any
 from pairlab.base.in_thread import run_in_thread
 from pairlab.errors import TestbedError
 from pairlab.testbed.contracts import NetworkDriver
+from pairlab.testbed.docker.daemon import DOCKER_ERRORS
 from pairlab.testbed.docker.engine import Container, Engine, network_namespaces
-from pairlab.testbed.docker.reaper import DOCKER_ERRORS
 from pairlab.testbed.endpoints import EndpointPlan
 from pairlab.testbed.netns import neighbours
 from pairlab.testbed.netns.launching.watching import Watch, allow_pings, ping_socket

@@ -25,13 +25,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import docker
-import requests
-from docker.errors import APIError, DockerException, NotFound
+from docker.errors import APIError, NotFound
 
 from pairlab.base.realtime import run_before_flows
 from pairlab.errors import PairlabError, TestbedError
 from pairlab.testbed.cleanup import child_environment, workdir
 from pairlab.testbed.cleanup.process_table import read_processes
+from pairlab.testbed.docker.daemon import DOCKER_ERRORS, connect
 from pairlab.testbed.host import cgroups
 
 LABEL = "pairlab.run"
@@ -39,24 +39,13 @@ LABEL = "pairlab.run"
 FIFO = "lifeline"
 #: The file with the ids of the containers made, one per line; in the same place.
 MADE = "containers"
-#: Errors of a daemon that refuses, or does not answer.
-DOCKER_ERRORS = (DockerException, requests.RequestException)
-#: Calls to the daemon under way at once; fewer for removals, as Docker may else miscount a network's endpoints.
-AT_ONCE, REMOVED_AT_ONCE = 16, 2
-#: How long a daemon may take to answer a ping, and any one call: starts wait for each other.
-PING_S, ANSWER_S = 5, 60.0
+#: Removals under way at once: few, as Docker may else miscount a network's endpoints.
+REMOVED_AT_ONCE = 2
 #: How long a lifeline without a parent waits for a daemon to come back.
 DAEMON_S = 120.0
 
 REMOVED = "removed"
 _AGAIN_IF_KILLED = 'until "$@"; do [ $? -gt 128 ] || exit 1; done'
-
-
-def connect() -> docker.DockerClient:
-    """A client of the daemon. Raises DockerException within PING_S where none answers."""
-    client = docker.from_env(timeout=PING_S, max_pool_size=AT_ONCE)
-    client.api.timeout = ANSWER_S
-    return client
 
 
 @contextlib.contextmanager

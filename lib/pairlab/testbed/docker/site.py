@@ -11,9 +11,9 @@ from typing import Any
 from pairlab.base.in_thread import run_in_thread
 from pairlab.errors import TestbedError
 from pairlab.testbed.contracts import NetworkDriver, Site
+from pairlab.testbed.docker.daemon import AT_ONCE
 from pairlab.testbed.docker.engine import DIRECTORY, FLOWGEN, Container, network_namespaces, pids, translated
 from pairlab.testbed.docker.launching import Launcher
-from pairlab.testbed.docker.reaper import AT_ONCE
 from pairlab.testbed.endpoints import EndpointPlan
 from pairlab.testbed.host import cgroup_tree
 from pairlab.testbed.netns import routes, shaping
