@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from docker.errors import ImageNotFound
 
+from pairlab.base import temporary_folder
 from pairlab.errors import Unavailable
 from pairlab.testbed.docker import image
 from tests.support import CAPTURED
@@ -34,6 +35,7 @@ class Daemon:
 
     def _import(self, archive, *, repository, tag):
         assert Path(archive).read_text() == "an archive"
+        assert Path(archive).parent.name.startswith(temporary_folder.PREFIX)  # clean knows it
         self.known[f"{repository}:{tag}"] = "sha256:imported"
 
 
@@ -70,6 +72,23 @@ def test_without_a_registry_the_steps_of_mmdebstrap_are_told(mmdebstrap):
     found, told = built(Daemon([{"stream": "Step 1/3 : FROM debian"}, {"error": "no such host", "errorDetail": {}}]))
     assert found == "sha256:imported"
     assert told == [(BUILT, 0, 0), (BUILT, 0, 3), *((BUILT, step, 8) for step in range(8))]
+
+
+def test_a_build_that_is_stopped_has_mmdebstrap_remove_what_it_has_made(monkeypatch, tmp_path):
+    """As mmdebstrap does on SIGTERM, and cannot on SIGKILL."""
+    lines = [f'trap "touch {tmp_path}/removed; exit 1" TERM', f"mkfifo {tmp_path}/never", f"exec 3<>{tmp_path}/never"]
+    program = tmp_path / "mmdebstrap"
+    program.write_text("\n".join(["#!/bin/sh", *lines, 'echo "I: extracting archives..." >&2', "read nothing <&3"]))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+
+    def stopped(phase, done, total):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        image.ensure(Daemon([{"error": "no such host"}]), stopped)
+    assert (tmp_path / "removed").exists()
 
 
 def test_where_both_ways_fail_the_reasons_of_both_are_told(mmdebstrap):

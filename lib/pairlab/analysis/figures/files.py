@@ -13,12 +13,14 @@ from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+from matplotlib.backends import backend_pgf
 from matplotlib.figure import Figure
 
 from pairlab import paths
 from pairlab.analysis.figures.style import STYLE
 from pairlab.analysis.output import texlive
 from pairlab.analysis.output.provenance import Origin, write_atomically
+from pairlab.base.temporary_folder import TemporaryFolder
 from pairlab.errors import BadInput
 
 #: Points of a page become so many on a screen, which is read from farther away.
@@ -114,8 +116,9 @@ def _as_pgf(figure: Figure) -> tuple[bytes | None, str]:
     if not shutil.which("pdflatex"):
         return None, f"pdflatex is not on PATH ({texlive.REMEDY}, for the paper only)"
     buffer = io.BytesIO()
+    backend_pgf.TemporaryDirectory = TemporaryFolder  # LaTeX's log would stay where a kernel is killed
     try:
         figure.savefig(buffer, format="pgf")
-    except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+    except (backend_pgf.LatexError, RuntimeError, OSError, subprocess.SubprocessError) as error:
         return None, f"LaTeX did not set its text: {str(error).strip().splitlines()[0]}"
     return buffer.getvalue(), ""

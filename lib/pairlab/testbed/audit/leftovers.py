@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from pairlab.base import temporary_folder
 from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.cleanup.ownership import Liveness
 from pairlab.testbed.cleanup.workdir import PREFIX, lock_of
@@ -34,10 +35,10 @@ class Found(NamedTuple):
 
 
 def find() -> Found:
-    """Cgroups, containers and networks, links, directories in /tmp; never those of living processes, or of others."""
+    """Cgroups, containers and networks, links, temporary folders; never those of the living, or of others."""
     dead, unclear = [], []
     # Directories come last, as their locks tell of the rest, also in another call.
-    for state, thing in (*_cgroups(), *_docker_testbeds(), *_links(), *_directories()):
+    for state, thing in (*_cgroups(), *_docker_testbeds(), *_links(), *_directories(), *_temporary_folders()):
         if state is Liveness.DEAD:
             dead.append(thing)
         elif state is Liveness.UNKNOWN:
@@ -100,8 +101,16 @@ def _directories() -> Iterator[tuple[Liveness, Leftover]]:
                 yield state, Leftover(what, partial(shutil.rmtree, directory, ignore_errors=True))
 
 
+def _temporary_folders() -> Iterator[tuple[Liveness, Leftover]]:
+    for folder in temporary_folder.abandoned():
+        what = f"temporary folder {folder}"
+        yield Liveness.DEAD, Leftover(what, partial(shutil.rmtree, folder, ignore_errors=True))
+
+
 def _liveness_of_owner(directory: Path) -> Liveness | None:
-    """None where it is no working directory, but somebody's with a name like ours."""
+    """None where it is no working directory, but something else with a name like one's."""
+    if directory.name.startswith(temporary_folder.PREFIX):
+        return None
     file = directory / "owner"
     owner = file.read_text() if file.exists() else ""
     state = ownership.liveness(owner, lock=file)

@@ -1,15 +1,16 @@
 """The container image: built from lib/image/Dockerfile, or without a registry from Debian's packages."""
 
+import contextlib
 import hashlib
 import re
 import subprocess
-import tempfile
 from pathlib import Path
 
 import docker
 from docker.errors import BuildError, ImageNotFound
 
 from pairlab import paths
+from pairlab.base.temporary_folder import TemporaryFolder
 from pairlab.errors import Unavailable
 from pairlab.testbed.contracts import Progress
 from pairlab.testbed.docker.daemon import DOCKER_ERRORS
@@ -33,6 +34,9 @@ _STEPS = (
     "creating tarball",
     "importing",
 )
+
+#: How long mmdebstrap may take to remove what it has made, when it is stopped.
+_ENDS_WITHIN_S = 10.0
 
 
 def tag() -> str:
@@ -83,7 +87,7 @@ def _build(client: docker.DockerClient, progress: Progress) -> str:
 
 def _from_packages(client: docker.DockerClient, progress: Progress) -> str:
     """By mmdebstrap, which needs a mirror of Debian and no registry. Raises CalledProcessError."""
-    with tempfile.TemporaryDirectory(prefix="pairlab-image-") as place:
+    with TemporaryFolder() as place:
         archive = Path(place) / "rootfs.tar"
         _bootstrap(archive, progress)
         progress(PHASE, len(_STEPS) - 1, len(_STEPS))
@@ -104,6 +108,9 @@ def _bootstrap(archive: Path, progress: Progress) -> None:
                 elif not line.startswith("I: "):
                     trouble.append(line)
         except BaseException:  # a notebook's stop button interrupts this process only
+            running.terminate()  # then it removes what it has made, unlike where it is killed
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                running.wait(_ENDS_WITHIN_S)
             running.kill()
             raise
     if running.returncode:

@@ -1,3 +1,4 @@
+import os
 import re
 import shutil
 
@@ -9,6 +10,7 @@ from PIL import Image
 from pairlab.analysis import published, throughput_cells
 from pairlab.analysis.figures import estimates, files, grid, style
 from pairlab.analysis.questions import throughput
+from pairlab.base.temporary_folder import PREFIX
 from pairlab.store.dataset import load_runs
 
 pytestmark = pytest.mark.usefixtures("closes_figures")
@@ -188,6 +190,19 @@ def test_without_latex_pgf_is_left_out_with_one_line_and_one_of_other_runs_remov
     lines_said = capsys.readouterr().err.splitlines()
     assert len(lines_said) == 2
     assert lines_said[0].startswith("total.pgf left out: pdflatex is not on PATH")
+
+
+def test_latex_works_where_clean_finds_what_a_killed_kernel_leaves(cells, monkeypatch, tmp_path):
+    program = tmp_path / "pdflatex"
+    program.write_text(f"#!/bin/sh\npwd > {tmp_path}/where; exit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    files.backend_pgf.LatexManager._get_cached_or_new_impl.cache_clear()
+    with plt.rc_context(style.STYLE):
+        content, why = files._as_pgf(by_system(cells))
+    assert content is None
+    assert why.startswith("LaTeX did not set its text")
+    assert PREFIX in (tmp_path / "where").read_text()
 
 
 def test_fonts_are_embedded_as_outlines_and_never_as_type_three(cells, origin, out):
