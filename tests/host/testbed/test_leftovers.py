@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import tempfile
 import time
 
 from pairlab.testbed.audit import leftovers
@@ -12,6 +13,7 @@ from tests.support.owners import changed, ended
 def test_clean_finds_the_working_directory_of_a_dead_process_and_no_other(monkeypatch, tmp_path):
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent")
     monkeypatch.setattr(leftovers, "Path", lambda _: tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(leftovers, "LINKS", tmp_path)
     owners = {"dead": changed(boot="0" * 32), "alive": changed(), "older": "1@1700000000", "unclear": "?"}
     owners |= {"nobody's": None, "new": None, "empty": "", "a-users": None}
@@ -39,6 +41,7 @@ def test_clean_finds_the_working_directory_of_a_dead_process_and_no_other(monkey
 def test_clean_finds_the_link_of_a_dead_process_and_no_other(monkeypatch, tmp_path):
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent")
     monkeypatch.setattr(leftovers, "Path", lambda _: tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(cgroups, "of_testbeds", lambda: ())
     monkeypatch.setattr(leftovers, "LINKS", tmp_path)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
