@@ -21,6 +21,8 @@ from typing import Any
 from jupyter_client.manager import AsyncKernelManager
 from traitlets import List, Unicode
 
+from pairlab.base.environment import setting
+from pairlab.base.temporary_folder import TemporaryFolder
 from pairlab.model.spec import Spec
 
 _AGAIN_S = 0.01
@@ -104,6 +106,12 @@ class Kernel:
         self.send_signal(signal.SIGKILL)
 
 
+def _can_keep_ipython() -> bool:
+    """Whether IPython can write where it keeps its profiles; else it would warn, and leave a folder each time."""
+    place = Path(os.environ.get("IPYTHONDIR") or os.path.expanduser("~/.ipython"))
+    return os.access(place if place.exists() else place.parent, os.W_OK | os.X_OK)
+
+
 class _Parent:
     """The process that kernels are forked from: started when first needed, and again where it has died."""
 
@@ -111,6 +119,10 @@ class _Parent:
         self._lock = threading.Lock()
         self._process: subprocess.Popen | None = None
         self._kernels: dict[str, Kernel] = {}
+        self._stack = contextlib.ExitStack()
+        if not _can_keep_ipython():
+            folder = self._stack.enter_context(TemporaryFolder())
+            self._stack.enter_context(setting(IPYTHONDIR=folder))
 
     def fork(
         self,
@@ -153,6 +165,7 @@ class _Parent:
     def close(self) -> None:
         with self._lock:
             self._end()
+            self._stack.close()
 
     def _end(self) -> None:
         if self._process:

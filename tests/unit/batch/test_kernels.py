@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import nbformat
@@ -11,6 +12,7 @@ import psutil
 import pytest
 
 from pairlab import Spec
+from pairlab.base.temporary_folder import PREFIX
 from pairlab.batch import kernels
 from pairlab.batch.execute import execute
 from pairlab.errors import MeasurementFailed
@@ -69,6 +71,17 @@ def test_a_kernel_has_the_environment_and_the_randomness_of_its_own(output_of, m
             found.append(output_of(told).split())
     assert [words[0] for words in found] == ["red", "blue"]
     assert not set(found[0]) & set(found[1])
+
+
+def test_where_the_home_cannot_be_written_kernels_leave_no_folders_behind(output_of, monkeypatch, tmp_path, capfd):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("HOME", "/proc/nobody")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    with kernels.kept():
+        assert PREFIX in output_of("print(get_ipython().ipython_dir)")
+    assert os.listdir(tmp_path / "temporary") == []
+    assert "not a writable location" not in capfd.readouterr().err
 
 
 def test_an_import_that_fails_is_told_by_the_notebook(output_of):
