@@ -103,8 +103,16 @@ def install_packages():
     run(
         pip_install("--no-deps", "--no-index", "--no-build-isolation", "--editable", str(ROOT)),
         "pairlab itself could not be installed into .venv.",
+        {"LC_ALL": "C.UTF-8"},  # else a checkout whose path is not ASCII cannot be written down
     )
+    point_at_library()
     write_stamp("packages", lock, ROOT / "pyproject.toml")
+
+
+def point_at_library():
+    """Has .venv find lib/ by a relative path: Python before 3.13 reads an absolute one by the locale, LC_ALL=C too."""
+    for file in VENV.glob("lib/python*/site-packages/__editable__.pairlab-*.pth"):
+        file.write_text(os.path.relpath(str(ROOT / "lib"), str(file.parent)) + "\n")
 
 
 def pip_install(*words):

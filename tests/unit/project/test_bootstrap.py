@@ -43,6 +43,27 @@ def only(tmp_path, monkeypatch):
 # --- .venv
 
 
+def test_a_checkout_whose_path_is_not_ascii_is_found_in_any_locale(bootstrap, tmp_path, monkeypatch):
+    checkout = tmp_path / "café au lait"
+    packages = checkout / ".venv" / "lib" / "python3.11" / "site-packages"
+    packages.mkdir(parents=True)
+    (checkout / "lib").mkdir()
+    (packages / "__editable__.pairlab-0.1.0.pth").write_bytes(f"{checkout}/lib\n".encode())
+    monkeypatch.setattr(bootstrap, "ROOT", checkout)
+    monkeypatch.setattr(bootstrap, "VENV", checkout / ".venv")
+    bootstrap.point_at_library()
+    code = "import os, site, sys; site.addsitedir(sys.argv[1]); print([os.fsencode(path) for path in sys.path])"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code, packages],
+        env={"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert str(os.fsencode(checkout / "lib")) in done.stdout
+
+
 @pytest.fixture
 def made(bootstrap, monkeypatch):
     """How often .venv was made; a fake, as a real one takes seconds."""
