@@ -6,26 +6,26 @@ comes with matplotlib, text in PGF in the document's own font.
 
 import io
 import re
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
-from matplotlib.backends import backend_pgf
 from matplotlib.figure import Figure
 
 from pairlab import paths
+from pairlab.analysis.figures import pgf
 from pairlab.analysis.figures.style import STYLE
-from pairlab.analysis.output import texlive
 from pairlab.analysis.output.provenance import Origin, write_atomically
-from pairlab.base.temporary_folder import TemporaryFolder
 from pairlab.errors import BadInput
 
 #: Points of a page become so many on a screen, which is read from farther away.
 _ON_SCREEN = 1.35
 _SIZE = re.compile(r'(width|height)="([\d.]+)pt"')
+#: What matplotlib says of a formula that it cannot parse.
+_NO_FORMULA = re.compile(r"Parse\w*Exception: (.*?)(?:  \(at char|$)", re.MULTILINE)
+#: Control characters, of which XML allows none: they stand in comments, where SVG repeats its text.
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\ufffe\uffff]")
 _NAMELESS = dict.fromkeys(("Creator", "Producer", "CreationDate"))
 
 
@@ -39,8 +39,9 @@ def save(figure: Figure, name: str, origin: Origin) -> list[Path]:
     """Writes figures/<label>/<name>.pdf, .png, .svg and, where it can be, .pgf. Returns what was written.
 
     Each file says its origin: PDF in Subject, PNG and SVG in Description, PGF in a comment. Without LaTeX, and for a
-    figure with a part that is an image, which PGF cannot hold, it says in one line (stderr) that PGF is left out; then
-    the paper takes the PDF. An older PGF that was made from other runs is removed, so that the paper never mixes them.
+    figure with a part that is an image or a formula that LaTeX does not know, it says in one line (stderr) that PGF is
+    left out; then the paper takes the PDF. An older PGF that was made from other runs is removed, so that the paper
+    never mixes them. Raises BadInput where what stands between two dollar signs is no formula.
     """
     place = paths.figures() / origin.label
     description = f"{name}: made from {origin}"
@@ -51,13 +52,13 @@ def save(figure: Figure, name: str, origin: Origin) -> list[Path]:
             write_atomically(place / f"{name}.png", _rendered(figure, "png", in_png)),
             write_atomically(place / f"{name}.svg", as_svg(figure, description).encode()),
         ]
-        pgf, why_not = _as_pgf(figure)
+        picture, why_not = pgf.rendered(figure)
     target = place / f"{name}.pgf"
     header = origin.comment(name)
-    if pgf is not None:
-        return [*files, write_atomically(target, header.encode() + pgf)]
+    if picture is not None:
+        return [*files, write_atomically(target, header.encode() + picture)]
     print(f"{name}.pgf left out: {why_not}", file=sys.stderr)
-    if target.exists() and (_has_images(figure) or not target.read_text().startswith(header)):
+    if target.exists() and (why_not != pgf.NO_LATEX or not target.read_text().startswith(header)):
         target.unlink()
     return files
 
@@ -77,7 +78,7 @@ def as_svg(figure: Figure, description: str = "") -> str:
     """The figure as SVG, for a page; the same each time, without a date, and everywhere, with text as outlines."""
     metadata = {"Creator": None, "Date": None} | ({"Description": description} if description else {})
     with mpl.rc_context(STYLE):
-        drawn = _rendered(figure, "svg", metadata).decode()
+        drawn = _CONTROL.sub("", _rendered(figure, "svg", metadata).decode())
     lines = drawn[drawn.index("<svg") :].splitlines()
     return " ".join(line.strip() for line in lines) + "\n"  # a line, as notebooks are compared by lines
 
@@ -102,23 +103,13 @@ def _show_as_svg() -> None:
 
 def _rendered(figure: Figure, kind: str, metadata: dict) -> bytes:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=kind, metadata=metadata)
-    return buffer.getvalue()
-
-
-def _has_images(figure: Figure) -> bool:
-    return bool(figure.findobj(lambda artist: artist.get_rasterized()))
-
-
-def _as_pgf(figure: Figure) -> tuple[bytes | None, str]:
-    if _has_images(figure):
-        return None, "it has so many points that they are an image; the paper takes the PDF"
-    if not shutil.which("pdflatex"):
-        return None, f"pdflatex is not on PATH ({texlive.REMEDY}, for the paper only)"
-    buffer = io.BytesIO()
-    backend_pgf.TemporaryDirectory = TemporaryFolder  # LaTeX's log would stay where a kernel is killed
     try:
-        figure.savefig(buffer, format="pgf")
-    except (backend_pgf.LatexError, RuntimeError, OSError, subprocess.SubprocessError) as error:
-        return None, f"LaTeX did not set its text: {str(error).strip().splitlines()[0]}"
-    return buffer.getvalue(), ""
+        figure.savefig(buffer, format=kind, metadata=metadata)
+    except ValueError as error:
+        if not (why := _NO_FORMULA.search(str(error))):
+            raise
+        raise BadInput(
+            f"a text of the figure is no formula, although it has two dollar signs: {why[1]}. Write \\$ for a dollar"
+            " sign, or correct the formula"
+        ) from None
+    return buffer.getvalue()

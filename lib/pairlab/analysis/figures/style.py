@@ -142,8 +142,8 @@ def ordered(drivers: Iterable[str]) -> list[str]:
 
 
 def text(name: str) -> str:
-    """A name as figures can show it in every format: PGF gives text to LaTeX, where a bare underscore is an error."""
-    return name.replace("_", r"$\_$")
+    """A name as figures show it, literally: a dollar sign in it begins no formula."""
+    return name.encode("utf-8", "replace").decode().replace("$", r"\$")
 
 
 def wrapped(note: str, width_in: float) -> str:

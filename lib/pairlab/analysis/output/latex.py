@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -12,19 +13,47 @@ from pairlab.analysis.output.formatting import MISSING
 from pairlab.analysis.output.provenance import Origin, write_atomically
 from pairlab.errors import BadInput
 
+#: A character and the command that LaTeX has for it in text.
+_IN_TEXT = r"""
+    \ textbackslash ~ textasciitilde ^ textasciicircum ` textasciigrave < textless > textgreater | textbar
+    − textminus — textemdash ‘ textquoteleft ’ textquoteright “ textquotedblleft ” textquotedblright „ quotedblbase
+    « guillemotleft » guillemotright ° textdegree · textperiodcentered • textbullet § S £ pounds © textcopyright
+    ® textregistered ß ss æ ae Æ AE ø o Ø O ł l Ł L œ oe Œ OE ð dh Ð DH þ th Þ TH đ dj Đ DJ ı i
+"""
+#: The same in formulas.
+_IN_FORMULAS = """
+    ± pm × times ÷ div ≤ leq ≥ geq ≠ neq ≈ approx ≡ equiv ∼ sim ∝ propto ≪ ll ≫ gg ∞ infty √ surd ∂ partial ∇ nabla
+    ∑ sum ∏ prod ∫ int ∈ in ∅ emptyset ∧ wedge ∨ vee ∩ cap ∪ cup ⊂ subset ⊆ subseteq ¬ neg
+    ← leftarrow ↑ uparrow ↓ downarrow ↔ leftrightarrow ⇒ Rightarrow ⇔ Leftrightarrow
+    α alpha β beta γ gamma δ delta ε varepsilon ζ zeta η eta θ theta ι iota κ kappa λ lambda ν nu ξ xi π pi ρ rho
+    ς varsigma σ sigma τ tau υ upsilon φ varphi χ chi ψ psi ω omega ϕ phi ϵ epsilon ϑ vartheta
+    Γ Gamma Δ Delta Θ Theta Λ Lambda Ξ Xi Π Pi Σ Sigma Υ Upsilon Φ Phi Ψ Psi Ω Omega
+"""
+
+
+def _commands(listed: str, form: str) -> dict[str, str]:
+    words = listed.split()
+    return {character: form.format(name) for character, name in zip(words[::2], words[1::2], strict=True)}
+
+
 _SPECIAL = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "±": r"\ensuremath{\pm}",
-    "≥": r"\ensuremath{\geq}",
-    "≤": r"\ensuremath{\leq}",
+    **_commands(_IN_TEXT, r"\{}{{}}"),
+    **_commands(_IN_FORMULAS, r"\ensuremath{{\{}}}"),
     **{character: "\\" + character for character in "{}$&#_%"},
+    **{character: character for character in "–µ→"},  # T1 and TS1 have them, and inputenc knows
+    **dict(zip("μ⁄‐‑ΑΒΕΖΗΙΚΜΝΟΡΤΧο", "µ/--ABEZHIKMNOPTXo", strict=True)),
 }
-_NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?: ± (\d+)(?:\.(\d+))?)?")
+#: By the combining mark.
+_ACCENTS = dict(
+    zip(
+        "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0323\u0327\u0328",
+        "`'^~=u.\"rHvdck",
+        strict=True,
+    )
+)
+#: The first of two that a font would join.
+_JOINED = re.compile(r"-(?=-)|'(?=')|,(?=,)")
+_NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?: ± (\d+)(?:\.(\d+))?)?", re.ASCII)
 #: Before a column of wrapped text.
 _RAGGED = r">{\raggedright\arraybackslash}"
 _MINUS = re.compile(r"(?<![\w.-])-(?=\d)")
@@ -32,9 +61,49 @@ _KEY = re.compile(r"[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*")
 
 
 def escape(text: object) -> str:
-    """The text as LaTeX sets it literally, with the minus of numbers; line breaks become spaces."""
-    escaped = "".join(_SPECIAL.get(character, character) for character in str(text))
-    return _MINUS.sub(r"\\textminus{}", " ".join(escaped.split()))
+    """The text as LaTeX sets it literally, with the minus of numbers; line breaks become spaces.
+
+    A character that pdflatex's usual fonts lack is given by its code point: [U+4E2D].
+    """
+    return literal(_MINUS.sub("−", " ".join(str(text).split())))
+
+
+def literal(text: str) -> str:
+    """The same with spaces and hyphens as they are."""
+    return _JOINED.sub(r"\g<0>{}", "".join(map(_character, unicodedata.normalize("NFC", text))))
+
+
+def _character(character: str) -> str:
+    known = _known(character)
+    return f"[U+{ord(character):04X}]" if known is None else known
+
+
+def _known(character: str) -> str | None:
+    """One character as LaTeX sets it, by itself or by what Unicode says that it is made of; None where it cannot."""
+    if character in _SPECIAL:
+        return _SPECIAL[character]
+    if " " <= character <= "~":
+        return character
+    kind = unicodedata.category(character)
+    if kind == "Cf" or "\N{VARIATION SELECTOR-1}" <= character <= "\N{VARIATION SELECTOR-16}":  # nothing to be seen
+        return ""
+    if kind.startswith("Z"):
+        return " "
+    apart = unicodedata.normalize("NFD", character)
+    if apart[1:] and set(apart[1:]) <= _ACCENTS.keys():
+        letter = _known(apart[0])
+        for mark in apart[1:]:
+            letter = rf"\{_ACCENTS[mark]}{{{letter}}}"
+        return letter
+    parts = unicodedata.normalize("NFKD", character)
+    known = [_known(part) for part in parts if part != character]
+    if not known or None in known:
+        return None
+    raised = {"<super>": "superscript", "<sub>": "subscript"}.get(
+        unicodedata.decomposition(character).partition(" ")[0]
+    )
+    together = "".join(part for part in known if part)
+    return rf"\text{raised}{{{together}}}" if raised else together
 
 
 class Values:
@@ -103,7 +172,7 @@ def write_table(table: pd.DataFrame, name: str, origin: Origin, *, wrapped: Mapp
         for at, head in enumerate(flat.columns)
     ]
     body = pd.DataFrame(
-        {at: [_cell(str(cell), formats[at]) for cell in flat.iloc[:, at]] for at in range(flat.shape[1])}
+        {at: [_cell(str(cell), formats[at], first=at == 0) for cell in flat.iloc[:, at]] for at in range(flat.shape[1])}
     )
     body.columns = flat.columns
     styler = body.style.hide(axis="index").format_index(escape, axis="columns")
@@ -154,7 +223,8 @@ def _rules(columns: pd.MultiIndex) -> str:
     )
 
 
-def _cell(text: str, column_format: str) -> str:
-    if not column_format.startswith("S"):
-        return escape(text)
-    return text.replace(" ± ", " +- ") if _NUMBER.fullmatch(text) else f"{{{escape(text)}}}"
+def _cell(text: str, column_format: str, *, first: bool) -> str:
+    escaped = escape(text)
+    if not column_format.startswith("S"):  # what a row begins with is else an option of the line before
+        return "{}" * (first and escaped.startswith(("[", "*"))) + escaped
+    return text.replace(" ± ", " +- ") if _NUMBER.fullmatch(text) else f"{{{escaped}}}"

@@ -1,6 +1,7 @@
 import os
 import re
 import shutil
+from xml.etree import ElementTree
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -11,6 +12,7 @@ from pairlab.analysis import published, throughput_cells
 from pairlab.analysis.figures import estimates, files, grid, style
 from pairlab.analysis.questions import throughput
 from pairlab.base.temporary_folder import PREFIX
+from pairlab.errors import BadInput
 from pairlab.store.dataset import load_runs
 
 pytestmark = pytest.mark.usefixtures("closes_figures")
@@ -288,5 +290,59 @@ def test_very_many_points_are_an_image_and_the_paper_takes_the_pdf(origin, out, 
     figure = estimates.by_system(clients, estimates.scatter, note="n = 1 repetition", **axes)
     saved = {path.suffix: path for path in files.save(figure, "many", origin)}
     assert set(saved) == {".pdf", ".png", ".svg"}
-    assert "it has so many points" in capsys.readouterr().err
+    assert "a part of it is an image" in capsys.readouterr().err
     assert saved[".svg"].stat().st_size < 300_000
+
+
+needs_latex = pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not here")
+
+
+def labelled(text, **kind):
+    ax = plt.subplots(figsize=(2, 2))[1]
+    ax.plot([0, 1])
+    ax.set_xlabel(text, **kind)
+    return ax.figure
+
+
+@needs_latex
+@pytest.mark.parametrize(
+    ("text", "in_pgf"),
+    [
+        ("a & b, #1, one $, 5 % {", r"a \& b, \#1, one \$, 5 \% \{"),
+        (r"≤ μs \foo a_b", r"\ensuremath{\leq} µs \textbackslash{}foo a\_b"),
+        (r"a_b & $\mu_1 ≤ −é$, 5 \$", r"a\_b \& $\mu_1 \ensuremath{\leq} -\mbox{\'{e}}$, 5 \$"),
+    ],
+)
+def test_a_label_reads_in_pgf_as_in_other_formats_and_formulas_stay_formulas(origin, out, text, in_pgf):
+    saved = files.save(labelled(text), "label", origin)
+    assert in_pgf in saved[-1].read_text()
+
+
+@needs_latex
+def test_a_formula_that_latex_does_not_know_leaves_pgf_out_with_latexs_reason(origin, out, capsys):
+    place = out / "figures" / "made-up" / "label.pgf"
+    place.parent.mkdir(parents=True)
+    place.write_text(origin.comment("label") + "an older picture of the same runs")
+    saved = files.save(labelled(r"$a \barwedge b$"), "label", origin)
+    assert [path.suffix for path in saved] == [".pdf", ".png", ".svg"]
+    assert capsys.readouterr().err == "label.pgf left out: LaTeX did not set its text: Undefined control sequence.\n"
+    assert not place.exists()
+
+
+def test_what_is_no_formula_is_refused_with_what_to_write(origin, out):
+    with pytest.raises(BadInput, match=r"no formula, although .*: Unknown symbol: \\foo.* Write \\\$ for a dollar"):
+        files.save(labelled(r"$5 or \foo$"), "label", origin)
+    assert files.save(labelled(style.text(r"$5 or \foo$")), "label", origin)
+
+
+@pytest.mark.parametrize("draw", ["imshow", "figimage"])
+def test_a_figure_with_an_image_is_saved_and_the_paper_takes_the_pdf(origin, out, capsys, draw):
+    figure = labelled("x")
+    getattr(figure.axes[0] if draw == "imshow" else figure, draw)([[0, 1], [1, 0]])
+    assert [path.suffix for path in files.save(figure, "image", origin)] == [".pdf", ".png", ".svg"]
+    assert "a part of it is an image" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore:Glyph .* missing from font")
+def test_a_label_with_control_characters_leaves_svg_that_browsers_read():
+    ElementTree.fromstring(files.as_svg(labelled(style.text("a\x07b\x1b\udc80 --"))))

@@ -17,6 +17,31 @@ def test_every_special_character_is_escaped():
     assert latex.escape("two\nlines") == "two lines"
 
 
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("\u2212\u0035 ≤ 3", r"\textminus{}5 \ensuremath{\leq} 3"),
+        ("μs µs", "µs µs"),
+        ("αΑΩ", r"\ensuremath{\alpha}A\ensuremath{\Omega}"),
+        ("Łódź, ǖ", r"\L{}\'{o}d\'{z}, \={\"{u}}"),
+        ("m² ﬁ ½", r"m\textsuperscript{2} fi 1/2"),
+        ("中\x07\udc80 x\u0302", "[U+4E2D][U+0007][U+DC80] x[U+0302]"),
+        ("--flows ''x,,", "-{}-flows '{}'x,{},"),
+        ("a\u200bb\u00a0c", "ab c"),
+    ],
+)
+def test_a_character_is_set_by_a_command_by_its_parts_or_by_its_code_point(text, escaped):
+    assert latex.escape(text) == escaped
+
+
+def test_a_row_begins_with_no_option_of_the_line_before_and_only_ascii_digits_are_numbers(origin, out):
+    table = pd.DataFrame({"bounds": ["[1.2, 3.4]", "*", "中"], "n": ["١٢", "1", "2"]})
+    text = latex.write_table(table, "small", origin).read_text()
+    for row in (r"{}[1.2, 3.4] & [U+0661][U+0662] \\", r"{}* & 1 \\", r"{}[U+4E2D] & 2 \\"):
+        assert row in text.splitlines()
+    assert "table-format" not in text
+
+
 def test_values_are_written_in_the_order_of_their_keys_with_their_origin(origin, out):
     values = latex.Values("throughput")
     values.number("ovs/total", 71.469, 2, "Gbit/s")
