@@ -1,7 +1,6 @@
-import os
 import re
 import shutil
-import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +9,7 @@ from pairlab.analysis.output import paper, texlive
 from pairlab.errors import NoRuns, OutOfDate, PairlabError, Unavailable
 from pairlab.store.dataset import load_runs
 from tests.support.executed import run_all
+from tests.support.pdflatex import pdflatex
 from tests.support.synthetic import run
 
 lacking = ", ".join(texlive.missing())
@@ -70,17 +70,7 @@ def test_words_that_are_bound_to_a_claim_stand_only_where_all_that_judged_it_agr
     head = r"\documentclass{article}\newcommand{\runslabel}{x}\usepackage{pairlab}"
     (tmp_path / "main.tex").write_text(rf"{head}{known}\begin{{document}}{says}\end{{document}}")
     (tmp_path / "wrong.tex").write_text(rf"{head}\begin{{document}}\ifholds{{e}}{{yes}}{{no}}\end{{document}}")
-    done, wrong = (
-        subprocess.run(
-            ["pdflatex", "-interaction=nonstopmode", name],
-            cwd=tmp_path,
-            env=os.environ | {"TEXINPUTS": f".:{paths.PAPER}:"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        for name in ("main.tex", "wrong.tex")
-    )
+    done, wrong = pdflatex(tmp_path), pdflatex(tmp_path, "wrong.tex")
     assert re.findall(r"^[a-d]: .*", done.stdout, re.MULTILINE) == [
         *("a: it holds", "a: as asked", "b: otherwise", "b: as asked"),
         *("c: otherwise", "c: as asked", "d: otherwise", "d: as asked"),
@@ -96,9 +86,8 @@ def test_bounds_stand_without_their_unit_and_a_reason_for_having_none_in_parenth
     says = "".join(rf"\typeout{{{key}: \resultbounds{{{key}}}}}" for key in asked)
     head = r"\documentclass{article}\newcommand{\runslabel}{x}\usepackage{pairlab}"
     (tmp_path / "main.tex").write_text(rf"{head}{known}\begin{{document}}{says}\end{{document}}")
-    command = ["pdflatex", "-interaction=nonstopmode", "main.tex"]
-    place = {"cwd": tmp_path, "env": os.environ | {"TEXINPUTS": f".:{paths.PAPER}:"}}
-    done = subprocess.run(command, capture_output=True, text=True, check=True, **place)
+    done = pdflatex(tmp_path)
+    assert done.returncode == 0
     assert re.findall(r"^[a-c]: .*", done.stdout, re.MULTILINE) == [
         r"a: [1.0, \textminus {}2.5]",
         "b: [3, 4]",
@@ -116,7 +105,7 @@ def test_a_paper_of_the_runs_there_are_is_built_whatever_else_lies_beside(result
 
 def test_a_value_file_of_other_runs_stops_the_paper_before_latex(results, tmp_path, monkeypatch):
     monkeypatch.setattr(texlive, "missing", list)
-    monkeypatch.setattr(paper.subprocess, "run", lambda *args, **options: pytest.fail("LaTeX was run"))
+    monkeypatch.setattr(texlive, "run", lambda *args, **options: pytest.fail("LaTeX was run"))
     store.write(run([3], driver="bridge", repetition=2), tmp_path / "few_runs")
     told = r"01-throughput\.tex \(notebooks/analysis/01-throughput\.ipynb\)"
     with pytest.raises(OutOfDate, match=f"of its results were made of other runs .*{told}"):
@@ -165,6 +154,21 @@ def test_with_half_of_latex_the_missing_files_are_named(out, monkeypatch, tmp_pa
     assert texlive.missing() == ["IEEEtran.cls", "booktabs.sty"]
     with pytest.raises(Unavailable, match=r"needs IEEEtran\.cls, booktabs\.sty, .*texlive-publishers"):
         paper.build()
+
+
+def test_latex_that_does_not_end_is_ended_with_what_it_started_and_the_log_is_named(results, monkeypatch, tmp_path):
+    fake = tmp_path / "bin" / "latexmk"
+    fake.parent.mkdir()
+    fake.write_text("#!/bin/sh\nsleep 1000 & echo $! >child\nwait\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", str(fake.parent), prepend=":")
+    monkeypatch.setattr(texlive, "missing", list)
+    monkeypatch.setattr(texlive, "WITHIN_S", 0.5)
+    with pytest.raises(PairlabError, match=r"latexmk did not end within 0\.5 s; .*main\.log"):
+        paper.build("few_runs")
+    for child in results.glob("child"):  # unless this machine was too busy to come so far
+        state = Path("/proc", child.read_text().strip(), "stat")
+        assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] in "ZX"
 
 
 def test_make_tools_installs_what_the_remedy_names():

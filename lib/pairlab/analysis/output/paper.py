@@ -1,9 +1,7 @@
 """Builds paper/main.pdf from the values, tables and figures of one label, none older than the runs it shows."""
 
 import hashlib
-import os
 import re
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -27,8 +25,8 @@ def build(label: str = "reference", *, runs: Runs | str | Path | None = None, sw
     there.
 
     Raises Unavailable without LaTeX or a part of it, NoRuns without results of that label, OutOfDate naming the files
-    made of other runs and the notebooks that make them, and PairlabError with the first error of LaTeX and the path
-    of its log. Then paper/main.pdf stays as it was.
+    made of other runs and the notebooks that make them, and PairlabError with the first error of LaTeX, or the time
+    that it had, and the path of its log. Then paper/main.pdf stays as it was.
     """
     if runs is not None and not isinstance(runs, Runs):
         runs = load_runs(runs, sweep=sweep)
@@ -49,18 +47,13 @@ def build(label: str = "reference", *, runs: Runs | str | Path | None = None, sw
     write_atomically(place / "build" / "label.tex", known.encode())
     settings = {"TEXINPUTS": f".:{paths.PAPER}:", "max_print_line": "1000"}  # unbroken lines in the log
     command = ["latexmk", "-norc", "-r", str(paths.PAPER / "latexmkrc"), str(paths.PAPER / "main.tex")]
-    done = subprocess.run(
-        command,
-        cwd=place,
-        env=os.environ | settings,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
     log = place / "build" / "main.log"
-    if done.returncode:
-        printed = log.read_text(errors="replace") if log.exists() else done.stdout + done.stderr
+    try:
+        status, printed = texlive.run(command, folder=place, settings=settings)
+    except PairlabError as error:
+        raise PairlabError(f"the paper was not built: {error}; what it was doing: {log}") from None
+    if status:
+        printed = log.read_text(errors="replace") if log.exists() else printed
         first = _ERROR.search(printed)
         raise PairlabError(
             f"the paper was not built: {first[0] if first else 'latexmk failed before LaTeX began'} (all of it: {log})"
