@@ -54,8 +54,9 @@ def report(notebooks, runs, name, backend, need_paper, as_json, scheduler, **tls
         return
     if made.summary:
         out.print(f"\n{made.summary}\n", markup=False)
-    for skipped in made.skipped:
-        out.print(f"not analysed: {skipped}", markup=False)
+    if made.skipped:
+        names = ", ".join(skipped.partition(":")[0] for skipped in made.skipped)
+        out.print(f"not analysed, as there are no runs for it: {names}", markup=False)
     out.print(f"figures and executed notebooks  {paths.shown(made.figures)}/", markup=False)
     if not notebooks or made.tables.exists() or made.values.exists():
         numbers = f"{paths.shown(made.tables)}/ {paths.shown(made.values)}/"

@@ -108,7 +108,10 @@ def test_programs_are_told_of_each_step_and_of_what_was_made_a_json_object_a_lin
 def test_analyses_without_data_are_not_run_and_the_paper_says_why(pairlab, analysed, no_paper, tmp_path):
     made_up(workload="flowgen")
     _, out, _ = pairlab("report")
-    assert "not analysed: pinning: there are no runs of 'pinning'" in out
+    (line,) = [line for line in out.splitlines() if line.startswith("not analysed")]
+    told, _, names = line.partition(": ")
+    assert told == "not analysed, as there are no runs for it"
+    assert names.split(", ") == [name for name in report.analyses() if name not in OF_THROUGHPUT]
     values = tmp_path / "out" / "paper" / "values" / "runs" / "07-pinning.tex"
     assert r"\defineresult{pinning/missing}{there are no runs of 'pinning'}" in values.read_text()
     assert not values.with_name("01-throughput.tex").exists()

@@ -90,7 +90,10 @@ def origin_of(runs: Runs, folder: str | Path | None, sweep: str = "") -> Origin:
 
 
 def account(runs: Runs) -> str:
-    """How many runs were read and how many count, and those that do not, by reason, whatever its numbers."""
+    """How many runs were read and how many count, and those that do not, by reason, whatever its numbers.
+
+    A line for each reason, and one for each run that could have counted: not for what was skipped.
+    """
     left_out = [run for run in runs if run.status != "ok"]
     total = len(runs) + len(runs.unread)
     lines = [f"{total} runs read, {len(runs) - len(left_out)} count, {total - len(runs) + len(left_out)} left out"]
@@ -101,7 +104,8 @@ def account(runs: Runs) -> str:
     for kind, which in sorted(by_reason.items()):
         same = len({why for _, why in which}) == 1
         lines.append(f"  {len(which)} {which[0][1] if same else kind}")
-        lines += [f"    {spec}" if same else f"    {spec}: {why}" for spec, why in sorted(which)]
+        if not kind.startswith("skipped"):
+            lines += [f"    {spec}" if same else f"    {spec}: {why}" for spec, why in sorted(which)]
     lines += [f"  damaged: {why}" for why in runs.damaged]
     lines += [f"  newer: {why}" for why in runs.newer]
     lines += [f"  {why}" for why in (*runs.elsewhere, runs.places) if why]

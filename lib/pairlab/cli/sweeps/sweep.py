@@ -111,7 +111,8 @@ class _View:
 class _Words(_View):
     """For people: a line for each cell and, on a terminal, bars with the time left.
 
-    A reason is printed in full for the first cell that has it, and with the number of cells at the end.
+    A reason is printed in full for the first cell that has it, and with the number of cells at the end; of cells that
+    are skipped, at the end only.
     """
 
     def plan(self, rules):
@@ -148,8 +149,9 @@ class _Words(_View):
 
             def tell(report):
                 total = f"{'~' if report.most > report.total else ''}{report.total}"
-                line = f"{report.number:4}/{total} {report.state:8} {report.spec}{said(report)}"
-                out.print(line if out.is_terminal else f"{line} ({duration(report.left_s)} left)", markup=False)
+                if report.state != "skipped":
+                    line = f"{report.number:4}/{total} {report.state:8} {report.spec}{said(report)}"
+                    out.print(line if out.is_terminal else f"{line} ({duration(report.left_s)} left)", markup=False)
                 shown.reached(report.number, report.total, report.left_s)
 
             return measure(tell, shown.phase)
@@ -160,8 +162,8 @@ class _Words(_View):
         if tally.stopped:
             out.print("stopped at the first failure, as asked; started again, it continues after that cell")
         out.print(f"{tally.done} done, {tally.skipped} skipped, {len(tally.not_done)} not done")
-        for why, cells in tally.skips.most_common():
-            out.print(f"  {cells} skipped: {why}", markup=False)
+        for skip in reasons.grouped(("skipped", why) for why in tally.skips.elements()):
+            out.print(f"  {skip.cells} skipped: {skip.reason}", markup=False)
         for name in tally.imprecise:
             out.print(f"  not as precise as asked: {name}", markup=False)
         for trouble in reasons.grouped(tally.troubles):

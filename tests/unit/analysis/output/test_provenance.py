@@ -41,6 +41,18 @@ def test_the_account_names_every_run_that_does_not_count_by_reason(tmp_path):
     assert len(told) == 6
 
 
+def test_skipped_runs_are_one_line_each_reason(tmp_path):
+    for pairs in (2, 4):
+        for driver in ("ovs", "ipip"):
+            why = (f"no {driver} here" if driver == "ovs" else f"needs {pairs} cores",)
+            store.write(run([1] * pairs, driver=driver, pairs=pairs, status="skipped", reasons=why), tmp_path)
+    assert account(load_runs(tmp_path)).splitlines() == [
+        "4 runs read, 0 count, 4 left out",
+        "  2 skipped: needs … cores",
+        "  2 skipped: no ovs here",
+    ]
+
+
 def test_conditions_say_of_how_many_runs_nobody_knows_whether_they_were_steady(tmp_path):
     for repetition, outliers in enumerate([None, None, 0.01]):
         store.write(replace(run([1], repetition=repetition), checks={"outliers": outliers}), tmp_path)
