@@ -10,7 +10,7 @@
 
 enum { LINE_BYTES = 512, MOST_POINTS = 1000000 };
 
-static const double MOST_SIZE = 1e15, TOLERANCE = 1e-9;
+static const double MOST_SIZE = 1e15, TOLERANCE = 1e-6;
 
 /* False: it is no number, and nothing but one. */
 static bool number_from(const char *word, double *number)
@@ -39,16 +39,17 @@ static void add(struct sizes *sizes, struct size_point point, const char *name, 
 {
     const struct size_point *before = sizes->count ? &sizes->points[sizes->count - 1] : NULL;
     if (point.size < 0 || point.size > MOST_SIZE)
-        die("%s, line %u: the size %g is not from 0 to %g bytes; correct the line", name, line, point.size, MOST_SIZE);
+        die("%s, line %u: the size %.12g is not from 0 to %g bytes; correct the line", name, line, point.size,
+            MOST_SIZE);
     if (point.share < 0 || point.share > 1 + TOLERANCE)
-        die("%s, line %u: the share %g is not from 0 to 1; shares in percent must be divided by 100", name, line,
+        die("%s, line %u: the share %.12g is not from 0 to 1; shares in percent must be divided by 100", name, line,
             point.share);
     if (before && point.size < before->size)
-        die("%s, line %u: sizes fall from %g to %g; sort the lines by size, the smallest first", name, line,
+        die("%s, line %u: sizes fall from %.12g to %.12g; sort the lines by size, the smallest first", name, line,
             before->size, point.size);
-    if (before && point.share < before->share)
-        die("%s, line %u: the CDF falls from %g to %g; give cumulative shares, each no less than the one before", name,
-            line, before->share, point.share);
+    if (before && point.share < before->share && point.share < 1)
+        die("%s, line %u: the CDF falls from %.12g to %.12g; give cumulative shares, each no less than the one before",
+            name, line, before->share, point.share);
     if (sizes->count == MOST_POINTS)
         die("%s has more than %d points; a CDF is joined by straight lines, so that fewer do", name, MOST_POINTS);
     if (!(sizes->count & (sizes->count - 1))) { /* a power of two: it is full */
@@ -85,7 +86,7 @@ void sizes_parse(struct sizes *sizes, FILE *file, const char *name)
         die("%s has no points; write a line for each, with a size and a cumulative share", name);
     struct size_point *last = &sizes->points[sizes->count - 1];
     if (last->share < 1 - TOLERANCE)
-        die("%s: the CDF ends at %g, not at 1; add a last line with the largest size and 1", name, last->share);
+        die("%s: the CDF ends at %.12g, not at 1; add a last line with the largest size and 1", name, last->share);
     for (struct size_point *point = sizes->points; point <= last; point++)
         point->share = point == last || point->share > 1 ? 1 : point->share;
     if (sizes_at(sizes, 1e-300) == 0)

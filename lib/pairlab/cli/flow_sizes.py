@@ -26,8 +26,9 @@ def cdf(name, figure, unit_bytes, as_json):
     """Show a distribution of flow sizes: its CDF, mean, median, p99 and the bytes in the largest flows.
 
     A FILE has a size and a cumulative share on each line, as those of Empirical Traffic Generator, or a count between
-    the two. Of a client configuration of Empirical Traffic Generator, it is the one that this names, with the command
-    that measures such traffic. Shipped are dctcp-web-search, facebook, fixed, prv2-1, uniform and vl2:
+    the two. Of a client configuration of Empirical Traffic Generator or HKUST's TrafficGenerator, it is the one that
+    this names, with the command that measures such traffic. Shipped are dctcp-web-search, facebook, fixed, prv2-1,
+    uniform and vl2:
 
     pairlab cdf prv2-1 --figure prv2-1.pdf
     """
@@ -68,5 +69,7 @@ def cdf(name, figure, unit_bytes, as_json):
             asked |= {"hosts": 1, "placement": "same-host", "uplink_rate_bps": 0.0, "limited_uplinks": 0}
         words = " ".join(f"-p {key}={shlex.quote(str(value))}" for key, value in asked.items())
         click.echo(f"to measure it: pairlab run dc-simulation {words}")
+        if config.load_bps is None:
+            click.echo("its client's -b 900 is: -p offered_load_bps=900e6, and its -n 5000: -p requests=5000")
     if figure:
         click.echo(f"figure: {figure}")

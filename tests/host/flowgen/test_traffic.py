@@ -344,6 +344,8 @@ def test_what_traffic_cannot_do_is_refused_before_anything_is_sent(flowgen, argu
         ("0 0\n10\n", "line 2 has 1 columns"),
         ("0 0\n1O 1\n", "line 2 has no numbers"),
         ("0 0\n10 0.9\n", "the CDF ends at 0.9, not at 1"),
+        ("0 0\n10 0.99999\n", "the CDF ends at 0.99999, not at 1"),
+        ("0 0\n1000001 0.5\n1000000 1\n", "line 3: sizes fall from 1000001 to 1000000"),
         ("0 0.1\n10 1\n", "flows of 0 bytes have a share above 0"),
         ("# nothing\n", "has no points"),
     ],

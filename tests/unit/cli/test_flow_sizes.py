@@ -40,6 +40,13 @@ def test_of_a_configuration_it_is_the_one_that_is_named_there_with_the_command_t
     assert asked["offered_load_bps"] == "100000000.0"
     assert (asked["requests"], asked["fan_out"], asked["pairs"]) == ("50", "1=80 2=20", "4")
     assert json.loads(pairlab("cdf", str(config), "--json")[1])["parameters"]["fan_out"] == "1=80 2=20"
+    assert "offered_load_bps=900e6" not in out
+    config.write_text(f"{servers}req_size_dist mine\n")
+    out = pairlab("cdf", str(config))[1]
+    assert "offered_load_bps" not in out.partition("to measure it: ")[2].splitlines()[0]
+    assert (
+        out.splitlines()[-1] == "its client's -b 900 is: -p offered_load_bps=900e6, and its -n 5000: -p requests=5000"
+    )
     config.write_text("server 10.0.0.1 5000\n")
     assert "has no req_size_dist" in pairlab("cdf", str(config))[2]
 

@@ -1,7 +1,9 @@
 """The client configuration of Empirical Traffic Generator, read as it is (github.com/datacenter/empirical-traffic-gen).
 
 A key and its values on each line: server HOST PORT; req_size_dist FILE; fanout SERVERS WEIGHT; load N or NMbps, where 0
-is a closed loop; num_reqs N.
+is a closed loop; num_reqs N. Also that of HKUST's TrafficGenerator (github.com/HKUST-SING/TrafficGenerator), where the
+command line gives load and requests, a server may have the number of its rack, and fanout may be missing. Its dscp and
+rate are read only where they change nothing.
 """
 
 import re
@@ -18,7 +20,15 @@ _KEYS = {
     "fanout": ("a number of servers and a weight, as in: fanout 4 20", False),
     "load": ("a load in Mbit/s, as in: load 1000Mbps, or load 0 for a closed loop", True),
     "num_reqs": ("a number of requests, as in: num_reqs 1500", True),
+    "dscp": ("a DSCP and a weight, as in: dscp 0 25", False),
+    "rate": ("a sending rate in Mbit/s and a weight, as in: rate 0Mbps 10", False),
 }
+#: Of the number before a weight.
+_RANGES = {"fanout": (1, 10**12), "dscp": (0, 63), "rate": (0, 10**12)}
+#: What pairlab's clients do not do, by the key that asks for it.
+_NOT_DONE = {"dscp": "marks packets with a DSCP", "rate": "limits the rate of flows"}
+#: On the command line of HKUST's TrafficGenerator.
+_OPTIONS = ("load", "num_reqs")
 _LOAD = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(?:Mbps)?")
 
 
@@ -28,14 +38,15 @@ class EtgConfig:
 
     servers: (host, port). size_cdf: the file of request sizes; the flows of a request share its size. fan_outs:
     (servers that a request asks at once, weight). load_bps: payload that the client receives on average; 0: a closed
-    loop, where a request follows the one before. requests: how many.
+    loop, where a request follows the one before. requests: how many. Both are None where the file leaves them to the
+    command line.
     """
 
     servers: tuple[tuple[str, int], ...]
     size_cdf: Path
     fan_outs: tuple[tuple[int, int], ...]
-    load_bps: float
-    requests: int
+    load_bps: float | None
+    requests: int | None
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -43,7 +54,7 @@ class EtgConfig:
 
         Its duration_s has to be given besides, and flows_per_pair: that client has one connection to each server.
         """
-        return {
+        given = {
             "workload": "traffic",
             "flow_sizes": str(self.size_cdf),
             "offered_load_bps": self.load_bps,
@@ -51,30 +62,31 @@ class EtgConfig:
             "fan_out": " ".join(f"{servers}={weight}" for servers, weight in self.fan_outs),
             "pairs": len(self.servers),
         }
+        return {name: value for name, value in given.items() if value is not None}
 
 
 def is_one(path: Path) -> bool:
     """Whether this file is such a configuration, rather than a CDF: a line of it begins with one of the keys."""
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError):
         return False
     return any(words[0] in _KEYS for line in lines if (words := line.split()))
 
 
 def read(path: Path) -> EtgConfig:
-    """Reads such a file. A relative size_cdf counts from its folder, or from the current one where it is not there.
+    """Reads such a file. A relative size_cdf counts from its folder, else the one above, else from the current one.
 
     Raises BadInput with the file, the line and what to do.
     """
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
         raise BadInput(f"cannot read the configuration {path}: {why}; give a text file") from None
     found: dict[str, list] = {key: [] for key in _KEYS}
     for number, line in enumerate(lines, 1):
-        key, *values = line.split() or [""]
+        key, *values = line.partition("#")[0].split() or [""]
         if not key:
             continue
         where = f"{path}, line {number}"
@@ -87,14 +99,19 @@ def read(path: Path) -> EtgConfig:
             found[key].append(_value(key, values))
         except ValueError:
             raise BadInput(f"{where}: {line.strip()[:80]!r} does not give {words}") from None
-    for key, given in found.items():
-        if not given:
+        if key in _NOT_DONE and all(found[key][-1]):
+            raise BadInput(
+                f"{where}: {line.strip()[:80]!r} {_NOT_DONE[key]}, which pairlab does not: leave out the lines of"
+                f" {key}, and it measures without"
+            )
+    for key in ("server", "req_size_dist", *(_OPTIONS if any(found[key] for key in _OPTIONS) else ())):
+        if not found[key]:
             raise BadInput(f"{path} has no {key}: add {_KEYS[key][0]}")
     return _checked(found, path)
 
 
 def _checked(found: dict[str, list], path: Path) -> EtgConfig:
-    servers, fan_outs = tuple(found["server"]), tuple(found["fanout"])
+    servers, fan_outs = tuple(found["server"]), tuple(found["fanout"]) or ((1, 1),)
     most = max(fan_out for fan_out, _ in fan_outs)
     if most > len(servers):
         raise BadInput(
@@ -102,19 +119,23 @@ def _checked(found: dict[str, list], path: Path) -> EtgConfig:
         )
     if not sum(weight for _, weight in fan_outs):
         raise BadInput(f"{path}: all weights of fanout are 0: give one of them a weight above 0")
-    (named,), (load_bps,), (requests,) = found["req_size_dist"], found["load"], found["num_reqs"]
-    beside = path.parent / named
-    return EtgConfig(servers, beside if beside.exists() else Path(named), fan_outs, load_bps, requests)
+    (named,) = found["req_size_dist"]
+    load_bps, requests = (next(iter(found[key]), None) for key in _OPTIONS)
+    places = [place / named for place in (path.parent, path.absolute().parent.parent)]
+    size_cdf = next((place for place in places if place.exists()), Path(named))
+    return EtgConfig(servers, size_cdf, fan_outs, load_bps, requests)
 
 
 def _value(key: str, values: list[str]):
     """What follows a key; raises ValueError where it is something else."""
     if key == "server":
-        host, port = values
+        host, port, rack = values if len(values) == 3 else [*values, "0"]
+        _whole(rack, 0)
         return host, _whole(port, 1, 65535)
-    if key == "fanout":
-        fan_out, weight = values
-        return _whole(fan_out, 1), _whole(weight, 0)
+    if key in ("fanout", "dscp", "rate"):
+        number, weight = values
+        least, most = _RANGES[key]
+        return _whole(number.removesuffix("Mbps" * (key == "rate")), least, most), _whole(weight, 0)
     (value,) = values
     if key == "req_size_dist":
         return value

@@ -21,8 +21,8 @@ from pairlab.errors import BadInput, UnknownName, unknown_name
 
 FOLDER = paths.DATA / "flow-sizes"
 
-#: By how much the last share may differ from 1: what is left of sums of decimals.
-_TOLERANCE = 1e-9
+#: By how much the last share may differ from 1: what is left of sums of rounded decimals.
+_TOLERANCE = 1e-6
 _MOST_BYTES = 1e15
 #: Of a distribution as text: those that are published have a dozen.
 MOST_POINTS = 1000
@@ -140,14 +140,14 @@ def _sources() -> Mapping[str, Mapping[str, Any]]:
 def read(path: Path, *, unit_bytes: float = 1) -> FlowSizes:
     """A distribution from a file: a line for each point, its size first and the cumulative share last.
 
-    Two columns: as Empirical Traffic Generator and HKUST's TrafficGenerator have them. Three: as ns-2 has them, with a
-    count between that is not used. Blank lines, and what follows a #, are skipped. unit_bytes: of a size, as such
-    files may count packets. Raises BadInput with the file, the line and what to do.
+    Two columns: as Empirical Traffic Generator and HKUST's TrafficGenerator have them, or with a comma between. Three:
+    as ns-2 has them, with a count between that is not used. Blank lines, and what follows a #, are skipped.
+    unit_bytes: of a size, as such files may count packets. Raises BadInput with the file, the line and what to do.
     """
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
         raise BadInput(f"cannot read the CDF {path}: {why}; give a text file, or one of {', '.join(names())}") from None
     return _of_lines(lines, path.name, path, unit_bytes)
 
@@ -177,18 +177,25 @@ def _short(number: float) -> str:
 
 
 def _of_lines(lines: Sequence[str], name: str, path: Path, unit_bytes: float = 1) -> FlowSizes:
-    points: list[tuple[float, float]] = []
+    points: dict[int, tuple[float, float]] = {}
     for number, line in enumerate(lines, 1):
-        words = line.partition("#")[0].split()
-        if words:
-            size, share = _point(words, f"{path}, line {number}")
-            _check(size, share, points, f"{path}, line {number}")
-            points.append((size, share))
+        if text := line.partition("#")[0].strip():
+            points[number] = _point(text, f"{path}, line {number}", first=not points)
     if not points:
         raise BadInput(f"{path} has no points: write a line for each, with a size and a cumulative share")
-    sizes, shares = np.array(points).T
-    if abs(shares[-1] - 1) > _TOLERANCE:
-        raise BadInput(f"{path}: the CDF ends at {shares[-1]:g}, not at 1: add a last line with the largest size and 1")
+    of_each = [share for _, share in points.values()]
+    if of_each[-1] < 1 - _TOLERANCE and abs(sum(of_each) - 1) < _TOLERANCE:
+        raise BadInput(f"{path}: the shares add up to 1, so each is of one size alone: give cumulative shares")
+    before = (0.0, 0.0)
+    for number, point in points.items():
+        _check(*point, before, f"{path}, line {number}")
+        before = point
+    sizes, shares = np.array(list(points.values())).T
+    if shares[-1] < 1 - _TOLERANCE:
+        raise BadInput(
+            f"{path}: the CDF ends at {shares[-1]:.12g}, not at 1: add a last line with the largest size and 1"
+        )
+    shares = np.minimum(shares, 1)
     shares[-1] = 1
     sizes = sizes * unit_bytes
     if sizes[-1] > _MOST_BYTES:
@@ -198,37 +205,45 @@ def _of_lines(lines: Sequence[str], name: str, path: Path, unit_bytes: float = 1
     return FlowSizes(name, sizes, shares)
 
 
-def _point(words: list[str], where: str) -> tuple[float, float]:
-    if len(words) not in (2, 3):
-        raise BadInput(
-            f"{where}: has {len(words)} columns: give a size and a cumulative share, or a count between the two"
-        )
+def _point(text: str, where: str, *, first: bool) -> tuple[float, float]:
+    words = text.split(",") if "," in text else text.split()
     try:
-        size, share = float(words[0]), float(words[-1])
+        numbers = [float(word) for word in words]
     except ValueError:
+        heading = ", and begin a heading with #" if first and not any(c.isdigit() for c in text) else ""
+        percent = "; divide shares in percent by 100" if "%" in text else ""
+        commas = "; a comma separates columns, not digits" if "," in text else ""
         raise BadInput(
-            f"{where}: {' '.join(words)[:60]!r} are no numbers: give a size and a cumulative share"
+            f"{where}: {text[:60]!r} are no numbers: give a size and a cumulative share{heading}{percent}{commas}"
         ) from None
+    if len(words) == 1 and first:
+        raise BadInput(
+            f"{where}: has one number, as files that begin with the mean: remove the line, or comment it out"
+        )
+    if len(words) not in (2, 3) or ("," in text and len(words) == 3):
+        between = "; a comma separates columns, not digits" if "," in text else ", or a count between the two"
+        raise BadInput(f"{where}: has {len(words)} columns: give a size and a cumulative share{between}")
+    size, share = numbers[0], numbers[-1]
     if not (math.isfinite(size) and math.isfinite(share)):
         raise BadInput(f"{where}: a size and a share must be finite")
     return size, share
 
 
-def _check(size: float, share: float, before: list[tuple[float, float]], where: str) -> None:
+def _check(size: float, share: float, before: tuple[float, float], where: str) -> None:
     if size < 0:
-        raise BadInput(f"{where}: the size {size:g} is negative: a flow has at least 1 byte; correct the line")
+        raise BadInput(f"{where}: the size {size:.12g} is negative: a flow has at least 1 byte; correct the line")
     if share < 0:
-        raise BadInput(f"{where}: the share {share:g} is negative: shares go from 0 to 1; correct the line")
+        raise BadInput(f"{where}: the share {share:.12g} is negative: shares go from 0 to 1; correct the line")
     if share > 1 + _TOLERANCE:
         hint = "divide shares in percent by 100" if share <= 100 else "correct the line"
-        raise BadInput(f"{where}: the share {share:g} is above 1: {hint}")
-    if before and size < before[-1][0]:
+        raise BadInput(f"{where}: the share {share:.12g} is above 1: {hint}")
+    if size < before[0]:
         raise BadInput(
-            f"{where}: sizes fall from {before[-1][0]:g} to {size:g}: sort the lines by size, the smallest first"
+            f"{where}: sizes fall from {before[0]:.12g} to {size:.12g}: sort the lines by size, the smallest first"
         )
-    if before and share < before[-1][1]:
+    if min(share, 1) < min(before[1], 1):
         raise BadInput(
-            f"{where}: the CDF falls from {before[-1][1]:g} to {share:g}:"
+            f"{where}: the CDF falls from {before[1]:.12g} to {share:.12g}:"
             " give cumulative shares, each no less than the one before"
         )
 

@@ -13,7 +13,7 @@ FLOWS = 250_000
 @pytest.fixture
 def file(tmp_path):
     def file(text):
-        (tmp_path / "cdf").write_text(text)
+        (tmp_path / "cdf").write_text(text, encoding="utf-8", newline="")
         return tmp_path / "cdf"
 
     return file
@@ -89,6 +89,20 @@ def test_numbers_are_read_as_empirical_traffic_generator_writes_them(file):
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "\ufeff0 0\n10 0.5\n20 1\n",
+        "0,0\r\n10, 0.5\r\n20,1\r\n",
+        "0 0\n10 0.5\n20 0.99999999\n",
+        "0 0\n10 .5\n20 1.0000001",
+    ],
+)
+def test_a_byte_order_mark_commas_and_rounded_shares_are_read_too(file, text):
+    sizes = flow_sizes.read(file(text))
+    assert (list(sizes.sizes), list(sizes.shares)) == ([0, 10, 20], [0, 0.5, 1])
+
+
+@pytest.mark.parametrize(
     ("text", "line", "why"),
     [
         ("0 0\n10 0.5\n20 0.4\n30 1\n", 3, "the CDF falls from 0.5 to 0.4: give cumulative shares"),
@@ -97,6 +111,24 @@ def test_numbers_are_read_as_empirical_traffic_generator_writes_them(file):
         ("0 -0.1\n20 1\n", 1, "the share -0.1 is negative"),
         ("0 0\n20 50\n30 100\n", 2, "the share 50 is above 1: divide shares in percent by 100"),
         ("0 0\n20\n", 2, "has 1 columns: give a size and a cumulative share"),
+        ("1711250\n0 0\n20 1\n", 1, "has one number, as files that begin with the mean: remove the line"),
+        (
+            "size,cdf\n0,0\n20,1\n",
+            1,
+            "'size,cdf' are no numbers: give a size and a cumulative share, and begin a heading",
+        ),
+        ("0 0%\n20 100%\n", 1, "'0 0%' are no numbers: give a size and a cumulative share; divide shares in percent"),
+        (
+            "0 0\n1,000 1\n",
+            2,
+            "'1,000 1' are no numbers: give a size and a cumulative share; a comma separates columns",
+        ),
+        ("0,0\n1,000,1\n", 2, "has 3 columns: give a size and a cumulative share; a comma separates columns, not"),
+        ("10 0.5\n20 0.3\n30 0.2\n", None, "the shares add up to 1, so each is of one size alone: give cumulative"),
+        ("10 0.2\n20 0.3\n30 0.5\n", None, "the shares add up to 1, so each is of one size alone: give cumulative"),
+        ("0 0\n10 0.50000001\n20 0.5\n30 1\n", 3, "the CDF falls from 0.50000001 to 0.5"),
+        ("0 0\n1000001 0.5\n1000000 1\n", 3, "sizes fall from 1000001 to 1000000"),
+        ("0 0\n20 0.99999\n", None, "the CDF ends at 0.99999, not at 1"),
         ("0 0\n20 1 1 1\n", 2, "has 4 columns"),
         ("0 0\n\n# all\n2O 1\n", 4, "'2O 1' are no numbers"),
         ("0 0\nnan 1\n", 2, "must be finite"),
