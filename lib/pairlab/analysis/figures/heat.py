@@ -31,6 +31,7 @@ def change_map(changes: pd.DataFrame, ax: Axes | None = None, *, column: str, na
     placed = changes.set_index(["driver", column])
     values = placed["value"].unstack(column).reindex(index=drivers, columns=columns).astype(float)
     texts = placed.apply(_text, axis=1).unstack(column).reindex(index=drivers, columns=columns).fillna("")
+    names = [style.text(driver) for driver in drivers]
     seaborn.heatmap(
         np.log(1 + values / 100),
         ax=ax,
@@ -42,10 +43,11 @@ def change_map(changes: pd.DataFrame, ax: Axes | None = None, *, column: str, na
         cbar=False,
         linewidths=0.6,
         annot_kws={"fontsize": 7},
+        yticklabels=names,
     )
     ax.grid(False)
     ax.tick_params(length=0)
-    ax.set_yticks(ax.get_yticks(), drivers, rotation=0)
+    ax.set_yticks(ax.get_yticks(), names, rotation=0)
     ax.set(xlabel=name, ylabel="Driver")
     return ax
 

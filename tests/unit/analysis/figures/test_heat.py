@@ -36,6 +36,12 @@ def test_changes_stand_at_their_driver_and_step_and_in_brackets_where_they_may_b
     assert shown(ax) == {(0, 0): "(-12)", (0, 1): "+90", (1, 0): "+300"}
 
 
+def test_a_drivers_name_is_no_formula():
+    ax = heat.change_map(CHANGES.replace("ovs", r"$\ovs$"), column="step", name="Pairs")
+    ax.figure.draw_without_rendering()  # which reads formulas
+    assert ax.get_yticklabels()[1].get_text() == r"\$\ovs\$"
+
+
 def test_falls_and_rises_have_different_colours_and_no_change_has_none():
     flat = CHANGES.assign(value=[0.0, -80.0, 400.0, np.nan])
     ax = heat.change_map(flat, column="step", name="Pairs")

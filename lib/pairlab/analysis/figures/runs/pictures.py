@@ -68,7 +68,7 @@ def cdf(runs: Runs) -> Picture:
         log_where_far(ax.xaxis, [values * scale for _, values, _ in known])
         ax.grid(True, axis="x")
         ax.set_ylim(0, 1)
-        ax.set_xlabel(f"{what.label} ({unit})")
+        ax.set_xlabel(style.text(f"{what.label} ({unit})"))
         ax.set_ylabel(f"Share of {one}s")
 
     drawn = _span([len(values) + lost for _, values, lost in known])
@@ -141,7 +141,7 @@ def box(runs: Runs) -> Picture:
             ax.plot([place + 0.36] * len(medians), medians, **series.points, clip_on=False, zorder=5)
         log_where_far(ax.yaxis, pooled)
         name_places(ax, list(names))
-        ax.set_ylabel(f"{what.label} ({unit})")
+        ax.set_ylabel(style.text(f"{what.label} ({unit})"))
 
     flows = _span([len(flows) for flows in pooled])
     drawn = chosen.count(series for series, by_run in known for _ in by_run)
