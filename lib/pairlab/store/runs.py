@@ -5,7 +5,6 @@ import copy
 import io
 import os
 import shutil
-import tarfile
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,6 +33,8 @@ from pairlab.store.places import directories_of, directory_of, free_directory, i
 RAW = "raw.zip"
 #: What one tool printed: an hour of iperf3's JSON in intervals of 0.1 s, of 100 flows, is less.
 MOST_RAW_BYTES = 2**30
+#: What zipfile raises for what is no whole archive; RuntimeError: it is encrypted, or packed in an unknown way.
+NO_ARCHIVE = (BadZipFile, RuntimeError, EOFError, zlib.error)
 
 
 def write(run: Run, root: Path | None = None) -> Run:
@@ -55,11 +56,11 @@ def write(run: Run, root: Path | None = None) -> Run:
 
 
 def packed(run: Run) -> bytes:
-    """All files of a stored run, the executed notebook included, as a tar archive: `receive` stores them elsewhere."""
+    """All files of a stored run, the executed notebook included, as a zip archive: `receive` stores them elsewhere."""
     content = io.BytesIO()
-    with reading(run.path), tarfile.open(fileobj=content, mode="w") as archive:
-        for path in sorted(run.path.iterdir()):
-            archive.add(path, path.name)
+    with reading(run.path), ZipFile(content, "w", strict_timestamps=False) as archive:
+        for path in sorted(run.path.rglob("*")):
+            archive.write(path, path.relative_to(run.path))
     return content.getvalue()
 
 
@@ -70,9 +71,9 @@ def receive(content: bytes, spec: Spec, root: Path | None = None) -> Run:
     """
     with writing(directory_of(spec, root)), draft(spec, root) as unfinished:
         try:
-            with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-                archive.extractall(unfinished, filter="data")
-        except tarfile.TarError as error:
+            with ZipFile(io.BytesIO(content)) as archive:
+                archive.extractall(unfinished)  # never beside it: it drops `..` and roots, and makes no links
+        except NO_ARCHIVE as error:
             raise DamagedRun(f"what came of {spec} from another host is no run: {error}: measure it again") from error
         run = read(unfinished, spec.key)
         if run.spec != spec:
@@ -304,7 +305,7 @@ class _Raw(Mapping):
             try:
                 with ZipFile(file) as archive:
                     yield archive
-            except (BadZipFile, RuntimeError, EOFError, zlib.error) as error:  # RuntimeError: it is encrypted
+            except NO_ARCHIVE as error:
                 raise ValueError(f"{RAW} is damaged: {error}") from None
 
     def __getitem__(self, name: str) -> str:

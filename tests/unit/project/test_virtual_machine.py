@@ -44,7 +44,7 @@ def test_a_docker_daemon_starts_only_where_its_tests_are_asked_for():
 
 @pytest.fixture
 def booted(tmp_path, monkeypatch):
-    """Runs a machine that is this shell script, and returns what is said of it."""
+    """Runs a machine that is this shell script, and returns the folder of what it reported, or why there is none."""
 
     def booted(script, timeout_s):
         program = tmp_path / "bin" / "qemu-system-x86_64"
@@ -54,11 +54,18 @@ def booted(tmp_path, monkeypatch):
         monkeypatch.setenv("PATH", str(program.parent), prepend=":")
         place = tmp_path / "run"
         place.mkdir()
-        with pytest.raises(machine.NoReport) as told:
-            machine.run(Image(tmp_path), ["-x"], place, timeout_s)
-        return str(told.value)
+        try:
+            return machine.run(Image(tmp_path), ["-x"], place, timeout_s)
+        except machine.NoReport as told:
+            return str(told)
 
     return booted
+
+
+def test_what_a_machine_writes_to_its_disk_is_unpacked(booted, tmp_path):
+    disk = tmp_path / "run" / "results.raw"
+    made = f"echo passed > {tmp_path}/report.xml; tar -c -C {tmp_path} ./report.xml | dd of={disk} conv=notrunc status=none"
+    assert (booted(made, 60) / "report.xml").read_text() == "passed\n"
 
 
 def test_a_machine_that_ends_without_a_report_is_told_with_its_last_words(booted):
