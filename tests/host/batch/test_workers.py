@@ -26,6 +26,15 @@ experiments:
 """
 
 
+@pytest.fixture(autouse=True)
+def dasks_folder_of_another_user(tmp_path, monkeypatch):
+    """In the folder for temporary files, the name that Dask takes for all users is taken, and cannot be written to."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "dask-scratch-space").touch()
+    monkeypatch.setenv("TMPDIR", str(shared))
+
+
 def listening(process):
     """The addresses at which a process can be connected to."""
     connections = psutil.Process(process.pid).net_connections()

@@ -64,9 +64,9 @@ def test_a_scheduler_that_is_looked_for_again_and_again_costs_one_thread():
     assert threading.active_count() <= before + 1
 
 
-def test_workers_are_all_there_whatever_the_client_asks_beside():
+def test_workers_are_all_there_whatever_the_client_asks_beside(tmp_path):
     """Dask's client keeps asking for a description without workers: here all the time."""
-    often = {"distributed.client.scheduler-info-interval": "1ms"}
+    often = {"distributed.client.scheduler-info-interval": "1ms", "temporary-directory": str(tmp_path)}
     asked = {"processes": False, "protocol": "tcp://", "dashboard_address": None, "resources": {schedulers.RESOURCE: 1}}
     with dask.config.set(often), LocalCluster(n_workers=3, **asked) as cluster:
         client = schedulers.connect(cluster.scheduler_address, 10)

@@ -1,12 +1,13 @@
 """The processes of Dask that pairlab starts: a scheduler that listens at this host, and a worker with one testbed."""
 
 import asyncio
+import contextlib
 import importlib.util
 import logging
 import socket
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pairlab.base import schedulers
@@ -44,7 +45,8 @@ def serve_scheduler(
     if any(tls.values()):
         schedulers.check_files(tls, "scheduler")
     try:
-        with warnings.catch_warnings(action="ignore", category=UserWarning):  # of a dashboard's port in use
+        # UserWarning: of a dashboard's port in use
+        with warnings.catch_warnings(action="ignore", category=UserWarning), _own_folder():
             asyncio.run(serve())
     except (OSError, RuntimeError) as error:  # Dask raises RuntimeError for what its scheduler raised
         why = error if isinstance(error, OSError) else error.__cause__
@@ -70,12 +72,11 @@ def serve_worker(
     schedulers.check_address(address, tls, "worker")
     logging.getLogger(LOUD).setLevel(logging.WARNING)
 
-    async def serve(folder: str) -> None:
+    async def serve() -> None:
         asked = Worker(
             address,
             nthreads=2,  # one measures; the other can say who it is meanwhile
             resources={schedulers.RESOURCE: 1},
-            local_directory=folder,
             memory_limit=0,
             dashboard=False,
             death_timeout=5,
@@ -86,11 +87,11 @@ def serve_worker(
             say(f"worker at {worker.address}: waits for cells from {address}")
             await worker.finished()
 
-    with dask.config.set(QUIET), working_directory() as folder, kernels.kept():
+    with dask.config.set(QUIET), _own_folder(), kernels.kept():
         gone_at = time.monotonic()
         while True:
             try:
-                asyncio.run(serve(str(folder)))
+                asyncio.run(serve())
                 gone_at = time.monotonic()
                 say("the scheduler is gone: waiting for it")
             except (OSError, RuntimeError) as error:  # Dask raises RuntimeError for what its worker raised
@@ -106,6 +107,15 @@ def serve_worker(
                         " and then this worker"
                     ) from error
                 time.sleep(1)
+
+
+@contextlib.contextmanager
+def _own_folder() -> Iterator[None]:
+    """Dask's files are in a folder of this process: Dask's own default is one for all users of a host, the first's."""
+    import dask
+
+    with working_directory() as folder, dask.config.set({"temporary-directory": str(folder)}):
+        yield
 
 
 def _listening(host: str, dashboard_port: int) -> dict[str, Any]:
