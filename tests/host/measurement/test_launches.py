@@ -4,10 +4,13 @@ import pytest
 
 from pairlab import Spec, load_runs, measure
 from pairlab.errors import BadSpec
+from tests.conftest import need_all_of
 
 
 def launched(tmp_path, **values):
-    run = measure(Spec(experiment="launch-time", launches=2, **values), root=tmp_path)
+    spec = Spec(experiment="launch-time", launches=2, **values)
+    need_all_of(spec)
+    run = measure(spec, root=tmp_path)
     assert run.status == "ok", run.reasons
     assert (run.launches["status"] == "ok").all(), run.launches["error"].to_list()
     return run

@@ -6,6 +6,7 @@ from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pairlab.testbed.netns import rtnetlink
 
 HEADER_BYTES = 16
+RTM_GETLINK = 18  # linux/rtnetlink.h
 
 
 def by_pyroute2(kind, attributes):
@@ -44,6 +45,8 @@ def test_what_it_has_no_number_for_is_left_to_pyroute2():
 
 
 def test_what_the_kernel_refuses_is_told_by_its_number():
+    """Asked for links that there are not, which every user may ask for."""
+    asked = [rtnetlink.up(2**30 + more) for more in (0, 1)]
     with pytest.raises(OSError, match="No such device") as refused:
-        rtnetlink.ask(rtnetlink.up(2**30), rtnetlink.up(2**30 + 1))
+        rtnetlink.ask(*(each[:4] + RTM_GETLINK.to_bytes(2, "little") + each[6:] for each in asked))
     assert refused.value.errno == 19
