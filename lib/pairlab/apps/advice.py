@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from pairlab import paths
 from pairlab.analysis.advice import answer
 from pairlab.analysis.advice.answer import Advice, Missing
 from pairlab.analysis.advice.question import Network, Question
+from pairlab.base import safe_yaml
 from pairlab.batch import experiments
 from pairlab.errors import BadSpec, NoRuns
 from pairlab.measurement.measure import resolve
@@ -92,7 +91,7 @@ def sweep_text(advice: Advice, name: str = "advice") -> str:
         "experiments": grids,
     }
     comments = "".join(f"# not measured: {each}\n" for each in left_out)
-    return comments + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None)
+    return comments + safe_yaml.text(content, allow_unicode=True, width=110, default_flow_style=None)
 
 
 def _grid(missing: Missing) -> tuple[dict[str, Any], list[str]]:

@@ -26,7 +26,7 @@ from pairlab.measurement import in_store
 from pairlab.measurement.measure import check, measure, resolve
 from pairlab.model import fct, latencies
 from pairlab.model.records import Run
-from pairlab.model.spec import Spec
+from pairlab.model.spec import Spec, value_of
 from pairlab.model.summaries import MEASURES, QUANTILES, summaries
 from pairlab.statistics import quantiles
 from pairlab.statistics.clusters import Clusters
@@ -105,7 +105,7 @@ def plan(
     shared = {"experiment": EXPERIMENT, "backend": backend, "driver": driver, "workload": workload}
     if taken := sorted({*shared, "pairs", "repetition", "duration_s", "flow_bytes"} & set(more or {})):
         raise BadInput(f"{', '.join(taken)}: has an option of its own, or is set by the calibration")
-    shared |= more or {}
+    shared |= {name: value_of(name, given) for name, given in (more or {}).items()}
     shared["interval_s"] = min(duration_s, shared.get("interval_s", Spec.model_fields["interval_s"].default))
     cells = [resolve(Spec(**shared, pairs=count, duration_s=duration_s)) for count in pairs]
     if flow_bytes:  # flows of a fixed size have the default time limit, not the duration

@@ -2,9 +2,11 @@
 
 An alias costs a few bytes and stands for all that it names, so a small file can describe a huge tree: nodes are
 counted, aliases expanded, before anything is built. A key that a mapping has twice is refused: YAML parsers keep the
-last one and drop the others silently.
+last one and drop the others silently. Values are YAML 1.2's: 010 is ten, 1e8 a number, 1:30 and yes are text; by YAML
+1.1, PyYAML's own, they are 8, text, 90 and true.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,47 @@ import yaml
 
 MOST_BYTES = 1 << 20
 MOST_NODES = 100_000
+_TAG = "tag:yaml.org,2002:"
+_WHOLE = re.compile(r"[-+]?[0-9]+")
+#: By tag, which plain text is such a value, and how it may begin. Source: YAML 1.2.2, section 10.3 (core schema).
+_PLAIN = {
+    "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    "bool": (r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    "int": (_WHOLE.pattern, list("-+0123456789")),
+    "float": (
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        list("-+.0123456789"),
+    ),
+    "merge": (r"<<", ["<"]),
+}
+
+
+class _Loader(yaml.SafeLoader):
+    yaml_implicit_resolvers: dict = {}  # noqa: RUF012 - PyYAML's; of its own, as it would be YAML 1.1's else
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes text that is a value by YAML 1.1 or 1.2, so that any reader has it as text."""
+
+
+for _kind, (_pattern, _first) in _PLAIN.items():
+    for _class in (_Loader, _Dumper):
+        _class.add_implicit_resolver(_TAG + _kind, re.compile(f"^(?:{_pattern})$"), _first)
+
+
+def _whole_number(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
+    text = loader.construct_scalar(node)
+    if not _WHOLE.fullmatch(text):
+        raise _Refused(f"is not YAML: a value does not fit its tag (!!int {text!r})")
+    return int(text)
+
+
+_Loader.add_constructor(_TAG + "int", _whole_number)
+
+
+def text(content: Any, **layout: Any) -> str:
+    """The content as YAML that `read` reads back. layout: options of yaml.dump."""
+    return yaml.dump(content, Dumper=_Dumper, sort_keys=False, **layout)
 
 
 def read(path: Path) -> Any:
@@ -25,7 +68,7 @@ def read(path: Path) -> Any:
     if len(content) > MOST_BYTES:
         raise ValueError(f"is larger than {MOST_BYTES} bytes: split it")
     try:
-        loader = yaml.SafeLoader(content.decode("utf-8-sig"))
+        loader = _Loader(content.decode("utf-8-sig"))
         node = loader.get_single_node()
         _count(node, {})
         return None if node is None else loader.construct_document(node)

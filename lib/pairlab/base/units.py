@@ -1,7 +1,9 @@
 """Numbers with units, as people write and read them: "5 MB", "1 Gbit/s", "500 ms"; base units inside."""
 
 import math
+import numbers
 import re
+from typing import Any
 
 #: Prefixes of units, and their factors.
 PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -19,6 +21,8 @@ _ENDINGS = {"_s": "s", "_bytes": "B", "_bps": "bit/s"}
 _NUMBER = re.compile(
     r"(?P<number>[+-]?(?:\d{1,3}(?:[_ ,]\d{3})+|\d*)(?:\.\d*)?(?:[eE][+-]?\d{1,3})?)\s*(?P<unit>[A-Za-zµ/]*)"
 )
+#: A whole number to its last digit, which a float would round; more digits are too large for anything.
+_WHOLE = re.compile(r"[+-]?(?:\d{1,3}(?:[_ ,]\d{3})+|\d{1,400})")
 
 
 def unit_of(name: str) -> str:
@@ -49,6 +53,37 @@ def read(text: str, unit: str = "") -> float:
     if not math.isfinite(value):
         raise ValueError(f"{_shown(text)} is too large")
     return value
+
+
+def as_kind(given: Any, kind: type, unit: str = "") -> Any:
+    """What is given for a value of that kind (int, float, bool or str), as Python has it.
+
+    Numbers are text as `read` has it, floats that are whole, numpy's numbers; truth values also "true" and "false".
+    What is neither is returned as it is, for whoever checks types. Raises ValueError with a message for the person who
+    wrote the text.
+    """
+    if type(given) is kind:
+        return given
+    if getattr(given, "ndim", None) == 0 and hasattr(given, "item"):  # numpy's
+        given = given.item()
+    if isinstance(given, bool):
+        return given
+    if isinstance(given, str) and kind is not str:
+        text = given.strip()
+        if kind is bool:
+            return {"true": True, "false": False}.get(text.lower(), given)
+        value = int(re.sub("[_ ,]", "", text)) if kind is int and _WHOLE.fullmatch(text) else read(text, unit)
+        if kind is int and value != int(value):
+            raise ValueError(f"must be a whole number, not {text}")
+    elif isinstance(given, numbers.Integral):
+        value = int(given)
+    elif isinstance(given, float):
+        value = float(given)
+    else:
+        return given
+    if kind is str:
+        return str(value) if isinstance(value, int) else given
+    return int(value) if kind is int and isinstance(value, float) and value.is_integer() else value
 
 
 def with_prefix(value: float, unit: str, digits: int = 3) -> str:

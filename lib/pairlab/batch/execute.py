@@ -31,7 +31,7 @@ def execute(
 ) -> None:
     """Runs it with papermill into `executed`, which is written even where it stops. Raises what stopped it.
 
-    That is BadInput if it is no notebook or does not name its kernel, MeasurementFailed if its kernel died, and
+    That is BadInput if it is no notebook or in another language than Python, MeasurementFailed if its kernel died, and
     StoreError if `executed` cannot be written. progress: called with the phases of what the notebook measures, in a
     thread of its own. imports: what its kernel's parent executes besides the notebook's own (kernels).
     """
@@ -39,8 +39,7 @@ def execute(
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
 
-    if parameters:
-        _require_language(notebook)
+    _require_python(notebook)
     logger = logging.getLogger("papermill")
     logger.setLevel(logging.WARNING)
     logger.addFilter(_is_no_error)
@@ -69,6 +68,7 @@ def execute(
                 papermill_path(executed),
                 parameters=dict(parameters),
                 kernel_name="python3",
+                language="python",
                 progress_bar=False,
                 cwd=str(_directory_of(notebook)),
                 config=kernel,
@@ -94,8 +94,8 @@ def execute(
             _remove_paths(executed)
 
 
-def _require_language(notebook: Path) -> None:
-    """Raises BadInput where papermill could not know in which language to give the notebook its parameters."""
+def _require_python(notebook: Path) -> None:
+    """Raises BadInput where the notebook names another language; one that names none is taken for Python."""
     try:
         metadata = json.loads(notebook.read_text(encoding="utf-8"))["metadata"]
         known = metadata.get("language_info", {}).get("name") or metadata.get("kernelspec", {}).get("language")
@@ -103,8 +103,8 @@ def _require_language(notebook: Path) -> None:
         return  # which papermill will find, too
     except (ValueError, LookupError, TypeError, AttributeError):
         raise BadInput(f"{notebook} is not a notebook") from None
-    if not known:
-        raise BadInput(f"{notebook} does not name its kernel: open it in JupyterLab, choose Python 3, and save it")
+    if known and str(known).lower() not in ("python", "ipython"):
+        raise BadInput(f"{notebook} is a notebook in {known}: write it in Python, which is what its kernel runs")
 
 
 def imported_papermill() -> Any:

@@ -4,17 +4,19 @@ import ast
 import contextlib
 import difflib
 import functools
-import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pairlab import paths, store
-from pairlab.batch import kernels
-from pairlab.batch.execute import execute, imported_papermill, papermill_path
+from pairlab.base import units
+from pairlab.batch import kernels, parameters_cell
+from pairlab.batch.execute import execute
+from pairlab.batch.parameters_cell import Parameter
 from pairlab.errors import BadInput, BadSpec, MeasurementFailed, PairlabError, UnknownName, unknown_name
 from pairlab.measurement.attempts import allowing
+from pairlab.measurement.measured import recording
 from pairlab.model.records import Run
 from pairlab.model.spec import NOT_IN_SPEC, Spec
 from pairlab.testbed.contracts import Progress, silent
@@ -48,7 +50,11 @@ def named(experiment: str, folder: Path | None = None) -> str:
     """
     if not experiment.endswith(".ipynb"):
         return experiment
-    notebook = ((folder or Path.cwd()) / Path(experiment).expanduser()).resolve()
+    try:
+        notebook = ((folder or Path.cwd()) / Path(experiment).expanduser()).resolve()
+    except RuntimeError:
+        user = experiment.partition("/")[0]
+        raise BadInput(f"no experiment {experiment}: this host has no user with the home {user}") from None
     for name, path in notebooks().items():
         if path.resolve() == notebook:
             return name
@@ -61,14 +67,7 @@ def named(experiment: str, folder: Path | None = None) -> str:
 
 def _experiment_in(notebook: Path) -> str:
     """The experiment that a notebook names where it makes its Spec: spec_from(globals(), experiment="mine")."""
-    try:
-        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-        sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    except OSError as error:
-        raise BadInput(f"no experiment {notebook}: {error.strerror}") from None
-    except (ValueError, LookupError, TypeError):
-        raise BadInput(f"{notebook} is not a notebook") from None
-    for source in sources:
+    for _, source, _ in parameters_cell.code_cells(notebook):
         with contextlib.suppress(SyntaxError):  # cells with magic are not Python
             for node in ast.walk(ast.parse(source)):
                 called = getattr(node.func, "id", getattr(node.func, "attr", "")) if isinstance(node, ast.Call) else ""
@@ -81,18 +80,10 @@ def _experiment_in(notebook: Path) -> str:
     )
 
 
-class Parameter(NamedTuple):
-    """A parameter as its notebook has it: the value there, and what the comment behind it says, unit and all."""
-
-    default: Any
-    meaning: str
-
-
 @functools.cache
 def parameters(experiment: str) -> Mapping[str, Parameter]:
-    """The parameters an experiment's notebook takes, by name, in its order."""
-    found = imported_papermill().inspect_notebook(papermill_path(notebook_of(experiment)))
-    return {name: Parameter(ast.literal_eval(each["default"]), each["help"]) for name, each in found.items()}
+    """The parameters an experiment's notebook takes, by name, in its order. Raises as parameters_cell.read."""
+    return parameters_cell.read(notebook_of(experiment))
 
 
 def defaults(experiment: str) -> dict[str, Any]:
@@ -110,7 +101,7 @@ def spec_of(experiment: str, parameters: Mapping[str, Any]) -> Spec:
             raise BadSpec(f"{experiment!r} has no parameter {name!r}{hint} (there are: {', '.join(known)})")
     values = {**known, **parameters}
     for name in NOT_IN_SPEC:
-        if name in known and type(values[name]) is not type(known[name]):
+        if name in known and type(units.as_kind(values[name], type(known[name]))) is not type(known[name]):
             raise BadSpec(f"{name}: must be a {type(known[name]).__name__}, not {values[name]!r}")
     return Spec(experiment=experiment, **{name: value for name, value in values.items() if name not in NOT_IN_SPEC})
 
@@ -129,20 +120,24 @@ def run(
     wait: for another measurement on this host to end, after saying whose it is; else HostBusy. attempts: as of
     `measure`. progress: called with each phase, in a thread of its own.
 
-    Parameters are checked before a kernel is started. A run that failed or was invalid is returned too: it has its
-    reasons. Raises what else stopped the notebook.
+    Parameters are checked before a kernel is started, which is given numbers as the Spec has them. A run that failed
+    or was invalid is returned too: it has its reasons. Raises what else stopped the notebook, and MeasurementFailed
+    where it measured another Spec than its parameters make.
     """
     from pairlab.measurement import in_store
     from pairlab.measurement.measure import resolve
 
     notebook = notebook_of(experiment)
-    spec = resolve(spec_of(experiment, parameters))
-    if "flow_sizes" in parameters:  # points, as the notebook's kernel is in another folder than the file may count from
-        parameters = {**parameters, "flow_sizes": spec.flow_sizes}
+    asked = spec_of(experiment, parameters)
+    spec = resolve(asked)
+    parameters = {
+        name: units.as_kind(given, bool) if name in NOT_IN_SPEC else getattr(asked, name)
+        for name, given in parameters.items()
+    }
     if parameters.get("fresh") or in_store.status(spec) != "ok":
         _await_turn(spec, wait, say)
     begun = datetime.now(UTC)
-    with store.draft(spec) as place, lock.with_waiting(wait), allowing(attempts):
+    with store.draft(spec) as place, recording(place) as measured, lock.with_waiting(wait), allowing(attempts):
         executed = place / notebook.name
         trouble: PairlabError | None = None
         try:
@@ -154,10 +149,15 @@ def run(
         stored = stored if new else in_store.find(spec)
         if new and executed.exists():
             store.attach_notebook(stored, executed)
+        others = measured()
     if trouble and not (new and stored.status in ("invalid", "failed")):
         raise trouble
-    if stored is None:
-        raise MeasurementFailed(f"the notebook {notebook.name} ended well, but stored no run of {spec}")
+    if stored is None or not (new or spec.key in others):
+        what = f"it measured {'; '.join(others.values())}" if others else "it measured nothing"
+        raise MeasurementFailed(
+            f"the notebook {notebook.name} ended, but measured no run of {spec}, which its parameters say: {what}."
+            " Set parameters in its cell tagged 'parameters' only, and call measure with the Spec that they make"
+        )
     return stored
 
 

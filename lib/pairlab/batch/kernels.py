@@ -23,6 +23,8 @@ from traitlets import List, Unicode
 
 from pairlab.base.environment import setting
 from pairlab.base.temporary_folder import TemporaryFolder
+from pairlab.batch import parameters_cell
+from pairlab.errors import BadInput
 from pairlab.model.spec import Spec
 
 _AGAIN_S = 0.01
@@ -67,12 +69,11 @@ def probing(spec: Spec) -> list[str]:
 def imports_of(notebook: Path) -> list[str]:
     """What a notebook imports: the statements at the top level of its cells; none of one that cannot be read."""
     found: list[str] = []
-    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-        for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
-            if cell["cell_type"] == "code":
-                with contextlib.suppress(SyntaxError):  # such as a magic
-                    statements = ast.parse("".join(cell["source"])).body
-                    found += [ast.unparse(each) for each in statements if isinstance(each, ast.Import | ast.ImportFrom)]
+    with contextlib.suppress(BadInput):
+        for _, source, _ in parameters_cell.code_cells(notebook):
+            with contextlib.suppress(SyntaxError, ValueError):  # such as a magic
+                statements = ast.parse(source).body
+                found += [ast.unparse(each) for each in statements if isinstance(each, ast.Import | ast.ImportFrom)]
     return found
 
 

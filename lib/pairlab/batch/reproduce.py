@@ -4,9 +4,8 @@ import re
 import shlex
 from typing import Any
 
-import yaml
-
 from pairlab import paths
+from pairlab.base import safe_yaml
 from pairlab.batch import experiments
 from pairlab.errors import BadSpec
 from pairlab.measurement.measure import resolve
@@ -45,7 +44,7 @@ def sweep_file(spec: Spec, repetitions: int = 1) -> str:
         "backend": spec.backend,
         "experiments": {spec.experiment: cell},
     }
-    return yaml.safe_dump(content, sort_keys=False, default_flow_style=False)
+    return safe_yaml.text(content, default_flow_style=False)
 
 
 def _differing(spec: Spec) -> dict[str, Any]:

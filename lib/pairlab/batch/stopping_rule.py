@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from pairlab.errors import TooFewSamples
 from pairlab.model import fct
 from pairlab.model.records import Run
-from pairlab.model.spec import Spec
+from pairlab.model.spec import Spec, TakesNumbers
 from pairlab.model.summaries import client_bps, summaries
 from pairlab.statistics import quantiles
 from pairlab.statistics.clusters import Clusters
@@ -63,7 +63,7 @@ ESTIMATES = {
 }
 
 
-class Until(BaseModel):
+class Until(TakesNumbers):
     """Repeat until the interval of the estimate's mean is within that share of it, at least and at most so often."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)

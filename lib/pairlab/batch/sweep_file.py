@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from pairlab import paths
@@ -16,14 +16,14 @@ from pairlab.batch import experiments, stopping_rule
 from pairlab.batch.stopping_rule import Rule, Until
 from pairlab.errors import BadInput, BadSpec, BadSweep
 from pairlab.measurement.measure import resolve
-from pairlab.model.spec import NOT_IN_SPEC, Name, Spec
+from pairlab.model.spec import NOT_IN_SPEC, Name, Spec, TakesNumbers
 from pairlab.testbed import registry
 
 #: More is most likely a mistake: even with the shortest cells they would take days.
 MOST_CELLS = 100_000
 
 
-class Grid(BaseModel):
+class Grid(TakesNumbers):
     """Cells of one experiment: a parameter with a list of values is an axis; a plain value holds for all cells.
 
     backends: the backends that the grid is for; default: all. repetitions: the number of the sweep's repetitions that
@@ -59,7 +59,7 @@ def _with_one_rule(grid: Any) -> Any:
     return grid
 
 
-class SweepFile(BaseModel):
+class SweepFile(TakesNumbers):
     """The content of a sweep file: each experiment with one or more grids of cells.
 
     parameters: values of parameters for all grids that give no others, of experiments that have them. on_failure:
@@ -173,6 +173,8 @@ def _explain(detail: Any) -> str:
     if detail["type"] == "extra_forbidden":
         known = (Until if "until" in detail["loc"][:-1] else SweepFile).model_fields
         return f"unknown key {where!r} (there are: {', '.join(known)})"
+    if detail["type"] == "value_error":
+        return f"{where}: {detail['ctx']['error']}"
     message = f"{detail['msg'][0].lower()}{detail['msg'][1:]}"
     return f"{where}: {message}" if where else message
 

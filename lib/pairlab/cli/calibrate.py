@@ -10,7 +10,7 @@ from rich.table import Table
 
 from pairlab import paths
 from pairlab.cli.group import NOT_DONE
-from pairlab.cli.parameters import TakesParameters, parameters_option, value_of
+from pairlab.cli.parameters import TakesParameters, parameters_option
 from pairlab.cli.terminal import beside, out, steps
 from pairlab.testbed.contracts import silent
 
@@ -45,8 +45,7 @@ def calibrate(costs, parameters, no_plant, fresh, as_json, **planned):
     from pairlab.analysis.comparison import noise_floor, noise_text
     from pairlab.apps import calibration as calibrations
 
-    more = {name: value_of(value) for name, value in parameters}
-    plan = calibrations.plan(**planned, costs_percent=() if no_plant else costs, more=more)
+    plan = calibrations.plan(**planned, costs_percent=() if no_plant else costs, more=dict(parameters))
     total = len(list(calibrations.visits(plan)))
     with contextlib.nullcontext() if as_json else steps(total, "measurements") as shown:
 

@@ -25,16 +25,3 @@ class TakesParameters(click.Command):
 def parameters_option(help):
     """The option -p, which may be given several times; its value is a tuple of (name, text)."""
     return click.option("-p", "parameters", nargs=2, multiple=True, metavar="NAME=VALUE", help=help)
-
-
-def value_of(text):
-    """A parameter's value as papermill's -p reads it, so that both give the same run."""
-    words = {"True": True, "False": False, "true": True, "false": False}
-    if text in words:
-        return words[text]
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text

@@ -8,7 +8,7 @@ import click
 from pairlab import paths
 from pairlab.base.units import none_if_nan
 from pairlab.cli.group import NOT_DONE
-from pairlab.cli.parameters import TakesParameters, parameters_option, value_of
+from pairlab.cli.parameters import TakesParameters, parameters_option
 from pairlab.cli.terminal import event, out, phases, say
 from pairlab.progress.words import Phases, split
 
@@ -28,7 +28,7 @@ def run(experiment, parameters, fresh, no_wait, as_json):
     from pairlab.batch import experiments
 
     experiment = experiments.named(experiment)
-    values = {name: value_of(value) for name, value in parameters}
+    values = dict(parameters)
     if fresh:
         values["fresh"] = True
     begun = datetime.now(UTC)

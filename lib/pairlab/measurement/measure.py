@@ -12,7 +12,7 @@ from pathlib import Path
 from pairlab import store
 from pairlab.base.realtime import before_flows
 from pairlab.errors import BadSpec, HostBusy, PairlabError, TestbedError, Unavailable
-from pairlab.measurement import congestion, in_store, own_columns
+from pairlab.measurement import congestion, in_store, measured, own_columns
 from pairlab.measurement.attempts import allowed
 from pairlab.measurement.flow_rows import read_flows
 from pairlab.measurement.observer import Observer, checks_of_flows, senders
@@ -143,6 +143,7 @@ def measure(
         with automatic() as progress:
             return measure(spec, fresh=fresh, wait=wait, root=root, progress=progress, watch=watch, attempts=attempts)
     spec = resolve(spec)
+    measured.record(spec)
     plan = plans.layout(spec)
     try:
         plan.require()

@@ -19,11 +19,11 @@ import pandas as pd
 import pyarrow as pa
 
 from pairlab import paths, store
-from pairlab.base import html_repr
-from pairlab.errors import DamagedRun, NoRuns, SchemaMismatch, UnknownName
+from pairlab.base import html_repr, units
+from pairlab.errors import BadInput, DamagedRun, NoRuns, SchemaMismatch, UnknownName
 from pairlab.model import ground as grounds
 from pairlab.model.records import STATUSES, Run, no_attribute
-from pairlab.model.spec import Spec
+from pairlab.model.spec import Spec, value_of
 from pairlab.model.tables import TABLES
 from pairlab.store.places import key_of
 
@@ -188,7 +188,7 @@ class Runs:
         """The runs that `accept` says yes to and that have these values, still known to be of the same loaded set.
 
         values: by the names of index's columns, such as pairs=2 or status="ok"; several are given as a list, tuple or
-        set. Raises UnknownName for a column that there is not.
+        set. Numbers are taken as people write them. Raises UnknownName for a column that there is not.
         """
         for name in values:
             if name not in self.index:
@@ -199,7 +199,14 @@ class Runs:
             raise TypeError(f"where takes a function of a run, or values by name such as pairs=2, not {accept!r}")
         fits = np.ones(len(self), dtype=bool)
         for name, value in values.items():
-            fits &= self.index[name].isin(list(value) if isinstance(value, list | tuple | set | range) else [value])
+            several = list(value) if isinstance(value, list | tuple | set | range) else [value]
+            several = [value_of(name, each) for each in several]
+            if name not in Spec.model_fields and pd.api.types.is_numeric_dtype(self.index[name]):
+                try:
+                    several = [units.as_kind(each, float, units.unit_of(name)) for each in several]
+                except ValueError as error:
+                    raise BadInput(f"{name}: {error}") from None
+            fits &= self.index[name].isin(several)
         chosen = (run for run, fit in zip(self.runs, fits, strict=True) if fit)
         return replace(self, runs=tuple(run for run in chosen if accept is None or accept(run)))
 

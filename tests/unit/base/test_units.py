@@ -3,6 +3,7 @@
 import contextlib
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,3 +82,46 @@ def test_a_value_is_told_with_the_prefix_that_keeps_it_short(value, unit, told):
 @given(st.floats(1e-6, 1e12), st.sampled_from(["s", "B", "bit/s"]))
 def test_what_is_told_is_read_back_within_its_digits(value, unit):
     assert units.read(units.with_prefix(value, unit), unit) == pytest.approx(value, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "unit", "value"),
+    [
+        ("5 MB", int, "B", 5_000_000),
+        ("010", int, "", 10),
+        (" 1e1 ", int, "", 10),
+        (5e6, int, "", 5_000_000),
+        (str(2**63 - 1), int, "", 2**63 - 1),
+        ("9,007,199,254,740,993", int, "", 2**53 + 1),
+        ("1e8", float, "bit/s", 1e8),
+        (np.int64(3), int, "", 3),
+        (np.float32(0.5), float, "s", 0.5),
+        (np.float64(4), int, "", 4),
+        (np.bool_(True), bool, "", True),
+        (np.array(7), int, "", 7),
+        (np.str_("bridge"), str, "", "bridge"),
+        ("True", bool, "", True),
+        ("false", bool, "", False),
+        (4, str, "", "4"),
+        # what is no number stays as it is
+        (2.5, int, "", 2.5),
+        (True, int, "", True),
+        ("yes", bool, "", "yes"),
+        (1, bool, "", 1),
+        (None, float, "", None),
+        ([1], int, "", [1]),
+        (10**400, float, "", 10**400),
+    ],
+)
+def test_what_is_given_for_a_value_is_taken_as_its_kind(given, kind, unit, value):
+    found = units.as_kind(given, kind, unit)
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [("2.5", "must be a whole number, not 2.5"), ("1:30", "'1:30' is not a number"), ("9" * 500, "is too large")],
+)
+def test_text_that_is_no_value_of_its_kind_is_refused_in_words(given, told):
+    with pytest.raises(ValueError, match=told):
+        units.as_kind(given, int)

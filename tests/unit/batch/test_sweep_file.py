@@ -3,8 +3,14 @@
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from pairlab import paths
+from pairlab.base import safe_yaml
 from pairlab.batch import sweep_file
+from pairlab.batch.experiments import spec_of
+from pairlab.errors import BadSpec, BadSweep
+from pairlab.model.spec import Spec
 from tests.support.sweeps import SEVERAL, load
 
 
@@ -100,3 +106,54 @@ def test_one_grid_alone_and_in_a_list_are_the_same_sweep(tmp_path):
     assert sweep_file.cells(load(tmp_path)) == sweep_file.cells(
         load(tmp_path, experiments={"throughput": [grid.parameters]})
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "value"),
+    [
+        ("pairs", "010", 10),
+        ("pairs", "1e1", 10),
+        ("flow_bytes", "5e6", 5_000_000),
+        ("flow_bytes", "5 MB", 5_000_000),
+        ("flow_bytes", "5_000_000", 5_000_000),
+        ("duration_s", "500 ms", 0.5),
+        ("link_rate_bps", "1e8", 1e8),
+        ("link_rate_bps", "+.5e9", 5e8),
+        ("link_rate_bps", "100 Mbit/s", 1e8),
+    ],
+)
+def test_a_number_is_the_same_in_a_sweep_on_the_command_line_and_in_a_spec(tmp_path, name, written, value):
+    (tmp_path / "small.yaml").write_text(f"name: small\nexperiments: {{fct: {{{name}: [{written}]}}}}\n")
+    ((swept,), given) = sweep_file.cells(sweep_file.load(tmp_path / "small.yaml")), spec_of("fct", {name: written})
+    assert getattr(swept, name) == getattr(given, name) == value
+    assert Spec(**{name: written}) == Spec(**{name: value})
+
+
+@pytest.mark.parametrize("written", ["1:30", "0x10", "0b1", "yes", "1__0", "2001-02-03"])
+def test_what_yaml_1_1_takes_for_a_number_is_refused_as_on_the_command_line(tmp_path, written):
+    (tmp_path / "small.yaml").write_text(f"name: small\nexperiments: {{throughput: {{duration_s: {written}}}}}\n")
+    with pytest.raises(BadSweep) as swept:
+        sweep_file.cells(sweep_file.load(tmp_path / "small.yaml"))
+    with pytest.raises(BadSpec, match=f"duration_s: '{written}' is not a number") as given:
+        spec_of("throughput", {"duration_s": written})
+    assert str(given.value) in str(swept.value)
+
+
+def test_a_sweeps_own_numbers_are_written_as_those_of_its_cells(tmp_path):
+    file = tmp_path / "small.yaml"
+    file.write_text(
+        "name: small\nseed: 010\nrepetitions: 1e1\nexperiments: {throughput: {until: \n"
+        "  {estimate: total_throughput_bps, within: 5e-2, at_most: 2e1}}}\n"
+    )
+    sweep = sweep_file.load(file)
+    (grid,) = sweep.experiments["throughput"]
+    assert (sweep.seed, sweep.repetitions, grid.until.within, grid.until.at_most) == (10, 10, 0.05, 20)
+
+
+def test_what_is_written_as_a_sweep_is_read_back_with_texts_as_texts(tmp_path):
+    content = {
+        "texts": ["010", "1e8", "5e6", "1:30", "yes", "0x1", "null", "~", "", "2001-02-03", "5 MB"],
+        "n": [1e20, 7],
+    }
+    (tmp_path / "x.yaml").write_text(safe_yaml.text(content))
+    assert safe_yaml.read(tmp_path / "x.yaml") == content

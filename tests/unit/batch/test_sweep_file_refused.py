@@ -27,7 +27,7 @@ def refusal(folder, *arguments, **changes):
     [
         ({"repetition": 3}, "unknown key 'repetition' (there are: name, description, seed, repetitions, until,"),
         ({"name": "a b"}, "name: string should match pattern"),
-        ({"seed": "3"}, "seed: input should be a valid integer"),
+        ({"seed": "three"}, "seed: 'three' is not a number"),
         ({"repetitions": 0}, "repetitions: input should be greater than or equal to 1"),
         ({"repetitions": 1.5}, "repetitions: input should be a valid integer"),
         ({"unavailable": "maybe"}, "unavailable: input should be 'skip' or 'fail'"),
@@ -63,7 +63,7 @@ def test_a_sweep_must_have_a_name_and_experiments(tmp_path):
         "name: *nobody",
         "x: !!python/object:os.system {}",
         "{[1]: 2}",
-        "since: 2001-02-31",
+        "since: !!timestamp 2001-02-31",
         "n: !!int x",
         "[" * 1500,
     ],

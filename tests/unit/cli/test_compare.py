@@ -14,7 +14,7 @@ def test_kernel_against_kernel_is_one_command(pairlab):
         for repetition, rate_bps in enumerate(rates):
             made_up(pairs=50, repetition=repetition, rate_bps=rate_bps, facts=on(kernel))
     made_up(pairs=5, facts=on("6.18"))
-    status, out, _ = pairlab("compare", "--by", "kernel", "driver=bridge", "pairs=50")
+    status, out, _ = pairlab("compare", "--by", "kernel", "driver=bridge", "pairs=5e1")
     assert status == 0
     assert out.startswith("kernel 6.18 is 25 % faster than kernel 6.1, 95 % interval ")
     (found,) = json.loads(pairlab("compare", "--by", "kernel", "pairs=50", "--base", "6.18", "--json")[1])[
@@ -52,6 +52,8 @@ def test_what_cannot_be_compared_is_said(pairlab, runs_dir):
     assert pairlab("compare", "--by", "kernel")[2].startswith("pairlab: a comparison needs two runs that are ok")
     for words, why in (
         (["bridge"], "'bridge' is no NAME=VALUE"),
+        (["pairs=1:30"], "pairs: '1:30' is not a number"),
+        (["skew_s=small"], "skew_s: 'small' is not a number"),
         (["pair=5"], "runs have no 'pair'; did you mean 'pairs'?"),
         (["--by", "colour"], "'colour' is nothing that runs differ by; there are: experiment"),
     ):

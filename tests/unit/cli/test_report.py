@@ -160,12 +160,12 @@ def test_an_analysis_from_anywhere_is_run_alone_and_its_figures_go_beside_it(pai
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}', "does not name its kernel: open it"),
+        ('{"cells": [], "metadata": {"kernelspec": {"language": "R"}}}', "is a notebook in R: write it in Python"),
         ('{"cells": []}', "is not a notebook"),
         ("x = 1", "is not a notebook"),
     ],
 )
-def test_an_analysis_that_names_no_kernel_is_refused_in_words(content, why, pairlab, tmp_path):
+def test_what_is_no_notebook_in_python_is_refused_in_words(content, why, pairlab, tmp_path):
     made_up(workload="flowgen")
     (tmp_path / "bare.ipynb").write_text(content)
     status, _, err = pairlab("report", str(tmp_path / "bare.ipynb"))

@@ -14,6 +14,7 @@ from pairlab import paths, store
 from pairlab.batch import experiments
 from pairlab.errors import HostBusy, MeasurementFailed, TestbedError, Unavailable
 from pairlab.measurement import measure as measurement
+from pairlab.measurement.measured import record
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.model.tables import table
@@ -30,10 +31,10 @@ from tests.unit.cli.helpers import made_up
             "'throughput' has no parameter 'drivr'; did you mean 'driver'? (there are: backend, driver",
         ),
         ("pairs", "0", "pairs: input should be greater than or equal to 1, not 0"),
-        ("pairs", "many", "pairs: input should be a valid integer, not 'many'"),
-        ("pairs", "2.5", "pairs: input should be a valid integer, not 2.5"),
-        ("pairs", "", "pairs: input should be a valid integer, not ''"),
-        ("pairs", "[1, 2]", "pairs: input should be a valid integer, not '[1, 2]'"),
+        ("pairs", "many", "pairs: 'many' is not a number"),
+        ("pairs", "2.5", "pairs: must be a whole number, not 2.5"),
+        ("pairs", "", "pairs: give a number"),
+        ("pairs", "[1, 2]", "pairs: '[1, 2]' is not a number"),
         ("pairs", "9" * 400, "pairs: input should be less than or equal to 5000, not 9999"),
         (
             "driver",
@@ -50,7 +51,9 @@ from tests.unit.cli.helpers import made_up
         ("backend", "podman", f"no backend 'podman' (there are: {', '.join(registry.backends.names())})"),
         ("workload", "ping", f"no workload 'ping' (there are: {', '.join(registry.workloads.names())}, auto)"),
         ("duration_s", "-1", "duration_s: input should be greater than 0, not -1"),
-        ("duration_s", "inf", "duration_s: input should be less than or equal to 86400, not inf"),
+        ("duration_s", "inf", "duration_s: 'inf' is not a number"),
+        ("duration_s", "1:30", "duration_s: '1:30' is not a number"),
+        ("duration_s", "0,5", "duration_s: '0,5' is not a number: a decimal point is a dot"),
         ("warmup_s", "0.3", "warmup_s 0.3 must be a whole number of intervals of 0.5 s"),
         ("fresh", "banana", "fresh: must be a bool, not 'banana'"),
         ("experiment", "fct", "'throughput' has no parameter 'experiment'"),
@@ -108,13 +111,45 @@ def test_a_run_is_told_with_where_it_lies(pairlab, monkeypatch, state, reasons, 
     assert f"stored in {paths.runs()}/throughput/{Spec(pairs=3).key}" in out
 
 
-def test_values_are_numbers_truth_values_and_else_text(pairlab, monkeypatch):
+def test_a_notebook_is_given_values_as_its_spec_has_them(pairlab, measured, monkeypatch):
+    given = []
+    inner = experiments.execute
+    monkeypatch.setattr(experiments, "execute", lambda *all, **how: (given.append(all[2]), inner(*all, **how)))
+    words = [
+        "-p",
+        "pairs",
+        "3",
+        "-p",
+        "duration_s=500 ms",
+        "-p",
+        "interval_s=.25",
+        "-p",
+        "driver=ovs",
+        "-p",
+        "seed=010",
+    ]
+    pairlab("run", "throughput", *words, "-p", "workload=flowgen", "-p", "fresh=false")
+    pairlab("run", "throughput", "-p", "workload=flowgen", "--fresh")
+    assert repr(given) == repr(
+        [
+            {
+                "pairs": 3,
+                "duration_s": 0.5,
+                "interval_s": 0.25,
+                "driver": "ovs",
+                "seed": 10,
+                "workload": "flowgen",
+                "fresh": False,
+            },
+            {"workload": "flowgen", "fresh": True},
+        ]
+    )
+
+
+def test_whether_to_wait_for_other_measurements_is_passed_on(pairlab, monkeypatch):
     given = {}
-    monkeypatch.setattr(experiments, "run", lambda name, values, **how: given.update(values | how) or made_up())
-    words = ["-p", "pairs", "3", "-p", "duration_s", "2.5", "-p", "driver", "ovs", "-p", "backend", "a: b: c"]
-    pairlab("run", "throughput", *words, "--fresh")
-    told = {name: value for name, value in given.items() if name not in ("wait", "say", "progress")}
-    assert told == {"pairs": 3, "duration_s": 2.5, "driver": "ovs", "backend": "a: b: c", "fresh": True}
+    monkeypatch.setattr(experiments, "run", lambda name, values, **how: given.update(how) or made_up())
+    pairlab("run", "throughput")
     assert given["wait"] is True
     pairlab("run", "throughput", "--no-wait")
     assert given["wait"] is False
@@ -254,3 +289,56 @@ def test_a_path_that_is_no_experiment_is_refused_in_words(refused, no_notebook, 
         notebook.write_text(content)
     status, said = refused("run", str(notebook))
     assert (status, said.startswith(told.format(notebook))) == (2, True)
+
+
+def test_a_home_that_nobody_has_is_no_folder_of_a_notebook(refused, no_notebook):
+    status, said = refused("run", "~nosuchuser/x.ipynb")
+    assert (status, said) == (2, "no experiment ~nosuchuser/x.ipynb: this host has no user with the home ~nosuchuser")
+
+
+def notebook_of(folder, parameters, metadata=None, tagged=True):
+    """An experiment's notebook with that cell of parameters."""
+    cell = new_code_cell(parameters)
+    cell.metadata.tags = ["parameters"] if tagged else []
+    making = new_code_cell("from pairlab import measure, spec_from\nspec_from(globals(), experiment='my-question')")
+    path = folder / "mine.ipynb"
+    path.write_text(nbformat.writes(new_notebook(cells=[cell, making], metadata=metadata or {})))
+    return path
+
+
+@pytest.mark.parametrize("recorded", [True, False], ids=["another", "none"])
+def test_a_notebook_that_measures_another_spec_is_not_answered_with_a_stored_run(
+    pairlab, monkeypatch, tmp_path, recorded, measured
+):
+    def execute(notebook, executed, parameters, progress, imports=()):
+        if recorded:  # as measure() does, in the notebook's kernel
+            record(Spec(experiment="my-question", pairs=7, workload="flowgen"))
+
+    notebook = notebook_of(tmp_path, "pairs = 2\nworkload = 'flowgen'")
+    assert pairlab("run", str(notebook))[0] == 0
+    monkeypatch.setattr(experiments, "execute", execute)
+    status, out, err = pairlab("run", str(notebook))
+    assert (status, out) == (1, "")
+    assert "the notebook mine.ipynb ended, but measured no run of my-question: flowgen over bridge, 2 pairs" in err
+    assert ("it measured my-question: flowgen over bridge, 7 pairs" if recorded else "it measured nothing") in err
+
+
+def test_a_stored_run_that_the_notebook_asked_for_is_its_result(pairlab, monkeypatch, tmp_path, measured):
+    notebook = notebook_of(tmp_path, "pairs = 2\nworkload = 'flowgen'")
+    assert pairlab("run", str(notebook))[0] == 0
+    ((spec, _),) = measured
+    monkeypatch.setattr(experiments, "execute", lambda *given, **how: record(spec))
+    status, out, _ = pairlab("run", str(notebook))
+    assert (status, "from the store" in out) == (0, True)
+
+
+def test_a_notebook_that_names_no_kernel_is_an_experiment(pairlab, measured, tmp_path):
+    notebook = notebook_of(tmp_path, "flow_bytes = 5 * 10**6; pairs, duration_s = 3, 2.0")
+    assert pairlab("run", str(notebook))[0] == 0
+    ((spec, _),) = measured
+    assert (spec.flow_bytes, spec.pairs, spec.duration_s) == (5_000_000, 3, 2.0)
+
+
+def test_a_notebook_without_tagged_parameters_is_refused(refused, no_notebook, measured, tmp_path):
+    status, said = refused("run", str(notebook_of(tmp_path, "pairs = 7", tagged=False)))
+    assert (status, f"{tmp_path}/mine.ipynb has no cell tagged 'parameters': give this tag" in said) == (2, True)

@@ -190,7 +190,7 @@ def bomb(start, link):
         ("name: !!int ''", "is not YAML: a value does not fit its tag"),
         ("name: !!timestamp x", "is not YAML: a value does not fit its tag"),
         ("name: !!python/object/apply:os.system [true]", "could not determine a constructor for the tag"),
-        ("name: 2026-02-31", "is not YAML"),
+        ("name: !!timestamp 2026-02-31", "is not YAML"),
     ],
     ids=[
         "aliases",

@@ -6,11 +6,13 @@ import string
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pairlab import measure, open_testbed
+from pairlab.analysis.advice.question import Question
 from pairlab.errors import BadSpec
 from pairlab.measurement.measure import resolve
 from pairlab.model.spec import LARGEST, Spec, spec_from
@@ -87,11 +89,11 @@ def test_a_parameter_called_self_is_only_an_unknown_parameter():
     [
         ("pairs", 0, "pairs: input should be greater than or equal to 1, not 0"),
         ("pairs", 5001, "pairs: input should be less than or equal to 5000, not 5001"),
-        ("pairs", "5", "pairs: input should be a valid integer, not '5'"),
+        ("pairs", "five", "pairs: 'five' is not a number"),
         ("pairs", True, "pairs: input should be a valid integer, not True"),
         ("pairs", 2.5, "pairs: input should be a valid integer, not 2.5"),
         ("duration_s", -1, "duration_s: input should be greater than 0, not -1"),
-        ("duration_s", "10", "duration_s: input should be a valid number, not '10'"),
+        ("duration_s", "1:30", "duration_s: '1:30' is not a number"),
         ("duration_s", None, "duration_s: input should be a valid number, not None"),
         ("max_skew_s", float("inf"), "max_skew_s: must be a finite number"),
         ("repetition", -1, "repetition: input should be greater than or equal to 0, not -1"),
@@ -367,3 +369,10 @@ def test_a_pair_has_flows_in_each_direction_that_is_asked_for():
     ]
     assert "in both directions" in str(Spec(direction="both"))
     assert Spec(direction="down").key != Spec().key == Spec(direction="up").key
+
+
+def test_numbers_of_numpy_make_the_same_spec():
+    found = Spec(pairs=np.int64(3), duration_s=np.float32(2.5), profile=np.bool_(True), driver=np.str_("macvlan"))
+    assert found == Spec(pairs=3, duration_s=2.5, profile=True, driver="macvlan")
+    assert found.key == Spec(pairs=3, duration_s=2.5, profile=True, driver="macvlan").key
+    assert Question(pairs=np.int64(3)) == Question(pairs=3)

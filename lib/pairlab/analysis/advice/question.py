@@ -8,6 +8,7 @@ from typing import NamedTuple
 from pairlab.errors import BadInput
 from pairlab.model import cpu_use
 from pairlab.model.records import Run
+from pairlab.model.spec import value_of
 from pairlab.model.summaries import summaries
 
 TRAFFIC = ("requests", "bulk")
@@ -74,7 +75,9 @@ class Question:
         for name, value, known in [*named, ("first", self.first, ("", *FIRST))]:
             if value not in known:
                 raise BadInput(f"{name}: {value!r} is none of {', '.join(filter(None, known))}")
-        for name, value, most in (("pairs", self.pairs, 5000), ("hosts", self.hosts, 64)):
+        for name, most in (("pairs", 5000), ("hosts", 64)):
+            value = value_of(name, getattr(self, name))
+            object.__setattr__(self, name, value)
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
                 raise BadInput(f"{name}: must be a whole number from 1 to {most}, not {value!r}")
 

@@ -29,7 +29,7 @@ from pairlab.model import fct
 from pairlab.model import ground as grounds
 from pairlab.model.ground import Ground
 from pairlab.model.records import Run
-from pairlab.model.spec import Spec
+from pairlab.model.spec import Spec, value_of
 from pairlab.model.summaries import MEASURES, QUANTILES, Measure, default_measure, measures_of, summaries
 from pairlab.statistics import changes, intervals, power, quantiles
 from pairlab.statistics.clusters import Clusters
@@ -88,6 +88,7 @@ def compare(
     calibrations = noise_floor.of_runs(runs if isinstance(runs, Runs) else Runs(every, root=_root(every)))
     found, refused, alone = [], [], []
     cells = _cells(counted, by, over)
+    base = value_of(by, base)
     if base is not None and base not in (known := dict.fromkeys(value for _, sides in cells for value in sides)):
         raise BadInput(f"base: no run that is ok has {by} {base!r}; there are: {', '.join(map(str, known)) or 'none'}")
     for alike, sides in cells:

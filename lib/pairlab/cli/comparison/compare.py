@@ -4,7 +4,6 @@ import json
 
 import click
 
-from pairlab.cli.parameters import value_of
 from pairlab.errors import BadInput
 
 
@@ -36,9 +35,8 @@ def compare(which, by, base, over, measure, root, sweep, as_json):
         name, equals, value = text.partition("=")
         if not equals:
             raise BadInput(f"{text!r} is no NAME=VALUE, such as driver=bridge")
-        values[name] = value_of(value)
+        values[name] = value
     runs = load_runs(root, sweep=sweep, ground="all" if over or by in compute.GROUND else "newest").where(**values)
-    base = base if base is None or by in compute.GROUND else value_of(base)
     found = compute.compare(runs, by=by, measure=measure, base=base, over=over or "")
     if not as_json:
         click.echo(str(found))

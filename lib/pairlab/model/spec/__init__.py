@@ -6,10 +6,22 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Annotated, Any, Literal
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
+from pairlab.base import units
 from pairlab.errors import BadSpec
 from pairlab.model.spec import consistency, words
 from pairlab.model.spec.docs import shows_its_fields
@@ -52,8 +64,30 @@ FlowSizes = Annotated[str, AfterValidator(lambda given: asked.flow_sizes(given, 
 Seconds = Finite
 
 
+class TakesNumbers(BaseModel):
+    """A strict model that takes numbers as people write them, and numpy's (units.as_kind)."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _as_kind(cls, given: Any, info: ValidationInfo) -> Any:
+        return cls.as_field(info.field_name or "", given)
+
+    @classmethod
+    def as_field(cls, name: str, given: Any) -> Any:
+        """What is given for that field, as the field has it. Raises ValueError, saying what is no such number."""
+        kind = cls._kind_of(name)
+        return units.as_kind(given, kind, units.unit_of(name)) if kind and type(given) is not kind else given
+
+    @classmethod
+    @cache
+    def _kind_of(cls, name: str) -> type | None:
+        annotation = cls.model_fields[name].annotation
+        kinds = {annotation, *(get_args(annotation) if get_origin(annotation) is UnionType else ())}
+        return next((kind for kind in (bool, int, float, str) if kind in kinds), None)
+
+
 @shows_its_fields("replace")
-class Spec(BaseModel):
+class Spec(TakesNumbers):
     """What one measurement depends on, in base units.
 
     Equal specs have equal keys, on every machine. A default is part of the schema: it never changes, so that adding a
@@ -321,6 +355,19 @@ class Spec(BaseModel):
 
     def __str__(self) -> str:
         return words.line(self)
+
+
+def value_of(name: str, given: Any) -> Any:
+    """What is given for a parameter of Spec, as a Spec has it, unchecked; of another name, as it is.
+
+    Raises BadSpec where it is no number as people write them.
+    """
+    if name not in Spec.model_fields:
+        return given
+    try:
+        return Spec.as_field(name, given)
+    except ValueError as error:
+        raise BadSpec(f"{name}: {error}") from None
 
 
 #: Parameters of experiment notebooks that say how to measure, not what.

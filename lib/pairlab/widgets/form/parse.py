@@ -17,7 +17,6 @@ REPETITIONS = "repetitions"
 NO_FIELD = ""
 #: For more, a sweep is better: it resumes after an interruption.
 MAX_REPETITIONS = 1000
-_WHOLE_NUMBER = re.compile(r"[+-]?\d{1,40}", re.ASCII)
 #: How words of parameter names are written in a label; the suffix of a unit becomes what it measures.
 _SPELLING = {"bytes": "size", "bps": "", "s": "", "cpu": "CPU", "udp": "UDP", "max": "max.", "fresh": "measure again"}
 
@@ -112,11 +111,4 @@ def _value(name: str, text: Any, like: Any) -> Any:
     """The typed text as a value of the same type as `like`. Raises ValueError with a message for the user."""
     if not isinstance(text, str) or isinstance(like, str):
         return text.strip() if isinstance(text, str) else text
-    if isinstance(like, int) and _WHOLE_NUMBER.fullmatch(text.strip()):
-        return int(text)  # a float would round a large seed
-    value = units.read(text, units.unit_of(name))
-    if isinstance(like, float):
-        return value
-    if value != int(value):
-        raise ValueError(f"must be a whole number, not {text.strip()}")
-    return int(value)
+    return units.as_kind(text, type(like), units.unit_of(name))
