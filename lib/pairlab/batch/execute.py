@@ -42,7 +42,7 @@ def execute(
     _require_python(notebook)
     logger = logging.getLogger("papermill")
     logger.setLevel(logging.WARNING)
-    logger.addFilter(_is_no_error)
+    logger.addFilter(_is_news)
     # Its sockets and connection file are in a private folder: TCP would be open to other users of this host, Jupyter's
     # own names are the same for all kernels and lie in the working directory, and Jupyter leaves the file if killed.
     first = [*kernels.imports_of(notebook), *kernels.MEASURING, *imports]
@@ -166,9 +166,9 @@ def _report_other_errors(loop: asyncio.AbstractEventLoop, context: dict[str, Any
         loop.default_exception_handler(context)
 
 
-def _is_no_error(record: logging.LogRecord) -> bool:
-    """A filter of logging: papermill also raises its errors, and whoever catches them reports them."""
-    return record.levelno < logging.ERROR
+def _is_news(record: logging.LogRecord) -> bool:
+    """A filter of logging: papermill also raises its errors, and does not read all lines that parameters_cell does."""
+    return record.levelno < logging.ERROR and not record.getMessage().startswith(("Unable to parse", "Passed unknown"))
 
 
 def papermill_path(path: Path) -> str:

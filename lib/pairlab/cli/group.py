@@ -1,6 +1,7 @@
 """How commands end: errors as one line and an exit status."""
 
 import errno
+import io
 import sys
 
 import click
@@ -13,6 +14,12 @@ NOT_DONE, WRONG_INPUT, UNAVAILABLE = 1, 2, 3
 
 class Group(click.Group):
     """Turns pairlab's errors into one line and an exit status."""
+
+    def main(self, *arguments, **named):
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+                stream.reconfigure(errors="replace")  # a terminal may have no blocks, arrows or µ
+        return super().main(*arguments, **named)
 
     def invoke(self, context):
         try:

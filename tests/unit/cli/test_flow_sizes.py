@@ -1,9 +1,13 @@
 """`pairlab cdf`."""
 
+import io
 import json
 import shlex
+import sys
 
 import pytest
+
+from pairlab import cli
 
 
 def test_a_distribution_is_drawn_as_text_with_its_summary_and_source(pairlab):
@@ -13,6 +17,17 @@ def test_a_distribution_is_drawn_as_text_with_its_summary_and_source(pairlab):
     assert bars["1.00"] == 60 > bars["0.99"] > bars["0.90"] > bars["0.50"] > bars["0.10"] == 1
     assert "mean 55.5 kB, median 900 B, p99 1.5 MB, largest 2.2 MB; the largest 10 % of flows carry 96.4 %" in out
     assert "source: Paper M" in out
+
+
+def test_a_terminal_without_blocks_gets_question_marks_for_them(monkeypatch):
+    printed = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, "iso-8859-1"))
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["cdf", "prv2-1"], prog_name="pairlab")
+    sys.stdout.flush()
+    assert ended.value.code == 0
+    bars = {line.split()[0]: line.count(b"?") for line in printed.getvalue().splitlines() if b"?" in line}
+    assert bars[b"1.00"] == 60 > bars[b"0.50"]
 
 
 def test_a_file_is_drawn_as_a_figure(pairlab, tmp_path):

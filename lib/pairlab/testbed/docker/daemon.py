@@ -10,12 +10,14 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import docker
 import psutil
 import requests
 from docker.errors import APIError, DockerException, InvalidVersion
 from docker.tls import TLSConfig
+from docker.utils import parse_host
 
 from pairlab.testbed.host import facts
 from pairlab.testbed.requirements import Lack
@@ -38,6 +40,10 @@ class NoContext(DockerException):
     """The context that the user chose is not there, or cannot be read."""
 
 
+class BadAddress(DockerException):
+    """DOCKER_HOST is no address of a daemon."""
+
+
 class Context(NamedTuple):
     """A context of the docker CLI: its name, and what docker.DockerClient takes to reach its daemon."""
 
@@ -55,9 +61,18 @@ def connect(timeout_s: int | None = None) -> docker.DockerClient:
     if chosen := context():
         client = docker.DockerClient(base_url=chosen.base_url, tls=chosen.tls or False, **asked)
     else:
+        _check_address(os.environ.get("DOCKER_HOST"))
         client = docker.from_env(**asked)
     client.api.timeout = timeout_s or ANSWER_S
     return client
+
+
+def _check_address(address: str | None) -> None:
+    """Raises BadAddress where DOCKER_HOST is none."""
+    try:
+        _ = urlsplit(parse_host(address)).port
+    except (ValueError, DockerException) as error:
+        raise BadAddress(f"DOCKER_HOST is {address!r}, which is no address: {error}") from None
 
 
 def is_remote(client: docker.DockerClient) -> bool:
@@ -151,6 +166,8 @@ def explain(error: Exception) -> Lack:
     causes = list(_causes(error))
     if isinstance(error, NoContext):
         return Lack(str(error), "`docker context ls` lists those there are; choose one with `docker context use`")
+    if isinstance(error, BadAddress):
+        return Lack(str(error), f"unset DOCKER_HOST, or give one such as unix://{_USUAL}")
     if refused := next((each for each in causes if isinstance(each, APIError)), None):
         said = " ".join(str(refused.explanation or refused).split())
         if said.startswith("<"):
