@@ -15,6 +15,7 @@ import pandas as pd
 
 from pairlab.analysis.selection import SYSTEM, check_one
 from pairlab.errors import AnalysisError
+from pairlab.model import latencies
 from pairlab.model.cpu_use import PARTS
 from pairlab.statistics import changes as changes_of
 from pairlab.statistics import components, intervals, tests
@@ -122,7 +123,8 @@ def changes(
                 row = [np.nan, np.nan, np.nan, 0, confidence, nothing, np.nan]
             else:
                 after, before = (pairs[name].to_numpy(dtype=float) for name in (value, "before"))
-                row = _change(after, before, relative, confidence, _units(pairs, over))
+                steps = _resolution(value, before), _resolution(value, after)
+                row = _change(after, before, relative, confidence, _units(pairs, over), steps)
             rows.append([*names, other, *row])
     found = _marked(pd.DataFrame(rows, columns=[*by, setting, *COLUMNS, "p"]), over)
     found["p_holm"] = np.nan
@@ -168,20 +170,34 @@ def _check_column(frame: pd.DataFrame, over: str) -> None:
         )
 
 
+def _resolution(what: str, values: np.ndarray) -> float:
+    """The step in which a tool printed these values of repetitions, where they are latencies; else 0."""
+    return latencies.step_s(values) if what.startswith("latency_") and what.endswith("_s") else 0.0
+
+
 def _mean(values: np.ndarray, what: str, confidence: float, units: np.ndarray | None = None) -> list:
     unknown = int((~np.isfinite(values)).sum())
     if unknown:
         gap = f"{what} has no finite value in {unknown} of {len(values)} repetitions"
         return [np.nan, np.nan, np.nan, _count(values, units), confidence, gap]
     samples = values if units is None else intervals.by_unit(values, units)
-    return [*intervals.mean_interval(samples, confidence, scale_of(what)), confidence, ""]
+    return [*intervals.mean_interval(samples, confidence, scale_of(what), _resolution(what, values)), confidence, ""]
 
 
 def _change(
-    after: np.ndarray, before: np.ndarray, relative: bool, confidence: float, units: np.ndarray | None = None
+    after: np.ndarray,
+    before: np.ndarray,
+    relative: bool,
+    confidence: float,
+    units: np.ndarray | None = None,
+    steps: tuple[float, float] = (0.0, 0.0),
 ) -> list:
     try:
-        found = changes_of.ratio(before, after, units=units) if relative else _difference(before, after, units)
+        found = (
+            changes_of.ratio(before, after, units=units, resolutions=steps)
+            if relative
+            else _difference(before, after, units)
+        )
     except AnalysisError:
         unknown = int((~(np.isfinite([before, after]).all(axis=0) & (np.min([before, after], axis=0) > 0))).sum())
         gap = f"the change has no finite value in {unknown} of {len(after)} repetitions"

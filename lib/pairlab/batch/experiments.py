@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from pairlab import paths, store
-from pairlab.base import units
-from pairlab.batch import kernels, parameters_cell
+from pairlab.base import parameters_cell, units
+from pairlab.base.parameters_cell import Parameter
+from pairlab.batch import kernels
 from pairlab.batch.execute import execute
-from pairlab.batch.parameters_cell import Parameter
 from pairlab.errors import BadInput, BadSpec, MeasurementFailed, PairlabError, UnknownName, unknown_name
-from pairlab.measurement.attempts import allowing
-from pairlab.measurement.measured import recording
+from pairlab.measurement.for_notebooks import allowing, recording
 from pairlab.model.records import Run
 from pairlab.model.spec import NOT_IN_SPEC, Spec
 from pairlab.testbed.contracts import Progress, silent

@@ -23,7 +23,7 @@ from traitlets import List, Unicode
 
 from pairlab.base.environment import setting
 from pairlab.base.temporary_folder import TemporaryFolder
-from pairlab.batch import parameters_cell
+from pairlab.base import parameters_cell
 from pairlab.errors import BadInput
 from pairlab.model.spec import Spec
 

@@ -18,7 +18,7 @@ from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from pairlab.errors import TooFewSamples
-from pairlab.model import fct
+from pairlab.model import fct, latencies
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec, TakesNumbers
 from pairlab.model.summaries import client_bps, summaries
@@ -128,11 +128,11 @@ def taken(run: Run, estimate: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def half_width(values: Sequence[float], confidence: float, scale: Scale = POSITIVE) -> float:
+def half_width(values: Sequence[float], confidence: float, scale: Scale = POSITIVE, resolution: float = 0.0) -> float:
     """The longer side of the interval of the mean of `values`, as a share of the mean; infinite where there is none."""
     if not len(values):
         return math.inf
-    return _share(mean_interval(values, confidence, scale))
+    return _share(mean_interval(values, confidence, scale, resolution))
 
 
 def _share(estimate: Estimate) -> float:
@@ -145,7 +145,8 @@ def _share(estimate: Estimate) -> float:
 def _width(rule: Until, values: Sequence[Value]) -> float:
     estimated = ESTIMATES[rule.estimate]
     if not estimated.q or not len(values):
-        return half_width(values, rule.confidence, estimated.scale)
+        step = latencies.step_s(values) if rule.estimate.startswith("latency_") else 0.0
+        return half_width(values, rule.confidence, estimated.scale, step)
     flows = Clusters(np.arange(len(values)), tuple(values))
     try:
         return _share(quantiles.percentile(flows, estimated.q).estimate(rule.confidence))

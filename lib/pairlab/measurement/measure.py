@@ -12,9 +12,9 @@ from pathlib import Path
 from pairlab import store
 from pairlab.base.realtime import before_flows
 from pairlab.errors import BadSpec, HostBusy, PairlabError, TestbedError, Unavailable
-from pairlab.measurement import congestion, in_store, measured, own_columns
-from pairlab.measurement.attempts import allowed
+from pairlab.measurement import congestion, in_store, own_columns
 from pairlab.measurement.flow_rows import read_flows
+from pairlab.measurement.for_notebooks import allowed, record
 from pairlab.measurement.observer import Observer, checks_of_flows, senders
 from pairlab.measurement.processes import isolation, launching
 from pairlab.measurement.processes.background import Background
@@ -143,7 +143,7 @@ def measure(
         with automatic() as progress:
             return measure(spec, fresh=fresh, wait=wait, root=root, progress=progress, watch=watch, attempts=attempts)
     spec = resolve(spec)
-    measured.record(spec)
+    record(spec)
     plan = plans.layout(spec)
     try:
         plan.require()

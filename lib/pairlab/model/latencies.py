@@ -5,7 +5,7 @@ as completion_times of flows that failed are not (fct.py). To leave them out wou
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -46,6 +46,18 @@ def quantile(transactions: pd.DataFrame, share: float, lost: int = 0, column: st
     if rank > answered:
         return math.nan
     return float(counts.index[int(np.searchsorted(counts.to_numpy().cumsum(), rank))])
+
+
+def step_s(times_s: Iterable[float] | np.ndarray) -> float:
+    """The step in which a tool printed these times: 1 ms or 1 µs where all are whole ones; else 0.
+
+    pairlab's own tools print ns, of which some thousands are never all whole µs.
+    """
+    times_ns = np.asarray(times_s, dtype=float) * 1e9
+    whole = np.rint(times_ns)
+    if not (np.isfinite(times_ns).all() and whole.any() and (abs(times_ns - whole) < 1e-3).all()):
+        return 0.0
+    return next((step_ns / 1e9 for step_ns in (10**6, 10**3) if not (whole % step_ns).any()), 0.0)
 
 
 def quantiles(transactions: pd.DataFrame, lost: int = 0) -> dict[str, float]:

@@ -5,6 +5,7 @@ every cell once per repetition: where both were measured in the same repetitions
 what drifts slowly cancels. It is the one definition for notebooks, claims, comparisons and calibrations.
 """
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 from scipy import stats
 
 from pairlab.errors import AnalysisError, TooFewSamples
-from pairlab.statistics.intervals import ALPHA, LEAST, PERCENT, Student, by_unit
+from pairlab.statistics.intervals import ALPHA, LEAST, PERCENT, POSITIVE, Student, by_unit, rounding
 
 
 class Change(NamedTuple):
@@ -51,21 +52,30 @@ def ratio(
     *,
     paired: bool = True,
     units: Sequence[Hashable] | np.ndarray | None = None,
+    resolutions: tuple[float, float] = (0.0, 0.0),
 ) -> Student:
     """The second over the first, of one value per repetition, on the scale PERCENT.
 
     paired: values at one place are of one repetition; else the two were measured in repetitions of their own, of which
     one may have more. units: of each pair its host, where hosts are the independent samples and repetitions are not.
+    resolutions: the steps in which a tool printed the values of each, than which no interval is narrower; 0: none.
     Raises TooFewSamples where a side is empty, AnalysisError for values that are not above zero, or not in pairs.
     Source: Student 1908 and Welch 1947, on logarithms as Fleming and Wallace 1986 advise for ratios.
     """
     logs = logarithms(first), logarithms(second)
+    blur = rounded(math.exp(logs[0].mean()), math.exp(logs[1].mean()), resolutions)
     if not paired:
-        return Student.of_groups(*logs, scale=PERCENT)
+        return Student.of_groups(*logs, scale=PERCENT).blurred(*blur)
     if len(logs[0]) != len(logs[1]):
         raise AnalysisError(f"{len(first)} values cannot be paired with {len(second)}: give both of each repetition")
     ratios = logs[1] - logs[0]
-    return Student.of(ratios if units is None else by_unit(ratios, units), PERCENT)
+    return Student.of(ratios if units is None else by_unit(ratios, units), PERCENT).blurred(*blur)
+
+
+def rounded(first: float, second: float, resolutions: tuple[float, float]) -> tuple[float, float]:
+    """How far the ratio of two printed values may lie below and above, on the scale PERCENT: as Student.blurred."""
+    (below, above), (other_below, other_above) = map(rounding, [POSITIVE] * 2, (first, second), resolutions)
+    return other_below + above, other_above + below
 
 
 def together(first: Mapping[Hashable, object], second: Mapping[Hashable, object], least: int = LEAST) -> list | None:

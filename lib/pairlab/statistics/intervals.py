@@ -7,7 +7,7 @@ reduced to one value first, or drawn whole (quantiles.py). What comes of that, a
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -99,7 +99,8 @@ class Student:
     """A centre on some scale, and the standard error that Student's t makes an interval and a p-value of.
 
     n: repetitions. df: degrees of freedom, n - 1 unless two groups are compared. From fewer repetitions than LEAST
-    there is no interval and no p-value; error and df are NaN from one.
+    there is no interval and no p-value; error and df are NaN from one. blur: how far below and above the centre the
+    value may lie, on the scale, as the tool prints no more digits (`blurred`).
     """
 
     centre: float
@@ -107,6 +108,7 @@ class Student:
     df: float
     n: int
     scale: Scale = REAL
+    blur: tuple[float, float] = (0.0, 0.0)
 
     @classmethod
     def of(cls, values: Sequence[float] | np.ndarray, scale: Scale = REAL) -> "Student":
@@ -135,7 +137,22 @@ class Student:
             df = min(self.df, other.df)
         else:
             df = total**2 / sum(part**2 / side.df for part, side in zip(parts, (self, other), strict=True) if side.df)
-        return Student(self.centre - other.centre, math.sqrt(total), df, min(self.n, other.n), scale)
+        found = Student(self.centre - other.centre, math.sqrt(total), df, min(self.n, other.n), scale)
+        (below, above), (other_below, other_above) = self.blur, other.blur
+        return replace(found, blur=(below + other_above, above + other_below))
+
+    def blurred(self, below: float, above: float) -> "Student":
+        """The same of values that a tool rounded, so that the centre may be too high by `below`, too low by `above`.
+
+        However many repetitions agree, the interval is no narrower, and no test finds what lies within. The error is
+        at least that of values spread evenly over what is rounded to one: equal ones may differ by that.
+        Source: Sheppard 1898 for the variance of what is rounded.
+        """
+        if not below + above > 0:
+            return self
+        least = (below + above) / math.sqrt(12 * self.n)
+        error = self.error if math.isnan(self.error) or math.isinf(least) else max(self.error, least)
+        return replace(self, error=error, blur=(below, above))
 
     @property
     def spread(self) -> float:
@@ -151,7 +168,8 @@ class Student:
         """The two-sided interval, as shown. Source: Student 1908."""
         check_share(confidence, "confidence")
         half = t_quantile((1 + confidence) / 2, self.df) * self.error if self.known else math.nan
-        value, low, high = (float(self.scale.shown(self.centre + by)) for by in (0.0, -half, half))
+        below, above = (max(half, blur) if self.known else math.nan for blur in self.blur)
+        value, low, high = (float(self.scale.shown(self.centre + by)) for by in (0.0, -below, above))
         return Estimate(value, low, high, self.n)
 
     def p(self, null: float = 0.0, alternative: Literal["two-sided", "greater", "less"] = "two-sided") -> float:
@@ -159,6 +177,9 @@ class Student:
         distance = self.centre - float(self.scale.kept(null))
         if not self.known:
             return math.nan
+        below, above = self.blur
+        if (below or above) and -above <= distance <= below:  # what the tool prints does not tell them apart
+            return 1.0
         if not self.error:  # t has no value: certain either way
             found = {"greater": distance > 0, "less": distance < 0, "two-sided": distance != 0}
             return 0.0 if found[alternative] else 1.0
@@ -176,21 +197,36 @@ def _t_share_below(t: float, df: float) -> float:
     return float(special.stdtr(df, t) if math.isfinite(df) else special.ndtr(t))
 
 
-def mean_interval(values: Sequence[float] | np.ndarray, confidence: float = 1 - ALPHA, scale: Scale = REAL) -> Estimate:
+def rounding(scale: Scale, value: float, resolution: float) -> tuple[float, float]:
+    """How far below and above a printed value the true one may lie, on the scale, if it was rounded to `resolution`."""
+    if not resolution > 0:
+        return 0.0, 0.0
+    half = resolution / 2 * (1 + 1e-9)  # a bound that is another's is not missed by a rounding error
+    low, high = (scale.kept(min(max(value + by, scale.least), scale.most)) for by in (-half, half))
+    return float(scale.kept(value) - low), float(high - scale.kept(value))
+
+
+def mean_interval(
+    values: Sequence[float] | np.ndarray,
+    confidence: float = 1 - ALPHA,
+    scale: Scale = REAL,
+    resolution: float = 0.0,
+) -> Estimate:
     """The mean of independent samples with its two-sided interval, in the unit of `values` and within their bounds.
 
     values: 1-D, one per repetition. From fewer than LEAST the mean is known and its interval is not: low and high are
-    NaN. scale: of the quantity; the error of the mean is carried over to it (the delta method), so that the mean stays
-    the plain one and the interval stays within the bounds. With REAL it is Student's, exact for normal samples; with
+    NaN. resolution: the step in which a tool printed the values, than which no interval is narrower; 0: none. scale: of
+    the quantity; the error of the mean is carried over to it (the delta method), so that the mean stays the plain one
+    and the interval stays within the bounds. With REAL it is Student's, exact for normal samples; with
     the others it is wider on the side that is farther from the bound. `make bench` shows that a 95 % interval holds
     the mean of log-normal rates and of shares near 1 in 93 to 97 % of cases, from 3 repetitions on.
     Raises TooFewSamples when empty, AnalysisError when a value is not finite, or lies outside the bounds.
     Source: Student 1908; Oehlert 1992 for the delta method; E1 of papers C and E reports the mean without an interval.
     """
-    return mean(values, scale).estimate(confidence)
+    return mean(values, scale, resolution).estimate(confidence)
 
 
-def mean(values: Sequence[float] | np.ndarray, scale: Scale = REAL) -> Student:
+def mean(values: Sequence[float] | np.ndarray, scale: Scale = REAL, resolution: float = 0.0) -> Student:
     """As mean_interval, before the confidence is chosen."""
     values = np.asarray(values, dtype=float)
     if values.size == 0:
@@ -204,9 +240,11 @@ def mean(values: Sequence[float] | np.ndarray, scale: Scale = REAL) -> Student:
             f"values from {values.min():g} to {values.max():g} are not within {scale.least:g} and {scale.most:g}"
         )
     plain = Student.of(values)
-    if not plain.error > 0 or not scale.least < plain.centre < scale.most:  # no spread: the interval has no width
-        return plain
-    return Student(float(scale.kept(plain.centre)), plain.error * scale.slope(plain.centre), plain.df, plain.n, scale)
+    if not (plain.error > 0 or resolution > 0) or not scale.least < plain.centre < scale.most:  # without a width
+        return plain.blurred(*rounding(REAL, plain.centre, resolution))
+    centre, error = float(scale.kept(plain.centre)), plain.error * scale.slope(plain.centre)
+    found = Student(centre, error, plain.df, plain.n, scale)
+    return found.blurred(*rounding(scale, plain.centre, resolution))
 
 
 def by_unit(values: Sequence[float] | np.ndarray, units: Sequence[Hashable] | np.ndarray) -> np.ndarray:

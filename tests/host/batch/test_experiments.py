@@ -3,7 +3,7 @@
 import pytest
 
 from pairlab.batch import experiments
-from pairlab.measurement.attempts import allowing
+from pairlab.measurement.for_notebooks import allowing
 from pairlab.measurement.verdict import spoilt_by_machine
 from tests.conftest import in_ci, need_all_of
 from tests.support.spoilt import ATTEMPTS

@@ -11,7 +11,7 @@ import pytest
 
 from pairlab import load_runs, paths, store
 from pairlab.errors import BadSpec
-from pairlab.measurement.attempts import allowing
+from pairlab.measurement.for_notebooks import allowing
 from tests.conftest import need
 from tests.support.executed import run_cells
 from tests.support.spoilt import ATTEMPTS

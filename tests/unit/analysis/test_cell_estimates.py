@@ -96,3 +96,15 @@ def test_changes_without_a_difference_are_found_as_often_as_alpha_says():
         for after, before in zip(drift * random.lognormal(0, 0.05, drift.shape), drift, strict=True)
     ]
     assert np.mean(np.array(p) < 0.05) == pytest.approx(0.05, abs=0.017)  # three standard errors of 1500 draws
+
+
+def test_equal_latencies_in_whole_microseconds_are_known_within_half_of_one():
+    rows = [("ovs", setting, at, value) for at in range(5) for setting, value in (("none", 4e-6), ("core", 5e-6))]
+    made = frame(*rows).rename(columns={"value": "latency_p99_s"})
+    core, none = cell_estimates.means(made, [*selection.CELL, "setting"], "latency_p99_s").itertuples()
+    assert (none.low, none.high) == pytest.approx((3.5e-6, 4.5e-6))
+    assert (core.low, core.high) == pytest.approx((4.5e-6, 5.5e-6))
+    (found,) = cell_estimates.changes(
+        made, selection.CELL, "latency_p99_s", setting="setting", against="none"
+    ).itertuples()
+    assert (found.low, found.high, found.p) == pytest.approx((0, 57.14, 1), abs=0.01)

@@ -131,6 +131,13 @@ def test_latencies_are_those_of_a_run_of_transactions_and_lost_ones_hide_them():
     assert "latency_p50_s is of requests: take a workload that sends them (rr)" in lack(rules["latency_p50_s"], Spec())
 
 
+def test_equal_latencies_of_whole_microseconds_are_no_nearer_than_half_of_one():
+    rule = Until(estimate="latency_p50_s", within=0.05, at_least=3, at_most=20)
+    assert goes_on(rule, [4e-6] * 5, 5)
+    assert "latency_p50_s is ± 12.5 % after 5 repetitions" in shortfall(rule, [4e-6] * 5, 5)
+    assert not goes_on(rule, [4.001e-6, 4.002e-6, 4.0015e-6], 3)
+
+
 def test_a_median_goes_by_all_flows_of_all_repetitions_as_it_is_reported():
     rule = Until(estimate="median_fct_s", within=0.02, at_least=3, at_most=20)
     drawn = [np.sort(np.random.default_rng(at).lognormal(0, 0.3, 20)) for at in range(12)]

@@ -14,7 +14,7 @@ from pairlab import paths, store
 from pairlab.batch import experiments
 from pairlab.errors import HostBusy, MeasurementFailed, TestbedError, Unavailable
 from pairlab.measurement import measure as measurement
-from pairlab.measurement.measured import record
+from pairlab.measurement.for_notebooks import record
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.model.tables import table

@@ -100,3 +100,21 @@ def test_the_mean_is_moved_by_few_that_take_long_and_is_not_known_where_some_wer
         assert np.isnan(latencies.mean_of_flows(broken.transactions, broken.flows))
     bulk = synthetic.run([1.0])
     assert np.isnan(latencies.mean_of_flows(bulk.transactions, bulk.flows))
+
+
+@pytest.mark.parametrize(
+    ("times_s", "step_s"),
+    [
+        ([4e-6] * 3, 1e-6),
+        ([4e-6, 17e-6, 1.000123], 1e-6),
+        ([0.004, 0.005, 2.0], 1e-3),
+        ([4e-6, 17.001e-6], 0.0),
+        ([4.2e-6], 0.0),
+        ([1 / 3], 0.0),
+        ([], 0.0),
+        ([0.0], 0.0),
+        ([float("nan")], 0.0),
+    ],
+)
+def test_the_step_in_which_times_were_printed_is_seen_by_their_values(times_s, step_s):
+    assert latencies.step_s(times_s) == step_s

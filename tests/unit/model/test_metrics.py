@@ -40,6 +40,7 @@ def declaring(*metrics):
         (Metric("wait_s", "s", "wait", table="cpu"), "'wait_s' has table 'cpu'; there are: flows, transactions"),
         (Metric("wait_s", "s", "wait", of_run="mode"), "'wait_s' has of_run 'mode'; there are: mean, sum"),
         (Metric("wait_s", "s", "wait", less_is_better=1), "'wait_s': less_is_better is True or False"),
+        (Metric("wait_s", "s", "wait", resolution=-1), "'wait_s': resolution is a number in its unit, or 0, not -1"),
         (Metric("min_rtt_s", "s", "wait"), "'min_rtt_s' is a column of flows already"),
         (Metric("latency_s", "s", "wait"), "'latency_s' is a column of transactions already"),
         (Metric("duration_s", "s", "wait"), "'duration_s' is a parameter already"),
@@ -161,3 +162,22 @@ def test_what_no_workload_declares_is_left_out_of_anybodys_run(told):
 def test_facts_and_metrics_are_each_others():
     assert of_facts(as_fact((WAIT, QUEUE))) == (WAIT, QUEUE)
     assert as_fact(()) == {}
+
+
+def test_a_metric_is_known_within_the_step_in_which_it_is_printed():
+    printed = Metric("wait_s", "s", "wait", less_is_better=True, resolution=1e-6)
+    assert of_facts(as_fact((printed,))) == (printed,)
+    assert of_facts({"metrics": [{"name": "wait_s", "unit": "s", "meaning": "wait"}]})[0].resolution == 0
+
+    def waiting(driver, wait_s, metric):
+        return [synthetic_run(driver, at, wait_s, metric) for at in range(5)]
+
+    for metric, verdict in ((printed, "undecided"), (replace(printed, resolution=0.0), "worse")):
+        runs = [*waiting("bridge", 4e-6, metric), *waiting("macvlan", 5e-6, metric)]
+        (found,) = compare(runs, measure="wait_s")
+        assert found.verdict == verdict
+
+
+def synthetic_run(driver, repetition, wait_s, metric):
+    made = synthetic.run([1.0], driver=driver, repetition=repetition)
+    return replace(made, facts=made.facts | as_fact((metric,)), flows=made.flows.assign(wait_s=wait_s))

@@ -76,3 +76,39 @@ def test_drift_that_hides_a_difference_from_ranks_does_not_hide_it_from_ratios()
     assert likely(covered, n, 0.95)
     assert ratios > 0.95 * n
     assert unpaired < 0.05 * n
+
+
+# --- values that a tool printed in steps
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_whole_steps_tell_no_more_than_what_is_rounded_to_them(paired):
+    found = changes.ratio([4e-6] * 5, [5e-6] * 5, paired=paired, resolutions=(1e-6, 1e-6))
+    assert found.estimate()[:3] == pytest.approx((25, 0, 100 * (5.5 / 3.5 - 1)), abs=1e-4)
+    assert found.estimate().low <= 0
+    assert found.p() == 1
+    apart = changes.ratio([4e-6] * 5, [9e-6] * 5, paired=paired, resolutions=(1e-6, 1e-6))
+    assert apart.estimate()[:3] == pytest.approx((125, 100 * (8.5 / 4.5 - 1), 100 * (9.5 / 3.5 - 1)), abs=1e-4)
+    assert 0 < apart.p() < 0.01
+
+
+def test_steps_of_which_none_is_below_the_value_leave_it_open_to_zero():
+    found = changes.ratio([1.0] * 5, [0.25] * 5, resolutions=(1.0, 1.0)).estimate()
+    assert (found.low, found.high) == pytest.approx((-100, 50), abs=1e-4)
+
+
+@pytest.mark.parametrize("spread", [0.02, 0.1, 0.3, 0.7])
+@pytest.mark.parametrize("repetitions", [3, 5])
+def test_intervals_of_rounded_values_hold_the_planted_ratio_as_often_as_they_say(spread, repetitions):
+    random, held, exact = np.random.default_rng(1), 0, 0
+    for turn in range(200):
+        level, times = random.uniform(5, 9), random.uniform(0.8, 1.25)
+        sides = random.normal([[level], [times * level]], spread, (2, repetitions))
+        rounded = np.maximum(np.rint(sides), 1)
+        found = changes.ratio(*rounded, paired=bool(turn % 2), resolutions=(1.0, 1.0)).estimate()
+        held += found.low <= 100 * (times - 1) <= found.high
+        one = changes.ratio(*sides, paired=bool(turn % 2)).estimate()
+        exact += one.low <= 100 * (times - 1) <= one.high
+        assert one == changes.ratio(*sides, paired=bool(turn % 2), resolutions=(0.0, 0.0)).estimate()
+    assert held >= 0.95 * 200
+    assert held >= exact

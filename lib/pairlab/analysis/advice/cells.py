@@ -173,8 +173,9 @@ def _cell(setting: Setting, runs: list[Run], quantity: str, exact: bool) -> Cell
     names = (*selection.CELL, "repetition")
     rows = pd.DataFrame([{name: getattr(run.spec, name) for name in names} | {"key": run.key} for run in runs])
     selection.check_distinct(rows, selection.CELL)
-    (found,) = cell_estimates.means(rows.assign(value_of_run=values), selection.CELL, "value_of_run").itertuples()
+    name = "latency_of_run_s" if quantity == "p99" else "value_of_run"
+    (found,) = cell_estimates.means(rows.assign(**{name: values}), selection.CELL, name).itertuples()
     estimate = None if found.gap else Estimate(found.value, found.low, found.high, found.n)
-    gap = found.gap.replace("value_of_run", QUANTITIES[quantity].title)
+    gap = found.gap.replace(name, QUANTITIES[quantity].title)
     in_order = tuple(sorted(runs, key=lambda run: run.spec.repetition))
     return Cell(quantity, estimate, setting, exact, in_order, gap)

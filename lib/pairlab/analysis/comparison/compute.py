@@ -30,7 +30,7 @@ from pairlab.model import ground as grounds
 from pairlab.model.ground import Ground
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec, value_of
-from pairlab.model.summaries import MEASURES, QUANTILES, Measure, default_measure, measures_of, summaries
+from pairlab.model.summaries import MEASURES, QUANTILES, Measure, default_measure, measures_of, resolution, summaries
 from pairlab.statistics import changes, intervals, power, quantiles
 from pairlab.statistics.clusters import Clusters
 from pairlab.statistics.intervals import LEAST, PERCENT, POSITIVE, Student
@@ -207,11 +207,13 @@ def _of_runs(
     known = [_known(name, measure, what, runs) for name, (_, runs) in zip(names, sides, strict=True)]
     least = 1 if host else LEAST
     paired, used = _used(*known, least) if by not in GROUND else (False, known)  # no sweep visits two kernels in turn
+    steps = tuple(max(resolution(run, measure) for run in runs) for runs in used)
     if measure in QUANTILES:
         found, levels = _percentiles(QUANTILES[measure], used, paired, names)
+        found = found.blurred(*changes.rounded(*levels, steps))
     else:
         values = [[summaries(run)[measure] for run in runs] for runs in used]
-        found = changes.ratio(*values, paired=paired)
+        found = changes.ratio(*values, paired=paired, resolutions=steps)
         levels = [intervals.mean(each, POSITIVE).estimate().value for each in values]
     return _Found(found, paired, levels, [runs for _, runs in sides], [*map(len, known)], [*map(len, used)])
 
@@ -236,6 +238,7 @@ def _over_hosts(by: str, measure: str, what: Measure, sides: Sequence[tuple[Hash
         raise AnalysisError(f"Not compared: no host has both {' and '.join(named(by, value) for value in values)}.")
     parts = [_of_runs(by, measure, what, list(zip(values, its, strict=True)), host) for host, its in both.items()]
     change = Student.of([part.change.centre for part in parts], PERCENT)
+    change = change.blurred(*np.mean([part.change.blur for part in parts], axis=0))
     of_each = [f"{PERCENT.shown(part.change.centre):+.1f} % on {host}" for host, part in zip(both, parts, strict=True)]
     notes = ["; ".join(of_each)]
     if lacking := len(hosts) - len(both):

@@ -1,6 +1,7 @@
 """Comparing stored runs by one thing in which they differ."""
 
 import json
+import math
 
 import click
 
@@ -49,8 +50,8 @@ def compare(which, by, base, over, measure, root, sweep, as_json):
             "base": each.base.value,
             "other": each.other.value,
             "change_percent": each.change,
-            "low_percent": None if each.low != each.low else each.low,
-            "high_percent": None if each.high != each.high else each.high,
+            "low_percent": each.low if math.isfinite(each.low) else None,
+            "high_percent": each.high if math.isfinite(each.high) else None,
             "n": each.n,
             "unit": each.unit,
             "verdict": each.verdict,

@@ -41,7 +41,8 @@ class Metric:
 
     name: of its column, which ends as its unit has it (UNITS). meaning: in a few words, as on an axis: "time to the
     first byte". table: `flows`, with a value in each Measured.flow, or `transactions`, with one in each row of
-    Measured.transactions. of_run: which of OF_RUN a run's value is.
+    Measured.transactions. of_run: which of OF_RUN a run's value is. resolution: the step in which the tool prints it,
+    in its unit, than which no interval is narrower; 0: as fine as a number is.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Metric:
     less_is_better: bool = False
     table: str = "flows"
     of_run: str = "mean"
+    resolution: float = 0.0
 
     @property
     def wrong(self) -> str:
@@ -69,6 +71,8 @@ class Metric:
         for value, known, word in ((self.table, WHERE, "table"), (self.of_run, OF_RUN, "of_run")):
             if value not in known:
                 return f"{self.name!r} has {word} {value!r}; there are: {', '.join(known)}"
+        if type(self.resolution) not in (int, float) or not 0 <= self.resolution < float("inf"):
+            return f"{self.name!r}: resolution is a number in its unit, or 0, not {self.resolution!r}"
         return "" if isinstance(self.less_is_better, bool) else f"{self.name!r}: less_is_better is True or False"
 
     def text(self, value: float) -> str:

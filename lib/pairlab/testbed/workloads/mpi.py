@@ -231,7 +231,9 @@ class OsuLatency(_Osu):
     name = "osu-latency"
     summary = "osu_latency, of the OSU micro-benchmarks: half the time of a message there and back"
     program = "osu_latency"
-    metrics = (Metric("one_way_mean_s", "s", "half of the mean time there and back", less_is_better=True),)
+    metrics = (
+        Metric("one_way_mean_s", "s", "half of the mean time there and back", less_is_better=True, resolution=1e-8),
+    )
     line = re.compile(r"(\d{1,10}) {1,30}(\d{1,12}\.\d\d)")
 
     def told(self, numbers):
@@ -244,7 +246,7 @@ class OsuBandwidth(_Osu):
     name = "osu-bandwidth"
     summary = "osu_bw, of the OSU micro-benchmarks: the rate of windows of 64 messages"
     program = "osu_bw"
-    metrics = (Metric("bandwidth_bps", "bit/s", "rate of messages, as osu_bw tells it"),)
+    metrics = (Metric("bandwidth_bps", "bit/s", "rate of messages, as osu_bw tells it", resolution=8e4),)
     line = re.compile(r"(\d{1,10}) {1,30}(\d{1,12}\.\d\d)")
 
     def told(self, numbers):

@@ -19,6 +19,10 @@ _ASKED = ("ELAPSED_TIME", "TRANSACTION_RATE", *_LATENCIES.values(), "REQUEST_SIZ
 LINE = re.compile(r"^([A-Z][A-Z0-9_]{1,40})=(\d{1,15}(?:\.\d{1,9})?)$", re.MULTILINE)
 
 
+def _latency(name, meaning, **how):
+    return Metric(name, "s", meaning, less_is_better=True, resolution=1e-6, **how)
+
+
 class Netperf(Workload):
     """TCP_RR: requests one after the other; TCP_CRR with connect_per_request, UDP_RR with udp_share.
 
@@ -32,8 +36,8 @@ class Netperf(Workload):
     summary = "netperf TCP_RR, UDP_RR and TCP_CRR: the rate of requests and responses"
     can = frozenset({"time", "udp", "transactions"})
     metrics = (
-        *(Metric(f"client_{name}_s", "s", f"clients' {name} latency", less_is_better=True) for name in _QUANTILES),
-        Metric("client_max_s", "s", "longest of clients' latencies", less_is_better=True, of_run="max"),
+        *(_latency(f"client_{name}_s", f"clients' {name} latency") for name in _QUANTILES),
+        _latency("client_max_s", "longest of clients' latencies", of_run="max"),
     )
     programs = (Program("netperf", "", _REMEDY), Program("netserver", "", _REMEDY))
     version_argv = ("netperf", "-V")

@@ -460,3 +460,34 @@ def test_every_verdict_has_a_tone():
     from pairlab.base.html_repr import TONES
 
     assert set(result.VERDICTS.values()) <= set(TONES)
+
+
+# --- latencies of tools that print whole microseconds
+
+
+@pytest.mark.parametrize("first", [0, 7])
+def test_latencies_in_whole_microseconds_differ_by_no_more_than_these_tell(first):
+    runs = [transacting({4e-6: 1000}, driver="bridge", repetition=at) for at in range(5)]
+    runs += [transacting({5e-6: 1000}, driver="macvlan", repetition=first + at) for at in range(5)]
+    (found,) = compare(runs)
+    assert (found.measure, found.verdict) == ("latency_p50_s", "undecided")
+    assert (found.change, found.low, found.high) == pytest.approx((25, 0, 57.14), abs=0.01)
+
+
+def test_latencies_in_nanoseconds_are_known_within_their_histograms_buckets():
+    runs = [transacting({4.001e-6: 999, 4.009e-6: 1}, driver="bridge", repetition=at) for at in range(5)]
+    runs += [transacting({5.003e-6: 999, 5.001e-6: 1}, driver="macvlan", repetition=at) for at in range(5)]
+    (found,) = compare(runs)
+    assert found.verdict == "worse"
+    assert (found.low, found.high) == pytest.approx((found.change - 0.125, found.change + 0.125), abs=0.001)
+
+
+def test_completion_times_in_whole_milliseconds_differ_by_no_more_than_these_tell():
+    def taking(driver, each_s):
+        return [ending([each_s] * 50, driver=driver, repetition=at) for at in range(5)]
+
+    (found,) = compare([*taking("bridge", 0.004), *taking("macvlan", 0.005)])
+    assert (found.measure, found.verdict) == ("fct_median_s", "undecided")
+    assert (found.low, found.high) == pytest.approx((0, 57.14), abs=0.01)
+    (found,) = compare([*taking("bridge", 0.004000001), *taking("macvlan", 0.005000001)])
+    assert (found.verdict, found.low) == ("worse", pytest.approx(25, abs=0.001))

@@ -4,7 +4,8 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from pairlab.batch import experiments, parameters_cell
+from pairlab.base import parameters_cell
+from pairlab.batch import experiments
 from pairlab.errors import BadInput
 
 
