@@ -21,9 +21,9 @@ from typing import Any
 from jupyter_client.manager import AsyncKernelManager
 from traitlets import List, Unicode
 
+from pairlab.base import parameters_cell
 from pairlab.base.environment import setting
 from pairlab.base.temporary_folder import TemporaryFolder
-from pairlab.base import parameters_cell
 from pairlab.errors import BadInput
 from pairlab.model.spec import Spec
 

@@ -64,7 +64,8 @@ def booted(tmp_path, monkeypatch):
 
 def test_what_a_machine_writes_to_its_disk_is_unpacked(booted, tmp_path):
     disk = tmp_path / "run" / "results.raw"
-    made = f"echo passed > {tmp_path}/report.xml; tar -c -C {tmp_path} ./report.xml | dd of={disk} conv=notrunc status=none"
+    made = f"echo passed > {tmp_path}/report.xml"
+    made += f"; tar -c -C {tmp_path} ./report.xml | dd of={disk} conv=notrunc status=none"
     assert (booted(made, 60) / "report.xml").read_text() == "passed\n"
 
 

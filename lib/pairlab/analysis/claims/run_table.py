@@ -103,9 +103,10 @@ _rows: dict[int, tuple[weakref.ref[Run], dict]] = {}
 
 def _row(run: Run) -> dict:
     """The run's row, made once."""
-    if id(run) not in _rows:
-        _rows[id(run)] = weakref.ref(run, lambda _, at=id(run): _rows.pop(at, None)), _reduced(run)
-    return _rows[id(run)][1]
+    at = id(run)
+    if at not in _rows:
+        _rows[at] = weakref.ref(run, lambda _: _rows.pop(at, None)), _reduced(run)
+    return _rows[at][1]
 
 
 def _reduced(run: Run) -> dict:
