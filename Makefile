@@ -14,7 +14,7 @@ run: setup
 # anyway, long simulations and builds; CI runs them.
 TESTS = .venv/bin/python -m tests
 ONLY = $(if $(ALL),,-m "not ci and not long")
-test: setup lint
+test: setup
 	$(TESTS) -- $(ONLY)
 
 # What needs no measurement: for between two changes.

@@ -60,14 +60,6 @@ def save_as_run(path):
     nbformat.write(notebook, path)
 
 
-def test_an_experiment_that_was_run_and_saved_is_no_change(git):
-    save_as_run(git.checkout / EXPERIMENT)
-    assert "9.43" in (git.checkout / EXPERIMENT).read_text()
-    assert git("diff", at="notebooks/experiments") == ""
-    git("add", "--update")
-    assert git("status", "--porcelain", "--untracked-files=no") == ""
-
-
 def test_what_was_written_into_an_experiment_is_the_whole_change(git):
     notebook = git.checkout / EXPERIMENT
     assert "duration_s = " in notebook.read_text()
@@ -89,20 +81,6 @@ def test_a_clone_without_the_environment_has_its_notebooks_as_they_are(git):
     (git.checkout / ".venv").unlink()
     save_as_run(git.checkout / EXPERIMENT)
     assert "9.43 Gbit/s" in git("diff")  # and git does not stop
-
-
-def test_setting_the_filters_again_calls_git_once(git, bootstrap, monkeypatch):  # noqa: F811
-    calls = []
-    run = bootstrap.subprocess.run
-    monkeypatch.setattr(bootstrap.subprocess, "run", lambda argv, **how: calls.append(argv) or run(argv, **how))
-    bootstrap.set_git_filters()
-    assert len(calls) == 1
-
-
-def test_a_checkout_without_git_has_no_filters(bootstrap, tmp_path, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(bootstrap, "ROOT", tmp_path)
-    monkeypatch.setattr(bootstrap.subprocess, "run", None)
-    bootstrap.set_git_filters()
 
 
 @pytest.mark.parametrize("filter_name", ["notebook-source", "notebook-with-outputs"])
