@@ -1,13 +1,17 @@
-"""Environment variables that tell something to the processes started meanwhile."""
+"""What surrounds this process: its environment variables, and the kernel's present start."""
 
 import contextlib
 import os
 from collections.abc import Iterator
+from pathlib import Path
+
+#: Differs after each start of the kernel; the same in all containers of a host. random(4).
+BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 @contextlib.contextmanager
 def setting(**variables: str) -> Iterator[None]:
-    """These variables have these values in the block, and afterwards those that they had."""
+    """In the block, this process and those that it starts have these variables; afterwards, what they were."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -18,3 +22,8 @@ def setting(**variables: str) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def boot_id() -> str:
+    """32 hex digits. Raises OSError where /proc does not say."""
+    return BOOT.read_text().strip().replace("-", "")

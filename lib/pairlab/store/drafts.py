@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pairlab import paths
 from pairlab.base.atomic import make_directory, sync
-from pairlab.base.boot import boot_id
+from pairlab.base.environment import boot_id
 from pairlab.model.spec import Spec
 from pairlab.store.file_errors import writing
 from pairlab.store.places import directory_of, is_key, key_of

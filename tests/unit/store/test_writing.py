@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from pairlab import store
-from pairlab.base.boot import boot_id
+from pairlab.base.environment import boot_id
 from pairlab.errors import StoreError
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec

@@ -3,8 +3,7 @@
 import os
 from pathlib import Path
 
-from pairlab.testbed.host.cgroup_tree import hierarchies
-from pairlab.testbed.host.mounts import mounts
+from pairlab.testbed.host.cgroup_tree import hierarchies, mounts
 
 #: Linux 6.18, in a mount namespace: `mount -t tmpfs "" "/tmp/w t"`, and a name that is not UTF-8.
 LINES = (

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
-from pairlab.base.boot import boot_id
+from pairlab.base.environment import boot_id
 from pairlab.errors import BadInput
 from pairlab.testbed.audit import network, system, view
 from pairlab.testbed.audit.attribution import OTHERS, OURS, UNKNOWN, Attribution

@@ -14,7 +14,7 @@ from pairlab.testbed.audit.attribution import OTHERS, OURS, UNKNOWN, combined
 from pairlab.testbed.audit.view import NAMED_NAMESPACES, Thing, View, entries, require_docker, whose_namespace_file
 from pairlab.testbed.cleanup.process_table import CONTAINER
 from pairlab.testbed.cleanup.workdir import PREFIX
-from pairlab.testbed.host.mounts import mounts as mounted
+from pairlab.testbed.host.cgroup_tree import mounts as mounted
 
 CGROUPS = Path("/sys/fs/cgroup")
 SYSCTLS = Path("/proc/sys")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from pairlab.base.boot import boot_id
+from pairlab.base.environment import boot_id
 from pairlab.testbed.cleanup.forks import closed_in_forks
 
 #: Names the owner in the environment of all that pairlab starts; children inherit it.
