@@ -10,7 +10,7 @@ import tempfile
 import docker
 import pytest
 
-from pairlab.base.realtime import run_before_flows
+from pairlab.base.threads import run_before_flows
 from pairlab.testbed.audit import snapshot
 from tests.conftest import need
 from tests.faults import forked

@@ -6,7 +6,7 @@ import time
 from pairlab.testbed.cleanup import process_table
 
 #: How long what was killed may take to be dead: flows that fill the CPUs may keep the kernel from it for seconds, see
-#: pairlab/base/realtime.py. Less than the flows of a test that kills it would last.
+#: pairlab/base/threads.py. Less than the flows of a test that kills it would last.
 DYING_S = 25.0
 
 

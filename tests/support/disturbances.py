@@ -23,7 +23,7 @@ import numpy as np
 import psutil
 
 from pairlab import Run, Spec, measure
-from pairlab.base.realtime import run_before_flows
+from pairlab.base.threads import run_before_flows
 from pairlab.measurement import measure as measurement
 from pairlab.measurement.checks import crosschecks
 from pairlab.testbed import registry

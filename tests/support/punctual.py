@@ -2,7 +2,7 @@
 
 import functools
 
-from pairlab.base.realtime import run_before_flows
+from pairlab.base.threads import run_before_flows
 
 #: Options of subprocess.Popen.
 PUNCTUAL = {"preexec_fn": functools.partial(run_before_flows, with_children=True)}

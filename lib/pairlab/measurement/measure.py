@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pairlab import store
-from pairlab.base.realtime import before_flows
+from pairlab.base.threads import before_flows
 from pairlab.errors import BadSpec, HostBusy, PairlabError, TestbedError, Unavailable
 from pairlab.measurement import congestion, in_store, own_columns
 from pairlab.measurement.flow_rows import read_flows

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from pairlab.base.realtime import before_flows
+from pairlab.base.threads import before_flows
 from pairlab.measurement.checks.check import Value
 from pairlab.measurement.processes.background_rows import read_background
 from pairlab.measurement.processes.getting_ready import READY_S, REPORT_S, link_options, servers_of, still_reporting

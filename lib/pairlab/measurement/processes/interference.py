@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 
-from pairlab.base.realtime import before_flows
+from pairlab.base.threads import before_flows
 from pairlab.measurement.checks.check import Value
 from pairlab.measurement.processes.getting_ready import READY_S
 from pairlab.testbed.cleanup.process_table import read_processes

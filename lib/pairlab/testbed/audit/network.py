@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from pairlab.base.in_thread import run_in_thread
+from pairlab.base.threads import run_in_thread
 from pairlab.testbed.audit.attribution import OTHERS, OURS, UNKNOWN, combined
 from pairlab.testbed.audit.view import (
     NAMED_NAMESPACES,

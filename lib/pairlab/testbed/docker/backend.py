@@ -7,7 +7,7 @@ import socket
 import stat
 
 from pairlab import paths
-from pairlab.base.in_thread import run_in_thread
+from pairlab.base.threads import run_in_thread
 from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.contracts import Backend
 from pairlab.testbed.docker import daemon, image, networks

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from pairlab.base.in_thread import run_in_thread
+from pairlab.base.threads import run_in_thread
 from pairlab.errors import TestbedError
 from pairlab.testbed.contracts import NetworkDriver
 from pairlab.testbed.docker.daemon import DOCKER_ERRORS

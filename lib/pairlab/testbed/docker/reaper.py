@@ -27,7 +27,7 @@ from pathlib import Path
 import docker
 from docker.errors import APIError, NotFound
 
-from pairlab.base.realtime import run_before_flows
+from pairlab.base.threads import run_before_flows
 from pairlab.errors import PairlabError, TestbedError
 from pairlab.testbed.cleanup import child_environment, workdir
 from pairlab.testbed.cleanup.process_table import read_processes

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from pairlab.base.in_thread import run_in_thread
+from pairlab.base.threads import run_in_thread
 from pairlab.errors import TestbedError
 from pairlab.testbed.contracts import NetworkDriver, Site
 from pairlab.testbed.docker.daemon import AT_ONCE

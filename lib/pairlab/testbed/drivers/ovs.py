@@ -3,7 +3,7 @@
 import errno
 import os
 
-from pairlab.base.in_thread import run_in_thread
+from pairlab.base.threads import run_in_thread
 from pairlab.errors import TestbedError
 from pairlab.testbed.contracts import NetworkDriver
 from pairlab.testbed.host.programs import first_line

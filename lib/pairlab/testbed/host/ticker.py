@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from pairlab.base.realtime import run_before_flows
+from pairlab.base.threads import run_before_flows
 from pairlab.errors import MeasurementFailed
 
 

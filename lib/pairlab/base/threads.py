@@ -1,8 +1,12 @@
-"""Being scheduled while flows fill the CPUs."""
+"""Threads that run while flows fill the CPUs, and threads without an event loop."""
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+Answer = TypeVar("Answer")
 
 
 def run_before_flows(*, with_children: bool = False) -> None:
@@ -28,3 +32,9 @@ def before_flows() -> Iterator[None]:
     finally:
         with contextlib.suppress(OSError):
             os.sched_setscheduler(0, policy, parameters)
+
+
+def run_in_thread(function: Callable[..., Answer], *arguments: object) -> Answer:
+    """Calls the function in a new thread and returns its result: pyroute2 needs one without an event loop."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(function, *arguments).result()
