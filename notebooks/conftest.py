@@ -1,7 +1,7 @@
-"""`pytest --nbval notebooks/analysis`, with or without `-n auto` and `--nbval-lax`: what makes it work without options.
+"""`pytest --nbval notebooks/analysis`, also with `-n auto` and `--nbval-lax`, needs no further option.
 
-Outputs are compared as lib/nbval.cfg says. Figures, tables and values go to .cache unless PAIRLAB_OUT names a folder, so
-that a check changes no committed file. Each figure is held to tests/support/figure_rules.py.
+Outputs are compared as lib/nbval.cfg says. Figures, tables and values go to .cache unless PAIRLAB_OUT names a folder: a
+check changes no committed file. Each figure is held to tests/support/figure_rules.py.
 """
 
 import contextlib
