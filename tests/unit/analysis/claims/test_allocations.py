@@ -103,6 +103,7 @@ def test_what_paper_m_measured_makes_its_statements_hold():
     assert sizes.to_dict() == dict.fromkeys(sizes.index, "agrees")
 
 
+@pytest.mark.ci
 def test_what_turns_all_of_it_contradicts_all_of_them_but_those_on_what_is_alike():
     found = verdicts_of(as_stated(turned=True))["verdict"].to_dict()
     either = {name for name in CLAIMS if name.startswith(EITHER_WAY)}
