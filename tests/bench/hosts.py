@@ -16,16 +16,16 @@ from pairlab.testbed.docker import image
 from tests.bench.table import leave_out, note, out
 from tests.bench.testbed import beside, up_and_down
 
-#: Two switches with a link between them, and 50 hosts in all.
+#: Two switches with a link between them, and as many hosts at each as the first argument says.
 MININET = """
-import json, time
+import json, sys, time
 from mininet.log import setLogLevel
 from mininet.net import Mininet
 from mininet.nodelib import LinuxBridge
 from mininet.topo import LinearTopo
 setLogLevel("error")
 begun = time.monotonic()
-net = Mininet(topo=LinearTopo(k=2, n=25), switch=LinuxBridge, controller=None)
+net = Mininet(topo=LinearTopo(k=2, n=int(sys.argv[1])), switch=LinuxBridge, controller=None)
 net.start()
 up = time.monotonic()
 net.stop()
@@ -65,51 +65,57 @@ def _lacks(*programs):
     return "needs root" if os.geteuid() else f"needs {', '.join(missing)}" if missing else ""
 
 
-def over_mininet_hosts(n=5):
-    what = "netns, overlay, 2 hosts and 25 pairs: {} over Mininet's (2 LinuxBridges linked, 50 hosts)"
+def over_mininet_hosts(n=5, pairs=25):
+    what = f"netns, overlay, 2 hosts and {pairs} pairs: {{}} over Mininet's (2 LinuxBridges linked, {2 * pairs} hosts)"
     there = subprocess.run(["/usr/bin/python3", "-c", "import mininet"], capture_output=True).returncode == 0
     if os.geteuid() or not (there and shutil.which("brctl")):
         return leave_out(what.format("time"), "needs root, and apt-get install mininet bridge-utils")
-    alone = 'mount -t tmpfs tmpfs /run && exec /usr/bin/python3 -c "$0"'
-    command = ["unshare", "-nmpf", "--mount-proc", "sh", "-c", alone, MININET]
+    alone = 'mount -t tmpfs tmpfs /run && exec /usr/bin/python3 -c "$0" "$1"'
+    command = ["unshare", "-nmpf", "--mount-proc", "sh", "-c", alone, MININET, str(pairs)]
 
     def theirs():
         return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
-    beside(what, n, Spec(driver="overlay", hosts=2, placement="across", pairs=25), "Mininet", theirs, most=1 / 3)
+    beside(what, n, Spec(driver="overlay", hosts=2, placement="across", pairs=pairs), "Mininet", theirs, most=1 / 3)
 
 
-def two_hosts_over_one(n=9):
+def two_hosts_over_one(n=9, sizes=(25, 50, 100)):
     """What a pair costs to bring up and down on two hosts, over what it costs on one.
 
-    Also without what a second host costs once: each pair from 25 to 100. And up alone, as the kernel takes links down
-    behind our back, with a grace period of RCU, some 15 ms in which it does nothing, for each bridge and VXLAN link.
+    sizes: how many pairs. Also without what a second host costs once: each pair from the least to the most. And up
+    alone, as the kernel takes links down behind our back, with a grace period of RCU, some 15 ms in which it does
+    nothing, for each bridge and VXLAN link.
     """
     one = Spec(driver="overlay")
     two = one.replace(hosts=2, placement="across")
-    took = {(spec, pairs): [] for spec in (one, two) for pairs in (25, 50, 100)}
-    up_and_down(two.replace(pairs=50))  # what is loaded once
+    least, middle, most = sizes
+    took = {(spec, pairs): [] for spec in (one, two) for pairs in sizes}
+    up_and_down(two.replace(pairs=middle))  # what is loaded once
     for _ in range(n):
         for spec, pairs in took:
             took[spec, pairs].append(up_and_down(spec.replace(pairs=pairs)))
     whole, ups, further = [], [], []
     for number in range(n):
         of = {key: sum(values[number]) for key, values in took.items()}
-        whole.append(of[two, 50] / of[one, 50])
-        ups.append(took[two, 50][number][0] / took[one, 50][number][0])
-        further.append((of[two, 100] - of[two, 25]) / (of[one, 100] - of[one, 25]))
-    for what, ratios in (("50 pairs: up and down", whole), ("50 pairs: up", ups), ("each further pair", further)):
+        whole.append(of[two, middle] / of[one, middle])
+        ups.append(took[two, middle][number][0] / took[one, middle][number][0])
+        further.append((of[two, most] - of[two, least]) / (of[one, most] - of[one, least]))
+    named = {f"{middle} pairs: up and down": whole, f"{middle} pairs: up": ups, "each further pair": further}
+    for what, ratios in named.items():
         note(f"netns, overlay, {what}, 2 hosts over one", ratios, "≤ 1.3", statistics.median(ratios) <= 1.3)
 
 
-def docker_hosts(n=5):
-    """Two Docker daemons in a swarm, and 10 pairs on its overlay network beside `docker run` there, all at once."""
-    spec = Spec(backend="docker", driver="overlay", hosts=2, placement="across", pairs=10)
-    what = "docker, overlay, 10 pairs across 2 hosts: {}"
+def docker_hosts(n=5, pairs=10, unmeasured=1):
+    """Two Docker daemons in a swarm, and pairs on its overlay network beside `docker run` there, all at once.
+
+    unmeasured: so many go before, as the first loads and builds what is needed once.
+    """
+    spec = Spec(backend="docker", driver="overlay", hosts=2, placement="across", pairs=pairs)
+    what = f"docker, overlay, {pairs} pairs across 2 hosts: {{}}"
     if lacks := plans.layout(spec).lacks():
         return leave_out(what.format("time"), "; ".join(str(lack) for found in lacks.values() for lack in found))
     before, ratios, downs = [], [], []
-    for number in range(n + 1):  # the first loads and builds what is needed once
+    for number in range(-unmeasured, n):
         moments = {}
 
         def tell(phase, done, total, moments=moments):
@@ -117,10 +123,10 @@ def docker_hosts(n=5):
 
         begun = time.monotonic()
         with open_testbed(spec, progress=tell) as bed:
-            first, last = moments["bringing up", 0], moments["bringing up", 20]
-            by_hand_s = _docker_run(bed.directory, 10)
+            first, last = moments["bringing up", 0], moments["bringing up", 2 * pairs]
+            by_hand_s = _docker_run(bed.directory, pairs)
             down = time.monotonic()
-        if number:
+        if number >= 0:
             before.append(first - begun)
             ratios.append((last - first) / by_hand_s)
             downs.append(time.monotonic() - down)

@@ -49,37 +49,37 @@ int main(void) {
 """
 
 
-def networks():
+def networks(drivers=None, seconds=SECONDS):
     """The median and the p99 of round trips over each network that this machine has, in microseconds."""
     for backend in registry.backends.names():
-        for name in registry.drivers.names():
+        for name in drivers or registry.drivers.names():
             driver = registry.drivers.get(name)
             for hosts in (1, 2):
                 asked = {"hosts": 2, "placement": "across"} if hosts == 2 else {}
                 if driver.carries_traffic and (hosts == 1 or driver.spans_hosts):
-                    _one(Spec(backend=backend, driver=name, pairs=1, workload="sockperf", **asked))
+                    _one(Spec(backend=backend, driver=name, pairs=1, workload="sockperf", **asked), seconds)
 
 
-def _one(spec):
+def _one(spec, seconds):
     what = f"{spec.backend}, {spec.driver}, {spec.hosts} host{'s' * (spec.hosts > 1)}: round trip"
     plan = plans.layout(spec)
     if lacks := plan.lacks():
         return leave_out(what, "; ".join(str(lack) for found in lacks.values() for lack in found))
     try:
         with open_testbed(plan) as bed:
-            found = _round_trips_us(bed)
+            found = _round_trips_us(bed, seconds)
     except PairlabError as error:
         return leave_out(what, str(error))
     out.print(f"{what}: p50 {found['50']:.1f} µs, p99 {found['99']:.1f} µs")
 
 
-def _round_trips_us(bed):
+def _round_trips_us(bed, seconds):
     (pair,), conductor = bed.pairs, bed.conductor
     listening = ["sockperf", "server", "--tcp", "-i", pair.server.address, "-p", str(pair.port)]
     servers = conductor.start([(pair.server, listening)], options=[["--listen", str(pair.port)]])
     conductor.wait_ready(servers, 10)
     ask = ["sockperf", "ping-pong", "--tcp", "-i", pair.target, "-p", str(pair.port)]
-    done = pair.client.run([*ask, "-t", str(SECONDS), "-m", str(MESSAGE_BYTES)], timeout_s=30)
+    done = pair.client.run([*ask, "-t", str(seconds), "-m", str(MESSAGE_BYTES)], timeout_s=30)
     conductor.stop(servers)
     conductor.results(servers)
     if done.returncode:
@@ -112,13 +112,13 @@ def transactions(n=15, seconds=2):
             note(what.format("p50", name), medians, "≤ 1.05", statistics.median(medians) <= 1.05)
 
 
-def exchanges(n=5, seconds=1):
-    """Rounds of all-to-all by flowgen and by MPICH in turn, over a bridge: with two ranks, and with eight.
+def exchanges(n=5, seconds=1, sizes=(1, 4)):
+    """Rounds of all-to-all by flowgen and by MPICH in turn, over a bridge, for so many pairs of ranks.
 
     Within 10 % of each other, whichever is faster. Where there are fewer CPUs than ranks, the bound says so:
     MPICH's ranks poll while they wait, and flowgen's sleep.
     """
-    for pairs in (1, 4):
+    for pairs in sizes:
         what = f"all-to-all, {2 * pairs} ranks over a bridge: mean round of flowgen over MPICH's"
         spec = Spec(workload="mpi-all-to-all", pairs=pairs, duration_s=float(seconds), warmup_s=0.5, max_foreign_cpu=1)
         if lacks := plans.layout(spec).lacks():

@@ -1,7 +1,7 @@
 """Does looking on change what is looked at? The same cell watched live and not, in turn, in one store."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,8 +10,6 @@ from pairlab.measurement import measure
 from pairlab.statistics.intervals import Estimate
 from pairlab.testbed.host.live_sampler import Sampler
 from tests.bench.telemetry import counted, in_turn, overall
-
-PAIRS = (10, 50)
 
 
 class Cost(NamedTuple):
@@ -37,18 +35,21 @@ class _Timed(Sampler):
         _Timed.cpu_s += time.thread_time() - begun_s
 
 
-def costs(turns: int, root: Path) -> Iterator[Cost]:
-    """Of each number of pairs. What is done with the samples is not counted: here nothing is."""
+def costs(turns: int, root: Path, sizes: Iterable[int], seconds: float) -> Iterator[Cost]:
+    """Of each number of pairs in sizes, measured for so many seconds.
+
+    What is done with the samples is not counted: here nothing is.
+    """
     before, measure.Sampler = measure.Sampler, _Timed
     try:
-        for pairs in PAIRS:
-            yield _cost(pairs, turns, root)
+        for pairs in sizes:
+            yield _cost(pairs, turns, root, seconds)
     finally:
         measure.Sampler = before
 
 
-def _cost(pairs: int, turns: int, root: Path) -> Cost:
-    spec = Spec(pairs=pairs, duration_s=5.0, workload="flowgen", max_skew_s=5.0, max_foreign_cpu=1.0)
+def _cost(pairs: int, turns: int, root: Path, seconds: float) -> Cost:
+    spec = Spec(pairs=pairs, duration_s=seconds, workload="flowgen", max_skew_s=5.0, max_foreign_cpu=1.0)
     core_shares = []
 
     def throughput_bps(turn: int, watched: bool) -> float:

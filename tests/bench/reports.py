@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -24,18 +25,24 @@ from tests.bench import analysis as bench_analysis
 from tests.bench.table import leave_out, note, out
 
 
-def paper(n=3):
-    """All analysis notebooks over the reference runs, and the paper; one process after the other, as a user has it."""
+def paper(n=3, only=()):
+    """All analysis notebooks over the reference runs, and the paper; one process after the other, as a user has it.
+
+    only: over the runs of these experiments, and without the paper.
+    """
     what = "all analysis notebooks and the paper over runs/reference"
     if missing := texlive.missing():
         return leave_out(what, f"no {', '.join(missing)}")
     took = []
     for _ in range(n):
         with tempfile.TemporaryDirectory() as place:
-            command = [sys.executable, "-c", "from pairlab.cli import main; main()", "report"]
+            command = [sys.executable, "-c", "from pairlab.cli import main; main()", "report", "--runs"]
+            command += [f"{place}/runs"] if only else ["runs/reference", "--need-paper"]
+            for name in only:
+                shutil.copytree(paths.ROOT / "runs/reference" / name, Path(place, "runs", name))
             begun = time.monotonic()
             subprocess.run(
-                [*command, "--runs", "runs/reference", "--need-paper"],
+                command,
                 env=os.environ | {"PAIRLAB_OUT": place},
                 cwd=paths.ROOT,
                 stdout=subprocess.DEVNULL,
@@ -45,36 +52,42 @@ def paper(n=3):
     note(what, took, "< 180 s", max(took) < 180, " s")
 
 
-def flows(n=7):
-    """Ten million flows: percentiles with intervals and CDFs of 12 groups, beside DuckDB's bare quantiles."""
+def flows(n=7, count=10_000_000, unmeasured=1):
+    """So many flows: percentiles with intervals and CDFs of 12 groups, beside DuckDB's bare quantiles."""
     with tempfile.TemporaryDirectory() as place:
         root = Path(place)
-        _over_duckdb(root, 10_000_000, n, most=2, most_gb=2)
+        _over_duckdb(root, count, n, unmeasured, most=2, most_gb=2)
         drawn = bench_analysis.apart("figure", root)
         for kind in ("pdf", "pgf"):
             if kind in drawn:
                 size = drawn[kind] / 1e3
-                note(f"a CDF figure of 10 million flows, {kind.upper()}", [size], "< 500 kB", size < 500, " kB")
+                note(
+                    f"a CDF figure of {count / 1e6:g} million flows, {kind.upper()}",
+                    [size],
+                    "< 500 kB",
+                    size < 500,
+                    " kB",
+                )
 
 
-def many_flows(n=3):
+def many_flows(n=3, count=100_000_000, unmeasured=1):
     """The same of a hundred million, which do not fit into memory at once; and a whole report of them."""
     with tempfile.TemporaryDirectory() as place:
         root = Path(place)
-        _over_duckdb(root, 100_000_000, n, most=3, most_gb=4, figure="many_flows")
+        _over_duckdb(root, count, n, unmeasured, most=3, most_gb=4, figure="many_flows")
         made = bench_analysis.apart("report", root)
-        peak_gb, what = made["peak_bytes"] / 1e9, "pairlab report over 100 million flows"
+        peak_gb, what = made["peak_bytes"] / 1e9, f"pairlab report over {count / 1e6:g} million flows"
         figure = "many_flows_report_memory_gb"
         note(f"{what}: largest memory of a process", [peak_gb], "< 4 GB", peak_gb < 4, " GB", figure)
         note(what, [made["took_s"]], "none", True, " s", "many_flows_report_time_s")
 
 
-def _over_duckdb(root, flows, n, *, most, most_gb, figure=""):
+def _over_duckdb(root, flows, n, unmeasured, *, most, most_gb, figure=""):
     """Writes so many flows and reduces them, in turn with DuckDB; figure: what the ratio and the memory are kept as."""
-    what = f"{flows / 1e6:.0f} million flows loaded and reduced over DuckDB's bare scan and quantiles"
+    what = f"{flows / 1e6:g} million flows loaded and reduced over DuckDB's bare scan and quantiles"
     bench_analysis.write_runs(root, flows)
     ratios, cpu_ratios, peaks = [], [], []
-    for turn in range(-1, n):  # the first warms the disk's cache
+    for turn in range(-unmeasured, n):  # the first warms the disk's cache
         sides = ["ours", "duckdb"] if turn % 2 else ["duckdb", "ours"]
         took = {side: bench_analysis.apart(side, root) for side in sides}
         assert took["ours"]["flows"] == flows
@@ -90,20 +103,20 @@ def _over_duckdb(root, flows, n, *, most, most_gb, figure=""):
     note("the same: largest memory of its process", peaks, f"< {most_gb} GB", within, " GB", names[1])
 
 
-def starts(n=7):
-    """What a user waits for before anything happens: importing pairlab for a Spec, and listing 1,000 runs."""
+def starts(n=7, runs=1000):
+    """What a user waits for before anything happens: importing pairlab for a Spec, and listing so many runs."""
     for what, command, most_s in (
         (
             "python -c 'from pairlab import Spec; Spec()'",
             [sys.executable, "-c", "from pairlab import Spec; Spec()"],
             0.25,
         ),
-        ("pairlab ls of 1,000 runs", None, 0.6),
+        (f"pairlab ls of {runs:,} runs", None, 0.6),
     ):
         with tempfile.TemporaryDirectory() as place:
             if command is None:
                 command = [Path(sys.executable).with_name("pairlab"), "ls", "--runs", place]
-                for pairs in range(1, 1001):
+                for pairs in range(1, runs + 1):
                     run = Run(Spec(pairs=pairs), "ok", measured_at=datetime.now(UTC), facts={"host": facts.host()})
                     store.write(run, Path(place))
             took = []

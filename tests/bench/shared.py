@@ -1,6 +1,7 @@
 """A sweep that 64 workers share: what each cell costs the runner, and its memory. Cells are made up, and take 1 s."""
 
 import contextlib
+import math
 import os
 import statistics
 import subprocess
@@ -15,25 +16,25 @@ import psutil
 from tests.bench.table import leave_out, note, out
 from tests.support import dask_workers
 
-WORKERS, REPETITIONS, CELLS, CELL_S = 64, 125, 40, 1.0
-EVERY = REPETITIONS * CELLS
 #: What one worker takes of memory.
 WORKER_BYTES = 150e6
 
 
-def shared():
-    """5,000 cells on 64 workers of this machine; then the same, with 3 % of the workers killed."""
-    what = f"{EVERY:,} cells of {CELL_S:g} s, {WORKERS} workers"
-    if (free_bytes := psutil.virtual_memory().available) < WORKERS * WORKER_BYTES:
-        why = f"needs {WORKERS * WORKER_BYTES / 1e9:.0f} GB of memory, and {free_bytes / 1e9:.0f} are free"
+def shared(workers=64, repetitions=125, cells=40, cell_s=1.0):
+    """5,000 cells on 64 workers of this machine; then the same, with 3 % of the workers killed, or at least one."""
+    every = repetitions * cells
+    what = f"{every:,} cells of {cell_s:g} s, {workers} workers"
+    if (free_bytes := psutil.virtual_memory().available) < workers * WORKER_BYTES:
+        why = f"needs {workers * WORKER_BYTES / 1e9:.0f} GB of memory, and {free_bytes / 1e9:.0f} are free"
         return leave_out(what, why)
-    for killed, told in ((0, what), (round(0.03 * WORKERS), f"{what}, 3 % killed")):
+    for killed, told in ((0, what), (max(1, round(0.03 * workers)), f"{what}, 3 % killed")):
         figure = "shared_killed" if killed else "shared"
         with tempfile.TemporaryDirectory() as folder:
-            took_s, runner, again = _one(Path(folder), killed)
-        wall_ms = 1e3 * (took_s - EVERY * CELL_S / WORKERS) / EVERY
-        cpu_ms = 1e3 * runner[-1].cpu_s / EVERY
-        early, late = (_rss_bytes(runner, *part) for part in ((0.125, 0.25), (0.75, 1)))
+            asked = {"repetitions": repetitions, "cells": cells}
+            took_s, runner, again = _one(Path(folder), workers, killed, cell_s, **asked)
+        wall_ms = 1e3 * (took_s - every * cell_s / workers) / every
+        cpu_ms = 1e3 * runner[-1].cpu_s / every
+        early, late = (_rss_bytes(runner, *(share * every for share in part)) for part in ((0.125, 0.25), (0.75, 1)))
         note(
             f"{told}: runner's CPU time per cell", [cpu_ms], "≤ 20 ms", cpu_ms <= 20, " ms", f"{figure}_cpu_per_cell_ms"
         )
@@ -54,19 +55,20 @@ class Moment(NamedTuple):
     rss_bytes: int
 
 
-def _one(folder, kills):
+def _one(folder, count, kills, cell_s, **asked):
     """Seconds that it took, the runner's moments, and how many cells were measured again.
 
     Workers are killed at equal numbers of cells, while they measure.
     """
-    file = dask_workers.sweep_file(folder, repetitions=REPETITIONS, cells=CELLS)
-    with dask_workers.Processes(folder, dask_workers.free_port(), cell_s=CELL_S) as made:
+    every = asked["repetitions"] * asked["cells"]
+    file = dask_workers.sweep_file(folder, **asked)
+    with dask_workers.Processes(folder, dask_workers.free_port(), cell_s=cell_s) as made:
         made.scheduler()
-        workers = made.workers(WORKERS)
+        workers = made.workers(count)
         begun_s = time.monotonic()
         sweep = made.sweep(file)
         runner, seen = psutil.Process(sweep.pid), []
-        due = [EVERY * number // (kills + 1) for number in range(1, kills + 1)]
+        due = [every * number // (kills + 1) for number in range(1, kills + 1)]
         while sweep.poll() is None:
             with contextlib.suppress(psutil.Error):
                 cells, spent, rss_bytes = _stored(made.runs), runner.cpu_times(), runner.memory_info().rss
@@ -76,14 +78,14 @@ def _one(folder, kills):
                 due.pop(0)
                 made.at_work(workers).kill()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                sweep.wait(1)
+                sweep.wait(cell_s)
         took_s = time.monotonic() - begun_s
         printed, said = sweep.communicate()
-        assert printed.split() == [str(EVERY), "0"], said
+        assert printed.split() == [str(every), "0"], said
         assert not due
         assert not made.two_at_once
         times = Counter(made.measured())
-    assert len(times) == EVERY
+    assert len(times) == every
     out.print(f"  {took_s:.1f} s, {seen[-1].cpu_s:.1f} s of the runner's CPU time, {seen[-1].rss_bytes / 1e6:.0f} MB")
     return took_s, seen, times.total() - len(times)
 
@@ -94,5 +96,6 @@ def _stored(runs):
 
 
 def _rss_bytes(seen, begin, end):
-    """The runner's mean memory while it stored these shares of the cells."""
-    return statistics.mean(each.rss_bytes for each in seen if begin * EVERY <= each.cells <= end * EVERY)
+    """The runner's mean memory while it stored the cells of these numbers; nan: it was not looked at then."""
+    found = [each.rss_bytes for each in seen if begin <= each.cells <= end]
+    return statistics.mean(found) if found else math.nan

@@ -35,20 +35,20 @@ class Slot(NamedTuple):
     sampled: bool
 
 
-def ratios(pairs: int, runs: int, root: Path) -> list[float]:
+def ratios(pairs: int, runs: int, root: Path, duration_s: float = DURATION_S) -> list[float]:
     """Total throughput with sampling over without, of every two neighbouring slots of so many runs."""
-    spec = Spec(pairs=pairs, duration_s=DURATION_S, **DENSE)
+    spec = Spec(pairs=pairs, duration_s=duration_s, **DENSE)
     found = []
     for repetition in range(runs):
         drawn = random.Random(repetition)
-        sampled = [each for _ in range(int(DURATION_S)) for each in drawn.choice([(True, False), (False, True)])]
+        sampled = [each for _ in range(int(duration_s)) for each in drawn.choice([(True, False), (False, True)])]
         with _sampling_in(sampled) as begun_s:
             run = counted(spec.replace(repetition=repetition), root)
         offset_s = run.cpu["start_s"].min()  # of the first sample, which begins the first slot
         assert len(begun_s) == 1
         edges_s = offset_s + SLOT_S * np.arange(len(sampled) + 1) - DENSE["interval_s"] / 2
         slots = [Slot(*each) for each in zip(edges_s[:-1], edges_s[1:], sampled, strict=True)]
-        found += of_slots([each for each in slots[LEFT_OUT:] if each.end_s <= DURATION_S], run.intervals)
+        found += of_slots([each for each in slots[LEFT_OUT:] if each.end_s <= duration_s], run.intervals)
     return found
 
 

@@ -21,10 +21,9 @@ from pairlab.statistics import quantiles, tests
 from pairlab.statistics.clusters import Clusters
 from pairlab.statistics.correlation import correlation
 from pairlab.statistics.intervals import FROM_ONE, POSITIVE, SHARE, mean_interval
-from pairlab.statistics.permutation import cdf_permutation
 from tests.bench.pace import paced
 from tests.support import evidence
-from tests.support.simulated import by_repetition, clustered, correlated, holds, several_groups, two_groups
+from tests.support.simulated import by_repetition, clustered, correlated, holds, permuted, several_groups, two_groups
 
 CONFIDENCE, ALPHA = 0.95, 0.05
 #: How far below its nominal level an interval may hold and still be called near it.
@@ -209,17 +208,16 @@ def permutations():
             # A group of fewer flows in each repetition: the first ones.
             kept = np.tile(np.arange(flows), 2 * repetitions) < flows * np.where(groups == "a", *sizes)
             values, labels, groups = np.exp(values[kept]), labels[kept], groups[kept]
-            given = labels if blocks else None
-            return cdf_permutation(values, labels, groups, permutations=999, blocks=given).p <= ALPHA
+            return permuted(values, labels, groups, permutations=999, swapped=blocks).p <= ALPHA
 
         return once
 
-    yield test("cdf_permutation, 5 and 5 repetitions, exact", hit(5, 50, False))
-    yield test("cdf_permutation, 10 and 10 repetitions, drawn", hit(10, 50, False))
-    yield test("cdf_permutation, 6 blocks, exact", hit(6, 50, True))
-    yield test("cdf_permutation, 12 blocks, drawn", hit(12, 50, True))
-    yield test("cdf_permutation, 5 and 5 repetitions of 10 and 100 flows", hit(5, 100, False, (0.1, 1)))
-    yield test("cdf_permutation, 8 blocks of 10 and 100 flows", hit(8, 100, True, (0.1, 1)))
+    yield test("permutation.of_clusters, 5 and 5 repetitions, exact", hit(5, 50, False))
+    yield test("permutation.of_clusters, 10 and 10 repetitions, drawn", hit(10, 50, False))
+    yield test("permutation.of_clusters, 6 blocks, exact", hit(6, 50, True))
+    yield test("permutation.of_clusters, 12 blocks, drawn", hit(12, 50, True))
+    yield test("permutation.of_clusters, 5 and 5 repetitions of 10 and 100 flows", hit(5, 100, False, (0.1, 1)))
+    yield test("permutation.of_clusters, 8 blocks of 10 and 100 flows", hit(8, 100, True, (0.1, 1)))
 
     def over_flows(random):
         values, _, groups = two_groups(random, 5, 50)

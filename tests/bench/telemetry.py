@@ -9,16 +9,15 @@ from pairlab.model.records import Run
 from pairlab.statistics.intervals import Estimate, mean_interval
 from pairlab.testbed.contracts import silent
 
-PAIRS = (1, 10, 50)
 #: Telemetry as dense as it can be asked for, so that its cost is the most that it can be.
 DENSE = {"interval_s": 0.1, "max_skew_s": 5.0, "max_foreign_cpu": 1.0, "workload": "flowgen"}
 #: All flows of a run together, so that they take about as long whatever their number, and longer than an interval.
-_ALL_FLOWS_BYTES = 500_000_000
+ALL_FLOWS_BYTES = 500_000_000
 
 
-def completion_ratios(pairs: int, turns: int, root: Path) -> list[float]:
+def completion_ratios(pairs: int, turns: int, root: Path, flows_bytes: int) -> list[float]:
     """The median completion time with telemetry over that without, in each turn."""
-    spec = Spec(pairs=pairs, duration_s=30.0, flow_bytes=_ALL_FLOWS_BYTES // pairs, **DENSE)
+    spec = Spec(pairs=pairs, duration_s=30.0, flow_bytes=flows_bytes // pairs, **DENSE)
     return in_turn(turns, lambda turn, on: _median_fct_s(counted(spec.replace(telemetry=on, repetition=turn), root)))
 
 

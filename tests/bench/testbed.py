@@ -65,11 +65,11 @@ def mininet(hosts):
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
-def over_mininet(n=5):
-    what = "netns, bridge, 50 pairs: {} over Mininet's (LinuxBridge, 100 hosts)"
+def over_mininet(n=5, pairs=50):
+    what = f"netns, bridge, {pairs} pairs: {{}} over Mininet's (LinuxBridge, {2 * pairs} hosts)"
     if os.geteuid() or subprocess.run(["/usr/bin/python3", "-c", "import mininet"], capture_output=True).returncode:
         return leave_out(what.format("time"), "needs root, and apt-get install mininet")
-    beside(what, n, Spec(pairs=50), "Mininet", lambda: mininet(100), most=1 / 3)
+    beside(what, n, Spec(pairs=pairs), "Mininet", lambda: mininet(2 * pairs), most=1 / 3)
 
 
 def beside(what, n, spec, who, theirs, *, most):
@@ -84,12 +84,16 @@ def beside(what, n, spec, who, theirs, *, most):
         note(what.format(way), ratios, f"≤ {most:.3g}", statistics.median(ratios) <= most)
 
 
-def growth(n=5):
+#: How many pairs, by backend.
+SIZES = {"netns": (50, 150, 500), "docker": (10, 50, 150)}
+
+
+def growth(n=5, sizes=SIZES):
     """Time per pair must not grow with their number; a tenth more is the machine's noise."""
-    growth_of("netns", (50, 150, 500), n)
+    growth_of("netns", sizes["netns"], n)
     if lacks := docker_lacks():
         return leave_out("docker: time per pair", lacks)
-    growth_of("docker", (10, 50, 150), 3)
+    growth_of("docker", sizes["docker"], min(n, 3))
 
 
 def growth_of(backend, sizes, n):
@@ -128,11 +132,11 @@ def docker_lacks():
     return "; ".join(map(str, backend.lacks()))
 
 
-def over_docker_run(n=3):
-    what = "docker, bridge, 25 pairs: {} over `docker run` all at once"
+def over_docker_run(n=3, pairs=25):
+    what = f"docker, bridge, {pairs} pairs: {{}} over `docker run` all at once"
     if lacks := docker_lacks():
         return leave_out(what.format("time"), lacks)
     with open_testbed(Spec(backend="docker", pairs=1)):
         pass  # the image is built now
-    spec = Spec(backend="docker", pairs=25)
-    beside(what, n, spec, "shell", lambda: shell_docker("pairlab-bench", 50), most=1.2)
+    spec = Spec(backend="docker", pairs=pairs)
+    beside(what, n, spec, "shell", lambda: shell_docker("pairlab-bench", 2 * pairs), most=1.2)

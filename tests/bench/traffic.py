@@ -61,21 +61,22 @@ def traffic(within, file, *options):
     return json.loads(done.stdout), flow_records.read(file)
 
 
-def load_and_sizes():
-    """The load of 1 Gbit/s for 30 s, and the sizes of 250,000 flows."""
+def load_and_sizes(seconds=30, requests=250_000):
+    """The load of 1 Gbit/s, and the sizes of so many flows."""
     sizes = flow_sizes.read(CDF)
     with tempfile.TemporaryDirectory() as place, loopback() as within:
         file = Path(place) / "flows"
         with serving(*within, str(paths.flowgen()), "server", "--port", str(OUR_PORT), "--answer"):
-            said, flows = traffic(within, file, "--load", 10**9, "--duration", 30)
+            said, flows = traffic(within, file, "--load", 10**9, "--duration", seconds)
             offered = 100 * 8 * flows["flow_bytes"].sum() / said["schedule_s"] / 1e9
-            note("traffic at 1 Gbit/s for 30 s: offered over asked", [offered], "99 to 101", 99 <= offered <= 101, " %")
+            what = f"traffic at 1 Gbit/s for {seconds} s: offered over asked"
+            note(what, [offered], "99 to 101", 99 <= offered <= 101, " %")
             achieved = 100 * said["achieved_bps"] / 1e9
             note("the same: achieved over asked", [achieved], "98 to 102", 98 <= achieved <= 102, " %")
             out.print(f"  the latest flow began {1e3 * said['most_late_s']:.1f} ms after it was due")
-            _, flows = traffic(within, file, "--load", 0, "--requests", 250_000, "--at-once", 16)
+            _, flows = traffic(within, file, "--load", 0, "--requests", requests, "--at-once", 16)
             p = ks_p(flows["flow_bytes"], sizes)
-            note("sizes of 250,000 flows: p of a KS test against their CDF", [p], "> 0.001", p > 0.001)
+            note(f"sizes of {requests:,} flows: p of a KS test against their CDF", [p], "> 0.001", p > 0.001)
 
 
 def over_etg(n=7, closed=50_000, opened=10_000):

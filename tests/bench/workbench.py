@@ -4,7 +4,7 @@ both, in turn; and the CPU time of each process that has to do with looking, whi
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,17 +14,15 @@ from playwright.sync_api import expect
 from pairlab import Spec
 from pairlab.apps import doctor
 from pairlab.statistics.intervals import Estimate
-from pairlab.testbed import registry
+from pairlab.testbed import requirements
 from tests.bench.telemetry import counted, in_turn, overall
 from tests.browser.chromium import chromium
 from tests.browser.jupyter import Lab
 from tests.browser.workbench import PATIENCE_MS, Workbench
 
-PAIRS = (10, 50)
-DURATION_S = 8.0
-#: For so long, from when its clients are there, a measurement is looked at. Not by what the page says: on two
-#: cores that 50 pairs keep busy, the page is seconds behind.
-LOOKED_AT_S = 5.0
+#: For that part of its duration, from when its clients are there, a measurement is looked at. Not by what the page
+#: says: on two cores that 50 pairs keep busy, the page is seconds behind.
+LOOKED_AT = 5 / 8
 
 
 class Cost(NamedTuple):
@@ -39,27 +37,29 @@ class Cost(NamedTuple):
     core_shares: dict[str, list[float]]
 
 
-def costs(turns: int, place: Path) -> Iterator[Cost]:
-    """Of each number of pairs. Raises Unavailable where there is no browser."""
-    registry.require(doctor.browser_lacks(), "a browser")
+def costs(turns: int, place: Path, sizes: Iterable[int], seconds: float) -> Iterator[Cost]:
+    """Of each number of pairs in sizes, measured for so many seconds. Raises Unavailable where there is no browser."""
+    requirements.require({"a browser": doctor.browser_lacks()})
     lab = Lab(place)
     try:
         with chromium() as browser:
             page = browser.new_page(viewport={"width": 1280, "height": 800})
             page.set_default_timeout(PATIENCE_MS)
             expect.set_options(timeout=PATIENCE_MS)
-            workbench = Workbench(page, lab).open()
+            workbench = Workbench(page, lab)
+            workbench.load()
+            workbench.run_panel_cell()
             workbench.forgive()
-            for pairs in PAIRS:
-                yield _cost(pairs, turns, workbench, place)
+            for pairs in sizes:
+                yield _cost(pairs, turns, workbench, place, seconds)
     finally:
         lab.end_kernels()
         lab.end()
 
 
-def _cost(pairs: int, turns: int, workbench: Workbench, place: Path) -> Cost:
+def _cost(pairs: int, turns: int, workbench: Workbench, place: Path, seconds: float) -> Cost:
     shares: dict[str, list[float]] = {"kernel": [], "server": [], "browser": []}
-    bare = Spec(pairs=pairs, duration_s=DURATION_S, workload="flowgen", max_skew_s=60.0, max_foreign_cpu=1.0)
+    bare = Spec(pairs=pairs, duration_s=seconds, workload="flowgen", max_skew_s=60.0, max_foreign_cpu=1.0)
 
     def throughput_bps(turn: int, seen: bool) -> float:
         spec = bare.replace(repetition=turn)
@@ -81,7 +81,7 @@ def _watched(workbench: Workbench, spec: Spec) -> dict[str, float]:
     workbench.run_button.click()
     _await_clients(workbench)
     begun_s, before = time.monotonic(), _cpu_s()
-    workbench.page.wait_for_timeout(1000 * LOOKED_AT_S)
+    workbench.page.wait_for_timeout(1000 * LOOKED_AT * spec.duration_s)
     passed_s, after = time.monotonic() - begun_s, _cpu_s()
     workbench.wait_until_done()
     return {name: (after[name] - before[name]) / passed_s for name in after}

@@ -120,7 +120,7 @@ def _directories(ours):
     """Working directories of pairlab's, but for other people's."""
     for path in Path("/tmp").glob("pairlab-*"):
         with contextlib.suppress(OSError):
-            if _others((path / "owner").read_text(), ours):
+            if path.stat().st_uid != os.geteuid() or _others((path / "owner").read_text(), ours):
                 continue
         yield str(path)
 
