@@ -3,9 +3,8 @@
     python -m tests.soak [--part NAME ...] [--again] [--quick]
 
 Each part's figures are kept in .cache/soak/ as soon as it is over, and what passed since the last commit is not run
-again: an interrupted soak goes on with the part it was in. The figures are kept in
-.cache/soak. The quick variants, smaller in number but the same in kind, are what `make test-faults` runs
-(tests/faults/test_load.py).
+again: an interrupted soak goes on with the part it was in. The quick variants, smaller in number but the same in kind,
+are what `make test-faults` runs (tests/faults/test_load.py).
 """
 
 import re
