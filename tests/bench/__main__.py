@@ -78,9 +78,9 @@ SMALLEST = {
     "workbench": {"n": 2, "sizes": (1,), "seconds": 1.0},
     "cell": {"n": 1, "pairs": 1, "seconds": 0.5},
     "shared": {"workers": 2, "repetitions": 2, "cells": 8, "cell_s": 0.1},
-    "paper": {"n": 1, "only": ("launch-time",)},
-    "flows": {"n": 1, "count": 600_000, "unmeasured": 0},
-    "many_flows": {"n": 1, "count": 600_000, "unmeasured": 0},
+    "paper": {"n": 1, "only": ("retransmissions",)},
+    "flows": {"n": 1, "count": 300_000, "unmeasured": 0, "repetitions": 3},
+    "many_flows": {"n": 1, "count": 300_000, "unmeasured": 0, "repetitions": 3},
     "starts": {"n": 1, "runs": 2},
     "coverage": {"times": 2},
 }

@@ -28,13 +28,13 @@ GROUP = ["backend", "workload", "driver", "pairs"]
 CELLS = len(DRIVERS) * len(PAIRS)
 
 
-def write_runs(root: Path, flows: int) -> None:
-    """So many flows in 12 cells of 10 repetitions: log-normal completion times, each repetition off a little.
+def write_runs(root: Path, flows: int, repetitions: int = REPETITIONS) -> None:
+    """So many flows in 12 cells of so many repetitions: log-normal completion times, each repetition off a little.
 
     One in 10,000 failed.
     """
     random = np.random.default_rng(3)
-    told = [(driver, pairs, repetition) for repetition in range(REPETITIONS) for driver in DRIVERS for pairs in PAIRS]
+    told = [(driver, pairs, repetition) for repetition in range(repetitions) for driver in DRIVERS for pairs in PAIRS]
     for number, (driver, pairs, repetition) in enumerate(told):
         count = flows // len(told) + (number < flows % len(told))
         begun = random.uniform(0, 0.002, count)

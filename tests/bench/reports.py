@@ -52,11 +52,11 @@ def paper(n=3, only=()):
     note(what, took, "< 180 s", max(took) < 180, " s")
 
 
-def flows(n=7, count=10_000_000, unmeasured=1):
+def flows(n=7, count=10_000_000, **less):
     """So many flows: percentiles with intervals and CDFs of 12 groups, beside DuckDB's bare quantiles."""
     with tempfile.TemporaryDirectory() as place:
         root = Path(place)
-        _over_duckdb(root, count, n, unmeasured, most=2, most_gb=2)
+        _over_duckdb(root, count, n, most=2, most_gb=2, **less)
         drawn = bench_analysis.apart("figure", root)
         for kind in ("pdf", "pgf"):
             if kind in drawn:
@@ -70,11 +70,11 @@ def flows(n=7, count=10_000_000, unmeasured=1):
                 )
 
 
-def many_flows(n=3, count=100_000_000, unmeasured=1):
+def many_flows(n=3, count=100_000_000, **less):
     """The same of a hundred million, which do not fit into memory at once; and a whole report of them."""
     with tempfile.TemporaryDirectory() as place:
         root = Path(place)
-        _over_duckdb(root, count, n, unmeasured, most=3, most_gb=4, figure="many_flows")
+        _over_duckdb(root, count, n, most=3, most_gb=4, figure="many_flows", **less)
         made = bench_analysis.apart("report", root)
         peak_gb, what = made["peak_bytes"] / 1e9, f"pairlab report over {count / 1e6:g} million flows"
         figure = "many_flows_report_memory_gb"
@@ -82,10 +82,10 @@ def many_flows(n=3, count=100_000_000, unmeasured=1):
         note(what, [made["took_s"]], "none", True, " s", "many_flows_report_time_s")
 
 
-def _over_duckdb(root, flows, n, unmeasured, *, most, most_gb, figure=""):
+def _over_duckdb(root, flows, n, *, most, most_gb, figure="", unmeasured=1, repetitions=bench_analysis.REPETITIONS):
     """Writes so many flows and reduces them, in turn with DuckDB; figure: what the ratio and the memory are kept as."""
     what = f"{flows / 1e6:g} million flows loaded and reduced over DuckDB's bare scan and quantiles"
-    bench_analysis.write_runs(root, flows)
+    bench_analysis.write_runs(root, flows, repetitions)
     ratios, cpu_ratios, peaks = [], [], []
     for turn in range(-unmeasured, n):  # the first warms the disk's cache
         sides = ["ours", "duckdb"] if turn % 2 else ["duckdb", "ours"]
