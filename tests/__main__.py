@@ -35,7 +35,7 @@ TIERS = {
         "faults": ("tests/faults", *(f"--ignore={each}" for each in APART)),
     },
 }
-QUICK = ("unit", "notebooks", "nbval", "host", "browser")
+QUICK = ("unit", "notebooks", "host", "browser")
 MEMORY, ROOM_BYTES = Path("/dev/shm"), 4 * 2**30
 NO_TESTS = 5  # pytest's status where all were deselected
 SLOWEST = 10

@@ -55,6 +55,7 @@ def value_of(text, key):
     return float(found.replace(r"\textminus{}", "-"))
 
 
+@pytest.mark.ci
 def test_what_busy_loops_take_is_found_against_the_pair_alone_over_each_driver(repetitions):
     found = placed.against_alone(repetitions, "total_bps", 0.95).set_index("driver")
     assert set(found["beside"]) == {"2 busy loops"}
@@ -94,6 +95,7 @@ def test_two_runs_of_one_repetition_are_not_pooled():
         placed.by_repetition(twice)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", ["16-placement", "17-interference"])
 def test_the_notebooks_make_their_figures_tables_and_values(name, runs, tmp_path):
     topic = name[3:]
@@ -113,6 +115,7 @@ def test_the_notebooks_make_their_figures_tables_and_values(name, runs, tmp_path
     assert "no number is missing" in done.told("throughput")
 
 
+@pytest.mark.ci
 def test_all_traffic_takes_as_much_longer_as_was_planted_and_the_smallest_flows_less(runs, tmp_path):
     done = Executed("19-dc-simulation", runs, tmp_path)
     made = figures("placed", "dc-simulation-run-time", "dc-simulation-fct")
@@ -150,6 +153,7 @@ def test_without_its_experiment_a_notebook_says_so_and_draws_nothing(name, exper
     assert f"{{{experiment}/missing}}{{there are no runs of '{experiment}'" in done.values(name)
 
 
+@pytest.mark.ci
 def test_without_the_pair_alone_congestion_has_no_changes_and_says_why(tmp_path):
     for repetition in range(3):
         spec = {"experiment": "congestion", "background_pairs": 1, "repetition": repetition}

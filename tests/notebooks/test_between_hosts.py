@@ -53,6 +53,7 @@ def changes_of(runs, experiment, value="total_bps"):
     return by_message.against_bare(mine, value, 0.95).set_index(["driver", "what", "size"])["value"]
 
 
+@pytest.mark.ci
 def test_networks_are_held_against_none_with_messages_of_the_same_size(runs):
     found = changes_of(runs, "packet-size")
     for size in (256, 1024):
@@ -74,6 +75,7 @@ def test_what_the_paper_states_stands_beside(runs):
     assert by_name["TCP", "1 KiB", "overlay"] == "–"
 
 
+@pytest.mark.ci
 def test_a_cpu_that_is_overloaded_is_told_from_those_that_idle(runs):
     found = cores.cells(cores.by_repetition(load_runs(runs, experiment="packet-size")), 0.95)
     assert found["busiest_share"]["value"].to_numpy() == pytest.approx(1.0)
@@ -89,6 +91,7 @@ def test_both_kinds_of_hosts_are_held_against_physical_ones_without_containers(r
     assert found["overlay", "physical"] == pytest.approx(-82.8)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("name", "drawn", "tabled"),
     [

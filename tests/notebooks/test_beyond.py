@@ -20,6 +20,7 @@ def flows(runs):
     return load_runs(runs, experiment="throughput").flows
 
 
+@pytest.mark.ci
 def test_each_question_takes_only_runs_that_vary_its_own_setting(flows):
     settings = {
         question.name: beyond.answer(flows, question, 0.95).settings
@@ -149,6 +150,7 @@ def test_a_failed_udp_flow_counts_as_zero(tmp_path):
     assert found["failed_flows"].sum() == 1
 
 
+@pytest.mark.ci
 def test_the_notebook_makes_every_part_from_two_backends(runs, tmp_path):
     executed = Executed("10-beyond", runs, tmp_path)
     parts = ("flows-per-pair", "congestion-control", "cpu-limits", "mtu", "udp")
@@ -170,6 +172,7 @@ def test_each_part_that_was_not_measured_is_named(campaign, tmp_path):
         assert f"{{beyond/{part}/missing}}" in values
 
 
+@pytest.mark.ci
 def test_one_repetition_of_one_remedy_is_shown_and_nothing_is_claimed_of_it(tmp_path):
     how = {"backends": ("netns",), "drivers": ("bridge",), "controls": (), "flows": (), "mtus": (), "repetitions": 1}
     synthetic.write_beyond(tmp_path / "few", remedies=({}, {"cpu_quota": 0.2}), **how)

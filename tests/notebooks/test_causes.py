@@ -63,6 +63,7 @@ def executed(runs, tmp_path_factory):
     return Executed("14-causes", runs, tmp_path_factory.mktemp("causes"))
 
 
+@pytest.mark.ci
 def test_the_notebook_makes_every_figure_table_and_value(executed):
     assert executed.made == figures("caused", "causes-layers") | {
         "paper/values/caused/14-causes.tex",

@@ -25,6 +25,7 @@ def test_the_ratio_counts_both_ends_and_all_cpus_where_no_number_of_cores_is_ask
     assert found.to_dict() == {(2, 2.0): [2.0], (4, 1.0): [8.0], (4, 2.0): [4.0], (8, 2.0): [8.0]}
 
 
+@pytest.mark.ci
 def test_one_ratio_that_came_about_in_two_ways_stays_two_cells(flows):
     cells = core_ratio.cells(core_ratio.throughput(flows), core_ratio.completion(flows), 0.95)
     assert core_ratio.places(cells["client_bps"]) == ["2\n2/2", "4\n4/2", "8\n4/1", "8\n8/2"]
@@ -73,6 +74,7 @@ def test_where_a_flow_failed_the_mean_completion_time_is_a_gap_and_so_is_its_cha
     assert change.gap == "the change has no finite value in 1 of 2 repetitions"
 
 
+@pytest.mark.ci
 def test_the_notebook_makes_every_figure_table_and_value_from_two_backends(runs, tmp_path):
     executed = Executed("06-core-ratio", runs, tmp_path)
     names = [f"core-ratio{kind}-{backend}-flowgen" for kind in ("", "-gap") for backend in synthetic.BACKENDS]

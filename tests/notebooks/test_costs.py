@@ -79,6 +79,7 @@ def test_the_published_table_has_the_changes_of_both_sides_together():
     assert service_demand.published_table().loc["weave", "Client (µs)"] == 150.7
 
 
+@pytest.mark.ci
 def test_the_notebook_on_the_cost_makes_its_figures_table_and_values(runs, tmp_path):
     done = Executed("26-cpu-overhead", runs, tmp_path)
     names = ("cpu-overhead-demand", "cpu-overhead-change", "cpu-overhead-layers")
@@ -90,6 +91,7 @@ def test_the_notebook_on_the_cost_makes_its_figures_table_and_values(runs, tmp_p
     assert "{cost/netns-flowgen/overlay/2/1/vxlan-demand}" in done.values("26-cpu-overhead")
 
 
+@pytest.mark.ci
 def test_the_notebook_on_busy_processes_holds_each_network_against_itself_alone(runs, tmp_path):
     done = Executed("25-interference-by-network", runs, tmp_path)
     names = ("interference-by-network-throughput", "interference-by-network-change")

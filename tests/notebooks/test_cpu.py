@@ -29,6 +29,7 @@ def cells(repetitions):
     return cpu.cells(repetitions)
 
 
+@pytest.mark.ci
 def test_the_notebook_makes_every_figure_table_and_value(runs, tmp_path):
     done = Executed("09-cpu", runs, tmp_path)
     assert done.made == figures("busy", "cpu-busy", "cpu-parts") | {
@@ -71,6 +72,7 @@ def test_taken_time_is_busy_but_used_by_nobody_here(repetitions):
     assert one["processes_s_per_gb"] < one["host_s_per_gb"]
 
 
+@pytest.mark.ci
 def test_a_run_without_samples_is_a_gap_and_is_never_called_saturated(runs):
     found = [
         replace(run, cpu=table("cpu")) if (run.spec.driver, run.spec.pairs) == ("ovs", 10) else run

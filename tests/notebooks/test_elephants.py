@@ -23,6 +23,7 @@ def flows(runs):
     return load_runs(runs, experiment="elephant-mice").flows
 
 
+@pytest.mark.ci
 def test_the_notebook_makes_every_figure_table_and_value(runs, tmp_path):
     done = Executed("05-elephant-mice", runs, tmp_path)
     assert done.made == figures("herd", "elephant-mice-cdf", "elephant-mice-roles") | {
@@ -44,6 +45,7 @@ def test_without_the_plain_flows_to_compare_with_the_notebook_says_so(runs, tmp_
     assert r"\defineresult{elephant-mice/not-compared}{there are no runs of 'fct'" in done.values("05-elephant-mice")
 
 
+@pytest.mark.ci
 def test_one_driver_and_repetition_leave_named_gaps_and_no_spread(tmp_path):
     runs = write_elephants(tmp_path / "few", backends=("netns",), drivers=("bridge",), pairs=(10,), repetitions=1)
     done = Executed("05-elephant-mice", runs, tmp_path)

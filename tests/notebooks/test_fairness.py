@@ -91,6 +91,7 @@ def executed(campaign, tmp_path_factory):
     return Executed("02-fairness", campaign, tmp_path_factory.mktemp("fairness"))
 
 
+@pytest.mark.ci
 def test_the_notebook_makes_every_figure_table_and_value_from_two_backends(executed):
     names = [f"fairness{kind}-{backend}-flowgen" for kind in ("", "-drivers") for backend in ("netns", "docker")]
     values = {"paper/values/campaign/02-fairness.tex"}
@@ -105,6 +106,7 @@ def test_failed_clients_stay_in_view(executed):
     assert r"1 of 90 flows failed" in told
 
 
+@pytest.mark.ci
 def test_the_notebook_works_with_one_driver_and_one_repetition(tmp_path):
     write_campaign(tmp_path / "few", backends=("netns",), drivers=("ovs",), pairs=(2,), repetitions=1)
     executed = Executed("02-fairness", tmp_path / "few", tmp_path, pairs=2)

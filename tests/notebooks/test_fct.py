@@ -24,6 +24,7 @@ def of(frame, **names):
     return frame
 
 
+@pytest.mark.ci
 def test_the_notebook_makes_every_figure_table_and_value_from_two_backends_and_tools(runs, tmp_path):
     done = Executed("04-fct", runs, tmp_path)
     systems = [f"{backend}-{tool}" for backend in ("netns", "docker") for tool in ("flowgen", "netcat")]
@@ -42,6 +43,7 @@ def test_the_notebook_makes_every_figure_table_and_value_from_two_backends_and_t
     assert "fct/missing" not in values
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("repetitions", [1, 2])
 def test_few_repetitions_of_one_tool_and_driver_leave_named_gaps(tmp_path, repetitions):
     few = {"backends": ("netns",), "workloads": ("netcat",), "drivers": ("ovs",), "repetitions": repetitions}
@@ -51,6 +53,7 @@ def test_few_repetitions_of_one_tool_and_driver_leave_named_gaps(tmp_path, repet
     assert r"\definelist{fct/exact}{netns-netcat}" in done.values("04-fct")
 
 
+@pytest.mark.ci
 def test_without_runs_of_its_experiment_the_notebook_writes_the_reason_only(campaign, tmp_path):
     done = Executed("04-fct", campaign, tmp_path)
     assert done.made == {"paper/values/campaign/04-fct.tex"}

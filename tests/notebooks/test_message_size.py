@@ -16,6 +16,7 @@ def repetitions(runs):
     return message_size.repetitions(load_runs(runs).flows)
 
 
+@pytest.mark.ci
 def test_the_change_from_the_least_size_is_as_put_in(repetitions):
     found = message_size.changes(repetitions, 0.95)
     bridge = found[(found["driver"] == "bridge") & (found["backend"] == "netns")].set_index("message_bytes")
@@ -48,6 +49,7 @@ def test_sizes_are_told_in_the_largest_whole_unit(size, text):
     assert message_size.size_text(size) == text
 
 
+@pytest.mark.ci
 def test_the_notebook_makes_its_figure_tables_and_values_from_both_tools_and_backends(runs, tmp_path):
     executed = Executed("08-message-size", runs, tmp_path)
     systems = [f"{backend}-{tool}" for backend in synthetic.BACKENDS for tool in ("sockperf", "flowgen")]

@@ -54,6 +54,7 @@ def repetitions(runs):
     return by_message.by_repetition(load_runs(runs, experiment="single-host-modes"))
 
 
+@pytest.mark.ci
 def test_each_mode_is_held_against_no_containers_in_the_same_direction(repetitions):
     found = by_message.against_bare(by_message.throughputs(repetitions), "total_bps", 0.95)
     found = found.set_index(["driver", "what", "size"])
@@ -80,6 +81,7 @@ def test_the_mode_without_a_network_is_a_fact_and_no_number(runs, repetitions):
     )
 
 
+@pytest.mark.ci
 def test_the_notebook_makes_its_figures_tables_and_values(runs, tmp_path):
     done = Executed("21-single-host-modes", runs, tmp_path)
     names = [

@@ -92,6 +92,7 @@ def test_where_the_limit_was_not_measured_a_change_has_a_gap(tmp_path):
     assert set(found["gap"]) == {"no repetition also has driver process"}
 
 
+@pytest.mark.ci
 def test_the_notebook_makes_its_figure_tables_and_values(runs, tmp_path):
     done = Executed("15-networks", runs, tmp_path)
     made = figures("nets", "networks", "network-latencies")
@@ -106,6 +107,7 @@ def test_the_notebook_makes_its_figure_tables_and_values(runs, tmp_path):
     assert float(median) == pytest.approx(10 / 0.6, rel=0.2)
 
 
+@pytest.mark.ci
 def test_a_figure_of_namespaces_says_that_they_share_a_kernel(runs, tmp_path):
     Executed("15-networks", runs, tmp_path)
     (table,) = (tmp_path / "out").rglob("networks-netns-flowgen.tex")

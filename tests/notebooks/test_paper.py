@@ -103,6 +103,7 @@ def test_a_paper_of_the_runs_there_are_is_built_whatever_else_lies_beside(result
     assert paper.build("few_runs", runs=tmp_path / "few_runs") == results / "main.pdf"
 
 
+@pytest.mark.ci
 def test_a_value_file_of_other_runs_stops_the_paper_before_latex(results, tmp_path, monkeypatch):
     monkeypatch.setattr(texlive, "missing", list)
     monkeypatch.setattr(texlive, "run", lambda *args, **options: pytest.fail("LaTeX was run"))

@@ -11,6 +11,7 @@ from tests.support.synthetic import write_campaign
 NOTEBOOK = paths.ANALYSES / "01-throughput.ipynb"
 
 
+@pytest.mark.ci
 def test_the_notebook_makes_every_figure_table_and_value_from_two_backends(campaign, tmp_path):
     executed = Executed("01-throughput", campaign, tmp_path)
     assert executed.told("load").startswith("72 runs read, 70 count, 2 left out")

@@ -45,6 +45,7 @@ def in_parts(monkeypatch):
     monkeypatch.setattr(flow_parts, "MOST_AT_ONCE", 600)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_parts_give_what_all_flows_at_once_give(name, found, monkeypatch):
     whole = REDUCTIONS[name](found)

@@ -253,6 +253,7 @@ def pairlab(capsys, *words):
     return ended.value.code or 0, *capsys.readouterr()
 
 
+@pytest.mark.ci
 def test_the_command_shows_the_floor_says_where_it_is_kept_and_gives_json_to_programs(
     able, monkeypatch, runs_dir, capsys
 ):

@@ -201,6 +201,7 @@ def test_no_runs_at_all_can_be_shown_too():
     assert badge(Runs(())._repr_html_()) == "none"
 
 
+@pytest.mark.ci
 def test_the_reference_runs_show_in_a_few_lines():
     try:
         runs = load_runs("runs/reference")

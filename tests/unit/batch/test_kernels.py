@@ -53,6 +53,7 @@ def test_what_a_notebook_imports_is_imported_once_and_in_one_thread(output_of):
         assert "wave" in output_of("import sys; print([name for name in ('wave', 'sndhdr') if name in sys.modules])")
 
 
+@pytest.mark.ci
 def test_a_kernel_has_its_parents_answer_on_which_links_this_host_has(output_of):
     need("netns")
     told = "from pairlab.testbed.netns import sandbox; print(sandbox._known_links.cache_info().currsize)"

@@ -148,6 +148,7 @@ def test_a_place_that_is_lost_for_good_takes_no_more_than_the_cell_it_was_measur
     assert len(load_runs(ground="all").where(status="failed")) == 1
 
 
+@pytest.mark.ci
 def test_a_cell_that_a_place_was_never_asked_for_has_lost_no_attempt(tmp_path, runs_dir):
     plan = load(tmp_path, repetitions=1)
     idle = [Place(f"idle {n}", "a", lambda number: PlaceLost("not there", measuring=False)) for n in range(4)]

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.unit.cli.helpers import made_up
 
 
@@ -35,6 +37,7 @@ def test_drivers_are_compared_over_the_hosts_that_shared_a_sweep(pairlab):
     assert (found["n"], found["unit"]) == ([3, 3], "host")
 
 
+@pytest.mark.ci
 def test_claims_are_checked_for_each_kernel_apart(pairlab):
     for kernel in ("6.1", "6.18"):
         made_up(pairs=50, facts=on(kernel))

@@ -150,6 +150,7 @@ def named(ours, pattern):
     return [f"{name}: {match[0]}" for name, text in ours.items() for match in re.finditer(pattern, text)]
 
 
+@pytest.mark.ci
 def test_no_file_names_a_package_index(ours):
     assert named(ours, r"pypi\.org|pythonhosted\.org|--(extra-)?index-url|--find-links|--trusted-host") == []
 
@@ -197,6 +198,7 @@ def test_notebooks_executed_at_once_do_not_meet(tmp_path, monkeypatch):
     assert list(Path.cwd().iterdir()) == []  # nor is a socket left
 
 
+@pytest.mark.ci
 def test_a_kernel_that_dies_is_told_as_what_it_is(tmp_path):
     executed = tmp_path / "out.ipynb"
     with pytest.raises(MeasurementFailed, match=r"the kernel of the notebook small\.ipynb died: out of memory\?"):

@@ -80,6 +80,7 @@ def test_a_stored_run_of_schema_1_is_read_and_stays_as_it_was_written(tmp_path):
     assert head.read_bytes() == before
 
 
+@pytest.mark.ci
 def test_the_committed_reference_runs_load_whole_under_their_old_keys():
     found = load_runs(paths.REFERENCE)
     assert found.unread == ()

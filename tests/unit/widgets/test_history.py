@@ -103,6 +103,7 @@ def test_choosing_calls_with_the_runs_and_a_filter_drops_those_it_hides(runs):
     assert chosen[-1] == ["macvlan"]
 
 
+@pytest.mark.ci
 def test_of_very_many_runs_the_newest_are_listed():
     history = History(RunList([at(1, repetition=number) for number in range(MAX_LISTED + 5)]))
     assert len(history.list.options) == MAX_LISTED

@@ -94,6 +94,7 @@ def verdicts_of(made, ids=tuple(CLAIMS)):
     return found.set_index("id")
 
 
+@pytest.mark.ci
 def test_what_paper_m_measured_makes_its_statements_hold():
     found = verdicts_of(as_stated())
     assert found["verdict"].to_dict() == dict.fromkeys(CLAIMS, "holds")
@@ -134,6 +135,7 @@ def test_a_claim_between_hosts_that_needs_no_machines_is_one_on_the_rate_of_a_li
     assert over == {f"congestion-halves-behind-switch-{driver}" for driver in ("host", "bridge", "macvlan")}
 
 
+@pytest.mark.ci
 def test_what_stands_in_between_hosts_for_a_driver_of_the_paper_is_named_and_never_beside_it():
     ids = ("congestion-halves-behind-switch-bridge", "congestion-halves-behind-switch-macvlan")
     made = list(runs(names={"bridge": "nat", "host": "process"}))
@@ -158,6 +160,7 @@ def test_rates_of_transactions_decide_nothing_on_throughput_nor_bulk_flows_on_la
         assert set(verdicts_of(made, ids)["verdict"]) == {"not measured"}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("loops", "verdict", "why"), [
     ({"interference_workers": 1}, "not comparable", "0.5 busy loops ran for each CPU, not 1"),
     ({"interference_workers": 2, "interference_where": "server"}, "not measured", "no runs of interference of "),
@@ -170,6 +173,7 @@ def test_fewer_busy_loops_than_cpus_or_such_that_rest_are_not_those_of_the_paper
     assert found["missing"].str.contains(why, regex=False).all()
 
 
+@pytest.mark.ci
 def test_where_several_numbers_of_busy_loops_were_measured_one_for_each_cpu_is_read():
     name = "interference-lowers-throughput-bridge"
     every = list(as_stated())

@@ -77,6 +77,7 @@ def as_stated():
     return verdicts_of(runs())
 
 
+@pytest.mark.ci
 def test_each_claim_holds_where_it_is_as_the_paper_states(as_stated):
     wrong = as_stated.loc[as_stated["verdict"] != "holds", ["workload", "verdict", "missing"]]
     assert set(as_stated.index) == set(CLAIMS)
@@ -96,6 +97,7 @@ def test_what_the_paper_states_in_percent_is_found(as_stated):
     assert as_stated.loc["virtual-process-below-physical", "value"] == pytest.approx(-42, abs=0.1)
 
 
+@pytest.mark.ci
 def test_hosts_that_share_a_kernel_say_nothing_of_it():
     found = verdicts_of(runs(hosts=NAMESPACES))
     assert set(found["verdict"]) == {"not comparable"}
@@ -123,6 +125,7 @@ def test_hosts_that_are_only_called_physical_or_virtual_are_not_compared(seen, w
     assert set(found.loc[named, "missing"]) == {why}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("left", ["multi-host", "packet-size"])
 def test_one_of_two_experiments_that_measure_the_same_is_enough(left):
     found = verdicts_of(run for run in runs() if run.spec.experiment == left)

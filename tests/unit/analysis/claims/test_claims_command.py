@@ -20,6 +20,7 @@ def verdicts(campaign):
     return claims.evaluate(load_runs(campaign))
 
 
+@pytest.mark.ci
 def test_the_whole_ledger_is_judged_on_a_campaign(verdicts):
     netns = verdicts[verdicts["system"] == "netns-flowgen"].set_index("id")["verdict"]
     assert netns["total-rises-bridge"] == "holds"
@@ -112,6 +113,7 @@ def test_the_command_shows_every_verdict_and_json_is_for_programs(campaign):
     assert sum(found["counts"]["netns"].values()) == sum(row["system"] == "netns" for row in found["verdicts"])
 
 
+@pytest.mark.ci
 def test_a_claim_by_name_tells_what_would_make_it_false_and_what_it_requires(campaign):
     told = CliRunner().invoke(main, ["claims", "total-rises", "--runs", str(campaign)])
     assert told.exit_code == 0, told.output

@@ -32,6 +32,7 @@ def table_of_paper_e(names):
 ORDER = ("ovs-over-macvlan", "macvlan-over-bridge", "ovs-over-bridge")
 
 
+@pytest.mark.ci
 def test_what_paper_e_measured_makes_its_statements_hold():
     names = {name: name for name in ("bridge", "macvlan", "ovs")}
     ids = [f"{kind}-{driver}" for kind in ("total-stays-level", "client-falls") for driver in names]

@@ -61,6 +61,7 @@ def in_bounded_time():
     signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.ci
 @each_workload
 def test_a_report_cut_at_any_byte_is_whole_or_refused(workload):
     for name, text in its(workload).items():
@@ -70,6 +71,7 @@ def test_a_report_cut_at_any_byte_is_whole_or_refused(workload):
             assert told is None or all(isinstance(each, Measured) for each in told), name
 
 
+@pytest.mark.ci
 @each_workload
 def test_a_servers_report_cut_at_any_byte_is_whole_or_refused(workload):
     for name, served in its(workload).items():
