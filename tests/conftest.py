@@ -3,6 +3,7 @@
 import functools
 import itertools
 import sys
+import tempfile
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -102,6 +103,13 @@ def runs_dir(tmp_path, monkeypatch):
     place = tmp_path / "runs"
     monkeypatch.setenv("PAIRLAB_RUNS", str(place))
     return place
+
+
+@pytest.fixture
+def sockets_folder():
+    """A folder whose path is short, whoever tests: that of a Unix socket has at most 107 bytes (unix(7))."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:
+        yield Path(place)
 
 
 @pytest.fixture

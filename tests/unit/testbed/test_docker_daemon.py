@@ -34,7 +34,7 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
 
 @pytest.fixture
-def serve(tmp_path, monkeypatch):
+def serve(tmp_path, sockets_folder, monkeypatch):
     """Serves answers by the end of their path, each a status and a text, or an object for JSON; returns the address."""
     monkeypatch.delenv("DOCKER_HOST", raising=False)
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "config"))
@@ -61,12 +61,12 @@ def serve(tmp_path, monkeypatch):
                 def log_message(self, *_):
                     pass
 
-            server = stack.enter_context(Server(str(tmp_path / name), Handler))
+            server = stack.enter_context(Server(str(sockets_folder / name), Handler))
             thread = threading.Thread(target=server.serve_forever, args=(0.01,))
             thread.start()
             stack.callback(thread.join)
             stack.callback(server.shutdown)
-            return f"unix://{tmp_path / name}"
+            return f"unix://{sockets_folder / name}"
 
         yield serve
 

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from pairlab.analysis import published, throughput_cells
-from pairlab.analysis.figures import estimates, files, grid, style
+from pairlab.analysis.figures import estimates, files, grid, pgf, style
 from pairlab.analysis.questions import throughput
 from pairlab.base.temporary_folder import PREFIX
 from pairlab.errors import BadInput
@@ -199,9 +199,9 @@ def test_latex_works_where_clean_finds_what_a_killed_kernel_leaves(cells, monkey
     program.write_text(f"#!/bin/sh\npwd > {tmp_path}/where; exit 1\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    files.backend_pgf.LatexManager._get_cached_or_new_impl.cache_clear()
+    pgf.backend_pgf.LatexManager._get_cached_or_new_impl.cache_clear()
     with plt.rc_context(style.STYLE):
-        content, why = files._as_pgf(by_system(cells))
+        content, why = pgf.rendered(by_system(cells))
     assert content is None
     assert why.startswith("LaTeX did not set its text")
     assert PREFIX in (tmp_path / "where").read_text()
