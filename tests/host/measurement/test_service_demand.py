@@ -31,7 +31,7 @@ def test_the_service_demand_is_the_hosts_cpu_time_over_its_transactions(runs_dir
     run = measure(spec)
     assert run.status in ("ok", "invalid"), run.reasons  # what else runs is in both counts
     moments_s, worked = np.array(read).T
-    assert len(read) == run.cpu["start_s"].nunique() + 1
+    assert len(read) > run.cpu["start_s"].nunique()  # the first is where the first row begins
     begin_s, end_s = cpu_use.window_s(run)
     assert end_s - begin_s > 3
     window_s = np.array([begin_s, end_s]) + moments_s[0] - run.cpu["start_s"].min()

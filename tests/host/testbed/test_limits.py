@@ -64,7 +64,7 @@ def tree(tmp_path, monkeypatch):
         (group / "cgroup.procs").write_text("")
         (group / "cgroup.subtree_control").write_text("")
     (tmp_path / "user" / "cgroup.subtree_control").write_text("cpu\n")
-    monkeypatch.setattr(cgroup_tree, "mounts", lambda: [(2, tmp_path, "/")])
+    monkeypatch.setattr(cgroup_tree, "hierarchies", lambda: [(2, tmp_path, "/")])
     monkeypatch.setattr(cgroup_tree, "groups_of", lambda process: {2: "/user/app/shell"})
     return tmp_path
 
