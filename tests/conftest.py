@@ -32,7 +32,7 @@ LONGEST = (
     "unit/project/test_site.py",
     "unit/apps/test_calibration.py",
     "unit/batch/test_kernels.py",
-    "unit/project/test_environment.py",
+    "unit/batch/test_execute.py",
     "unit/analysis/figures/test_figures.py",
     "notebooks/test_paper.py",
     "notebooks/test_fct.py",
