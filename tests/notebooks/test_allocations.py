@@ -67,6 +67,7 @@ def test_what_busy_loops_take_is_found_against_the_pair_alone_over_each_driver(r
         assert longer.loc[driver, "value"] == pytest.approx(100 * (1 / left - 1), abs=3)
 
 
+@pytest.mark.ci
 def test_drivers_are_held_against_host_beside_the_same(repetitions):
     found = placed.against_host(repetitions, "total_bps", 0.95).set_index(["beside", "driver"])
     assert set(found.index.get_level_values("driver")) == {"bridge", "overlay"}

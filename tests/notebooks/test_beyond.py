@@ -49,6 +49,7 @@ def test_beside_the_papers_congestion_control_others_are_held_against_it(tmp_pat
     assert beyond.answer(loaded.flows, beyond.LIMITS, 0.95).settings == ["no limit", "quota 0.5"]
 
 
+@pytest.mark.ci
 def test_a_remedy_is_found_with_its_cost_and_one_that_does_nothing_is_not(flows):
     limits = beyond.answer(flows, beyond.LIMITS, 0.95)
     total = limits.changes["total_bps"].groupby("setting")["value"].mean()

@@ -74,6 +74,7 @@ def test_the_notebook_makes_every_figure_table_and_value(executed):
     assert r"\defineresult{causes/netns-flowgen/bridge/bbr/2/voluntary-switches}{1200\,per GB}" in values
 
 
+@pytest.mark.ci
 def test_a_run_without_a_profile_is_not_among_them(executed):
     assert executed.told("load").startswith("21 runs read, 21 count")
 

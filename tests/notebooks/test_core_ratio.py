@@ -32,6 +32,7 @@ def test_one_ratio_that_came_about_in_two_ways_stays_two_cells(flows):
     assert len(cells["client_bps"]) == len(cells["mean_fct_s"]) == 2 * 3 * 4
 
 
+@pytest.mark.ci
 def test_throughput_falls_and_completion_times_rise_with_the_ratio_as_put_in(flows):
     throughput, completion = core_ratio.throughput(flows), core_ratio.completion(flows)
     for repetitions, value, expected in ((throughput, "client_bps", -50), (completion, "mean_fct_s", 100)):

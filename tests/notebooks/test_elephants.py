@@ -61,6 +61,7 @@ def test_without_runs_of_its_experiment_the_notebook_writes_the_reason_only(camp
     )
 
 
+@pytest.mark.ci
 def test_mice_that_take_twice_as_long_are_found_to(runs, flows):
     plain = load_runs(runs, experiment="fct").flows
     found = elephants.mice_beside_plain(flows, plain).query("q == 0.5 and driver == 'bridge'")

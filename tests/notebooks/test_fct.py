@@ -60,6 +60,7 @@ def test_without_runs_of_its_experiment_the_notebook_writes_the_reason_only(camp
     assert r"\defineresult{fct/missing}{there are no runs of 'fct'}" in done.values("04-fct")
 
 
+@pytest.mark.ci
 def test_a_cell_has_the_percentiles_of_its_flows_and_counts_those_that_failed(flows):
     cells = fct.percentiles(flows)
     cell = of(cells, backend="netns", workload="flowgen", driver="ovs", pairs=50)

@@ -25,6 +25,7 @@ def test_the_change_from_the_least_size_is_as_put_in(repetitions):
     assert 64 not in bridge.index
 
 
+@pytest.mark.ci
 def test_tools_are_systems_of_their_own(repetitions):
     assert set(message_size.cells(repetitions, 0.95)["workload"]) == {"sockperf", "flowgen"}
 

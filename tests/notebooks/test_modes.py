@@ -66,6 +66,7 @@ def test_each_mode_is_held_against_no_containers_in_the_same_direction(repetitio
             assert found.loc[(driver, "UDP", 1024), "value"] == pytest.approx(100 * (up - 1), abs=1e-6)
 
 
+@pytest.mark.ci
 def test_latencies_are_told_by_size(repetitions):
     found = by_message.against_bare(by_message.response_times(repetitions), "latency_mean_s", 0.95)
     of_bridge = found[found["driver"] == "bridge"].set_index("size")["value"]

@@ -157,6 +157,7 @@ def test_with_half_of_latex_the_missing_files_are_named(out, monkeypatch, tmp_pa
         paper.build()
 
 
+@pytest.mark.ci
 def test_latex_that_does_not_end_is_ended_with_what_it_started_and_the_log_is_named(results, monkeypatch, tmp_path):
     fake = tmp_path / "bin" / "latexmk"
     fake.parent.mkdir()

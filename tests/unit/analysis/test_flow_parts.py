@@ -55,6 +55,7 @@ def test_parts_give_what_all_flows_at_once_give(name, found, monkeypatch):
     pd.testing.assert_frame_equal(parts, whole, check_categorical=False)
 
 
+@pytest.mark.ci
 def test_percentiles_are_the_same_with_and_without_the_cdfs(found):
     pd.testing.assert_frame_equal(fct.percentiles_and_cdfs(found)[0], fct.percentiles(found))
 

@@ -91,6 +91,7 @@ def test_each_claim_is_contradicted_where_the_reverse_is_so():
     assert wrong.empty, wrong.to_string()
 
 
+@pytest.mark.ci
 def test_what_the_paper_states_in_percent_is_found(as_stated):
     assert as_stated.loc["overlay-256-below-process-overlay", "value"] == pytest.approx(-82.8, abs=0.1)
     assert as_stated.loc["overlay-latency-above-process-overlay", "value"] == pytest.approx(55, abs=0.1)

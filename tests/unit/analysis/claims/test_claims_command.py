@@ -33,6 +33,7 @@ def test_the_whole_ledger_is_judged_on_a_campaign(verdicts):
     assert counts.loc[["netns", "netns-flowgen"]].to_numpy().sum() == len(ledger.load())
 
 
+@pytest.mark.ci
 def test_the_list_has_every_statement_once_and_every_verdict_by_backend(verdicts):
     lines = listing.lines(verdicts)
     assert lines[0] == r"\claimtopic{throughput}{\claimcell{0.380}{docker}\claimcell{0.380}{netns}}"
