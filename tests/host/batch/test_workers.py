@@ -41,6 +41,7 @@ def listening(process):
     return {each.laddr.ip for each in connections if each.status == psutil.CONN_LISTEN}
 
 
+@pytest.mark.ci
 def test_a_sweep_on_a_worker_ends_with_the_same_cells_as_without(tmp_path, clean_host):
     """And tells the board who measured, says who is left out, and leaves nothing."""
     need("netns", workload="flowgen")

@@ -26,6 +26,7 @@ SEEN = SPEC.replace(duration_s=4.0)
 pytestmark = pytest.mark.usefixtures("runs_dir")
 
 
+@pytest.mark.ci
 @ways_in_turn
 def test_the_run_that_was_stored_comes_back_and_phases_and_samples_on_the_way(way, runs_dir, clean_host):
     need("netns")

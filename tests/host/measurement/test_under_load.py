@@ -70,6 +70,7 @@ def loaded_run(tmp_path_factory):
     return loaded_run
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", EACH)
 def test_the_background_sends_from_before_the_release_until_the_others_have_ended(name, loaded_run):
     run = loaded_run(name)

@@ -162,6 +162,7 @@ def test_the_testbeds_own_processes_are_no_foreign_load(runs_dir):
     assert run.checks["foreign_cpu"] < before.checks["foreign_cpu"] + 0.5 * busy
 
 
+@pytest.mark.ci
 def test_warm_up_is_found_and_left_out_of_the_totals(runs_dir, monkeypatch, record_property):
     """Every tool begins slowly here: what it tells of its first three intervals is made a tenth."""
     need("netns")
@@ -186,6 +187,7 @@ def test_warm_up_is_found_and_left_out_of_the_totals(runs_dir, monkeypatch, reco
     record_property("warm-up found, s of 0.6 planted", run.checks["warmup_s"])
 
 
+@pytest.mark.ci
 def test_a_run_that_never_settles_says_so(runs_dir, monkeypatch):
     need("netns")
     workload = registry.workloads.get("flowgen")
@@ -203,6 +205,7 @@ def test_a_run_that_never_settles_says_so(runs_dir, monkeypatch):
     assert any("never settled" in reason for reason in run.reasons), run.reasons
 
 
+@pytest.mark.ci
 def test_flows_that_hardly_met_make_the_run_invalid(runs_dir, begins_late):
     need("netns")
     begins_late(1)

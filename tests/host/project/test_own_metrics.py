@@ -138,6 +138,7 @@ def ran(package, *command):
     return done.stdout
 
 
+@pytest.mark.ci
 def test_what_a_workload_declares_is_shown_by_the_panel_and_a_figure(told):
     for name in ("longest wait", "answers per second", "time to the first answer"):
         assert name in told["asking bridge"]

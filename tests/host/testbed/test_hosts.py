@@ -214,6 +214,7 @@ def test_beside_docker_processes_have_no_container_and_are_on_their_own_host(cle
     assert "docker" not in cgroup
 
 
+@pytest.mark.ci
 def test_an_uplink_carries_no_more_than_its_rate(runs_dir):
     spec = ACROSS.replace(
         driver="overlay", hosts=2, placement="across", pairs=2, uplink_rate_bps=1e9, duration_s=2, warmup_s=0.5

@@ -35,6 +35,7 @@ def simulated(request, tmp_path_factory):
     return measured(spec, root=tmp_path_factory.mktemp("runs"))
 
 
+@pytest.mark.ci
 def test_one_client_asks_servers_on_all_hosts_and_each_flow_is_a_row(simulated):
     assert sound(simulated), simulated.reasons
     flows = store.read(simulated.path).flows
@@ -95,6 +96,7 @@ def arrived_bytes(pid):
     return int(re.search(r"eth0: *(\d+)", Path(f"/proc/{pid}/net/dev").read_text())[1])
 
 
+@pytest.mark.ci
 def test_flows_of_a_killed_server_failed_the_rest_counts_and_the_run_says_so(runs_dir, monkeypatch):
     need("netns", workload="traffic")
     real = measurement._watch
