@@ -90,6 +90,17 @@ def listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+def on_the_way(port: int) -> int:
+    """Bytes to that port of 127.0.0.1 that wait to be sent, or to be read (proc_net(5))."""
+    waiting = 0
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        _, local, remote, state, queues, *_ = line.split()
+        to_send, to_read = (int(queue, 16) for queue in queues.split(":"))
+        if state != "0A":  # else it listens, and counts connections
+            waiting += to_send * remote.endswith(f":{port:04X}") + to_read * local.endswith(f":{port:04X}")
+    return waiting
+
+
 class Server:
     def __init__(self, start, flowgen: str, *options):
         self.port = free_port()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.host.flowgen.helpers import PATIENCE_S, free_port, run, until
+from tests.host.flowgen.helpers import PATIENCE_S, free_port, on_the_way, run, until
 
 TOKEN_BYTES = 16
 HEADER = struct.Struct("=IHHQQ16s")  # magic, kind, flow, sequence, time, token: lib/flowgen/src/udpwire.h
@@ -138,6 +138,7 @@ def test_what_others_send_during_a_measurement_changes_nothing_of_its_counts(gua
         assert not select.select([stalled], [], [], 0)[0]  # it may still be one of ours
         totals = [json.loads(line) for each in (client, finite, paced) for line in each.communicate()[0].splitlines()]
         totals = [line for line in totals if line["event"] == "total"]
+        until(lambda: not on_the_way(guarded.port), "the server to read what clients that have ended sent")
         lines, complaint = guarded.stop()
     assert lines.keys() == {total["local"] for total in totals}
     assert len(totals) == 4
