@@ -13,7 +13,7 @@ run: setup
 # Tier by tier, then the time of each and the ten slowest. `make test ALL=1` has further combinations of what is tested
 # anyway, long simulations and builds; CI runs them.
 TESTS = .venv/bin/python -m tests
-ONLY = $(if $(ALL),,-m "not ci and not long")
+ONLY = -m "not long$(if $(ALL),, and not ci)"
 test: setup
 	$(TESTS) -- $(ONLY)
 
@@ -34,7 +34,7 @@ test-kernels: setup
 soak: setup
 	$(TESTS) faults -- -m long
 	.venv/bin/python -m tests.soak $(ARGS)
-	$(TESTS) unit host -- -m "ci or hypothesis" --hypothesis-profile=search
+	$(TESTS) unit host -- -m "ci or long or hypothesis" --hypothesis-profile=search
 
 setup:
 	@$(PYTHON) lib/bootstrap.py

@@ -116,8 +116,8 @@ def test_what_turns_all_of_it_contradicts_all_of_them_but_those_on_what_is_alike
 
 @pytest.mark.parametrize(("turned", "hosts", "why"), [
     (False, NAMESPACES, "no hypervisor and no network card"),
-    pytest.param(True, (*MACHINES[:1], *NAMESPACES), "no hypervisor and no network card", marks=pytest.mark.ci),
-    pytest.param(False, MACHINES[:1], "was not recorded", marks=pytest.mark.ci),
+    pytest.param(True, (*MACHINES[:1], *NAMESPACES), "no hypervisor and no network card", marks=pytest.mark.long),
+    pytest.param(False, MACHINES[:1], "was not recorded", marks=pytest.mark.long),
 ])  # fmt: skip
 def test_hosts_that_share_a_kernel_say_nothing_of_what_was_between_the_papers_hosts(turned, hosts, why):
     found = verdicts_of(runs(turned=turned, hosts=hosts))
@@ -164,7 +164,10 @@ def test_rates_of_transactions_decide_nothing_on_throughput_nor_bulk_flows_on_la
 @pytest.mark.parametrize(("loops", "verdict", "why"), [
     ({"interference_workers": 1}, "not comparable", "0.5 busy loops ran for each CPU, not 1"),
     ({"interference_workers": 2, "interference_where": "server"}, "not measured", "no runs of interference of "),
-    ({"interference_workers": 20, "interference_load": 0.1}, "not measured", "no runs of interference of "),
+    pytest.param(
+        {"interference_workers": 20, "interference_load": 0.1}, "not measured", "no runs of interference of ",
+        marks=pytest.mark.long,
+    ),
 ])  # fmt: skip
 def test_fewer_busy_loops_than_cpus_or_such_that_rest_are_not_those_of_the_paper(loops, verdict, why):
     ids = tuple(name for name in CLAIMS if name.startswith(("interference-lowers", "interference-overlay-below")))

@@ -112,10 +112,10 @@ def test_hosts_that_share_a_kernel_say_nothing_of_it():
         pytest.param(
             dict.fromkeys(SEEN, "none seen"),
             "the hosts called virtual are on no virtual machine",
-            marks=pytest.mark.ci,
+            marks=pytest.mark.long,
         ),
         pytest.param(
-            dict.fromkeys(SEEN, ""), "what the hosts called physical are was not recorded", marks=pytest.mark.ci
+            dict.fromkeys(SEEN, ""), "what the hosts called physical are was not recorded", marks=pytest.mark.long
         ),
     ],
 )

@@ -9,14 +9,15 @@ from pairlab.analysis.claims import estimators, judgement, run_table
 from pairlab.statistics.intervals import PERCENT, Student
 from tests.support.claimed import CASES, cells_of, claim_of, rare
 
-
-def at_hand(name):
-    """One as an example; the others are for CI."""
-    return pytest.param(name, marks=() if name == "drivers_change" else pytest.mark.ci)
+ESTIMATORS = sorted(set(CASES) - {"percentile_change", "share"})
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize("name", [at_hand(name) for name in sorted(set(CASES) - {"percentile_change", "share"})])
+def simulated(name):
+    """Every sixth is for CI, the others are for `make soak`: hundreds of tables each."""
+    return pytest.param(name, marks=pytest.mark.ci if name in ESTIMATORS[::6] else pytest.mark.long)
+
+
+@pytest.mark.parametrize("name", map(simulated, ESTIMATORS))
 def test_verdicts_on_cells_without_a_difference_are_rarely_wrong(name):
     """Every run has noise of its own, and those of a repetition share some: flows are no independent samples."""
     claim, estimator, tries, wrong = claim_of(name, margin=1e-6), estimators.get(name), 300, 0
@@ -44,9 +45,7 @@ def flows_of_one_distribution(random, repetitions, spread):
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize(
-    "spread", [pytest.param(0, marks=pytest.mark.ci), 0.2]
-)  # of repetitions as a whole: flows of one are no independent samples
+@pytest.mark.parametrize("spread", [0, 0.2])  # of repetitions as a whole: flows of one are no independent samples
 def test_equal_percentiles_of_clustered_flows_are_rarely_called_different(spread):
     random, tries = np.random.default_rng(1), 150
     parameters = {"driver": "bridge", "pairs": [10, 50], "q": 0.99}
