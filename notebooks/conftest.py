@@ -33,13 +33,15 @@ def _kernels_on_unix_sockets():
 
     from pairlab.testbed.cleanup.workdir import working_directory
 
+    held = contextlib.ExitStack()
+    place = held.enter_context(working_directory())
+
     class Manager(KernelManager):
         def start_kernel(self, **options):
             rules = "--IPKernelApp.extra_extensions=tests.support.figure_rules"
-            return super().start_kernel(extra_arguments=[rules], **options)
+            environment = os.environ | {"TMPDIR": str(place)}  # nbval kills kernels: what they leave is in there
+            return super().start_kernel(extra_arguments=[rules], env=environment, **options)
 
-    held = contextlib.ExitStack()
-    place = held.enter_context(working_directory())
     files = (f"{place}/{number}.json" for number in itertools.count())
     kernel.KernelManager = lambda **given: Manager(transport="ipc", connection_file=next(files), **given)
     return held.close
