@@ -59,7 +59,7 @@ def dies_once(flag):
     os._exit(9)
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_a_report_is_the_same_as_without_workers(two_workers, root, tmp_path):
     made, _ = two_workers
     values = []

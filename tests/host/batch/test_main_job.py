@@ -46,7 +46,7 @@ def pairlab(*arguments):
     return subprocess.run([BIN / "pairlab", *arguments], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.ci  # `make run` does it, too
+@pytest.mark.long  # CI calls `make run`, which does it, too
 def test_a_sweep_becomes_runs_figures_tables_and_numbers(place, clean_host):
     done = pairlab("sweep", str(place / "tiny.yaml"))
     assert done.returncode == 0, done.stdout

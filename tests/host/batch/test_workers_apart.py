@@ -28,6 +28,7 @@ experiments:
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.geteuid() != 0 or os.cpu_count() == 1, reason="needs root, and two CPUs")
 def test_two_workers_with_hosts_and_docker_of_their_own_measure_a_sweep(tmp_path, clean_host):
     need("docker")
