@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -101,6 +102,7 @@ def _become_kernel(parent: int, asked: Mapping[str, Any]) -> None:
     os.close(nothing)
     os.environ.clear()
     os.environ.update(asked["environment"])
+    tempfile.tempdir = None  # what the parent found: this kernel has a TMPDIR of its own
     os.chdir(asked["directory"])
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()

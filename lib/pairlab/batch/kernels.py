@@ -121,9 +121,10 @@ class _Parent:
         self._process: subprocess.Popen | None = None
         self._kernels: dict[str, Kernel] = {}
         self._stack = contextlib.ExitStack()
+        #: Of the kernels' temporary files: kernels are killed in the end, and what LaTeX writes for figures would stay.
+        self._folder = self._stack.enter_context(TemporaryFolder())
         if not _can_keep_ipython():
-            folder = self._stack.enter_context(TemporaryFolder())
-            self._stack.enter_context(setting(IPYTHONDIR=folder))
+            self._stack.enter_context(setting(IPYTHONDIR=self._folder))
 
     def fork(
         self,
@@ -138,7 +139,7 @@ class _Parent:
         asked = {
             "arguments": list(arguments),
             "imports": list(imports),
-            "environment": dict(environment),
+            "environment": {**environment, "TMPDIR": self._folder},
             "directory": str(directory),
         }
         with self._lock:

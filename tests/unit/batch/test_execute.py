@@ -33,6 +33,19 @@ def test_an_executed_notebook_says_nothing_of_where_it_was_executed(tmp_path):
     nbformat.validate(nbformat.read(executed, 4))
 
 
+def test_what_a_killed_kernel_leaves_among_temporary_files_goes_with_the_command(tmp_path):
+    """As LaTeX's folder does that matplotlib keeps open for figures; kernels are killed in the end."""
+    script = "import sys; from pathlib import Path; from pairlab.batch.execute import execute\n"
+    script += "execute(Path(sys.argv[1]), Path(sys.argv[2]), {})"
+    leaves = notebook_that(tmp_path, "import tempfile", "print(tempfile.mkdtemp())")
+    done = subprocess.run([sys.executable, "-c", script, leaves, tmp_path / "out.ipynb"], check=False)
+    assert done.returncode == 0
+    (output,) = json.loads((tmp_path / "out.ipynb").read_text())["cells"][-1]["outputs"]
+    left = Path(output["text"][0].strip())
+    assert left.parent.name.startswith("pairlab-temporary-")
+    assert not left.parent.exists()
+
+
 @pytest.mark.ci
 def test_notebooks_executed_at_once_do_not_meet(tmp_path, monkeypatch):
     (tmp_path / "here").mkdir()
