@@ -15,7 +15,7 @@ from tests.support import dask_workers
 KILLS = ("worker", "worker", "sweep", "worker", "scheduler", "worker", "sweep", "worker", "scheduler", "worker")
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_shared_sweep_loses_nothing_and_never_measures_two_cells_at_once_on_a_worker(tmp_path, seed, record_property):
     """20 kills in all, each at another moment: as many cells after the last one as the seed draws."""
     chance = random.Random(seed)
