@@ -23,9 +23,9 @@ from traitlets import List, Unicode
 
 from pairlab.base import parameters_cell
 from pairlab.base.environment import setting
-from pairlab.base.temporary_folder import TemporaryFolder
 from pairlab.errors import BadInput
 from pairlab.model.spec import Spec
+from pairlab.testbed.cleanup.workdir import working_directory
 
 _AGAIN_S = 0.01
 
@@ -122,7 +122,7 @@ class _Parent:
         self._kernels: dict[str, Kernel] = {}
         self._stack = contextlib.ExitStack()
         #: Of the kernels' temporary files: kernels are killed in the end, and what LaTeX writes for figures would stay.
-        self._folder = self._stack.enter_context(TemporaryFolder())
+        self._folder = str(self._stack.enter_context(working_directory()))
         if not _can_keep_ipython():
             self._stack.enter_context(setting(IPYTHONDIR=self._folder))
 

@@ -42,7 +42,7 @@ def test_what_a_killed_kernel_leaves_among_temporary_files_goes_with_the_command
     assert done.returncode == 0
     (output,) = json.loads((tmp_path / "out.ipynb").read_text())["cells"][-1]["outputs"]
     left = Path(output["text"][0].strip())
-    assert left.parent.name.startswith("pairlab-temporary-")
+    assert left.parent.name.startswith("pairlab-")
     assert not left.parent.exists()
 
 
