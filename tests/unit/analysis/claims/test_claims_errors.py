@@ -17,7 +17,7 @@ def simulated(name):
     return pytest.param(name, marks=pytest.mark.ci if name in ESTIMATORS[::6] else pytest.mark.long)
 
 
-@pytest.mark.parametrize("name", map(simulated, ESTIMATORS))
+@pytest.mark.parametrize("name", [simulated(name) for name in ESTIMATORS])
 def test_verdicts_on_cells_without_a_difference_are_rarely_wrong(name):
     """Every run has noise of its own, and those of a repetition share some: flows are no independent samples."""
     claim, estimator, tries, wrong = claim_of(name, margin=1e-6), estimators.get(name), 300, 0
