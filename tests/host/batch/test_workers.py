@@ -91,6 +91,7 @@ def test_a_scheduler_that_has_no_worker_is_said_so(tmp_path, runs_dir):
             runner.run(plan, places=places)
 
 
+@pytest.mark.ci
 def test_with_tls_who_has_a_certificate_of_the_authority_connects_and_nobody_else(tmp_path):
     """A certificate that is its own authority."""
     if not shutil.which("openssl"):

@@ -81,6 +81,7 @@ def test_an_open_loop_offers_the_asked_load_and_records_each_flow(flowgen, answe
     assert said["achieved_bps"] <= LOAD_BPS * (1 + 1e-6)
 
 
+@pytest.mark.ci
 def test_arrivals_are_a_poisson_process_or_have_fixed_gaps(flowgen, answering, tmp_path):
     options = ["--sizes", flow_sizes.FOLDER / "facebook.txt", "--load", 8_000_000, "--requests", 4000]
     traffic = Traffic(flowgen, answering, tmp_path, *options)

@@ -89,6 +89,7 @@ def test_moments_of_samples_stay_on_their_grid_however_late_one_was():
     ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("backend", "driver"), every_driver(isolated=True))
 def test_samples_add_up_to_what_each_flow_carried(backend, driver, shared_run):
     seen = shared_run(backend, driver)

@@ -165,6 +165,7 @@ def test_interference_is_no_foreign_load(runs_dir, clean_host, monkeypatch):
     assert found[-1].testbed_s - found[-2].testbed_s > 0.7 * used  # of 1 s, in which the pair did next to nothing
 
 
+@pytest.mark.ci
 def test_a_background_or_a_worker_that_ends_before_the_others_makes_the_run_invalid(runs_dir, clean_host, monkeypatch):
     real_watch, real_start, started = measurement._watch, Conductor.start, {}
 

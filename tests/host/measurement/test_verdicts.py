@@ -56,6 +56,7 @@ def test_bytes_and_retransmissions_agree_in_every_source(backend, driver, shared
         assert run.checks["port_bytes"] is not None
 
 
+@pytest.mark.ci
 def test_udp_that_no_longer_arrives_at_the_end_counts_over_the_whole_window_and_makes_the_run_invalid(
     runs_dir, monkeypatch
 ):
@@ -141,6 +142,7 @@ def test_a_tool_that_tells_wrong_retransmissions_is_found_by_the_kernels_count(r
     ), run.reasons
 
 
+@pytest.mark.ci
 def test_what_others_take_of_the_cpus_is_found_and_left_out_of_analyses(foreign_load, runs_dir, record_property):
     need("netns")
     run = measure(spec_of(max_foreign_cpu=0.1, duration_s=2.0))

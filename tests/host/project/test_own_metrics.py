@@ -148,6 +148,7 @@ def test_what_a_workload_declares_is_shown_by_the_panel_and_a_figure(told):
     assert told["columns"] == ["longest_wait_s", "first_answer_s"]
 
 
+@pytest.mark.ci
 def test_compare_compares_by_what_a_workload_declares_and_knows_whether_less_is_better(told, package):
     pairlab = os.path.join(os.path.dirname(sys.executable), "pairlab")
     rows = json.loads(ran(package, pairlab, "compare", "workload=asking", "--base", "p2p", "--json"))["comparisons"]

@@ -60,6 +60,7 @@ def test_percentiles_are_the_same_with_and_without_the_cdfs(found):
     pd.testing.assert_frame_equal(fct.percentiles_and_cdfs(found)[0], fct.percentiles(found))
 
 
+@pytest.mark.ci
 def test_a_frame_of_flows_gives_what_the_runs_give(found):
     pd.testing.assert_frame_equal(fct.percentiles(found.flows), fct.percentiles(found), check_categorical=False)
 

@@ -127,6 +127,7 @@ def test_what_is_measured_under_special_parameters_stands_beside_the_plain_and_r
     assert noise_floor.find(tmp_path, quiet.host, "netns").cells == noisy.cells + again.cells
 
 
+@pytest.mark.ci
 def test_an_interrupted_calibration_goes_on_where_it_was_and_fresh_begins_anew(able, tmp_path):
     plan = calibration.plan(**PLAIN, repetitions=3)
     order = [visit.spec for visit in calibration.visits(plan)]

@@ -114,6 +114,7 @@ def test_what_turns_all_of_it_contradicts_all_of_them_but_those_on_what_is_alike
     assert {found[name] for name in either} == {"holds"}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("turned", "hosts", "why"), [
     (False, NAMESPACES, "no hypervisor and no network card"),
     pytest.param(True, (*MACHINES[:1], *NAMESPACES), "no hypervisor and no network card", marks=pytest.mark.long),

@@ -105,6 +105,7 @@ def test_hosts_that_share_a_kernel_say_nothing_of_it():
     assert set(found["unmet"]) == {"hosts"}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("seen", "why"),
     [

@@ -62,6 +62,7 @@ def test_a_statement_about_several_places_keeps_its_place():
     ]
 
 
+@pytest.mark.ci
 def test_values_cover_every_claim(verdicts, campaign):
     found = report.values(verdicts, load_runs(campaign))
     assert found["total-rises-bridge/netns-flowgen/verdict"] == found["total-rises-bridge/verdict"] == "holds"

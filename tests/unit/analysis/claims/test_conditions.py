@@ -9,6 +9,8 @@ from pairlab.analysis.claims.ledger import Published
 from pairlab.store.dataset import Runs
 from tests.support.claimed import by_counts, cells_of, claim_of, recorded, throughput, verdict_on
 
+pytestmark = pytest.mark.ci  # tables of runs for each: seconds in all
+
 
 def leading(**network):
     """Cells in which ovs clearly leads bridge, on a host that recorded this."""

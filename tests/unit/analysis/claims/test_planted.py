@@ -9,6 +9,8 @@ from pairlab.store.dataset import Runs
 from tests.support.claimed import recorded, verdict_on
 from tests.support.synthetic import bulk, ending
 
+pytestmark = pytest.mark.ci  # tables of runs for each: seconds in all
+
 CLAIMS = {claim.id: claim for claim in ledger.load()}
 
 
