@@ -1,7 +1,7 @@
 """`make bench`: how fast pairlab is, as ratios measured in turn in one run, each beside its bound.
 
 `python -m tests.bench NAME ...` does only these parts. What a machine lacks (Mininet, Docker, root) is said and left
-out. Every figure is a median of n, with its range. Those that docs/trust.md quotes are kept in .cache/bench/.
+out. Every figure is a median of n, with its range. Those that have a name are kept in .cache/bench/.
 
 `python -m tests.bench --smallest` does each part once, of the least size, in one to two minutes: it shows that they
 work. Such figures mean nothing, so none is kept.

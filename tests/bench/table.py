@@ -13,7 +13,7 @@ figures, verdicts = {}, []
 
 
 def note(what, values, bound, met, unit="", figure=None):
-    """A row of the table. figure: its name in docs/trust.md, the unit in it; without one it is not quoted there."""
+    """A row of the table. figure: the name that it is kept under, the unit in it; without one it is only shown."""
     verdicts.append(met)
     if figure:
         figures[figure] = list(values)

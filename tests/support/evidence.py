@@ -1,14 +1,12 @@
-"""What tests, soak and bench measured, in one form: read from pytest's junit XML and from the files of the others.
+"""What parts of the soak and the bench measured, each in a file of its own in .cache.
 
-A figure is named by its unit (`left_after_s`, `leaked_descriptors`), as columns are, and given by pytest's
-`record_property` or by the part of the soak or the bench that measured it.
+A figure is named by its unit (`left_after_s`, `leaked_descriptors`), as columns are.
 """
 
 import json
 import os
 import platform
-import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,9 +22,9 @@ CACHE = paths.ROOT / ".cache"
 
 @dataclass(frozen=True)
 class Evidence:
-    """One test, or one part of the soak or the bench, once.
+    """One part of the soak or the bench, once.
 
-    test: tests/faults/test_x.py::test_y, without parameters; or soak:part, bench:part. outcome: passed, failed or
+    test: soak:part or bench:part. outcome: passed, failed or
     skipped. figures: what was measured, by name; a list where it was measured several times.
     """
 
@@ -64,47 +62,3 @@ def read(part: str) -> Evidence | None:
     """What `write` kept of soak:part or bench:part."""
     path = CACHE / f"{part.replace(':', '/')}.json"
     return Evidence(**json.loads(path.read_text())) if path.exists() else None
-
-
-def all_kept() -> Iterator[Evidence]:
-    """Everything in the cache: junit XML, and parts of the soak and the bench."""
-    for path in sorted(CACHE.glob("*.xml")):
-        yield from of_junit(path)
-    for path in sorted([*CACHE.glob("soak/*.json"), *CACHE.glob("bench/*.json")]):
-        yield Evidence(**json.loads(path.read_text()))
-
-
-def of_junit(path: Path) -> Iterator[Evidence]:
-    """Each test case of a junit XML by pytest, measured here where its suite has no property `host`.
-
-    Tests spread over processes have none: pytest-xdist does not carry a suite's properties.
-    """
-    for suite in ElementTree.parse(path).getroot().iter("testsuite"):
-        told = {each.get("name"): each.get("value") for each in suite.findall("properties/property")}
-        when = datetime.fromisoformat(suite.get("timestamp")).astimezone(UTC).isoformat(timespec="seconds")
-        for case in suite.iter("testcase"):
-            figures: dict[str, list] = {}
-            for each in case.findall("properties/property"):
-                figures.setdefault(each.get("name"), []).append(_value(each.get("value")))
-            yield Evidence(
-                _test_of(case), _outcome(case), when, told.get("host", this_host()), float(case.get("time", 0)), figures
-            )
-
-
-def _test_of(case: ElementTree.Element) -> str:
-    """tests.faults.test_x and test_y[z] as tests/faults/test_x.py::test_y."""
-    module = case.get("classname", "").replace(".", "/")
-    return f"{module}.py::{case.get('name', '').partition('[')[0]}"
-
-
-def _outcome(case: ElementTree.Element) -> str:
-    if case.find("failure") is not None or case.find("error") is not None:
-        return "failed"
-    return "passed" if case.find("skipped") is None else "skipped"
-
-
-def _value(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
