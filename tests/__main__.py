@@ -1,6 +1,7 @@
 """`python -m tests [TIER ...] [-- PYTEST OPTIONS]`: the tests, tier by tier, their times and the ten slowest tests.
 
-Without a tier, those of `make test`. What only computes takes all CPUs; what measures has the machine to itself.
+Without a tier, those of `make test`. What only computes takes all CPUs; what measures has the machine to itself. A part
+of a tier is asked for by its own name, such as faults-docker.
 """
 
 import contextlib
@@ -20,21 +21,35 @@ ROOT = Path(__file__).resolve().parents[1]
 #: A file's tests stay in one process, which makes once what they share; the longest files begin (tests/conftest.py).
 SIDE_BY_SIDE = ("-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder")
 
-#: Tests of faults that kill processes of their own, and neither measure nor look at the host.
-APART = ("tests/faults/test_store.py", "tests/faults/test_workers.py")
+#: Faults of what Docker and its daemons do.
+OF_DOCKER = (
+    *(str(each.relative_to(ROOT)) for each in sorted((ROOT / "tests/faults").glob("test_killed_docker*.py"))),
+    "tests/faults/test_swarm_of_the_user.py",
+)
 
-#: What pytest is called with for each, one call after the other, by the name of its report.
+#: What reads the measurements that are shared by session (tests/support/shared.py).
+OF_SHARED_RUNS = (
+    *(f"tests/host/measurement/test_{name}.py" for name in ("measure", "verdicts", "live", "causes")),
+    *(f"tests/host/testbed/test_{name}.py" for name in ("neighbours", "nobody_gets_in", "shaping", "workloads")),
+)
+
+#: The parts of each tier, one after the other: by the name of its report, what pytest is called with.
 TIERS = {
     "unit": {"unit": ("tests/unit", *SIDE_BY_SIDE)},
     "notebooks": {"notebooks": ("tests/notebooks", *SIDE_BY_SIDE)},
     "nbval": {"nbval": ("--nbval", "notebooks/analysis", *SIDE_BY_SIDE)},
-    "host": {"host": ("tests/host",)},
+    "host": {
+        "host-shared": OF_SHARED_RUNS,
+        "host-others": ("tests/host", *(f"--ignore={each}" for each in OF_SHARED_RUNS)),
+    },
     "browser": {"browser": ("tests/browser",)},
     "faults": {
-        "faults-apart": (*APART, *SIDE_BY_SIDE),
-        "faults": ("tests/faults", *(f"--ignore={each}" for each in APART)),
+        "faults-docker": OF_DOCKER,
+        "faults-others": ("tests/faults", *(f"--ignore={each}" for each in OF_DOCKER)),
     },
 }
+#: What may be asked for by name.
+PARTS = {name: {name: words} for parts in TIERS.values() for name, words in parts.items()} | TIERS
 QUICK = ("unit", "notebooks", "host", "browser")
 MEMORY, ROOM_BYTES = Path("/dev/shm"), 4 * 2**30
 NO_TESTS = 5  # pytest's status where all were deselected
@@ -44,8 +59,8 @@ SLOWEST = 10
 def main(words: list[str]) -> int:
     """Runs them all, also after one that fails. Returns 0 if all passed, else the first status that is not 0."""
     tiers, _, options = (words, "", []) if "--" not in words else split(words)
-    if unknown := set(tiers) - set(TIERS):
-        print(f"no tier {', '.join(sorted(unknown))}; there are: {', '.join(TIERS)}", file=sys.stderr)
+    if unknown := set(tiers) - set(PARTS):
+        print(f"no tier {', '.join(sorted(unknown))}; there are: {', '.join(PARTS)}", file=sys.stderr)
         return 2
     found = [run(tier, options) for tier in tiers or QUICK]
     print("\n".join(["", *map(line_of, found), "", "The slowest:", *slowest([tier for tier, *_ in found])]))
@@ -61,7 +76,7 @@ def run(tier: str, options: list[str]) -> tuple[str, int, float]:
     """The tier, pytest's first status that is not 0 and the seconds it took."""
     print(f"\n{tier}:", flush=True)
     begun = time.monotonic()
-    found = [status_of(name, words, options) for name, words in TIERS[tier].items()]
+    found = [status_of(name, words, options) for name, words in PARTS[tier].items()]
     return tier, next((status for status in found if status), 0), time.monotonic() - begun
 
 
@@ -95,7 +110,7 @@ def report(name: str) -> Path:
 
 
 def cases(tier: str) -> list[ElementTree.Element]:
-    paths = [path for path in map(report, TIERS[tier]) if path.exists()]
+    paths = [path for path in map(report, PARTS[tier]) if path.exists()]
     return [case for path in paths for case in ElementTree.parse(path).getroot().iter("testcase")]
 
 
@@ -104,7 +119,7 @@ def line_of(found: tuple[str, int, float]) -> str:
     skipped = sum(case.find("skipped") is not None for case in cases(tier))
     failed = sum(case.find("failure") is not None or case.find("error") is not None for case in cases(tier))
     outcome = f"{failed} failed" if failed else f"status {status}" if status else "passed"
-    return f"{tier:<10} {took_s:5.0f} s  {len(cases(tier)):5} tests, {skipped} skipped: {outcome}"
+    return f"{tier:<13} {took_s:5.0f} s  {len(cases(tier)):5} tests, {skipped} skipped: {outcome}"
 
 
 def slowest(tiers: list[str]) -> list[str]:

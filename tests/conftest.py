@@ -43,9 +43,9 @@ LONGEST = (
 def pytest_addoption(parser):
     parser.addoption(
         "--but-passed-in",
-        metavar="REPORT",
+        metavar="FOLDER",
         type=Path,
-        help="leave out what passed in this junit report of this commit, by another user of this machine",
+        help="leave out what passed in the junit reports in it, of this commit, by another user of this machine",
     )
 
 
@@ -64,12 +64,12 @@ def pytest_collection_modifyitems(config, items):
 ALSO_AS_ROOT = ("tests/host/testbed/test_testbed.py", "tests/host/measurement/test_measure.py")
 
 
-def passed_in(report):
+def passed_in(reports):
     """The tests that passed there, as junit names them: (module and class, name with parameters)."""
-    cases = ElementTree.parse(report).getroot().iter("testcase")
     return {
         (case.get("classname"), case.get("name"))
-        for case in cases
+        for report in reports.glob("*.xml")
+        for case in ElementTree.parse(report).getroot().iter("testcase")
         if len(case.findall("*")) == len(case.findall("properties"))
     }
 

@@ -116,8 +116,7 @@ def test_when_all_who_could_remove_them_are_dead_containers_end_by_themselves(
     wait_clean(before)
 
 
-@pytest.mark.parametrize("how", ["its process", "its container"])
-@pytest.mark.parametrize("side", ["client", "server"])
+@pytest.mark.parametrize(("side", "how"), diagonal(("client", "server"), ("its process", "its container")))
 def test_one_end_that_is_killed_is_a_failed_flow(side, how, before, measuring, client, record_property):
     """iperf's clients and servers are under flowgen too; here it is flowgen's own.
 

@@ -14,6 +14,7 @@ def test_many_pairs_in_namespaces_come_and_go_and_leave_nothing(record_property)
     soak_load.netns(record_property, quick=True)
 
 
+@pytest.mark.long  # each test in Docker sees that nothing was left
 def test_pairs_in_docker_come_and_go_and_leave_nothing(record_property):
     need("docker")
     soak_load.docker(record_property, quick=True)

@@ -12,7 +12,7 @@ import click
 
 from tests.kernels import image, machine, selection
 
-TIMEOUT_S = 900
+TIMEOUT_S = 1800
 
 
 @click.command()

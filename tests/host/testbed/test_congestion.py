@@ -77,11 +77,12 @@ def routes_here():
 SHAPED = {"link_rate_bps": 1e8}
 #: Routes are an endpoint's: a driver sets them whatever the tool, and a backend's tools have them whatever the driver.
 TOOLS = ("netcat", "sockperf", "flowgen", "iperf", "iperf3")
-CASES = [(backend, "bridge", workload) for backend in ("netns", "docker") for workload in TOOLS]
+CASES = [("netns", "bridge", workload) for workload in TOOLS]
 CASES += [("netns", "macvlan", "sockperf"), ("netns", "ovs", "flowgen")]
+CASES += [("docker", "bridge", workload) for workload in ("netcat", "flowgen")]
 AT_HAND = [
     *(("netns", "bridge", "netcat"), ("netns", "macvlan", "sockperf"), ("netns", "ovs", "flowgen")),
-    *(("docker", "bridge", "netcat"), ("docker", "bridge", "sockperf"), ("docker", "bridge", "flowgen")),
+    *(("docker", "bridge", "netcat"), ("docker", "bridge", "flowgen")),
 ]
 
 
