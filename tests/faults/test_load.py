@@ -3,6 +3,8 @@
 Many pairs come and go and leave nothing; a sweep under kills ends with every cell done.
 """
 
+import pytest
+
 from tests.conftest import need
 from tests.soak import disturbed
 from tests.soak import load as soak_load
