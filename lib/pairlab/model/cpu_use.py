@@ -17,7 +17,7 @@ SIDES = ("client", "server")
 
 def warmup_s(run: Run) -> float:
     """The warm-up that is left out of the flows' totals: what the spec asks for, and what was found after it."""
-    return run.spec.warmup_s + run.checks.get("warmup_s", 0.0)
+    return run.spec.warmup_s + (run.checks.get("warmup_s") or 0.0)
 
 
 def window_s(run: Run) -> tuple[float, float]:
@@ -50,11 +50,14 @@ def carried_bytes(run: Run) -> float:
     """
     if run.spec.background_pairs or run.spec.interference_workers:
         return np.nan
-    warm = run.intervals.loc[run.intervals["warmup"], "interval_bytes"]
-    if warmup_s(run) and warm.empty:
-        return np.nan
+    warm_bytes = 0.0
+    if warmup_s(run):
+        warm = run.intervals.loc[run.intervals["warmup"], "interval_bytes"]
+        if warm.empty:
+            return np.nan
+        warm_bytes = warm.sum()
     flows = run.columns("flows", ["status", "flow_bytes"])
-    return float(flows.loc[flows["status"] == "ok", "flow_bytes"].sum() + warm.sum())
+    return float(flows.loc[flows["status"] == "ok", "flow_bytes"].sum() + warm_bytes)
 
 
 def host_s_per_gb(run: Run) -> float:
@@ -108,9 +111,9 @@ def by_side(run: Run) -> pd.DataFrame:
 
 def _shares(run: Run, cpu: pd.DataFrame) -> pd.Series:
     begin_s, end_s = window_s(run)
-    inside_s = np.minimum(cpu["end_s"], end_s) - np.maximum(cpu["start_s"], begin_s)
-    weights = inside_s.clip(lower=0)
-    found = cpu[list(PARTS)].mul(weights, axis=0).sum() / (weights.sum() or np.nan)
+    weights = np.clip(np.minimum(cpu["end_s"], end_s) - np.maximum(cpu["start_s"], begin_s), 0, None).to_numpy()
+    spent = np.nansum(cpu[list(PARTS)].to_numpy() * weights[:, None], axis=0) / (np.nansum(weights) or np.nan)
+    found = pd.Series(spent, index=PARTS)
     found["busy"] = 1 - found["idle"] - found["iowait"]
     return found
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pairlab.base.foreign_files import opened, visible
-from pairlab.model.tables import OPTIONAL, TABLES
+from pairlab.model.tables import OPTIONAL, TABLES, table
 
 #: Most runs' tables are short, and what Parquet adds to find its way in long ones would be most of their size.
 _SMALL = {"compression": "zstd", "use_dictionary": False, "write_statistics": False, "store_schema": False}
@@ -47,8 +47,11 @@ def rows_of_pairs(place: Path, name: str, pairs: int) -> int:
 
 def frame(place: Path, name: str, own: Sequence[str] = ()) -> pd.DataFrame:
     """The whole table, typed as TABLES has it, and after that the columns of its workload's own."""
-    texts = {key: "str" for key, column in TABLES[name].items() if column.dtype == "str"}
-    return columns(place, name, [*TABLES[name], *own]).to_pandas().astype(texts)
+    if _left_out(place, name):
+        return table(name).reindex(columns=[*TABLES[name], *own])
+    found = columns(place, name, [*TABLES[name], *own])
+    plain = [field.with_type(pa.string()) if pa.types.is_dictionary(field.type) else field for field in found.schema]
+    return found.cast(pa.schema(plain)).to_pandas()
 
 
 def columns(place: Path, name: str, wanted: Sequence[str]) -> pa.Table:

@@ -34,7 +34,7 @@ def test_a_fixed_number_of_operations_takes_its_time_and_carries_nothing(backend
     (flow,) = run.flows.itertuples()
     assert flow.calculation_s == flow.duration_s > 0.1
     assert flow.throughput_bps != flow.throughput_bps
-    assert flow.client_cpu_s == pytest.approx(flow.calculation_s, rel=0.5)
+    assert 0.05 < flow.client_cpu_s / flow.calculation_s < 1.1  # beside others' load it has a part of a CPU
     assert run.sends_nothing
     assert summaries(run) == {"calculation_s": flow.calculation_s}
     assert default_measure([run]) == "calculation_s"

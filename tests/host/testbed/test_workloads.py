@@ -225,6 +225,7 @@ def test_udp_beside_tcp_tells_what_was_sent_and_what_came(backend, driver, workl
     assert run.checks["datagram_bytes"] == (None if driver == "host" else pytest.approx(0, abs=0.01))
 
 
+@pytest.mark.quiet
 @pytest.mark.parametrize("workload", able("directions"))
 @pytest.mark.parametrize("driver", ["bridge", pytest.param("host", marks=pytest.mark.ci)])
 @pytest.mark.parametrize("backend", any_backend())
