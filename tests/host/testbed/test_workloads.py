@@ -317,6 +317,7 @@ def test_udp_without_a_server_is_a_failed_flow(runs_dir, monkeypatch):
     assert "1 of 2 servers never listened" in run.reasons[0]
 
 
+@pytest.mark.quiet
 @pytest.mark.parametrize("workload", in_ci(able("flows", "intervals"), but=["flowgen"]))
 @pytest.mark.parametrize("backend", any_backend())
 def test_the_kernel_counts_what_a_client_retransmits_as_its_tool_does(backend, workload, runs_dir, clean_host):

@@ -1,12 +1,14 @@
 """What runs beside the pairs: when it is under way, what is made of its reports, and that no result counts it."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from pairlab import store
+from pairlab.measurement.processes import steady_rate
 from pairlab.measurement.processes.background_rows import read_background
 from pairlab.measurement.processes.steady_rate import await_steady_rate, is_steady
 from pairlab.measurement.reading import Reading
@@ -66,8 +68,9 @@ class Counter:
         return None if more is None else self.sent
 
 
-def test_it_is_awaited_until_the_rate_no_longer_rises():
+def test_it_is_awaited_until_the_rate_no_longer_rises(monkeypatch):
     looks = []
+    monkeypatch.setattr(steady_rate, "time", SimpleNamespace(monotonic=lambda: sum(looks)))
     rising = [*(1000 * 1.5**number for number in range(8)), *[20_000] * 50]
     assert await_steady_rate([Counter(map(int, rising))], 60.0, looks.append)
     assert 12 <= len(looks) <= 20
