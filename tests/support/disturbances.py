@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -93,6 +93,8 @@ class Testbed:
     clients: list[Process]
     servers: list[Process]
     chance: random.Random
+    beside: list[Process] = field(default_factory=list)
+    """Of the background, and of the interference."""
 
     def some(self, processes: Sequence[Process]) -> list[Process]:
         """One of them, or all."""
@@ -145,6 +147,22 @@ def stall(bed: Testbed) -> Iterator[None]:
         yield
     finally:
         signalled(stopped, signal.SIGCONT)
+
+
+def stopped(chosen: Callable[[Testbed], Sequence[Process]]) -> Disturbance:
+    """These do not get on."""
+
+    @contextlib.contextmanager
+    def stop(bed: Testbed) -> Iterator[None]:
+        which = tools(chosen(bed))
+        assert which
+        signalled(which, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            signalled(which, signal.SIGCONT)
+
+    return stop
 
 
 @contextlib.contextmanager
@@ -284,7 +302,9 @@ def measured_under(
         return servers, clients, gate
 
     def watch(bed, clients, release_ns, *others):
-        testbed = Testbed(list(clients), ready["servers"], random.Random(seed))
+        known = {id(each) for each in (*clients, *ready["servers"])}
+        beside = [each for each in bed.conductor._processes.values() if id(each) not in known]
+        testbed = Testbed(list(clients), ready["servers"], random.Random(seed), beside)
         over = threading.Event()
         with ThreadPoolExecutor(2, initializer=run_before_flows) as pool:  # so that it comes when it is to come
             running = [

@@ -327,8 +327,17 @@ def _read(
         require_duration(measured, spec.total_s)
         measured = measured if measured.windowed else window(measured, warmup_s, until_s)
         done |= measured.flow
+        _require_transactions(done)
     place = {"pair": row["pair"], "flow": row["flow"]}
     return done, [{**place, **_interval(each, began_s, warmup_s)} for each in measured.intervals]
+
+
+def _require_transactions(flow: Row) -> None:
+    """Raises ValueError where none came to an end, and none was even sent: its client asked for nothing."""
+    if flow.get("transactions") == 0 and not flow.get("transactions_lost"):
+        failed = flow.get("transactions_failed") or 0
+        why = f"all {failed:,.0f} failed" if failed else "none was asked for"
+        raise ValueError(f"there was no transaction: {why}")
 
 
 def _of_nothing_sent(measured: Measured) -> tuple[Row, list[Row]]:

@@ -250,7 +250,14 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
     sending = servers if workload.one_client else senders(spec, clients, servers)
     seen = sending, bed.site, isolated, spec.traffic_s
     sampling = Sampler(*seen, watch, alone=not bed.background, pairs=spec.pairs) if watch else contextlib.nullcontext()
-    with times("traffic_s"), sampling as sampler, observer, before_flows():
+    with (
+        times("traffic_s"),
+        sampling as sampler,
+        observer,
+        background.watched(),
+        interference.watched(),
+        before_flows(),
+    ):
         release_ns = gate.release()
         _watch(bed, clients, release_ns, _beat(spec.traffic_s, progress, sampler))
         ended_s = _since_s(release_ns)
@@ -287,13 +294,14 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
             unless_chosen=congestion.unless_chosen(recorded["network"]),
             hosts=hosts,
         )
-    of_background = background.read(release_ns, of_background_s(spec, ended_s))
+    measured_s = of_background_s(spec, ended_s)
+    of_background = background.read(release_ns, measured_s)
     recorded["congestion_control"] = congestion.recorded(bed.plan, recorded["network"], reading.flows)
     checks = (
         checks_of_flows(spec, workload, reading, clients, servers)
         | {"hung": hung, "network_changed": len(changed), **observer.steadiness(reading, release_ns, workload.waits_s)}
         | observer.checks(*background.seen_with(reading, of_background, clients, servers), recorded["network"])
-        | {**background.checks(of_background), **interference.checks()}
+        | {**background.checks(of_background, release_ns, measured_s), **interference.checks(release_ns, measured_s)}
     )
     status, reasons = judge(spec, checks, clients, servers, reading, unmet, observer.largest)
     return Run(

@@ -5,9 +5,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pairlab.measurement.checks import crosschecks, steady_state
+from pairlab.measurement.checks import crosschecks, silence, steady_state
 from pairlab.measurement.checks.check import Value
 from pairlab.measurement.reading import Reading
+from pairlab.measurement.window import expected_s
 from pairlab.model.spec import Spec
 from pairlab.testbed.contracts import Workload
 from pairlab.testbed.host import foreign_load
@@ -40,9 +41,10 @@ class Observer:
         self._clients = clients
         self._processes = [*clients, *servers, *beside]
         spec = bed.spec
-        seen = spec.telemetry and bed.plan.driver.isolated and not spec.flows_end
+        one_client = bool(bed.plan.workload and bed.plan.workload.one_client)
+        seen = spec.telemetry and bed.plan.driver.isolated and not one_client
         sending = senders(spec, clients, servers)
-        self._links = LinkTelemetry(sending, bed.site.interface, spec.traffic_s) if seen else None
+        self._links = LinkTelemetry(sending, bed.site.interface, expected_s(spec)) if seen else None
         self._telemetry = CpuTelemetry(bed.spec.interval_s) if bed.spec.telemetry else None
         self._ports: list[tuple[int, int] | None] = []
         self._started = contextlib.ExitStack()
@@ -104,21 +106,47 @@ class Observer:
         return self._links.silent_until_s(release_ns) if self._links else ()
 
     def steadiness(self, reading: Reading, release_ns: int, waits_s: float) -> dict[str, Value]:
-        """Outliers and shifts of the total throughput after the warm-up, where all flows had it.
+        """Outliers, shifts and silence of the total throughput after the warm-up, where all flows had it, and the
+        longest silence of a flow.
 
         By the links' counters where they are seen, as these have more steps than tools report, else by the tools'.
         waits_s: how long a client waits before it sends; a flow's span begins when it is connected.
         """
-        workload = self._bed.plan.workload
-        if self._bed.spec.flows_end or reading.failed or not (workload and workload.carries):
-            return {"outliers": None, "shift": None}
-        values: Sequence[float] = reading.steps_bytes
-        if self._links and reading.spans:
-            begin_s = max(begun_s for begun_s, _ in reading.spans) + self._bed.spec.warmup_s + reading.warmup_s
-            end_s = min(end_s for _, end_s in reading.spans)
-            by_links = self._links.total_bps(release_ns, begin_s + waits_s, end_s + waits_s)
-            values = by_links or values
-        return {"outliers": steady_state.outliers(values), "shift": steady_state.shift(values)}
+        spec, workload = self._bed.spec, self._bed.plan.workload
+        found: dict[str, Value] = dict.fromkeys(("outliers", "shift", "silent", "silence_s"))
+        if not (workload and workload.carries) or reading.table is not None:
+            return found | {"silence_s": reading.silence_s}
+        links = self._links if self._links and reading.spans else None
+        if spec.flows_end:
+            spans_s = self._of_senders(_spans_s(reading))
+            return found | ({"silence_s": silence.longest_s(links, release_ns, spans_s)} if links else {})
+        begin_s = (
+            max((begun_s for begun_s, _ in reading.spans), default=0.0) + spec.warmup_s + reading.warmup_s + waits_s
+        )
+        end_s = min((end_s for _, end_s in reading.spans), default=0.0) + waits_s
+        if links:
+            spans_s = self._of_senders(dict.fromkeys(_spans_s(reading), (begin_s, end_s)))
+            found["silence_s"] = silence.longest_s(links, release_ns, spans_s)
+        if reading.failed:
+            return found
+        values = (links and links.total_bps(release_ns, begin_s, end_s)) or reading.steps_bytes
+        silent = silence.share(links, release_ns, begin_s, end_s) if links else None
+        if silent is None:
+            silent = silence.share_of_steps(reading.steps_bytes)
+        return found | {
+            "outliers": steady_state.outliers(values),
+            "shift": steady_state.shift(values),
+            "silent": silent,
+        }
+
+    def _of_senders(self, spans_s: Mapping[int, tuple[float, float]]) -> dict[int, tuple[float, float]]:
+        """By the sender's place among the links, from spans by pair."""
+        spec = self._bed.spec
+        return {
+            place * spec.pairs + pair: span_s
+            for place in range(len(spec.directions))
+            for pair, span_s in spans_s.items()
+        }
 
     def _host_of(self, process: Process) -> int:
         return self._bed.site.hosts.get(process.endpoint.name, 0)
@@ -203,6 +231,16 @@ class Observer:
                 reading, len(receivers), ports_before, ports_after, header, again_bytes + queued_bytes
             ),
         }
+
+
+def _spans_s(reading: Reading) -> dict[int, tuple[float, float]]:
+    """When the first of each pair's successful flows began, and the last one ended, from the release."""
+    rows = (row for row in reading.flows if row["status"] == "ok")
+    found: dict[int, tuple[float, float]] = {}
+    for row, (begun_s, end_s) in zip(rows, reading.spans, strict=True):
+        earlier_s, later_s = found.get(row["pair"], (begun_s, end_s))
+        found[row["pair"]] = min(begun_s, earlier_s), max(end_s, later_s)
+    return found
 
 
 def senders(spec: Spec, clients: Sequence[Process], servers: Sequence[Process]) -> list[Process]:

@@ -29,7 +29,8 @@ class Reading:
     late_share: the share of the traffic, at most, that came after the tool's last count.
     table: all flows, where one client made them for all servers; then `flows` is empty. load: of such flows, what they
     carried per second relative to the load that was offered, minus 1, and unbegun: the share of the requests that had
-    not begun in time; None: nothing was asked.
+    not begun in time; None: nothing was asked. silence_s: the longest time in which none of them began or ended though
+    one was due; None: nothing tells when they are.
     """
 
     flows: list[Row] = field(default_factory=list)
@@ -52,6 +53,7 @@ class Reading:
     table: pd.DataFrame | None = None
     load: float | None = None
     unbegun: float | None = None
+    silence_s: float | None = None
 
     @property
     def count(self) -> int:

@@ -19,6 +19,9 @@ from pairlab.model.spec import Spec
 from pairlab.testbed.launch.conductor import Process
 from pairlab.testbed.plans import MOST_RISE_S
 
+#: A process may wait so long for a CPU, where hundreds share one.
+MOST_SILENCE_S = 0.5
+
 
 def _at(bound: float) -> Callable[[Spec], float]:
     return lambda spec: bound
@@ -38,6 +41,11 @@ def _longest_connect_s(spec: Spec) -> float:
     """Of flows with an end, the wait for a connection is part of what is measured."""
     round_trip_s = 2 * spec.uplink_delay_s  # a connection takes one
     return float("inf") if spec.flows_end else max(spec.max_skew_s, 0.1 * spec.total_s) + round_trip_s
+
+
+def _stands_still(least: float) -> Callable[[Spec], float]:
+    """The bound where whoever sends or receives stood still; over links that lose packets, flows wait for timeouts."""
+    return lambda spec: float("inf") if spec.link_loss else least
 
 
 def _crosscheck(meaning: str, sentence: str) -> Check:
@@ -104,6 +112,20 @@ CHECKS: dict[str, Check] = {
         "{value} background pairs failed, or ended before the others did: background_flows has their errors",
         most=_at(0),
     ),
+    "background_silent": Check(
+        "share",
+        "share of the measured time in which the background, all together, sent next to nothing (silence.share)",
+        "the background was silent in {percent:.0f} % of the time: something held it up; measure again",
+        most=_at(0.03),
+        by_machine=True,
+    ),
+    "background_silence_s": Check(
+        "s",
+        "the longest time in which a background pair sent nothing, and nothing again (silence.of_steps)",
+        "a background pair was silent for {value:.1f} s: its client or server stood still; measure again",
+        most=_at(MOST_SILENCE_S),
+        by_machine=True,
+    ),
     "interference_running": Check(
         "",
         "whether all workers of the interference used CPU time before the pairs were released",
@@ -117,6 +139,13 @@ CHECKS: dict[str, Check] = {
         "workers of the interference that ended before the pairs did",
         "{value} workers of the interference had ended before the pairs did: see in `dmesg` whether memory ran out",
         most=_at(0),
+        by_machine=True,
+    ),
+    "interference_silence_s": Check(
+        "s",
+        "the longest time in which a worker of the interference used no CPU time while the pairs sent",
+        "a worker of the interference used no CPU time for {value:.1f} s: it stood still; measure again",
+        most=_at(MOST_SILENCE_S),
         by_machine=True,
     ),
     "overlap": Check(
@@ -277,6 +306,21 @@ CHECKS: dict[str, Check] = {
         least=_at(-0.03),
         by_machine=True,
     ),
+    "silent": Check(
+        "share",
+        "share of the time after the warm-up in which all flows together sent next to nothing (silence.share)",
+        "all flows together were silent in {percent:.0f} % of the time: something held them up; measure again",
+        most=_stands_still(0.03),
+        by_machine=True,
+    ),
+    "silence_s": Check(
+        "s",
+        "the longest time in which a flow sent nothing, and nothing again (silence.of_steps)",
+        "a flow was silent for {value:.1f} s, without a segment that was sent again: its client or server stood still;"
+        " measure again",
+        most=_stands_still(MOST_SILENCE_S),
+        by_machine=True,
+    ),
     "shift": Check(
         "share",
         "clearest change of level of the total throughput after the warm-up, of the higher level (steady_state.shift)",
@@ -380,7 +424,15 @@ def judge(
         reasons.append(f"{missing} of {len(clients)} clients never started")
     if silent := [server for server in servers if not server.ready]:
         reasons.append(f"{len(silent)} of {len(servers)} servers never listened, the first: {silent[0].trouble}")
-    for name, value in checks.items():
-        if reason := CHECKS[name].reason(value, spec):
-            reasons.append(naming(reason, largest(name)))
+    reasons += unmet_reasons(spec, checks, largest)
     return ("invalid", reasons) if reasons else ("ok", [])
+
+
+def unmet_reasons(
+    spec: Spec,
+    checks: Mapping[str, Value],
+    largest: Callable[[str], Iterable[tuple[str, int, float]]] = lambda check: (),
+) -> list[str]:
+    """A sentence for each check that is out of its bounds."""
+    found = ((name, CHECKS[name].reason(value, spec)) for name, value in checks.items())
+    return [naming(reason, largest(name)) for name, reason in found if reason]

@@ -19,6 +19,11 @@ def counted_s(spec: Spec, pair: int, found_s: float = 0.0) -> tuple[float, float
     return spec.last_due_s - due_s + spec.warmup_s + found_s, spec.total_s - due_s if due_s else math.inf
 
 
+def expected_s(spec: Spec) -> float:
+    """How long flows last, where that is known beforehand; 0: they have an end."""
+    return 0.0 if spec.flows_end else spec.traffic_s
+
+
 def of_background_s(spec: Spec, ended_s: float) -> tuple[float, float]:
     """From when until when the background's totals are taken, from the release: while the others count, or their flows
     end. ended_s: when the last client had ended.

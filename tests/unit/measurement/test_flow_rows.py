@@ -186,3 +186,22 @@ def test_intervals_that_a_tool_leaves_out_while_nothing_gets_on_are_time_all_the
     found = window(replace(told, intervals=rows), 1.0)
     assert found.flow["duration_s"] == pytest.approx(3.0)
     assert found.flow["throughput_bps"] == pytest.approx(4e8)
+
+
+@pytest.mark.parametrize(
+    ("lost", "failed", "status", "error"),
+    [
+        (0.0, 0.0, "failed", "there was no transaction: none was asked for"),
+        (0.0, 1200.0, "failed", "there was no transaction: all 1,200 failed"),
+        (7.0, 0.0, "ok", ""),  # all were lost: a result
+    ],
+)
+def test_a_flow_of_requests_without_one_that_came_to_an_end_failed(lost, failed, status, error):
+    counts = {"transactions": 0.0, "transactions_lost": lost, "transactions_failed": failed}
+    told = Measured(
+        {"duration_s": 1.0, "flow_bytes": 0.0, "throughput_bps": 0.0, **counts}, connected_ns=1, windowed=True
+    )
+    client = process("client-0", stdout="0", end_ns=1_010_000_000)
+    spec = Spec(workload="flowgen", pairs=1, duration_s=1.0)
+    (row,) = read_flows(spec, draw(spec), Telling([told]), [client], [process("server-0")], 0).flows
+    assert (row["status"], row["error"]) == (status, error)

@@ -16,7 +16,9 @@ from pairlab.testbed.profiling import perf_events
 def bed(spec):
     """Up as far as an observer asks; this process plays a client whose link is seen."""
     site = SimpleNamespace(interface="lo", roots=list, marks=list, port_counts=dict)
-    return SimpleNamespace(spec=spec, site=site, plan=SimpleNamespace(driver=SimpleNamespace(isolated=True)))
+    return SimpleNamespace(
+        spec=spec, site=site, plan=SimpleNamespace(driver=SimpleNamespace(isolated=True), workload=None)
+    )
 
 
 def client():

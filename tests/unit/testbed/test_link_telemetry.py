@@ -18,7 +18,7 @@ def telemetry(monkeypatch, *sent_bytes):
     for number, now in enumerate(zip(*sent_bytes, strict=True)):
         monkeypatch.setattr(link_telemetry.time, "monotonic_ns", lambda number=number: number * EVERY_NS)
         for counter, value in zip(found._counters, now, strict=True):
-            monkeypatch.setattr(counter, "sent_bytes", lambda value=value: value)
+            monkeypatch.setattr(counter, "sent", lambda value=value: None if value is None else (value, value // 1000))
         found._sample()
     return found
 

@@ -16,6 +16,8 @@ LEAST_INTERVALS = 8
 BAND_DEVIATIONS, BAND_SHARE = 4.0, 0.1
 #: A warm-up is not above this multiple of the later half's median: else the throughput collapsed after it.
 MOST_OVER = 2.0
+#: What is below this share of the most is silence, which tells nothing of how values spread.
+SILENT = 0.05
 #: Of so many intervals, the band for outliers is twice as wide as of very many.
 FEW = 8
 #: A trend counts below this p-value; the last third may differ from the first by this share of the mean.
@@ -64,13 +66,14 @@ def outliers(values: Sequence[float]) -> float | None:
     """By what share outlying intervals, wherever they are, change the mean of the others; None: too few intervals.
 
     A stall of a tenth of the time makes it -0.1. Intervals are outlying as in warm-up: outside the band around the
-    median, which is wider where few intervals tell how wide it is.
+    median of those that are not silent, which is wider where few intervals tell how wide it is.
     """
     series = np.asarray(values, float)
     if len(series) < LEAST_INTERVALS:
         return None
-    usual = series[~_outside(series, series, BAND_DEVIATIONS * (1 + FEW / len(series)))]
-    mean = float(np.mean(usual))
+    active = series[series > SILENT * series.max()]
+    usual = series[~_outside(series, active, BAND_DEVIATIONS * (1 + FEW / len(series)))] if len(active) else active
+    mean = float(np.mean(usual)) if len(usual) else 0.0
     return float(np.mean(series)) / mean - 1 if mean else 0.0
 
 

@@ -1,16 +1,22 @@
 """Background pairs: they send from before the others start until these have ended."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
 
 from pairlab.base.threads import before_flows
+from pairlab.measurement.checks import silence
 from pairlab.measurement.checks.check import Value
 from pairlab.measurement.processes.background_rows import read_background
 from pairlab.measurement.processes.getting_ready import READY_S, REPORT_S, link_options, servers_of, still_reporting
 from pairlab.measurement.processes.steady_rate import await_steady_rate
 from pairlab.measurement.reading import Reading
+from pairlab.measurement.window import expected_s
 from pairlab.model.spec import Spec
+from pairlab.model.time_steps import carried_bytes
 from pairlab.testbed.contracts import Progress, Workload
-from pairlab.testbed.host.link_telemetry import LinkCounter
+from pairlab.testbed.host.link_telemetry import LinkCounter, LinkTelemetry
 from pairlab.testbed.launch.conductor import Process
 from pairlab.testbed.open import Testbed
 from pairlab.testbed.plans import MOST_RISE_S
@@ -28,6 +34,7 @@ class Background:
         self.servers: Sequence[Process] = ()
         self.clients: Sequence[Process] = ()
         self._is_steady = False
+        self._links: LinkTelemetry | None = None
         self._ended: Sequence[Process] = ()
 
     @property
@@ -58,8 +65,7 @@ class Background:
         progress("background to its rate", 0, 0)
         site, conductor = self._bed.site, self._bed.conductor
         seen = self.clients
-        on_one_link = not self._bed.plan.driver.isolated or self._bed.spec.background_driver
-        if on_one_link:  # all clients of a host
+        if self._shares_links:  # those of a host have one
             seen = list({site.hosts.get(each.endpoint.name, 0): each for each in self.clients}.values())
         counters = [LinkCounter(each, site.interface_of(each.endpoint.name)) for each in seen]
         with before_flows():
@@ -67,6 +73,21 @@ class Background:
             self._is_steady = await_steady_rate(
                 counters, MOST_RISE_S, lambda seconds: conductor.wait_ended(self.clients, seconds)
             )
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """While the others send, its links are sampled, where each of its clients has one."""
+        spec = self._bed.spec
+        if self._workload is None or self._shares_links or not spec.telemetry:
+            yield
+            return
+        self._links = LinkTelemetry(self.clients, self._bed.site.interface, expected_s(spec))
+        with self._links:
+            yield
+
+    @property
+    def _shares_links(self) -> bool:
+        return not self._bed.plan.driver.isolated or bool(self._bed.spec.background_driver)
 
     def note_ended(self) -> None:
         """Notes which of its clients have ended by themselves; call it when the others have."""
@@ -104,11 +125,29 @@ class Background:
             return reading, [*clients], [*servers]
         return reading.and_background(own), [*clients, *self.clients], [*servers, *self.servers]
 
-    def checks(self, reading: Reading) -> Mapping[str, Value]:
-        """reading: its own."""
+    def checks(self, reading: Reading, release_ns: int, window_s: tuple[float, float]) -> Mapping[str, Value]:
+        """reading: its own. window_s: in which the others sent, from their release."""
         if self._workload is None:
             return {}
-        return {
+        found: dict[str, Value] = {
             "background_steady": self._is_steady,
             "background_failed": sum(row["status"] != "ok" for row in reading.flows),
         }
+        if self._links:
+            going_on = {number: window_s for number, row in enumerate(reading.flows) if row["status"] == "ok"}
+            return found | {
+                "background_silent": silence.share(self._links, release_ns, *window_s),
+                "background_silence_s": silence.longest_s(self._links, release_ns, going_on),
+            }
+        return found | {"background_silent": self._silent_by_tool(reading, window_s)}
+
+    def _silent_by_tool(self, reading: Reading, window_s: tuple[float, float]) -> float | None:
+        """As silence.share, by what its tool tells of each interval of the window."""
+        steps = max(1, round((window_s[1] - window_s[0]) / self._bed.spec.interval_s))
+        edges_s = np.linspace(*window_s, steps + 1)
+        rows = [
+            [row for row in reading.intervals if row["pair"] == pair] for pair in {row["pair"] for row in reading.flows}
+        ]
+        columns = ("start_s", "end_s", "interval_bytes")
+        carried = [carried_bytes(edges_s, *([row[key] for row in mine] for key in columns)) for mine in rows if mine]
+        return silence.share_of_steps(np.sum(carried, axis=0)) if carried else None

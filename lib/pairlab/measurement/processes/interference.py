@@ -1,14 +1,21 @@
 """Interference: processes that use CPU time beside the pairs."""
 
+import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
 
 from pairlab.base.threads import before_flows
+from pairlab.measurement.checks import silence
 from pairlab.measurement.checks.check import Value
 from pairlab.measurement.processes.getting_ready import READY_S
+from pairlab.measurement.window import expected_s
 from pairlab.testbed.cleanup.process_table import read_processes
 from pairlab.testbed.contracts import Progress
 from pairlab.testbed.host.foreign_load import cpu_clock_s
+from pairlab.testbed.host.link_telemetry import LEAST_S, SAMPLES
+from pairlab.testbed.host.ticker import Ticker
 from pairlab.testbed.interference import command
 from pairlab.testbed.launch.conductor import UNPRIVILEGED, Process
 from pairlab.testbed.open import Testbed
@@ -27,6 +34,8 @@ class Interference:
         self.processes: Sequence[Process] = ()
         self._are_running = False
         self._ended = 0
+        self._moments_ns: list[int] = []
+        self._used_s: list[list[float]] = []
 
     def get_ready(self, progress: Progress) -> None:
         """Starts the workers, which then wait at a gate of their own."""
@@ -44,14 +53,30 @@ class Interference:
         if not self.processes:
             return
         with before_flows():
-            used_s = _used_s(self.processes)  # held as yet
+            before_s = _used_s(_at_work(self.processes))  # held as yet
             self._gate.release()
             begun_s = time.monotonic()
             while not self._are_running and time.monotonic() - begun_s < RUNNING_S:
                 self._bed.conductor.wait_ended(self.processes, EVERY_S)
-                now_s = _used_s(self.processes)
-                rising = sum(now_s.get(pid, 0.0) > before_s for pid, before_s in used_s.items())
+                self._at_work = _at_work(self.processes)
+                rising = sum(
+                    now_s > earlier_s for now_s, earlier_s in zip(_used_s(self._at_work), before_s, strict=True)
+                )
                 self._are_running = rising == len(self.processes)
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """While the pairs send, the workers' CPU time is sampled."""
+        if not self._are_running or not self._bed.spec.telemetry:
+            yield
+            return
+        every_s = max(expected_s(self._bed.spec) / SAMPLES, LEAST_S)
+        with Ticker(every_s, self._sample, "interference-telemetry"):
+            yield
+
+    def _sample(self) -> None:
+        self._moments_ns.append(time.monotonic_ns())
+        self._used_s.append(_used_s(self._at_work))
 
     def note_ended(self) -> None:
         """Notes how many have ended by themselves; call it when the pairs have."""
@@ -78,24 +103,43 @@ class Interference:
             ]
         }
 
-    def checks(self) -> Mapping[str, Value]:
+    def checks(self, release_ns: int, window_s: tuple[float, float]) -> Mapping[str, Value]:
+        """window_s: in which the pairs sent, from their release."""
         if not self.processes:
             return {}
-        return {"interference_running": self._are_running, "interference_ended": self._ended}
+        return {
+            "interference_running": self._are_running,
+            "interference_ended": self._ended,
+            "interference_silence_s": self._longest_silence_s(release_ns, window_s),
+        }
+
+    def _longest_silence_s(self, release_ns: int, window_s: tuple[float, float]) -> float | None:
+        """The longest time in which a worker used no CPU time; None where that was not sampled."""
+        moments_s = (np.array(self._moments_ns, float) - release_ns) / 1e9
+        within = (moments_s >= window_s[0]) & (moments_s <= window_s[1])
+        if within.sum() < 2:
+            return None
+        took_s, used_s = np.diff(moments_s[within]), np.diff(np.array(self._used_s)[within], axis=0)
+        return max(silence.longest_run_s(took_s, of_worker <= 0) for of_worker in used_s.T)
 
 
-def _used_s(workers: Sequence[Process]) -> dict[int, float]:
-    """The CPU time of each worker by its launcher's process id: that of the processes that have started no others."""
+def _at_work(workers: Sequence[Process]) -> list[list[int]]:
+    """The process ids of each worker's processes that have started no others."""
     every = read_processes()
     parents = {each.parent for each in every.values()}
-    used_s = {each.pid: 0.0 for each in workers if each.pid}
+    found: dict[int | None, list[int]] = {each.pid: [] for each in workers}
     for process in every.values():
         above: int | None = process.parent
-        while above in every and above not in used_s:
+        while above in every and above not in found:
             above = every[above].parent
-        if above in used_s and process.pid not in parents:
-            used_s[above] += cpu_clock_s(process.pid) or 0.0
-    return used_s
+        if above in found and process.pid not in parents:
+            found[above].append(process.pid)
+    return [found[each.pid] for each in workers]
+
+
+def _used_s(at_work: Sequence[Sequence[int]]) -> list[float]:
+    """The CPU time of each worker's processes."""
+    return [sum(cpu_clock_s(pid) or 0.0 for pid in pids) for pids in at_work]
 
 
 def _cpus_used(process: Process) -> float | None:

@@ -47,6 +47,7 @@ def read_table(
         answered_bytes={0: 0.0},
         retransmits={0: float(sum(server.tcp_retransmits or 0 for server in servers))},
         load=_load(spec, total, flows) if spec.offered_load_bps else None,
+        silence_s=_silence_s(flows) if spec.offered_load_bps else None,
         unbegun=1 - (int(flows.request.max()) + 1) / spec.requests if spec.requests else None,
     )
 
@@ -56,6 +57,18 @@ def _load(spec: Spec, total: Measured, flows: FlowTable) -> float:
     offered_s = float(flows.size_bytes.sum()) * 8 / spec.offered_load_bps
     lasted_s = max(offered_s, total.flow["duration_s"] - LAST_S)
     return float(total.flow["flow_bytes"]) * 8 / (lasted_s * spec.offered_load_bps) - 1
+
+
+def _silence_s(flows: FlowTable) -> float:
+    """The longest time in which no flow began and none ended, though one was due to begin: its client stood still."""
+    ended_ns = flows.completed_ns[flows.completed_ns > 0]
+    moments_ns = np.sort(np.concatenate([flows.start_ns[flows.start_ns > 0], ended_ns]).astype(np.int64))
+    due_ns = np.sort(flows.intended_ns.astype(np.int64))
+    if len(moments_ns) < 2:
+        return 0.0
+    begins_ns, ends_ns = moments_ns[:-1], moments_ns[1:]
+    due = np.searchsorted(due_ns, ends_ns) > np.searchsorted(due_ns, begins_ns, side="right")
+    return float(((ends_ns - begins_ns) * due).max() / 1e9)
 
 
 def _require_whole(client: Process, total: Measured) -> None:

@@ -62,6 +62,10 @@ class Site(ABC):
         """Words in the command lines of processes that hold the endpoints but are no children of ours (a shim's)."""
         return ()
 
+    def engine(self) -> Collection[int]:
+        """Processes of others that start and remove endpoints for us, by their ids: an engine's, and who reaps them."""
+        return ()
+
     def port_counts(self) -> tuple[int, int] | None:
         """Bytes and packets sent to endpoints at the ports of the driver's network; None: it counts none.
 

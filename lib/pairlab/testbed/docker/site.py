@@ -10,6 +10,7 @@ from typing import Any
 
 from pairlab.base.threads import run_in_thread
 from pairlab.errors import TestbedError
+from pairlab.testbed.cleanup.process_table import read_processes
 from pairlab.testbed.contracts import NetworkDriver, Site
 from pairlab.testbed.docker.daemon import AT_ONCE
 from pairlab.testbed.docker.engine import DIRECTORY, FLOWGEN, Container, network_namespaces, pids, translated
@@ -22,6 +23,8 @@ from pairlab.testbed.netns.sandbox import Sandbox
 from pairlab.testbed.requirements import ROUTED
 
 CPU_CGROUP = Path("/sys/fs/cgroup/cpu")
+#: Programs that do what Docker is asked for.
+ENGINE = ("dockerd", "containerd")
 
 
 class DockerSite(Site):
@@ -92,6 +95,10 @@ class DockerSite(Site):
 
     def marks(self):
         return [container.id for container in self._containers.values()]
+
+    def engine(self):
+        found = [pid for pid, each in read_processes().items() if each.words and Path(each.words[0]).name in ENGINE]
+        return [1, *found]  # shims have no other parent
 
     def port_counts(self):
         with translated("the ports' counters could not be read"):

@@ -126,6 +126,14 @@ def compare(before: HostSample, after: HostSample) -> dict[str, float | None]:
     }
 
 
+def others_share(before: HostSample, after: HostSample, but: Collection[int] = ()) -> float:
+    """The share of all CPU time that other processes used, those `but` left out: for what an engine does for us."""
+    capacity_s = (after.at_s - before.at_s) * cpus_online()
+    known, now = before.processes["foreign_cpu"], after.processes["foreign_cpu"]
+    spent_s = sum(used_s - known.get(pid, ("", 0.0))[1] for pid, (_, used_s) in now.items() if pid not in but)
+    return min(1.0, max(0.0, spent_s) / capacity_s)
+
+
 def largest(before: HostSample, after: HostSample, check: str, most: int = 3) -> list[tuple[str, int, float]]:
     """Whose time between two samples counts most to foreign_cpu or kernel_cpu: names, process ids, shares as there.
 

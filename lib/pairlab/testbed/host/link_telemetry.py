@@ -6,6 +6,7 @@ import resource
 import time
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,8 +18,12 @@ from pairlab.testbed.launch.conductor import Process
 SAMPLES, LEAST_S, LEAST_S_PER_LINK = 20, 0.1, 0.01
 #: A client has begun when its link has sent this share of all that it sends: a handshake is less.
 BEGUN_SHARE = 0.01
+#: A step in which a link sent no more packets than this is silent: a window's probe, or a segment that is sent again.
+SILENT_PACKETS = 1
 #: Enough for thirty links; an endpoint has two, and a few more where the kernel has tunnels.
 _TABLE_BYTES = 1 << 12
+#: Enough for net/snmp.
+_COUNTS_BYTES = 1 << 14
 #: Files that are left to the measurement itself.
 _SPARE_FILES = 100
 
@@ -33,6 +38,7 @@ class LinkCounter:
         self._process = process
         self._interface = interface
         self._file: int | None = None
+        self._counts: int | None = None
         self._bytes: int | None = None  # at the last call of sent_bps
 
     def open(self) -> None:
@@ -40,17 +46,33 @@ class LinkCounter:
         if self._process.pid and not self._process.over:
             with contextlib.suppress(OSError):
                 self._file = os.open(f"/proc/{self._process.pid}/net/dev", os.O_RDONLY | os.O_CLOEXEC)
+                self._counts = os.open(f"/proc/{self._process.pid}/net/snmp", os.O_RDONLY | os.O_CLOEXEC)
             self._bytes = self.sent_bytes()
 
-    def sent_bytes(self) -> int | None:
-        """Since it was made; None: not to be seen."""
+    def sent(self) -> tuple[int, int] | None:
+        """Bytes and packets, since it was made; None: not to be seen."""
         if self._file is None:
             return None
         try:
-            sent = sent_in(os.pread(self._file, _TABLE_BYTES, 0).decode()).get(self._interface)
+            return sent_in(os.pread(self._file, _TABLE_BYTES, 0).decode()).get(self._interface)
         except (OSError, ValueError):
             return None
+
+    def sent_bytes(self) -> int | None:
+        """Since it was made; None: not to be seen."""
+        sent = self.sent()
         return sent[0] if sent else None
+
+    def retransmitted(self) -> float:
+        """Segments that its namespace sent again, so far (RetransSegs, proc_pid_net(5)); 0 where it cannot be seen."""
+        if self._counts is None:
+            return 0.0
+        try:
+            lines = os.pread(self._counts, _COUNTS_BYTES, 0).decode().splitlines()
+            names, values = (line.split() for line in lines if line.startswith("Tcp:"))
+            return float(values[names.index("RetransSegs")])
+        except (OSError, ValueError):
+            return 0.0
 
     def sent_bps(self, passed_s: float) -> float | None:
         """Bits per second since the last call; None: not to be seen. Of one that is over, and has no link: 0."""
@@ -61,26 +83,38 @@ class LinkCounter:
         return (now - before) * 8 / passed_s
 
     def close(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        for file in (self._file, self._counts):
+            if file is not None:
+                os.close(file)
+        self._file = self._counts = None
+
+
+class Steps(NamedTuple):
+    """What a link did from each sample to the next: how long that was, the packets that it sent, and for silent ones
+    (SILENT_PACKETS), how many segments its namespace had sent again by their end; NaN for the others."""
+
+    took_s: np.ndarray
+    packets: np.ndarray
+    again: np.ndarray
 
 
 class LinkTelemetry:
     """Samples the links of these clients, each in a namespace of its own, while its block runs (a context manager).
 
-    lasts_s: how long they send. Enter the block when they are ready, and leave it before the testbed goes.
+    lasts_s: how long they send; 0: not known. Enter the block when they are ready, and leave it before the testbed
+    goes.
     """
 
     def __init__(self, clients: Sequence[Process], interface: str, lasts_s: float):
         self._counters = [LinkCounter(each, interface) for each in clients]
         self._moments_ns: list[int] = []
-        self._sent_bytes: list[list[float]] = []
+        self._sent: list[list[tuple[float, float]]] = []
+        self._again: list[list[float]] = []
         every_s = max(lasts_s / SAMPLES, LEAST_S, LEAST_S_PER_LINK * len(clients))
         self._ticker = Ticker(every_s, self._sample, "link-telemetry")
 
     def __enter__(self) -> "LinkTelemetry":
-        if may_open(len(self._counters)):
+        if may_open(2 * len(self._counters)):
             for each in self._counters:
                 each.open()
         self._ticker.__enter__()
@@ -95,7 +129,7 @@ class LinkTelemetry:
 
     def silent_until_s(self, release_ns: int) -> list[float | None]:
         """Until when each client certainly had not begun to send, from the release; None: it cannot be seen."""
-        moments_s, sent_bytes = self._series(release_ns)
+        moments_s, sent_bytes, _ = self._series(release_ns)
         found: list[float | None] = []
         for client in range(len(self._counters)):
             sent = sent_bytes[:, client] - sent_bytes[0, client]
@@ -111,7 +145,7 @@ class LinkTelemetry:
 
         Empty where a client cannot be seen.
         """
-        moments_s, sent_bytes = self._series(release_ns)
+        moments_s, sent_bytes, _ = self._series(release_ns)
         if np.isnan(sent_bytes).any():
             return []
         totals = sent_bytes.sum(axis=1)
@@ -121,15 +155,42 @@ class LinkTelemetry:
             for earlier, later in pairwise(within)
         ]
 
-    def _series(self, release_ns: int) -> tuple[np.ndarray, np.ndarray]:
-        """The moments, in seconds from the release, and by moment and client the bytes; NaN where one is not seen."""
+    def total_steps(self, release_ns: int, begin_s: float, end_s: float) -> tuple[np.ndarray, np.ndarray] | None:
+        """Of the time between each two samples from begin_s to end_s: how long it was, and how many packets all links
+        sent; None where a client cannot be seen."""
+        moments_s, _, packets = self._series(release_ns)
+        if np.isnan(packets).any():
+            return None
+        within = (moments_s >= begin_s) & (moments_s <= end_s)
+        return np.diff(moments_s[within]), np.diff(packets.sum(axis=1)[within])
+
+    def steps(self, release_ns: int, client: int, begin_s: float, end_s: float) -> Steps | None:
+        """What that client's link sent between each two samples from begin_s to end_s; None: it cannot be seen."""
+        moments_s, _, packets = self._series(release_ns)
+        if np.isnan(packets[:, client]).any():
+            return None
+        within = (moments_s >= begin_s) & (moments_s <= end_s)
+        again = np.array(self._again, float).reshape(packets.shape)[within, client]
+        return Steps(np.diff(moments_s[within]), np.diff(packets[within, client]), again[1:])
+
+    def _series(self, release_ns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The moments, in seconds from the release, and by moment and client bytes and packets; NaN: it is not seen."""
         moments_s = (np.array(self._moments_ns, float) - release_ns) / 1e9
-        return moments_s, np.array(self._sent_bytes, float).reshape(len(moments_s), len(self._counters))
+        sent = np.array(self._sent, float).reshape(len(moments_s), len(self._counters), 2)
+        return moments_s, sent[..., 0], sent[..., 1]
 
     def _sample(self) -> None:
         self._moments_ns.append(time.monotonic_ns())
-        sent = [each.sent_bytes() for each in self._counters]
-        self._sent_bytes.append([float("nan") if each is None else each for each in sent])
+        sent = [each.sent() or (float("nan"), float("nan")) for each in self._counters]
+        before = self._sent[-1] if self._sent else sent
+        silent = [now[1] - earlier[1] <= SILENT_PACKETS for now, earlier in zip(sent, before, strict=True)]
+        self._sent.append(sent)
+        self._again.append(
+            [
+                each.retransmitted() if is_silent else np.nan
+                for each, is_silent in zip(self._counters, silent, strict=True)
+            ]
+        )
 
 
 def may_open(files: int) -> bool:

@@ -1,0 +1,84 @@
+"""A run in which somebody stood still is not ok: a client, a server, the background, a worker; nor is a launch beside
+busy loops. One in which nobody did, is.
+"""
+
+import pytest
+
+from pairlab import Spec, measure
+from tests.conftest import need, need_all_of
+from tests.support.disturbances import BUSY, load, measured_under, nothing, stopped
+
+ANY_MACHINE = {"max_foreign_cpu": 1.0, "max_skew_s": 5.0, "interval_s": 0.1}
+BULK = Spec(workload="flowgen", pairs=2, duration_s=2.0, **ANY_MACHINE)
+SILENT = {"silent", "silence_s", "background_silent", "background_silence_s", "interference_silence_s"}
+
+
+def client(bed):
+    return bed.clients[:1]
+
+
+def clients(bed):
+    return bed.clients
+
+
+def server(bed):
+    return bed.servers[:1]
+
+
+def background(bed):
+    return [each for each in bed.beside if "client" in each.endpoint.name]
+
+
+def worker(bed):
+    return [each for each in bed.beside if not each.over][-1:]
+
+
+CASES = {
+    "all clients, for most of the time": (BULK, clients, 0.1, 1.75),
+    "all clients, for half of it": (BULK, clients, 0.5, 1.0),
+    "all clients, for a fifth": (BULK, clients, 1.0, 0.4),
+    "one client": (BULK, client, 0.5, 0.9),
+    "one server": (BULK, server, 0.5, 0.9),
+    "the server of requests": (BULK.replace(workload="rr", pairs=1, duration_s=3.0), server, 1.0, 0.9),
+    "all clients on the host's network": (BULK.replace(driver="host"), clients, 0.5, 1.0),
+    "a client that sends much": (BULK.replace(flow_bytes=2_000_000_000, duration_s=60.0), client, 0.3, 1.5),
+    "the background": (BULK.replace(background_pairs=1), background, 0.5, 1.0),
+    "a busy worker": (BULK.replace(interference_workers=2), worker, 0.5, 1.0),
+}
+
+
+def silences(run):
+    """The checks of time without progress, those that were not met apart from the others."""
+    return {name for name in SILENT if (run.checks.get(name) or 0.0) > 0}
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("name", CASES)
+def test_a_run_in_which_somebody_stood_still_is_not_ok(name, runs_dir, clean_host):
+    spec, who, begins_s, lasts_s = CASES[name]
+    need_all_of(spec)
+    run, _ = measured_under(spec, stopped(who), begins_s=begins_s, lasts_s=lasts_s)
+    assert run.status in ("invalid", "failed"), run.checks
+    assert silences(run)
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("name", ["one client", "the server of requests", "the background", "a busy worker"])
+def test_where_nobody_did_nothing_is_said_of_it(name, runs_dir, clean_host):
+    spec, *_ = CASES[name]
+    need_all_of(spec)
+    run, _ = measured_under(spec, nothing, begins_s=0.0, lasts_s=0.1)
+    assert not any("silent" in reason or "stood still" in reason for reason in run.reasons), run.reasons
+    assert max((run.checks.get(check) or 0.0) for check in SILENT) < 0.5
+
+
+@pytest.mark.quiet
+def test_launches_beside_busy_loops_are_not_ok(runs_dir, clean_host):
+    need("netns")
+    spec = Spec(workload="flowgen", pairs=2, launches=20)
+    quiet = measure(spec, attempts=3)
+    with load(BUSY):
+        beside = measure(spec.replace(repetition=1))
+    assert quiet.status == "ok", quiet.reasons
+    assert beside.status == "invalid"
+    assert "other processes used" in beside.reasons[0]

@@ -1,0 +1,47 @@
+"""Time without progress is judged as what it is, however long it lasts, and a result is left to be one."""
+
+import numpy as np
+import pytest
+
+from pairlab.measurement.checks import silence, steady_state
+from pairlab.testbed.host.link_telemetry import Steps
+
+EVERY_S = 0.1
+
+
+def steps(packets, again=()):
+    """Of a link that sent so many packets in each tenth of a second. again: segments sent again by then, by step."""
+    packets = np.asarray(packets, float)
+    counted = np.asarray(again, float) if len(again) else np.zeros(len(packets))
+    return Steps(np.full(len(packets), EVERY_S), packets, np.where(packets <= 1, counted, np.nan))
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.5, 0.55, 0.95])
+@pytest.mark.parametrize("speeds", [(1e4, 1e4), (1e4, 2e4)], ids=["one speed", "two speeds"])
+def test_a_stall_is_found_however_much_of_the_time_it_takes(share, speeds):
+    packets = np.repeat(speeds, 50)
+    stalled = round(share * 100)
+    packets[20 : 20 + stalled] = packets[20 : 20 + stalled] * 0 if stalled < 80 else 0
+    packets[: max(0, stalled - 80)] = 0
+    silent = np.count_nonzero(packets == 0)
+    assert silence.share_of_steps(packets * silence.SEGMENT_BYTES) == pytest.approx(silent / 100)
+    assert silence.of_steps(steps(packets)) == pytest.approx(
+        EVERY_S * max(map(len, "".join("x" if each == 0 else " " for each in packets).split()))
+    )
+
+
+def test_outliers_tell_of_a_stall_of_half_a_run():
+    assert steady_state.outliers([1e10] * 5 + [0] * 10 + [1e10] * 5) == pytest.approx(-0.5)
+
+
+def test_a_flow_that_waits_for_a_timeout_of_its_own_is_a_result():
+    lost = [500] * 10 + [0, 0, 1, 0, 0, 0, 0, 1, 0, 0] + [500] * 10
+    counted = [0] * 10 + [0, 0, 1, 1, 1, 1, 1, 2, 2, 2] + [2] * 10
+    assert silence.of_steps(steps(lost, counted)) == 0.0
+    assert silence.of_steps(steps(lost)) == pytest.approx(1.0)  # as a window's probes
+
+
+def test_of_few_packets_none_may_be_chance():
+    assert silence.of_steps(steps([3, 0, 0, 0, 4, 0, 0])) == 0.0
+    assert silence.share_of_steps([3 * silence.SEGMENT_BYTES, 0, 0]) is None
+    assert silence.share_of_steps([]) is None
