@@ -224,6 +224,8 @@ def traffic(factor, smallest=1.0, driver="host", **spec):
     rows[-1]["completed_s"] = 2.0 * factor  # of the last
     for row in rows[:2]:
         row["fct_s"] *= smallest
+    for row in rows:
+        row["intended_fct_s"] = row["fct_s"]
     when = datetime(2024, 5, 1, 12, asked.repetition, tzinfo=UTC)
     return Run(asked, "ok", (), when, 0.001, facts=FACTS, flows=table("flows", rows))
 

@@ -276,7 +276,7 @@ def _pooled(sides: tuple[list[Run], list[Run]], measure_name: str) -> tuple[floa
     """The change of a percentile of all flows, as a Cell has it; None of another measure, or of too few flows."""
     if measure_name not in QUANTILES:
         return None
-    flows = [[np.sort(fct.of(run.flows).to_numpy()) for run in side] for side in sides]
+    flows = [[np.sort(fct.of_run(run).to_numpy()) for run in side] for side in sides]
     before, after = (Clusters(np.arange(len(parts)), tuple(parts)) for parts in flows)
     try:
         found = quantiles.percent_change(before, after, QUANTILES[measure_name])

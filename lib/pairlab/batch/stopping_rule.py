@@ -57,9 +57,9 @@ ESTIMATES = {
     "latency_p50_s": Estimated(_summary("latency_p50_s"), of_transactions=True),
     "latency_p99_s": Estimated(_summary("latency_p99_s"), of_transactions=True),
     "service_demand_s": Estimated(_summary("service_demand_s"), of_transactions=True),
-    "median_fct_s": Estimated(lambda run: fct.median(fct.of(run.flows)), of_ends=True, q=0.5),
-    "mean_fct_s": Estimated(lambda run: fct.mean(fct.of(run.flows)), of_ends=True),
-    "max_fct_s": Estimated(lambda run: fct.longest(fct.of(run.flows)), of_ends=True),
+    "median_fct_s": Estimated(lambda run: fct.median(fct.of_run(run)), of_ends=True, q=0.5),
+    "mean_fct_s": Estimated(lambda run: fct.mean(fct.of_run(run)), of_ends=True),
+    "max_fct_s": Estimated(lambda run: fct.longest(fct.of_run(run)), of_ends=True),
 }
 
 
@@ -119,7 +119,7 @@ def value_of(run: Run, rule: Rule) -> Value | None:
     if run.status != "ok" or not isinstance(rule, Until):
         return None
     value = taken(run, rule.estimate)
-    return np.sort(fct.of(run.flows)) if value is not None and ESTIMATES[rule.estimate].q else value
+    return np.sort(fct.of_run(run)) if value is not None and ESTIMATES[rule.estimate].q else value
 
 
 def taken(run: Run, estimate: str) -> float | None:

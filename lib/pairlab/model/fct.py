@@ -6,19 +6,44 @@ leave failed flows out would make the slower side the faster one.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import pandas as pd
 
-#: The columns of flows that `of` and `carried_bps` need.
-TIMES = ("fct_s", "status")
+from pairlab.model.spec import Spec
+
+#: The columns of flows that `of_run` and `carried_bps` need.
+TIMES = ("fct_s", "intended_fct_s", "status")
 CARRIED = ("pair", "status", "flow_bytes", "intended_start_s", "completed_s")
 
 
 def of(flows: pd.DataFrame, column: str = "fct_s") -> pd.Series:
     """The completion time of each of these flows, which all were to end, in s: infinite where it never was complete."""
     return flows[column].astype(float).where(flows["status"] == "ok").fillna(np.inf)
+
+
+def column(spec: Spec) -> str:
+    """The column that tells how long the flows of such a run took.
+
+    Of flows that are due at an offered load (an open loop), from when each was due: a client that is late does not make
+    them shorter (coordinated omission). Of others, from when each was started, as in the papers.
+    """
+    return "intended_fct_s" if spec.offered_load_bps else "fct_s"
+
+
+class WithFlows(Protocol):
+    """A run, as far as its flows' times are asked for."""
+
+    @property
+    def spec(self) -> Spec: ...
+
+    def columns(self, name: str, wanted: Sequence[str]) -> pd.DataFrame: ...
+
+
+def of_run(run: WithFlows) -> pd.Series:
+    """`of` all flows of a run, by the column that tells of them."""
+    return of(run.columns("flows", TIMES), column(run.spec))
 
 
 def carried_bps(flows: pd.DataFrame) -> pd.Series:

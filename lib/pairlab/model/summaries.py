@@ -94,7 +94,7 @@ def _made(run: Run) -> dict[str, float]:
         return own
     if not run.spec.flows_end:
         return {"total_bps": run.total_throughput_bps} | _of_transactions(run) | own
-    times_s = fct.of(run.columns("flows", fct.TIMES))
+    times_s = fct.of_run(run)
     if times_s.empty:
         return {}
     return own | {
@@ -120,7 +120,7 @@ def resolution(run: Run, name: str) -> float:
     if name == "service_demand_s":
         return _TICK_S / float(run.flows["transactions"].sum() or np.inf)
     if name.startswith("fct_"):
-        times_s = fct.of(run.columns("flows", fct.TIMES)).to_numpy()
+        times_s = fct.of_run(run).to_numpy()
         return latencies.step_s(times_s[np.isfinite(times_s)])
     return 0.0
 

@@ -41,7 +41,7 @@ COMPUTED = ("calculation_s", "memory_read_bps", "memory_write_bps")
 #: The columns of the flows' table that a row is made of.
 _OF_FLOWS = (
     *("pair", "request", "role", "status", "size_bytes", "flow_bytes", "throughput_bps", "retransmits"),
-    *("start_s", "intended_start_s", "completed_s", "fct_s"),
+    *("start_s", "intended_start_s", "completed_s", "fct_s", "intended_fct_s"),
     *("transactions", "transactions_lost", "transactions_failed"),
 )
 #: The share of the flows that paper M calls the smallest.
@@ -148,10 +148,10 @@ def _reduced(run: Run) -> dict:
         "transacts": latencies.measured(flows),
         "launch_mean_s": launches.summaries(run.launches).get("launch_mean_s", np.nan),
         "fct_all_s": fct.all_s(to_end),
-        "smallest_fcts_s": fct.of(fct.smallest(of_sizes, SMALLEST)).to_numpy(copy=True),
+        "smallest_fcts_s": fct.of(fct.smallest(of_sizes, SMALLEST), fct.column(spec)).to_numpy(copy=True),
     }
     for prefix, part in (("fct", to_end), *((role, to_end[to_end["role"] == role]) for role in ("mouse", "elephant"))):
-        times_s = fct.of(part)
+        times_s = fct.of(part, fct.column(spec))
         # Copied, as else even an empty one would keep the whole table of its run in memory.
         row["fcts_s" if prefix == "fct" else f"{prefix}_fcts_s"] = times_s.to_numpy(copy=True)
         row[f"{prefix}_mean_s"] = fct.mean(times_s)

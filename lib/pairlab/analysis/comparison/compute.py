@@ -18,7 +18,7 @@ import numpy as np
 from pairlab import store
 from pairlab.analysis import selection
 from pairlab.analysis.claims.effect import Contrast
-from pairlab.analysis.comparison import noise_floor
+from pairlab.analysis.comparison import noise_floor, recorded_conditions
 from pairlab.analysis.comparison.left_out import depends_on_failed, not_ok, unread, without_partner
 from pairlab.analysis.comparison.noise_floor import Calibration, NoiseFloor
 from pairlab.analysis.comparison.result import WORTH_PERCENT, Comparison, Comparisons, Side
@@ -66,6 +66,7 @@ def compare(
     measure: str | None = None,
     base: Hashable | None = None,
     over: Literal["", "host"] = "",
+    despite: Sequence[str] = (),
 ) -> Comparisons:
     """Every two groups of runs that are alike in all but `by`, of which one has the value `base`.
 
@@ -75,7 +76,9 @@ def compare(
     metric that the workloads of both declare. base: the value that the others are held against;
     None: the field's default where it was measured, else the first. Runs that differ in other fields, or come from
     different hosts or kernels, are kept apart, unless over="host": then the two are compared within each host that has
-    both, and hosts are the unit, however fast each of them is. What is not compared is named in left_out: runs that are
+    both, and hosts are the unit, however fast each of them is. Sides whose TCP memory or offloads were recorded as
+    different are not compared (recorded_conditions.py), unless these are named in `despite`; what else differs is in
+    the notes. What is not compared is named in left_out: runs that are
     not ok, and those without a partner.
 
     Raises UnknownName for another `by`, `measure` or `over`; BadInput where hosts are both; AnalysisError, saying which
@@ -100,7 +103,7 @@ def compare(
             pair = (start, sides[start]), (value, sides[value])
             for each in [measure] if measure else _measures_of_both(pair):
                 try:
-                    found.append(_compared(by, each, alike, pair, calibrations, over))
+                    found.append(_compared(by, each, alike, pair, calibrations, over, despite))
                 except AnalysisError as error:
                     refused.append(str(error))
     for text, count in Counter(refused).items():
@@ -168,9 +171,11 @@ def _compared(
     sides: Sequence[tuple[Hashable, list[Run]]],
     calibrations: Mapping[str, Calibration],
     over: str,
+    despite: Sequence[str],
 ) -> Comparison:
     """The comparison of two sides, the base first. Raises AnalysisError where one has no value, or its flows failed."""
     specs = [runs[0].spec for _, runs in sides]
+    conditions = [] if over or by in GROUND else recorded_conditions.notes(by, sides, despite)
     what = measures_of(run for _, runs in sides for run in runs)[measure]
     found = (_over_hosts if over else _of_runs)(by, measure, what, sides)
     change, low, high, n = found.change.estimate()
@@ -193,7 +198,7 @@ def _compared(
         verdict=_verdict(what, change, low, high, floor),
         enough=_enough(found.change, floor),
         floor=floor.percent if floor else np.nan,
-        notes=(*found.notes, *_notes(by, counts, what), *_also(by, sides), *unmeasured),
+        notes=(*found.notes, *_notes(by, counts, what), *_also(by, sides), *conditions, *unmeasured),
         declared=None if measure in MEASURES else what,
         unit=over or "repetition",
     )
@@ -293,8 +298,11 @@ def _percentiles(
 
 def _flows(runs: Sequence[Run]) -> Clusters:
     """The flows of each run, which is one repetition."""
-    columns = [store.columns(run, "flows", ["fct_s", "status"]).to_pandas() for run in runs]  # there can be millions
-    parts = [np.sort(fct.of(flows).to_numpy()) for flows in columns]
+    parts = []
+    for run in runs:  # there can be millions of flows
+        column = fct.column(run.spec)
+        flows = store.columns(run, "flows", [column, "status"]).to_pandas()
+        parts.append(np.sort(fct.of(flows, column).to_numpy()))
     labels = np.array([f"{run.spec.repetition}/{run.spec.seed}" for run in runs])
     return Clusters(labels, tuple(parts))
 

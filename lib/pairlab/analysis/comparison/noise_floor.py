@@ -32,7 +32,6 @@ FOLDER = ".calibration"
 REPETITIONS = (3, 5, 10, 20)
 #: What is between a host's CPUs and its kernel in the fingerprint that runs bear.
 _KERNEL = ", Linux "
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 #: The one measure of a set of runs whose test between equals counts: the others tell of the same runs again.
 COUNTED = ("total_bps", "fct_median_s")
 #: The fields of Spec by which no parameters are special: what cells and records name, what tells repetitions apart, and
@@ -277,7 +276,7 @@ def of_runs(runs: Runs) -> dict[str, Calibration]:
     if runs.root is None or not len(runs):
         return {}
     hosts: dict[str, list[str]] = {}
-    for run in sorted(runs, key=lambda run: run.measured_at or _LONG_AGO):
+    for run in sorted(runs, key=lambda run: run.age_key):
         if run.status == "ok":
             hosts.setdefault(run.spec.backend, []).append((run.facts.get("host") or {}).get("fingerprint", ""))
     found = {}

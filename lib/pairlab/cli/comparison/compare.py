@@ -14,10 +14,11 @@ from pairlab.errors import BadInput
 @click.option("--base", help="The value that the others are compared with.")
 @click.option("--over", type=click.Choice(["host"]), help="Compare within each host, with hosts as the repetitions.")
 @click.option("--measure", help="total_bps, fct_median_s, fct_p99_s, …; by default the one that suits the runs.")
+@click.option("--despite", multiple=True, metavar="NAME", help="Compare sides that differ in this, too: tcp_rmem, …")
 @click.option("--runs", "root", type=click.Path(), help="Another folder of runs.")
 @click.option("--sweep", default="", help="Only the cells of this sweep.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def compare(which, by, base, over, measure, root, sweep, as_json):
+def compare(which, by, base, over, measure, despite, root, sweep, as_json):
     """Compare stored runs that differ in one thing, and say the difference with its interval.
 
     NAME=VALUE takes only the runs that have this value. Kernel against kernel, on a bridge with 50 pairs:
@@ -38,7 +39,7 @@ def compare(which, by, base, over, measure, root, sweep, as_json):
             raise BadInput(f"{text!r} is no NAME=VALUE, such as driver=bridge")
         values[name] = value
     runs = load_runs(root, sweep=sweep, ground="all" if over or by in compute.GROUND else "newest").where(**values)
-    found = compute.compare(runs, by=by, measure=measure, base=base, over=over or "")
+    found = compute.compare(runs, by=by, measure=measure, base=base, over=over or "", despite=despite)
     if not as_json:
         click.echo(str(found))
         return

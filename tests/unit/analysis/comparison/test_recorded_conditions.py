@@ -1,0 +1,76 @@
+"""What runs recorded of their conditions, and differs between two sides, is told; what surely matters refuses them."""
+
+from dataclasses import replace
+
+import pytest
+
+from pairlab.analysis.comparison.compute import compare
+from pairlab.errors import AnalysisError
+from tests.support.synthetic import run
+
+USUAL = {
+    "network": {"tcp_rmem": "4096 131072 6291456", "tcp_wmem": "4096 16384 4194304", "gso": 1, "tcp_ecn": "2"},
+    "host": {"memory_bytes": 2**34, "cpu_governor": None, "default_qdisc": "pfifo_fast"},
+    "versions": {"pairlab": "1.0"},
+    "pinning": {"harness_cpus": "0-1"},
+}
+
+
+def side(driver, changed=(), foreign=0.0, **spec):
+    """Five runs under the usual conditions but these: (part, name, value)."""
+    made = [run([10.0 + at / 10], driver=driver, repetition=at, **spec) for at in range(5)]
+    facts = {part: {**made[0].facts.get(part, {}), **values} for part, values in USUAL.items()}
+    for part, name, value in changed:
+        facts[part][name] = value
+    return [replace(each, facts=facts, checks={"foreign_cpu": foreign, "hidden_cpu": 0.0}) for each in made]
+
+
+def test_alike_in_all_that_was_recorded_nothing_is_said():
+    (found,) = compare([*side("bridge"), *side("macvlan")])
+    assert found.notes == ()
+
+
+def test_what_one_side_did_not_record_is_not_held_against_it():
+    of_old = {"network": {"tcp_congestion_control": "cubic"}}
+    older = [replace(each, facts={"host": each.facts["host"], **of_old}) for each in side("macvlan")]
+    (found,) = compare([*side("bridge"), *older])
+    assert found.notes == ()
+
+
+@pytest.mark.parametrize("name", ["tcp_rmem", "tcp_wmem"])
+def test_sides_whose_tcp_may_hold_less_are_not_compared_unless_that_is_asked_for(name):
+    runs = [*side("bridge"), *side("macvlan", [("network", name, "4096 4096 4096")])]
+    with pytest.raises(
+        AnalysisError, match=rf"the sides differ in {name} \(.* against 4096 4096 4096\).*--despite {name}"
+    ):
+        compare(runs)
+    (found,) = compare(runs, despite=[name])
+    assert any(note.startswith(f"they differ in {name} (") for note in found.notes)
+
+
+def test_offloads_are_a_networks_own_and_of_one_network_they_matter():
+    without = [("network", "gso", 0)]
+    (found,) = compare([*side("bridge"), *side("macvlan", without)])
+    assert found.notes == ()
+    with pytest.raises(AnalysisError, match=r"the sides differ in gso \(1 against 0\)"):
+        compare([*side("bridge"), *side("bridge", without, message_bytes=1000)], by="message_bytes")
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value", "told"),
+    [
+        ("host", "memory_bytes", 2**33, "they differ in memory bytes (17179869184 against 8589934592), too"),
+        ("network", "tcp_ecn", "1", "they differ in tcp_ecn (2 against 1), too"),
+        ("versions", "pairlab", "1.1", "they differ in the version of pairlab (1.0 against 1.1), too"),
+        ("pinning", "harness_cpus", "1", "they differ in the CPUs that pairlab may use (0-1 against 1), too"),
+    ],
+)
+def test_what_else_differs_is_told(part, name, value, told):
+    (found,) = compare([*side("bridge"), *side("macvlan", [(part, name, value)])])
+    assert found.notes == (told,)
+
+
+@pytest.mark.parametrize(("foreign", "is_told"), [(0.02, False), (0.7, True)])
+def test_load_of_others_beside_one_side_is_told(foreign, is_told):
+    (found,) = compare([*side("bridge"), *side("macvlan", foreign=foreign)])
+    assert any("others used 0% of the CPU time beside one side, and 70%" in note for note in found.notes) is is_told
