@@ -18,12 +18,16 @@ from pairlab.model import ground as grounds
 from pairlab.model.ground import Ground
 from pairlab.model.metrics import declared, value
 from pairlab.model.metrics.declared import Metric
+from pairlab.model.recorded import AHEAD
 from pairlab.model.spec import Spec
 from pairlab.model.tables import TABLES, table
 from pairlab.model.time_steps import carried_bytes
 
 #: Of run.json; what an older one lacks is in migrations.py.
 SCHEMA = 3
+
+#: Before any run.
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 #: ok: counts. invalid: measured, but a condition for trusting it was not met. failed: not measured.
 #: skipped: this host cannot do it. `reasons` says why for all but ok.
@@ -129,6 +133,16 @@ class Run:
         return ", ".join(filter(None, (when, kernel))) or "when was not recorded"
 
     @property
+    def dated_ahead(self) -> bool:
+        """Whether it says that it was measured in the future: the clock of its host was wrong."""
+        return self.measured_at is not None and self.measured_at > datetime.now(UTC) + AHEAD
+
+    @property
+    def age_key(self) -> datetime:
+        """By which runs are sorted by age; one of which nobody knows when it was measured is older than all others."""
+        return LONG_AGO if self.measured_at is None or self.dated_ahead else self.measured_at
+
+    @property
     def total_s(self) -> float:
         """How long it took in all, from building the testbed to taking it down; NaN where it was not noted."""
         return sum(self.times_s.values()) if self.times_s else float("nan")
@@ -191,7 +205,7 @@ class Run:
         if self.spec.launches:
             return launches.in_words(self.launches)
         if self.spec.flows_end:
-            times_s = fct.of(self.columns("flows", fct.TIMES))
+            times_s = fct.of_run(self)
             if np.isinf(times_s).all():
                 return "no flow was complete"
             median_s = fct.median(times_s)

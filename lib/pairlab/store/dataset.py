@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -356,8 +356,12 @@ def load_runs(
         )
     elsewhere: tuple[str, ...] = ()
     places = ""
+    ahead = [run for run in runs if run.dated_ahead]
     if ground == "newest":
         runs, elsewhere, places = _of_newest_ground(runs)
+    if ahead:
+        told = f"{len(ahead)} run{'s are' if len(ahead) > 1 else ' is'} dated in the future, such as {ahead[0].key}"
+        elsewhere += (f"{told}: the clock of their host was wrong, and they count as the oldest",)
     runs = tuple(_numbered_anew(runs))
     return Runs(runs, tuple(damaged), tuple(newer), names, root=root, elsewhere=elsewhere, places=places)
 
@@ -373,7 +377,8 @@ def _of_newest_ground(runs: Sequence[Run]) -> tuple[list[Run], tuple[str, ...], 
 
     Also a line for each other ground, and one that says so where not all were measured in the same place.
     """
-    known = [(_system(run), run.ground) for run in sorted(runs, key=_when, reverse=True) if run.status == "ok"]
+    by_age = sorted(runs, key=lambda run: run.age_key, reverse=True)
+    known = [(_system(run), run.ground) for run in by_age if run.status == "ok"]
     newest = grounds.newest(known)
     places = {system[0]: ground.place() for system, ground in newest.items()}
     kept: list[Run] = []
@@ -399,15 +404,11 @@ def _system(run: Run) -> tuple[str, str, str]:
     return grounds.place_of(spec.backend, spec.experiment, spec.host_kind), spec.driver, spec.workload
 
 
-def _when(run: Run) -> datetime:
-    return run.measured_at or datetime.min.replace(tzinfo=UTC)
-
-
 def _numbered_anew(runs: Sequence[Run]) -> Iterator[Run]:
     """The runs, those of a spec that was measured again on its ground as repetitions of their own."""
     same = grounds.same(run.ground for run in runs)
     last: dict[tuple[Spec, grounds.Ground], Run] = {}
-    for run in sorted(runs, key=lambda run: (run.status == "ok", _when(run))):
+    for run in sorted(runs, key=lambda run: (run.status == "ok", run.age_key)):
         last[run.spec, same[run.ground]] = run
     highest: dict[tuple[Spec, grounds.Ground], int] = {}
     if len(last) < len(runs):

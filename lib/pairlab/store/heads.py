@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pairlab.base.foreign_files import all_visible, read_text
-from pairlab.model import ground
+from pairlab.model import ground, recorded
 from pairlab.model.records import SCHEMA, STATUSES, Run
 from pairlab.model.spec import Spec
 from pairlab.model.tables import TABLES
@@ -44,7 +44,10 @@ def values(head: dict[str, Any], place: Path) -> dict[str, Any]:
         raise newer(place, f"whose specs have {', '.join(map(repr, unknown))}")
     if head["status"] not in STATUSES:
         raise ValueError(f"unknown status {head['status']!r}")
-    _require_types(head)
+    recorded.require(head)
+    names = {name: head["spec"][name] for name in ("backend", "driver", "workload")}
+    if not all(isinstance(each, str) for each in ground.of(head["facts"], **names)):
+        raise ValueError("its facts do not describe a host")
     return {
         "spec": Spec.stored(head["spec"]),
         "status": head["status"],
@@ -56,20 +59,6 @@ def values(head: dict[str, Any], place: Path) -> dict[str, Any]:
         "facts": head["facts"],
         "checks": head["checks"],
     }
-
-
-def _require_types(head: dict[str, Any]) -> None:
-    """Raises ValueError for what no Run has, so that nobody who shows or adds it up meets a surprise."""
-    numbers = [head["skew_s"], head["harness_cpu_s"], *head["times_s"].values(), *head["checks"].values()]
-    if not all(value is None or isinstance(value, int | float) for value in numbers):
-        raise ValueError("one of its numbers is not a number")
-    if head["measured_at"] and datetime.fromisoformat(head["measured_at"]).tzinfo is None:
-        raise ValueError("it was measured at a time without a time zone")
-    if not isinstance(head["reasons"], list) or not all(isinstance(reason, str) for reason in head["reasons"]):
-        raise ValueError("its reasons are not a list of texts")
-    names = {name: head["spec"][name] for name in ("backend", "driver", "workload")}
-    if not all(isinstance(each, str) for each in ground.of(head["facts"], **names)):
-        raise ValueError("its facts do not describe a host")
 
 
 def _head(run: Run) -> dict[str, Any]:

@@ -9,12 +9,14 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pairlab import paths
 from pairlab.base.units import none_if_nan
 from pairlab.errors import NoRuns, StoreError
+from pairlab.model.recorded import AHEAD
 from pairlab.store.places import directories
 
 #: Raise it when rows get other columns.
@@ -54,7 +56,13 @@ def rows(root: str | Path | None = None, experiment: str | None = None) -> tuple
         raise NoRuns(f"no {what} in {place}: measure some, for instance with `make run`, or `pairlab run throughput`")
     for row in chosen:
         row["path"] = f"{root}/{row['experiment']}/{row['key']}"
-    return sorted(chosen, key=lambda row: row["measured_at"] or "", reverse=True), unread
+    latest = (datetime.now(UTC) + AHEAD).isoformat()
+    return sorted(chosen, key=lambda row: _age_key(row["measured_at"], latest), reverse=True), unread
+
+
+def _age_key(measured_at: str | None, latest: str) -> str:
+    """As Run.age_key."""
+    return "" if measured_at is None or measured_at > latest else measured_at
 
 
 def _row(place: Path) -> Row:

@@ -2,9 +2,12 @@
 
 import contextlib
 import copy
+import errno
 import io
 import os
+import shlex
 import shutil
+import tempfile
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,6 +34,8 @@ from pairlab.store.places import directories_of, directory_of, free_directory, i
 
 #: What all tools of a run printed, in its directory. Older runs have a folder `raw` with a file for each.
 RAW = "raw.zip"
+#: How a folder is called among temporary files that has the run which could not be written to its place.
+RESCUED = "pairlab-rescued-"
 #: What one tool printed: an hour of iperf3's JSON in intervals of 0.1 s, of 100 flows, is less.
 MOST_RAW_BYTES = 2**30
 #: What zipfile raises for what is no whole archive; RuntimeError: it is encrypted, or packed in an unknown way.
@@ -42,8 +47,24 @@ def write(run: Run, root: Path | None = None) -> Run:
 
     Older runs of the same spec stay beside it. Only one of the same ground that was not ok, or is damaged, makes room:
     it moves to .replaced/. Raises StoreError when the disk is full or the place cannot be written; what was there stays
-    as it was.
+    as it was, and the run is written among temporary files, where the error says.
     """
+    try:
+        return _written(run, root)
+    except StoreError as error:
+        rescue = Path(tempfile.mkdtemp(prefix=RESCUED))
+        try:
+            kept = _written(run, rescue)
+        except StoreError:
+            shutil.rmtree(rescue, ignore_errors=True)
+            raise error from None
+        raise StoreError(
+            f"{error}. What was measured is whole in {kept.path}: copy {rescue} into the folder of runs,"
+            f" as by `cp -r {shlex.quote(str(rescue))}/. RUNS`"
+        ) from error
+
+
+def _written(run: Run, root: Path | None) -> Run:
     place = directory_of(run.spec, root)
     with writing(place), draft(run.spec, root) as unfinished:
         for name in TABLES:
@@ -86,8 +107,10 @@ def _kept(run: Run, unfinished: Path, root: Path | None) -> Run:
     sync_tree(unfinished)
     parent = directory_of(run.spec, root).parent
     with locked(parent):
-        place = _in_the_way(run, root) or free_directory(run.spec, root)
-        _give_name(unfinished, place)
+        place = _in_the_way(run, root)
+        if place is None or not _replaces(unfinished, place):
+            place = free_directory(run.spec, root)
+            unfinished.rename(place)
         sync(parent)
     return read(place)
 
@@ -123,11 +146,7 @@ def find(spec: Spec, root: Path | None = None, ground: Ground | None = None) -> 
 
 def latest(spec: Spec, root: Path | None = None) -> Run | None:
     """The stored run of that spec that was measured last, whatever became of it."""
-    return max(_readable(spec, root), key=_when, default=None)
-
-
-def _when(run: Run) -> float:
-    return run.measured_at.timestamp() if run.measured_at else 0.0
+    return max(_readable(spec, root), key=lambda run: run.age_key, default=None)
 
 
 def _readable(spec: Spec, root: Path | None) -> Iterator[Run]:
@@ -347,24 +366,29 @@ def _in_the_way(run: Run, root: Path | None) -> Path | None:
     return None
 
 
-def _give_name(draft: Path, place: Path) -> None:
-    """The draft becomes the run; an older one is set aside. At any moment one of the two has the name.
+def _replaces(draft: Path, place: Path) -> bool:
+    """The draft becomes the run, and the older one is set aside. At any moment one of the two has the name.
 
-    Where names cannot be exchanged in one step (as on NFS), there is a moment in which neither has: `clean` gives it
-    to the draft, after an accident just then.
+    False, and nothing is changed, where the older one cannot be moved: on overlayfs, a directory of the lower layer
+    (rename(2), EXDEV). Where names cannot be exchanged in one step (as on NFS), there is a moment in which neither has:
+    `clean` gives it to the draft, after an accident just then.
     """
-    if not place.exists():
-        draft.rename(place)
-    elif exchange(draft, place):
-        try:
-            set_aside(draft)
-        except BaseException:
-            exchange(draft, place)
-            raise
-    else:
-        kept = set_aside(place)
-        try:
-            draft.rename(place)
-        except BaseException:
-            kept.rename(place)
-            raise
+    try:
+        if exchange(draft, place):
+            try:
+                set_aside(draft)
+            except BaseException:
+                exchange(draft, place)
+                raise
+        else:
+            kept = set_aside(place)
+            try:
+                draft.rename(place)
+            except BaseException:
+                kept.rename(place)
+                raise
+    except OSError as error:
+        if error.errno == errno.EXDEV:
+            return False
+        raise
+    return True

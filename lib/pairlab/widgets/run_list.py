@@ -51,7 +51,7 @@ class RunList:
     def refresh(self) -> list[Run]:
         """All runs, as they are now."""
         runs = self._stored() if self._given is None else self._given
-        return sorted(runs, key=lambda run: str(run.measured_at or ""), reverse=True)
+        return sorted(runs, key=lambda run: run.age_key, reverse=True)
 
     def line(self, run: Run) -> str:
         """The run in one line, in columns: time, cell, status and result."""

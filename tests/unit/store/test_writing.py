@@ -4,9 +4,11 @@ import errno
 import fcntl
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 from zipfile import ZipFile
@@ -33,6 +35,14 @@ STEPS = {
     "naming the new run": (runs, "exchange", 1),
     "moving the old run": (Path, "rename", 1),
 }
+
+
+@pytest.fixture(autouse=True)
+def rescue(tmp_path_factory, monkeypatch):
+    """Where temporary files are, the runs among them that could not be written to their place."""
+    place = tmp_path_factory.mktemp("rescue")
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    return place
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -93,6 +103,60 @@ def test_an_interrupted_write_leaves_the_older_run_as_it_was(tmp_path, monkeypat
     with pytest.raises(KeyboardInterrupt):
         store.write(made_up(2e9, raw={"client-0.out": "x"}), tmp_path)
     assert files_below(tmp_path) == before
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.ENOSPC, errno.ESTALE], ids=errno.errorcode.get)
+def test_what_cannot_be_written_to_its_place_is_kept_whole_elsewhere(tmp_path, monkeypatch, rescue, number):
+    real = os.fsync
+
+    def fails_below_the_store(descriptor):
+        if os.readlink(f"/proc/self/fd/{descriptor}").startswith(str(tmp_path)):
+            raise OSError(number, os.strerror(number))
+        real(descriptor)
+
+    (tmp_path / "throughput").mkdir()
+    monkeypatch.setattr(os, "fsync", fails_below_the_store)
+    with pytest.raises(StoreError, match=re.escape(os.strerror(number))) as caught:
+        store.write(made_up(2e9), tmp_path)
+    (kept,) = rescue.iterdir()
+    assert f"copy {kept} into the folder of runs" in str(caught.value)
+    shutil.copytree(kept, tmp_path, dirs_exist_ok=True)  # as it says
+    assert [rate_of(run) for run in load_runs(tmp_path).runs] == [2e9]
+
+
+def test_where_nothing_can_be_written_anywhere_the_first_reason_is_told_and_nothing_left(tmp_path, monkeypatch, rescue):
+    def fails(descriptor):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(StoreError, match=f"written to {tmp_path}/throughput: Input/output error"):
+        store.write(made_up(2e9), tmp_path)
+    assert [*rescue.iterdir()] == []
+
+
+@pytest.mark.parametrize("exchanges", [True, False], ids=["exchanged", "set aside"])
+def test_beside_a_run_that_cannot_be_moved_the_new_one_has_a_name_of_its_own(tmp_path, monkeypatch, rescue, exchanges):
+    """As on overlayfs, where a directory of the lower layer cannot be renamed (rename(2), EXDEV)."""
+    older = store.write(made_up(1e9, status="invalid"), tmp_path)
+    lower, real = os.stat(older.path).st_ino, Path.rename
+
+    def rename(path, target):
+        if path.stat().st_ino == lower:
+            raise OSError(errno.EXDEV, "Invalid cross-device link", str(path))
+        return real(path, target)
+
+    def exchange(one, other):
+        if exchanges:
+            raise OSError(errno.EXDEV, "Invalid cross-device link", str(other))
+        return False
+
+    monkeypatch.setattr(Path, "rename", rename)
+    monkeypatch.setattr(runs, "exchange", exchange)
+    newer = store.write(made_up(2e9), tmp_path)
+    assert rate_of(store.find(newer.spec, tmp_path)) == 2e9
+    assert newer.path != older.path
+    assert rate_of(store.read(older.path)) == 1e9
+    assert [*rescue.iterdir()] == []
 
 
 def test_facts_that_json_does_not_know_store_nothing(tmp_path):

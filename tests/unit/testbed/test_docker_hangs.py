@@ -21,8 +21,8 @@ def raising(error):
 
 
 def test_what_is_left_besides_docker_is_found_though_docker_does_not_answer(monkeypatch):
-    api = SimpleNamespace(containers=raising(ReadTimeout("read timed out")), base_url="http+docker://localhost")
-    client = SimpleNamespace(api=api, close=lambda: None)
+    api = SimpleNamespace(base_url="http+docker://localhost")
+    client = SimpleNamespace(api=api, info=raising(ReadTimeout("read timed out")), close=lambda: None)
     monkeypatch.setattr(docker, "from_env", lambda **_: client)
     left = leftovers.Leftover("directory x", lambda: None)
     monkeypatch.setattr(leftovers, "_directories", lambda: iter([(leftovers.Liveness.DEAD, left)]))

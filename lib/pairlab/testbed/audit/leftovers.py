@@ -62,19 +62,19 @@ def _docker_testbeds() -> Iterator[tuple[Liveness, Leftover]]:
         if not daemon.is_absent(error):
             yield _unknown_to(daemon.explain(error).what)
         return
-    remote = daemon.is_remote(client)
     with contextlib.closing(client):
         try:
-            things = [
-                *client.api.containers(all=True, filters={"label": LABEL}),
-                *client.api.networks(filters={"label": LABEL}),
-            ]
+            remote = daemon.is_remote(client) or not daemon.is_here(client, client.info())
+            containers = client.api.containers(all=True, filters={"label": LABEL})
+            things = [*containers, *client.api.networks(filters={"label": LABEL})]
         except daemon.DOCKER_ERRORS as error:
             yield _unknown_to(daemon.explain(error).what)
             return
         owners = {thing["Labels"][LABEL]: thing["Labels"].get("pairlab.owner", "") for thing in things}
+        # After a start of this host none runs: what does is of another one, whose socket was forwarded to here.
+        running = {each["Labels"][LABEL] for each in containers if each.get("State") == "running"}
         for run, owner in sorted(owners.items()):
-            state = ownership.liveness(owner, lock=lock_of(run), remote=remote)
+            state = ownership.liveness(owner, lock=lock_of(run), remote=remote or run in running)
             yield state, Leftover(f"Docker testbed {run}", partial(remove_all, client, run, orphaned=False))
 
 

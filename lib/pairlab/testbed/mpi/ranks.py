@@ -40,7 +40,7 @@ def join(site, endpoint, place, argv, *options):
     options: others of join.py.
     """
     rank, ranks, manager, listen = place
-    joined = [sys.executable, str(_HERE / "join.py"), "--rank", str(rank), "--ranks", str(ranks)]
+    joined = [sys.executable, "-P", str(_HERE / "join.py"), "--rank", str(rank), "--ranks", str(ranks)]
     joined += ["--manager", manager, "--interface", site.interface_of(endpoint.name)]
     joined += ["--listen", listen] if listen else []
     return [*joined, *options, "--", *argv]
@@ -63,9 +63,9 @@ def of_pair(pair, endpoint):
 def program(file, spec, *first):
     """The command of one of ours, in that file beside join.py."""
     size = str(spec.message_bytes or USUAL_MESSAGE_BYTES)
-    return [sys.executable, str(_HERE / file), *first, size, f"{spec.warmup_s:g}", f"{spec.duration_s:g}"]
+    return [sys.executable, "-P", str(_HERE / file), *first, size, f"{spec.warmup_s:g}", f"{spec.duration_s:g}"]
 
 
 def version_of_mpi4py():
     told = "from mpi4py import MPI; print('mpi4py', MPI.Get_library_version().split('\\n')[0])"
-    return (sys.executable, "-c", told)
+    return (sys.executable, "-P", "-c", told)

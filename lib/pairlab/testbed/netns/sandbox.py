@@ -51,8 +51,8 @@ def lack() -> Lack | None:
     if missing := UNSHARE.lack():
         return missing
     # Setting loopback up shows whether we have the capabilities: AppArmor may grant the namespace without them.
-    trial = [*command(), sys.executable, "-c", _SET_LOOPBACK_UP]
-    done = subprocess.run(trial, env=child_environment.needed(), capture_output=True, text=True, check=False)
+    trial = [*command(), sys.executable, "-P", "-c", _SET_LOOPBACK_UP]
+    done = subprocess.run(trial, env=child_environment.needed(), cwd="/", capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return None
     why = (done.stderr.strip().splitlines() or ["no reason given"])[-1]

@@ -1,0 +1,125 @@
+"""The shape of what a run's head records beside its spec: a head may be anybody's, and is believed only as far as this.
+
+What is not named here is kept as it is and only shown. What is named is computed with, so that nobody who does so meets
+a surprise.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+#: A run that is dated later than so long from now was measured by a clock that was wrong.
+AHEAD = timedelta(days=1)
+#: Beyond, arithmetic with it overflows; a count of bytes of a year at a Tbit/s is less.
+_MOST = 1e30
+Number = Annotated[float, Field(ge=-_MOST, le=_MOST, allow_inf_nan=False, strict=True)]
+Positive = Annotated[Number, Field(gt=0)]
+Text = Annotated[str, Field(strict=True)]
+#: Outside of these years, times cannot be brought to another zone.
+_FIRST, _LAST = datetime.fromisoformat("1970-01-01T00:00:00+00:00"), datetime.fromisoformat("9000-01-01T00:00:00+00:00")
+Moment = Annotated[AwareDatetime, Field(ge=_FIRST, le=_LAST)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+class Host(_Part):
+    cpu_model: Text = ""
+    kernel: Text = ""
+    cpus: Positive | None = None
+    machine: Text | None = None
+    fingerprint: Text = ""
+    virtualization: Text | None = None
+    cpus_allowed: Positive | None = None
+    cpu_quota: Number | None = None
+
+
+class OneOfHosts(_Part):
+    name: Text
+    kind: Text
+
+
+class Link(_Part):
+    name: Text
+    kind: Text = ""
+    master: Text = ""
+    addresses: list[Text] = []
+
+
+class Endpoint(_Part):
+    name: Text
+    links: list[Link] = []
+    routes: list[Text] = []
+
+
+class NetworkOfHost(_Part):
+    name: Text
+    links: list[Link] = []
+    endpoints: list[Endpoint] = []
+    routes: list[Text] = []
+
+
+class Network(_Part):
+    hosts: list[NetworkOfHost] = []
+    datapath: Text = ""
+    docker: Text = ""
+    ovs: Text = ""
+
+
+class InForce(_Part):
+    in_force: Text = ""
+    by: Text = ""
+
+
+class Attempt(_Part):
+    measured_at: Text
+    reasons: list[Text]
+
+
+class Pinning(_Part):
+    cpus: dict[Text, Number] = {}
+
+
+class Facts(_Part):
+    host: Host | None = None
+    hosts: list[OneOfHosts] | None = None
+    network: Network | None = None
+    congestion_control: InForce | None = None
+    pinning: Pinning | None = None
+    attempts: list[Attempt] = []
+    versions: dict[Text, Text | None] | None = None
+    counters: dict[Text, Number | list[Text]] = {}
+    links: dict[Text, list[Text]] = {}
+    waits_s: Number = 0.0
+    left_behind: Text = ""
+
+
+class _Head(BaseModel):
+    """All but schema, key, spec and status, which are looked at one by one."""
+
+    reasons: list[Text]
+    measured_at: Moment | None
+    skew_s: Number | None
+    harness_cpu_s: Number | None
+    times_s: dict[Text, Number]
+    checks: dict[Text, Number | bool | None]
+    facts: Facts
+    rows: dict[Text, Annotated[int, Field(ge=0, strict=True)]]
+
+
+_HEAD = TypeAdapter(_Head)
+
+
+def require(head: Mapping[str, Any]) -> None:
+    """Raises ValueError, with the place and what is wrong there, for what no run has recorded."""
+    try:
+        _HEAD.validate_python({name: head[name] for name in _Head.model_fields})
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(each) for each in first["loc"])
+        raise ValueError(f"{place} is not what a run records there: {first['msg']}") from None
+    except RecursionError:
+        raise ValueError("its facts are too deep") from None

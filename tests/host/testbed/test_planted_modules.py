@@ -1,0 +1,97 @@
+"""Where pairlab is started in a folder that others may write to, none of its interpreters runs a file from there."""
+
+import subprocess
+import sys
+
+import pytest
+
+from pairlab.testbed.mpi import ranks
+from tests.conftest import any_backend, need
+from tests.support import host
+
+#: What interpreters import early, and what pairlab's do.
+NAMES = (
+    *("argparse", "ast", "asyncio", "base64", "collections", "contextlib", "copy", "ctypes", "dataclasses", "datetime"),
+    *(
+        "encodings",
+        "enum",
+        "errno",
+        "fcntl",
+        "functools",
+        "gc",
+        "importlib",
+        "io",
+        "itertools",
+        "json",
+        "logging",
+        "math",
+    ),
+    *(
+        "multiprocessing",
+        "numpy",
+        "os",
+        "pairlab",
+        "pathlib",
+        "pickle",
+        "platform",
+        "psutil",
+        "pyroute2",
+        "random",
+        "re",
+    ),
+    *("select", "selectors", "shutil", "signal", "site", "sitecustomize", "socket", "stat", "string", "struct"),
+    *("subprocess", "sys", "tempfile", "threading", "time", "traceback", "types", "typing", "usercustomize", "uuid"),
+    *("warnings", "weakref", "yaml", "zipfile", "IPython", "ipykernel", "docker", "mpi4py", "docutils", "pandas"),
+)
+PLANTED = """
+with open({canary!r}, "a") as canary:
+    canary.write(__name__ + " ")
+raise ImportError(__name__ + " was planted here")
+"""
+
+
+@pytest.fixture
+def planted(tmp_path):
+    """A folder with such modules, and the file in which each that is run says so."""
+    folder, canary = tmp_path / "folder", tmp_path / "canary"
+    folder.mkdir()
+    canary.touch()
+    for name in NAMES:
+        (folder / f"{name}.py").write_text(PLANTED.format(canary=str(canary)))
+    return folder, canary
+
+
+def done_there(folder, *command):
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_they_are_run_by_an_interpreter_that_is_not_isolated(planted):
+    folder, canary = planted
+    done_there(folder, sys.executable, "-c", "import socket")
+    assert canary.read_text() == "socket "
+
+
+@pytest.mark.parametrize("words", [["doctor"], ["ls"], ["run", "throughput", "--list"]], ids=" ".join)
+def test_no_command_runs_them(words, planted, runs_dir):
+    folder, canary = planted
+    done_there(folder, str(host.BIN / "pairlab"), *words)
+    assert canary.read_text() == ""
+
+
+@pytest.mark.parametrize("backend", any_backend())
+def test_no_part_of_a_measurement_runs_them(backend, planted, runs_dir):
+    """The kernel of the notebook, its parent, the sandbox and its agent, or what removes containers."""
+    need(backend)
+    folder, canary = planted
+    asked = {"backend": backend, "workload": "flowgen", "pairs": "1", "duration_s": "0.3", "interval_s": "0.1"}
+    words = [word for name, value in asked.items() for word in ("-p", name, value)]
+    done = done_there(folder, str(host.BIN / "pairlab"), "run", "throughput", *words)
+    assert canary.read_text() == ""
+    assert "planted" not in done.stdout + done.stderr
+    assert len([*runs_dir.glob("throughput/*/")]) == 1, done.stderr
+
+
+def test_what_tells_the_version_of_mpi_runs_none(planted):
+    folder, canary = planted
+    done_there(folder, *ranks.version_of_mpi4py())
+    assert canary.read_text() == ""
