@@ -79,17 +79,17 @@ def against_host(repetitions: pd.DataFrame, confidence: float) -> pd.DataFrame:
 def percentiles(runs: Runs, confidence: float) -> pd.DataFrame:
     """Of the completion times of all flows and of the smallest, as ByGroup.percentiles, with a column sizes."""
     work = partial(_percentiles, confidence=confidence)
-    found = flow_parts.reduced(work, runs, _OF_RUNS, ["size_bytes", TIME])
+    found = flow_parts.reduced(work, runs, _OF_RUNS, ["size_bytes", *TIMES])
     return found.sort_values("sizes", kind="stable", ignore_index=True)
 
 
 def cdfs(runs: Runs, points: int = 200) -> pd.DataFrame:
     """The CDF of the completion times of each of BY, as ByGroup.cdf."""
-    return flow_parts.reduced(partial(_cdfs, points=points), runs, _OF_RUNS, [TIME])
+    return flow_parts.reduced(partial(_cdfs, points=points), runs, _OF_RUNS, [*TIMES])
 
 
-#: How long a flow took that was due at an offered load (fct.column).
-TIME = "intended_fct_s"
+#: How long a flow took from its start, and from when it was due; at an offered load the latter counts (fct.column).
+TIMES = ("fct_s", "intended_fct_s")
 #: What BY is made of, as the runs have it.
 _OF_RUNS = (*selection.CELL, "offered_load_bps")
 
@@ -98,15 +98,17 @@ def _percentiles(flows: pd.DataFrame, confidence: float) -> pd.DataFrame:
     parts, flows = [], _with_load(flows)
     for sizes, share in SHARES.items():
         mine = flows if share == 1 else _smallest(flows, share)
-        parts.append(by_group.of(mine, BY, TIME).percentiles(QS, confidence=confidence).assign(sizes=sizes))
+        parts.append(by_group.of(mine, BY, "fct_s").percentiles(QS, confidence=confidence).assign(sizes=sizes))
     return pd.concat(parts, ignore_index=True).rename(columns={"repetitions": "n"})
 
 
 def _cdfs(flows: pd.DataFrame, points: int) -> pd.DataFrame:
-    return by_group.of(_with_load(flows), BY, TIME).cdf(points=points)
+    return by_group.of(_with_load(flows), BY, "fct_s").cdf(points=points)
 
 
 def _with_load(flows: pd.DataFrame) -> pd.DataFrame:
+    is_due = flows["offered_load_bps"].astype(float) > 0
+    flows = flows.assign(fct_s=flows["intended_fct_s"].where(is_due, flows["fct_s"]))
     loads = flows["offered_load_bps"].astype("category")
     named = loads.cat.rename_categories([load_text(float(load)) for load in loads.cat.categories])
     return flows.drop(columns="offered_load_bps").assign(load=named)
