@@ -27,21 +27,12 @@ OF_DOCKER = (
     "tests/faults/test_swarm_of_the_user.py",
 )
 
-#: What reads the measurements that are shared by session (tests/support/shared.py).
-OF_SHARED_RUNS = (
-    *(f"tests/host/measurement/test_{name}.py" for name in ("measure", "verdicts", "live", "causes")),
-    *(f"tests/host/testbed/test_{name}.py" for name in ("neighbours", "nobody_gets_in", "shaping", "workloads")),
-)
-
 #: The parts of each tier, one after the other: by the name of its report, what pytest is called with.
 TIERS = {
     "unit": {"unit": ("tests/unit", *SIDE_BY_SIDE)},
     "notebooks": {"notebooks": ("tests/notebooks", *SIDE_BY_SIDE)},
     "nbval": {"nbval": ("--nbval", "notebooks/analysis", *SIDE_BY_SIDE)},
-    "host": {
-        "host-shared": OF_SHARED_RUNS,
-        "host-others": ("tests/host", *(f"--ignore={each}" for each in OF_SHARED_RUNS)),
-    },
+    "host": {"host": ("tests/host",)},
     "browser": {"browser": ("tests/browser",)},
     "faults": {
         "faults-docker": OF_DOCKER,

@@ -72,7 +72,6 @@ def test_a_client_that_sleeps_has_switched_as_often(runs_dir, monkeypatch):
     assert run.flows["client_voluntary_switches"].item() >= 2 * 60  # the shell's own, and those of each sleep
 
 
-@pytest.mark.quiet
 def test_a_profile_shows_the_layers_that_the_packets_went_through(profiled):
     run, _ = profiled
     assert sound(run), run.reasons

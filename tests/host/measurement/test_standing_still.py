@@ -72,7 +72,7 @@ def test_where_nobody_did_nothing_is_said_of_it(name, runs_dir, clean_host):
     assert max((run.checks.get(check) or 0.0) for check in SILENT) < 0.5
 
 
-@pytest.mark.quiet
+@pytest.mark.ci
 def test_launches_beside_busy_loops_are_not_ok(runs_dir, clean_host):
     need("netns")
     spec = Spec(workload="flowgen", pairs=2, launches=20)

@@ -121,7 +121,6 @@ def test_a_background_on_the_hosts_own_network_shares_their_uplinks_with_the_dri
     assert ends == [["host-0", "host-1"]]
 
 
-@pytest.mark.quiet
 def test_cpus_that_are_kept_awake_do_not_sleep(runs_dir, clean_host):
     spec = Spec(workload="rr", requests_per_s=100.0, duration_s=1.0, max_skew_s=5, max_foreign_cpu=1)
     need_all_of(spec.replace(cpus_awake=True))

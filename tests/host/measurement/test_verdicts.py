@@ -207,7 +207,6 @@ def test_a_run_that_never_settles_says_so(runs_dir, monkeypatch):
     assert any("never settled" in reason for reason in run.reasons), run.reasons
 
 
-@pytest.mark.quiet
 @pytest.mark.ci
 def test_flows_that_hardly_met_make_the_run_invalid(runs_dir, begins_late):
     need("netns")

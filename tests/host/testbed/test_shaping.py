@@ -168,7 +168,6 @@ def test_every_clients_link_and_no_servers_has_the_filter_and_the_record_says_wh
 # --- the MTU
 
 
-@pytest.mark.quiet
 @pytest.mark.parametrize(("backend", "driver"), every_driver(isolated=True))
 def test_datagrams_of_the_mtu_pass_unbroken_and_links_have_it_at_both_ends(backend, driver, shared_datagrams):
     run = shared_datagrams(backend, driver).run  # a switch drops what is too large for its links

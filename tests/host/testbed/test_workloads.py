@@ -225,7 +225,6 @@ def test_udp_beside_tcp_tells_what_was_sent_and_what_came(backend, driver, workl
     assert run.checks["datagram_bytes"] == (None if driver == "host" else pytest.approx(0, abs=0.01))
 
 
-@pytest.mark.quiet
 @pytest.mark.parametrize("workload", able("directions"))
 @pytest.mark.parametrize("driver", ["bridge", pytest.param("host", marks=pytest.mark.ci)])
 @pytest.mark.parametrize("backend", any_backend())
@@ -317,7 +316,6 @@ def test_udp_without_a_server_is_a_failed_flow(runs_dir, monkeypatch):
     assert "1 of 2 servers never listened" in run.reasons[0]
 
 
-@pytest.mark.quiet
 @pytest.mark.parametrize("workload", in_ci(able("flows", "intervals"), but=["flowgen"]))
 @pytest.mark.parametrize("backend", any_backend())
 def test_the_kernel_counts_what_a_client_retransmits_as_its_tool_does(backend, workload, runs_dir, clean_host):
