@@ -68,7 +68,7 @@ def done_there(folder, *command):
 def test_they_are_run_by_an_interpreter_that_is_not_isolated(planted):
     folder, canary = planted
     done_there(folder, sys.executable, "-c", "import socket")
-    assert canary.read_text() == "socket "
+    assert canary.read_text().startswith("socket ")
 
 
 @pytest.mark.parametrize("words", [["doctor"], ["ls"], ["run", "throughput", "--list"]], ids=" ".join)
