@@ -26,6 +26,8 @@ OF_DOCKER = (
     *(str(each.relative_to(ROOT)) for each in sorted((ROOT / "tests/faults").glob("test_killed_docker*.py"))),
     "tests/faults/test_swarm_of_the_user.py",
 )
+#: Faults of which numbers are held against the truth: they need a machine to themselves, as tests/host does.
+OF_NUMBERS = tuple(f"tests/faults/test_{name}.py" for name in ("calibrate", "load", "truth"))
 
 #: The parts of each tier, one after the other: by the name of its report, what pytest is called with.
 TIERS = {
@@ -36,7 +38,8 @@ TIERS = {
     "browser": {"browser": ("tests/browser",)},
     "faults": {
         "faults-docker": OF_DOCKER,
-        "faults-others": ("tests/faults", *(f"--ignore={each}" for each in OF_DOCKER)),
+        "faults-of-numbers": OF_NUMBERS,
+        "faults-others": ("tests/faults", *(f"--ignore={each}" for each in (*OF_DOCKER, *OF_NUMBERS))),
     },
 }
 #: What may be asked for by name.
