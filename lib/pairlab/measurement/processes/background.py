@@ -150,4 +150,4 @@ class Background:
         ]
         columns = ("start_s", "end_s", "interval_bytes")
         carried = [carried_bytes(edges_s, *([row[key] for row in mine] for key in columns)) for mine in rows if mine]
-        return silence.share_of_steps(np.sum(carried, axis=0)) if carried else None
+        return silence.share_of_steps(np.sum(carried, axis=0).tolist()) if carried else None

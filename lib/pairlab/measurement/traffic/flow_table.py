@@ -68,7 +68,7 @@ def _silence_s(flows: FlowTable) -> float:
         return 0.0
     begins_ns, ends_ns = moments_ns[:-1], moments_ns[1:]
     due = np.searchsorted(due_ns, ends_ns) > np.searchsorted(due_ns, begins_ns, side="right")
-    return float(((ends_ns - begins_ns) * due).max() / 1e9)
+    return float(np.max((ends_ns - begins_ns) * due)) / 1e9
 
 
 def _require_whole(client: Process, total: Measured) -> None:
