@@ -41,12 +41,13 @@ class LinkCounter:
         self._counts: int | None = None
         self._bytes: int | None = None  # at the last call of sent_bps
 
-    def open(self) -> None:
+    def open(self, with_retransmitted: bool = False) -> None:
         """From now on it counts. A process that cannot be seen, or that is not ours to look at, stays unseen."""
         if self._process.pid and not self._process.over:
             with contextlib.suppress(OSError):
                 self._file = os.open(f"/proc/{self._process.pid}/net/dev", os.O_RDONLY | os.O_CLOEXEC)
-                self._counts = os.open(f"/proc/{self._process.pid}/net/snmp", os.O_RDONLY | os.O_CLOEXEC)
+                if with_retransmitted:
+                    self._counts = os.open(f"/proc/{self._process.pid}/net/snmp", os.O_RDONLY | os.O_CLOEXEC)
             self._bytes = self.sent_bytes()
 
     def sent(self) -> tuple[int, int] | None:
@@ -116,7 +117,7 @@ class LinkTelemetry:
     def __enter__(self) -> "LinkTelemetry":
         if may_open(2 * len(self._counters)):
             for each in self._counters:
-                each.open()
+                each.open(with_retransmitted=True)
         self._ticker.__enter__()
         return self
 
