@@ -43,9 +43,9 @@ def _longest_connect_s(spec: Spec) -> float:
     return float("inf") if spec.flows_end else max(spec.max_skew_s, 0.1 * spec.total_s) + round_trip_s
 
 
-def _stands_still(least: float) -> Callable[[Spec], float]:
-    """The bound where whoever sends or receives stood still; over links that lose packets, flows wait for timeouts."""
-    return lambda spec: float("inf") if spec.link_loss else least
+def _unless_lossy(most: float) -> Callable[[Spec], float]:
+    """That bound; none where links are to lose packets, as flows then wait for timeouts."""
+    return lambda spec: float("inf") if spec.link_loss else most
 
 
 def _crosscheck(meaning: str, sentence: str) -> Check:
@@ -310,7 +310,7 @@ CHECKS: dict[str, Check] = {
         "share",
         "share of the time after the warm-up in which all flows together sent next to nothing (silence.share)",
         "all flows together were silent in {percent:.0f} % of the time: something held them up; measure again",
-        most=_stands_still(0.03),
+        most=_unless_lossy(0.03),
         by_machine=True,
     ),
     "silence_s": Check(
@@ -318,7 +318,7 @@ CHECKS: dict[str, Check] = {
         "the longest time in which a flow sent nothing, and nothing again (silence.of_steps)",
         "a flow was silent for {value:.1f} s, without a segment that was sent again: its client or server stood still;"
         " measure again",
-        most=_stands_still(MOST_SILENCE_S),
+        most=_unless_lossy(MOST_SILENCE_S),
         by_machine=True,
     ),
     "shift": Check(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 #: A run that is dated later than so long from now was measured by a clock that was wrong.
 AHEAD = timedelta(days=1)
@@ -110,13 +110,10 @@ class _Head(BaseModel):
     rows: dict[Text, Annotated[int, Field(ge=0, strict=True)]]
 
 
-_HEAD = TypeAdapter(_Head)
-
-
 def require(head: Mapping[str, Any]) -> None:
     """Raises ValueError, with the place and what is wrong there, for what no run has recorded."""
     try:
-        _HEAD.validate_python({name: head[name] for name in _Head.model_fields})
+        _Head.model_validate({name: head[name] for name in _Head.model_fields})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(each) for each in first["loc"])

@@ -23,6 +23,7 @@ from pairlab.batch.sweep_file import MOST_CELLS, cells, load
 from pairlab.errors import BadInput, BadSpec, BadSweep, DamagedRun, SchemaMismatch, StoreError, UnknownName
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
+from tests.support.edited import edited
 
 BOUNDED_S = 60.0  # what has no bound takes hours, or all memory
 
@@ -244,12 +245,7 @@ def places(value, path=()):
 
 def with_another(chosen):
     whole, path, value = chosen
-    changed = json.loads(json.dumps(whole))
-    at = changed
-    for key in path[:-1]:
-        at = at[key]
-    at[path[-1]] = value
-    return changed
+    return edited(whole, path, value)
 
 
 damaged = st.sampled_from(WHOLE).flatmap(

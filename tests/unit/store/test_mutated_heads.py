@@ -11,6 +11,7 @@ from hypothesis import strategies as some
 
 from pairlab.cli import main
 from pairlab.errors import PairlabError
+from tests.support.edited import edited, places
 
 REFERENCE = Path(__file__).parents[3] / "runs" / "reference"
 ODD = (
@@ -55,23 +56,6 @@ def whole(tmp_path_factory):
     return root, max(kept, key=lambda place: len(str(heads[place]))).name
 
 
-def leaves(value, path=()):
-    """Where each value of a head is, those that have parts included."""
-    yield path
-    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for name, part in parts:
-        yield from leaves(part, (*path, name))
-
-
-def with_value(head, path, value):
-    made = json.loads(json.dumps(head))
-    at = made
-    for name in path[:-1]:
-        at = at[name]
-    at[path[-1]] = value
-    return made
-
-
 @pytest.mark.ci
 @settings(max_examples=25)
 @given(data=some.data())
@@ -81,9 +65,9 @@ def test_an_edited_head_stops_no_command(data, whole, tmp_path_factory):
     shutil.copytree(root, changed)
     file = changed / "networks" / name / "run.json"
     head = json.loads(file.read_text())
-    path = data.draw(some.sampled_from([each for each in leaves(head) if each]), label="where")
+    path = data.draw(some.sampled_from([*places(head)]), label="where")
     value = data.draw(some.sampled_from(ODD), label="value")
-    file.write_text(json.dumps(with_value(head, path, value)))
+    file.write_text(json.dumps(edited(head, path, value)))
     for words in COMMANDS:
         done = CliRunner().invoke(main, [*words, "--runs", str(changed)])
         error = done.exception

@@ -63,10 +63,10 @@ def notes(by: str, sides: Sequence[tuple[Hashable, Sequence[Run]]], despite: Seq
     matters = (*MEMORY, *(() if by in OF_LINKS else LINKS))
     grave = [each for each in found if each.name in matters and each.name not in (by, *despite)]
     if grave:
-        names = ", ".join(each.name for each in grave)
+        anyhow = " ".join(f"--despite {each.name}" for each in grave)
         raise AnalysisError(
-            f"Not compared: the sides differ in {'; '.join(map(str, grave))}. Measure both alike, or compare them all"
-            f" the same with --despite {names}."
+            f"Not compared: the sides differ in {'; '.join(map(str, grave))}. Measure both alike, or compare them"
+            f" nevertheless, with {anyhow}."
         )
     of_links = LINKS if by in OF_LINKS else ()
     told = [f"they differ in {each}, too" for each in found if each.name not in (by, *of_links)]

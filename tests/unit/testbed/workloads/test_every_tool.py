@@ -10,6 +10,7 @@ from pairlab.model.tables import TABLES, table
 from pairlab.testbed import registry
 from pairlab.testbed.contracts import FEATURES
 from pairlab.testbed.workloads import iperf, netperf, sockperf
+from tests.support.edited import edited, places
 from tests.unit.testbed.workloads.helpers import REPORTS, captured, only, reporting, reports_of, workloads
 
 
@@ -75,8 +76,8 @@ def damaged_reports():
 
     def damaged(name):
         lines = [json.loads(line) for line in _documents(name)]
-        places = list(_places(lines))
-        return st.tuples(st.sampled_from(places), json_values).map(lambda chosen: _with(lines, *chosen))
+        where = list(places(lines))
+        return st.tuples(st.sampled_from(where), json_values).map(lambda chosen: _with(lines, *chosen))
 
     return st.sampled_from(DAMAGED).flatmap(damaged)
 
@@ -85,20 +86,8 @@ def _documents(name):
     return captured(name).splitlines() if name.endswith("jsonl") else [captured(name)]
 
 
-def _places(value, path=()):
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, inner in items:
-        yield (*path, key)
-        yield from _places(inner, (*path, key))
-
-
 def _with(documents, path, value):
-    changed = json.loads(json.dumps(documents))
-    at = changed
-    for key in path[:-1]:
-        at = at[key]
-    at[path[-1]] = value
-    return "\n".join(json.dumps(document) for document in changed)
+    return "\n".join(json.dumps(document) for document in edited(documents, path, value))
 
 
 any_text = st.one_of(
