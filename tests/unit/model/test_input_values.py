@@ -23,7 +23,7 @@ from pairlab.batch.sweep_file import MOST_CELLS, cells, load
 from pairlab.errors import BadInput, BadSpec, BadSweep, DamagedRun, SchemaMismatch, StoreError, UnknownName
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
-from tests.support.edited import edited
+from tests.support.edited import edited, places
 
 BOUNDED_S = 60.0  # what has no bound takes hours, or all memory
 
@@ -234,13 +234,6 @@ lines = st.lists(
     st.builds("{}{}: {}".format, st.sampled_from(["", "  ", "- "]), any_text.map(json.dumps), tagged) | tagged,
     max_size=4,
 )
-
-
-def places(value, path=()):
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, inner in items:
-        yield (*path, key)
-        yield from places(inner, (*path, key))
 
 
 def with_another(chosen):
