@@ -29,6 +29,12 @@ OF_DOCKER = (
 #: Faults of which numbers are held against the truth: they need a machine to themselves, as tests/host does.
 OF_NUMBERS = tuple(f"tests/faults/test_{name}.py" for name in ("calibrate", "load", "truth"))
 
+#: Host tests of which some see nothing right where others take the CPUs: how much is carried, or counted by when.
+MEASURING = (
+    *("tests/host/measurement", "tests/host/flowgen"),
+    *(f"tests/host/testbed/test_{name}.py" for name in ("limits", "shaping", "traffic", "workloads")),
+)
+
 #: The parts of each tier, one after the other: by the name of its report, what pytest is called with.
 TIERS = {
     "unit": {"unit": ("tests/unit", *SIDE_BY_SIDE)},
@@ -42,8 +48,12 @@ TIERS = {
         "faults-others": ("tests/faults", *(f"--ignore={each}" for each in (*OF_DOCKER, *OF_NUMBERS))),
     },
 }
-#: What may be asked for by name.
+#: What else may be asked for by name.
 PARTS = {name: {name: words} for parts in TIERS.values() for name, words in parts.items()} | TIERS
+PARTS |= {
+    "host-measuring": {"host-measuring": MEASURING},
+    "host-others": {"host-others": ("tests/host", *(f"--ignore={each}" for each in MEASURING))},
+}
 QUICK = ("unit", "notebooks", "host", "browser")
 MEMORY, ROOM_BYTES = Path("/dev/shm"), 4 * 2**30
 NO_TESTS = 5  # pytest's status where all were deselected

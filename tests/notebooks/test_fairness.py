@@ -116,7 +116,8 @@ def test_the_notebook_works_with_one_driver_and_one_repetition(tmp_path):
 
 
 def test_without_plain_runs_the_notebook_says_why_and_draws_nothing(tmp_path):
-    store.write(synthetic.client_run([1, 2], flows_per_pair=2), tmp_path / "few")
+    for flows in (2, 3):
+        store.write(synthetic.client_run([1, 2], flows_per_pair=flows), tmp_path / "few")
     executed = Executed("02-fairness", tmp_path / "few", tmp_path)
     assert executed.made == {"paper/values/few/02-fairness.tex"}
     told = "there are no runs of 'throughput' as this question needs them"

@@ -14,6 +14,8 @@ from pathlib import Path
 import yaml
 
 from pairlab import store
+from pairlab.base import credentials
+from pairlab.base.environment import setting
 from pairlab.model.spec import Spec
 from pairlab.testbed.cleanup.workdir import working_directory
 from pairlab.testbed.host import facts
@@ -60,12 +62,12 @@ def free_port():
 class Processes:
     """Context manager: a scheduler at a port, workers and sweeps as processes, all gone at the end.
 
-    tls: files by the names of pairlab's options, of scheduler and workers.
+    Meanwhile this process and those that it starts have the scheduler's credentials.
     """
 
-    def __init__(self, folder, port, *, cell_s=0.1, tls=None):
-        self.folder, self.address = Path(folder), f"{'tls' if tls else 'tcp'}://127.0.0.1:{port}"
-        self._tls = [word for name, file in (tls or {}).items() for word in (f"--{name.replace('_', '-')}", file)]
+    def __init__(self, folder, port, *, cell_s=0.1):
+        self.folder, self.address = Path(folder), f"tls://127.0.0.1:{port}"
+        self.credentials = self.folder / "scheduler.pem"
         self._port = str(port)
         self._running = []
         self.log = self.folder / "log"
@@ -74,14 +76,18 @@ class Processes:
         self._environment = os.environ | {
             "PYTHONPATH": str(ROOT),
             "PAIRLAB_RUNS": str(self.runs),
+            credentials.VARIABLE: str(self.credentials),
             LOG: str(self.log),
             CELL_S: str(cell_s),
         }
 
     def __enter__(self):
+        self._known = setting(**{credentials.VARIABLE: str(self.credentials)})
+        self._known.__enter__()
         return self
 
     def __exit__(self, *_):
+        self._known.__exit__(None, None, None)
         for process in self._running:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
@@ -95,7 +101,7 @@ class Processes:
 
     def scheduler(self):
         """A scheduler, which listens when this returns."""
-        argv = (PAIRLAB, "scheduler", "--port", self._port, "--dashboard-port", "0", *self._tls)
+        argv = (PAIRLAB, "scheduler", "--port", self._port, "--dashboard-port", "0")
         made = self._start(*argv, stdout=subprocess.PIPE)
         assert "scheduler at" in made.stdout.readline()
         return made
@@ -107,7 +113,7 @@ class Processes:
 
     def workers(self, count):
         """So many workers, which have all come to the scheduler when this returns."""
-        argv = (PAIRLAB, "worker", "--scheduler", self.address, *self._tls)
+        argv = (PAIRLAB, "worker", "--scheduler", self.address)
         made = [self._start(*argv, stdout=subprocess.PIPE) for _ in range(count)]
         for worker in made:
             assert "worker at" in worker.stdout.readline()

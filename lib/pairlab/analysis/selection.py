@@ -1,7 +1,8 @@
 """Which runs answer a question, and what is said where there are none: a gap with a name, not an error."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
 import pandas as pd
@@ -74,22 +75,51 @@ class Selection(NamedTuple):
     gap: str
 
 
-def plain(spec: Spec, control: str = "") -> bool:
+def plain(spec: Spec, usual: Mapping[str, object] = MappingProxyType({})) -> bool:
     """Whether a run is as the papers' are: it asks for nothing that only experiments beyond them vary.
 
-    control: the congestion control that it is to ask for, as plain_control of the runs that it is one of.
+    usual: by field, what plain runs ask for where that is not Spec's default (usual_value).
     """
-    own = [name for name, experiments in OWN.items() if spec.experiment in experiments]
-    usual = {name: Spec.model_fields[name].default for name in BEYOND} | {"congestion_control": control}
-    return all(getattr(spec, name) == value for name, value in usual.items() if name not in own)
+    values = {name: usual.get(name, Spec.model_fields[name].default) for name in BEYOND}
+    return all(getattr(spec, name) == value for name, value in values.items() if not _is_own(spec, name))
 
 
-def plain_control(asked: Iterable[str]) -> str:
-    """The congestion control that plain runs ask for, of what runs ask for: none where any asks for none, else the
-    papers'. Others are what the runs beyond the papers vary.
+def usual_value(field: str, asked: Iterable[object]) -> object:
+    """What plain runs ask for of a field, of what runs ask for: its default. But of congestion control the papers',
+    where any asks for that and none for the default; others are what the runs beyond the papers vary.
     """
-    known = set(asked)
-    return PAPERS_CONTROL if PAPERS_CONTROL in known and "" not in known else ""
+    known, default = set(asked), Spec.model_fields[field].default
+    of_papers = field == "congestion_control" and PAPERS_CONTROL in known and default not in known
+    return PAPERS_CONTROL if of_papers else default
+
+
+def _usual(specs: Sequence[Spec]) -> dict[str, object]:
+    """What plain runs among these ask for, of each field that only experiments beyond the papers vary: usual_value, or
+    what all ask for alike.
+    """
+    found = {}
+    for name in BEYOND:
+        asked = {getattr(spec, name) for spec in specs if not _is_own(spec, name)}
+        found[name] = asked.pop() if len(asked) == 1 else usual_value(name, asked)
+    return found
+
+
+def _is_own(spec: Spec, name: str) -> bool:
+    """Whether a field beyond the papers is one that the experiment varies."""
+    return spec.experiment in OWN.get(name, ())
+
+
+def beyond_alike(specs: Sequence[Spec]) -> dict[str, object]:
+    """By field, what all of these ask for alike and no run of the papers does, where their experiments do not vary it.
+
+    But for the congestion control, of which a run records what was in force.
+    """
+    usual = _usual(specs).items()
+    return {
+        name: value
+        for name, value in usual
+        if value != Spec.model_fields[name].default and name != "congestion_control"
+    }
 
 
 def select(
@@ -101,7 +131,7 @@ def select(
 ) -> Selection:
     """The runs of one experiment (or of several) below `runs`, of one sweep, if named, whose spec `which` accepts.
 
-    which: may be `plain`, which then is of these runs' plain_control.
+    which: may be `plain`, which then takes what these runs all ask for alike as usual.
     Without any that counts, the gap says so: analysis notebooks must work on what there is. Raises what load_runs
     raises but NoRuns.
     """
@@ -122,7 +152,7 @@ def among(loaded: Runs, which: Callable[[Spec], bool], what: str) -> Selection:
     What is made of several parts has the origin of the whole: load it together, and take the parts from it.
     """
     if which is plain:
-        which = partial(plain, control=plain_control(run.spec.congestion_control for run in loaded))
+        which = partial(plain, usual=_usual([run.spec for run in loaded]))
     found = loaded.where(lambda run: which(run.spec))
     if counted := [run for run in found if run.status == "ok"]:
         check_alike(counted, also=CONDITIONS)  # what is asked for may be what the question varies

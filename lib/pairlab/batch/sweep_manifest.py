@@ -35,8 +35,8 @@ class Manifest(BaseModel):
 
     retry: it measures again what failed or was invalid before. file: its sweep file. auto: the traffic tool that
     `workload: auto` stood for. ground: host and kernel, on which its runs count; not known: on any.
-    scheduler: the address of Dask's, where its workers measure it; tls: the files by which it is reached; dashboard:
-    the address of its dashboard.
+    scheduler: the address of Dask's, where its workers measure it; credentials: the file by which it is reached, if
+    named; dashboard: the address of its dashboard.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -51,7 +51,7 @@ class Manifest(BaseModel):
     file: str = ""
     auto: str = ""
     scheduler: str = ""
-    tls: dict[str, str] = {}
+    credentials: str = ""
     dashboard: str = ""
 
 
@@ -79,7 +79,7 @@ def write(
             cells=tuple(Cell(spec=spec, rule=rule) for spec, rule in its.items()),
             file=str(sweep.file or ""),
             scheduler=places.address if places else "",
-            tls=dict(places.tls) if places else {},
+            credentials=places.credentials if places else "",
             dashboard=places.dashboard if places else "",
             auto=sweep.auto.get(backend) or (_auto_now(backend) if sweep.uses_auto() else ""),
         )

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from pairlab import paths
-from pairlab.cli.sweeps.workers import tls_options
+from pairlab.cli.sweeps.workers import CREDENTIALS
 from pairlab.cli.terminal import event, out, steps
 from pairlab.errors import BadInput
 
@@ -23,9 +23,9 @@ from pairlab.errors import BadInput
 @click.option("--backend", help="With --sweep: only the runs of this backend.")
 @click.option("--need-paper", is_flag=True, help="Fail if the paper cannot be built, for instance without LaTeX.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a line for each step, and one for the result.")
-@click.option("--scheduler", default="", help="Compute on the workers of this Dask scheduler, tcp://HOST:PORT.")
-@tls_options
-def report(notebooks, runs, name, backend, need_paper, as_json, scheduler, **tls):
+@click.option("--scheduler", default="", help="Compute on the workers of this Dask scheduler, tls://HOST:PORT.")
+@CREDENTIALS
+def report(notebooks, runs, name, backend, need_paper, as_json, scheduler, credentials):
     """Analyse stored runs: what they show in sentences, then figures, tables and the paper.
 
     Runs the notebooks of notebooks/analysis whose data exist. Given NOTEBOOKs, analysis notebooks anywhere on disk, it
@@ -45,7 +45,7 @@ def report(notebooks, runs, name, backend, need_paper, as_json, scheduler, **tls
         if not as_json:
             out.print(f"{text}\n", markup=False)
 
-    with computing_on(scheduler, tls), _steps(as_json) as progress:
+    with computing_on(scheduler, credentials), _steps(as_json) as progress:
         made = reports.make(runs, name, notebooks=notebooks, need_paper=need_paper, progress=progress, tell=tell)
     if as_json:
         results = {name: str(place) for name, place in asdict(made).items() if isinstance(place, Path)}

@@ -36,10 +36,16 @@ def window_s(run: Run) -> tuple[float, float]:
     return begun_s + run.spec.last_due_s + warmup_s(run), begun_s + run.spec.total_s
 
 
+def others_share(run: Run) -> float:
+    """What other programs had of all CPUs' time, seen or unseen, while traffic flowed; 0 where it was not recorded."""
+    return sum(run.checks.get(name) or 0.0 for name in ("foreign_cpu", "hidden_cpu"))
+
+
 def used_s(run: Run) -> float:
-    """CPU seconds used on the host from the release to the last sample, by whoever it was; NaN without samples."""
+    """CPU seconds used on the host from the release to the last sample, but by others; NaN without samples."""
     cpu = run.cpu
-    used = _work(cpu).sum(axis=1, skipna=False) * (cpu["end_s"].clip(lower=0) - cpu["start_s"].clip(lower=0))
+    took_s = cpu["end_s"].clip(lower=0) - cpu["start_s"].clip(lower=0)
+    used = (_work(cpu).sum(axis=1, skipna=False) - others_share(run)) * took_s
     return float(used.sum(skipna=False)) if len(cpu) else np.nan
 
 
@@ -74,12 +80,13 @@ def shares(run: Run) -> pd.Series:
 
 
 def service_demand_s(run: Run) -> float:
-    """CPU seconds (WORK, of all CPUs, in the window) for each transaction; NaN where it is not known.
+    """CPU seconds (WORK, of all CPUs, in the window) for each transaction, without what others had; NaN if not known.
 
     That is so without transactions, without samples, and where a background or interference used the CPUs, too. It is
-    what netperf calls the service demand of client and server together, from the same counts of /proc/stat (proc(5)).
+    what netperf calls the service demand of client and server together, from the same counts of /proc/stat (proc(5)),
+    which netperf takes for its own, whosever they are.
     """
-    return _demand_s(run, run.cpu)
+    return _demand_s(run, run.cpu, others_share(run))
 
 
 def by_cpu(run: Run) -> pd.DataFrame:
@@ -123,11 +130,11 @@ def _work(cpu: pd.DataFrame) -> pd.DataFrame:
     return cpu[list(WORK)].mul(cpu["counted"].fillna(1.0), axis=0)
 
 
-def _demand_s(run: Run, cpu: pd.DataFrame) -> float:
+def _demand_s(run: Run, cpu: pd.DataFrame, others: float = 0.0) -> float:
     flows = run.columns("flows", ["status", "transactions", "duration_s"])
     if run.spec.background_pairs or run.spec.interference_workers or not latencies.measured(flows):
         return np.nan
     cpus = cpu.drop_duplicates(["host", "cpu"])
     worked = _shares(run, cpu.assign(**_work(cpu)))[list(WORK)]
-    working = float(worked.sum(skipna=False)) * len(cpus)
+    working = (float(worked.sum(skipna=False)) - others) * len(cpus)
     return working / (latencies.rate_per_s(flows) or np.nan)

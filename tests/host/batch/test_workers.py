@@ -1,13 +1,14 @@
 """A sweep on a worker of a real Dask scheduler, with real measurements; and who is refused."""
 
-import shutil
 import socket
 import subprocess
+import sys
 
 import psutil
 import pytest
 
 from pairlab import Spec
+from pairlab.base import credentials
 from pairlab.batch import runner, sweep_file
 from pairlab.batch.executors import workers
 from pairlab.batch.executors.workers import Workers
@@ -33,6 +34,11 @@ def dasks_folder_of_another_user(tmp_path, monkeypatch):
     shared.mkdir()
     (shared / "dask-scratch-space").touch()
     monkeypatch.setenv("TMPDIR", str(shared))
+
+
+@pytest.fixture(autouse=True)
+def its_credentials(tmp_path, monkeypatch):
+    monkeypatch.setenv(credentials.VARIABLE, str(tmp_path / "scheduler.pem"))
 
 
 def listening(process):
@@ -92,26 +98,22 @@ def test_a_scheduler_that_has_no_worker_is_said_so(tmp_path, runs_dir):
 
 
 @pytest.mark.ci
-def test_with_tls_who_has_a_certificate_of_the_authority_connects_and_nobody_else(tmp_path):
-    """A certificate that is its own authority."""
-    if not shutil.which("openssl"):
-        pytest.skip("openssl is not installed: it makes the certificates")
-    for name in ("ours", "theirs"):
-        made = ["-keyout", tmp_path / f"{name}.key", "-out", tmp_path / f"{name}.pem", "-subj", "/CN=pairlab"]
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *made], check=True)
-    certificate, key = str(tmp_path / "ours.pem"), str(tmp_path / "ours.key")
-    tls = {"tls_ca_file": certificate, "tls_cert": certificate, "tls_key": key}
+def test_who_has_the_schedulers_credentials_connects_and_nobody_else(tmp_path):
+    """A key of another scheduler's is none, nor is no key."""
     cells = [Spec(workload="flowgen")]
-    with Processes(tmp_path, free_port(), tls=tls) as made:
+    credentials.make(theirs := tmp_path / "theirs.pem")
+    with Processes(tmp_path, free_port()) as made:
         made.scheduler()
         made.worker()
-        with Workers(made.address, cells, attempts=1, wait_s=10, tls=tls) as places:
+        with Workers(made.address, cells, attempts=1, wait_s=10) as places:
             assert len(places.arrived(print)) == 1
-        theirs = tls | {"tls_cert": str(tmp_path / "theirs.pem"), "tls_key": str(tmp_path / "theirs.key")}
         with pytest.raises(Unavailable, match=f"no Dask scheduler answers at {made.address}"):
-            Workers(made.address, cells, attempts=1, wait_s=1, tls=theirs).__enter__()
-        with pytest.raises(Unavailable, match="no Dask scheduler answers at tcp://"):
-            Workers(made.address.replace("tls:", "tcp:"), cells, attempts=1, wait_s=1).__enter__()
+            Workers(made.address, cells, attempts=1, wait_s=1, credentials=theirs).__enter__()
+        words = "import sys; from distributed import Client; Client(sys.argv[1], timeout=3).submit(print).result()"
+        plain = made.address.replace("tls:", "tcp:")
+        script = [sys.executable, "-c", words]
+        assert subprocess.run([*script, plain], capture_output=True, check=False).returncode
+        assert subprocess.run([*script, made.address], capture_output=True, check=False).returncode
 
 
 def test_a_port_in_use_is_refused_in_words():
@@ -129,14 +131,15 @@ def test_a_worker_that_is_given_no_address_says_what_one_is():
     words = [PAIRLAB, "worker", "--scheduler", "127.0.0.1"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "give tcp://HOST:PORT" in done.stderr
+    assert "give tls://HOST:PORT" in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_a_scheduler_that_is_not_there_is_said_so():
+    credentials.make(credentials.file())
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         port = nobody.getsockname()[1]
-    with pytest.raises(Unavailable, match="no Dask scheduler answers at tcp"):
-        Workers(f"tcp://127.0.0.1:{port}", [Spec(workload="flowgen")], attempts=1, wait_s=1).__enter__()
-    with pytest.raises(BadInput, match="give tcp://HOST:PORT"):
+    with pytest.raises(Unavailable, match="no Dask scheduler answers at tls"):
+        Workers(f"tls://127.0.0.1:{port}", [Spec(workload="flowgen")], attempts=1, wait_s=1).__enter__()
+    with pytest.raises(BadInput, match="give tls://HOST:PORT"):
         Workers("gopher://somewhere", [Spec(workload="flowgen")], attempts=1, wait_s=1).__enter__()

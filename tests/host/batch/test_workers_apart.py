@@ -8,6 +8,7 @@ import subprocess
 import docker
 import pytest
 
+from pairlab.base import credentials
 from pairlab.batch import runner, sweep_file
 from pairlab.store.dataset import load_runs
 from pairlab.testbed.contracts import silent
@@ -39,6 +40,7 @@ def test_two_workers_with_hosts_and_docker_of_their_own_measure_a_sweep(tmp_path
             content.writelines(client.images.get(image.tag()).save(named=True))
     file.write_text(SWEEP)
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PAIRLAB_RUNS": str(runs)}
+    environment |= {credentials.VARIABLE: str(tmp_path / "scheduler.pem")}
     done = subprocess.run(
         dask_hosts.command(file, archive), env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300
     )

@@ -4,6 +4,7 @@ import pytest
 
 from pairlab import store
 from pairlab.analysis import selection
+from pairlab.analysis.output import provenance
 from pairlab.errors import MixedHosts
 from pairlab.model.ground import Ground
 from pairlab.store.dataset import load_runs
@@ -40,6 +41,19 @@ def test_plain_runs_are_those_of_the_default_or_else_of_the_papers_congestion_co
     store.write(run([1], repetition=3), tmp_path)
     found, _ = selection.select(str(tmp_path), experiment="throughput", which=selection.plain)
     assert [each.spec.repetition for each in found] == [3]
+
+
+def test_where_all_runs_ask_alike_for_what_the_papers_did_not_that_is_plain_and_is_said(tmp_path):
+    for repetition in range(2):
+        store.write(run([1], repetition=repetition, mtu_bytes=9000), tmp_path)
+    found, gap = selection.select(str(tmp_path), experiment="throughput", which=selection.plain)
+    assert (len(found), gap) == (2, "")
+    assert selection.beyond_alike([each.spec for each in found]) == {"mtu_bytes": 9000}
+    assert provenance.conditions(found).startswith("mtu 9 kB, ")
+    store.write(run([1], repetition=2), tmp_path)
+    found, _ = selection.select(str(tmp_path), experiment="throughput", which=selection.plain)
+    assert [each.spec.mtu_bytes for each in found] == [0]
+    assert not selection.beyond_alike([each.spec for each in load_runs(tmp_path)])
 
 
 def test_runs_of_several_hosts_are_not_among_those_of_the_papers_on_one(tmp_path):

@@ -11,43 +11,44 @@ import dask
 import pytest
 from distributed import LocalCluster
 
-from pairlab.base import schedulers
+from pairlab.base import credentials, schedulers
 from pairlab.errors import BadInput, Unavailable
 from tests.support.dask_workers import free_port
 
 
-@pytest.mark.parametrize("address", ["nonsense", "tcp://", "tcp://127.0.0.1"])
+@pytest.fixture(autouse=True)
+def file(tmp_path, monkeypatch):
+    """This user's credentials."""
+    monkeypatch.setenv(credentials.VARIABLE, str(tmp_path / "scheduler.pem"))
+    credentials.make(credentials.file())
+    return credentials.file()
+
+
+@pytest.mark.parametrize("address", ["nonsense", "tls://", "tls://127.0.0.1"])
 def test_what_is_no_address_is_refused(address):
-    with pytest.raises(BadInput, match=r"is no address .*: give tcp://HOST:PORT"):
+    with pytest.raises(BadInput, match=r"is no address .*: give tls://HOST:PORT"):
         schedulers.connect(address, 0.1)
 
 
+def test_without_tls_nobody_connects():
+    with pytest.raises(BadInput, match="is without TLS, so whoever reaches that network could run commands as you"):
+        schedulers.connect("tcp://127.0.0.1:8786", 0.1)
+
+
 def test_a_scheduler_that_does_not_answer_is_told_before_anything_is_computed():
-    address = f"tcp://127.0.0.1:{free_port()}"
+    address = f"tls://127.0.0.1:{free_port()}"
     with (
         pytest.raises(Unavailable, match=f"no Dask scheduler answers at {address} within 0.1 s .*`pairlab scheduler`"),
-        schedulers.computing_on(address, {}, within_s=0.1),
+        schedulers.computing_on(address, within_s=0.1),
     ):
         pytest.fail("it was computed")
-
-
-def test_tls_and_its_files_go_together_and_what_lacks_is_named(tmp_path):
-    some = {"tls_cert": "cert.pem", "tls_key": "key.pem"}
-    for files in ({}, some):
-        with pytest.raises(BadInput, match="TLS needs --tls-ca-file, --tls-cert and --tls-key"):
-            schedulers.connect("tls://127.0.0.1:8786", 0.1, files)
-    with pytest.raises(BadInput, match=r"is without TLS, and files for TLS are given: give tls://HOST:PORT"):
-        schedulers.connect("tcp://127.0.0.1:8786", 0.1, some)
-    (no_certificate := tmp_path / "ca.pem").write_text("nothing")
-    with pytest.raises(BadInput, match="TLS cannot be used with these files: SSLError"):
-        schedulers.check_files({"tls_ca_file": str(no_certificate), **some}, "scheduler")
 
 
 @pytest.mark.parametrize("greeting", [b"", b"SSH-2.0-OpenSSH_9.6\r\n"])
 def test_what_listens_and_is_no_scheduler_is_told_in_time(greeting):
     """A server that waits for its client to begin, and one whose first bytes Dask takes for an enormous length."""
     with socket.create_server(("127.0.0.1", 0)) as other, ThreadPoolExecutor(1) as pool:
-        address = f"tcp://127.0.0.1:{other.getsockname()[1]}"
+        address = f"tls://127.0.0.1:{other.getsockname()[1]}"
         asked = pool.submit(schedulers.connect, address, 1.0)
         with other.accept()[0] as connection:
             connection.sendall(greeting)
@@ -56,7 +57,7 @@ def test_what_listens_and_is_no_scheduler_is_told_in_time(greeting):
 
 
 def test_a_scheduler_that_is_looked_for_again_and_again_costs_one_thread():
-    address = f"tcp://127.0.0.1:{free_port()}"
+    address = f"tls://127.0.0.1:{free_port()}"
     before = threading.active_count()
     for _ in range(4):
         with pytest.raises(Unavailable):
@@ -64,10 +65,16 @@ def test_a_scheduler_that_is_looked_for_again_and_again_costs_one_thread():
     assert threading.active_count() <= before + 1
 
 
-def test_workers_are_all_there_whatever_the_client_asks_beside(tmp_path):
+def test_workers_are_all_there_whatever_the_client_asks_beside(tmp_path, file):
     """Dask's client keeps asking for a description without workers: here all the time."""
     often = {"distributed.client.scheduler-info-interval": "1ms", "temporary-directory": str(tmp_path)}
-    asked = {"processes": False, "protocol": "tcp://", "dashboard_address": None, "resources": {schedulers.RESOURCE: 1}}
+    asked = {
+        "processes": False,
+        "protocol": "tls://",
+        "dashboard_address": None,
+        "security": credentials.security(file),
+        "resources": {schedulers.RESOURCE: 1},
+    }
     with dask.config.set(often), LocalCluster(n_workers=3, **asked) as cluster:
         client = schedulers.connect(cluster.scheduler_address, 10)
         try:
@@ -78,20 +85,14 @@ def test_workers_are_all_there_whatever_the_client_asks_beside(tmp_path):
 
 
 def test_without_a_scheduler_it_is_computed_here():
-    with schedulers.computing_on("", {}):
+    with schedulers.computing_on(""):
         assert schedulers.named() == ""
 
 
-def test_processes_started_meanwhile_know_the_scheduler_and_the_files_of_tls(monkeypatch):
-    """As Dask itself reads them, in a process of its own."""
+def test_processes_started_meanwhile_know_the_scheduler_and_its_credentials(monkeypatch):
     monkeypatch.setattr(schedulers, "connect", lambda *_: type("Client", (), {"close": lambda self: None})())
-    files = {"tls_ca_file": "/ca.pem", "tls_cert": "/cert.pem", "tls_key": None}
-    script = (
-        "import dask, distributed; from pairlab.base import schedulers;"
-        "print(schedulers.named(), *(dask.config.get(f'distributed.comm.{name}')"
-        " for name in ('require-encryption', 'tls.ca-file', 'tls.client.cert', 'tls.client.key')))"
-    )
-    with schedulers.computing_on("tls://10.0.0.1:8786", files):
+    script = "from pairlab.base import credentials, schedulers; print(schedulers.named(), credentials.file())"
+    with schedulers.computing_on("tls://10.0.0.1:8786", "/its/own.pem"):
         told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert told.split() == ["tls://10.0.0.1:8786", "True", "/ca.pem", "/cert.pem", "None"]
+    assert told.split() == ["tls://10.0.0.1:8786", "/its/own.pem"]
     assert schedulers.VARIABLE not in os.environ

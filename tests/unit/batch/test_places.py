@@ -51,7 +51,7 @@ class Crowd:
 
     def __init__(self, *places, later=()):
         self.address = self.dashboard = ""
-        self.tls = {}
+        self.credentials = ""
         self._new, self._later = list(places), list(later)
         self._present = set()
 

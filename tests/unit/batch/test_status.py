@@ -423,21 +423,20 @@ def test_json_has_all_of_it(begin):
 # --- several workers
 
 
-SHARED = SimpleNamespace(address="tcp://10.0.0.1:8786", tls={}, dashboard="http://10.0.0.1:8787/status")
+SHARED = SimpleNamespace(address="tls://10.0.0.1:8786", credentials="", dashboard="http://10.0.0.1:8787/status")
 
 
 def test_a_shared_sweep_is_resumed_on_its_scheduler(begin):
     begin(places=SHARED)
     its = Watcher("small").board()
-    assert its.scheduler == "tcp://10.0.0.1:8786"
-    assert "--backend netns --scheduler tcp://10.0.0.1:8786` measures the rest" in str(its)
+    assert its.scheduler == "tls://10.0.0.1:8786"
+    assert "--backend netns --scheduler tls://10.0.0.1:8786` measures the rest" in str(its)
 
 
-def test_a_sweep_shared_over_tls_is_resumed_with_the_same_files(begin):
-    files = {"tls_ca_file": "/its own/ca.pem", "tls_cert": "/its/cert.pem", "tls_key": "/its/key.pem"}
-    begin(places=SimpleNamespace(address="tls://10.0.0.1:8786", tls=files, dashboard=""))
-    of_tls = "--tls-ca-file '/its own/ca.pem' --tls-cert /its/cert.pem --tls-key /its/key.pem"
-    assert f"--scheduler tls://10.0.0.1:8786 {of_tls}` measures the rest" in str(Watcher("small").board())
+def test_a_shared_sweep_is_resumed_with_the_same_credentials(begin):
+    begin(places=SimpleNamespace(address="tls://10.0.0.1:8786", credentials="/its own/scheduler.pem", dashboard=""))
+    words = "--scheduler tls://10.0.0.1:8786 --credentials '/its own/scheduler.pem'` measures the rest"
+    assert words in str(Watcher("small").board())
 
 
 def test_the_time_left_of_a_shared_sweep_goes_by_what_all_workers_have_measured(begin):

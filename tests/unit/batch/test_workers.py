@@ -11,7 +11,7 @@ from pairlab.batch.executors.places import PlaceLost
 from pairlab.batch.executors.workers import Workers
 from pairlab.errors import HostBusy, StoreError, UnknownName
 
-HERE, THERE = "tcp://10.0.0.1:1", "tcp://10.0.0.2:1"
+HERE, THERE = "tls://10.0.0.1:1", "tls://10.0.0.2:1"
 
 
 class Answer:
@@ -49,7 +49,7 @@ class Scheduler(Workers):
     """The workers of a scheduler that is made up. present: what each says that it lacks, by its address."""
 
     def __init__(self, present, cell=None, status="error"):
-        super().__init__("tcp://10.0.0.9:8786", [Spec(pairs=1), Spec(pairs=2)], attempts=3)
+        super().__init__("tls://10.0.0.9:8786", [Spec(pairs=1), Spec(pairs=2)], attempts=3)
         self.present, self.cell, self.status = present, cell, status
         self.said, self.broken, self.silent, self.machines = [], False, set(), {}
 
@@ -91,6 +91,48 @@ def test_workers_that_lack_the_same_measure_together():
     workers = Scheduler({HERE: {1: "no ovs"}, THERE: {1: "no ovs"}})
     assert set(workers.names()) == {HERE, THERE}
     assert not workers.said
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (None, "its answer: Input should be a valid dictionary"),
+        ({"pairlab": __version__, "name": "vm", "lacks": {}}, "host: Field required"),
+        ({"host": {"cpu_model": "a CPU", "cpus": "two", "kernel": "6.1"}}, "host.cpus: "),
+        ({"host": {"cpus": 2}}, "host: Value error, it has no cpu_model, kernel"),
+        ({"lacks": {"first": "all"}}, "lacks.first.[key]: Input should be a valid integer"),
+    ],
+)
+def test_a_worker_that_answers_nonsense_is_left_out_and_the_others_measure(answer, why):
+    workers = Scheduler({HERE: {}, THERE: {}})
+    asked = workers._ask([HERE, THERE])
+    if answer is not None and "name" not in answer:
+        answer = asked[THERE].value | answer
+    asked[THERE].value = answer
+    workers._ask = lambda addresses: {each: asked[each] for each in addresses}
+    assert workers.names() == [HERE]
+    (text,) = workers.said
+    assert text.startswith(f"worker {THERE} is left out: it did not say who it is: {why}")
+
+
+def test_a_worker_whose_name_would_move_a_terminals_cursor_has_a_name_that_is_shown():
+    workers = Scheduler({HERE: {}})
+    asked = workers._ask([HERE])
+    asked[HERE].value["name"] = "vm\x1b[2J"
+    workers._ask = lambda addresses: asked
+    (place,) = workers.arrived(workers.said.append)
+    assert "\x1b" not in place.name
+
+
+@pytest.mark.parametrize("reply", [None, {}, {"state": "excellent", "text": "", "run": b"", "counts": True}])
+def test_a_worker_that_sends_nonsense_for_a_cell_is_not_asked_again(runs_dir, reply):
+    workers = Scheduler({HERE: {}}, cell=reply)
+    (place,) = workers.arrived(workers.said.append)
+    with pytest.raises(PlaceLost, match="what it sent is no result of a cell: ") as lost:
+        place.finish(Spec(pairs=1))
+    assert lost.value.measuring
+    workers.leave(place)
+    assert workers.names() == []
 
 
 def test_a_worker_that_comes_back_before_its_loss_is_noticed_stays():

@@ -86,6 +86,15 @@ def test_the_service_demand_is_what_all_cpus_worked_over_the_transactions():
     assert summaries(costing())["service_demand_s"] == pytest.approx(0.8 / 1000)
 
 
+def test_what_other_programs_had_is_in_no_cost():
+    """A tenth of the two CPUs' time, of 2 s."""
+    alone, beside = costing(), costing()
+    beside = replace(beside, checks=beside.checks | {"foreign_cpu": 0.07, "hidden_cpu": 0.03})
+    assert cpu_use.service_demand_s(beside) == pytest.approx((0.8 - 0.2) / 1000)
+    assert cpu_use.used_s(beside) == pytest.approx(cpu_use.used_s(alone) - 0.1 * 2 * 2)
+    assert cpu_use.shares(beside)["busy"] == pytest.approx(cpu_use.shares(alone)["busy"])
+
+
 def test_what_the_kernel_did_not_count_of_a_sample_is_no_work():
     half = costing()
     half = replace(half, cpu=half.cpu.assign(counted=0.5))

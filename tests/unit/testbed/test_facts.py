@@ -35,9 +35,17 @@ def test_without_an_id_processors_of_another_kind_are_another_machine_though_the
     assert len({found, *(name(cpus=CPUS | {field: "another"}) for field in CPUS)}) == 1 + len(CPUS)
 
 
-def test_what_has_neither_and_what_is_in_a_container_has_no_name(name):
+def test_what_has_neither_has_no_name_nor_has_a_container_whose_kernel_does_not_tell_its_start(name):
     assert name() == ""
     assert name(IDS, CPUS, container=True) == ""
+
+
+def test_a_container_is_on_a_machine_of_its_own_until_the_kernel_starts_again(name):
+    starts = [{facts.BOOT: f"{number}ccc84ba-31a6-4c6e-b0c2-0e0f3e6a2a7e"} for number in (1, 2)]
+    first, second = (name(IDS | start, CPUS, container=True) for start in starts)
+    assert re.fullmatch("[0-9a-f]{12}", first)
+    assert first == name({"/etc/machine-id": "1" * 32} | starts[0], container=True)
+    assert len({first, second, name(IDS, CPUS)}) == 3
 
 
 def test_a_container_is_told_its_machine_which_the_name_does_not_give_away(name):

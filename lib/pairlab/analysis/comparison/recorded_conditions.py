@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pairlab.errors import AnalysisError
+from pairlab.model import cpu_use
 from pairlab.model.records import Run
 
 #: What a network namespace's TCP may hold: whoever has less of it is slower, whatever network carries it.
@@ -70,15 +71,9 @@ def notes(by: str, sides: Sequence[tuple[Hashable, Sequence[Run]]], despite: Seq
         )
     of_links = LINKS if by in OF_LINKS else ()
     told = [f"they differ in {each}, too" for each in found if each.name not in (by, *of_links)]
-    shares = [_foreign(its) for its in runs]
+    shares = [float(np.mean([cpu_use.others_share(run) for run in its])) if its else 0.0 for its in runs]
     if abs(shares[0] - shares[1]) >= FOREIGN:
         told.append(
             f"others used {shares[0]:.0%} of the CPU time beside one side, and {shares[1]:.0%} beside the other"
         )
     return told
-
-
-def _foreign(runs: Iterable[Run]) -> float:
-    """The mean share of the CPU time that others used, seen or unseen; 0 where it was not recorded."""
-    shares = [sum(run.checks.get(name) or 0.0 for name in ("foreign_cpu", "hidden_cpu")) for run in runs]
-    return float(np.mean(shares)) if shares else 0.0

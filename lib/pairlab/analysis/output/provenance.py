@@ -9,7 +9,8 @@ from datetime import UTC
 from pathlib import Path
 
 from pairlab import paths
-from pairlab.analysis.selection import congestion_control, in_force, plain_control
+from pairlab.analysis.comparison import spec_text
+from pairlab.analysis.selection import beyond_alike, congestion_control, in_force, usual_value
 from pairlab.errors import BadInput, StoreError
 from pairlab.model import reasons
 from pairlab.store.dataset import Runs
@@ -134,7 +135,8 @@ def facts_of(runs: Runs) -> dict[str, str]:
     congestion-control is the one in force in those runs with TCP that do not vary it.
     """
     counted = [run for run in runs if run.status == "ok"]
-    usual = plain_control(run.spec.congestion_control for run in counted if congestion_control(run))
+    asked = [run.spec.congestion_control for run in counted if congestion_control(run)]
+    usual = usual_value("congestion_control", asked)
     found = {key: {(run.facts.get(part) or {}).get(name) for run in counted} for key, (part, name) in FACTS.items()}
     found["memory"] = {f"{size / 2**30:.1f} GiB" for size in found["memory"] if size}
     found["congestion-control"] = {congestion_control(run) for run in counted if run.spec.congestion_control == usual}
@@ -148,7 +150,8 @@ def _listed(values: Iterable[object]) -> str:
 def conditions(runs: Runs) -> str:
     """How the runs that count were measured, for the note of a figure or table: what differs between hosts and sweeps.
 
-    TCP's congestion control in force, how long flows without an end were measured, the CPUs, the hosts that are no
+    What all of them ask for beyond the papers, TCP's congestion control in force, how long flows without an end were
+    measured, the CPUs, the hosts that are no
     machines of their own, and the datapath of a driver's switch: "ovs (netdev)", or "ovs (kernel)", which Open vSwitch
     calls system.
     """
@@ -156,15 +159,16 @@ def conditions(runs: Runs) -> str:
     datapaths = {(run.spec.driver, in_force(run)["datapath"]) for run in counted}
     seconds = sorted({run.spec.duration_s for run in counted if not run.spec.flows_end})
     unsteady = sum(run.steadiness_unknown for run in counted)
-    named = {
-        "TCP {}": _listed(congestion_control(run) for run in counted if run.spec.udp_share < 1),
-        "{} s each": " or ".join(f"{each:g}" for each in seconds),
-        "{} CPUs": facts_of(runs)["cpus"],
-        "{} hosts that share a kernel": _listed(run.namespace_hosts or "" for run in counted),
-        "{}": _listed(f"{driver} ({KERNEL.get(path, path)})" for driver, path in datapaths if path),
-        f"steadiness unknown of {{}} of {len(counted)} runs": str(unsteady or ""),
-    }
-    return ", ".join(form.format(value) for form, value in named.items() if value not in ("", "not recorded"))
+    named = [
+        ("{}", ", ".join(spec_text.named(*each) for each in beyond_alike([run.spec for run in counted]).items())),
+        ("TCP {}", _listed(congestion_control(run) for run in counted if run.spec.udp_share < 1)),
+        ("{} s each", " or ".join(f"{each:g}" for each in seconds)),
+        ("{} CPUs", facts_of(runs)["cpus"]),
+        ("{} hosts that share a kernel", _listed(run.namespace_hosts or "" for run in counted)),
+        ("{}", _listed(f"{driver} ({KERNEL.get(path, path)})" for driver, path in datapaths if path)),
+        (f"steadiness unknown of {{}} of {len(counted)} runs", str(unsteady or "")),
+    ]
+    return ", ".join(form.format(value) for form, value in named if value not in ("", "not recorded"))
 
 
 def write_atomically(path: Path, content: bytes, *, remedy: str = "PAIRLAB_OUT names another one") -> Path:

@@ -18,7 +18,6 @@ from pairlab.analysis.output.measures import Measure, Texts, common_values, put_
 from pairlab.analysis.output.provenance import facts_of
 from pairlab.analysis.questions import fairness, udp
 from pairlab.analysis.selection import BEYOND, asked
-from pairlab.model.spec import Spec
 from pairlab.store.dataset import Runs
 
 
@@ -38,7 +37,7 @@ class Question(NamedTuple):
 
     def plain(self, flows: pd.DataFrame) -> str:
         """What the setting is called that plain runs among these have."""
-        return self.label(*(_usual(flows, field) for field in self.fields))
+        return self.label(*(selection.usual_value(field, flows[asked(field)]) for field in self.fields))
 
 
 def _limits(quota: float, of_fair_share: float, shares: int, prior_share: float, prior_shares: int) -> str:
@@ -286,14 +285,8 @@ def _split(flows: pd.DataFrame, question: Question) -> tuple[pd.DataFrame, pd.Da
 def _as_default(flows: pd.DataFrame, fields: Sequence[str]) -> pd.Series:
     found = pd.Series(True, index=flows.index)
     for field in fields:
-        found &= flows[asked(field)] == _usual(flows, field)
+        found &= flows[asked(field)] == selection.usual_value(field, flows[asked(field)])
     return found
-
-
-def _usual(flows: pd.DataFrame, field: str) -> object:
-    """The value of a field of Spec that plain runs have among these."""
-    usual = selection.plain_control(flows[asked(field)]) if field == "congestion_control" else None
-    return Spec.model_fields[field].default if usual is None else usual
 
 
 def _effect(what: str, change, digits: int, unit: str) -> str:

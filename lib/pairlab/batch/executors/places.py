@@ -58,12 +58,12 @@ class Place(Protocol):
 class Places(Protocol):
     """Places that come and go.
 
-    address: of the scheduler that has them. tls: the files by which it is reached, as of schedulers.security, absolute.
+    address: of the scheduler that has them. credentials: the file by which it is reached, if named.
     dashboard: for a browser; empty: none.
     """
 
     address: str
-    tls: Mapping[str, str]
+    credentials: str
     dashboard: str
 
     def arrived(self, say: Callable[[str], None]) -> list[Place]:

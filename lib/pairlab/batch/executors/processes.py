@@ -7,10 +7,11 @@ import logging
 import socket
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
-from pairlab.base import schedulers
+from pairlab.base import credentials, schedulers
 from pairlab.base.optional_imports import require
 from pairlab.batch import kernels
 from pairlab.errors import Unavailable
@@ -22,12 +23,11 @@ QUIET = {"distributed.worker.profile.enabled": False, "distributed.admin.system-
 LOUD = "distributed"
 
 
-def serve_scheduler(
-    host: str, port: int, dashboard_port: int, tls: Mapping[str, str | None], *, say: Callable[[str], None]
-) -> None:
+def serve_scheduler(host: str, port: int, dashboard_port: int, file: Path, *, say: Callable[[str], None]) -> None:
     """Runs a scheduler until it is interrupted. Raises Unavailable where it cannot listen there.
 
-    dashboard_port: another one is taken where it is in use; say is called with it.
+    file: of credentials, made where it is not there. dashboard_port: another one is taken where it is in use; say is
+    called with it.
     """
     require("distributed", "dask")
     from distributed import Scheduler
@@ -35,15 +35,18 @@ def serve_scheduler(
     logging.getLogger(LOUD).setLevel(logging.WARNING)
 
     async def serve() -> None:
-        asked: dict[str, Any] = _listening(host, dashboard_port) | {"port": port}
-        async with Scheduler(**asked, **schedulers.security(tls)) as scheduler:
+        asked: dict[str, Any] = _listening(host, dashboard_port) | {"port": port, "protocol": "tls://"}
+        async with Scheduler(**asked, security=secured) as scheduler:
             say(f"scheduler at {scheduler.address}: `pairlab worker --scheduler {scheduler.address}` on each host")
+            say(
+                f"whoever has {file} can run commands as the workers' users: copy it to their hosts, and to nobody else"
+            )
             if importlib.util.find_spec("bokeh"):
                 say(f"Dask's dashboard at http://{asked['host']}:{scheduler.http_server.port}/status")
             await scheduler.finished()
 
-    if any(tls.values()):
-        schedulers.check_files(tls, "scheduler")
+    credentials.make(file)
+    secured = credentials.security(file)
     try:
         # UserWarning: of a dashboard's port in use
         with warnings.catch_warnings(action="ignore", category=UserWarning), _own_folder():
@@ -57,19 +60,19 @@ def serve_scheduler(
         ) from error
 
 
-def serve_worker(
-    address: str, host: str | None, wait_s: float, tls: Mapping[str, str | None], *, say: Callable[[str], None]
-) -> None:
+def serve_worker(address: str, host: str | None, wait_s: float, file: Path, *, say: Callable[[str], None]) -> None:
     """Runs a worker until it is interrupted; comes back to a scheduler that was gone.
 
-    host: where it listens, by default only at the address from which this host reaches the scheduler. Raises
-    Unavailable where there was no scheduler for longer than wait_s, or the worker cannot listen there.
+    file: of credentials. host: where it listens, by default only at the address from which this host reaches the
+    scheduler. Raises Unavailable where there was no scheduler for longer than wait_s, or where the worker cannot
+    listen there.
     """
     require("distributed", "dask")
     import dask
     from distributed import Worker
 
-    schedulers.check_address(address, tls, "worker")
+    schedulers.check_address(address)
+    secured = credentials.security(file)
     logging.getLogger(LOUD).setLevel(logging.WARNING)
 
     async def serve() -> None:
@@ -81,7 +84,8 @@ def serve_worker(
             dashboard=False,
             death_timeout=5,
             **_listening(host or _own_address_towards(address), 0),
-            **schedulers.security(tls),
+            protocol="tls://",
+            security=secured,
         )
         async with asked as worker:
             say(f"worker at {worker.address}: waits for cells from {address}")

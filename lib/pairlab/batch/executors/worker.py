@@ -28,13 +28,13 @@ _one_at_a_time = threading.Lock()
 
 
 def describe(cells: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """Who this worker is, and why it cannot measure which of these cells, by their number."""
+    """Who this worker is, and why it cannot measure which of these cells, by their number: workers.Introduction."""
     lacks = {}
     for number, values in enumerate(cells):
         try:
             check(Spec(**values))
         except (Unavailable, BadInput) as error:
-            lacks[number] = str(error)
+            lacks[str(number)] = str(error)
     return {
         "pairlab": __version__,
         "python": ".".join(map(str, sys.version_info[:2])),
@@ -47,7 +47,7 @@ def describe(cells: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
 def measure_cell(
     values: Mapping[str, Any], notebook: tuple[str, bytes] | None, attempts: int, wait: bool
 ) -> dict[str, Any]:
-    """Measures that spec here; returns the cell's state, its text, and the run as `store.packed` has it.
+    """Measures that spec here; returns the cell's state, its text, and the run as `store.packed` has it: workers.Reply.
 
     notebook: name and content of the experiment's notebook, where the worker may not have it. wait: for other
     measurements on this host, else HostBusy.

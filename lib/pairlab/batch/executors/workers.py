@@ -11,17 +11,21 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from pairlab import paths, store
 from pairlab._version import __version__
 from pairlab.base import schedulers
+from pairlab.base.foreign_files import visible
 from pairlab.base.schedulers import first_line
 from pairlab.batch import experiments
 from pairlab.batch.executors import worker
 from pairlab.batch.executors.places import SWEEP_ENDED, Ended, Place, PlaceLost, already
 from pairlab.errors import DamagedRun, HostBusy, PairlabError, Unavailable
 from pairlab.model import ground as grounds
+from pairlab.model.recorded import Host
 from pairlab.model.spec import Spec
 from pairlab.testbed.host.facts import MACHINE_NAME
 
@@ -31,13 +35,47 @@ WAIT_S = 60.0
 ANSWER_S = 60.0
 
 
+#: A text that is shown, whoever wrote it.
+Shown = Annotated[str, Field(strict=True, max_length=10_000), AfterValidator(visible)]
+
+
+class Introduction(BaseModel):
+    """What a worker says of itself (worker.describe): it may be anybody's answer, so it is checked."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    pairlab: Shown
+    name: Shown
+    host: dict[str, Any]
+    lacks: dict[int, Shown] = {}
+
+    @field_validator("host")
+    @classmethod
+    def _is_known(cls, host: dict[str, Any]) -> dict[str, Any]:
+        Host.model_validate(host)
+        if missing := {"cpu_model", "cpus", "kernel"} - host.keys():
+            raise ValueError(f"it has no {', '.join(sorted(missing))}")
+        return host
+
+
+class Reply(BaseModel):
+    """What a worker sends of a cell (worker.measure_cell)."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    state: Literal["done", "stored", "invalid", "failed", "skipped"]
+    text: Shown
+    run: bytes
+    counts: bool
+
+
 class Workers:
     """Context manager: the workers that a scheduler has, and will have.
 
     address: of the scheduler, such as tcp://127.0.0.1:8786. cells: what the sweep measures, as of repetition 0: a
     worker that cannot measure what the first one can is refused. wait_s: how long to go on without scheduler or worker.
-    wait: each worker waits for other measurements on its host. tls: files as of schedulers.security. measure: what a
-    worker runs for a cell.
+    wait: each worker waits for other measurements on its host. credentials: the file by which scheduler and workers are
+    known, as schedulers.connect. measure: what a worker runs for a cell.
     """
 
     def __init__(
@@ -49,7 +87,7 @@ class Workers:
         retry: bool = False,
         wait: bool = True,
         wait_s: float = WAIT_S,
-        tls: Mapping[str, str | None] | None = None,
+        credentials: str | Path | None = None,
         measure: Callable[..., dict[str, Any]] = worker.measure_cell,
     ):
         self.dashboard = ""
@@ -57,7 +95,7 @@ class Workers:
         self._cells = list(cells)
         self.attempts, self.retry, self.wait = attempts, retry, wait
         self._wait_s = wait_s
-        self.tls = {name: str(Path(path).absolute()) for name, path in (tls or {}).items() if path}
+        self.credentials = str(Path(credentials).absolute()) if credentials else ""
         self.measure = measure
         self._client: Any = None
         self._known: dict[str, _Worker | None] = {}
@@ -78,7 +116,7 @@ class Workers:
         self._disconnect()
 
     def _connect(self, within_s: float) -> None:
-        self._client = schedulers.connect(self.address, within_s, self.tls)
+        self._client = schedulers.connect(self.address, within_s, self.credentials, data_only=True)
 
     def _disconnect(self) -> None:
         if self._client is not None:
@@ -97,7 +135,7 @@ class Workers:
             each.lose("its connection to the scheduler is lost")
         places: list[Place] = []
         for address, told in self._told(new, say):
-            place = self._introduced(address, told, say) if told else None
+            place = self._introduced(address, told, say)
             with self._lock:
                 self._known[address] = place
             if place:
@@ -140,8 +178,8 @@ class Workers:
         except Exception:  # of whatever kind Dask has for it
             return {}
 
-    def _told(self, addresses: Sequence[str], say: Callable[[str], None]) -> list[tuple[str, dict[str, Any]]]:
-        """What these workers say of themselves, those first that can measure most; empty of one that says nothing.
+    def _told(self, addresses: Sequence[str], say: Callable[[str], None]) -> list[tuple[str, Introduction | None]]:
+        """What these workers say of themselves, those first that can measure most; None of one that does not say it.
 
         They are waited for until the first is taken: afterwards one that is silent must not hold up the others, and
         says it at a later look. One that was not asked, as the connection had just gone, is asked at the next look.
@@ -150,33 +188,37 @@ class Workers:
         asked_at = time.monotonic()
         new = [each for each in addresses if each not in self._asked]
         self._asked |= {each: (future, asked_at) for each, future in self._ask(new).items()}
-        found: dict[str, dict[str, Any]] = {}
+        found: dict[str, Introduction | None] = {}
         for address, (future, asked_at) in [*self._asked.items()]:
             left_s = asked_at + ANSWER_S - time.monotonic()
             if left_s > 0 and self._lacks is not None and not future.done():
                 continue
             del self._asked[address]
             try:
-                found[address] = future.result(timeout=max(left_s, 1))
-            except Exception as error:  # of Dask, of the network, or of a worker that has no pairlab
+                found[address] = Introduction.model_validate(future.result(timeout=max(left_s, 1)))
+            except (
+                Exception
+            ) as error:  # of Dask, of the network, or of a worker that has no pairlab or answers nonsense
                 if future.status != "cancelled":
-                    say(f"worker {address} is left out: it did not say who it is: {first_line(error)}")
-                    found[address] = {}
-        return sorted(found.items(), key=lambda each: len(each[1].get("lacks", ())))
+                    say(f"worker {address} is left out: it did not say who it is: {_what_is_wrong(error)}")
+                    found[address] = None
+        return sorted(found.items(), key=lambda each: len(each[1].lacks) if each[1] else 0)
 
-    def _introduced(self, address: str, told: Mapping[str, Any], say: Callable[[str], None]) -> "_Worker | None":
+    def _introduced(self, address: str, told: Introduction | None, say: Callable[[str], None]) -> "_Worker | None":
         """That worker as a place, if it can measure this sweep; else say is called with why not."""
-        name = f"{told['name']} ({address.rpartition('/')[2]})"
-        if told["pairlab"] != __version__:
-            say(f"worker {name} is left out: it has pairlab {told['pairlab']}, and this is {__version__}: update it")
+        if told is None:
             return None
-        lacks = {int(number) for number in told["lacks"]}
+        name = f"{told.name} ({address.rpartition('/')[2]})"
+        if told.pairlab != __version__:
+            say(f"worker {name} is left out: it has pairlab {told.pairlab}, and this is {__version__}: update it")
+            return None
+        lacks = {*told.lacks}
         if self._lacks is not None and lacks - self._lacks:
             number = min(lacks - self._lacks)
-            say(f"worker {name} is left out, as it cannot measure all that others can: {told['lacks'][number]}")
+            say(f"worker {name} is left out, as it cannot measure all that others can: {told.lacks[number]}")
             return None
         self._lacks = lacks if self._lacks is None else self._lacks
-        place = _Worker(self, address, name, told["host"])
+        place = _Worker(self, address, name, told.host)
         with self._lock:
             others = [each for each in self._known.values() if each and each.host == place.host]
         if others and not place.host.machine:
@@ -251,12 +293,12 @@ class _Worker:
             return ended
         reply = self._result(spec)
         try:
-            run = store.receive(reply["run"], spec) if reply["run"] else None
+            run = store.receive(reply.run, spec) if reply.run else None
         except DamagedRun as error:
             raise PlaceLost(str(error)) from error
-        return Ended(reply["state"], reply["text"], run if reply["counts"] else None)
+        return Ended(reply.state, reply.text, run if reply.counts else None)
 
-    def _result(self, spec: Spec) -> dict[str, Any]:
+    def _result(self, spec: Spec) -> Reply:
         """What the worker sent. Raises PlaceLost as soon as it is gone."""
         self._changed.clear()
         if self.lost:
@@ -267,9 +309,12 @@ class _Worker:
             self._changed.wait()
             if self.lost:
                 raise PlaceLost(self.lost)
-            reply: dict[str, Any] = future.result(timeout=ANSWER_S)
+            reply = Reply.model_validate(future.result(timeout=ANSWER_S))
         except PlaceLost:
             raise
+        except ValidationError as error:
+            self.unfit = True
+            raise PlaceLost(f"what it sent is no result of a cell: {_what_is_wrong(error)}") from error
         except HostBusy as error:
             self.unfit = True
             raise PlaceLost(str(error), measuring=False) from error
@@ -283,6 +328,14 @@ class _Worker:
         finally:
             with contextlib.suppress(Exception):
                 future.cancel()
+
+
+def _what_is_wrong(error: Exception) -> str:
+    """What a worker's answer lacks, or what went wrong instead of one, in one line."""
+    if not isinstance(error, ValidationError):
+        return first_line(error)
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc'])) or 'its answer'}: {first['msg']}"
 
 
 def _sent(experiment: str) -> tuple[str, bytes] | None:

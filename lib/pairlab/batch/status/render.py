@@ -189,7 +189,7 @@ def _command(board: Values, *, retry: bool) -> str:
     """The command that resumes it: with its file, where that is known and still there, or else by its name."""
     words = ["pairlab", "sweep", shlex.quote(_file(board))]
     words += [] if ", " in board.backend else ["--backend", board.backend]
-    words += map(shlex.quote, schedulers.options(board.scheduler, board.tls) if board.scheduler else [])
+    words += map(shlex.quote, schedulers.options(board.scheduler, board.credentials) if board.scheduler else [])
     return " ".join([*words, *(["--retry"] if retry else [])])
 
 

@@ -1,7 +1,6 @@
 """The values of a sweep board: plain, frozen, without a way to show them."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -78,8 +77,8 @@ class Values:
     does. newest: what ended last, the newest first. damaged: runs that cannot be read, which the sweep measures again.
     imprecise: cells whose estimate is not as precise as asked after all their repetitions. unavailable: whether the
     sweep may skip what the host lacks. retry: whether it measures again what failed or was invalid. file: its sweep
-    file, if known. scheduler: Dask's, where workers share the sweep; tls: the files by which it is reached; workers:
-    those that measure it now; dashboard: where Dask shows them.
+    file, if known. scheduler: Dask's, where workers share the sweep; credentials: the file by which it is reached, if
+    named; workers: those that measure it now; dashboard: where Dask shows them.
     """
 
     name: str
@@ -103,7 +102,7 @@ class Values:
     retry: bool
     file: str = ""
     scheduler: str = ""
-    tls: Mapping[str, str] = field(default_factory=dict)
+    credentials: str = ""
     workers: tuple[Worker, ...] = ()
     dashboard: str = ""
 

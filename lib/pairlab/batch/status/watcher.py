@@ -126,7 +126,7 @@ class _View:
             retry=self._latest.retry,
             file=self._latest.file,
             scheduler=self._latest.scheduler,
-            tls=self._latest.tls,
+            credentials=self._latest.credentials,
             dashboard=self._latest.dashboard,
         )
 

@@ -10,7 +10,7 @@ import click
 
 from pairlab.cli.group import NOT_DONE, UNAVAILABLE, fail
 from pairlab.cli.sweeps import watch as watching
-from pairlab.cli.sweeps.workers import tls_options
+from pairlab.cli.sweeps.workers import CREDENTIALS
 from pairlab.cli.terminal import event, out, say, steps
 from pairlab.errors import BadInput
 from pairlab.progress.words import duration
@@ -31,15 +31,17 @@ from pairlab.testbed.contracts import silent
 )
 @click.option("--no-wait", is_flag=True, help="Fail if another measurement is running on this host.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a line for each cell, and one at the end.")
-@click.option("--scheduler", help="Measure on the workers of this Dask scheduler, tcp://HOST:PORT (pairlab worker).")
+@click.option("--scheduler", help="Measure on the workers of this Dask scheduler, tls://HOST:PORT (pairlab worker).")
 @click.option(
     "--wait-s",
     default=60.0,
     show_default=True,
     help="With --scheduler: wait so long (s) for it, and for workers.",
 )
-@tls_options
-def sweep(file, dry_run, watch, backend, retry, stop_on_failure, attempts, no_wait, as_json, scheduler, wait_s, **tls):
+@CREDENTIALS
+def sweep(
+    *, file, dry_run, watch, backend, retry, stop_on_failure, attempts, no_wait, as_json, scheduler, wait_s, credentials
+):
     """Measure every cell of a sweep FILE; resumes where it was interrupted. FILE may be the name of a sweep in sweeps/.
 
     Exit status 0 only if every cell is done, or may be skipped; 3 if none is, so that there is nothing to report.
@@ -78,10 +80,12 @@ def sweep(file, dry_run, watch, backend, retry, stop_on_failure, attempts, no_wa
 
             cells = list(sweeps.rules(plan, backend))
             its = {"attempts": attempts or plan.attempts, "retry": retry, "wait": not no_wait}
-            asked["places"] = stack.enter_context(Workers(scheduler, cells, wait_s=wait_s, tls=tls, **its))
+            asked["places"] = stack.enter_context(
+                Workers(scheduler, cells, wait_s=wait_s, credentials=credentials, **its)
+            )
         tally = view.follow(lambda tell, progress: sweeps.run(plan, tell=tell, progress=progress, **asked))
     again = [_myself(), "sweep", str(file), *(["--backend", backend] if backend else []), "--retry"]
-    again += schedulers.options(scheduler, tls) if scheduler else []
+    again += schedulers.options(scheduler, credentials) if scheduler else []
     view.end(tally, again)
     if not tally.done:
         fail("nothing was measured, so there is nothing to report", UNAVAILABLE)

@@ -2,45 +2,40 @@
 
 import click
 
+from pairlab.base.credentials import file as file_of
 from pairlab.cli.terminal import out
 
-#: As Dask's own commands name them.
-TLS = (
-    click.option("--tls-ca-file", type=click.Path(exists=True, dir_okay=False), help="Certificate of the authority."),
-    click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False), help="Certificate of this end."),
-    click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), help="Key of this end."),
+CREDENTIALS = click.option(
+    "--credentials",
+    type=click.Path(dir_okay=False),
+    help="Key and certificate that the scheduler makes, by default in ~/.config/pairlab/scheduler.pem.",
 )
 
 
-def tls_options(command):
-    """Adds the options of TLS to a command, which gets them as tls_ca_file, tls_cert and tls_key."""
-    for option in reversed(TLS):
-        command = option(command)
-    return command
-
-
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at, of a trusted network.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option("--port", default=8786, show_default=True, help="Port to listen at.")
 @click.option("--dashboard-port", default=8787, show_default=True, help="Port of Dask's dashboard.")
-@tls_options
-def scheduler(host, port, dashboard_port, **tls):
+@CREDENTIALS
+def scheduler(host, port, dashboard_port, credentials):
     """Start a Dask scheduler, to which workers and sweeps connect; Ctrl-C ends it.
 
-    Whoever can connect to it can run commands as the workers' users. So it listens at this host only, unless you give
-    --host; then use a network that you trust, or TLS.
+    Whoever has its file of credentials, and nobody else, can connect, and can run commands as the workers' users: copy
+    it to the hosts of workers only. It listens at this host only, unless you give --host.
     """
     from pairlab.batch.executors import processes
 
-    processes.serve_scheduler(host, port, dashboard_port, tls, say=lambda text: out.print(text, markup=False))
+    processes.serve_scheduler(
+        host, port, dashboard_port, file_of(credentials), say=lambda text: out.print(text, markup=False)
+    )
 
 
 @click.command()
-@click.option("--scheduler", "address", required=True, help="The scheduler, such as tcp://127.0.0.1:8786.")
+@click.option("--scheduler", "address", required=True, help="The scheduler, such as tls://127.0.0.1:8786.")
 @click.option("--host", help="Address to listen at; by default the one that reaches the scheduler.")
 @click.option("--wait-s", default=300.0, show_default=True, help="Wait so long for a scheduler that is gone.")
-@tls_options
-def worker(address, host, wait_s, **tls):
+@CREDENTIALS
+def worker(address, host, wait_s, credentials):
     """Measure cells of sweeps on this host, for `pairlab sweep FILE --scheduler`; Ctrl-C ends it.
 
     One worker a host: it measures one cell at a time, as this user, in a store of its own that is emptied when the run
@@ -48,4 +43,4 @@ def worker(address, host, wait_s, **tls):
     """
     from pairlab.batch.executors import processes
 
-    processes.serve_worker(address, host, wait_s, tls, say=lambda text: out.print(text, markup=False))
+    processes.serve_worker(address, host, wait_s, file_of(credentials), say=lambda text: out.print(text, markup=False))

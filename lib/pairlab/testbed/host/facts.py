@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 
+from pairlab.base.environment import BOOT
 from pairlab.model.tables import MACHINE
 from pairlab.testbed import cpu_sleep
 from pairlab.testbed.endpoints import Endpoint, HostPlan
@@ -72,19 +73,20 @@ def _host() -> dict:
 
 
 def machine() -> str:
-    """12 hex digits that name this machine, the same after each reboot; empty where it has no name.
+    """12 hex digits that name this machine, the same after each reboot but in a container; empty where it has no name.
 
     They are made from machine-id(5) by a keyed hash, as that page asks, so that a shared run does not give the id away.
-    A copy of a virtual machine has the name of the original, unless it was given a new id. In a container the name is
-    empty: its machine-id is its image's, or new with each container, and says nothing of the host; runs from there are
-    distinguished by CPUs and kernel only. MACHINE_NAME in the environment stands for the id, wherever it is set. A host
-    without an id, as some virtual machines are, is named after what its CPUs say of themselves beside their model's
-    name, which a hypervisor may have blurred.
+    A copy of a virtual machine has the name of the original, unless it was given a new id. In a container, whose
+    machine-id is its image's, or new with each container, the name is that of this start of the kernel (random(4)):
+    after the next one, the container may be on any machine. MACHINE_NAME in the environment stands for the id, wherever
+    it is set. A host without an id, as some virtual machines are, is named after what its CPUs say of themselves beside
+    their model's name, which a hypervisor may have blurred.
     """
     if named := os.environ.get(MACHINE_NAME):
         return _named_after(named.encode())
     if in_container():
-        return ""
+        start = _read(BOOT)
+        return _named_after(start.encode()) if start else ""
     machine_id = _read("/etc/machine-id") or _read("/var/lib/dbus/machine-id") or ""
     if re.fullmatch(r"[0-9a-f]{32}", machine_id):
         return _named_after(bytes.fromhex(machine_id))
@@ -107,7 +109,7 @@ def version(endpoint: Endpoint, argv: Sequence[str]) -> str:
     return next(iter((done.stdout + done.stderr).strip().splitlines()), "unknown")
 
 
-def _read(path: str) -> str | None:
+def _read(path: str | Path) -> str | None:
     try:
         return Path(path).read_text().strip()
     except OSError:

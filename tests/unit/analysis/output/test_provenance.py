@@ -75,7 +75,7 @@ def test_conditions_name_the_congestion_control_the_seconds_and_the_datapath_of_
 
 def test_conditions_of_udp_alone_name_no_congestion_control(tmp_path):
     store.write(run([1], udp_share=1.0), tmp_path)
-    assert conditions(load_runs(tmp_path)) == "2 s each, 2 CPUs"
+    assert conditions(load_runs(tmp_path)) == "udp share 1, 2 s each, 2 CPUs"
 
 
 def test_the_testbeds_congestion_control_is_that_of_the_runs_that_do_not_vary_it(tmp_path):
