@@ -27,7 +27,8 @@ def longest_s(links: LinkTelemetry, release_ns: int, spans_s: Mapping[int, tuple
 
 
 def of_steps(steps: Steps) -> float:
-    """The longest time, in s, in which a link sent next to nothing, and nothing again.
+    """The longest time, in s, in which a link sent next to nothing (less than SILENT of the busiest step's packets a
+    second), and nothing again.
 
     A flow that waits for what the network lost sends a segment again, at the latest after the first timeout (RFC 6298):
     its silence is a result. Where nothing was sent again, whoever sends or receives stood still. 0 where no step has
@@ -35,8 +36,16 @@ def of_steps(steps: Steps) -> float:
     """
     if not len(steps.packets) or steps.packets.max() < LEAST_PACKETS:
         return 0.0
+    most_per_s = SILENT * float((steps.packets / steps.took_s).max())
     stood = [run for run in _runs(~np.isnan(steps.again)) if steps.again[run][-1] == steps.again[run][0]]
-    return max((float(steps.took_s[run].sum()) for run in stood), default=0.0)
+    return max((_longest_below_s(steps.took_s[run], steps.packets[run], most_per_s) for run in stood), default=0.0)
+
+
+def _longest_below_s(took_s: np.ndarray, packets: np.ndarray, most_per_s: float) -> float:
+    """The longest of all stretches of these steps with no more packets a second; 0 where there is none."""
+    ends_s, sent = (np.concatenate([[0.0], np.cumsum(values)]) for values in (took_s, packets))
+    lasted_s, carried = np.subtract.outer(ends_s, ends_s), np.subtract.outer(sent, sent)
+    return float(lasted_s[carried <= most_per_s * lasted_s].max())
 
 
 def longest_run_s(took_s: np.ndarray, silent: np.ndarray) -> float:

@@ -18,8 +18,10 @@ from pairlab.testbed.launch.conductor import Process
 SAMPLES, LEAST_S, LEAST_S_PER_LINK = 20, 0.1, 0.01
 #: A client has begun when its link has sent this share of all that it sends: a handshake is less.
 BEGUN_SHARE = 0.01
-#: A step in which a link sent no more packets than this is silent: a window's probe, or a segment that is sent again.
-SILENT_PACKETS = 1
+#: A step in which a link sent no more packets than this is quiet: a window's probe, or a segment that is sent again. So
+#: is one with no more than this share of the busiest step before: a receiver that stands still may find room for a few
+#: segments now and then, as its kernel packs what lies unread.
+QUIET_PACKETS, QUIET_SHARE = 1, 0.1
 #: Enough for thirty links; an endpoint has two, and a few more where the kernel has tunnels.
 _TABLE_BYTES = 1 << 12
 #: Enough for net/snmp.
@@ -91,8 +93,8 @@ class LinkCounter:
 
 
 class Steps(NamedTuple):
-    """What a link did from each sample to the next: how long that was, the packets that it sent, and for silent ones
-    (SILENT_PACKETS), how many segments its namespace had sent again by their end; NaN for the others."""
+    """What a link did from each sample to the next: how long that was, the packets that it sent, and for quiet ones
+    (QUIET_PACKETS), how many segments its namespace had sent again by their end; NaN for the others."""
 
     took_s: np.ndarray
     packets: np.ndarray
@@ -111,6 +113,7 @@ class LinkTelemetry:
         self._moments_ns: list[int] = []
         self._sent: list[list[tuple[float, float]]] = []
         self._again: list[list[float]] = []
+        self._most = [0.0] * len(clients)  # packets in a step, so far
         every_s = max(lasts_s / SAMPLES, LEAST_S, LEAST_S_PER_LINK * len(clients))
         self._ticker = Ticker(every_s, self._sample, "link-telemetry")
 
@@ -184,14 +187,15 @@ class LinkTelemetry:
         self._moments_ns.append(time.monotonic_ns())
         sent = [each.sent() or (float("nan"), float("nan")) for each in self._counters]
         before = self._sent[-1] if self._sent else sent
-        silent = [now[1] - earlier[1] <= SILENT_PACKETS for now, earlier in zip(sent, before, strict=True)]
+        steps = [now[1] - earlier[1] for now, earlier in zip(sent, before, strict=True)]
         self._sent.append(sent)
         self._again.append(
             [
-                each.retransmitted() if is_silent else np.nan
-                for each, is_silent in zip(self._counters, silent, strict=True)
+                each.retransmitted() if packets <= max(QUIET_PACKETS, QUIET_SHARE * most) else np.nan
+                for each, packets, most in zip(self._counters, steps, self._most, strict=True)
             ]
         )
+        self._most = list(map(max, self._most, steps))
 
 
 def may_open(files: int) -> bool:
