@@ -166,6 +166,13 @@ def stopped(chosen: Callable[[Testbed], Sequence[Process]]) -> Disturbance:
 
 
 @contextlib.contextmanager
+def stall_beside(bed: Testbed) -> Iterator[None]:
+    """Some of the background, or of the interference, do not get on; where there is neither, some tools."""
+    with stopped(lambda its: its.some(its.beside))(bed) if bed.beside else stall(bed):
+        yield
+
+
+@contextlib.contextmanager
 def kill(bed: Testbed) -> Iterator[None]:
     which = bed.some(bed.chance.choice([bed.clients, bed.servers]))
     signalled(tools(which), bed.chance.choice([signal.SIGKILL, signal.SIGTERM]))
@@ -234,15 +241,19 @@ def clock(bed: Testbed) -> Iterator[None]:
 
 
 DISTURBANCES: dict[str, Disturbance] = {
-    each.__name__: each for each in (nothing, busy, stall, kill, offload, unreachable, shaped, quota, clock)
+    each.__name__: each
+    for each in (nothing, busy, stall, kill, offload, unreachable, shaped, quota, clock, stall_beside)
 }
 
 
 class Counted:
-    """What the kernel counted of the servers' links, by the moment, in seconds from the release."""
+    """What the kernel counted of the receivers' links, by the moment, in seconds from the release; and of each process
+    beside them, the CPU time that what it launched has had (proc_pid_stat(5))."""
 
     def __init__(self, pids: Sequence[int], site: Site):
         names = ("dev", "snmp")
+        self.beside: list[psutil.Process] = []
+        self.cpu_s: list[tuple[float, ...]] = []
         self._files = [[os.open(f"/proc/{pid}/net/{name}", os.O_RDONLY) for name in names] for pid in pids]
         self._link = f"{site.interface}:"
         self.rows: list[tuple[float, int, int, int]] = []
@@ -258,6 +269,18 @@ class Counted:
             _, udp = (line for line in os.pread(counts, 16384, 0).decode().splitlines() if line.startswith("Udp:"))
             datagrams += int(udp.split()[1])
         self.rows.append((at_s, rx_bytes, rx_packets, datagrams))
+        if self.beside:
+            self.cpu_s.append((at_s, *map(_cpu_s, self.beside)))
+
+    def stood_still_s(self, begin_s: float, end_s: float) -> float:
+        """The longest time from begin_s to end_s in which one of those beside used no CPU time."""
+        rows = np.array(self.cpu_s, float)
+        rows = rows[(rows[:, 0] >= begin_s) & (rows[:, 0] <= end_s)]
+        longest_s = 0.0
+        for used_s in rows[:, 1:].T:
+            on = rows[np.flatnonzero(np.diff(used_s, prepend=-1.0) > 0), 0]  # it has just got on
+            longest_s = max(longest_s, *np.diff([*on, rows[-1, 0]]), 0.0)
+        return float(longest_s)
 
     def close(self) -> None:
         for file in (each for pair in self._files for each in pair):
@@ -274,6 +297,13 @@ class Counted:
         at_s, _, _, datagrams = np.array(self.rows, float).T
         first, last = np.interp([begin_s, end_s], at_s, datagrams)
         return float((last - first) * payload_bytes * 8 / (end_s - begin_s))
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    with contextlib.suppress(psutil.Error):
+        user_s, system_s, *_ = process.cpu_times()
+        return float(user_s + system_s)
+    return float("inf")  # it has ended: that is another matter
 
 
 def measured_under(
@@ -295,7 +325,8 @@ def measured_under(
 
     def get_ready(bed, *others):
         servers, clients, gate = real_ready(bed, *others)
-        counted = Counted([each.pid for each in (servers if bed.plan.driver.isolated else servers[:1])], bed.site)
+        receivers = clients if bed.plan.workload.one_client else servers
+        counted = Counted([each.pid for each in (receivers if bed.plan.driver.isolated else receivers[:1])], bed.site)
         counted.look(0.0)  # nothing was sent yet
         prepare(Testbed(clients, servers, random.Random(seed)))
         ready.update(servers=servers, counted=counted)
@@ -305,6 +336,7 @@ def measured_under(
         known = {id(each) for each in (*clients, *ready["servers"])}
         beside = [each for each in bed.conductor._processes.values() if id(each) not in known]
         testbed = Testbed(list(clients), ready["servers"], random.Random(seed), beside)
+        ready["counted"].beside = tools([each for each in beside if not each.over])
         over = threading.Event()
         with ThreadPoolExecutor(2, initializer=run_before_flows) as pool:  # so that it comes when it is to come
             running = [
@@ -346,6 +378,12 @@ def told_and_true_bps(run: Run, counted: Counted) -> tuple[float, float]:
     before its end as it sent. Of the times from the one and from the other, that counts of which the kernel's count is
     the nearer one.
     """
+    told_bps, header_bytes = run.total_throughput_bps, crosschecks.header_bytes(run.facts["network"])
+    if run.spec.flow_sizes:  # all of it, at its client
+        _, link_bytes, packets, _ = np.subtract(counted.rows[-1], counted.rows[0])
+        return float(run.flows["flow_bytes"].sum()), float(link_bytes - header_bytes * packets)
+    if run.spec.request_bytes:  # its servers receive the requests, and not the responses
+        told_bps /= 2
     begun_s = run.flows["connected_s"]
     latest_s = begun_s.fillna(run.flows["pair"].map(run.intervals.groupby("pair")["start_s"].min())).fillna(0.0)
     found = []
@@ -355,9 +393,23 @@ def told_and_true_bps(run: Run, counted: Counted) -> tuple[float, float]:
         if run.spec.udp_share:
             found.append(counted.udp_bps(run.spec.message_bytes, begin_s, end_s))
         else:
-            found.append(counted.tcp_bps(crosschecks.header_bytes(run.facts["network"]), begin_s, end_s))
-    told_bps = run.total_throughput_bps
+            found.append(counted.tcp_bps(header_bytes, begin_s, end_s))
     return told_bps, min(found, key=lambda true_bps: abs(told_bps - true_bps))
+
+
+def stood_still(run: Run, counted: Counted) -> bool:
+    """Whether one of the background or of the interference stood still for most of a second while the pairs sent.
+
+    A worker that is to work for a part of the time, or with others on its CPU, waits for some of it.
+    """
+    if not counted.beside:
+        return False
+    begin_s, end_s = 0.1, float(run.flows["start_s"].min()) + run.spec.total_s - 0.1
+    return counted.stood_still_s(begin_s, end_s) > 0.8
+
+
+#: What is measured, in turn.
+KINDS = ("bulk", "requests", "on hosts", "traffic", "beside a background", "beside interference")
 
 
 def random_case(seed: int) -> tuple[Spec, str, float, float]:
@@ -382,4 +434,29 @@ def random_case(seed: int) -> tuple[Spec, str, float, float]:
         max_foreign_cpu=random.Random(f"load {seed}").choice([0.1, 1.0]),  # numbers must be right beside any load
         **({"udp_share": 1.0, "udp_rate_bps": 5e7, "message_bytes": 1000} if udp else {}),
     )
+    kind = KINDS[seed // len(DISTURBANCES) % len(KINDS)]
+    spec = _of_kind(kind, spec, random.Random(f"kind {seed}"))
     return spec, name, chance.uniform(0.0, 0.8) * spec.total_s, chance.uniform(0.05, 1.0) * spec.total_s
+
+
+def _of_kind(kind: str, spec: Spec, chance: random.Random) -> Spec:
+    tcp = {"udp_share": 0.0, "udp_rate_bps": 0.0, "message_bytes": 0}
+    if kind == "requests":
+        size = chance.choice([100, 2000])
+        of_it = {"request_bytes": size, "response_bytes": size, "connect_per_request": chance.random() < 0.2}
+        return spec.replace(workload="rr", **tcp | of_it)
+    if kind == "on hosts":
+        return spec.replace(driver=chance.choice(["nat", "overlay", "macvlan"]), hosts=2, placement="across")
+    if kind == "traffic":
+        load = {"flow_sizes": "uniform", "offered_load_bps": 5e8, "duration_s": max(spec.duration_s, 2.0)}
+        return spec.replace(workload="traffic", driver=chance.choice(["bridge", "macvlan"]), **tcp | load)
+    if kind == "beside a background":
+        return spec.replace(background_pairs=chance.randint(1, 2), background_workload="flowgen", **_isolated(spec))
+    if kind == "beside interference":
+        workers = {"interference_workers": chance.randint(1, 2), "interference_load": chance.choice([0.3, 1.0])}
+        return spec.replace(**workers)
+    return spec
+
+
+def _isolated(spec: Spec) -> dict[str, str]:
+    return {"driver": "bridge"} if spec.driver == "host" else {}

@@ -242,7 +242,7 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
     recorded["pinning"], unmet = _limits(bed, [*servers, *clients, *beside])
     unmet += _other_mtu(bed, [*servers, *clients])
     observer = Observer(bed, clients, servers, beside)
-    observer.read_ports()
+    observer.read_counts()
     with times("beside_s") if beside else contextlib.nullcontext():
         interference.release()
         background.release(progress)
@@ -273,7 +273,7 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
         bed.conductor.wait_ended(servers, bed.plan.drain_s)  # else links count what a server had no time to read
         bed.conductor.stop([*clients, *servers])
         bed.conductor.results([*clients, *servers])
-        observer.read_ports()
+        observer.read_counts()
     silent_until_s = observer.silent_until_s(release_ns)
     recorded |= {**observer.facts(), **interference.facts()}
     changed = _network_changes([*clients, *servers, *background.processes])

@@ -11,7 +11,7 @@ from pairlab.measurement.reading import Reading
 from pairlab.measurement.window import expected_s
 from pairlab.model.spec import Spec
 from pairlab.testbed.contracts import Workload
-from pairlab.testbed.host import foreign_load
+from pairlab.testbed.host import foreign_load, kernel_room
 from pairlab.testbed.host.cpu_sampler import CpuTelemetry
 from pairlab.testbed.host.link_telemetry import LinkTelemetry
 from pairlab.testbed.launch.conductor import Process
@@ -47,6 +47,7 @@ class Observer:
         self._links = LinkTelemetry(sending, bed.site.interface, expected_s(spec)) if seen else None
         self._telemetry = CpuTelemetry(bed.spec.interval_s) if bed.spec.telemetry else None
         self._ports: list[tuple[int, int] | None] = []
+        self._refused: list[tuple[int, int]] = []
         self._started = contextlib.ExitStack()
         self.harness_cpu_s = float("nan")
         """CPU time of pairlab's own process during the block."""
@@ -76,10 +77,11 @@ class Observer:
             reported_s = {each.pid: each.cpu_s for each in self._processes if each.over and each.pid}
             self._after = foreign_load.take_sample(replace(self._testbed, reported_s=reported_s))
 
-    def read_ports(self) -> None:
-        """Reads the port counters; call it before any traffic, and when all has arrived."""
+    def read_counts(self) -> None:
+        """Reads the counts of ports and of what was refused; call it before any traffic, and when all has arrived."""
         if self._telemetry:
             self._ports.append(self._bed.site.port_counts())
+            self._refused.append((self._bed.site.refused_connections(), kernel_room.refused_neighbours()))
 
     def profile(self) -> list[dict]:
         """Rows of the table `profile`; none where it was not asked for."""
@@ -87,8 +89,15 @@ class Observer:
 
     def facts(self) -> dict[str, object]:
         """What of the facts was counted while traffic flowed: `counters` and `profile`."""
-        counted = {"counters": self._counters.counted} if self._counters else {}
+        counted: dict[str, object] = {}
+        if self._counters:
+            refused = dict(zip(("refused_connections", "refused_neighbours"), self._newly_refused(), strict=True))
+            counted = {"counters": self._counters.counted | refused}
         return counted | ({"profile": self._profiler.facts()} if self._profiler else {})
+
+    def _newly_refused(self) -> list[int]:
+        before, after = self._refused[0], self._refused[-1]
+        return [now - earlier for earlier, now in zip(before, after, strict=True)]
 
     def largest(self, check: str) -> list[tuple[str, int, float]]:
         """Whose CPU time counts most to that check: see foreign_load.largest. Empty where nothing was sampled."""
@@ -223,6 +232,7 @@ class Observer:
                 [self._host_of(each) for each in receivers],
                 [] if reading.table is not None else self._answered(clients, servers, network),
             ),
+            "refused": sum(self._newly_refused()),
             # What link_loss drops has crossed the link, and no socket ever hears of it.
             "datagram_bytes": crosschecks.datagram_bytes(
                 reading, [] if self._bed.spec.link_loss or not isolated else links, network

@@ -246,6 +246,13 @@ CHECKS: dict[str, Check] = {
         "payload sent to endpoints at the network's ports, relative to the tool's count, minus 1",
         "the ports of the network carried {apart} payload than the tool reported",
     ),
+    "refused": Check(
+        "packets",
+        "what the kernel refused for want of room in its tables of connections (conntrack) and neighbours",
+        "the kernel refused {value:.0f} packets for want of room in its tables of connections or neighbours: raise"
+        " net.netfilter.nf_conntrack_max, or net.ipv4.neigh.default.gc_thresh3, or take fewer pairs or connections",
+        most=_at(0),
+    ),
     "unread": Check(
         "share",
         "payload that was sent and not read by the servers when the time was over, as a share of what was (iperf3)",

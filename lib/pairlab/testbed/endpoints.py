@@ -25,12 +25,13 @@ class Limits:
 class Link:
     """How one endpoint's link is shaped, so that the right answer of a measurement over it is known.
 
-    rate_bps: most that it sends, link-layer headers included; 0: no limit. loss: share of arriving packets that are
-    dropped at random.
+    rate_bps: most that it sends, link-layer headers included; 0: no limit. paced: what it carries is timed, so that it
+    may carry no more at once than it must. loss: share of arriving packets that are dropped at random.
     """
 
     rate_bps: float = 0.0
     loss: float = 0.0
+    paced: bool = False
 
 
 #: The role of pairs that send beside those that are measured.
@@ -69,13 +70,14 @@ class Uplink:
     """A host's link to the others, as it is shaped.
 
     rate_bps: most that it carries in each direction, link-layer headers included; 0: no limit. delay_s, jitter_s: by
-    how much it delays what the host sends, and by how much that varies.
+    how much it delays what the host sends, and by how much that varies. paced: as of a Link.
     """
 
     rate_bps: float = 0.0
     delay_s: float = 0.0
     jitter_s: float = 0.0
     mtu_bytes: int = 1500
+    paced: bool = False
 
 
 @dataclass(frozen=True)

@@ -49,11 +49,14 @@ def most_on_a_host(spec: Spec) -> int:
     return max(Counter(host for pair in placement(spec) for host in pair).values())
 
 
-def hosts_of(spec: Spec, driver: type[NetworkDriver]) -> tuple[HostPlan, ...]:
-    """The hosts, with their uplinks where there are several, and with subnets where the driver routes between them."""
+def hosts_of(spec: Spec, driver: type[NetworkDriver], *, paced: bool = False) -> tuple[HostPlan, ...]:
+    """The hosts, with their uplinks where there are several, and with subnets where the driver routes between them.
+
+    paced: as of an Uplink, of those that are shaped.
+    """
     shaping.require_rate("uplink_rate_bps", spec.uplink_rate_bps)
     mtu_bytes = spec.uplink_mtu_bytes or USUAL_MTU_BYTES
-    limited = Uplink(spec.uplink_rate_bps, spec.uplink_delay_s, spec.uplink_jitter_s, mtu_bytes)
+    limited = Uplink(spec.uplink_rate_bps, spec.uplink_delay_s, spec.uplink_jitter_s, mtu_bytes, paced)
     first_limited = spec.hosts - (spec.limited_uplinks or spec.hosts)
     addresses = [str(each) for each in itertools.islice(UNDERLAY.hosts(), spec.hosts)] if spec.hosts > 1 else [""]
     subnets = OF_HOSTS.subnets(new_prefix=PREFIX_OF_HOST) if driver.routed else itertools.repeat("")

@@ -11,6 +11,7 @@ from pairlab.base import units
 from pairlab.errors import BadSpec
 from pairlab.model.spec import Spec
 from pairlab.model.spec.consistency import USUAL_CPU_SHARES
+from pairlab.model.traffic.asked import mean_bytes
 from pairlab.testbed import cpu_sleep, interference, placement, registry, requirements
 from pairlab.testbed.contracts import Backend, NetworkDriver, Workload
 from pairlab.testbed.endpoints import BACKGROUND, WORKER, EndpointPlan, HostPlan, Limits, Link, Task, pairs_of
@@ -29,6 +30,8 @@ MOST_S = 86400
 #: The share of payload in a full frame of Ethernet: TCP with timestamps over an MTU of 1500 bytes.
 PAYLOAD = 1448 / 1514
 
+#: By what share of what is timed as one a shaped link may carry more at once than a frame.
+MOST_EARLY = 0.02
 #: By what share a shaped link's first burst may raise the throughput of a whole run.
 MOST_BURST = 0.005
 
@@ -224,9 +227,13 @@ def layout(spec: Spec, cpus: Sequence[int] | None = None) -> Plan:
     workload = None if spec.workload == "auto" else registry.workloads.get(spec.workload)
     one_client = workload is not None and workload.one_client
     containers = spec.pairs + (1 if one_client else spec.pairs) + 2 * (spec.background_pairs + spec.idle_pairs)
-    limits, links = _limits(spec, cpus, containers), _links(spec, driver)
+    paced = bool(_timed_bytes(spec, workload))
+    limits, links = _limits(spec, cpus, containers), _links(spec, driver, paced)
     _require_both_kinds(spec)
-    hosts = placement.hosts_of(spec, driver)
+    hosts = placement.hosts_of(spec, driver, paced=paced)
+    for name in ("link_rate_bps", "uplink_rate_bps"):
+        if getattr(spec, name):
+            _require_little_at_once(spec, name, _timed_bytes(spec, workload))
     built = tuple(placement.endpoints_of(spec, driver, hosts, limits, links, one_client))
     if spec.background_driver and not driver.has_links():
         raise BadSpec(
@@ -318,11 +325,12 @@ def _prior(spec: Spec) -> set[int]:
     return _chosen(spec, "priority", spec.priority_share)
 
 
-def _links(spec: Spec, driver: type[NetworkDriver]) -> dict[str, Link]:
-    """The shaped link of each side: a client's has the rate, a server's the loss."""
+def _links(spec: Spec, driver: type[NetworkDriver], paced: bool) -> dict[str, Link]:
+    """The shaped link of each side: a client's has the rate, a server's the loss. paced: as of a Link."""
     if spec.mtu_bytes and not driver.has_links():
         raise BadSpec(f"mtu_bytes: driver {spec.driver!r} gives endpoints no links of their own: take another driver")
-    asked = {"client": Link(rate_bps=spec.link_rate_bps), "server": Link(loss=spec.link_loss)}
+    limit = Link(spec.link_rate_bps, paced=paced) if spec.link_rate_bps else Link()
+    asked = {"client": limit, "server": Link(loss=spec.link_loss)}
     shaped = {side: link for side, link in asked.items() if link != Link()}
     if shaped and not driver.has_links():
         raise BadSpec(
@@ -330,15 +338,44 @@ def _links(spec: Spec, driver: type[NetworkDriver]) -> dict[str, Link]:
             " shaped: take another driver"
         )
     shaping.require_rate("link_rate_bps", spec.link_rate_bps)
-    for name in ("link_rate_bps", "uplink_rate_bps"):
-        if getattr(spec, name) and not (spec.flows_end or spec.warmup_s):
-            _require_little_burst(spec, name)
     return shaped
 
 
-def _require_little_burst(spec: Spec, name: str) -> None:
-    """The filter's bucket is full at first: what it held then comes above the rate, and without a warm-up it counts."""
-    rate_bps = getattr(spec, name)
+def _timed_bytes(spec: Spec, workload: type[Workload] | Workload | None) -> float:
+    """The payload of what is timed as one: a flow with an end, of drawn sizes by their mean, or the larger one of a
+    request and its response; 0 where nothing is.
+    """
+    if spec.flow_sizes:
+        return mean_bytes(spec.flow_sizes)
+    if spec.flow_bytes or workload is None:
+        return spec.flow_bytes
+    requests = "transactions" in workload.can
+    messages = max(spec.request_bytes, spec.response_bytes) if requests else spec.message_bytes
+    return max(messages, 1) if requests or workload.times_messages else 0
+
+
+def _require_little_at_once(spec: Spec, name: str, timed_bytes: float) -> None:
+    """The filter's bucket is full at first: what it held then comes above the rate.
+
+    Where flows, or requests, are timed, of those the most that it holds beyond a frame; drawn sizes have small ones
+    among them, whatever the rate. Else of the whole run, if no warm-up is left out.
+    """
+    rate_bps, frame_bytes = getattr(spec, name), shaping.ETHERNET_BYTES + placement.USUAL_MTU_BYTES
+    if timed_bytes:
+        most_bytes = MOST_EARLY * timed_bytes
+        early_bytes = shaping.at_once_bytes(rate_bps, frame_bytes) - frame_bytes
+        if spec.flow_sizes or timed_bytes <= frame_bytes or early_bytes <= most_bytes:
+            return
+        if most_bytes < shaping.LEAST_BURST_BYTES:
+            most_bytes = min(most_bytes, shaping.MOST_CUT_UP_BYTES - frame_bytes)
+        most_bps = math.floor(most_bytes * 8 / shaping.LATE_S)
+        raise BadSpec(
+            f"{name}: what is timed has {timed_bytes:,.0f} B, of which a link of {units.with_prefix(rate_bps, 'bps')}"
+            f" would carry {early_bytes / timed_bytes:.0%} at once, as the kernel's timers are late: give"
+            f" {most_bps:,.0f} or less, or more bytes"
+        )
+    if spec.warmup_s:
+        return
     burst_s = shaping.bucket(rate_bps)["burst_bytes"] * 8 / rate_bps
     if burst_s > MOST_BURST * spec.duration_s:
         raise BadSpec(

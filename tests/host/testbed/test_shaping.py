@@ -24,6 +24,7 @@ from tests.support.spoilt import sound
 
 #: The largest packet that Linux hands over in one piece, as tbf counts it: each segment of it with all its headers.
 LARGEST_PACKET_BYTES = 65536 + 46 * 66
+FRAME_BYTES, MSS, HEADERS = 1514, 1448, 66
 
 
 def shaped(backend, driver="bridge", **values):
@@ -60,6 +61,64 @@ def test_a_bucket_holds_the_largest_packet_and_a_late_timers_time_but_little_of_
     assert told["limit_bytes"] - told["burst_bytes"] >= 1 << 20
     if rate_bps >= 1e8:
         assert told["burst_bytes"] < 0.01 * rate_bps / 8  # 1 % of a second, so 0.5 % of two
+
+
+@pytest.mark.parametrize("rate_bps", [1e5, 1e8, 1e9, 5e9, 34e9])
+def test_where_flows_are_timed_a_link_carries_little_more_than_a_frame_at_once(rate_bps):
+    told = shaping.bucket(rate_bps, FRAME_BYTES)
+    assert FRAME_BYTES < told["at_once_bytes"] <= max(80 * 1024, FRAME_BYTES + rate_bps / 8 * 1e-4)
+    assert rate_bps < told["peak_bps"] <= 1.011 * rate_bps
+    assert told["peak_bps"] / 8 < 2**32  # which the kernel's 32 bits hold
+
+
+def rate_refused(**asked):
+    """The most that the refusal says can be had."""
+    with pytest.raises(BadSpec, match=r"would carry \d+ % at once, as the kernel's timers are late: give") as refused:
+        layout(Spec(**asked))
+    return float(str(refused.value).partition("give ")[2].split()[0].replace(",", ""))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"workload": "flowgen", "flow_bytes": 400_000, "link_rate_bps": 1e9},
+        {"workload": "flowgen", "flow_bytes": 5_000_000, "link_rate_bps": 34e9},
+        {"workload": "netcat", "flow_bytes": 2000, "link_rate_bps": 1e8},
+        {"workload": "rr", "request_bytes": 20_000, "link_rate_bps": 1e8},
+        {"workload": "rr", "response_bytes": 20_000, "hosts": 2, "placement": "across", "uplink_rate_bps": 1e8},
+    ],
+    ids=str,
+)
+def test_a_rate_at_which_what_is_timed_is_too_small_is_refused_with_the_rate_that_can_be_had(asked):
+    name = next(name for name in asked if name.endswith("_rate_bps"))
+    most_bps = rate_refused(**asked)
+    assert most_bps < asked[name]
+    plan = layout(Spec(**asked | {name: most_bps}))
+    assert all(each.paced for each in plan.links.values() or [host.uplink for host in plan.hosts])
+    assert rate_refused(**asked | {name: 1.1 * most_bps}) == most_bps
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"workload": "flowgen", "flow_bytes": 50_000, "link_rate_bps": 1e5},  # a frame is 3 % of it, and cannot be less
+        {"workload": "rr", "request_bytes": 100, "link_rate_bps": 1e9},  # in one frame
+        {
+            "workload": "traffic",
+            "flow_sizes": "web-search",
+            "requests": 10,
+            "offered_load_bps": 1e6,
+            "link_rate_bps": 5e9,
+        },
+    ],
+    ids=str,
+)
+def test_a_frame_is_never_too_much_nor_what_drawn_sizes_have_on_the_mean(asked):
+    assert all(link.paced for link in layout(Spec(**asked)).links.values())
+
+
+def test_where_nothing_is_timed_large_packets_stay_whole():
+    assert not any(link.paced for link in layout(Spec(workload="iperf3", link_rate_bps=1e8, warmup_s=1)).links.values())
 
 
 @pytest.mark.parametrize(
@@ -163,6 +222,35 @@ def test_every_clients_link_and_no_servers_has_the_filter_and_the_record_says_wh
     assert tbf["rate_bps"] == 2e8
     assert tbf["burst_bytes"] == pytest.approx(shaping.bucket(2e8)["burst_bytes"], rel=1e-3)  # the kernel's ticks
     assert tbf["limit_bytes"] == shaping.bucket(2e8)["limit_bytes"]
+
+
+def line_s(payload_bytes, rate_bps):
+    """How long a line of that rate takes for it, but for one frame and what is due while a timer is late."""
+    wire_bytes = payload_bytes * (MSS + HEADERS) / MSS
+    filter_ = shaping.bucket(rate_bps, FRAME_BYTES)
+    return (wire_bytes - filter_["at_once_bytes"]) * 8 / filter_["peak_bps"]
+
+
+@pytest.mark.parametrize(
+    ("backend", "flow_bytes", "rate_bps"),
+    [("netns", 30_000, 1e5), ("netns", 400_000, 5e8), ("netns", 5_000_000, 1e10), ("docker", 2_000_000, 1e9)],
+)
+def test_no_flow_is_faster_than_its_link(backend, flow_bytes, rate_bps, runs_dir, clean_host):
+    run = measure(shaped(backend, pairs=2, flow_bytes=flow_bytes, link_rate_bps=rate_bps, duration_s=10.0))
+    assert list(run.flows["status"]) == ["ok", "ok"]
+    assert run.flows["fct_s"].min() >= line_s(flow_bytes, rate_bps)
+    assert run.facts["shaping"]["tbf"][0]["at_once_bytes"] <= shaping.at_once_bytes(rate_bps, FRAME_BYTES) + 1
+
+
+def test_no_transaction_is_faster_than_the_uplinks_between_its_hosts(runs_dir, clean_host):
+    need("netns")
+    asked = {"hosts": 2, "placement": "across", "uplink_rate_bps": 1e8, "duration_s": 1.0, "interval_s": 0.5}
+    spec = Spec(
+        workload="rr", request_bytes=60_000, response_bytes=60_000, max_foreign_cpu=1.0, max_skew_s=1.0, **asked
+    )
+    need_all_of(spec)
+    run = measure(spec)
+    assert run.transactions["latency_s"].min() >= 2 * line_s(60_000, 1e8)
 
 
 # --- the MTU

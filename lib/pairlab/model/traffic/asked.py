@@ -65,11 +65,12 @@ def in_words(flow_sizes: str) -> str:
 
 def expected_s(spec: Any) -> float:
     """How long a spec's requests take to be due at its load, by the mean size of their flows."""
-    return spec.requests * _mean_bytes(spec.flow_sizes) * 8 / spec.offered_load_bps
+    return spec.requests * mean_bytes(spec.flow_sizes) * 8 / spec.offered_load_bps
 
 
 @functools.lru_cache
-def _mean_bytes(flow_sizes: str) -> float:
+def mean_bytes(flow_sizes: str) -> float:
+    """The mean size of the flows of a spec's flow_sizes."""
     from pairlab.model.traffic import flow_sizes as distributions
 
     return distributions.load(flow_sizes).mean_bytes

@@ -74,6 +74,10 @@ class Site(ABC):
         """
         return None
 
+    def refused_connections(self) -> int:
+        """How many packets the hosts' connection tracking has refused for want of room, so far (kernel_room)."""
+        return 0
+
     def limits_in_force(self) -> Mapping[str, Mapping[str, float]]:
         """By endpoint, what its cgroup's files say of its CPU time; only for endpoints with such a limit.
 

@@ -187,6 +187,8 @@ class Workload(ABC):
     then, by intervals (`endless_client`, `parse_stopped`)."""
     carries: ClassVar[bool] = True
     """Whether its flows carry anything; else its client computes, for duration_s at most, and metrics tell the rest."""
+    times_messages: ClassVar[bool] = False
+    """Whether it times each message of message_bytes (and one with the feature transactions each request)."""
     one_client: ClassVar[bool] = False
     """Whether one client, the first pair's, asks all servers (pair.targets); `flow_table` then reads its flows."""
     all_connect: ClassVar[bool] = False

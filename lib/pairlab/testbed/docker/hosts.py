@@ -125,6 +125,7 @@ def _start_containers(
     facts |= {"hosts": built, "bridge_nf_call_iptables": built[0]["bridge_nf_call_iptables"]}
     relays = running if driver.docker and driver.docker.userland_proxy else None
     site = DockerSite(every, endpoints, addresses, facts, driver, port_counts, [running.pid], relays, workers)
+    site.underlay = running
     site.launcher = Launcher(engines, driver, network, fixed, containers, running if driver.docker is None else None)
     return site
 

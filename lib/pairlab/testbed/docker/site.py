@@ -16,7 +16,7 @@ from pairlab.testbed.docker.daemon import AT_ONCE
 from pairlab.testbed.docker.engine import DIRECTORY, FLOWGEN, Container, network_namespaces, pids, translated
 from pairlab.testbed.docker.launching import Launcher
 from pairlab.testbed.endpoints import EndpointPlan
-from pairlab.testbed.host import cgroup_tree
+from pairlab.testbed.host import cgroup_tree, kernel_room
 from pairlab.testbed.netns import routes, shaping
 from pairlab.testbed.netns.backend import traffic_link
 from pairlab.testbed.netns.sandbox import Sandbox
@@ -36,6 +36,8 @@ class DockerSite(Site):
 
     flowgen = FLOWGEN
     directory = DIRECTORY
+    underlay: Sandbox | None = None
+    """Where the hosts are, if they are no machines."""
     launcher: Launcher | None = None
     """What launches further endpoints, where they can be."""
 
@@ -103,6 +105,9 @@ class DockerSite(Site):
     def port_counts(self):
         with translated("the ports' counters could not be read"):
             return self._port_counts()
+
+    def refused_connections(self):
+        return self.underlay.call("refused_connections") if self.underlay else kernel_room.refused_connections()
 
     def limits_in_force(self):
         limited = {

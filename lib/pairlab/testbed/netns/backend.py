@@ -45,6 +45,9 @@ class NetnsSite(Site):
     def port_counts(self):
         return self.sandbox.port_counts()
 
+    def refused_connections(self):
+        return self.sandbox.call("refused_connections")
+
     def launch(self, endpoints, within_s, pings):
         return self.sandbox.call("launch", list(endpoints), [self.flowgen, "pause"], within_s, pings)
 

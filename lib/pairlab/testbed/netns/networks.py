@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from pairlab.testbed.contracts import NetworkDriver
 from pairlab.testbed.endpoints import EndpointPlan, HostPlan
+from pairlab.testbed.host import kernel_room
 from pairlab.testbed.host.link_counters import sent_by
 from pairlab.testbed.netns import neighbours, underlay
 from pairlab.testbed.netns.lan import SandboxLan
@@ -200,6 +201,14 @@ class Networks:
         """Bytes and packets that have gone out at the driver's ports; None where it has none."""
         counts = [counted for each in self._networks if (counted := each.port_counts())]
         return (sum(sent for sent, _ in counts), sum(packets for _, packets in counts)) if counts else None
+
+    def refused_connections(self) -> int:
+        """By all hosts together: kernel_room."""
+        found = kernel_room.refused_connections()
+        for namespace in self._hosts.values():
+            with inside(namespace):
+                found += kernel_room.refused_connections()
+        return found
 
     def _check_built(self) -> None:
         """Raises TestbedError where a network that a driver built broke."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 #: Types of message (linux/rtnetlink.h).
-_NEWLINK, _DELLINK, _GETLINK, _NEWADDR, _NEWROUTE, _NEWNEIGH = 16, 17, 18, 20, 24, 28
+_NEWLINK, _DELLINK, _GETLINK, _NEWADDR, _NEWROUTE, _NEWNEIGH, _NEWQDISC = 16, 17, 18, 20, 24, 28, 36
 #: Flags of a request (netlink(7)): it is one, to be acknowledged; what it makes is new; or may have others beside it.
 _ASKED, _NEW, _FURTHER = 0x01 | 0x04, 0x400 | 0x200, 0x400 | 0x800
 #: Of a link's flags (netdevice(7)).
@@ -24,6 +24,8 @@ _UNSPECIFIED, _INET, _BRIDGE = socket.AF_UNSPEC, socket.AF_INET, 7
 _PERMANENT, _NOARP, _SELF, _MASTER = 0x80, 0x40, 0x02, 0x04
 #: A route to others, by an administrator, to anywhere (rtnetlink(7)).
 _MAIN, _STATIC, _UNICAST, _UNIVERSE = 254, 4, 1, 0
+#: Where a queueing discipline is at a link's root; and rates that need no table of times (linux/pkt_sched.h).
+ROOT, _ETHERNET = 0xFFFFFFFF, 1
 #: NETKIT_L2: its ends have hardware addresses and carry Ethernet frames. Without a mode, a link has neither.
 NETKIT_L2 = 0
 
@@ -170,6 +172,28 @@ def forwarding(index: int, mac: str, host: str) -> bytes:
 def bridge_port(index: int, mac: str) -> bytes:
     """Has the bridge of the port of that index find a hardware address there."""
     return _message(_NEWNEIGH, _NEW, _entry(index, _NOARP, _MASTER) + _attribute(2, _mac(mac)))
+
+
+def token_bucket(
+    index: int,
+    *,
+    rate: int,
+    burst: int,
+    limit: int,
+    peak: int = 0,
+    at_once: int = 0,
+    parent: int = ROOT,
+    handle: int = 0,
+) -> bytes:
+    """A token bucket filter on a link (tc-tbf(8)): rates in bytes a second, sizes in bytes. at_once: of peak's bucket.
+
+    pyroute2 leaves the peak out.
+    """
+    rates = b"".join(struct.pack("=BBHhHI", 0, _ETHERNET, 0, 0, 0, each) for each in (rate, peak))
+    options = _attribute(1, rates + struct.pack("=III", limit, 0, 0)) + _attribute(6, _U32(burst))
+    options += _attribute(7, _U32(at_once)) if peak else b""
+    head = struct.pack("=BxxxiIII", _UNSPECIFIED, index, handle, parent, 0)
+    return _message(_NEWQDISC, _NEW, head + _attribute(1, _text("tbf")) + _attribute(2, options))
 
 
 def _entry(index: int, state: int, flags: int) -> bytes:

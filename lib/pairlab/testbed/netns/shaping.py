@@ -20,10 +20,12 @@ from typing import Any
 
 from pairlab.errors import BadSpec, TestbedError, Unavailable
 from pairlab.testbed.endpoints import Link
+from pairlab.testbed.netns import rtnetlink
 from pairlab.testbed.netns.namespaces import inside
 from pairlab.testbed.requirements import Lack, Program
 
 LINK = "eth0"
+ETHERNET_BYTES = 14
 IPTABLES = Program("iptables", "iptables")
 NO_FILTER = Lack("this kernel has no token bucket filter", "sudo modprobe sch_tbf, or ask for no rate")
 
@@ -35,6 +37,11 @@ LEAST_RATE_BPS, MOST_RATE_BPS = 1e5, 34e9
 #: virtual CPU is away for milliseconds at times. A full one at the start makes 2 s read 0.2 % too much.
 LEAST_BURST_BYTES, BURST_S = 80 * 1024, 0.004
 
+#: Where what a link carries is timed, what it carries at once is no more than a frame and what is due until a timer of
+#: the kernel that is due has run, which takes up to 80 us as measured; then it sends faster by so much until it has
+#: caught up. Above the bound, it is the largest packet after all: to cut up so many would take a CPU.
+LATE_S, PEAK, MOST_CUT_UP_BYTES = 80e-6, 1.01, 1 << 15
+
 #: The queue before it holds what a sender puts there (TCP's small queues, a UDP socket's buffer) and loses none.
 LEAST_QUEUE_BYTES, QUEUE_S = 1 << 20, 0.05
 
@@ -45,11 +52,19 @@ def require_rate(name: str, rate_bps: float) -> None:
         raise BadSpec(f"{name}: must be from {LEAST_RATE_BPS:g} to {MOST_RATE_BPS:g} (or 0), not {rate_bps:g}")
 
 
-def bucket(rate_bps: float) -> dict[str, int]:
-    """tbf's settings for a link of that rate."""
+def bucket(rate_bps: float, frame_bytes: int = 0) -> dict[str, int]:
+    """tbf's settings for a link of that rate. frame_bytes: of its largest frame, where what it carries is timed."""
     burst = max(LEAST_BURST_BYTES, math.ceil(rate_bps / 8 * BURST_S))
     queue = max(LEAST_QUEUE_BYTES, math.ceil(rate_bps / 8 * QUEUE_S))
-    return {"rate_bps": round(rate_bps), "burst_bytes": burst, "limit_bytes": burst + queue}
+    paced = {"peak_bps": math.ceil(PEAK * rate_bps), "at_once_bytes": at_once_bytes(rate_bps, frame_bytes)}
+    found = {"rate_bps": round(rate_bps), "burst_bytes": burst, "limit_bytes": burst + queue}
+    return found | (paced if frame_bytes else {})
+
+
+def at_once_bytes(rate_bps: float, frame_bytes: int) -> int:
+    """What a link of that rate on which flows are timed carries at once."""
+    wanted = frame_bytes + math.ceil(rate_bps / 8 * LATE_S)
+    return wanted if wanted <= MOST_CUT_UP_BYTES else max(wanted, LEAST_BURST_BYTES)
 
 
 def shape(namespaces: Mapping[str, int], links: Mapping[str, Link]) -> dict[str, Any]:
@@ -62,7 +77,7 @@ def shape(namespaces: Mapping[str, int], links: Mapping[str, Link]) -> dict[str,
     for name, link in links.items():
         with inside(namespaces[name]):
             if link.rate_bps:
-                _note(applied, "tbf", limit_rate(LINK, link.rate_bps))
+                _note(applied, "tbf", limit_rate(LINK, link.rate_bps, paced=link.paced))
             if link.loss:
                 _note(applied, "iptables", lose(LINK, link.loss))
     return applied
@@ -75,22 +90,26 @@ def _note(applied: dict[str, list], kind: str, what: Any) -> None:
         known.append(what)
 
 
-def limit_rate(name: str, rate_bps: float, parent: int | None = None) -> dict[str, int]:
+def limit_rate(name: str, rate_bps: float, parent: int | None = None, *, paced: bool = False) -> dict[str, int]:
     """Puts a token bucket filter on that link of the present network namespace; returns its settings as read back.
 
-    parent: the class of another queueing discipline of the link that it is to be within.
+    parent: the class of another queueing discipline of the link that it is to be within. paced: what it carries is
+    timed.
     """
     from pyroute2 import IPRoute
-    from pyroute2.netlink.exceptions import NetlinkError
 
-    asked = bucket(rate_bps)
-    options = {"rate": asked["rate_bps"] // 8, "burst": asked["burst_bytes"], "limit": asked["limit_bytes"]}
     index = socket.if_nametoindex(name)
     with IPRoute() as ipr:
+        frame_bytes = ETHERNET_BYTES + next(iter(ipr.get_links(index))).get_attr("IFLA_MTU") if paced else 0
+        asked = bucket(rate_bps, frame_bytes)
+        options = {"rate": asked["rate_bps"] // 8, "burst": asked["burst_bytes"], "limit": asked["limit_bytes"]}
+        if paced:
+            options |= {"peak": asked["peak_bps"] // 8, "at_once": asked["at_once_bytes"]}
+        within = {} if parent is None else {"parent": parent, "handle": 0x100000}
         try:
-            ipr.tc("add", "tbf", index, **options, **({} if parent is None else {"parent": parent, "handle": 0x100000}))
-        except NetlinkError as error:
-            if error.code == errno.ENOENT:
+            rtnetlink.ask(rtnetlink.token_bucket(index, **options, **within))
+        except OSError as error:
+            if error.errno == errno.ENOENT:
                 raise Unavailable(str(NO_FILTER)) from None
             raise TestbedError(f"link {name} could not be shaped to {rate_bps:g} bit/s: {error}") from error
         return next(_settings(each) for each in ipr.get_qdiscs(index) if each.get_attr("TCA_KIND") == "tbf")
@@ -100,7 +119,11 @@ def _settings(qdisc: Any) -> dict[str, int]:
     """tbf's settings in base units; its buffer is in ticks of 64 ns of the link's time."""
     parameters = qdisc.get_attr("TCA_OPTIONS").get_attr("TCA_TBF_PARMS")
     burst = parameters["buffer"] * 64e-9 * parameters["rate"]
-    return {"rate_bps": parameters["rate"] * 8, "burst_bytes": round(burst), "limit_bytes": parameters["limit"]}
+    found = {"rate_bps": parameters["rate"] * 8, "burst_bytes": round(burst), "limit_bytes": parameters["limit"]}
+    if parameters["peak"]:
+        at_once = parameters["mtu"] * 64e-9 * parameters["peak"]
+        found |= {"peak_bps": parameters["peak"] * 8, "at_once_bytes": round(at_once)}
+    return found
 
 
 def lose(name: str, loss: float) -> str:

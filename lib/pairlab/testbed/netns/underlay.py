@@ -44,7 +44,7 @@ def connect(hosts: Sequence[HostPlan], namespaces: Sequence[int]) -> dict[str, A
             with inside(namespace):
                 set_up |= _set_up(host, [each for each in hosts if each != host])
             if host.uplink.rate_bps:
-                shaping.limit_rate(host.name, host.uplink.rate_bps)
+                shaping.limit_rate(host.name, host.uplink.rate_bps, paced=host.uplink.paced)
     except OSError as error:
         raise TestbedError(f"hosts could not be connected: {error}") from error
     return {"wire": "bridge", "uplink": "veth", **mtu, **set_up, **limited(hosts)}
@@ -65,7 +65,8 @@ def _set_up(host: HostPlan, others: Sequence[HostPlan]) -> dict[str, Any]:
     delayed = _delay(host.uplink) if host.uplink.delay_s else {}
     if not host.uplink.rate_bps:
         return delayed
-    return {**delayed, "tbf": shaping.limit_rate(UPLINK, host.uplink.rate_bps, _WITHIN_NETEM if delayed else None)}
+    within = _WITHIN_NETEM if delayed else None
+    return {**delayed, "tbf": shaping.limit_rate(UPLINK, host.uplink.rate_bps, within, paced=host.uplink.paced)}
 
 
 def _delay(uplink: Uplink, name: str = UPLINK) -> dict[str, Any]:

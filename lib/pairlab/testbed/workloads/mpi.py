@@ -86,6 +86,7 @@ class MpiLatency(_MpiPair):
     """
 
     name = "mpi-latency"
+    times_messages = True
     summary = "osu_latency's method by MPICH and mpi4py: a message there and back, one at a time"
     pattern = "ping-pong"
     metrics = (Metric("one_way_mean_s", "s", "half of the mean time there and back", less_is_better=True),)
@@ -229,6 +230,7 @@ class OsuLatency(_Osu):
     """osu_latency: a message and an answer of the same size, one after the other; half of the mean time of both."""
 
     name = "osu-latency"
+    times_messages = True
     summary = "osu_latency, of the OSU micro-benchmarks: half the time of a message there and back"
     program = "osu_latency"
     metrics = (
