@@ -17,18 +17,12 @@ def test_what_was_refused_meanwhile_makes_a_run_invalid_and_what_was_before_does
     need("netns")
     counts = iter([1000, 1007, 1007, 1007])
     monkeypatch.setattr(NetnsSite, "refused_connections", lambda self: next(counts))
-    refused, fine = (
-        measure(Spec(workload="flowgen", pairs=1, duration_s=0.5, repetition=n, **ANY_MACHINE)) for n in (0, 1)
-    )
+    spec = Spec(workload="flowgen", pairs=1, duration_s=0.5, **ANY_MACHINE)
+    refused, fine = (measure(spec.replace(repetition=number)) for number in (0, 1))
     (told,) = [reason for reason in refused.reasons if "for want of room" in reason]
-    assert told.startswith(
-        "the kernel refused 7 packets for want of room in its tables of connections or neighbours: raise"
-    )
-    assert (refused.status, refused.checks["refused"], refused.facts["counters"]["refused_connections"]) == (
-        "invalid",
-        7,
-        7,
-    )
+    assert told.startswith("the kernel refused 7 packets for want of room in its tables of connections or neighbours: ")
+    assert (refused.status, refused.checks["refused"]) == ("invalid", 7)
+    assert refused.facts["counters"]["refused_connections"] == 7
     assert fine.checks["refused"] == 0
     assert not any("for want of room" in reason for reason in fine.reasons)
 
