@@ -1,5 +1,7 @@
 """What the host's CPUs did in the time that a run's throughput is taken over."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -29,9 +31,10 @@ def window_s(run: Run) -> tuple[float, float]:
     NaN.
     """
     flows = run.columns("flows", ["status", "pair", "connected_s", "start_s"])
-    done = flows[flows["status"] == "ok"]
-    due_s = done["pair"] * run.spec.start_spacing_s
-    connected_s = float((done["connected_s"].fillna(done["start_s"]) - due_s).median())
+    connected_s = flows["connected_s"].to_numpy()
+    began_s = np.where(np.isnan(connected_s), flows["start_s"].to_numpy(), connected_s)
+    began_s = (began_s - flows["pair"].to_numpy() * run.spec.start_spacing_s)[(flows["status"] == "ok").to_numpy()]
+    connected_s = float(np.nanmedian(began_s)) if not np.isnan(began_s).all() else np.nan
     begun_s = connected_s + run.facts.get("waits_s", 0.0)
     return begun_s + run.spec.last_due_s + warmup_s(run), begun_s + run.spec.total_s
 
@@ -43,10 +46,9 @@ def others_share(run: Run) -> float:
 
 def used_s(run: Run) -> float:
     """CPU seconds used on the host from the release to the last sample, but by others; NaN without samples."""
-    cpu = run.cpu
-    took_s = cpu["end_s"].clip(lower=0) - cpu["start_s"].clip(lower=0)
-    used = (_work(cpu).sum(axis=1, skipna=False) - others_share(run)) * took_s
-    return float(used.sum(skipna=False)) if len(cpu) else np.nan
+    start_s, end_s = (np.clip(run.cpu[name].to_numpy(), 0, None) for name in ("start_s", "end_s"))
+    used_s = (_work(run.cpu).sum(axis=0) - others_share(run)) * (end_s - start_s)
+    return float(used_s.sum()) if len(used_s) else np.nan
 
 
 def carried_bytes(run: Run) -> float:
@@ -76,7 +78,7 @@ def shares(run: Run) -> pd.Series:
 
     Samples weigh by how long they lie in the window; where none does, all is NaN.
     """
-    return _shares(run, run.cpu)
+    return _all_shares(run, run.cpu)
 
 
 def service_demand_s(run: Run) -> float:
@@ -94,7 +96,7 @@ def by_cpu(run: Run) -> pd.DataFrame:
 
     Without samples, no rows.
     """
-    found = {cpu: _shares(run, mine) for cpu, mine in run.cpu.groupby("cpu")}
+    found = {cpu: _all_shares(run, mine) for cpu, mine in run.cpu.groupby("cpu")}
     frame = pd.DataFrame.from_dict(found, orient="index", columns=[*PARTS, "busy"], dtype=float)
     return frame.assign(work=frame[list(WORK)].sum(axis=1, skipna=False))
 
@@ -112,22 +114,35 @@ def by_side(run: Run) -> pd.DataFrame:
     if run.spec.pairs == 1 and len(held) == len(SIDES) and all(each.isdecimal() for each in held):
         for side, cpu in zip(SIDES, sorted(map(int, held)), strict=True):
             of_side = run.cpu[run.cpu["cpu"] == cpu]
-            rows[side] = [float(_shares(run, of_side)[list(WORK)].sum(skipna=False)), _demand_s(run, of_side)]
+            utilisation = float(_shares(run, of_side, _parts(of_side, WORK)).sum())
+            rows[side] = [utilisation, _demand_s(run, of_side)]
     return pd.DataFrame.from_dict(rows, orient="index", columns=["utilisation", "service_demand_s"], dtype=float)
 
 
-def _shares(run: Run, cpu: pd.DataFrame) -> pd.Series:
-    begin_s, end_s = window_s(run)
-    weights = np.clip(np.minimum(cpu["end_s"], end_s) - np.maximum(cpu["start_s"], begin_s), 0, None).to_numpy()
-    spent = np.nansum(cpu[list(PARTS)].to_numpy() * weights[:, None], axis=0) / (np.nansum(weights) or np.nan)
-    found = pd.Series(spent, index=PARTS)
+def _all_shares(run: Run, cpu: pd.DataFrame) -> pd.Series:
+    """PARTS and busy, of these samples."""
+    found = pd.Series(_shares(run, cpu, _parts(cpu, PARTS)), index=PARTS)
     found["busy"] = 1 - found["idle"] - found["iowait"]
     return found
 
 
-def _work(cpu: pd.DataFrame) -> pd.DataFrame:
+def _shares(run: Run, cpu: pd.DataFrame, values: np.ndarray) -> np.ndarray:
+    """The mean of values (a row for each kind, a column for each sample) over the samples of the window."""
+    begin_s, end_s = window_s(run)
+    weights = np.minimum(cpu["end_s"].to_numpy(), end_s) - np.maximum(cpu["start_s"].to_numpy(), begin_s)
+    weights = np.clip(weights, 0, None)
+    return np.asarray(np.nansum(values * weights, axis=1) / (np.nansum(weights) or np.nan))
+
+
+def _parts(cpu: pd.DataFrame, names: Sequence[str]) -> np.ndarray:
+    """By part and sample, the share of its time."""
+    return np.stack([cpu[name].to_numpy() for name in names])
+
+
+def _work(cpu: pd.DataFrame) -> np.ndarray:
     """WORK as shares of the samples' time, and not of what the kernel counted of it: older runs have but the latter."""
-    return cpu[list(WORK)].mul(cpu["counted"].fillna(1.0), axis=0)
+    counted = cpu["counted"].to_numpy()
+    return _parts(cpu, WORK) * np.where(np.isnan(counted), 1.0, counted)
 
 
 def _demand_s(run: Run, cpu: pd.DataFrame, others: float = 0.0) -> float:
@@ -135,6 +150,5 @@ def _demand_s(run: Run, cpu: pd.DataFrame, others: float = 0.0) -> float:
     if run.spec.background_pairs or run.spec.interference_workers or not latencies.measured(flows):
         return np.nan
     cpus = cpu.drop_duplicates(["host", "cpu"])
-    worked = _shares(run, cpu.assign(**_work(cpu)))[list(WORK)]
-    working = (float(worked.sum(skipna=False)) - others) * len(cpus)
+    working = (float(_shares(run, cpu, _work(cpu)).sum()) - others) * len(cpus)
     return working / (latencies.rate_per_s(flows) or np.nan)
