@@ -109,17 +109,16 @@ def _is_own(spec: Spec, name: str) -> bool:
     return spec.experiment in OWN.get(name, ())
 
 
-def beyond_alike(specs: Sequence[Spec]) -> dict[str, object]:
-    """By field, what all of these ask for alike and no run of the papers does, where their experiments do not vary it.
+#: Of which a run records what was in force; and what only watches.
+_TOLD_ELSEWHERE = ("congestion_control", "profile")
 
-    But for the congestion control, of which a run records what was in force.
+
+def beyond_alike(specs: Sequence[Spec]) -> dict[str, object]:
+    """By field, what all of these ask for alike and no run of the papers does, where their experiments do not vary it;
+    but for what is told elsewhere.
     """
-    usual = _usual(specs).items()
-    return {
-        name: value
-        for name, value in usual
-        if value != Spec.model_fields[name].default and name != "congestion_control"
-    }
+    usual = {name: value for name, value in _usual(specs).items() if name not in _TOLD_ELSEWHERE}
+    return {name: value for name, value in usual.items() if value != Spec.model_fields[name].default}
 
 
 def select(

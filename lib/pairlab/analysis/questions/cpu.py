@@ -53,7 +53,7 @@ def by_repetition(runs: Iterable[Run]) -> pd.DataFrame:
 
 
 def others(runs: Iterable[Run]) -> str:
-    """How much of the CPU time processes had that were not measured, in words: it is in the host's use."""
+    """How much of the CPU time others had, in words: it is in the host's use, and in no cost."""
     shares = [run.checks.get("foreign_cpu") for run in runs if run.status == "ok"]
     known = [share for share in shares if share is not None]
     if not known or len(known) < len(shares):
