@@ -19,9 +19,12 @@ from pairlab.analysis.selection import plain, select
 from pairlab.base.environment import setting
 from pairlab.batch import kernels
 from pairlab.batch.execute import execute
-from pairlab.errors import BadInput, PairlabError
+from pairlab.errors import BadInput, NoRuns, PairlabError
 from pairlab.store.dataset import Runs, load_runs
 from pairlab.testbed.contracts import Progress, silent
+
+#: The analysis whose verdicts the paper is about.
+CLAIMS = "claims"
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ def make(
     instead, anywhere on disk; their figures go beside them, and no paper is built. need_paper: raise what kept the
     paper from being built, such as a missing LaTeX, instead of reporting it. progress: hears of each step when it
     begins. tell: hears at once which runs were read and what they show. The executed notebooks are stored beside their
-    figures. Raises NoRuns, MixedHosts, and whatever stops a notebook.
+    figures. Raises NoRuns, MixedHosts, and whatever stops a notebook but that none of the runs answers its question.
     """
     for notebook in notebooks:
         if not notebook.is_file():
@@ -110,11 +113,17 @@ def make(
         with _output_beside(notebook) if notebooks else contextlib.nullcontext():
             executed = paths.figures() / origin.label / notebook.name
             executed.parent.mkdir(parents=True, exist_ok=True)
-            execute(notebook, executed, {"runs": folder, "sweep": sweep})
+            try:
+                execute(notebook, executed, {"runs": folder, "sweep": sweep})
+            except NoRuns as error:  # of those that are there, none answers its question
+                if notebooks:
+                    raise
+                skipped[_name_of(notebook)] = str(error)
+                _write_gap(notebook, str(error), origin)
     pdf, why = (None, "it is built from the analyses in notebooks/analysis") if notebooks else (None, "")
     if not notebooks:
         progress("building the paper", steps - 1, steps)
-        pdf, why = _paper(origin.label, found, need_paper)
+        pdf, why = _paper(origin.label, found, need_paper, skipped.get(CLAIMS, ""))
         if pdf and paths.paper() == paths.PAPER:
             shutil.copyfile(pdf, place / "paper.pdf")
     return Report(
@@ -130,9 +139,11 @@ def make(
     )
 
 
-def _paper(label: str, runs: Runs, need_paper: bool) -> tuple[Path | None, str]:
-    """The paper, or why there is none."""
+def _paper(label: str, runs: Runs, need_paper: bool, no_claims: str) -> tuple[Path | None, str]:
+    """The paper, or why there is none. no_claims: why no claim could be judged, of which it tells."""
     try:
+        if no_claims:
+            raise NoRuns(f"it tells of the papers' claims, and {no_claims}")
         return paper.build(label, runs=runs), ""
     except PairlabError as error:
         if need_paper:

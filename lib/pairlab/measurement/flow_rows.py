@@ -336,7 +336,7 @@ def _require_transactions(flow: Row) -> None:
     """Raises ValueError where none came to an end, and none was even sent: its client asked for nothing."""
     if flow.get("transactions") == 0 and not flow.get("transactions_lost"):
         failed = flow.get("transactions_failed") or 0
-        why = f"all {failed:,.0f} failed" if failed else "none was asked for"
+        why = f"all {failed:,.0f} failed" if failed else "none ended in the time that counts"
         raise ValueError(f"there was no transaction: {why}")
 
 

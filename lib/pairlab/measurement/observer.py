@@ -96,8 +96,8 @@ class Observer:
         return counted | ({"profile": self._profiler.facts()} if self._profiler else {})
 
     def _newly_refused(self) -> list[int]:
-        before, after = self._refused[0], self._refused[-1]
-        return [now - earlier for earlier, now in zip(before, after, strict=True)]
+        counts = self._refused or [(0, 0)]
+        return [now - earlier for earlier, now in zip(counts[0], counts[-1], strict=True)]
 
     def largest(self, check: str) -> list[tuple[str, int, float]]:
         """Whose CPU time counts most to that check: see foreign_load.largest. Empty where nothing was sampled."""

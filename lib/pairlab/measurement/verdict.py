@@ -425,7 +425,9 @@ def judge(
     contention.
     """
     if reading.failed == reading.count:
-        return "failed", [f"all {reading.count:,} flows failed, the first: {reading.first_error}"]
+        refused = CHECKS["refused"].reason(checks.get("refused"), spec)
+        failed = f"all {reading.count:,} flows failed, the first: {reading.first_error}"
+        return "failed", [failed, *filter(None, [refused])]
     reasons = list(unmet)
     if missing := sum(client.start_ns is None for client in clients):
         reasons.append(f"{missing} of {len(clients)} clients never started")

@@ -368,10 +368,10 @@ def _require_little_at_once(spec: Spec, name: str, timed_bytes: float) -> None:
             return
         if most_bytes < shaping.LEAST_BURST_BYTES:
             most_bytes = min(most_bytes, shaping.MOST_CUT_UP_BYTES - frame_bytes)
-        most_bps = math.floor(most_bytes * 8 / shaping.LATE_S)
+        most_bps = round(most_bytes * 8 / shaping.LATE_S)
         raise BadSpec(
-            f"{name}: what is timed has {timed_bytes:,.0f} B, of which a link of {units.with_prefix(rate_bps, 'bps')}"
-            f" would carry {early_bytes / timed_bytes:.0%} at once, as the kernel's timers are late: give"
+            f"{name}: what is timed has {timed_bytes:,.0f} B, of which a link of {units.with_prefix(rate_bps, 'bit/s')}"
+            f" would carry {100 * early_bytes / timed_bytes:.2g} % at once, as the kernel's timers are late: give"
             f" {most_bps:,.0f} or less, or more bytes"
         )
     if spec.warmup_s:

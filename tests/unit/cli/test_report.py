@@ -11,7 +11,7 @@ import pytest
 
 from pairlab import store
 from pairlab.batch import report
-from pairlab.errors import PairlabError
+from pairlab.errors import NoRuns, PairlabError
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.model.tables import table
@@ -115,6 +115,26 @@ def test_analyses_without_data_are_not_run_and_the_paper_says_why(pairlab, analy
     values = tmp_path / "out" / "paper" / "values" / "runs" / "07-pinning.tex"
     assert r"\defineresult{pinning/missing}{there are no runs of 'pinning'}" in values.read_text()
     assert not values.with_name("01-throughput.tex").exists()
+
+
+def test_runs_that_answer_one_question_and_decide_no_claim_have_figures_and_no_paper(
+    pairlab, monkeypatch, no_paper, tmp_path
+):
+    """As runs that all ask for large packets: the papers had none."""
+
+    def execute(notebook, executed, parameters):
+        if notebook.stem == "11-claims":
+            raise NoRuns("none of the 1 runs decides a claim: they ask for what the papers did not (mtu_bytes)")
+
+    monkeypatch.setattr(report, "execute", execute)
+    made_up(workload="flowgen", mtu_bytes=9000)
+    status, out, err = pairlab("report")
+    assert (status, err) == (0, "")
+    assert "netns-flowgen: total throughput in Gbit/s" in out
+    assert "paper                           none: it tells of the papers' claims, and none of the 1 runs decides" in out
+    values = tmp_path / "out" / "paper" / "values" / "runs" / "11-claims.tex"
+    assert r"\defineresult{claims/missing}{none of the 1 runs decides a claim: " in values.read_text()
+    assert pairlab("report", "--need-paper")[0] == 1
 
 
 def test_a_report_says_first_what_the_runs_show(pairlab, analysed, no_paper):

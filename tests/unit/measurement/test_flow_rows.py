@@ -191,7 +191,7 @@ def test_intervals_that_a_tool_leaves_out_while_nothing_gets_on_are_time_all_the
 @pytest.mark.parametrize(
     ("lost", "failed", "status", "error"),
     [
-        (0.0, 0.0, "failed", "there was no transaction: none was asked for"),
+        (0.0, 0.0, "failed", "there was no transaction: none ended in the time that counts"),
         (0.0, 1200.0, "failed", "there was no transaction: all 1,200 failed"),
         (7.0, 0.0, "ok", ""),  # all were lost: a result
     ],

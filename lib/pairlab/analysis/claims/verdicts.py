@@ -66,10 +66,7 @@ def evaluate(
     claims = ledger.load() if claims is None else tuple(claims)
     frame = run_table.reduce(runs)
     if frame.empty:
-        raise NoRuns(
-            f"none of the {len(runs)} runs decides a claim: they are not ok, or ask for what the papers did not"
-            f" ({', '.join(BEYOND)})"
-        )
+        raise NoRuns(f"none of the {len(runs)} runs decides a claim: {_why_none(runs)}")
     calibrations = noise_floor.of_runs(runs) if calibrations is None else calibrations
     rows = [
         {
@@ -94,6 +91,14 @@ def evaluate(
     for _, part in found.groupby(["backend", "workload"]):
         found.loc[part.index, "p_holm"] = tests.holm(part["p"])
     return found
+
+
+def _why_none(runs: Runs) -> str:
+    counted = [run.spec for run in runs if run.status == "ok"]
+    if not counted:
+        return "none is ok"
+    names = [name for name in BEYOND if any(getattr(each, name) != Spec.model_fields[name].default for each in counted)]
+    return f"they ask for what the papers did not ({', '.join(names)})"
 
 
 def _by_system(

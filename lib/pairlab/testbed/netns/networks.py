@@ -204,9 +204,9 @@ class Networks:
 
     def refused_connections(self) -> int:
         """By all hosts together: kernel_room."""
-        found = kernel_room.refused_connections()
-        for namespace in self._hosts.values():
-            with inside(namespace):
+        found = 0
+        for each in self._networks:
+            with each.lan.entered():
                 found += kernel_room.refused_connections()
         return found
 

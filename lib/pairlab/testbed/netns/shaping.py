@@ -63,7 +63,7 @@ def bucket(rate_bps: float, frame_bytes: int = 0) -> dict[str, int]:
 
 def at_once_bytes(rate_bps: float, frame_bytes: int) -> int:
     """What a link of that rate on which flows are timed carries at once."""
-    wanted = frame_bytes + math.ceil(rate_bps / 8 * LATE_S)
+    wanted = frame_bytes + round(rate_bps / 8 * LATE_S)
     return wanted if wanted <= MOST_CUT_UP_BYTES else max(wanted, LEAST_BURST_BYTES)
 
 
