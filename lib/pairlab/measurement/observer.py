@@ -13,7 +13,7 @@ from pairlab.model.spec import Spec
 from pairlab.testbed.contracts import Workload
 from pairlab.testbed.host import foreign_load, kernel_room
 from pairlab.testbed.host.cpu_sampler import CpuTelemetry
-from pairlab.testbed.host.link_telemetry import LinkTelemetry
+from pairlab.testbed.host.link_telemetry import DatagramCounter, LinkTelemetry
 from pairlab.testbed.launch.conductor import Process
 from pairlab.testbed.netns import shaping
 from pairlab.testbed.open import Testbed
@@ -45,6 +45,10 @@ class Observer:
         seen = spec.telemetry and bed.plan.driver.isolated and not one_client
         sending = senders(spec, clients, servers)
         self._links = LinkTelemetry(sending, bed.site.interface, expected_s(spec)) if seen else None
+        # Whoever sends datagrams goes on where nobody takes them.
+        self._takers = [pair.index for pair in bed.pairs if pair.task.protocol == "udp"] if seen else []
+        takers = [servers[pair] for pair in self._takers]
+        self._taken = LinkTelemetry(takers, bed.site.interface, expected_s(spec), DatagramCounter) if takers else None
         self._telemetry = CpuTelemetry(bed.spec.interval_s) if bed.spec.telemetry else None
         self._ports: list[tuple[int, int] | None] = []
         self._refused: list[tuple[int, int]] = []
@@ -59,8 +63,8 @@ class Observer:
                 self._testbed = foreign_load.OwnProcesses(site.roots(), site.marks())
                 self._before = foreign_load.take_sample(self._testbed)
                 started.enter_context(self._telemetry)
-            if self._links:
-                started.enter_context(self._links)
+            for links in filter(None, [self._links, self._taken]):
+                started.enter_context(links)
             if self._counters:
                 started.enter_context(self._counters)
             if self._profiler:
@@ -136,6 +140,10 @@ class Observer:
         if links:
             spans_s = self._of_senders(dict.fromkeys(_spans_s(reading), (begin_s, end_s)))
             found["silence_s"] = silence.longest_s(links, release_ns, spans_s)
+        if self._taken:
+            spans_s = dict.fromkeys(range(len(self._takers)), (begin_s, end_s))
+            untaken_s = silence.longest_s(self._taken, release_ns, spans_s)
+            found["silence_s"] = max(filter(None, [found["silence_s"], untaken_s]), default=found["silence_s"])
         if reading.failed:
             return found
         values = (links and links.total_bps(release_ns, begin_s, end_s)) or reading.steps_bytes

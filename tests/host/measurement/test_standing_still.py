@@ -39,6 +39,7 @@ CASES = {
     "all clients, for a fifth": (BULK, clients, 1.0, 0.4),
     "one client": (BULK, client, 0.5, 0.9),
     "one server": (BULK, server, 0.5, 0.9),
+    "a server of datagrams": (BULK.replace(udp_share=1.0, udp_rate_bps=5e7, message_bytes=1000), server, 0.5, 0.9),
     "the server of requests": (BULK.replace(workload="rr", pairs=1, duration_s=3.0), server, 1.0, 0.9),
     "all clients on the host's network": (BULK.replace(driver="host"), clients, 0.5, 1.0),
     "a client that sends much": (BULK.replace(flow_bytes=2_000_000_000, duration_s=60.0), client, 0.3, 1.5),
@@ -65,7 +66,9 @@ def test_a_run_in_which_somebody_stood_still_is_not_ok(name, runs_dir, clean_hos
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("name", ["one client", "the server of requests", "the background", "a busy worker"])
+@pytest.mark.parametrize(
+    "name", ["one client", "a server of datagrams", "the server of requests", "the background", "a busy worker"]
+)
 def test_where_nobody_did_nothing_is_said_of_it(name, runs_dir, clean_host):
     spec, *_ = CASES[name]
     need_all_of(spec)

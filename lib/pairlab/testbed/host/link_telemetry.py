@@ -68,14 +68,18 @@ class LinkCounter:
 
     def retransmitted(self) -> float:
         """Segments that its namespace sent again, so far (RetransSegs, proc_pid_net(5)); 0 where it cannot be seen."""
+        return self.counted("Tcp:", "RetransSegs") or 0.0
+
+    def counted(self, protocol: str, name: str) -> float | None:
+        """What its namespace counts by that name so far (proc_pid_net(5)); None where it cannot be seen."""
         if self._counts is None:
-            return 0.0
+            return None
         try:
             lines = os.pread(self._counts, _COUNTS_BYTES, 0).decode().splitlines()
-            names, values = (line.split() for line in lines if line.startswith("Tcp:"))
-            return float(values[names.index("RetransSegs")])
+            names, values = (line.split() for line in lines if line.startswith(protocol))
+            return float(values[names.index(name)])
         except (OSError, ValueError):
-            return 0.0
+            return None
 
     def sent_bps(self, passed_s: float) -> float | None:
         """Bits per second since the last call; None: not to be seen. Of one that is over, and has no link: 0."""
@@ -92,6 +96,15 @@ class LinkCounter:
         self._file = self._counts = None
 
 
+class DatagramCounter(LinkCounter):
+    """The datagrams that programs in a process's network namespace have taken from their sockets."""
+
+    def sent(self) -> tuple[int, int] | None:
+        """The same number twice, as the packets of a link are told beside its bytes; None: not to be seen."""
+        taken = self.counted("Udp:", "InDatagrams")
+        return None if taken is None else (int(taken), int(taken))
+
+
 class Steps(NamedTuple):
     """What a link did from each sample to the next: how long that was, the packets that it sent, and for quiet ones
     (QUIET_PACKETS), how many segments its namespace had sent again by their end; NaN for the others."""
@@ -104,12 +117,18 @@ class Steps(NamedTuple):
 class LinkTelemetry:
     """Samples the links of these clients, each in a namespace of its own, while its block runs (a context manager).
 
-    lasts_s: how long they send; 0: not known. Enter the block when they are ready, and leave it before the testbed
-    goes.
+    lasts_s: how long they send; 0: not known. counter: of what, if not of their links. Enter the block when they are
+    ready, and leave it before the testbed goes.
     """
 
-    def __init__(self, clients: Sequence[Process], interface: str, lasts_s: float):
-        self._counters = [LinkCounter(each, interface) for each in clients]
+    def __init__(
+        self,
+        clients: Sequence[Process],
+        interface: str,
+        lasts_s: float,
+        counter: type[LinkCounter] = LinkCounter,
+    ):
+        self._counters = [counter(each, interface) for each in clients]
         self._moments_ns: list[int] = []
         self._sent: list[list[tuple[float, float]]] = []
         self._again: list[list[float]] = []
