@@ -334,9 +334,10 @@ def measured_under(
 
     def watch(bed, clients, release_ns, *others):
         known = {id(each) for each in (*clients, *ready["servers"])}
-        beside = [each for each in bed.conductor._processes.values() if id(each) not in known]
+        others = [each for each in bed.conductor._processes.values() if id(each) not in known]
+        beside = [each for each in others if not each.over]
         testbed = Testbed(list(clients), ready["servers"], random.Random(seed), beside)
-        ready["counted"].beside = tools([each for each in beside if not each.over])
+        ready["counted"].beside = tools(beside)
         over = threading.Event()
         with ThreadPoolExecutor(2, initializer=run_before_flows) as pool:  # so that it comes when it is to come
             running = [
