@@ -334,13 +334,13 @@ def measured_under(
 
     def watch(bed, clients, release_ns, *others):
         known = {id(each) for each in (*clients, *ready["servers"])}
-        others = [each for each in bed.conductor._processes.values() if id(each) not in known]
-        beside = [each for each in others if not each.over]
+        running = [each for each in bed.conductor._processes.values() if not each.over]
+        beside = [each for each in running if id(each) not in known]
         testbed = Testbed(list(clients), ready["servers"], random.Random(seed), beside)
         ready["counted"].beside = tools(beside)
         over = threading.Event()
         with ThreadPoolExecutor(2, initializer=run_before_flows) as pool:  # so that it comes when it is to come
-            running = [
+            at_work = [
                 pool.submit(_count, ready["counted"], over, release_ns),
                 pool.submit(_disturb, disturbance, testbed, over, release_ns, begins_s, lasts_s),
             ]
@@ -348,7 +348,7 @@ def measured_under(
                 real_watch(bed, clients, release_ns, *others)
             finally:
                 over.set()
-        for each in running:
+        for each in at_work:
             each.result()  # a disturbance that failed was none
 
     with mock.patch.multiple(measurement, get_ready=get_ready, _watch=watch):
