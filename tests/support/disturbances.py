@@ -383,7 +383,7 @@ def told_and_true_bps(run: Run, counted: Counted) -> tuple[float, float]:
     if run.spec.flow_sizes:  # all of it, at its client
         _, link_bytes, packets, _ = np.subtract(counted.rows[-1], counted.rows[0])
         return float(run.flows["flow_bytes"].sum()), float(link_bytes - header_bytes * packets)
-    if run.spec.request_bytes:  # its servers receive the requests, and not the responses
+    if run.spec.request_bytes and registry.drivers.get(run.spec.driver).isolated:  # no responses come to the servers
         told_bps /= 2
     begun_s = run.flows["connected_s"]
     latest_s = begun_s.fillna(run.flows["pair"].map(run.intervals.groupby("pair")["start_s"].min())).fillna(0.0)
