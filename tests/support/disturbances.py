@@ -444,8 +444,7 @@ def _of_kind(kind: str, spec: Spec, chance: random.Random) -> Spec:
     tcp = {"udp_share": 0.0, "udp_rate_bps": 0.0, "message_bytes": 0}
     if kind == "requests":
         size = chance.choice([100, 2000])
-        of_it = {"request_bytes": size, "response_bytes": size, "connect_per_request": chance.random() < 0.2}
-        return spec.replace(workload="rr", **tcp | of_it)
+        return spec.replace(workload="rr", request_bytes=size, response_bytes=size, **tcp)
     if kind == "on hosts":
         return spec.replace(driver=chance.choice(["nat", "overlay", "macvlan"]), hosts=2, placement="across")
     if kind == "traffic":
