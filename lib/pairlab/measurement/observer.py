@@ -46,7 +46,8 @@ class Observer:
         sending = senders(spec, clients, servers)
         self._links = LinkTelemetry(sending, bed.site.interface, expected_s(spec)) if seen else None
         # Whoever sends datagrams goes on where nobody takes them.
-        self._takers = [pair.index for pair in bed.pairs if pair.task.protocol == "udp"] if seen else []
+        by_udp = seen and spec.udp_share > 0
+        self._takers = [pair.index for pair in bed.pairs if pair.task.protocol == "udp"] if by_udp else []
         takers = [servers[pair] for pair in self._takers]
         self._taken = LinkTelemetry(takers, bed.site.interface, expected_s(spec), DatagramCounter) if takers else None
         self._telemetry = CpuTelemetry(bed.spec.interval_s) if bed.spec.telemetry else None
