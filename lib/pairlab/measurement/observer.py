@@ -143,8 +143,9 @@ class Observer:
             found["silence_s"] = silence.longest_s(links, release_ns, spans_s)
         if self._taken:
             spans_s = dict.fromkeys(range(len(self._takers)), (begin_s, end_s))
-            untaken_s = silence.longest_s(self._taken, release_ns, spans_s)
-            found["silence_s"] = max(filter(None, [found["silence_s"], untaken_s]), default=found["silence_s"])
+            of_takers_s = silence.longest_s(self._taken, release_ns, spans_s)
+            known_s = [each for each in (found["silence_s"], of_takers_s) if each is not None]
+            found["silence_s"] = max(known_s, default=None)
         if reading.failed:
             return found
         values = (links and links.total_bps(release_ns, begin_s, end_s)) or reading.steps_bytes

@@ -227,13 +227,13 @@ def layout(spec: Spec, cpus: Sequence[int] | None = None) -> Plan:
     workload = None if spec.workload == "auto" else registry.workloads.get(spec.workload)
     one_client = workload is not None and workload.one_client
     containers = spec.pairs + (1 if one_client else spec.pairs) + 2 * (spec.background_pairs + spec.idle_pairs)
-    paced = bool(_timed_bytes(spec, workload))
-    limits, links = _limits(spec, cpus, containers), _links(spec, driver, paced)
+    timed_bytes = _timed_bytes(spec, workload)
+    limits, links = _limits(spec, cpus, containers), _links(spec, driver, paced=timed_bytes > 0)
     _require_both_kinds(spec)
-    hosts = placement.hosts_of(spec, driver, paced=paced)
+    hosts = placement.hosts_of(spec, driver, paced=timed_bytes > 0)
     for name in ("link_rate_bps", "uplink_rate_bps"):
         if getattr(spec, name):
-            _require_little_at_once(spec, name, _timed_bytes(spec, workload))
+            _require_little_at_once(spec, name, timed_bytes)
     built = tuple(placement.endpoints_of(spec, driver, hosts, limits, links, one_client))
     if spec.background_driver and not driver.has_links():
         raise BadSpec(

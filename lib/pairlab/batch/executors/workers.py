@@ -196,9 +196,7 @@ class Workers:
             del self._asked[address]
             try:
                 found[address] = Introduction.model_validate(future.result(timeout=max(left_s, 1)))
-            except (
-                Exception
-            ) as error:  # of Dask, of the network, or of a worker that has no pairlab or answers nonsense
+            except Exception as error:  # of Dask or the network; or a worker has no pairlab, or answers nonsense
                 if future.status != "cancelled":
                     say(f"worker {address} is left out: it did not say who it is: {_what_is_wrong(error)}")
                     found[address] = None
