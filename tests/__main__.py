@@ -29,11 +29,15 @@ OF_DOCKER = (
 #: Faults of which numbers are held against the truth: they need a machine to themselves, as tests/host does.
 OF_NUMBERS = tuple(f"tests/faults/test_{name}.py" for name in ("calibrate", "load", "truth"))
 
-#: Host tests of which some see nothing right where others take the CPUs: how much is carried, or counted by when.
+#: Host tests of which some see nothing right where others take the CPUs: how much is carried, or counted by when. And all
+#: that read the shared runs (tests/support/shared.py), which are so measured once.
 MEASURING = (
-    *("tests/host/measurement", "tests/host/flowgen"),
-    *(f"tests/host/testbed/test_{name}.py" for name in ("limits", "shaping", "traffic", "workloads")),
+    "tests/host/measurement",
+    *(f"tests/host/testbed/test_{name}.py" for name in ("limits", "neighbours", "nobody_gets_in", "shaping")),
+    *(f"tests/host/testbed/test_{name}.py" for name in ("traffic", "workloads")),
 )
+#: flowgen by itself mostly waits.
+OF_FLOWGEN = ("tests/host/flowgen",)
 
 #: The parts of each tier, one after the other: by the name of its report, what pytest is called with.
 TIERS = {
@@ -52,7 +56,8 @@ TIERS = {
 PARTS = {name: {name: words} for parts in TIERS.values() for name, words in parts.items()} | TIERS
 PARTS |= {
     "host-measuring": {"host-measuring": MEASURING},
-    "host-others": {"host-others": ("tests/host", *(f"--ignore={each}" for each in MEASURING))},
+    "host-flowgen": {"host-flowgen": OF_FLOWGEN},
+    "host-others": {"host-others": ("tests/host", *(f"--ignore={each}" for each in (*MEASURING, *OF_FLOWGEN)))},
 }
 QUICK = ("unit", "notebooks", "host", "browser")
 MEMORY, ROOM_BYTES = Path("/dev/shm"), 4 * 2**30

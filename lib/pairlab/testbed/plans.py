@@ -123,7 +123,12 @@ class Plan:
 
     @property
     def drain_s(self) -> float:
-        """How long, at most, what clients have sent takes to arrive from the queues of shaped links."""
+        """How long, at most, what clients have sent takes to arrive from the queues of shaped links.
+
+        Flows that end are complete when all has arrived.
+        """
+        if self.spec.flows_end:
+            return self.spec.uplink_delay_s
         rates_bps = [self.spec.link_rate_bps, *2 * [self.spec.uplink_rate_bps]]  # an uplink queues on either side
         return self.spec.uplink_delay_s + sum(shaping.bucket(bps)["limit_bytes"] * 8 / bps for bps in rates_bps if bps)
 
