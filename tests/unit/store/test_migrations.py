@@ -81,9 +81,12 @@ def test_a_stored_run_of_schema_1_is_read_and_stays_as_it_was_written(tmp_path):
 
 
 @pytest.mark.ci
-def test_the_committed_reference_runs_load_whole_under_their_old_keys():
+def test_the_committed_reference_runs_load_whole_under_their_old_keys_and_show_in_a_few_lines():
     found = load_runs(paths.REFERENCE)
     assert found.unread == ()
     assert len(found) == len(store.directories(paths.REFERENCE)) > 600
     for run in found:
         assert run.path.name == Spec(**json.loads((run.path / "run.json").read_text())["spec"]).key
+    experiments = {run.spec.experiment for run in found}
+    assert len(str(found).splitlines()) < len(experiments) + 13  # a line for each, and for each reason to leave runs out
+    assert len(found._repr_html_()) < 10_000
