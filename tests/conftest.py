@@ -186,11 +186,18 @@ def with_links():
     return [name for name in there if registry.drivers.get(name).has_links()]
 
 
-def in_ci(values, *, but):
-    """These as parameters; all are for CI, but those. A value of several parameters is a tuple."""
+def in_ci(values, *, but, only=None):
+    """These as parameters; all are for CI, but those; where `only` is given, the others are for `make soak`.
+
+    A value of several parameters is a tuple.
+    """
     several = [value if isinstance(value, tuple) else (value,) for value in values]
     kept = [value if isinstance(value, tuple) else (value,) for value in but]
-    return [pytest.param(*each, marks=() if each in kept else pytest.mark.ci) for each in several]
+
+    def marks(each):
+        return () if each in kept else pytest.mark.ci if only is None or each in only else pytest.mark.long
+
+    return [pytest.param(*each, marks=marks(each)) for each in several]
 
 
 def diagonal(*axes):

@@ -52,7 +52,7 @@ def found(values: np.ndarray) -> bool:
 def main(n: int = 1000) -> None:
     print(
         "| length | "
-        + " | ".join(f"{speeds} speed{'s' * (speeds > 1)}, −{depth:.0%}" for speeds in (1, 2) for depth in DEPTHS)
+        + " | ".join(f"{speeds} speed{"s" * (speeds > 1)}, −{100 * depth:.0f} %" for speeds in (1, 2) for depth in DEPTHS)
         + " |"
     )
     print("|---" * (1 + 2 * len(DEPTHS)) + "|")
@@ -62,7 +62,7 @@ def main(n: int = 1000) -> None:
             for depth in DEPTHS:
                 random = np.random.default_rng(1)
                 cells.append(np.mean([found(series(random, speeds, length, depth)) for _ in range(n)]))
-        print(f"| {length:.0%} | " + " | ".join(f"{cell:.0%}" for cell in cells) + " |")
+        print(f"| {100 * length:.0f} % | " + " | ".join(f"{100 * cell:.0f} %" for cell in cells) + " |")
 
 
 if __name__ == "__main__":

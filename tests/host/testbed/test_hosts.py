@@ -128,7 +128,14 @@ def test_what_was_built_on_each_host_is_recorded(opened, spec):
         assert facts["datapath"] == "system"
 
 
-def test_a_measurement_over_it_counts_and_its_bytes_are_held_against_the_kernels(spec, runs_dir):
+#: Of Docker's networks, one of each kind of link between hosts: a tunnel, a published port with a proxy, no tunnel.
+MEASURED = in_ci(SPANNING, but=AT_HAND, only=[("docker", "nat-proxy"), ("docker", "macvlan")])
+
+
+@pytest.mark.parametrize(("backend", "driver"), MEASURED)
+def test_a_measurement_over_it_counts_and_its_bytes_are_held_against_the_kernels(backend, driver, runs_dir):
+    spec = ACROSS.replace(backend=backend, driver=driver)
+    need_all_of(spec)
     run = measure(spec, progress=silent, attempts=3)
     assert sound(run), run.reasons
     assert set(run.flows["status"]) == {"ok"}

@@ -27,6 +27,9 @@ TREND_LEVEL, MOST_DRIFT = 0.01, 0.15
 TOO_FAR, TOO_FAR_CHOSEN = 4.0, 6.0
 #: A level lasts at least so many intervals; their autocorrelation counts up to this.
 LEAST_LEVEL, MOST_ALIKE = 3, 0.8
+#: One disturbance changes the speed twice at most; a series that changes it more often has two speeds by itself, as where
+#: a scheduler moves processes.
+LEAST_CHANGES = 3
 
 
 @dataclass(frozen=True)
@@ -66,15 +69,35 @@ def outliers(values: Sequence[float]) -> float | None:
     """By what share outlying intervals, wherever they are, change the mean of the others; None: too few intervals.
 
     A stall of a tenth of the time makes it -0.1. Intervals are outlying as in warm-up: outside the band around the
-    median of those that are not silent, which is wider where few intervals tell how wide it is.
+    median of those that are not silent, which is wider where few intervals tell how wide it is. In a series that goes to
+    and fro between two speeds, each speed has a median and a band.
     """
     series = np.asarray(values, float)
     if len(series) < LEAST_INTERVALS:
         return None
-    active = series[series > SILENT * series.max()]
-    usual = series[~_outside(series, active, BAND_DEVIATIONS * (1 + FEW / len(series)))] if len(active) else active
-    mean = float(np.mean(usual)) if len(usual) else 0.0
-    return float(np.mean(series)) / mean - 1 if mean else 0.0
+    active = series > SILENT * series.max()
+    usual = series.copy()
+    for speed in _speeds(series, active) if active.any() else ():
+        known = series[speed & active]
+        outside = _outside(series, known, BAND_DEVIATIONS * (1 + FEW / len(known)))
+        usual[speed & outside] = np.mean(series[speed & ~outside])
+    total = float(np.sum(usual))
+    return float(np.sum(series)) / total - 1 if total else 0.0
+
+
+def _speeds(series: np.ndarray, active: np.ndarray) -> list[np.ndarray]:
+    """Which intervals are of one speed: all, or those on either side of the widest gap, if it is wider than a band and the
+    series often crosses it.
+
+    Each speed has LEAST_LEVEL intervals at least. What is not active is of the lower one.
+    """
+    rising = np.sort(series[active])[LEAST_LEVEL - 1 :][: -LEAST_LEVEL + 1]
+    if len(rising) > 1:
+        gaps = rising[1:] / rising[:-1] - 1
+        fast = series > rising[int(np.argmax(gaps))]
+        if gaps.max() > BAND_SHARE and np.count_nonzero(np.diff(fast[active])) >= LEAST_CHANGES:
+            return [fast, ~fast]
+    return [np.ones_like(active)]
 
 
 def shift(values: Sequence[float]) -> float | None:
@@ -95,17 +118,23 @@ def shift(values: Sequence[float]) -> float | None:
 
 
 def _errors_apart(first: np.ndarray, last: np.ndarray) -> float:
-    """How many standard errors the means of two parts of a series are apart, whose spread is taken to be the same.
-
-    Neighbouring intervals are often alike, as where the scheduler moves processes now and then; then the error is
-    larger, by the first-order autocorrelation within the parts (Wilks 2011, section 5.2.4).
-    """
+    """How many standard errors the means of two parts of a series are apart, whose spread is taken to be the same."""
     apart = abs(float(np.mean(last) - np.mean(first)))
     rest = np.concatenate([first - np.mean(first), last - np.mean(last)])
     squares = float(np.sum(rest**2))
-    alike = min(max(float(np.sum(rest[1:] * rest[:-1])) / squares, 0.0), MOST_ALIKE) if squares else 0.0
-    error = sqrt(squares / (len(rest) - 2) * (1 / len(first) + 1 / len(last)) * (1 + alike) / (1 - alike))
+    error = sqrt(squares / (len(rest) - 2) * (1 / len(first) + 1 / len(last)) * _inflation(rest))
     return apart / error if error else float("inf") if apart else 0.0
+
+
+def _inflation(rest: np.ndarray) -> float:
+    """By what a variance of sums of these deviations is more than if they were independent of each other.
+
+    Neighbouring intervals are often alike, as where the scheduler moves processes now and then: first-order
+    autocorrelation (Wilks 2011, section 5.2.4).
+    """
+    squares = float(np.sum(rest**2))
+    alike = min(max(float(np.sum(rest[1:] * rest[:-1])) / squares, 0.0), MOST_ALIKE) if squares else 0.0
+    return (1 + alike) / (1 - alike)
 
 
 def _outside(series: np.ndarray, usual: np.ndarray, deviations: float = BAND_DEVIATIONS) -> np.ndarray:
@@ -127,15 +156,16 @@ def drift(values: Sequence[float] | np.ndarray) -> float:
     if not mean or third < 2:
         return 0.0
     apart = float(np.mean(last) - np.mean(first))
-    error = sqrt((np.var(first, ddof=1) + np.var(last, ddof=1)) / third)
-    if _chance_of_trend(series) > TREND_LEVEL and not (third > 2 and abs(apart) > TOO_FAR * error):
-        return 0.0
-    return apart / mean
+    is_step = third > 2 and _errors_apart(first, last) > TOO_FAR
+    return apart / mean if is_step or _chance_of_trend(series) <= TREND_LEVEL else 0.0
 
 
 def _chance_of_trend(series: np.ndarray) -> float:
-    """The p-value of a two-sided Mann-Kendall test (normal approximation)."""
+    """The p-value of a two-sided Mann-Kendall test (normal approximation), corrected for what neighbouring intervals have
+    in common beside a straight line (Yue and Wang 2004)."""
     earlier, later = np.triu_indices(len(series), 1)
     score = abs(np.sign(series[later] - series[earlier]).sum())
-    spread = sqrt(len(series) * (len(series) - 1) * (2 * len(series) + 5) / 18)
+    count, steps = len(series), np.arange(len(series))
+    beside = series - np.polyval(np.polyfit(steps, series, 1), steps)
+    spread = sqrt(count * (count - 1) * (2 * count + 5) / 18 * _inflation(beside))
     return erfc(max(0.0, score - 1) / spread / sqrt(2))
