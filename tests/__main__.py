@@ -29,8 +29,8 @@ OF_DOCKER = (
 #: Faults of which numbers are held against the truth: they need a machine to themselves, as tests/host does.
 OF_NUMBERS = tuple(f"tests/faults/test_{name}.py" for name in ("calibrate", "load", "truth"))
 
-#: Host tests of which some see nothing right where others take the CPUs: how much is carried, or counted by when. And all
-#: that read the shared runs (tests/support/shared.py), which are so measured once.
+#: Host tests of which some see nothing right where others take the CPUs: how much is carried, or counted by when. And
+#: all that read the shared runs (tests/support/shared.py), which are so measured once.
 MEASURING = (
     "tests/host/measurement",
     *(f"tests/host/testbed/test_{name}.py" for name in ("limits", "neighbours", "nobody_gets_in", "shaping")),

@@ -52,7 +52,9 @@ def found(values: np.ndarray) -> bool:
 def main(n: int = 1000) -> None:
     print(
         "| length | "
-        + " | ".join(f"{speeds} speed{"s" * (speeds > 1)}, −{100 * depth:.0f} %" for speeds in (1, 2) for depth in DEPTHS)
+        + " | ".join(
+            f"{speeds} speed{'s' * (speeds > 1)}, −{100 * depth:.0f} %" for speeds in (1, 2) for depth in DEPTHS
+        )
         + " |"
     )
     print("|---" * (1 + 2 * len(DEPTHS)) + "|")

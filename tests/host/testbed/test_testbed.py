@@ -96,7 +96,13 @@ def test_an_endpoint_is_described_by_its_own_link(opened, spec):
     in_ci(
         backend_and_driver(),
         but=[("netns", "bridge"), ("docker", "bridge")],
-        only=[("netns", "ovs"), ("docker", "macvlan"), ("docker", "ovs"), ("docker", "overlay"), ("docker", "nat-proxy")],
+        only=[
+            ("netns", "ovs"),
+            ("docker", "macvlan"),
+            ("docker", "ovs"),
+            ("docker", "overlay"),
+            ("docker", "nat-proxy"),
+        ],
     ),
 )
 def test_where_an_event_loop_runs_a_testbed_opens_and_an_error_in_its_block_leaves_nothing(backend, driver, clean_host):

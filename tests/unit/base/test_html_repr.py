@@ -5,8 +5,6 @@ from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 
-import pytest
-
 from pairlab.base import html_repr
 from pairlab.measurement import verdict
 from pairlab.model.records import STATUSES, TONES, Run

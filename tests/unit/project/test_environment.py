@@ -89,9 +89,22 @@ def test_a_lock_holds_names_versions_markers_and_hashes_and_nothing_else(lock):
 
 
 def named(pattern):
-    """Each line of the repository's files, and of those that may become its files, that has the pattern (git-grep(1))."""
+    """What of the repository's files, and of those that may become its files, matches the pattern (git-grep(1))."""
     itself = f":!{Path(__file__).relative_to(paths.ROOT)}"
-    words = ["git", "-C", str(paths.ROOT), "grep", "--untracked", "--text", "--only-matching", "-E", "-e", pattern, "--", itself]
+    words = [
+        "git",
+        "-C",
+        str(paths.ROOT),
+        "grep",
+        "--untracked",
+        "--text",
+        "--only-matching",
+        "-E",
+        "-e",
+        pattern,
+        "--",
+        itself,
+    ]
     try:
         done = subprocess.run(words, capture_output=True)
     except OSError:

@@ -88,5 +88,7 @@ def test_the_committed_reference_runs_load_whole_under_their_old_keys_and_show_i
     for run in found:
         assert run.path.name == Spec(**json.loads((run.path / "run.json").read_text())["spec"]).key
     experiments = {run.spec.experiment for run in found}
-    assert len(str(found).splitlines()) < len(experiments) + 13  # a line for each, and for each reason to leave runs out
+    assert (
+        len(str(found).splitlines()) < len(experiments) + 13
+    )  # a line for each, and for each reason to leave runs out
     assert len(found._repr_html_()) < 10_000

@@ -27,8 +27,8 @@ TREND_LEVEL, MOST_DRIFT = 0.01, 0.15
 TOO_FAR, TOO_FAR_CHOSEN = 4.0, 6.0
 #: A level lasts at least so many intervals; their autocorrelation counts up to this.
 LEAST_LEVEL, MOST_ALIKE = 3, 0.8
-#: One disturbance changes the speed twice at most; a series that changes it more often has two speeds by itself, as where
-#: a scheduler moves processes.
+#: One disturbance changes the speed twice at most; a series that changes it more often has two speeds by itself, as
+#: where a scheduler moves processes.
 LEAST_CHANGES = 3
 
 
@@ -69,8 +69,8 @@ def outliers(values: Sequence[float]) -> float | None:
     """By what share outlying intervals, wherever they are, change the mean of the others; None: too few intervals.
 
     A stall of a tenth of the time makes it -0.1. Intervals are outlying as in warm-up: outside the band around the
-    median of those that are not silent, which is wider where few intervals tell how wide it is. In a series that goes to
-    and fro between two speeds, each speed has a median and a band.
+    median of those that are not silent, which is wider where few intervals tell how wide it is. In a series that goes
+    to and fro between two speeds, each speed has a median and a band.
     """
     series = np.asarray(values, float)
     if len(series) < LEAST_INTERVALS:
@@ -86,8 +86,7 @@ def outliers(values: Sequence[float]) -> float | None:
 
 
 def _speeds(series: np.ndarray, active: np.ndarray) -> list[np.ndarray]:
-    """Which intervals are of one speed: all, or those on either side of the widest gap, if it is wider than a band and the
-    series often crosses it.
+    """Which intervals are of one speed: all; or, where the series often crosses a gap wider than a band, either side.
 
     Each speed has LEAST_LEVEL intervals at least. What is not active is of the lower one.
     """
@@ -161,8 +160,10 @@ def drift(values: Sequence[float] | np.ndarray) -> float:
 
 
 def _chance_of_trend(series: np.ndarray) -> float:
-    """The p-value of a two-sided Mann-Kendall test (normal approximation), corrected for what neighbouring intervals have
-    in common beside a straight line (Yue and Wang 2004)."""
+    """The p-value of a two-sided Mann-Kendall test (normal approximation).
+
+    Corrected for what neighbouring intervals have in common beside a straight line (Yue and Wang 2004).
+    """
     earlier, later = np.triu_indices(len(series), 1)
     score = abs(np.sign(series[later] - series[earlier]).sum())
     count, steps = len(series), np.arange(len(series))
