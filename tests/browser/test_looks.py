@@ -37,6 +37,10 @@ def test_all_text_is_readable_and_nothing_is_cut_off(theme, pairs, themed, pictu
     for name in ("Summary", "CDF", "Box plot", "Time series", "Retransmits", "Difference"):
         workbench.tab(name)
         look(name.replace(" ", "-").lower())
+    message = page.locator(".pairlab-message").first
+    for tone in ("ok", "warn", "bad"):  # whichever this run's outcome had
+        message.evaluate("(element, tone) => { element.className = `pairlab-message pairlab-message-${tone}` }", tone)
+        look(f"message-{tone}")
     workbench.choose(pairs="many")
     expect(workbench.field("pairs").locator(".pairlab-error")).to_be_visible()
     look("bad-input")

@@ -40,7 +40,8 @@ body[data-jp-theme-light=false] .pairlab { --pairlab-lift: 35%; }
 .pairlab-message { overflow-wrap: anywhere; }
 .pairlab-message-ok { color: var(--jp-success-color0, #1b5e20); }
 .pairlab-message-bad { color: var(--jp-error-color1, #d32f2f); }
-.pairlab-message-warn { color: var(--jp-warn-color0, #b23c00); }
+.pairlab-message-warn
+  { color: color-mix(in srgb, var(--jp-warn-color0, #e65100) 70%, var(--jp-ui-font-color0, #000)); }
 .pairlab-phase { display: flex; flex-flow: row wrap; gap: 4px 14px; align-items: center; margin-bottom: 6px; }
 .pairlab-phase-name { font-weight: 600; min-width: 170px; font-variant-numeric: tabular-nums; }
 .pairlab-phase progress { width: 200px; accent-color: var(--jp-brand-color1, #1976d2); }

@@ -69,7 +69,7 @@ def test_messages_larger_than_sockets_take_are_exchanged_in_parts(ranks):
 
 def test_a_rank_that_does_not_come_is_named(ranks):
     (first, third) = ranks(3, "--duration", "1", "--wait", without=(1,))
-    until(lambda: lines_of(third, LISTENS) and lines_of(first, LISTENS) > 1, "both ranks to listen")
+    until(lambda: lines_of(third, ESTABLISHED) == 2, "both ends of the connection of the two that are there")
     third.terminate()
     said, complaint = third.communicate(timeout=PATIENCE_S)
     assert third.returncode == 1
