@@ -7,13 +7,14 @@ from pairlab.testbed.contracts import Measured, Workload
 from pairlab.testbed.requirements import Program
 
 # A line of the enhanced report, in which amounts below 1,000 have decimals. After the rate, a server's has reads, and a
-# client's has writes; where its system has TCP_INFO also retries, the window (NA or -1: unknown) and the RTT; the RTT's
-# variance since 2.1; and packets, and what is in flight before the window, since 2.2.
+# client's has writes; where its system has TCP_INFO also retries, the window (NA or -1: unknown), the RTT (0: unknown) and
+# the rate over it, which then is no number; the RTT's variance since 2.1; and packets, and what is in flight before the
+# window, since 2.2.
 LINE = re.compile(
     r"^\[ *(?P<stream>\d{1,9})\] +(?:(?P<start>\d{1,9}\.\d+)- *(?P<end>\d{1,9}\.\d+) +sec"
     r" +(?P<bytes>\d{1,18}(?:\.\d{1,3})?) +Bytes +(?P<rate>\d{1,18}(?:\.\d{1,3})?) +bits/sec"
     r" +(?:\d+=[\d:]+|\d+/\d+(?: +(?P<retries>\d{1,18}) +(?:-?\d{1,15}K\(\d+\)/)?"
-    r"(?:NA|(?P<cwnd>-?\d{1,15})K(?:\(\d+\))?)/(?P<rtt>\d{1,15})(?:\(\d+\))? *us(?: +[\d.]+)?)?) *"
+    r"(?:NA|(?P<cwnd>-?\d{1,15})K(?:\(\d+\))?)/(?P<rtt>\d{1,15})(?:\(\d+\))? *us(?: +(?:[\d.]+|-?(?:NAN|nan|INF|inf)))?)?) *"
     r"|(?P<unknown>\d[^\n]*))$(?=\n)",
     re.MULTILINE,
 )
@@ -175,7 +176,9 @@ def _row(found):
         "throughput_bps": float(found["rate"]),
     }
     if found["retries"] is not None:
-        row |= {"retransmits": int(found["retries"]), "rtt_s": int(found["rtt"]) * 1e-6}
+        row["retransmits"] = int(found["retries"])
+        if int(found["rtt"]):
+            row["rtt_s"] = int(found["rtt"]) * 1e-6
         if found["cwnd"] and int(found["cwnd"]) >= 0:
             row["cwnd_bytes"] = int(found["cwnd"]) * 1024
     return row

@@ -223,6 +223,15 @@ def test_iperf2_has_retransmissions_and_the_rtt_where_the_window_is_not_availabl
     assert (flow.flow["retransmits"], flow.flow["rtt_s"]) == (0, pytest.approx(21_479e-6))
 
 
+def test_iperf2s_interval_of_which_nothing_is_known_of_tcp_is_read():
+    text = captured("iperf-2.1.8-one.txt")
+    line = next(line for line in text.splitlines() if "sec" in line and "Bytes" in line)
+    nothing = "[  1] 0.0000-1.0000 sec  0.000 Bytes  0.000 bits/sec  0/0          0       NA/0 us  NAN"
+    (row, *_) = only(Iperf().parse(text.replace(line, nothing))).intervals
+    assert (row["interval_bytes"], row["retransmits"]) == (0, 0)
+    assert row.keys().isdisjoint({"rtt_s", "cwnd_bytes"})
+
+
 @pytest.mark.parametrize(
     ("printed", "instead"),
     [
