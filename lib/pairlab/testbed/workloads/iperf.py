@@ -7,14 +7,15 @@ from pairlab.testbed.contracts import Measured, Workload
 from pairlab.testbed.requirements import Program
 
 # A line of the enhanced report, in which amounts below 1,000 have decimals. After the rate, a server's has reads, and a
-# client's has writes; where its system has TCP_INFO also retries, the window (NA or -1: unknown), the RTT (0: unknown) and
-# the rate over it, which then is no number; the RTT's variance since 2.1; and packets, and what is in flight before the
-# window, since 2.2.
+# client's has writes; where its system has TCP_INFO also retries, the window (NA or -1: unknown), the RTT (0: unknown)
+# and the rate over it, which then is no number; the RTT's variance since 2.1; and packets, and what is in flight before
+# the window, since 2.2.
 LINE = re.compile(
     r"^\[ *(?P<stream>\d{1,9})\] +(?:(?P<start>\d{1,9}\.\d+)- *(?P<end>\d{1,9}\.\d+) +sec"
     r" +(?P<bytes>\d{1,18}(?:\.\d{1,3})?) +Bytes +(?P<rate>\d{1,18}(?:\.\d{1,3})?) +bits/sec"
     r" +(?:\d+=[\d:]+|\d+/\d+(?: +(?P<retries>\d{1,18}) +(?:-?\d{1,15}K\(\d+\)/)?"
-    r"(?:NA|(?P<cwnd>-?\d{1,15})K(?:\(\d+\))?)/(?P<rtt>\d{1,15})(?:\(\d+\))? *us(?: +(?:[\d.]+|-?(?:NAN|nan|INF|inf)))?)?) *"
+    r"(?:NA|(?P<cwnd>-?\d{1,15})K(?:\(\d+\))?)/(?P<rtt>\d{1,15})(?:\(\d+\))? *us"
+    r"(?: +(?:[\d.]+|-?(?:NAN|nan|INF|inf)))?)?) *"
     r"|(?P<unknown>\d[^\n]*))$(?=\n)",
     re.MULTILINE,
 )
