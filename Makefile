@@ -58,10 +58,11 @@ bench: setup
 	@.venv/bin/python -m tests.bench.study
 
 lint: setup
-	.venv/bin/ruff check lib tests notebooks docs
-	.venv/bin/ruff format --check lib tests docs
+	.venv/bin/ruff check lib tests notebooks docs plugins
+	.venv/bin/ruff format --check lib tests docs plugins
 	.venv/bin/lint-imports --no-cache
 	.venv/bin/deptry lib/pairlab
+	for each in plugins/*; do .venv/bin/deptry --config $$each/pyproject.toml $$each/src || exit; done
 	.venv/bin/mypy
 
 lab: setup
@@ -70,11 +71,11 @@ lab: setup
 # Asks a public database, so it is no part of `make test`. pip-audit is kept out of what it audits.
 audit: setup
 	.venv/bin/python -m pip install --quiet --require-hashes --target .cache/pip-audit -r lib/requirements/audit.lock
-	for lock in lib/requirements/*.lock; do \
+	for lock in lib/requirements/*.lock plugins/*/*.lock; do \
 	PYTHONPATH=.cache/pip-audit .venv/bin/python -m pip_audit --strict --disable-pip --require-hashes -r $$lock || exit; done
 
 tools:
 	@sh lib/tools.sh
 
 clean:
-	rm -rf .venv .cache lib/flowgen/build lib/*.egg-info .pytest_cache .ruff_cache paper/build
+	rm -rf .venv .cache lib/flowgen/build lib/*.egg-info plugins/*/src/*.egg-info .pytest_cache .ruff_cache paper/build

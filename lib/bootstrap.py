@@ -18,6 +18,7 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 LOCKS = ROOT / "lib" / "requirements"
 FLOWGEN = ROOT / "lib" / "flowgen"
+PLUGINS = ROOT / "plugins"
 KERNEL = VENV / "share" / "jupyter" / "kernels" / "python3" / "kernel.json"
 OLDEST = (3, 11)
 
@@ -70,7 +71,8 @@ def make_venv():
 
 def install_packages():
     lock = LOCKS / "pairlab.lock"
-    if stamp_matches("packages", lock, ROOT / "pyproject.toml"):
+    ours = [ROOT / "pyproject.toml", *sorted(PLUGINS.glob("*/pyproject.toml"))]
+    if stamp_matches("packages", lock, *ours):
         return
     step(2, "installing the packages of lib/requirements/pairlab.lock", "half a minute")
     uv = install_uv()
@@ -100,19 +102,21 @@ def install_packages():
             "the packages could not be installed (the reason stands above).",
             "Is PyPI reachable? Then: make run",
         )
+    editable = [word for project in ours for word in ("--editable", str(project.parent))]
     run(
-        pip_install("--no-deps", "--no-index", "--no-build-isolation", "--editable", str(ROOT)),
+        pip_install("--no-deps", "--no-index", "--no-build-isolation", *editable),
         "pairlab itself could not be installed into .venv.",
         {"LC_ALL": "C.UTF-8"},  # else a checkout whose path is not ASCII cannot be written down
     )
     point_at_library()
-    write_stamp("packages", lock, ROOT / "pyproject.toml")
+    write_stamp("packages", lock, *ours)
 
 
 def point_at_library():
-    """Has .venv find lib/ by a relative path: Python before 3.13 reads an absolute one by the locale, LC_ALL=C too."""
-    for file in VENV.glob("lib/python*/site-packages/__editable__.pairlab-*.pth"):
-        file.write_text(os.path.relpath(str(ROOT / "lib"), str(file.parent)) + "\n")
+    """Has .venv find all of ours by relative paths: Python before 3.13 reads absolute ones by the locale, C too."""
+    for file in VENV.glob("lib/python*/site-packages/__editable__.pairlab*.pth"):
+        source = file.read_text(encoding="utf-8").strip()
+        file.write_text(os.path.relpath(source, str(file.parent)) + "\n")
 
 
 def pip_install(*words):

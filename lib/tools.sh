@@ -1,10 +1,11 @@
 #!/bin/sh
 # Installs what only root can, from Debian's or Ubuntu's packages. All of it is optional: `pairlab doctor` says what
-# each adds. Nothing is started here but what the packages themselves start. With --list, only names them.
+# each adds. What plugins run is in plugins/*/packages.txt. Nothing is started here but what the packages themselves start. With --list, only names them.
 set -eu
 
-packages="iperf iperf3 sockperf netcat-openbsd stress-ng openvswitch-switch nftables bird2 etcd-server docker.io mmdebstrap chromium
-          latexmk texlive-latex-recommended texlive-pictures texlive-publishers texlive-science poppler-utils"
+packages="iperf iperf3 sockperf netcat-openbsd stress-ng openvswitch-switch nftables bird2 docker.io mmdebstrap chromium
+          latexmk texlive-latex-recommended texlive-pictures texlive-publishers texlive-science poppler-utils
+          $(cat "$(dirname "$0")"/../plugins/*/packages.txt)"
 
 if [ "${1:-}" = --list ]; then
     echo $packages

@@ -41,7 +41,7 @@ OF_FLOWGEN = ("tests/host/flowgen",)
 
 #: The parts of each tier, one after the other: by the name of its report, what pytest is called with.
 TIERS = {
-    "unit": {"unit": ("tests/unit", *SIDE_BY_SIDE)},
+    "unit": {"unit": ("tests/unit", "plugins", *SIDE_BY_SIDE)},
     "notebooks": {"notebooks": ("tests/notebooks", *SIDE_BY_SIDE)},
     "nbval": {"nbval": ("--nbval", "notebooks/analysis", *SIDE_BY_SIDE)},
     "host": {"host": ("tests/host",)},

@@ -1,7 +1,9 @@
 """Tables that say what the code says: columns, checks, parameters, options, plugins; as Markdown."""
 
+import inspect
 import typing
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import click
 from pydantic import BaseModel
@@ -67,7 +69,7 @@ def estimates() -> str:
 
 
 def plugins(kind: str) -> str:
-    """What pairlab itself has of drivers, workloads, backends or pinnings, each from its own file."""
+    """What the checkout has of drivers, workloads, backends or pinnings, those of plugins/ included."""
     found = getattr(registry, kind)
     ours = [found.get(name) for name in found.names()]
     return table((kind[:-1], "what it is"), [(f"`{each.name}`", each.summary) for each in ours if _is_ours(each)])
@@ -166,4 +168,4 @@ def _bounds(field: FieldInfo) -> str:
 
 
 def _is_ours(plugin: type) -> bool:
-    return plugin.__module__.startswith("pairlab.")
+    return Path(inspect.getfile(plugin)).is_relative_to(paths.ROOT)

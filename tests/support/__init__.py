@@ -4,3 +4,5 @@ from pathlib import Path
 
 #: Output of real tools, the version in the file's name.
 CAPTURED = Path(__file__).parent / "captured"
+#: The same, of the tools of the packages in plugins/ too.
+CAPTURED_BY_ALL = (CAPTURED, *sorted(Path(__file__).parents[2].glob("plugins/*/tests/captured")))

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
+from pairlab.base import entry_points
+
 #: Sizes in px: a host's box, an endpoint's, a line of text; the room between and around them.
 HOST_WIDTH, END_WIDTH, END_HEIGHT, LINE, GAP = 290, 104, 44, 16, 16
 _INK, _PALE = "var(--jp-ui-font-color1, #222)", "var(--jp-ui-font-color2, #555)"
@@ -69,8 +71,8 @@ def _network(host: Mapping[str, Any], network: Mapping[str, Any]) -> list[str]:
     lines += ["docker-proxy: a process per port"] if about.get("userland_proxy") else []
     lines += ["Docker's daemon, and no container"] if about.get("containers") == 0 else []
     lines += ["BIRD: routes by BGP"] if about.get("routes") else []
-    lines += [f"flanneld, backend {about['flannel']['backend']}"] if "flannel" in about else []
-    lines += ["weaver, carries frames in UDP"] if "weaver" in about else []
+    for point in entry_points.added("pictures").values():
+        lines += entry_points.load(point)(about)
     lines += [f"network {about['planned']}"] if "planned" in about else []
     return lines
 

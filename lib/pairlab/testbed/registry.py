@@ -3,10 +3,12 @@
 import functools
 import inspect
 import pkgutil
-from importlib import import_module, metadata
+from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from pairlab.base import entry_points
 from pairlab.errors import UnknownName, unknown_name
 from pairlab.model import spec as spec_rules
 from pairlab.model.spec import Spec
@@ -27,7 +29,7 @@ class Registry(Generic[Kind]):
     def _known(self) -> dict[str, type[Kind]]:
         modules = [import_module(name) for name in self._modules()]
         classes = [value for module in modules for value in vars(module).values()]
-        classes += [point.load() for point in metadata.entry_points(group=f"pairlab.{self._word}s")]
+        classes += map(entry_points.load, entry_points.added(f"{self._word}s").values())
         found = [value for value in classes if inspect.isclass(value) and issubclass(value, self._base)]
         return {value.name: value for value in found if not inspect.isabstract(value) and value is not self._base}
 
@@ -43,7 +45,7 @@ class Registry(Generic[Kind]):
 
     def meant(self, name: str) -> str:
         """The name of the plugin of which this is an alias; any other name stays as it is."""
-        return name if self._has_module_of(name) else self._aliases.get(name, name)
+        return name if self._is_recognised(name) else self._aliases.get(name, name)
 
     @functools.cached_property
     def _aliases(self) -> dict[str, str]:
@@ -53,18 +55,25 @@ class Registry(Generic[Kind]):
         """The plugin of that name or alias. Raises UnknownName, with those there are."""
         name = self.meant(name)
         if name not in self._known:
-            raise UnknownName(unknown_name(self._word, name, self.names()))
+            raise UnknownName(self.unknown(name))
         return self._known[name]
 
     def knows(self, name: str) -> bool:
-        """Whether there is such a plugin. Most of pairlab's are recognised without importing all others."""
-        return self._has_module_of(name) or self.meant(name) in self._known
+        """Whether there is such a plugin. Most are recognised without importing all others."""
+        return self._is_recognised(name) or self.meant(name) in self._known
 
-    def _has_module_of(self, name: str) -> bool:
-        """Whether a module of pairlab is named after that plugin: not drivers/ipvlan.py, as there is no such driver."""
+    def unknown(self, name: str, besides: Iterable[str] = ()) -> str:
+        """The message for a name that no plugin has. besides: names that are valid too."""
+        told = unknown_name(self._word, name, [*self.names(), *besides])
+        where = entry_points.where_to_get(f"{self._word}s", name)
+        return f"{told}; {where}" if where else told
+
+    def _is_recognised(self, name: str) -> bool:
+        """Whether a module or entry point is named after that plugin: not drivers/ipvlan.py, as none is called so."""
         file = name.replace("-", "_")
         if file not in self._module_names:
-            return False
+            point = entry_points.added(f"{self._word}s").get(name)
+            return point is not None and entry_points.load(point).name == name
         if self._word == "backend":  # what they import takes long
             return True
         module = import_module(f"pairlab.testbed.{self._word}s.{file}")
@@ -92,7 +101,7 @@ def unknown_names(spec: Spec) -> list[str]:
         (pinnings, spec.pinning, []),
     )
     return [
-        unknown_name(registry._word, name, [*registry.names(), *besides])
+        registry.unknown(name, besides)
         for registry, name, besides in asked
         if not registry.knows(name) and name not in besides
     ]

@@ -4,11 +4,13 @@ import importlib.util
 import os
 import resource
 import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pairlab.errors import Unavailable
+from pairlab.testbed.cleanup import child_environment
 
 #: Hard limit of the kernel's table of neighbours, which only the host's own network namespace shows.
 NEIGHBOUR_LIMIT = Path("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
@@ -19,6 +21,9 @@ SPARE_NEIGHBOURS = 16
 OPEN_FILES, OPEN_FILES_EACH = 512, 4
 #: With fewer than these, and one for each endpoint, a testbed cannot be.
 LEAST_OPEN_FILES = 64
+
+#: A program that does not say its version within this time has none that we know.
+_VERSION_TIMEOUT_S = 5.0
 
 #: Settings of TCP; those of congestion control are only visible in the host's own network namespace.
 TCP_SETTINGS = Path("/proc/sys/net/ipv4")
@@ -56,6 +61,24 @@ class Program:
         if self.path():
             return None
         return Lack(f"{self.name} is not installed", self.remedy or f"sudo apt-get install {self.package}")
+
+    def first_line(self, *arguments: str) -> str:
+        """What it prints first with these arguments, to stdout or else to stderr; empty where it cannot be run."""
+        if not (path := self.path()):
+            return ""
+        try:
+            done = subprocess.run(
+                [path, *arguments],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_VERSION_TIMEOUT_S,
+                check=False,
+                env=child_environment.needed(),
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+        return next(iter((done.stdout + done.stderr).strip().splitlines()), "")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,9 @@ import sys
 
 import pytest
 
-from pairlab.testbed.mpi import ranks
+from pairlab import paths
+from pairlab.testbed import registry
+from pairlab.testbed.requirements import Program
 from tests.conftest import any_backend, need
 from tests.support import host
 
@@ -91,7 +93,13 @@ def test_no_part_of_a_measurement_runs_them(backend, planted, runs_dir):
     assert len([*runs_dir.glob("throughput/*/")]) == 1, done.stderr
 
 
-def test_what_tells_the_version_of_mpi_runs_none(planted):
+WITH_VERSION = [name for name in registry.workloads.names() if registry.workloads.get(name).version_command("")]
+
+
+@pytest.mark.parametrize("workload", WITH_VERSION)
+def test_no_command_that_prints_a_version_runs_them(workload, planted):
     folder, canary = planted
-    done_there(folder, *ranks.version_of_mpi4py())
+    program, *arguments = registry.workloads.get(workload).version_command(str(paths.flowgen()))
+    if path := Program(program, "").path():
+        done_there(folder, path, *arguments)
     assert canary.read_text() == ""

@@ -63,8 +63,6 @@ def test_a_picture_says_in_words_what_it_shows():
         ({"datapath": "system"}, "Open vSwitch, forwards in the kernel"),
         ({"nft": "table ip pairlab {}"}, "nftables: published ports, masquerade"),
         ({"bgp": "BIRD version 2.0.12", "routes": "10.129.0.0/16"}, "BIRD: routes by BGP"),
-        ({"flannel": {"backend": "host-gw"}}, "flanneld, backend host-gw"),
-        ({"weave": "weave 2.8.1", "weaver": {"connections": []}}, "weaver, carries frames in UDP"),
     ],
 )
 def test_what_is_no_link_is_drawn_too(facts, line):

@@ -47,9 +47,10 @@ def test_a_checkout_whose_path_is_not_ascii_is_found_in_any_locale(bootstrap, tm
     checkout = tmp_path / "café au lait"
     packages = checkout / ".venv" / "lib" / "python3.11" / "site-packages"
     packages.mkdir(parents=True)
-    (checkout / "lib").mkdir()
-    (packages / "__editable__.pairlab-0.1.0.pth").write_bytes(f"{checkout}/lib\n".encode())
-    monkeypatch.setattr(bootstrap, "ROOT", checkout)
+    sources = {"pairlab": checkout / "lib", "pairlab_some": checkout / "plugins" / "pairlab-some" / "src"}
+    for name, source in sources.items():
+        source.mkdir(parents=True)
+        (packages / f"__editable__.{name}-0.1.0.pth").write_bytes(f"{source}\n".encode())
     monkeypatch.setattr(bootstrap, "VENV", checkout / ".venv")
     bootstrap.point_at_library()
     code = "import os, site, sys; site.addsitedir(sys.argv[1]); print([os.fsencode(path) for path in sys.path])"
@@ -61,7 +62,8 @@ def test_a_checkout_whose_path_is_not_ascii_is_found_in_any_locale(bootstrap, tm
         check=False,
     )
     assert (done.stderr, done.returncode) == ("", 0)
-    assert str(os.fsencode(checkout / "lib")) in done.stdout
+    for source in sources.values():
+        assert str(os.fsencode(source)) in done.stdout
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ papers state it (`requires`), and what would make it false.
 import difflib
 import math
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,7 +21,7 @@ from pairlab import paths
 from pairlab.analysis import published
 from pairlab.analysis.claims import estimators, run_table
 from pairlab.analysis.claims.conditions import Requires
-from pairlab.base import safe_yaml
+from pairlab.base import entry_points, safe_yaml
 from pairlab.errors import BadInput, UnknownName
 
 FILE = paths.DATA / "claims.yaml"
@@ -157,7 +156,7 @@ def load(*files: Path) -> tuple[Claim, ...]:
     parameter that does not exist, a paper that is not known, an id that is there twice.
     """
     claims: list[Claim] = []
-    added = (Path(point.load()) for point in metadata.entry_points(group="pairlab.claims"))
+    added = (Path(entry_points.load(point)) for point in entry_points.added("claims").values())
     for file in files or (FILE, *added):
         claims += _claims_of(file, {claim.id for claim in claims})
     return tuple(claims)

@@ -7,6 +7,8 @@ from typing import TypedDict
 
 from matplotlib.colors import to_hex, to_rgb
 
+from pairlab.base import entry_points
+
 #: Widths of one and two columns of an IEEE page (21 and 43 pica, as IEEEtran has them), and a panel's height.
 COLUMN_IN, PAGE_IN, HEIGHT_IN = 3.48, 7.13, 2.4
 
@@ -27,9 +29,6 @@ _NAMED = {
     "overlay": (_LILAC, "X", _LONG_DASHES),
     "nat": (_VIOLET, "P", _DOTS),
     "bgp": (_VIOLET, "p", _LONG_DASHES),
-    "flannel-udp": (_BROWN, "<", _DOTS),
-    "flannel-vxlan": (_LILAC, ">", _DOTS),
-    "flannel-host-gw": (_VIOLET, "h", _DASH_DOTS),
     "container": (_LILAC, "d", _DASH_DOTS),
     "none": (_BROWN, "*", _DASH_DOTS),
 }
@@ -105,8 +104,14 @@ class DriverStyle(TypedDict):
 
 def driver_style(driver: str) -> DriverStyle:
     """color, marker and linestyle of a driver; for one that pairlab does not know, drawn from its name alone."""
-    color, marker, line = DRIVERS.get(driver) or _NAMED.get(driver) or _drawn(driver)
+    color, marker, line = DRIVERS.get(driver) or _NAMED.get(driver) or _added(driver) or _drawn(driver)
     return {"color": color, "marker": marker, "linestyle": line}
+
+
+def _added(driver: str) -> tuple[str, str, str | tuple] | None:
+    """That of a driver whose package gives it one: entry point `pairlab.styles`, by the driver's name."""
+    point = entry_points.added("styles").get(driver)
+    return entry_points.load(point) if point else None
 
 
 def _drawn(driver: str) -> tuple[str, str, tuple]:

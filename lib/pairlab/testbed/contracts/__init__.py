@@ -12,6 +12,7 @@ from pairlab.model.metrics.declared import Metric
 from pairlab.testbed.contracts.backends import Backend, Progress, silent
 from pairlab.testbed.contracts.networks import ISOLATIONS, BridgedNetwork, Daemon, DockerNetwork, Lan, NetworkDriver
 from pairlab.testbed.contracts.pinnings import Pinning
+from pairlab.testbed.contracts.rounds import USUAL_MESSAGE_BYTES, AllToAllWorkload
 from pairlab.testbed.contracts.sites import Site
 from pairlab.testbed.contracts.workloads import (
     FEATURES,
@@ -25,6 +26,8 @@ from pairlab.testbed.contracts.workloads import (
 __all__ = [
     "FEATURES",
     "ISOLATIONS",
+    "USUAL_MESSAGE_BYTES",
+    "AllToAllWorkload",
     "Backend",
     "BridgedNetwork",
     "Daemon",

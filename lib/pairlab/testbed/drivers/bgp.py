@@ -4,7 +4,6 @@ import os
 
 from pairlab.errors import TestbedError
 from pairlab.testbed.contracts import BridgedNetwork
-from pairlab.testbed.host.programs import first_line
 from pairlab.testbed.requirements import Program
 
 BRIDGE = "pairlab0"
@@ -30,8 +29,7 @@ class Bgp(BridgedNetwork):
 
     @classmethod
     def version(cls):
-        path = BIRD.path()
-        return first_line([path, "--version"]) if path else ""
+        return BIRD.first_line("--version")
 
     def create(self, lan):
         self.bridge = lan.add_gateway(BRIDGE)

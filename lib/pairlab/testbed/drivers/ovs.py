@@ -6,7 +6,6 @@ import os
 from pairlab.base.threads import run_in_thread
 from pairlab.errors import TestbedError
 from pairlab.testbed.contracts import NetworkDriver
-from pairlab.testbed.host.programs import first_line
 from pairlab.testbed.requirements import Lack, Program, missing_tun
 
 DAEMONS = ("ovsdb-server", "ovs-vswitchd")
@@ -46,8 +45,7 @@ class Ovs(NetworkDriver):
 
     @classmethod
     def version(cls):
-        path = Program(DAEMONS[1], "openvswitch-switch").path()
-        return first_line([path, "--version"]) if path else ""
+        return Program(DAEMONS[1], "openvswitch-switch").first_line("--version")
 
     def create(self, lan):
         self.where = {program.name: program.path() for program in self.programs}

@@ -6,7 +6,6 @@ from pairlab import paths
 from pairlab.testbed.contracts import Backend, Site
 from pairlab.testbed.endpoints import UPLINK, pairs_of
 from pairlab.testbed.host import cgroup_tree, cgroups
-from pairlab.testbed.host.programs import first_line
 from pairlab.testbed.limits import cpu_list
 from pairlab.testbed.netns import sandbox
 from pairlab.testbed.netns.sandbox import Sandbox
@@ -81,8 +80,7 @@ class Netns(Backend):
 
     def tool_version(self, workload, driver):
         program, *arguments = workload.version_command(str(paths.flowgen())) or ("",)
-        path = Program(program, "").path()
-        return first_line([path, *arguments]) if path else ""
+        return Program(program, "").first_line(*arguments)
 
     def lacks_limits(self, driver, limits):
         missing = cgroups.lack() if any(each.cpu_quota or each.cpu_shares for each in limits) else None

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from pairlab.analysis.figures import cpu, style
+from pairlab.base import entry_points
 from tests.support.colours import EYES, contrast, distance, lightness
 
 #: Drivers by name, with a few that nobody named yet.
@@ -43,13 +44,15 @@ def test_drivers_differ_in_marker_and_dash_too():
 
 def test_networks_of_one_figure_differ_in_marker_and_in_colour_or_dash():
     """Lines have no markers everywhere: a CDF has none."""
-    together = ("process", "bgp", "nat", "overlay", "flannel-udp", "flannel-vxlan", "flannel-host-gw")
+    together = ("process", "bgp", "nat", "overlay", *entry_points.added("styles"))
     styles = [style.driver_style(driver) for driver in (*style.DRIVERS, *together, "container", "none")]
     assert len({(each["color"], str(each["linestyle"])) for each in styles}) == len(styles)
     assert len({each["marker"] for each in styles}) == len(styles)
 
 
-@pytest.mark.parametrize("driver", [*style.DRIVERS, *style._NAMED, "calico", "weave", "flannel", "cilium"])
+@pytest.mark.parametrize(
+    "driver", [*style.DRIVERS, *style._NAMED, *entry_points.added("styles"), "calico", "weave", "flannel", "cilium"]
+)
 def test_every_line_stands_out_from_white_and_every_name_can_be_read(driver):
     assert contrast(style.driver_style(driver)["color"]) >= 3
     assert contrast(style.ink(driver)) >= 4.5

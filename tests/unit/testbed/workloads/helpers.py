@@ -3,20 +3,19 @@
 Captured on loopback in a network namespace of its own; shaped: over a link of 100 Mbit/s. killed: what a client of 10 s
 had written when it was killed; terminated: what one ended by SIGTERM after 1.8 s wrote; server-died: what one wrote
 whose server was killed then; stopped: what client and server wrote when that of 60 s was ended after 2.2 s, and then
-its server; lossy: of which 70 % of the packets were dropped for 3.5 s. Of all-to-all and mpi-all-to-all, one is rank 1
-of two, with messages of 1024 bytes; the version of the latter is MPICH's, by mpi4py 4.1.2. mpi-latency and mpi-
-bandwidth likewise, of the rank that sends. Those of the OSU micro-benchmarks 5.3, with Debian's MPICH 4.0.2, are of two
-ranks, by testbed/mpi/join.py.
+its server; lossy: of which 70 % of the packets were dropped for 3.5 s. Of all-to-all, one is rank 1
+of two, with messages of 1024 bytes.
 """
 
 import pytest
 
 from pairlab.testbed import registry
-from tests.support import CAPTURED
+from tests.support import CAPTURED_BY_ALL
 
 
 def captured(name):
-    return (CAPTURED / name).read_text()
+    (file,) = [folder / name for folder in CAPTURED_BY_ALL if (folder / name).exists()]
+    return file.read_text()
 
 
 def only(told):
@@ -33,7 +32,8 @@ def workloads():
 def reports_of(workload):
     """The captured reports, one of each version, of the longest kind the tool has: of several intervals if it can."""
     kind = "several" if "intervals" in workload.can else "one"
-    return sorted(CAPTURED.glob(f"{workload.name}-[0-9]*-{kind}.*"))  # not of sockperf-ping-pong, for sockperf
+    pattern = f"{workload.name}-[0-9]*-{kind}.*"  # not of sockperf-ping-pong, for sockperf
+    return sorted(file for folder in CAPTURED_BY_ALL for file in folder.glob(pattern))
 
 
 def reporting():

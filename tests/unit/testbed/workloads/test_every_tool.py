@@ -10,6 +10,7 @@ from pairlab.model.tables import TABLES, table
 from pairlab.testbed import registry
 from pairlab.testbed.contracts import FEATURES
 from pairlab.testbed.workloads import iperf, netperf, sockperf
+from tests.support import CAPTURED, CAPTURED_BY_ALL
 from tests.support.edited import edited, places
 from tests.unit.testbed.workloads.helpers import REPORTS, captured, only, reporting, reports_of, workloads
 
@@ -65,9 +66,7 @@ DAMAGED = (
     "flowgen-0.2.0-udp-client.jsonl",
     "flowgen-0.3.0-both-client.jsonl",
     "all-to-all-0.3.0-one.jsonl",
-    "mpi-all-to-all-5.0.2-one.jsonl",
-    "mpi-latency-5.0.2-one.jsonl",
-    "mpi-bandwidth-5.0.2-one.jsonl",
+    *(file.name for folder in CAPTURED_BY_ALL if folder != CAPTURED for file in sorted(folder.glob("*.jsonl"))),
 )
 
 

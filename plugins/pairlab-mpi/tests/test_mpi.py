@@ -4,24 +4,40 @@ import json
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from pairlab.errors import BadSpec
 from pairlab.model.spec import Spec
 from pairlab.testbed import requirements
-from pairlab.testbed.mpi import join
-from pairlab.testbed.mpi.join import ProcessManager, environment
-from pairlab.testbed.mpi.rounds import middle_ns, report
 from pairlab.testbed.requirements import PythonPackage
-from pairlab.testbed.workloads import all_to_all, mpi
-from tests.unit.testbed.workloads.helpers import captured, only
+from pairlab_mpi import join
+from pairlab_mpi.join import ProcessManager, environment
+from pairlab_mpi.osu import OsuAllToAll, OsuBandwidth, OsuLatency
+from pairlab_mpi.over_mpi4py import MpiAllToAll, MpiBandwidth, MpiLatency
+from pairlab_mpi.rounds import middle_ns, report
 
-OSU = [mpi.OsuAllToAll, mpi.OsuLatency, mpi.OsuBandwidth]
+OSU = [OsuAllToAll, OsuLatency, OsuBandwidth]
+
+
+def captured(name):
+    """What a tool printed: one of two ranks, with messages of 1024 bytes.
+
+    Of mpi-all-to-all, rank 1, and of mpi-latency and mpi-bandwidth the rank that sends; the version is MPICH's, by
+    mpi4py 4.1.2. Of the OSU micro-benchmarks 5.3, with Debian's MPICH 4.0.2, by join.py.
+    """
+    return (Path(__file__).parent / "captured" / name).read_text()
+
+
+def only(told):
+    """The one flow that a tool told of."""
+    (measured,) = told
+    return measured
 
 
 def test_without_mpi4py_it_says_how_to_get_it():
-    lack = PythonPackage("no_such_package", "", all_to_all.MpiAllToAll.programs[0].remedy).lack()
+    lack = PythonPackage("no_such_package", "", MpiAllToAll.programs[0].remedy).lack()
     assert "mpi.lock" in str(lack)
     assert "take workload 'all-to-all'" in str(lack)
     assert isinstance(lack, requirements.Lack)
@@ -58,7 +74,7 @@ def test_the_process_managers_barrier_opens_when_all_are_there():
 def test_mpi4pys_rounds_are_reported_as_flowgens():
     found = {"rank": 0, "ranks": 2, "message_bytes": 1024, "connected_ns": 5, "lasted_s": 1.5, "duration_s": 1.0}
     lines = report(found | {"times_ns": [10_000, 10_001, 40_000]})
-    measured = only(all_to_all.MpiAllToAll().parse("\n".join(map(json.dumps, lines))))
+    measured = only(MpiAllToAll().parse("\n".join(map(json.dumps, lines))))
     assert measured.flow["transactions"] == 3
     assert measured.flow["rank_most_mean_s"] == pytest.approx(20_000.3e-9, rel=1e-4)
     assert measured.received_bytes is None
@@ -73,7 +89,7 @@ def test_a_buckets_middle_is_near_each_time_in_it(value_ns):
 
 
 def test_a_message_there_and_back_is_a_transaction_and_half_of_it_osu_latencys_figure():
-    measured = only(mpi.MpiLatency().parse(captured("mpi-latency-5.0.2-one.jsonl")))
+    measured = only(MpiLatency().parse(captured("mpi-latency-5.0.2-one.jsonl")))
     transactions = measured.flow["transactions"]
     assert sum(count for _, count in measured.latencies) == transactions > 100
     mean_s = sum(value_s * count for value_s, count in measured.latencies) / transactions
@@ -83,7 +99,7 @@ def test_a_message_there_and_back_is_a_transaction_and_half_of_it_osu_latencys_f
 
 def test_a_bandwidth_is_that_of_the_messages_in_their_time():
     told = json.loads(captured("mpi-bandwidth-5.0.2-one.jsonl").splitlines()[-1])
-    measured = only(mpi.MpiBandwidth().parse(captured("mpi-bandwidth-5.0.2-one.jsonl")))
+    measured = only(MpiBandwidth().parse(captured("mpi-bandwidth-5.0.2-one.jsonl")))
     assert measured.flow["flow_bytes"] == told["count"] * 1024
     assert told["count"] % 64 == 0
     assert measured.flow["throughput_bps"] == pytest.approx(told["count"] * 1024 * 8 / told["duration_s"])
@@ -94,7 +110,7 @@ def test_a_histogram_that_lacks_messages_is_refused():
     fewer = json.loads(latencies)
     fewer["buckets"] = fewer["buckets"][1:]
     with pytest.raises(ValueError, match="not as many latencies as there were transactions"):
-        mpi.MpiLatency().parse(f"{json.dumps(fewer)}\n{total}\n")
+        MpiLatency().parse(f"{json.dumps(fewer)}\n{total}\n")
 
 
 # --- The OSU micro-benchmarks
@@ -103,7 +119,7 @@ def test_a_histogram_that_lacks_messages_is_refused():
 def test_osu_alltoall_tells_of_all_ranks():
     printed = captured("osu-all-to-all-5.3-one.txt")
     (line,) = [line.split() for line in printed.splitlines() if line.startswith("1024 ")]
-    flow = only(mpi.OsuAllToAll().parse(printed)).flow
+    flow = only(OsuAllToAll().parse(printed)).flow
     assert [round(flow[name] * 1e6, 2) for name in ("round_mean_s", "rank_least_mean_s", "rank_most_mean_s")] == [
         float(number) for number in line[1:4]
     ]
@@ -113,8 +129,8 @@ def test_osu_alltoall_tells_of_all_ranks():
 @pytest.mark.parametrize(
     ("workload", "file", "metric", "unit"),
     [
-        (mpi.OsuLatency, "osu-latency-5.3-one.txt", "one_way_mean_s", 1e-6),
-        (mpi.OsuBandwidth, "osu-bandwidth-5.3-one.txt", "bandwidth_bps", 8e6),
+        (OsuLatency, "osu-latency-5.3-one.txt", "one_way_mean_s", 1e-6),
+        (OsuBandwidth, "osu-bandwidth-5.3-one.txt", "bandwidth_bps", 8e6),
     ],
 )
 def test_of_all_sizes_that_of_the_spec_counts(workload, file, metric, unit):
@@ -140,7 +156,7 @@ def test_an_osu_report_without_that_size_or_with_two_of_it_is_refused(workload):
 
 @pytest.mark.parametrize(
     ("workload", "size"),
-    [(mpi.OsuAllToAll, 1000), (mpi.OsuLatency, 1 << 23), (mpi.OsuBandwidth, 3), (mpi.MpiLatency, (1 << 22) + 1)],
+    [(OsuAllToAll, 1000), (OsuLatency, 1 << 23), (OsuBandwidth, 3), (MpiLatency, (1 << 22) + 1)],
 )
 def test_sizes_that_they_do_not_measure_are_refused(workload, size):
     with pytest.raises(BadSpec, match="message_bytes"):

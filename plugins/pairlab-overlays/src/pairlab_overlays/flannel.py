@@ -1,7 +1,6 @@
 """Flannel: flanneld on each host leases a subnet from etcd, and has packets for the others' carried to them.
 
-The drivers of its backends are in drivers/. What Docker would get of it with --bip, a bridge on the leased subnet,
-pairlab makes itself.
+What Docker would get of it with --bip, a bridge on the leased subnet, pairlab makes itself.
 """
 
 import base64
@@ -13,8 +12,7 @@ from typing import Any, ClassVar
 from pairlab.errors import TestbedError
 from pairlab.testbed.contracts import BridgedNetwork, Daemon, Lan
 from pairlab.testbed.endpoints import OF_HOSTS, PREFIX_OF_HOST, UPLINK
-from pairlab.testbed.host.programs import first_line
-from pairlab.testbed.requirements import Program
+from pairlab.testbed.requirements import Lack, Program, missing_tun
 
 FLANNELD = Program("flanneld", "", "build it and put it on PATH, as docs/networks/flannel.md says, or take 'overlay'")
 ETCD = Program("etcd", "etcd-server")
@@ -42,8 +40,7 @@ class Flannel(BridgedNetwork):
 
     @classmethod
     def version(cls) -> str:
-        path = FLANNELD.path()
-        return f"flanneld {first_line([path, '--version'])}" if path else ""
+        return f"flanneld {FLANNELD.first_line('--version')}" if FLANNELD.path() else ""
 
     def create(self, lan: Lan) -> None:
         hosts = sorted([lan.host, *lan.others], key=lambda host: host.index)
@@ -80,12 +77,57 @@ class Flannel(BridgedNetwork):
     def facts(self) -> Mapping[str, Any]:
         about = {
             "backend": self.backend,
-            "etcd": first_line([ETCD.path() or "", "--version"]),
+            "etcd": ETCD.first_line("--version"),
             "etcd_url": self.etcd.url,
             "lease": self.lease,
             "leases": self.leases,
         }
         return {self.name: self.version(), "flannel": about}
+
+
+class FlannelVxlan(Flannel):
+    """A route to each other host's subnet by a VXLAN link, with a permanent neighbour and forwarding entry."""
+
+    name = "flannel-vxlan"
+    summary = "Flannel: flanneld leases each host a subnet from etcd; VXLAN between hosts"
+    isolation = "encapsulated"
+    aliases = ("flannel",)  # the backend that its documentation recommends
+    links = (*Flannel.links, "vxlan")
+    backend = "vxlan"
+    overhead_bytes = 50  # Ethernet, IPv4, UDP, VXLAN
+
+    def await_others(self, lan: Lan) -> None:
+        lan.await_routes([each.subnet for each in lan.others], READY_S)  # the last that flanneld makes
+
+
+class FlannelHostGw(Flannel):
+    """A route to each other host's subnet by that host, without a tunnel: all hosts are on one Ethernet."""
+
+    name = "flannel-host-gw"
+    summary = "Flannel: flanneld leases each host a subnet from etcd; routes between hosts"
+    isolation = "routed"
+    backend = "host-gw"
+
+    def await_others(self, lan: Lan) -> None:
+        lan.await_routes([each.subnet for each in lan.others], READY_S)
+
+
+class FlannelUdp(Flannel):
+    """A route to all subnets by a TUN link, whose packets flanneld sends to the right host in UDP."""
+
+    name = "flannel-udp"
+    summary = "Flannel: flanneld leases each host a subnet from etcd, and carries packets itself"
+    isolation = "encapsulated"
+    backend = "udp"
+    overhead_bytes = 28  # IPv4, UDP
+
+    @classmethod
+    def lacks(cls) -> list[Lack]:
+        return missing_tun("flanneld's backend udp")
+
+    def await_others(self, lan: Lan) -> None:
+        for each in lan.others:  # the routes are in flanneld
+            self.flanneld.await_output(f"Subnet added: {each.subnet}", READY_S)
 
 
 class Etcd:

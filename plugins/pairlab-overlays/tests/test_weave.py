@@ -2,6 +2,7 @@
 
 import ipaddress
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -9,10 +10,9 @@ import pytest
 
 from pairlab import Spec
 from pairlab.testbed import plans
-from pairlab.testbed.drivers import weave
-from tests.support import CAPTURED
+from pairlab_overlays import weave
 
-REPORT = (CAPTURED / "weave-2.8.1-report.json").read_text()  # of the second of three hosts
+REPORT = (Path(__file__).parent / "captured" / "weave-2.8.1-report.json").read_text()  # of the second of three hosts
 #: The others, and what their weavers are called.
 OTHERS = ["10.76.0.1", "10.76.0.3"]
 NAMES = ["02:42:0a:4c:00:01", "02:42:0a:4c:00:03"]

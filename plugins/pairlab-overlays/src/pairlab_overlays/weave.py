@@ -9,7 +9,6 @@ from typing import Any
 from pairlab.errors import TestbedError
 from pairlab.testbed.contracts import BridgedNetwork
 from pairlab.testbed.endpoints import mac_of
-from pairlab.testbed.host.programs import first_line
 from pairlab.testbed.requirements import Program
 
 WEAVER = Program("weaver", "", "build it and put it on PATH, as docs/networks/weave.md says, or take 'overlay'")
@@ -41,8 +40,7 @@ class Weave(BridgedNetwork):
 
     @classmethod
     def version(cls):
-        path = WEAVER.path()
-        return first_line([path, "--version"]) if path else ""
+        return WEAVER.first_line("--version")
 
     def probe(self, lan):
         """Tries rules as weaver makes them before anything else."""

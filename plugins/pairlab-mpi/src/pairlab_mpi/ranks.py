@@ -1,36 +1,37 @@
-"""What workloads of ranks share: messages, metrics, and the command by which an endpoint runs a program of MPI."""
+"""How endpoints run a program of MPI, each as a rank: the command, and where the others are.
+
+Ranks reach each other by TCP over their endpoints' links, also those on one host, and never by shared memory. They are
+started without mpiexec (join.py).
+"""
 
 import sys
+from abc import abstractmethod
 from pathlib import Path
 
-from pairlab.errors import BadSpec
-from pairlab.model.metrics.declared import Metric
-from pairlab.testbed import mpi
-
-#: The largest message that is exchanged in rounds, by flowgen too: alltoall.c.
-MOST_MESSAGE_BYTES = 1 << 20
-
-#: What a message has where the spec does not say: as in paper S.
-USUAL_MESSAGE_BYTES = 1024
-
-#: Of each pair's ranks; the mean over all ranks is the mean latency of the transactions.
-RANK_METRICS = (
-    Metric("rank_least_mean_s", "s", "mean round of the rank with the shortest", less_is_better=True, of_run="min"),
-    Metric("rank_most_mean_s", "s", "mean round of the rank with the longest", less_is_better=True, of_run="max"),
-)
-
-MPI4PY = (
-    "install both packages of lib/requirements/mpi.lock into pairlab's Python, with pip install --require-hashes -r"
-)
+from pairlab.testbed.contracts import USUAL_MESSAGE_BYTES, Workload
 
 #: What runs in the endpoints.
-_HERE = Path(mpi.__file__).parent
+_HERE = Path(__file__).parent
+
+#: The largest message between two: that of osu_latency and osu_bw, which measure every power of two up to it in one go.
+MOST_PAIR_BYTES = 1 << 22
 
 
-def require_messages(spec):
-    """Raises BadSpec for messages that are too large to be exchanged in rounds."""
-    if spec.message_bytes > MOST_MESSAGE_BYTES:
-        raise BadSpec(f"message_bytes: all-to-all sends at most {MOST_MESSAGE_BYTES}, not {spec.message_bytes}")
+class PairOfRanks(Workload):
+    """One program of MPI for each pair: the client is rank 0, which sends, and the server rank 1."""
+
+    serves_once = True
+    one_port = False
+
+    @abstractmethod
+    def rank(self, pair, endpoint, spec, site):
+        """The command of that endpoint, client or server of the pair."""
+
+    def server(self, pair, spec, site):
+        return self.rank(pair, pair.server, spec, site)
+
+    def client(self, pair, spec, site):
+        return self.rank(pair, pair.client, spec, site)
 
 
 def join(site, endpoint, place, argv, *options):
@@ -64,8 +65,3 @@ def program(file, spec, *first):
     """The command of one of ours, in that file beside join.py."""
     size = str(spec.message_bytes or USUAL_MESSAGE_BYTES)
     return [sys.executable, "-P", str(_HERE / file), *first, size, f"{spec.warmup_s:g}", f"{spec.duration_s:g}"]
-
-
-def version_of_mpi4py():
-    told = "from mpi4py import MPI; print('mpi4py', MPI.Get_library_version().split('\\n')[0])"
-    return (sys.executable, "-P", "-c", told)

@@ -9,7 +9,7 @@ import sys
 import time
 from collections import Counter
 
-from pairlab.testbed.mpi.rounds import leave, middle_ns
+from pairlab_mpi.rounds import leave, middle_ns
 
 #: Tags of messages: one that is sent for its time, and the last.
 MESSAGE, LAST = 1, 2

@@ -5,14 +5,16 @@ import ipaddress
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 
 from pairlab import Spec
 from pairlab.errors import TestbedError
-from pairlab.testbed import flannel, plans, registry
-from tests.support import CAPTURED
+from pairlab.testbed import plans, registry
+from pairlab_overlays import flannel
 
+CAPTURED = Path(__file__).parent / "captured"
 LEASES = (CAPTURED / "etcd-3.4.23-flannel-leases.json").read_text()
 BACKENDS = ("flannel-vxlan", "flannel-host-gw", "flannel-udp")
 

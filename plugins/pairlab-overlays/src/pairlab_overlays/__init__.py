@@ -1,0 +1,1 @@
+"""Container networks of other projects, as drivers: Weave Net and Flannel, each carried between hosts by its daemon."""
