@@ -11,6 +11,7 @@ import pytest
 from pairlab.errors import BadSpec
 from pairlab.model.spec import Spec
 from pairlab.testbed import requirements
+from pairlab.testbed.cleanup import child_environment
 from pairlab.testbed.requirements import PythonPackage
 from pairlab_mpi import join
 from pairlab_mpi.join import ProcessManager, environment
@@ -41,6 +42,15 @@ def test_without_mpi4py_it_says_how_to_get_it():
     assert "mpi.lock" in str(lack)
     assert "take workload 'all-to-all'" in str(lack)
     assert isinstance(lack, requirements.Lack)
+
+
+@pytest.mark.parametrize("file", ["join.py", "rounds.py", "point_to_point.py"])
+def test_what_runs_in_endpoints_is_whole_in_an_isolated_interpreter(file):
+    """As far as it can be without MPI: what they import of this package is there."""
+    place = Path(join.__file__).with_name(file)
+    load = [sys.executable, "-P", "-c", "import runpy, sys; runpy.run_path(sys.argv[1])", place]
+    done = subprocess.run(load, cwd="/", env=child_environment.needed(), capture_output=True, text=True, check=False)
+    assert (done.stderr, done.returncode) == ("", 0)
 
 
 def test_ranks_of_mpi_join_each_other_and_share_no_memory():
