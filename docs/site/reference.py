@@ -168,4 +168,5 @@ def _bounds(field: FieldInfo) -> str:
 
 
 def _is_ours(plugin: type) -> bool:
-    return Path(inspect.getfile(plugin)).is_relative_to(paths.ROOT)
+    file = Path(inspect.getfile(plugin))
+    return any(file.is_relative_to(paths.ROOT / place) for place in ("lib", "plugins"))  # .venv is in the checkout, too
