@@ -115,9 +115,9 @@ def sockets_folder():
 @pytest.fixture
 def any_host(monkeypatch):
     """Lets sweeps measure every cell, whatever this host has: where an executor makes up what it measures."""
-    from pairlab.batch.executors import here
+    from pairlab.measurement import measure
 
-    monkeypatch.setattr(here, "check", lambda spec: None)
+    monkeypatch.setattr(measure, "check", lambda spec: None)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import yaml
 
 from pairlab import store
 from pairlab.batch import runner
-from pairlab.batch.executors import here
+from pairlab.measurement import measure
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.model.tables import table
@@ -184,7 +184,7 @@ def test_a_note_of_a_sweep_cut_off_anywhere_is_the_older_one_or_the_new_one(plac
 
 def test_a_sweep_cut_off_anywhere_goes_on_from_there(place, tmp_path, monkeypatch, record_property):
     monkeypatch.setenv("PAIRLAB_RUNS", str(place))
-    monkeypatch.setattr(here, "check", lambda spec: None)
+    monkeypatch.setattr(measure, "check", lambda spec: None)
     file = tmp_path / "sweep.yaml"
     file.write_text(yaml.safe_dump({"name": "two", "experiments": {"throughput": {"pairs": [1, 2]}}}))
     plan = runner.load(file)
@@ -248,7 +248,8 @@ def on_a_file_system_of_its_own(script, place):
         from pairlab import Spec, store
         from pairlab.store.dataset import load_runs
         from pairlab.errors import StoreError
-        from pairlab.model.records import Run
+        from pairlab.measurement import measure
+from pairlab.model.records import Run
         root = Path(sys.argv[1])
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=192k", "none", root], check=True)
 

@@ -140,12 +140,12 @@ class Processes:
 def main():
     from pairlab.batch import runner
     from pairlab.batch import sweep_file as files
-    from pairlab.batch.executors.workers import Workers
+    from pairlab.batch.executors.workers import WorkerPool
 
     plan = files.load(sys.argv[1])
     asked = {"attempts": 100, "wait_s": float(sys.argv[3]), "measure": made_up_cell}
-    with Workers(sys.argv[2], list(runner.rules(plan)), **asked) as places:
-        tally = runner.run(plan, places=places, attempts=100, say=lambda text: print(text, file=sys.stderr))
+    with WorkerPool(sys.argv[2], list(runner.rules(plan)), **asked) as pool:
+        tally = runner.run(plan, pool=pool, attempts=100, say=lambda text: print(text, file=sys.stderr))
     print(tally.done, len(tally.not_done))
 
 

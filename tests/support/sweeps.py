@@ -30,10 +30,10 @@ def load(folder, text=None, **changes):
     return sweep_file.load(file)
 
 
-def begin(folder, *, retry=False, at=START, backend=None, places=None, **changes):
+def begin(folder, *, retry=False, at=START, backend=None, pool=None, **changes):
     """Starts the sweep SMALL, with these keys of its file changed, as its process does; returns its cells in order."""
     sweep = load(folder, **changes)
-    sweep_manifest.write(sweep, sweep_file.rules(sweep, backend), retry=retry, places=places, at=at)
+    sweep_manifest.write(sweep, sweep_file.rules(sweep, backend), retry=retry, pool=pool, at=at)
     return sweep_file.cells(sweep, backend)
 
 

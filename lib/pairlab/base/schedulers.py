@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pairlab.base import credentials
+from pairlab.base.caller import asking, caller
 from pairlab.base.environment import setting
 from pairlab.base.optional_imports import require
 from pairlab.errors import BadInput, Unavailable
@@ -19,13 +20,11 @@ from pairlab.errors import BadInput, Unavailable
 RESOURCE = "testbed"
 #: How long a scheduler has for an answer.
 ANSWER_S = 10.0
-#: The scheduler whose workers compute what this process and its kernels would; unset: none.
-VARIABLE = "PAIRLAB_SCHEDULER"
 
 
 def named() -> str:
-    """The address that VARIABLE names; empty where there is none."""
-    return os.environ.get(VARIABLE, "")
+    """The scheduler whose workers compute what this process would; empty: none."""
+    return caller().scheduler
 
 
 def connect(address: str, within_s: float, file: str | Path | None = None, *, data_only: bool = False) -> Any:
@@ -93,7 +92,7 @@ def computing_on(address: str, file: str | Path | None = None, within_s: float =
         yield
         return
     connect(address, within_s, file).close()
-    with setting(**{VARIABLE: address, credentials.VARIABLE: str(credentials.file(file))}):
+    with asking(scheduler=address), setting(**{credentials.VARIABLE: str(credentials.file(file))}):
         yield
 
 

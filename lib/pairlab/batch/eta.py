@@ -1,10 +1,9 @@
 """How far a sweep has come and how long the rest takes: computed alike by the sweep and by whoever watches it."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from pairlab.batch import stopping_rule
 from pairlab.batch.stopping_rule import Rule, Value
-from pairlab.measurement import in_store
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.model.traffic import asked
@@ -94,19 +93,18 @@ def traffic_s(spec: Spec) -> float:
     return spec.last_due_s if spec.flows_end else spec.traffic_s
 
 
-#: The status of the stored run of each of these specs; None where there is none.
-Statuses = Callable[[Iterable[Spec]], Mapping[Spec, str | None]]
+def to_measure(statuses: Mapping[Spec, str | None], retry: bool) -> list[Spec]:
+    """Those that a sweep measures: without a stored run or, with retry, with one that failed or was invalid.
 
-
-def to_measure(specs: Iterable[Spec], retry: bool, statuses: Statuses = in_store.statuses) -> list[Spec]:
-    """Those that a sweep measures: without a stored run or, with retry, with one that failed or was invalid."""
+    statuses: that of the stored run of each cell; None where there is none.
+    """
     is_open = (None, "failed", "invalid") if retry else (None,)
-    return [spec for spec, status in statuses(specs).items() if status in is_open]
+    return [spec for spec, status in statuses.items() if status in is_open]
 
 
-def estimate_s(todo: Iterable[Spec], statuses: Statuses = in_store.statuses, *, retry: bool = False) -> float:
+def estimate_s(statuses: Mapping[Spec, str | None], *, retry: bool = False) -> float:
     """How many seconds those of these cells take that are to be measured, before any has been, on one host."""
-    return left_s(((spec, 1) for spec in to_measure(todo, retry, statuses)), ())
+    return left_s(((spec, 1) for spec in to_measure(statuses, retry)), ())
 
 
 def left_s(pending: Iterable[tuple[Spec, int]], costs: Sequence[float]) -> float:

@@ -18,22 +18,21 @@ from pairlab.batch import kernels
 from pairlab.errors import BadInput, MeasurementFailed, PairlabError, StoreError, by_name
 from pairlab.progress import relay
 from pairlab.testbed.cleanup.workdir import working_directory
-from pairlab.testbed.contracts import Progress, silent
 
 
 def execute(
     notebook: Path,
     executed: Path,
     parameters: Mapping[str, Any],
-    progress: Progress = silent,
+    reports: relay.Reports | None = None,
     *,
     imports: Sequence[str] = (),
 ) -> None:
     """Runs it with papermill into `executed`, which is written even where it stops. Raises what stopped it.
 
     That is BadInput if it is no notebook or in another language than Python, MeasurementFailed if its kernel died, and
-    StoreError if `executed` cannot be written. progress: called with the phases of what the notebook measures, in a
-    thread of its own. imports: what its kernel's parent executes besides the notebook's own (kernels).
+    StoreError if `executed` cannot be written. reports: receives what the notebook measures, in a thread of its own.
+    imports: what its kernel's parent executes besides the notebook's own (kernels).
     """
     papermill = imported_papermill()
     from nbclient.exceptions import DeadKernelError
@@ -48,11 +47,12 @@ def execute(
     first = [*kernels.imports_of(notebook), *kernels.MEASURING, *imports]
     with (
         working_directory() as place,
-        relay.receiving(place, progress),
+        relay.receiving(place, reports) if reports else contextlib.nullcontext(),
         _nothing_left_waiting(),
         _kernel(place) as connection_file,
     ):
-        progress("starting the notebook", 0, 0)
+        if reports:
+            reports.progress("starting the notebook", 0, 0)
         kernel = Config(
             KernelManager={"transport": "ipc", "connection_file": connection_file},
             ForkedKernelManager={"imports": first},

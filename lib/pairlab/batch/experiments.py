@@ -11,13 +11,15 @@ from typing import Any
 
 from pairlab import paths, store
 from pairlab.base import parameters_cell, units
+from pairlab.base.caller import asking
 from pairlab.base.parameters_cell import Parameter
 from pairlab.batch import kernels
 from pairlab.batch.execute import execute
 from pairlab.errors import BadInput, BadSpec, MeasurementFailed, PairlabError, UnknownName, unknown_name
-from pairlab.measurement.for_notebooks import allowing, recording
+from pairlab.measurement.measure import Cell, resolve
 from pairlab.model.records import Run
 from pairlab.model.spec import NOT_IN_SPEC, Spec
+from pairlab.progress.relay import Reports
 from pairlab.testbed.contracts import Progress, silent
 from pairlab.testbed.host import lock
 
@@ -123,49 +125,49 @@ def run(
     or was invalid is returned too: it has its reasons. Raises what else stopped the notebook, and MeasurementFailed
     where it measured another Spec than its parameters make.
     """
-    from pairlab.measurement import in_store
-    from pairlab.measurement.measure import resolve
-
-    notebook = notebook_of(experiment)
     asked = spec_of(experiment, parameters)
-    spec = resolve(asked)
-    parameters = {
+    values = {
         name: units.as_kind(given, bool) if name in NOT_IN_SPEC else getattr(asked, name)
         for name, given in parameters.items()
     }
-    if parameters.get("fresh") or in_store.status(spec) != "ok":
-        _await_turn(spec, wait, say)
-    begun = datetime.now(UTC)
-    with store.draft(spec) as place, recording(place) as measured, lock.with_waiting(wait), allowing(attempts):
+    return measure_cell(Cell(resolve(asked)), values, wait=wait, attempts=attempts, say=say, progress=progress)
+
+
+def measure_cell(
+    cell: Cell,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    wait: bool = True,
+    attempts: int = 1,
+    say: Callable[[str], None] = lambda text: None,
+    progress: Progress = silent,
+) -> Run:
+    """As `run`, of a cell whose parameters are known to be good; by default those that its spec has."""
+    spec = cell.spec
+    notebook = notebook_of(spec.experiment)
+    if parameters is None:
+        parameters = spec.model_dump(include=set(defaults(spec.experiment)))
+    if (parameters.get("fresh") or not cell.is_done) and not cell.missing:  # which the notebook will tell, and keep
+        lock.await_turn(wait, say)  # its own waiting would not be heard
+    begun, trouble, reports = datetime.now(UTC), None, Reports(progress)
+    with store.draft(spec) as place, asking(attempts=attempts, wait=wait):
         executed = place / notebook.name
-        trouble: PairlabError | None = None
         try:
-            execute(notebook, executed, parameters, progress, imports=kernels.probing(spec))
+            execute(notebook, executed, parameters, reports, imports=kernels.probing(spec))
         except PairlabError as error:
             trouble = error
-        stored = store.latest(spec)
-        new = bool(stored and stored.measured_at and stored.measured_at >= begun)
-        stored = stored if new else in_store.find(spec)
+        reported = reports.runs.get(spec.key)
+        stored = store.read(reported[1]) if reported else None
+        new = stored is not None and stored.measured_at is not None and stored.measured_at >= begun
         if new and executed.exists():
             store.attach_notebook(stored, executed)
-        others = measured()
     if trouble and not (new and stored.status in ("invalid", "failed")):
         raise trouble
-    if stored is None or not (new or spec.key in others):
-        what = f"it measured {'; '.join(others.values())}" if others else "it measured nothing"
+    if stored is None:
+        others = "; ".join(words for words, _ in reports.runs.values())
         raise MeasurementFailed(
-            f"the notebook {notebook.name} ended, but measured no run of {spec}, which its parameters say: {what}."
-            " Set parameters in its cell tagged 'parameters' only, and call measure with the Spec that they make"
+            f"the notebook {notebook.name} ended, but measured no run of {spec}, which its parameters say: it measured"
+            f" {others or 'nothing'}. Set parameters in its cell tagged 'parameters' only, and call measure with the"
+            " Spec that they make"
         )
     return stored
-
-
-def _await_turn(spec: Spec, wait: bool, say: Callable[[str], None]) -> None:
-    """Waits for other measurements on this host; the notebook's own waiting would not be heard."""
-    from pairlab.measurement.measure import check
-
-    try:
-        check(spec)
-    except PairlabError:
-        return  # which the notebook will tell, and keep
-    lock.await_turn(wait, say)

@@ -87,6 +87,7 @@ class SweepFile(TakesNumbers):
         return _with_one_rule(self)
 
     _file: Path | None = PrivateAttr(None)
+    _rules: dict[str | None, dict[Spec, Rule]] = PrivateAttr(default_factory=dict)
     _auto: dict[str, str] = PrivateAttr(default_factory=dict)
 
     @property
@@ -102,7 +103,7 @@ class SweepFile(TakesNumbers):
     def with_auto(self, auto: dict[str, str]) -> "SweepFile":
         """The same sweep, in which `auto` stands for these workloads."""
         changed = self.model_copy()
-        changed._auto = auto
+        changed._auto, changed._rules = auto, {}
         return changed
 
     def uses_auto(self) -> bool:
@@ -185,6 +186,12 @@ def rules(sweep: SweepFile, backend: str | None = None) -> dict[Spec, Rule]:
     Raises BadSweep, before anything is measured, for a parameter, a value or a name that does not exist, and if no grid
     is for this backend.
     """
+    if backend not in sweep._rules:
+        sweep._rules[backend] = _rules(sweep, backend)
+    return sweep._rules[backend]
+
+
+def _rules(sweep: SweepFile, backend: str | None) -> dict[Spec, Rule]:
     found: dict[Spec, Rule] = {}
     count = 0
     for experiment, grids in sweep.experiments.items():

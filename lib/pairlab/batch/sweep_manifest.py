@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pairlab import store
 from pairlab.batch import stopping_rule
-from pairlab.batch.executors.places import Places
+from pairlab.batch.executors.workers import WorkerPool
 from pairlab.batch.stopping_rule import Rule
 from pairlab.batch.sweep_file import SweepFile
 from pairlab.errors import BadInput, NoRuns, StoreError
@@ -60,12 +60,12 @@ def write(
     often: Mapping[Spec, Rule],
     *,
     retry: bool,
-    places: Places | None = None,
+    pool: WorkerPool | None = None,
     at: datetime | None = None,
 ) -> None:
     """Writes into the store that a sweep starts with these cells. Raises StoreError.
 
-    places: that measure it; its runs count on whatever host then. None: this host does. at: when, by default now.
+    pool: that measures it; its runs count on whatever host then. None: this host does. at: when, by default now.
     """
     for backend in backends(often):
         its = {spec: rule for spec, rule in often.items() if spec.backend == backend}
@@ -74,13 +74,13 @@ def write(
             host=platform.node(),
             pid=os.getpid(),
             retry=retry,
-            ground=grounds.of_host(facts.host()) if places is None else Ground(),
+            ground=grounds.of_host(facts.host()) if pool is None else Ground(),
             unavailable=sweep.unavailable,
             cells=tuple(Cell(spec=spec, rule=rule) for spec, rule in its.items()),
             file=str(sweep.file or ""),
-            scheduler=places.address if places else "",
-            credentials=places.credentials if places else "",
-            dashboard=places.dashboard if places else "",
+            scheduler=pool.address if pool else "",
+            credentials=pool.credentials if pool else "",
+            dashboard=pool.dashboard if pool else "",
             auto=sweep.auto.get(backend) or (_auto_now(backend) if sweep.uses_auto() else ""),
         )
         start = manifest.model_dump(mode="json", exclude_defaults=True)

@@ -1,10 +1,11 @@
 """What the store has of a spec on the ground it would be measured on now: one way to ask, for all who measure."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pairlab import store
+from pairlab.model.ground import Ground
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.testbed import ground
@@ -25,12 +26,20 @@ def statuses(specs: Iterable[Spec], root: Path | None = None) -> dict[Spec, str 
     return store.statuses(specs, root, ground.here)
 
 
-def measured_elsewhere(specs: Iterable[Spec], root: Path | None = None) -> list[str]:
-    """Of how many specs there are only runs of another ground, and what is another here: a line for each change."""
+def statuses_of(outcomes: Mapping[Spec, Sequence[tuple[str, Ground]]]) -> dict[Spec, str | None]:
+    """The same from what `store.outcomes` has returned."""
+    return store.statuses_of(outcomes, ground.here)
+
+
+def measured_elsewhere(outcomes: Mapping[Spec, Sequence[tuple[str, Ground]]]) -> list[str]:
+    """Of how many specs there are only runs of another ground, and what is another here: a line for each change.
+
+    outcomes: what `store.outcomes` has returned.
+    """
     changes: Counter[str] = Counter()
-    open_here = [spec for spec, status in statuses(specs, root).items() if status != "ok"]
-    for spec, outcomes in store.outcomes(open_here, root).items():
-        if elsewhere := [its for status, its in outcomes if status == "ok"]:
+    for spec, status in statuses_of(outcomes).items():
+        elsewhere = [its for of_run, its in outcomes[spec] if of_run == "ok"] if status != "ok" else []
+        if elsewhere:
             changes[elsewhere[-1].changes(ground.here(spec))] += 1
     return [
         f"{count} cell{'s were' if count != 1 else ' was'} measured before, with {what}: measured again, beside that"

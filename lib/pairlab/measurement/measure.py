@@ -7,14 +7,15 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 from pairlab import store
+from pairlab.base.caller import caller
 from pairlab.base.threads import before_flows
 from pairlab.errors import BadSpec, HostBusy, PairlabError, TestbedError, Unavailable
 from pairlab.measurement import congestion, in_store, own_columns
 from pairlab.measurement.flow_rows import read_flows
-from pairlab.measurement.for_notebooks import allowed, record
 from pairlab.measurement.observer import Observer, checks_of_flows, senders
 from pairlab.measurement.processes import isolation, launching
 from pairlab.measurement.processes.background import Background
@@ -27,7 +28,7 @@ from pairlab.measurement.window import of_background_s
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec, require_spec
 from pairlab.model.tables import table
-from pairlab.progress import automatic
+from pairlab.progress import automatic, relay
 from pairlab.testbed import cpu_sleep, limits, plans, registry
 from pairlab.testbed.contracts import FEATURES, Progress
 from pairlab.testbed.host import facts, lock
@@ -108,10 +109,49 @@ def _require_endless(spec: Spec) -> None:
     workload().check(plans.layout(spec).of_background)
 
 
-def check(spec: Spec) -> None:
-    """Raises UnknownName, BadSpec or Unavailable where `spec` cannot be measured on this host; builds nothing."""
+def check(spec: Spec) -> Plan:
+    """The plan of a spec that this host can measure; builds nothing. Raises UnknownName, BadSpec, Unavailable."""
     _require_features(spec)
-    plans.layout(spec).require()
+    plan = plans.layout(spec)
+    plan.require()
+    return plan
+
+
+class Cell:
+    """A resolved spec, and what is known of it before it is measured on this host: looked up once, when first needed.
+
+    root: the folder of runs, by default runs/.
+    """
+
+    def __init__(self, spec: Spec, root: Path | None = None):
+        self.spec, self.root = spec, root
+
+    @cached_property
+    def stored(self) -> Run | None:
+        """The run that the store has of it on this ground: one that is ok if there is any."""
+        return in_store.find(self.spec, self.root)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the store has a run of it that is ok."""
+        return self.stored is not None and self.stored.status == "ok"
+
+    @property
+    def plan(self) -> Plan | None:
+        """None: it cannot be measured here."""
+        return self._checked[0]
+
+    @property
+    def missing(self) -> Unavailable | BadSpec | None:
+        """Why it cannot be measured here; None: it can."""
+        return self._checked[1]
+
+    @cached_property
+    def _checked(self) -> tuple[Plan | None, Unavailable | BadSpec | None]:
+        try:
+            return check(self.spec), None
+        except (Unavailable, BadSpec) as error:
+            return None, error
 
 
 def measure(
@@ -143,16 +183,14 @@ def measure(
         with automatic() as progress:
             return measure(spec, fresh=fresh, wait=wait, root=root, progress=progress, watch=watch, attempts=attempts)
     spec = resolve(spec)
-    record(spec)
-    plan = plans.layout(spec)
-    try:
-        plan.require()
-    except Unavailable as error:
-        note(spec, "skipped", str(error), root)
-        raise
-    if stored := not fresh and _stored(spec, root, progress):
-        return stored
-    if expected := plan.overload():
+    cell = Cell(spec, root)
+    if isinstance(cell.missing, Unavailable):
+        note(spec, "skipped", str(cell.missing), root)
+    if cell.missing:
+        raise cell.missing
+    if not fresh and cell.is_done:
+        return _from_store(cell.stored, progress)
+    if expected := cell.plan.overload():
         progress(expected, 0, 0)
     waited_for = []
 
@@ -160,26 +198,28 @@ def measure(
         waited_for.append(text)
         progress(text, 0, 0)
 
-    with lock.measuring(wait and lock.may_wait(), waits):
-        if waited_for and not fresh and (stored := _stored(spec, root, progress)):
-            return stored
+    with lock.measuring(wait and caller().wait, waits):
+        if waited_for and not fresh and (meanwhile := Cell(spec, root)).is_done:
+            return _from_store(meanwhile.stored, progress)
         try:
-            run = _attempt(plan, progress, watch, attempts or allowed())
+            run = _attempt(cell.plan, progress, watch, attempts or caller().attempts)
         except HostBusy:
             raise
         except PairlabError as error:
             note(spec, "failed", str(error), root)
             raise
-        return store.write(run, root)
+        return _reported(store.write(run, root))
 
 
-def _stored(spec: Spec, root: Path | None, progress: Progress) -> Run | None:
-    """The run of that spec on this ground that is ok, if there is one."""
-    stored = in_store.find(spec, root)
-    if not stored or stored.status != "ok":
-        return None
+def _from_store(stored: Run, progress: Progress) -> Run:
     progress(f"from the store, {stored.measured}", 1, 1)
-    return stored
+    return _reported(stored)
+
+
+def _reported(run: Run) -> Run:
+    """The stored run, which is made known to the process that executes this notebook, if one does."""
+    relay.report_run(run.spec.key, str(run.spec), run.path.absolute())
+    return run
 
 
 def _attempt(plan: Plan, progress: Progress, watch: Watch | None, attempts: int) -> Run:
@@ -196,7 +236,7 @@ def _attempt(plan: Plan, progress: Progress, watch: Watch | None, attempts: int)
 def note(spec: Spec, status: str, why: str, root: Path | None = None) -> None:
     """Stores that `spec` was skipped or failed on this ground, but not beside a run of it that counts."""
     if in_store.status(spec, root) != "ok":
-        store.write(Run(spec, status, (why,), datetime.now(UTC), facts={"host": facts.host()}), root)
+        _reported(store.write(Run(spec, status, (why,), datetime.now(UTC), facts={"host": facts.host()}), root))
 
 
 def _measure(plan: Plan, progress: Progress, watch: Watch | None) -> Run:

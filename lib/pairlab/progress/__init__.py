@@ -9,7 +9,10 @@ import os
 import sys
 from collections.abc import Iterator
 
-from pairlab.progress import lines, notebook, relay, terminal
+import click
+
+from pairlab.progress import notebook, relay, terminal
+from pairlab.progress.words import Phases, extent
 from pairlab.testbed.contracts import Progress
 
 __all__ = ["automatic"]
@@ -23,16 +26,16 @@ def automatic() -> Iterator[Progress]:
     line. If an exception ends the block, that line says in which phase.
     """
     with contextlib.ExitStack() as stack:
-        sent = stack.enter_context(relay.sender()) if relay.wanted() else None
+        sent = relay.wanted()
         if notebook.here():
             shown = stack.enter_context(notebook.bar(live=not sent))
-            yield _both(sent, shown) if sent else shown
+            yield _both(relay.report_phase, shown) if sent else shown
         elif sent:
-            yield sent
+            yield relay.report_phase
         elif sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
             yield stack.enter_context(terminal.bar())
         else:
-            yield lines.Lines()
+            yield _Lines()
 
 
 def _both(one: Progress, other: Progress) -> Progress:
@@ -41,3 +44,14 @@ def _both(one: Progress, other: Progress) -> Progress:
         other(phase, done, total)
 
     return both
+
+
+class _Lines:
+    """A Progress that is read later, such as in a log: a line on stderr when a phase begins, and what it has to do."""
+
+    def __init__(self):
+        self._phases = Phases()
+
+    def __call__(self, phase: str, done: float, total: float) -> None:
+        if not self._phases.goes_on(phase):
+            click.echo(f"pairlab: {extent(phase, total)}", err=True)

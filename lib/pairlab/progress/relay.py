@@ -1,7 +1,8 @@
-"""Progress from one process to another: from the kernel that measures to `pairlab run`, which started it.
+"""What a notebook's kernel reports to the process that executes the notebook: phases, and runs that it measured.
 
-Over a datagram socket, whose path the kernel has from its environment. A sender never waits: if nobody receives any
-more, or not fast enough, its messages are lost.
+Each report is a datagram with a JSON object of one name, as those of a measuring subprocess are (measurement/
+in_subprocess): {"phase": [name, done, total]} or {"run": [key, spec in words, path]}. Who reports a phase never waits:
+if nobody receives any more, or not fast enough, it is lost.
 """
 
 import contextlib
@@ -10,50 +11,56 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from pairlab.base.environment import setting
+from pairlab.base.caller import asking, caller
 from pairlab.testbed.contracts import Progress, silent
 
-#: The path of the socket, for processes that are started meanwhile.
-VARIABLE = "PAIRLAB_PROGRESS"
+_LARGEST = 1 << 16  # bytes of one report
+_PHASE_CHARACTERS = 300  # of a name
 
-_LARGEST = 4096  # bytes of one message
-_PHASE_CHARACTERS = 300  # that many fit into it, whatever they are; JSON writes some in twelve bytes
+
+@dataclass
+class Reports:
+    """What is received. progress: called with each phase. runs: by the spec's key, the spec in words, and the path."""
+
+    progress: Progress = silent
+    runs: dict[str, tuple[str, Path]] = field(default_factory=dict)
 
 
 def wanted() -> bool:
-    """Whether the process that started this one wants to receive progress."""
-    return bool(os.environ.get(VARIABLE))
+    """Whether the process that started this one receives reports."""
+    return bool(caller().report_to)
+
+
+def report_phase(phase: str, done: float, total: float) -> None:
+    """A Progress for the process that started this one."""
+    _send(socket.MSG_DONTWAIT, phase=[phase[:_PHASE_CHARACTERS], done, total])
+
+
+def report_run(key: str, words: str, path: Path) -> None:
+    """Reports a run that was measured, or found in the store, where somebody receives that."""
+    if wanted():
+        _send(0, run=[key, words, str(path)])
+
+
+def _send(flags: int, **report: Any) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line, contextlib.suppress(OSError):
+        line.sendto(json.dumps(report).encode(), flags, caller().report_to)
 
 
 @contextlib.contextmanager
-def sender() -> Iterator[Progress]:
-    """A Progress that sends it to the process that started this one."""
-    address = os.environ[VARIABLE]
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
-
-        def send(phase: str, done: float, total: float) -> None:
-            message = json.dumps([phase[:_PHASE_CHARACTERS], done, total]).encode()
-            with contextlib.suppress(OSError):
-                line.sendto(message, socket.MSG_DONTWAIT, address)
-
-        yield send
-
-
-@contextlib.contextmanager
-def receiving(place: Path, progress: Progress) -> Iterator[None]:
-    """Passes progress of processes started meanwhile to `progress`, in a thread. place: a private folder."""
-    if progress is silent:
-        yield
-        return
-    path = str(place / "progress")
+def receiving(folder: Path, reports: Reports) -> Iterator[None]:
+    """In the block, receives what processes that are started in it report, in a thread. folder: a private one."""
+    path = str(folder / "reports")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
         line.bind(path)
-        receiver = threading.Thread(target=_receive, args=(line, progress), name="progress", daemon=True)
+        receiver = threading.Thread(target=_receive, args=(line, reports), name="reports", daemon=True)
         receiver.start()
         try:
-            with setting(**{VARIABLE: path}):
+            with asking(report_to=path):
                 yield
         finally:
             line.shutdown(socket.SHUT_RD)  # what has arrived is still read
@@ -61,8 +68,11 @@ def receiving(place: Path, progress: Progress) -> Iterator[None]:
             os.unlink(path)
 
 
-def _receive(line: socket.socket, progress: Progress) -> None:
+def _receive(line: socket.socket, reports: Reports) -> None:
     while message := line.recv(_LARGEST):
         with contextlib.suppress(ValueError, TypeError):  # not from us
-            phase, done, total = json.loads(message)
-            progress(str(phase), float(done), float(total))
+            match json.loads(message):
+                case {"phase": [phase, done, total]}:
+                    reports.progress(str(phase), float(done), float(total))
+                case {"run": [key, words, place]}:
+                    reports.runs[key] = str(words), Path(place)

@@ -5,7 +5,7 @@ it, notebook.ipynb. A spec that is measured again, on another ground or as `fres
 run is written under a hidden name, synced to the disk and renamed when whole, so what has its name is whole, even after
 a power cut. One that was not ok and is measured again moves to .replaced/ and is not deleted.
 
-places: where all that lies. runs: a run written and read. heads, tables: its two kinds of files; migrations: heads of
+paths: where all that lies. runs: a run written and read. heads, tables: its two kinds of files; migrations: heads of
 older versions. dataset: many runs, as DataFrames. drafts: hidden names and their locks. manifests: the cells that a
 sweep has. follower: runs as they come. garbage: what accidents left. Names are loaded when first used.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         starts_of_sweep,
         workers_of_sweep,
     )
-    from pairlab.store.places import directories, directories_of, directory_of, free_directory
+    from pairlab.store.paths import directories, directories_of, directory_of, free_directory
     from pairlab.store.runs import (
         attach_notebook,
         columns,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         receive,
         status,
         statuses,
+        statuses_of,
         with_spec,
         write,
     )
@@ -56,7 +57,7 @@ _HOMES = {
         "starts_of_sweep",
         "workers_of_sweep",
     ),
-    "places": ("directories", "directories_of", "directory_of", "free_directory"),
+    "paths": ("directories", "directories_of", "directory_of", "free_directory"),
     "runs": (
         "attach_notebook",
         "columns",
@@ -69,6 +70,7 @@ _HOMES = {
         "receive",
         "status",
         "statuses",
+        "statuses_of",
         "with_spec",
         "write",
     ),
@@ -100,6 +102,7 @@ __all__ = [
     "starts_of_sweep",
     "status",
     "statuses",
+    "statuses_of",
     "with_spec",
     "workers_of_sweep",
     "write",

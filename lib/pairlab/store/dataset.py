@@ -25,7 +25,7 @@ from pairlab.model import ground as grounds
 from pairlab.model.records import STATUSES, Run, no_attribute
 from pairlab.model.spec import Spec, value_of
 from pairlab.model.tables import TABLES
-from pairlab.store.places import key_of
+from pairlab.store.paths import key_of
 
 #: Columns of every frame that come from the run and not from its table, beside the values of its spec.
 GROUND = ("host", "kernel")

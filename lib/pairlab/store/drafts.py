@@ -19,7 +19,7 @@ from pairlab.base.atomic import make_directory, sync
 from pairlab.base.environment import boot_id
 from pairlab.model.spec import Spec
 from pairlab.store.file_errors import writing
-from pairlab.store.places import directory_of, is_key, key_of
+from pairlab.store.paths import directory_of, is_key, key_of
 
 #: The end of each draft's name: files without it are somebody else's, and are left alone.
 MARK = ".pairlab-draft"

@@ -9,7 +9,7 @@ from pairlab.model.ground import Ground
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.store import heads
-from pairlab.store.places import directory_of, numbered
+from pairlab.store.paths import directory_of, numbered
 from pairlab.store.runs import chosen, read
 
 #: Where and what each file is, and when it was written: a run that replaced another differs, and so does one more.

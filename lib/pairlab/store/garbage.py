@@ -12,7 +12,7 @@ from pairlab.model.records import Run
 from pairlab.model.tables import TABLES
 from pairlab.store import heads
 from pairlab.store.drafts import abandoned, is_draft, locked
-from pairlab.store.places import directories, directories_of, free_directory, is_key, key_of, set_aside
+from pairlab.store.paths import directories, directories_of, free_directory, is_key, key_of, set_aside
 from pairlab.store.runs import read
 
 

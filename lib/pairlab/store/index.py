@@ -17,7 +17,7 @@ from pairlab import paths
 from pairlab.base.units import none_if_nan
 from pairlab.errors import NoRuns, StoreError
 from pairlab.model.recorded import AHEAD
-from pairlab.store.places import directories
+from pairlab.store.paths import directories
 
 #: Raise it when rows get other columns.
 FORMAT = 4

@@ -30,7 +30,7 @@ from pairlab.model.tables import OPTIONAL, TABLES, table
 from pairlab.store import heads, tables
 from pairlab.store.drafts import draft, draft_file, locked
 from pairlab.store.file_errors import reading, writing
-from pairlab.store.places import directories_of, directory_of, free_directory, is_key, key_of, numbered, set_aside
+from pairlab.store.paths import directories_of, directory_of, free_directory, is_key, key_of, numbered, set_aside
 
 #: What all tools of a run printed, in its directory. Older runs have a folder `raw` with a file for each.
 RAW = "raw.zip"
@@ -170,7 +170,15 @@ def statuses(
     specs: Iterable[Spec], root: Path | None = None, ground: Callable[[Spec], Ground | None] = lambda spec: None
 ) -> dict[Spec, str | None]:
     """`status` of each on its ground, for many at once."""
-    return {spec: _status(found, ground(spec)) for spec, found in outcomes(specs, root).items()}
+    return statuses_of(outcomes(specs, root), ground)
+
+
+def statuses_of(
+    outcomes: Mapping[Spec, Iterable[tuple[str, Ground]]],
+    ground: Callable[[Spec], Ground | None] = lambda spec: None,
+) -> dict[Spec, str | None]:
+    """The same from what `outcomes` has returned."""
+    return {spec: _status(found, ground(spec)) for spec, found in outcomes.items()}
 
 
 def outcomes(specs: Iterable[Spec], root: Path | None = None) -> dict[Spec, list[tuple[str, Ground]]]:

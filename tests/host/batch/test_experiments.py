@@ -2,8 +2,8 @@
 
 import pytest
 
+from pairlab.base.caller import asking
 from pairlab.batch import experiments
-from pairlab.measurement.for_notebooks import allowing
 from pairlab.measurement.verdict import spoilt_by_machine
 from tests.conftest import in_ci, need_all_of
 from tests.support.spoilt import ATTEMPTS
@@ -16,7 +16,7 @@ SHORT_S = 1.0
 @pytest.mark.parametrize("name", in_ci(experiments.notebooks(), but=["fct"]))
 def test_an_experiment_runs_as_it_stands_and_stores_its_run(name, runs_dir, clean_host):
     need_all_of(experiments.spec_of(name, {}))
-    with allowing(ATTEMPTS):
+    with asking(attempts=ATTEMPTS):
         known = experiments.defaults(name)
         asked = {each: value for each, value in BUSY.items() if each in known}
         if known.get("duration_s") == 2.0:

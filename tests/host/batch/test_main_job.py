@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pairlab import load_runs, paths, store
+from pairlab.base.caller import asking
 from pairlab.errors import BadSpec
-from pairlab.measurement.for_notebooks import allowing
 from tests.conftest import need
 from tests.support.executed import run_cells
 from tests.support.spoilt import ATTEMPTS
@@ -83,7 +83,7 @@ def test_plain_papermill_gives_the_same_record_as_a_sweep(place, clean_host):
     options = [word for name, value in parameters.items() for word in ("-p", name, str(value))]
     notebook = paths.EXPERIMENTS / "01-throughput.ipynb"
     words = [BIN / "papermill", str(notebook), str(place / "out.ipynb"), *options]
-    with allowing(ATTEMPTS):
+    with asking(attempts=ATTEMPTS):
         subprocess.run(words, check=True, capture_output=True, cwd="/")
     (run,) = [store.read(each) for each in store.directories(place / "runs")]
     listed = pairlab("sweep", str(place / "tiny.yaml"), "--dry-run")

@@ -11,7 +11,7 @@ from pairlab import Spec
 from pairlab.base import credentials
 from pairlab.batch import runner, sweep_file
 from pairlab.batch.executors import workers
-from pairlab.batch.executors.workers import Workers
+from pairlab.batch.executors.workers import WorkerPool
 from pairlab.batch.status.watcher import Watcher
 from pairlab.errors import BadInput, Unavailable
 from pairlab.store.dataset import load_runs
@@ -63,8 +63,8 @@ def test_a_sweep_on_a_worker_ends_with_the_same_cells_as_without(tmp_path, clean
             reports.append(report)
             boards.append(Watcher("shared").board())
 
-        with Workers(made.address, list(runner.rules(plan)), attempts=3, wait_s=30) as places:
-            tally = runner.run(plan, places=places, tell=tell)
+        with WorkerPool(made.address, list(runner.rules(plan)), attempts=3, wait_s=30) as pool:
+            tally = runner.run(plan, pool=pool, tell=tell)
         assert (tally.done, tally.good) == (4, True)
         assert [report.spec for report in reports] == runner.cells(plan)
         runs = load_runs(made.runs)
@@ -77,8 +77,8 @@ def test_a_sweep_on_a_worker_ends_with_the_same_cells_as_without(tmp_path, clean
 
         patch.setattr(workers, "__version__", "9.9.9")
         said = []
-        with Workers(made.address, [Spec(workload="flowgen")], attempts=1, wait_s=1) as places:
-            assert places.arrived(said.append) == []
+        with WorkerPool(made.address, [Spec(workload="flowgen")], attempts=1, wait_s=1) as pool:
+            assert pool.arrived(said.append) == []
         (text,) = said
         assert "is left out: it has pairlab 0." in text
         assert "and this is 9.9.9: update it" in text
@@ -91,10 +91,10 @@ def test_a_scheduler_that_has_no_worker_is_said_so(tmp_path, runs_dir):
     with Processes(tmp_path, free_port()) as made:
         made.scheduler()
         with (
-            Workers(made.address, [Spec(workload="flowgen")], attempts=1, wait_s=1) as places,
+            WorkerPool(made.address, [Spec(workload="flowgen")], attempts=1, wait_s=1) as pool,
             pytest.raises(Unavailable, match="has had no worker that can measure this sweep: start `pairlab worker"),
         ):
-            runner.run(plan, places=places)
+            runner.run(plan, pool=pool)
 
 
 @pytest.mark.ci
@@ -105,10 +105,10 @@ def test_who_has_the_schedulers_credentials_connects_and_nobody_else(tmp_path):
     with Processes(tmp_path, free_port()) as made:
         made.scheduler()
         made.worker()
-        with Workers(made.address, cells, attempts=1, wait_s=10) as places:
-            assert len(places.arrived(print)) == 1
+        with WorkerPool(made.address, cells, attempts=1, wait_s=10) as pool:
+            assert len(pool.arrived(print)) == 1
         with pytest.raises(Unavailable, match=f"no Dask scheduler answers at {made.address}"):
-            Workers(made.address, cells, attempts=1, wait_s=1, credentials=theirs).__enter__()
+            WorkerPool(made.address, cells, attempts=1, wait_s=1, credentials=theirs).__enter__()
         words = "import sys; from distributed import Client; Client(sys.argv[1], timeout=3).submit(print).result()"
         plain = made.address.replace("tls:", "tcp:")
         script = [sys.executable, "-c", words]
@@ -140,6 +140,6 @@ def test_a_scheduler_that_is_not_there_is_said_so():
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         port = nobody.getsockname()[1]
     with pytest.raises(Unavailable, match="no Dask scheduler answers at tls"):
-        Workers(f"tls://127.0.0.1:{port}", [Spec(workload="flowgen")], attempts=1, wait_s=1).__enter__()
+        WorkerPool(f"tls://127.0.0.1:{port}", [Spec(workload="flowgen")], attempts=1, wait_s=1).__enter__()
     with pytest.raises(BadInput, match="give tls://HOST:PORT"):
-        Workers("gopher://somewhere", [Spec(workload="flowgen")], attempts=1, wait_s=1).__enter__()
+        WorkerPool("gopher://somewhere", [Spec(workload="flowgen")], attempts=1, wait_s=1).__enter__()

@@ -262,12 +262,3 @@ def test_backends_wait_for_each_other(first, second, runs_dir):
         )
         assert f"HostBusy: process {other.pid} of " in refused.stderr
         other.communicate("\n" * 100, timeout=60)
-
-
-def test_what_runs_a_notebook_tells_it_whether_it_may_wait(monkeypatch):
-    monkeypatch.delenv(hostlock.NO_WAIT, raising=False)
-    with hostlock.with_waiting(True):
-        assert hostlock.may_wait()
-    with hostlock.with_waiting(False):
-        assert not hostlock.may_wait()
-    assert hostlock.may_wait()

@@ -11,7 +11,7 @@ import dask
 import pytest
 from distributed import LocalCluster
 
-from pairlab.base import credentials, schedulers
+from pairlab.base import caller, credentials, schedulers
 from pairlab.errors import BadInput, Unavailable
 from tests.support.dask_workers import free_port
 
@@ -95,4 +95,4 @@ def test_processes_started_meanwhile_know_the_scheduler_and_its_credentials(monk
     with schedulers.computing_on("tls://10.0.0.1:8786", "/its/own.pem"):
         told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     assert told.split() == ["tls://10.0.0.1:8786", "/its/own.pem"]
-    assert schedulers.VARIABLE not in os.environ
+    assert caller.VARIABLE not in os.environ

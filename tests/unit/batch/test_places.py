@@ -1,4 +1,4 @@
-"""A sweep that several places share, some of which are lost on the way. No traffic, and no network between them."""
+"""A sweep that several workers share, some of which are lost on the way. No traffic, and no network between them."""
 
 import os
 import threading
@@ -13,7 +13,7 @@ import yaml
 from pairlab import store
 from pairlab.batch import runner
 from pairlab.batch.executors import worker
-from pairlab.batch.executors.places import Ended, PlaceLost, already, figures
+from pairlab.batch.executors.executor import CellOutcome, WorkerLost, result_text, stored_outcome
 from pairlab.errors import StoreError, Unavailable
 from pairlab.model import ground
 from pairlab.store.dataset import load_runs
@@ -21,7 +21,7 @@ from tests.support.runs import made_up
 from tests.support.sweeps import GRID, load
 
 
-class Place:
+class Worker:
     """Stores a made-up run for each cell. fate: what happens instead at which cell of its own, by number from 0."""
 
     def __init__(self, name, machine, fate=lambda number: None, log=None):
@@ -34,8 +34,8 @@ class Place:
         self.given = []
         self.gone = threading.Event()
 
-    def finish(self, spec):
-        if ended := already(store.find(spec), False):
+    def measure_cell(self, spec):
+        if ended := stored_outcome(store.find(spec), False):
             return ended
         self.given.append(spec)
         self.log.append((self.name, spec))
@@ -43,11 +43,11 @@ class Place:
         if trouble:
             raise trouble
         run = replace(made_up(), spec=spec, facts={"host": self.facts}, measured_at=datetime.now(UTC))
-        return Ended("done", figures(run), store.write(run))
+        return CellOutcome("done", result_text(run), store.write(run))
 
 
 class Crowd:
-    """These places arrive at once; after those that are left, the next ones arrive."""
+    """A pool: these workers arrive at once; after those that are left, the next ones arrive."""
 
     def __init__(self, *places, later=()):
         self.address = self.dashboard = ""
@@ -86,9 +86,9 @@ def hosts_of_repetitions(plan):
 
 def test_two_places_share_a_sweep_and_each_repetition_stays_on_one_host(tmp_path, runs_dir):
     plan = load(tmp_path, repetitions=6)
-    first, second = Place("first", "a"), Place("second", "b")
+    first, second = Worker("first", "a"), Worker("second", "b")
     reports = []
-    tally = runner.run(plan, places=Crowd(first, second), tell=reports.append)
+    tally = runner.run(plan, pool=Crowd(first, second), tell=reports.append)
     assert (tally.done, tally.good) == (24, True)
     assert Counter(first.given + second.given) == Counter(dict.fromkeys(runner.cells(plan), 1))
     assert all(len(machines) == 1 for machines in hosts_of_repetitions(plan).values())
@@ -99,9 +99,9 @@ def test_two_places_share_a_sweep_and_each_repetition_stays_on_one_host(tmp_path
 def test_what_a_lost_place_was_measuring_is_measured_elsewhere_and_nothing_twice(tmp_path, runs_dir):
     plan = load(tmp_path, repetitions=3)
     log, said = [], []
-    dies = Place("dies", "a", lambda number: PlaceLost("its connection is lost") if number == 2 else None, log)
-    stays = Place("stays", "b", log=log)
-    tally = runner.run(plan, places=Crowd(dies, stays), say=said.append)
+    dies = Worker("dies", "a", lambda number: WorkerLost("its connection is lost") if number == 2 else None, log)
+    stays = Worker("stays", "b", log=log)
+    tally = runner.run(plan, pool=Crowd(dies, stays), say=said.append)
     assert (tally.done, tally.good) == (12, True)
     assert said == ["dies: its connection is lost"]
     assert len(dies.given) == 3
@@ -111,9 +111,9 @@ def test_what_a_lost_place_was_measuring_is_measured_elsewhere_and_nothing_twice
 
 def test_what_is_left_of_a_block_goes_back_to_the_same_host_before_another_takes_it(tmp_path, runs_dir):
     plan = load(tmp_path, repetitions=1)
-    dies = Place("worker 1 of a", "a", lambda number: PlaceLost("killed") if number == 1 else None)
-    again = Place("worker 2 of a", "a")
-    assert runner.run(plan, places=Crowd(dies, later=[again])).good
+    dies = Worker("worker 1 of a", "a", lambda number: WorkerLost("killed") if number == 1 else None)
+    again = Worker("worker 2 of a", "a")
+    assert runner.run(plan, pool=Crowd(dies, later=[again])).good
     assert len(dies.given) == 2
     assert len(again.given) == 3
     assert hosts_of_repetitions(plan) == {0: {"a"}}
@@ -123,16 +123,16 @@ def test_a_cell_whose_every_place_dies_has_failed_and_the_sweep_goes_on(tmp_path
     plan = load(tmp_path, repetitions=1)
     poison = runner.cells(plan)[1]
 
-    class Dies(Place):
-        def finish(self, spec):
+    class Dies(Worker):
+        def measure_cell(self, spec):
             if spec == poison:
-                raise PlaceLost("out of memory")
-            return super().finish(spec)
+                raise WorkerLost("out of memory")
+            return super().measure_cell(spec)
 
     places = [Dies(f"worker {number}", "a") for number in range(4)]
-    tally = runner.run(plan, places=Crowd(places[0], later=places[1:]), attempts=3)
+    tally = runner.run(plan, pool=Crowd(places[0], later=places[1:]), attempts=3)
     assert (tally.done, len(tally.not_done)) == (3, 1)
-    assert "3 places were lost while measuring it, the last one: out of memory" in tally.not_done[0]
+    assert "3 workers were lost while measuring it, the last one: out of memory" in tally.not_done[0]
     (kept,) = [run for run in load_runs(ground="all") if run.status == "failed"]
     assert kept.spec == poison
     assert kept.ground.machine == "a"
@@ -141,8 +141,8 @@ def test_a_cell_whose_every_place_dies_has_failed_and_the_sweep_goes_on(tmp_path
 def test_a_place_that_is_lost_for_good_takes_no_more_than_the_cell_it_was_measuring(tmp_path, runs_dir):
     """Each further cell would be lost at once: with one attempt for each, the whole rest would have failed."""
     plan = load(tmp_path, repetitions=3)
-    dead = Place("dead", "a", lambda number: PlaceLost("killed") if number >= 2 else None)
-    tally = runner.run(plan, places=Crowd(dead, later=[Place("rest", "b")]), attempts=1)
+    dead = Worker("dead", "a", lambda number: WorkerLost("killed") if number >= 2 else None)
+    tally = runner.run(plan, pool=Crowd(dead, later=[Worker("rest", "b")]), attempts=1)
     assert (tally.done, len(tally.not_done)) == (11, 1)
     assert len(dead.given) == 3
     assert len(load_runs(ground="all").where(status="failed")) == 1
@@ -151,8 +151,8 @@ def test_a_place_that_is_lost_for_good_takes_no_more_than_the_cell_it_was_measur
 @pytest.mark.ci
 def test_a_cell_that_a_place_was_never_asked_for_has_lost_no_attempt(tmp_path, runs_dir):
     plan = load(tmp_path, repetitions=1)
-    idle = [Place(f"idle {n}", "a", lambda number: PlaceLost("not there", measuring=False)) for n in range(4)]
-    tally = runner.run(plan, places=Crowd(idle[0], later=[*idle[1:], Place("rest", "a")]), attempts=1)
+    idle = [Worker(f"idle {n}", "a", lambda number: WorkerLost("not there", measuring=False)) for n in range(4)]
+    tally = runner.run(plan, pool=Crowd(idle[0], later=[*idle[1:], Worker("rest", "a")]), attempts=1)
     assert (tally.done, tally.not_done) == (4, [])
     assert [len(each.given) for each in idle] == [1, 1, 1, 1]
 
@@ -160,15 +160,15 @@ def test_a_cell_that_a_place_was_never_asked_for_has_lost_no_attempt(tmp_path, r
 def test_a_place_that_is_lost_while_it_waits_is_given_nothing_any_more(tmp_path, runs_dir):
     """The last block is under way elsewhere, and is given back: its host keeps it."""
     plan = load(tmp_path, repetitions=1)
-    waits, said = Place("waits", "b"), []
+    waits, said = Worker("waits", "b"), []
 
     def dies(number):
         crowd.come(waits)
         waits.lost = "its connection is lost"
-        return PlaceLost("killed")
+        return WorkerLost("killed")
 
-    crowd = Crowd(Place("dies", "a", dies), later=[Place("again", "a")])
-    tally = runner.run(plan, places=crowd, say=said.append)
+    crowd = Crowd(Worker("dies", "a", dies), later=[Worker("again", "a")])
+    tally = runner.run(plan, pool=crowd, say=said.append)
     assert tally.good
     assert not waits.given
     assert hosts_of_repetitions(plan) == {0: {"a"}}
@@ -177,44 +177,44 @@ def test_a_place_that_is_lost_while_it_waits_is_given_nothing_any_more(tmp_path,
 
 def test_without_any_place_the_sweep_stops_and_goes_on_when_it_is_started_again(tmp_path, runs_dir):
     plan = load(tmp_path)
-    dies = Place("dies", "a", lambda number: PlaceLost("killed") if number == 3 else None)
+    dies = Worker("dies", "a", lambda number: WorkerLost("killed") if number == 3 else None)
     with pytest.raises(Unavailable, match="nobody is left"):
-        runner.run(plan, places=Crowd(dies))
+        runner.run(plan, pool=Crowd(dies))
     assert len(load_runs(ground="all")) == 3
-    rest, states = Place("rest", "b"), Counter()
-    assert runner.run(plan, places=Crowd(rest), tell=lambda report: states.update([report.state])).good
+    rest, states = Worker("rest", "b"), Counter()
+    assert runner.run(plan, pool=Crowd(rest), tell=lambda report: states.update([report.state])).good
     assert states == {"stored": 3, "done": 5}
 
 
 def test_a_resumed_block_goes_to_the_host_that_began_it(tmp_path, runs_dir):
     plan = load(tmp_path, repetitions=2)
-    begun = Place("first", "a", lambda number: KeyboardInterrupt() if number == 2 else None)
+    begun = Worker("first", "a", lambda number: KeyboardInterrupt() if number == 2 else None)
     with pytest.raises(KeyboardInterrupt):
-        runner.run(plan, places=Crowd(begun))
-    assert runner.run(plan, places=Crowd(Place("other", "b"), Place("same", "a"))).good
+        runner.run(plan, pool=Crowd(begun))
+    assert runner.run(plan, pool=Crowd(Worker("other", "b"), Worker("same", "a"))).good
     assert hosts_of_repetitions(plan)[0] == {"a"}
 
 
 def test_what_stops_one_place_for_good_stops_all(tmp_path, runs_dir):
     plan = load(tmp_path, repetitions=4)
-    full = Place("full", "a", lambda number: StoreError("no room on the disk") if number == 1 else None)
-    waits = Place("waits", "b")
+    full = Worker("full", "a", lambda number: StoreError("no room on the disk") if number == 1 else None)
+    waits = Worker("waits", "b")
 
     def until_stopped(spec):
         waits.gone.wait()
-        raise PlaceLost("the sweep has ended")
+        raise WorkerLost("the sweep has ended")
 
-    waits.finish = until_stopped
+    waits.measure_cell = until_stopped
     with pytest.raises(StoreError, match="no room"):
-        runner.run(plan, places=Crowd(full, waits), attempts=1)
+        runner.run(plan, pool=Crowd(full, waits), attempts=1)
     assert set(load_runs(ground="all").index["status"]) == {"ok"}  # what it was measuring then is still to be measured
 
 
 def test_a_stopping_rule_sees_all_places_before_it_asks_for_more(tmp_path, runs_dir):
     until = {"estimate": "total_throughput_bps", "within": 0.5, "at_least": 3, "at_most": 6}
     plan = load(tmp_path, yaml.safe_dump({"name": "small", "until": until, "experiments": {"throughput": GRID}}))
-    places = Place("first", "a"), Place("second", "b")
-    tally = runner.run(plan, places=Crowd(*places))
+    places = Worker("first", "a"), Worker("second", "b")
+    tally = runner.run(plan, pool=Crowd(*places))
     assert (tally.done, tally.imprecise) == (12, [])  # of two values no interval is taken; three equal ones are precise
 
 
@@ -226,15 +226,15 @@ def test_a_worker_that_is_asked_for_two_cells_measures_one_after_the_other(runs_
         def __init__(self, *_, **__):
             pass
 
-        def finish(self, spec):
+        def measure_cell(self, spec):
             places.append(os.environ["PAIRLAB_RUNS"])
             if len(places) == 2:
                 second_inside.set()
             assert not (len(places) == 1 and second_inside.wait(0.3))
             assert os.environ["PAIRLAB_RUNS"] == places[-1]
-            return Ended("failed", "made up")
+            return CellOutcome("failed", "made up")
 
-    monkeypatch.setattr(worker.here, "Here", Stub)
+    monkeypatch.setattr(worker, "LocalExecutor", Stub)
     with ThreadPoolExecutor(2) as pool:
         replies = [pool.submit(worker.measure_cell, {"pairs": pairs}, None, 1, True) for pairs in (1, 2)]
     assert [reply.result()["text"] for reply in replies] == ["made up"] * 2

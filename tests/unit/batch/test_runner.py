@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 import pytest
 
 from pairlab import store
-from pairlab.batch import runner
-from pairlab.batch.executors import here
+from pairlab.batch import experiments, runner
+from pairlab.batch.executors import local
 from pairlab.errors import BadSpec, HostBusy, MeasurementFailed, StoreError, TestbedError, Unavailable
+from pairlab.measurement import measure
 from pairlab.model.records import Run
-from pairlab.model.spec import Spec
 from pairlab.store.dataset import load_runs
 from pairlab.testbed import registry
 from pairlab.testbed.host import facts
@@ -117,12 +117,16 @@ def test_a_retry_that_fails_in_another_way_is_kept_with_the_new_reason(tmp_path,
         assert {run.reasons for run in load_runs()} == {(reason,)}
 
 
-def test_a_failure_that_the_measurement_has_kept_itself_is_not_kept_twice(tmp_path, runs_dir, any_host):
-    def keeps_and_raises(spec):
-        store.write(Run(spec, "failed", ("with the host's facts",), datetime.now(UTC)))
-        return MeasurementFailed("all flows failed")
+def test_a_failure_that_the_measurement_has_kept_itself_is_not_kept_twice(tmp_path, runs_dir, any_host, monkeypatch):
+    def execute(notebook, executed, parameters, reports, imports):
+        spec = experiments.spec_of("throughput", parameters)
+        kept = store.write(Run(spec, "failed", ("with the host's facts",), datetime.now(UTC)))
+        reports.runs[spec.key] = str(spec), kept.path
+        raise MeasurementFailed("all flows failed")
 
-    runner.run(load(tmp_path, repetitions=1), execute=Executor(keeps_and_raises))
+    monkeypatch.setattr(experiments, "execute", execute)
+    monkeypatch.setattr(experiments.lock, "await_turn", lambda wait, say: None)
+    runner.run(load(tmp_path, repetitions=1))
     assert {run.reasons for run in load_runs()} == {("with the host's facts",)}
     assert not (runs_dir / "throughput" / ".replaced").exists()
 
@@ -133,7 +137,7 @@ def test_a_cell_this_host_cannot_do_is_a_recorded_skip(tmp_path, runs_dir, monke
         if spec.driver == "host":
             raise Unavailable("driver 'host': no such kernel: get another")
 
-    monkeypatch.setattr(here, "check", check)
+    monkeypatch.setattr(measure, "check", check)
     executor = Executor()
     tally = runner.run(load(tmp_path, unavailable=unavailable), execute=executor)
     assert {spec.driver for spec in executor.given} == {"bridge"}
@@ -147,7 +151,7 @@ def test_a_cell_with_more_cores_than_this_host_has_is_skipped_not_failed(tmp_pat
     def check(spec):
         raise BadSpec("cores: this process may use 2 CPUs, not 8")
 
-    monkeypatch.setattr(here, "check", check)
+    monkeypatch.setattr(measure, "check", check)
     tally = runner.run(load(tmp_path, unavailable="skip"), execute=Executor())
     assert tally.skips == {"cores: this process may use 2 CPUs, not 8": 8}
     assert statuses() == {"skipped": 8}
@@ -157,7 +161,7 @@ def test_a_sweep_that_only_skips_is_not_good(tmp_path, runs_dir, monkeypatch):
     def check(spec):
         raise Unavailable(f"no {spec.driver} here")
 
-    monkeypatch.setattr(here, "check", check)
+    monkeypatch.setattr(measure, "check", check)
     tally = runner.run(load(tmp_path, unavailable="skip"), execute=Executor())
     assert (tally.done, tally.skips, tally.good) == (0, {"no bridge here": 4, "no host here": 4}, False)
 
@@ -166,11 +170,11 @@ def test_what_was_skipped_is_measured_once_the_host_can_do_it(tmp_path, runs_dir
     def check(spec):
         raise Unavailable("no tools here: get some")
 
-    monkeypatch.setattr(here, "check", check)
+    monkeypatch.setattr(measure, "check", check)
     assert runner.run(load(tmp_path), execute=Executor()).skipped == 8
     assert runner.run(load(tmp_path), execute=Executor()).skipped == 8
     assert not (runs_dir / "throughput" / ".replaced").exists()  # the same skip again is no news
-    monkeypatch.setattr(here, "check", lambda spec: None)
+    monkeypatch.setattr(measure, "check", lambda spec: None)
     assert runner.run(load(tmp_path), execute=Executor()).done == 8
     assert statuses() == {"ok": 8}
 
@@ -240,8 +244,8 @@ def test_a_backend_that_goes_away_is_a_failure_and_no_skip(tmp_path, runs_dir, m
         gone.append("a daemon")
         return TestbedError("the daemon does not answer any more")
 
-    monkeypatch.setattr(here, "check", check)
-    monkeypatch.setattr(here.registry.backends, "get", lambda name: Backend)
+    monkeypatch.setattr(measure, "check", check)
+    monkeypatch.setattr(local.registry.backends, "get", lambda name: Backend)
     executor = Executor(lambda spec: daemon_dies(spec) if spec == todo[2] else None)
     tally = runner.run(plan, execute=executor)
     assert executor.given == todo[:3]
@@ -251,7 +255,7 @@ def test_a_backend_that_goes_away_is_a_failure_and_no_skip(tmp_path, runs_dir, m
         "backend 'docker' is no longer available: backend 'docker': no daemon answers",
     )
 
-    monkeypatch.setattr(here, "check", lambda spec: None)
+    monkeypatch.setattr(measure, "check", lambda spec: None)
     assert runner.run(plan, execute=Executor(), retry=True).good
 
 
@@ -317,11 +321,11 @@ def test_a_sweep_that_names_its_tool_hears_nothing_of_auto(tmp_path, runs_dir, a
 def test_attempts_are_as_the_file_says_or_as_asked(tmp_path, runs_dir, any_host, monkeypatch):
     asked = []
 
-    def run(experiment, values, *, attempts, **others):
+    def measure_cell(cell, *, attempts, **others):
         asked.append(attempts)
-        return Executor()(Spec(experiment=experiment, **values))
+        return Executor()(cell.spec)
 
-    monkeypatch.setattr(here.experiments, "run", run)
+    monkeypatch.setattr(experiments, "measure_cell", measure_cell)
     runner.run(load(tmp_path, repetitions=1))
     runner.run(load(tmp_path, name="other", attempts=7, repetitions=2))
     runner.run(load(tmp_path, repetitions=3), attempts=1)

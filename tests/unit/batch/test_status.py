@@ -14,8 +14,8 @@ import pytest
 from pairlab import store
 from pairlab.batch import sweep_manifest
 from pairlab.batch.eta import OVERHEAD_S
-from pairlab.batch.executors import roster as rosters
-from pairlab.batch.executors.roster import Roster
+from pairlab.batch.executors import activity as activities
+from pairlab.batch.executors.activity import WorkerActivity
 from pairlab.batch.status import Watcher
 from pairlab.errors import NoRuns, StoreError
 from pairlab.model import reasons
@@ -427,53 +427,53 @@ SHARED = SimpleNamespace(address="tls://10.0.0.1:8786", credentials="", dashboar
 
 
 def test_a_shared_sweep_is_resumed_on_its_scheduler(begin):
-    begin(places=SHARED)
+    begin(pool=SHARED)
     its = Watcher("small").board()
     assert its.scheduler == "tls://10.0.0.1:8786"
     assert "--backend netns --scheduler tls://10.0.0.1:8786` measures the rest" in str(its)
 
 
 def test_a_shared_sweep_is_resumed_with_the_same_credentials(begin):
-    begin(places=SimpleNamespace(address="tls://10.0.0.1:8786", credentials="/its own/scheduler.pem", dashboard=""))
+    begin(pool=SimpleNamespace(address="tls://10.0.0.1:8786", credentials="/its own/scheduler.pem", dashboard=""))
     words = "--scheduler tls://10.0.0.1:8786 --credentials '/its own/scheduler.pem'` measures the rest"
     assert words in str(Watcher("small").board())
 
 
 def test_the_time_left_of_a_shared_sweep_goes_by_what_all_workers_have_measured(begin):
     """Cells end more often than one takes: here each second, where one takes two and more."""
-    todo = begin(places=SHARED)
+    todo = begin(pool=SHARED)
     for number, spec in enumerate(todo[:4]):
         end(spec, after_s=1.0 + number)
     assert Watcher("small").board().left_s == pytest.approx(4 * 1.0)
 
 
 def test_every_worker_that_has_begun_a_cell_is_shown_with_it(begin, monkeypatch):
-    todo = begin(places=SHARED)
-    roster = Roster("small")
-    roster.note()
-    monkeypatch.setattr(rosters, "_EACH_S", 1000.0)
+    todo = begin(pool=SHARED)
+    activity = WorkerActivity("small")
+    activity.note()
+    monkeypatch.setattr(activities, "_EACH_S", 1000.0)
     with store.running("small", ("netns",)):
         for name, spec in zip(("first", "second", "third"), todo, strict=False):
-            roster.begins(name, spec)
-        roster.leaves("third")
-        roster.note()
+            activity.begins(name, spec)
+        activity.leaves("third")
+        activity.note()
         assert not Watcher("small").board().workers  # the store is written once in that time at most
-        monkeypatch.setattr(rosters, "_EACH_S", 0.0)
-        roster.note()
+        monkeypatch.setattr(activities, "_EACH_S", 0.0)
+        activity.note()
         workers = Watcher("small").board().workers
     assert [(each.name, each.cell) for each in workers] == [("first", str(todo[0])), ("second", str(todo[1]))]
 
 
 def test_a_worker_that_waits_for_others_is_not_counted_among_those_at_work(begin):
-    todo = begin(places=SHARED)
-    roster = Roster("small")
+    todo = begin(pool=SHARED)
+    activity = WorkerActivity("small")
     for name in ("first", "second"):
-        roster.begins(name, todo[0])
-        roster.measured(name)
-    assert roster.at_work == 2
-    roster.waits("second")
-    assert roster.at_work == 1
-    roster.note()
+        activity.begins(name, todo[0])
+        activity.measured(name)
+    assert activity.at_work == 2
+    activity.waits("second")
+    assert activity.at_work == 1
+    activity.note()
     with store.running("small", ("netns",)):
         told = str(Watcher("small").board())
     assert re.search(r"first measures throughput.* since .*, after 1 cells", told)

@@ -9,7 +9,6 @@ import yaml
 
 from pairlab import store
 from pairlab.batch import runner
-from pairlab.batch.executors import here
 from pairlab.batch.stopping_rule import (
     ESTIMATES,
     Until,
@@ -22,6 +21,7 @@ from pairlab.batch.stopping_rule import (
     value_of,
 )
 from pairlab.errors import BadSweep, TestbedError, Unavailable
+from pairlab.measurement import measure
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.model.tables import table
@@ -261,7 +261,7 @@ def test_a_cell_that_never_has_a_value_is_given_up_after_at_least(load, monkeypa
         if spec.driver == "host":
             raise Unavailable("no host here")
 
-    monkeypatch.setattr(here, "check", check)
+    monkeypatch.setattr(measure, "check", check)
     executor = Executor()
     tally = runner.run(load(until=UNTIL, unavailable="skip"), execute=executor)
     assert counted(executor.given) == {"bridge": [0, 1, 2], "host": []}

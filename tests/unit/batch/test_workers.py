@@ -7,8 +7,8 @@ import pytest
 from pairlab import Spec
 from pairlab._version import __version__
 from pairlab.batch.executors import workers as workers_module
-from pairlab.batch.executors.places import PlaceLost
-from pairlab.batch.executors.workers import Workers
+from pairlab.batch.executors.executor import WorkerLost
+from pairlab.batch.executors.workers import WorkerPool
 from pairlab.errors import HostBusy, StoreError, UnknownName
 
 HERE, THERE = "tls://10.0.0.1:1", "tls://10.0.0.2:1"
@@ -45,7 +45,7 @@ class Silence(Answer):
         return False
 
 
-class Scheduler(Workers):
+class Scheduler(WorkerPool):
     """The workers of a scheduler that is made up. present: what each says that it lacks, by its address."""
 
     def __init__(self, present, cell=None, status="error"):
@@ -63,7 +63,7 @@ class Scheduler(Workers):
         return {
             each: Silence()
             if each in self.silent
-            else Answer(told | {"host": self._host(each), "lacks": self.present[each]})
+            else Answer(told | {"host": self._host(each), "missing": self.present[each]})
             for each in addresses
         }
 
@@ -74,7 +74,7 @@ class Scheduler(Workers):
         return Answer(self.cell, self.status)
 
     def names(self):
-        return [place.address for place in self.arrived(self.said.append)]
+        return [worker.address for worker in self.arrived(self.said.append)]
 
 
 @pytest.mark.parametrize("first", [HERE, THERE])
@@ -97,10 +97,10 @@ def test_workers_that_lack_the_same_measure_together():
     ("answer", "why"),
     [
         (None, "its answer: Input should be a valid dictionary"),
-        ({"pairlab": __version__, "name": "vm", "lacks": {}}, "host: Field required"),
+        ({"pairlab": __version__, "name": "vm", "missing": {}}, "host: Field required"),
         ({"host": {"cpu_model": "a CPU", "cpus": "two", "kernel": "6.1"}}, "host.cpus: "),
         ({"host": {"cpus": 2}}, "host: Value error, it has no cpu_model, kernel"),
-        ({"lacks": {"first": "all"}}, "lacks.first.[key]: Input should be a valid integer"),
+        ({"missing": {"first": "all"}}, "missing.first.[key]: Input should be a valid integer"),
     ],
 )
 def test_a_worker_that_answers_nonsense_is_left_out_and_the_others_measure(answer, why):
@@ -120,18 +120,18 @@ def test_a_worker_whose_name_would_move_a_terminals_cursor_has_a_name_that_is_sh
     asked = workers._ask([HERE])
     asked[HERE].value["name"] = "vm\x1b[2J"
     workers._ask = lambda addresses: asked
-    (place,) = workers.arrived(workers.said.append)
-    assert "\x1b" not in place.name
+    (worker,) = workers.arrived(workers.said.append)
+    assert "\x1b" not in worker.name
 
 
 @pytest.mark.parametrize("reply", [None, {}, {"state": "excellent", "text": "", "run": b"", "counts": True}])
 def test_a_worker_that_sends_nonsense_for_a_cell_is_not_asked_again(runs_dir, reply):
     workers = Scheduler({HERE: {}}, cell=reply)
-    (place,) = workers.arrived(workers.said.append)
-    with pytest.raises(PlaceLost, match="what it sent is no result of a cell: ") as lost:
-        place.finish(Spec(pairs=1))
+    (worker,) = workers.arrived(workers.said.append)
+    with pytest.raises(WorkerLost, match="what it sent is no result of a cell: ") as lost:
+        worker.measure_cell(Spec(pairs=1))
     assert lost.value.measuring
-    workers.leave(place)
+    workers.leave(worker)
     assert workers.names() == []
 
 
@@ -196,20 +196,20 @@ def test_workers_that_would_count_as_one_host_are_told_how_to_say_which_they_are
 def test_a_worker_whose_connection_broke_is_asked_again(runs_dir):
     workers = Scheduler({HERE: {}}, cell=OSError("connection reset"), status="cancelled")
     for _ in range(3):
-        (place,) = workers.arrived(workers.said.append)
-        with pytest.raises(PlaceLost, match="connection reset") as lost:
-            place.finish(Spec(pairs=1))
+        (worker,) = workers.arrived(workers.said.append)
+        with pytest.raises(WorkerLost, match="connection reset") as lost:
+            worker.measure_cell(Spec(pairs=1))
         assert lost.value.measuring
-        workers.leave(place)
+        workers.leave(worker)
 
 
 def test_a_worker_whose_host_is_busy_is_not_asked_again_and_the_cell_has_lost_no_attempt(runs_dir):
     workers = Scheduler({HERE: {}}, cell=HostBusy("somebody else measures"))
-    (place,) = workers.arrived(workers.said.append)
-    with pytest.raises(PlaceLost, match="somebody else measures") as lost:
-        place.finish(Spec(pairs=1))
+    (worker,) = workers.arrived(workers.said.append)
+    with pytest.raises(WorkerLost, match="somebody else measures") as lost:
+        worker.measure_cell(Spec(pairs=1))
     assert not lost.value.measuring
-    workers.leave(place)
+    workers.leave(worker)
     assert workers.names() == []
 
 
@@ -218,21 +218,21 @@ def test_a_worker_that_fails_twice_in_a_row_is_not_asked_again(runs_dir, error):
     """Once may be the cell's fault; a worker that fails each would have all of the sweep's cells in no time."""
     workers = Scheduler({HERE: {}})
     for result in (error, {"state": "skipped", "text": "", "run": b"", "counts": False}, error, error):
-        (place,) = workers.arrived(workers.said.append)
+        (worker,) = workers.arrived(workers.said.append)
         workers.cell = result
         if isinstance(result, dict):
-            assert place.finish(Spec(pairs=1)).state == "skipped"
+            assert worker.measure_cell(Spec(pairs=1)).state == "skipped"
         else:
-            with pytest.raises(PlaceLost, match=str(error)) as lost:
-                place.finish(Spec(pairs=1))
+            with pytest.raises(WorkerLost, match=str(error)) as lost:
+                worker.measure_cell(Spec(pairs=1))
             assert lost.value.measuring
-        workers.leave(place)
+        workers.leave(worker)
     assert workers.names() == []
 
 
 def test_a_cell_that_cannot_be_sent_ends_the_sweep_and_no_worker(runs_dir, tmp_path):
     """As of a notebook of one's own that was deleted meanwhile."""
     workers = Scheduler({HERE: {}})
-    (place,) = workers.arrived(workers.said.append)
+    (worker,) = workers.arrived(workers.said.append)
     with pytest.raises(UnknownName, match="no experiment 'mine'"):
-        place.finish(Spec(experiment="mine"))
+        worker.measure_cell(Spec(experiment="mine"))

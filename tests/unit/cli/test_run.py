@@ -14,7 +14,6 @@ from pairlab import paths, store
 from pairlab.batch import experiments
 from pairlab.errors import HostBusy, MeasurementFailed, TestbedError, Unavailable
 from pairlab.measurement import measure as measurement
-from pairlab.measurement.for_notebooks import record
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.model.tables import table
@@ -241,13 +240,14 @@ def measured(monkeypatch):
     """What would be measured: specs with their notebooks; a run of each is stored as if it had been."""
     found = []
 
-    def execute(notebook, executed, parameters, progress, imports=()):
+    def execute(notebook, executed, parameters, reports, imports=()):
         known = experiments.notebooks() | experiments._elsewhere
         name = next(name for name, path in known.items() if path == notebook)
         spec = measurement.resolve(experiments.spec_of(name, parameters))
         found.append((spec, notebook))
         flows = table("flows", [{"pair": 0, "flow": 0, "status": "ok", "throughput_bps": 4.2e9}])
-        store.write(Run(spec, "ok", (), datetime.now(UTC), flows=flows))
+        run = store.write(Run(spec, "ok", (), datetime.now(UTC), flows=flows))
+        reports.runs[spec.key] = str(spec), run.path
 
     monkeypatch.setattr(experiments, "execute", execute)
     monkeypatch.setattr(experiments, "_elsewhere", {})
@@ -321,9 +321,10 @@ def notebook_of(folder, parameters, metadata=None, tagged=True):
 def test_a_notebook_that_measures_another_spec_is_not_answered_with_a_stored_run(
     pairlab, monkeypatch, tmp_path, recorded, measured
 ):
-    def execute(notebook, executed, parameters, progress, imports=()):
+    def execute(notebook, executed, parameters, reports, imports=()):
         if recorded:  # as measure() does, in the notebook's kernel
-            record(Spec(experiment="my-question", pairs=7, workload="flowgen"))
+            other = Spec(experiment="my-question", pairs=7, workload="flowgen")
+            reports.runs[other.key] = str(other), store.directory_of(other)
 
     notebook = notebook_of(tmp_path, "pairs = 2\nworkload = 'flowgen'")
     assert pairlab("run", str(notebook))[0] == 0
@@ -338,7 +339,11 @@ def test_a_stored_run_that_the_notebook_asked_for_is_its_result(pairlab, monkeyp
     notebook = notebook_of(tmp_path, "pairs = 2\nworkload = 'flowgen'")
     assert pairlab("run", str(notebook))[0] == 0
     ((spec, _),) = measured
-    monkeypatch.setattr(experiments, "execute", lambda *given, **how: record(spec))
+
+    def execute(notebook, executed, parameters, reports, imports=()):
+        reports.runs[spec.key] = str(spec), store.find(spec).path
+
+    monkeypatch.setattr(experiments, "execute", execute)
     status, out, _ = pairlab("run", str(notebook))
     assert (status, "from the store" in out) == (0, True)
 

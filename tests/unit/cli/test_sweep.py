@@ -9,8 +9,8 @@ import pytest
 
 from pairlab import paths, store
 from pairlab.batch import runner
-from pairlab.batch.executors import here
 from pairlab.errors import TestbedError, Unavailable
+from pairlab.measurement import measure
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.model.tables import table
@@ -145,7 +145,7 @@ def test_a_sweep_of_which_nothing_is_done_tells_each_reason_once_and_ends_with_s
     def check(spec):
         raise Unavailable(f"no {spec.driver} here: get one")
 
-    monkeypatch.setattr(here, "check", check)
+    monkeypatch.setattr(measure, "check", check)
     file = sweep_file(tmp_path, driver=["bridge", "host"], pairs=[1, 2, 3])
     status, out, err = pairlab("sweep", file)
     assert (status, err) == (3, "pairlab: nothing was measured, so there is nothing to report\n")
@@ -161,7 +161,7 @@ def test_skipped_cells_whose_reasons_differ_in_numbers_only_are_one_line(pairlab
     def check(spec):
         raise Unavailable(f"needs at least {spec.pairs} cores; 0 available")
 
-    monkeypatch.setattr(here, "check", check)
+    monkeypatch.setattr(measure, "check", check)
     out = pairlab("sweep", sweep_file(tmp_path, pairs=[1, 2, 3]))[1]
     (line,) = [line for line in out.splitlines() if "needs at least" in line]
     assert line.startswith("  3 skipped: needs at least ")

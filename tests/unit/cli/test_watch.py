@@ -120,7 +120,7 @@ def test_lines_tell_each_result_once(pairlab, running, monkeypatch):
 
 def test_who_measures_a_shared_sweep_is_shown_in_lines_and_on_a_terminal(runs_dir, tmp_path, capsys):
     dask = SimpleNamespace(address="tls://10.0.0.1:8786", credentials="", dashboard="http://10.0.0.1:8787/status")
-    (first, *_) = sweeps.begin(tmp_path, places=dask)
+    (first, *_) = sweeps.begin(tmp_path, pool=dask)
     with store.running("small", ["netns"]):
         store.remember_workers("small", [worker_row("a", first)])
         alone = Watcher("small").board()

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pairlab.measurement import for_notebooks, measure, verdict
+from pairlab.base.caller import VARIABLE, asking, caller
+from pairlab.measurement import measure, verdict
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 
@@ -55,14 +56,14 @@ def test_a_measurement_is_made_once_where_nobody_says_how_often(measured):
 
 
 def test_a_sweep_says_so_to_the_processes_that_it_starts(measured, monkeypatch):
-    monkeypatch.delenv(for_notebooks.VARIABLE, raising=False)
-    with for_notebooks.allowing(2):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with asking(attempts=2):
         assert measured([BUSY, OK])[1] == 2
-        with for_notebooks.allowing(1):
+        with asking(attempts=1):
             assert measured([BUSY, OK], fresh=True)[1] == 1
-        assert for_notebooks.allowed() == 2
-    assert for_notebooks.VARIABLE not in os.environ
-    assert for_notebooks.allowed() == 1
+        assert caller().attempts == 2
+    assert VARIABLE not in os.environ
+    assert caller().attempts == 1
 
 
 def test_a_reason_without_a_check_is_not_the_machines(measured):

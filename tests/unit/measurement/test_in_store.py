@@ -15,6 +15,6 @@ def test_cells_that_another_kernel_measured_are_counted_also_where_a_table_is_da
     for table in made.path.glob("*.parquet"):
         table.write_bytes(b"")
     specs = [made.spec.replace(repetition=number) for number in range(3)]
-    (line,) = in_store.measured_elsewhere(specs, tmp_path)
+    (line,) = in_store.measured_elsewhere(store.outcomes(specs, tmp_path))
     assert line.startswith("2 cells were measured before, with host a CPU, 2 CPUs, now ")
-    assert in_store.measured_elsewhere([Spec(pairs=7)], tmp_path) == []
+    assert in_store.measured_elsewhere(store.outcomes([Spec(pairs=7)], tmp_path)) == []

@@ -1,6 +1,7 @@
 """Progress told from one process to another."""
 
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -9,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from pairlab.base.caller import VARIABLE, asking, caller
 from pairlab.progress import automatic, relay
-from pairlab.testbed.contracts import silent
+from pairlab.progress.relay import Reports, report_phase, report_run
 
 TELLS = """
 from pairlab.progress import automatic
@@ -30,7 +32,7 @@ def place():
 
 def test_another_process_is_heard_to_its_last_word(place):
     heard = []
-    with relay.receiving(place, lambda *told: heard.append(told)):
+    with relay.receiving(place, Reports(lambda *told: heard.append(told))):
         done = subprocess.run([sys.executable, "-c", TELLS], capture_output=True, text=True, check=True)
     assert heard == [("bringing up", 0, 2), ("bringing up", 1, 2), ("bringing up", 2, 2), ("measuring (s)", 0.5, 2)]
     assert (done.stdout, done.stderr) == ("", "")  # it tells us, and nobody else
@@ -38,31 +40,34 @@ def test_another_process_is_heard_to_its_last_word(place):
     assert not relay.wanted()
 
 
-def test_who_does_not_want_to_hear_opens_nothing(place):
-    with relay.receiving(place, silent):
-        assert not relay.wanted()
-        assert list(place.iterdir()) == []
+def test_a_run_is_reported_with_its_path_and_who_is_not_asked_reports_nothing(place):
+    reports = Reports()
+    report_run("a key", "nobody listens", Path("/runs/a"))
+    with relay.receiving(place, reports):
+        report_run("b key", "\N{GRINNING FACE}" * 1000, Path("/runs/b"))
+    assert reports.runs == {"b key": ("\N{GRINNING FACE}" * 1000, Path("/runs/b"))}
 
 
-def test_a_teller_is_not_held_up_by_a_listener_that_is_gone_or_slow(place, monkeypatch):
-    monkeypatch.setenv(relay.VARIABLE, str(place / "nobody"))
-    with automatic() as progress:
-        progress("bringing up", 0, 2)
+def test_a_teller_is_not_held_up_by_a_listener_that_is_gone_or_slow(place):
     go_on, heard = threading.Event(), []
-    with relay.receiving(place, lambda *told: (go_on.wait(), heard.append(told))):
-        with relay.sender() as progress:
+    with asking(report_to=str(place / "nobody")):
+        with automatic() as progress:
+            progress("bringing up", 0, 2)
+        report_run("a key", "nobody listens", place)
+        with relay.receiving(place, Reports(lambda *told: (go_on.wait(), heard.append(told)))):
             for done in range(10_000):
-                progress("bringing up", done, 10_000)
-        go_on.set()
-    assert 0 < len(heard) < 10_000
-    assert os.environ[relay.VARIABLE] == str(place / "nobody")
+                report_phase("bringing up", done, 10_000)
+            go_on.set()
+        assert 0 < len(heard) < 10_000
+        assert caller().report_to == str(place / "nobody")
+    assert VARIABLE not in os.environ
 
 
 @pytest.mark.parametrize("phase", ["x" * 100_000, "\N{GRINNING FACE}" * 1000, "\udcff" * 1000])
 def test_a_phase_with_any_name_is_heard_as_far_as_it_goes(place, phase):
     heard = []
-    with relay.receiving(place, lambda *told: heard.append(told)), relay.sender() as progress:
-        progress(phase, 1, 2)
+    with relay.receiving(place, Reports(lambda *told: heard.append(told))):
+        report_phase(phase, 1, 2)
     ((name, done, total),) = heard
     assert phase.startswith(name)
     assert (len(name), done, total) == (300, 1, 2)
@@ -70,11 +75,9 @@ def test_a_phase_with_any_name_is_heard_as_far_as_it_goes(place, phase):
 
 def test_what_others_write_to_the_socket_is_passed_over(place):
     heard = []
-    with relay.receiving(place, lambda *told: heard.append(told)), relay.sender() as progress:
-        import socket
-
+    with relay.receiving(place, Reports(lambda *told: heard.append(told))):
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stranger:
-            for message in (b"{", b"[1]", b'"x"', b'["a", "b", "c"]', b"\xff"):
-                stranger.sendto(message, os.environ[relay.VARIABLE])
-        progress("taking down", 0, 0)
+            for message in (b"{", b"[1]", b'"x"', b'{"phase": ["a", "b", "c"]}', b'{"run": [[], 1, 2]}', b"\xff"):
+                stranger.sendto(message, caller().report_to)
+        report_phase("taking down", 0, 0)
     assert heard == [("taking down", 0, 0)]

@@ -16,7 +16,7 @@ from pairlab import store
 from pairlab._version import __version__
 from pairlab.base.environment import setting
 from pairlab.batch import experiments
-from pairlab.batch.executors import here
+from pairlab.batch.executors.local import LocalExecutor
 from pairlab.errors import BadInput, Unavailable
 from pairlab.measurement.measure import check
 from pairlab.model.spec import Spec
@@ -29,18 +29,18 @@ _one_at_a_time = threading.Lock()
 
 def describe(cells: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
     """Who this worker is, and why it cannot measure which of these cells, by their number: workers.Introduction."""
-    lacks = {}
+    missing = {}
     for number, values in enumerate(cells):
         try:
             check(Spec(**values))
         except (Unavailable, BadInput) as error:
-            lacks[str(number)] = str(error)
+            missing[str(number)] = str(error)
     return {
         "pairlab": __version__,
         "python": ".".join(map(str, sys.version_info[:2])),
         "name": platform.node(),
         "host": facts.host(),
-        "lacks": lacks,
+        "missing": missing,
     }
 
 
@@ -60,8 +60,9 @@ def measure_cell(
                 name, content = notebook
                 (place / Path(name).name).write_bytes(content)
                 experiments.named(Path(name).name, place)
-            ended = here.Here(partial(here.execute, wait=wait, attempts=attempts), retry=True).finish(spec)
+            measure = partial(experiments.measure_cell, wait=wait, attempts=attempts)
+            outcome = LocalExecutor(measure, retry=True).measure_cell(spec)
             stored = store.latest(spec)
             content = store.packed(stored) if stored else b""
             shutil.rmtree(folder, ignore_errors=True)
-    return {"state": ended.state, "text": ended.text, "run": content, "counts": ended.run is not None}
+    return {"state": outcome.state, "text": outcome.text, "run": content, "counts": outcome.run is not None}

@@ -76,12 +76,12 @@ def sweep(
     asked["stop_on_failure"] = stop_on_failure or None
     with contextlib.ExitStack() as stack:
         if scheduler:
-            from pairlab.batch.executors.workers import Workers
+            from pairlab.batch.executors.workers import WorkerPool
 
             cells = list(sweeps.rules(plan, backend))
             its = {"attempts": attempts or plan.attempts, "retry": retry, "wait": not no_wait}
-            asked["places"] = stack.enter_context(
-                Workers(scheduler, cells, wait_s=wait_s, credentials=credentials, **its)
+            asked["pool"] = stack.enter_context(
+                WorkerPool(scheduler, cells, wait_s=wait_s, credentials=credentials, **its)
             )
         tally = view.follow(lambda tell, progress: sweeps.run(plan, tell=tell, progress=progress, **asked))
     again = [_myself(), "sweep", str(file), *(["--backend", backend] if backend else []), "--retry"]
@@ -108,8 +108,9 @@ class _View:
         from pairlab.measurement import in_store
 
         self.name, self.todo, self.most = name, todo, most
-        self.statuses = store.statuses if shared else in_store.statuses  # shared: on whatever host it was measured
-        self.estimates_s = [sweeps.estimate_s(cells, self.statuses, retry=retry) for cells in (todo, most)]
+        self.statuses = (store.statuses if shared else in_store.statuses)(most)  # shared: measured on whatever host
+        of_todo = {spec: self.statuses[spec] for spec in todo}
+        self.estimates_s = [sweeps.estimate_s(statuses, retry=retry) for statuses in (of_todo, self.statuses)]
 
 
 class _Words(_View):
@@ -120,7 +121,8 @@ class _Words(_View):
     """
 
     def plan(self, rules):
-        for number, (spec, stored) in enumerate(self.statuses(self.todo).items(), 1):
+        for number, spec in enumerate(self.todo, 1):
+            stored = self.statuses[spec]
             out.print(f"{number:4} {spec.key} {spec}" + (f" [{stored}]" if stored else ""), markup=False)
         for rule, cells in rules.items():
             if not isinstance(rule, int):
@@ -186,8 +188,8 @@ class _Events(_View):
 
     def plan(self, rules):
         self.begin()
-        for number, (spec, stored) in enumerate(self.statuses(self.todo).items(), 1):
-            event("planned", number=number, **_cell(spec), stored=stored)
+        for number, spec in enumerate(self.todo, 1):
+            event("planned", number=number, **_cell(spec), stored=self.statuses[spec])
 
     def begin(self):
         least_s, most_s = self.estimates_s

@@ -22,13 +22,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pairlab.base.environment import setting
 from pairlab.errors import HostBusy
 
 ADDRESS = "\0pairlab-measuring"
 SHARED = "/dev/shm"
-#: Tells the processes that run a notebook for us not to wait.
-NO_WAIT = "PAIRLAB_NO_WAIT"
 #: How long a holder may take from binding to listening; it is two system calls.
 _SILENT_S = 2.0
 _AGAIN_S = 0.2
@@ -85,16 +82,6 @@ def await_turn(wait: bool = True, show: Callable[[str], None] = lambda text: Non
     """Waits until nobody measures on this host, as `measuring`; somebody may begin right after."""
     with measuring(wait, show):
         pass
-
-
-def with_waiting(wait: bool) -> contextlib.AbstractContextManager[None]:
-    """In the block, processes that are started, such as a notebook's kernel, wait for other measurements, or refuse."""
-    return setting(**{} if wait else {NO_WAIT: "1"})
-
-
-def may_wait() -> bool:
-    """Whether the one who started this process lets it wait."""
-    return not os.environ.get(NO_WAIT)
 
 
 def _bind(lock: socket.socket) -> bool:

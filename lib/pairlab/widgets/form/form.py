@@ -35,7 +35,7 @@ class Form(ipywidgets.VBox):
         preset: Mapping[str, Any],
         *,
         choices: Choices | None = None,
-        check: Callable[[Spec], None] = check,
+        check: Callable[[Spec], object] = check,
         on_change: Callable[[], None] = lambda: None,
     ):
         preset = dict(preset)

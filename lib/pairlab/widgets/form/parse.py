@@ -74,7 +74,7 @@ def read(experiment: str, entered: Mapping[str, Any]) -> Request:
     return Request(None if errors else spec, repetitions, bool(values.get("fresh")), errors)
 
 
-def host_errors(spec: Spec, check: Callable[[Spec], None] = check) -> dict[str, str]:
+def host_errors(spec: Spec, check: Callable[[Spec], object] = check) -> dict[str, str]:
     """Why this host cannot measure that, by field, with what to do; empty where it can."""
     try:
         check(resolve(spec))
