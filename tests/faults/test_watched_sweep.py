@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from pairlab.batch.status import Watcher
+from pairlab.batch.watcher import Watcher
 from pairlab.errors import NoRuns
 from tests.conftest import need
 

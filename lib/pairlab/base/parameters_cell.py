@@ -5,9 +5,11 @@ read in another way than Python is refused, and none is passed over.
 """
 
 import ast
+import contextlib
 import io
 import json
 import operator
+import re
 import tokenize
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -53,6 +55,14 @@ def code_cells(notebook: Path) -> list[tuple[int, str, Sequence[str]]]:
         raise BadInput(f"no experiment {notebook}: {error.strerror}") from None
     except (ValueError, LookupError, TypeError, AttributeError):
         raise BadInput(f"{notebook} is not a notebook") from None
+
+
+def syntax_trees(notebook: Path) -> Iterator[ast.Module]:
+    """Each cell of code, without its magics; those that are no Python are left out. Raises BadInput as code_cells."""
+    for _, source, _ in code_cells(notebook):
+        lines = (re.sub(r"^(\s*)[%!].*", r"\1pass", line) for line in source.splitlines())
+        with contextlib.suppress(SyntaxError, ValueError):
+            yield ast.parse("\n".join(lines))
 
 
 def read(notebook: Path) -> dict[str, Parameter]:

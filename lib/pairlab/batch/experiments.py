@@ -1,9 +1,9 @@
 """Experiments: one parameterized notebook each, run by papermill, in the same way by hand, by the CLI and by sweeps."""
 
 import ast
-import contextlib
 import difflib
 import functools
+import itertools
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -68,14 +68,12 @@ def named(experiment: str, folder: Path | None = None) -> str:
 
 def _experiment_in(notebook: Path) -> str:
     """The experiment that a notebook names where it makes its Spec: spec_from(globals(), experiment="mine")."""
-    for _, source, _ in parameters_cell.code_cells(notebook):
-        with contextlib.suppress(SyntaxError):  # cells with magic are not Python
-            for node in ast.walk(ast.parse(source)):
-                called = getattr(node.func, "id", getattr(node.func, "attr", "")) if isinstance(node, ast.Call) else ""
-                if called in ("spec_from", "Spec"):
-                    for given in node.keywords:
-                        if given.arg == "experiment" and isinstance(given.value, ast.Constant):
-                            return str(given.value.value)
+    for node in itertools.chain.from_iterable(map(ast.walk, parameters_cell.syntax_trees(notebook))):
+        called = getattr(node.func, "id", getattr(node.func, "attr", "")) if isinstance(node, ast.Call) else ""
+        if called in ("spec_from", "Spec"):
+            for given in node.keywords:
+                if given.arg == "experiment" and isinstance(given.value, ast.Constant):
+                    return str(given.value.value)
     raise BadInput(
         f'{notebook} does not name its experiment: call spec_from(globals(), experiment="NAME") after its parameters'
     )

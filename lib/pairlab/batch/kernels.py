@@ -70,10 +70,8 @@ def imports_of(notebook: Path) -> list[str]:
     """What a notebook imports: the statements at the top level of its cells; none of one that cannot be read."""
     found: list[str] = []
     with contextlib.suppress(BadInput):
-        for _, source, _ in parameters_cell.code_cells(notebook):
-            with contextlib.suppress(SyntaxError, ValueError):  # such as a magic
-                statements = ast.parse(source).body
-                found += [ast.unparse(each) for each in statements if isinstance(each, ast.Import | ast.ImportFrom)]
+        for cell in parameters_cell.syntax_trees(notebook):
+            found += [ast.unparse(each) for each in cell.body if isinstance(each, ast.Import | ast.ImportFrom)]
     return found
 
 

@@ -2,7 +2,7 @@
 
 import ast
 import contextlib
-import json
+import itertools
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -17,6 +17,7 @@ from pairlab.analysis.output.measures import by_system
 from pairlab.analysis.questions import throughput
 from pairlab.analysis.selection import plain, select
 from pairlab.base.environment import setting
+from pairlab.base.parameters_cell import syntax_trees
 from pairlab.batch import kernels
 from pairlab.batch.execute import execute
 from pairlab.errors import BadInput, NoRuns, PairlabError
@@ -58,7 +59,7 @@ def experiments_of(notebook: Path) -> tuple[str, ...]:
     Of several, the one that the notebook is named after, if any.
     """
     named: list[str] = []
-    for node in ast.walk(ast.parse(_code(notebook))):
+    for node in itertools.chain.from_iterable(map(ast.walk, syntax_trees(notebook))):
         if isinstance(node, ast.keyword) and node.arg == "experiment":
             values = node.value.elts if isinstance(node.value, ast.List | ast.Tuple) else [node.value]
             constants = [value.value for value in values if isinstance(value, ast.Constant)]
@@ -165,12 +166,6 @@ def _output_beside(notebook: Path) -> contextlib.AbstractContextManager[None]:
 
 def _name_of(notebook: Path) -> str:
     return next((name for name, path in analyses().items() if path == notebook), notebook.stem)
-
-
-def _code(notebook: Path) -> str:
-    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    lines = [line for cell in cells if cell["cell_type"] == "code" for line in [*"".join(cell["source"]).splitlines()]]
-    return "\n".join(f"pass  # {line}" if line.startswith(("%", "!")) else line for line in lines)
 
 
 def _summary(runs: str, sweep: str) -> str:

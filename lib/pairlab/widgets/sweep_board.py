@@ -6,7 +6,7 @@ from pathlib import Path
 import ipywidgets
 
 from pairlab.base import html_repr
-from pairlab.batch.status import Watcher
+from pairlab.batch.watcher import Watcher
 from pairlab.errors import PairlabError
 from pairlab.widgets.style import style_sheet, with_classes
 

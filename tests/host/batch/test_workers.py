@@ -12,7 +12,7 @@ from pairlab.base import credentials
 from pairlab.batch import runner, sweep_file
 from pairlab.batch.executors import workers
 from pairlab.batch.executors.workers import WorkerPool
-from pairlab.batch.status.watcher import Watcher
+from pairlab.batch.watcher import Watcher
 from pairlab.errors import BadInput, Unavailable
 from pairlab.store.dataset import load_runs
 from tests.conftest import need

@@ -16,7 +16,7 @@ from pairlab.batch import sweep_manifest
 from pairlab.batch.eta import OVERHEAD_S
 from pairlab.batch.executors import activity as activities
 from pairlab.batch.executors.activity import WorkerActivity
-from pairlab.batch.status import Watcher
+from pairlab.batch.watcher import Watcher
 from pairlab.errors import NoRuns, StoreError
 from pairlab.model import reasons
 from pairlab.store import follower as following

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from pairlab import store
-from pairlab.batch.status import Watcher
+from pairlab.batch.watcher import Watcher
 from pairlab.cli.sweeps import watch
 from pairlab.errors import HostBusy
 from pairlab.testbed.host import lock

@@ -25,7 +25,7 @@ def watch(file, backend, *, as_json):
     If nobody measures the sweep, it says how to resume it. On a terminal it then waits for that; elsewhere it ends with
     status 1. Ctrl-C ends only the watching, with status 0.
     """
-    from pairlab.batch.status import Watcher
+    from pairlab.batch.watcher import Watcher
 
     show = _as_events if as_json else _on_terminal if out.is_terminal else _in_lines
     boards = _boards(Watcher(_name(file), backend=backend), patient=show is _on_terminal)
@@ -70,7 +70,7 @@ def _as_events(boards):
 
 def _in_lines(boards):
     """The progress, whenever the sweep starts or stops running, and a line for each result."""
-    from pairlab.batch.status import render
+    from pairlab.batch import board as render
 
     seen, state, sharing = set(), "", ()
     for board in _changes(boards):
@@ -104,7 +104,7 @@ def _on_terminal(boards):
 
 def _picture(board):
     """The board for a terminal of any width."""
-    from pairlab.batch.status import render
+    from pairlab.batch import board as render
 
     heads, rows = render.parts(board)
     drivers = Table(*heads, box=None, pad_edge=False)

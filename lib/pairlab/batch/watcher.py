@@ -1,4 +1,8 @@
-"""Boards of a running sweep, one after another; each reads only what is new in the store."""
+"""Boards of a sweep, one after another, from the store alone; each reads only what is new there.
+
+So they show also a sweep that another process measures, on another host that shares the store, or that was killed.
+Nothing is measured, and no lock is taken.
+"""
 
 import contextlib
 import itertools
@@ -13,10 +17,8 @@ from typing import Any
 
 from pairlab import paths, store
 from pairlab.batch import stopping_rule, sweep_manifest
+from pairlab.batch.board import Board, Count, Part, Result, Worker
 from pairlab.batch.eta import Schedule, left_s, traffic_s
-from pairlab.batch.status import sentences
-from pairlab.batch.status.board import Board
-from pairlab.batch.status.values import Count, Part, Result, Worker
 from pairlab.batch.stopping_rule import Rule, Until
 from pairlab.batch.sweep_manifest import Manifest
 from pairlab.errors import StoreError
@@ -72,14 +74,14 @@ class _View:
             stopping_rule.repetitions(self._rules), root, lambda spec: starts[spec.backend].ground
         )
         self._schedule = Schedule(self._rules, stopping_rule.repetitions(self._rules))
-        self._values = _Values(self._follower)
+        self._values: dict[tuple[str, Until | None], Any] = {}
         self._counts = {spec: self._count(spec) for spec in self._rules}
         self._board: Board | None = None
 
     def board(self) -> Board:
         held = [store.is_running(self._name, backend, self._root) for backend in self._starts]
         changed = self._follower.look()  # after the locks: all results of a sweep that ends in between are read
-        self._values.forget(changed)
+        self._values = {its: value for its, value in self._values.items() if its[0] not in changed}
         for spec in {self._cells[key] for key in changed}:
             self._counts[spec] = self._count(spec)
         if changed or self._board is None:
@@ -164,7 +166,7 @@ class _View:
         if isinstance(rule, int):
             values = ()
         else:
-            found = (self._values.of(run, rule) for run in ended.values())
+            found = (self._value(run, rule) for run in ended.values())
             values = [value for value in found if value is not None]
         self._schedule.update(spec, len(ended), values, set(range(len(keys))) - ended.keys())
         by = Counter(run.status for run in ended.values())
@@ -191,9 +193,24 @@ class _View:
     def _by_time(self, runs: Iterable[Run]) -> list[Run]:
         return sorted((run for run in runs if run.measured_at is not None), key=lambda run: run.measured_at)
 
+    def _value(self, run: Run, rule: Until | None = None) -> Any:
+        """What that rule looks at, or the value that stands for the run; None where it has none, or is damaged.
+
+        Each is computed once, and the tables that are read for it are released: those of many runs are large.
+        """
+        key = run.spec.key
+        if (key, rule) not in self._values:
+            try:
+                whole = store.read(run.path)
+                value = stopping_rule.value_of(whole, rule) if rule else main_value(whole)
+            except StoreError as error:
+                self._follower.troubles[key], value = str(error), None
+            self._values[key, rule] = value
+        return self._values[key, rule]
+
     def _result(self, run: Run, first: bool) -> Result:
         if run.status == "ok":
-            mine = self._values.main(run)
+            mine = self._value(run)
             against = self._against(run, mine) if first and mine and mine.value == mine.value else []
             text = ", ".join([mine.text() if mine else "without a value", *(["; ".join(against)] if against else ())])
         else:
@@ -204,48 +221,30 @@ class _View:
         """The run compared with the other repetitions of its cell, and with the same cell of other drivers."""
         cell = run.spec.replace(repetition=0)
         others = self._values_like(mine, cell, but=run.spec.key)
-        texts = [sentences.beside(mine.value, others)] if others else ["its first valid repetition"]
+        texts = [_beside(mine.value, others)] if others else ["its first valid repetition"]
         for driver in sorted({spec.driver for spec in self._rules} - {cell.driver}):
             if theirs := self._values_like(mine, cell.replace(driver=driver)):
                 centre = median(theirs)
                 so_many = f"median of {len(theirs)}" if len(theirs) > 1 else "one run"
-                texts.append(f"{sentences.apart(mine.value, centre)} {driver} ({mine.text(centre)}, {so_many})")
+                texts.append(f"{_apart(mine.value, centre)} {driver} ({mine.text(centre)}, {so_many})")
         return texts
 
     def _values_like(self, mine: MainValue, cell: Spec, but: str = "") -> list[float]:
         """The same measure of the valid repetitions of a cell; none of a cell that the sweep does not have."""
         found = (self._follower.runs.get(key) for key in self._keys.get(cell, ()) if key != but)
-        values = (self._values.main(run) for run in found if run and run.status == "ok")
+        values = (self._value(run) for run in found if run and run.status == "ok")
         return [each.value for each in values if each and each.name == mine.name and each.value == each.value]
 
 
-class _Values:
-    """What is told of runs, each computed once. Tables are read for it and released: those of many runs are large."""
+def _beside(value: float, others: Sequence[float]) -> str:
+    centre = "its other repetition" if len(others) == 1 else f"the median of its {len(others)} other repetitions"
+    return f"{_apart(value, median(others))} {centre}"
 
-    def __init__(self, follower: store.Follower):
-        self._follower = follower
-        self._known: dict[tuple[str, Until | None], Any] = {}
 
-    def of(self, run: Run, rule: Until) -> Any:
-        """What that rule looks at; None where the run has nothing of it, or is damaged, which the follower is told."""
-        return self._once(run, rule)
-
-    def main(self, run: Run) -> MainValue | None:
-        """The value that stands for the run; None where it is damaged."""
-        return self._once(run, None)
-
-    def _once(self, run: Run, rule: Until | None) -> Any:
-        if (run.spec.key, rule) not in self._known:
-            self._known[run.spec.key, rule] = self._computed(run, rule)
-        return self._known[run.spec.key, rule]
-
-    def forget(self, keys: set[str]) -> None:
-        self._known = {its: value for its, value in self._known.items() if its[0] not in keys} if keys else self._known
-
-    def _computed(self, run: Run, rule: Until | None) -> Any:
-        try:
-            whole = store.read(run.path)
-            return main_value(whole) if rule is None else stopping_rule.value_of(whole, rule)
-        except StoreError as error:
-            self._follower.troubles[run.spec.key] = str(error)
-            return None
+def _apart(value: float, other: float) -> str:
+    """How far a value lies from another: "3.2 % below"."""
+    if not other:
+        return "equal to" if value == other else "above"
+    percent = 100 * (value / other - 1)
+    text = f"{abs(percent):.1f}" if abs(percent) < 9.95 else f"{abs(percent):,.0f}"
+    return "equal to" if text == "0.0" else f"{text} % {'below' if percent < 0 else 'above'}"
