@@ -122,6 +122,8 @@ def run(
     attempts = attempts or sweep.attempts
     stored = store.outcomes(stopping_rule.repetitions(often))
     statuses = in_store.statuses_of(stored) if pool is None else store.statuses_of(stored)
+    if pool is not None:  # what one worker could not measure, another one may
+        statuses = {spec: None if status == "skipped" else status for spec, status in statuses.items()}
     stop = sweep.on_failure == "stop" if stop_on_failure is None else stop_on_failure
     ledger = _Ledger(sweep, Schedule(often, to_measure(statuses, retry)), tell, stop)
     queue = BlockQueue(sweep, often, ledger.schedule, {} if pool is None else stored)

@@ -21,7 +21,7 @@ from pairlab.model.spec import Spec, stored_names
 from pairlab.testbed.host import facts
 
 
-class Cell(BaseModel):
+class RuledCell(BaseModel):
     """A cell, as of repetition 0, and how often it is measured."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -46,7 +46,7 @@ class Manifest(BaseModel):
     pid: int
     retry: bool
     unavailable: Literal["skip", "fail"]
-    cells: tuple[Cell, ...] = Field(min_length=1)
+    cells: tuple[RuledCell, ...] = Field(min_length=1)
     ground: Ground = Ground()
     file: str = ""
     auto: str = ""
@@ -76,7 +76,7 @@ def write(
             retry=retry,
             ground=grounds.of_host(facts.host()) if pool is None else Ground(),
             unavailable=sweep.unavailable,
-            cells=tuple(Cell(spec=spec, rule=rule) for spec, rule in its.items()),
+            cells=tuple(RuledCell(spec=spec, rule=rule) for spec, rule in its.items()),
             file=str(sweep.file or ""),
             scheduler=pool.address if pool else "",
             credentials=pool.credentials if pool else "",

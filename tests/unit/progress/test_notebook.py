@@ -9,6 +9,7 @@ from traitlets.config import Config
 
 from pairlab.batch import execute, kernels
 from pairlab.progress import notebook
+from pairlab.progress.relay import Reports
 from pairlab.testbed.cleanup.workdir import working_directory
 
 SEVEN_A_SECOND = """
@@ -96,7 +97,7 @@ def test_a_notebook_that_pairlab_runs_tells_pairlab_and_keeps_the_short_line_alo
     source, target, heard = tmp_path / "source.ipynb", tmp_path / "target.ipynb", []
     cell = nbformat.v4.new_code_cell(NINE_IN_ALL)
     nbformat.write(nbformat.v4.new_notebook(cells=[cell]), source)
-    execute.execute(source, target, {}, lambda *told: heard.append(told))
+    execute.execute(source, target, {}, Reports(lambda *told: heard.append(told)))
     assert heard[:2] == [("starting the notebook", 0, 0), ("bringing up", 1, 2)]
     assert heard[2:] == [("<b>measuring</b> (s)", done / 4, 2) for done in range(8)]
     outputs = nbformat.read(target, 4).cells[-1].outputs

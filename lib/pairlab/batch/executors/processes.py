@@ -51,10 +51,8 @@ def serve_scheduler(host: str, port: int, dashboard_port: int, file: Path, *, sa
         # UserWarning: of a dashboard's port in use
         with warnings.catch_warnings(action="ignore", category=UserWarning), _own_folder():
             asyncio.run(serve())
-    except (OSError, RuntimeError) as error:  # Dask raises RuntimeError for what its scheduler raised
-        why = error if isinstance(error, OSError) else error.__cause__
-        if not isinstance(why, OSError):
-            raise
+    except (OSError, RuntimeError) as error:
+        why = _cause(error)
         raise Unavailable(
             f"no scheduler can listen at {host}:{port}: {why.strerror or why}: give another --host or --port"
         ) from error
@@ -98,10 +96,8 @@ def serve_worker(address: str, host: str | None, wait_s: float, file: Path, *, s
                 asyncio.run(serve())
                 gone_at = time.monotonic()
                 say("the scheduler is gone: waiting for it")
-            except (OSError, RuntimeError) as error:  # Dask raises RuntimeError for what its worker raised
-                why = error if isinstance(error, OSError) else error.__cause__
-                if not isinstance(why, OSError):
-                    raise
+            except (OSError, RuntimeError) as error:
+                why = _cause(error)
                 if host and why is not error:
                     told = f"no worker can listen at {host}: {why.strerror or why}: give another --host"
                     raise Unavailable(told) from error
@@ -111,6 +107,14 @@ def serve_worker(address: str, host: str | None, wait_s: float, file: Path, *, s
                         " and then this worker"
                     ) from error
                 time.sleep(1)
+
+
+def _cause(error: OSError | RuntimeError) -> OSError:
+    """What Dask's scheduler or worker raised, for which Dask raises a RuntimeError. Others of these are raised again."""
+    why = error if isinstance(error, OSError) else error.__cause__
+    if not isinstance(why, OSError):
+        raise error
+    return why
 
 
 @contextlib.contextmanager

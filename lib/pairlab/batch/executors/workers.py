@@ -168,7 +168,7 @@ class WorkerPool:
     def _ask(self, addresses: Iterable[str]) -> dict[str, Any]:
         """Futures of who these workers are; none where the connection has just gone: the next look asks again."""
         try:
-            return {each: self._submit(each, worker.describe, self._cells, resources={}) for each in addresses}
+            return {each: self.submit(each, worker.describe, self._cells, resources={}) for each in addresses}
         except Exception:  # of whatever kind Dask has for it
             return {}
 
@@ -218,7 +218,7 @@ class WorkerPool:
             )
         return worker
 
-    def _submit(self, address: str, function: Callable[..., Any], *given: Any, resources: Mapping[str, int]) -> Any:
+    def submit(self, address: str, function: Callable[..., Any], *given: Any, resources: Mapping[str, int]) -> Any:
         """A future of that call on that worker, and on no other."""
         where = {"workers": [address], "allow_other_workers": False, "resources": dict(resources)}
         return self._client.submit(function, *given, **where, pure=False, retries=0)
@@ -313,7 +313,7 @@ class _Worker:
         sent = None if notebook.parent == paths.EXPERIMENTS else (notebook.name, notebook.read_bytes())
         asked = spec.model_dump(exclude_defaults=True), sent, pool.attempts, pool.wait
         try:
-            return pool._submit(self.address, pool.measure, *asked, resources={schedulers.RESOURCE: 1})
+            return pool.submit(self.address, pool.measure, *asked, resources={schedulers.RESOURCE: 1})
         except Exception as error:  # of Dask, where the connection has just gone
             raise WorkerLost(f"it could not be asked: {first_line(error)}", measuring=False) from error
 
