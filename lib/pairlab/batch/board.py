@@ -137,8 +137,10 @@ class Board:
     def as_dict(self) -> dict[str, Any]:
         """For programs: the fields, and what follows from them; times as ISO 8601, durations in seconds."""
         fields = asdict(self) | {"state": self.state, "good": self.good, "cells_per_hour": self.cells_per_hour}
-        for its, whole in zip((fields, *fields["parts"]), (self, *self.parts), strict=True):
-            its["count"]["left"] = whole.count.left
+        for its, count in zip(
+            (fields, *fields["parts"]), (self.count, *(each.count for each in self.parts)), strict=True
+        ):
+            its["count"]["left"] = count.left
         for its in fields["newest"]:
             its["told"] = its.pop("text")  # its name in the command's output
         return json.loads(json.dumps(fields, default=datetime.isoformat))

@@ -110,7 +110,7 @@ def serve_worker(address: str, host: str | None, wait_s: float, file: Path, *, s
 
 
 def _cause(error: OSError | RuntimeError) -> OSError:
-    """What Dask's scheduler or worker raised, for which Dask raises a RuntimeError. Others of these are raised again."""
+    """What Dask's scheduler or worker raised, of which Dask makes a RuntimeError. Raises others of these again."""
     why = error if isinstance(error, OSError) else error.__cause__
     if not isinstance(why, OSError):
         raise error
