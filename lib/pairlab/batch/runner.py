@@ -233,7 +233,7 @@ class _SharedSweep:
 
     def _begin(self, worker: Executor, block: Block) -> None:
         """The next cell of a block."""
-        self._ledger.activity.begins(worker.name, block.left[0])
+        self._ledger.activity.begins(worker, block.left[0])
         future = self._threads.submit(worker.measure_cell, block.left[0])
         self._under_way[future] = worker, block, time.monotonic()
 
@@ -251,7 +251,7 @@ class _SharedSweep:
         if outcome:
             block.left.pop(0)
             if outcome.state != "stored" and not outcome.not_retried:
-                self._ledger.activity.measured(worker.name)
+                self._ledger.activity.measured(worker)
             self._ledger.add(spec, outcome, time.monotonic() - begun)
         if self._ledger.tally.stopped:
             return
@@ -262,7 +262,7 @@ class _SharedSweep:
         if lost:
             self._leave(worker, str(lost))
         else:
-            self._ledger.activity.waits(worker.name)
+            self._ledger.activity.waits(worker)
             self._idle.append(worker)
 
     def _given_up(self, spec: Spec, worker: Executor, error: WorkerLost) -> CellOutcome:
@@ -274,6 +274,6 @@ class _SharedSweep:
 
     def _leave(self, worker: Executor, why: str) -> None:
         self._say(f"{worker.name}: {why}")
-        self._ledger.activity.leaves(worker.name)
+        self._ledger.activity.leaves(worker)
         self._pool.leave(worker)
         self._looked_at = -_LOOK_S  # it may be back, or another one in its place

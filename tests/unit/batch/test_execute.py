@@ -10,8 +10,10 @@ import nbformat
 import pytest
 
 from pairlab import paths
+from pairlab.base.caller import asking
 from pairlab.batch.execute import execute
 from pairlab.errors import MeasurementFailed, StoreError
+from pairlab.progress.relay import Reports
 from tests.support.host import started
 
 
@@ -31,6 +33,18 @@ def test_an_executed_notebook_says_nothing_of_where_it_was_executed(tmp_path):
     assert str(paths.ROOT) not in text
     assert json.loads(text)["cells"][-1]["outputs"][0]["text"] == ["ä 7\n"]
     nbformat.validate(nbformat.read(executed, 4))
+
+
+def test_a_kernel_has_what_its_caller_asks_and_reports_its_runs(tmp_path):
+    notebook = notebook_that(
+        tmp_path,
+        "from pathlib import Path; from pairlab.base.caller import caller; from pairlab.progress import relay",
+        "relay.report_run('a key', f'{caller().attempts} attempts, waiting: {caller().wait}', Path('/runs/ä'))",
+    )
+    reports = Reports()
+    with asking(attempts=7, wait=False):
+        execute(notebook, tmp_path / "out.ipynb", {}, reports)
+    assert reports.runs == {"a key": ("7 attempts, waiting: False", Path("/runs/ä"))}
 
 
 def test_what_a_killed_kernel_leaves_among_temporary_files_goes_with_the_command(tmp_path):

@@ -148,6 +148,23 @@ def test_a_place_that_is_lost_for_good_takes_no_more_than_the_cell_it_was_measur
     assert len(load_runs(ground="all").where(status="failed")) == 1
 
 
+def test_a_worker_that_is_back_before_its_loss_is_noticed_measures_on(tmp_path, runs_dir):
+    """Both have one name: the first leaves when the second has begun a cell."""
+    plan = load(tmp_path, repetitions=2)
+    begun, back = threading.Event(), Worker("vm", "a", lambda number: begun.set())
+    lost = Worker("vm", "a")
+
+    def is_lost(spec):
+        crowd.come(back)
+        begun.wait()
+        raise WorkerLost("its connection is lost")
+
+    lost.measure_cell = is_lost
+    crowd = Crowd(lost)
+    tally = runner.run(plan, pool=crowd)
+    assert (tally.done, len(back.given)) == (8, 8)
+
+
 @pytest.mark.ci
 def test_a_cell_that_a_place_was_never_asked_for_has_lost_no_attempt(tmp_path, runs_dir):
     plan = load(tmp_path, repetitions=1)

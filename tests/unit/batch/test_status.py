@@ -1,5 +1,6 @@
 """The sweep board: what it makes of a store. The sweeps here are made up; a real one is in tests/host."""
 
+import collections
 import contextlib
 import dataclasses
 import functools
@@ -423,6 +424,9 @@ def test_json_has_all_of_it(begin):
 # --- several workers
 
 
+#: What an executor is to whoever notes what it does.
+Named = collections.namedtuple("Named", "name")
+FIRST, SECOND, THIRD = map(Named, ("first", "second", "third"))
 SHARED = SimpleNamespace(address="tls://10.0.0.1:8786", credentials="", dashboard="http://10.0.0.1:8787/status")
 
 
@@ -453,9 +457,9 @@ def test_every_worker_that_has_begun_a_cell_is_shown_with_it(begin, monkeypatch)
     activity.note()
     monkeypatch.setattr(activities, "_EACH_S", 1000.0)
     with store.running("small", ("netns",)):
-        for name, spec in zip(("first", "second", "third"), todo, strict=False):
-            activity.begins(name, spec)
-        activity.leaves("third")
+        for worker, spec in zip((FIRST, SECOND, THIRD), todo, strict=False):
+            activity.begins(worker, spec)
+        activity.leaves(THIRD)
         activity.note()
         assert not Watcher("small").board().workers  # the store is written once in that time at most
         monkeypatch.setattr(activities, "_EACH_S", 0.0)
@@ -467,11 +471,11 @@ def test_every_worker_that_has_begun_a_cell_is_shown_with_it(begin, monkeypatch)
 def test_a_worker_that_waits_for_others_is_not_counted_among_those_at_work(begin):
     todo = begin(pool=SHARED)
     activity = WorkerActivity("small")
-    for name in ("first", "second"):
-        activity.begins(name, todo[0])
-        activity.measured(name)
+    for worker in (FIRST, SECOND):
+        activity.begins(worker, todo[0])
+        activity.measured(worker)
     assert activity.at_work == 2
-    activity.waits("second")
+    activity.waits(SECOND)
     assert activity.at_work == 1
     activity.note()
     with store.running("small", ("netns",)):

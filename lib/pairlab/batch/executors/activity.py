@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pairlab import store
+from pairlab.batch.executors.executor import Executor
 from pairlab.model.spec import Spec
 
 #: A note is not made more often than this.
@@ -16,7 +17,7 @@ class WorkerActivity:
 
     def __init__(self, sweep: str):
         self._sweep = sweep
-        self._workers: dict[str, dict[str, Any]] = {}
+        self._workers: dict[Executor, dict[str, Any]] = {}  # one that came back is another, of the same name
         self._changed, self._noted_at = True, -_EACH_S  # at first, that nobody does
 
     @property
@@ -24,25 +25,25 @@ class WorkerActivity:
         """How many measure; 1 at least."""
         return max(1, sum(bool(each["cell"]) for each in self._workers.values()))
 
-    def begins(self, worker: str, spec: Spec) -> None:
+    def begins(self, worker: Executor, spec: Spec) -> None:
         """That worker begins to measure that cell."""
         self._set(worker, str(spec))
 
-    def measured(self, worker: str) -> None:
+    def measured(self, worker: Executor) -> None:
         """That worker has measured its cell."""
         self._workers[worker]["cells"] += 1
         self._changed = True
 
-    def waits(self, worker: str) -> None:
+    def waits(self, worker: Executor) -> None:
         """That worker has ended a block, and measures nothing until it is given another one."""
         self._set(worker, "")
 
-    def _set(self, worker: str, cell: str) -> None:
-        known = self._workers.setdefault(worker, {"worker": worker, "cells": 0})
+    def _set(self, worker: Executor, cell: str) -> None:
+        known = self._workers.setdefault(worker, {"worker": worker.name, "cells": 0})
         known.update(cell=cell, since=datetime.now(UTC).isoformat())
         self._changed = True
 
-    def leaves(self, worker: str) -> None:
+    def leaves(self, worker: Executor) -> None:
         """That worker measures no more."""
         self._workers.pop(worker, None)
         self._changed = True
