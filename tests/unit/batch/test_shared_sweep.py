@@ -49,10 +49,10 @@ class Worker:
 class Crowd:
     """A pool: these workers arrive at once; after those that are left, the next ones arrive."""
 
-    def __init__(self, *places, later=()):
+    def __init__(self, *workers, later=()):
         self.address = self.dashboard = ""
         self.credentials = ""
-        self._new, self._later = list(places), list(later)
+        self._new, self._later = list(workers), list(later)
         self._present = set()
 
     def arrived(self, say):
@@ -62,18 +62,18 @@ class Crowd:
             raise Unavailable("nobody is left")
         return new
 
-    def come(self, place):
-        self._new.append(place)
-        self._present.add(place)
+    def come(self, worker):
+        self._new.append(worker)
+        self._present.add(worker)
 
-    def leave(self, place):
+    def leave(self, worker):
         if self._later:
             self.come(self._later.pop(0))
-        self._present.discard(place)
+        self._present.discard(worker)
 
     def stop(self):
-        for place in self._present:
-            place.gone.set()
+        for worker in self._present:
+            worker.gone.set()
 
 
 def hosts_of_repetitions(plan):
@@ -84,7 +84,7 @@ def hosts_of_repetitions(plan):
     return found
 
 
-def test_two_places_share_a_sweep_and_each_repetition_stays_on_one_host(tmp_path, runs_dir):
+def test_two_workers_share_a_sweep_and_each_repetition_stays_on_one_host(tmp_path, runs_dir):
     plan = load(tmp_path, repetitions=6)
     first, second = Worker("first", "a"), Worker("second", "b")
     reports = []
@@ -96,7 +96,7 @@ def test_two_places_share_a_sweep_and_each_repetition_stays_on_one_host(tmp_path
     assert {report.total for report in reports} == {24}
 
 
-def test_what_a_lost_place_was_measuring_is_measured_elsewhere_and_nothing_twice(tmp_path, runs_dir):
+def test_what_a_lost_worker_was_measuring_is_measured_elsewhere_and_nothing_twice(tmp_path, runs_dir):
     plan = load(tmp_path, repetitions=3)
     log, said = [], []
     dies = Worker("dies", "a", lambda number: WorkerLost("its connection is lost") if number == 2 else None, log)
@@ -119,7 +119,7 @@ def test_what_is_left_of_a_block_goes_back_to_the_same_host_before_another_takes
     assert hosts_of_repetitions(plan) == {0: {"a"}}
 
 
-def test_a_cell_whose_every_place_dies_has_failed_and_the_sweep_goes_on(tmp_path, runs_dir):
+def test_a_cell_whose_every_worker_dies_has_failed_and_the_sweep_goes_on(tmp_path, runs_dir):
     plan = load(tmp_path, repetitions=1)
     poison = runner.cells(plan)[1]
 
@@ -129,8 +129,8 @@ def test_a_cell_whose_every_place_dies_has_failed_and_the_sweep_goes_on(tmp_path
                 raise WorkerLost("out of memory")
             return super().measure_cell(spec)
 
-    places = [Dies(f"worker {number}", "a") for number in range(4)]
-    tally = runner.run(plan, pool=Crowd(places[0], later=places[1:]), attempts=3)
+    workers = [Dies(f"worker {number}", "a") for number in range(4)]
+    tally = runner.run(plan, pool=Crowd(workers[0], later=workers[1:]), attempts=3)
     assert (tally.done, len(tally.not_done)) == (3, 1)
     assert "3 workers were lost while measuring it, the last one: out of memory" in tally.not_done[0]
     (kept,) = [run for run in load_runs(ground="all") if run.status == "failed"]
@@ -138,7 +138,7 @@ def test_a_cell_whose_every_place_dies_has_failed_and_the_sweep_goes_on(tmp_path
     assert kept.ground.machine == "a"
 
 
-def test_a_place_that_is_lost_for_good_takes_no_more_than_the_cell_it_was_measuring(tmp_path, runs_dir):
+def test_a_worker_that_is_lost_for_good_takes_no_more_than_the_cell_it_was_measuring(tmp_path, runs_dir):
     """Each further cell would be lost at once: with one attempt for each, the whole rest would have failed."""
     plan = load(tmp_path, repetitions=3)
     dead = Worker("dead", "a", lambda number: WorkerLost("killed") if number >= 2 else None)
@@ -166,7 +166,7 @@ def test_a_worker_that_is_back_before_its_loss_is_noticed_measures_on(tmp_path, 
 
 
 @pytest.mark.ci
-def test_a_cell_that_a_place_was_never_asked_for_has_lost_no_attempt(tmp_path, runs_dir):
+def test_a_cell_that_a_worker_was_never_asked_for_has_lost_no_attempt(tmp_path, runs_dir):
     plan = load(tmp_path, repetitions=1)
     idle = [Worker(f"idle {n}", "a", lambda number: WorkerLost("not there", measuring=False)) for n in range(4)]
     tally = runner.run(plan, pool=Crowd(idle[0], later=[*idle[1:], Worker("rest", "a")]), attempts=1)
@@ -174,7 +174,7 @@ def test_a_cell_that_a_place_was_never_asked_for_has_lost_no_attempt(tmp_path, r
     assert [len(each.given) for each in idle] == [1, 1, 1, 1]
 
 
-def test_a_place_that_is_lost_while_it_waits_is_given_nothing_any_more(tmp_path, runs_dir):
+def test_a_worker_that_is_lost_while_it_waits_is_given_nothing_any_more(tmp_path, runs_dir):
     """The last block is under way elsewhere, and is given back: its host keeps it."""
     plan = load(tmp_path, repetitions=1)
     waits, said = Worker("waits", "b"), []
@@ -192,7 +192,7 @@ def test_a_place_that_is_lost_while_it_waits_is_given_nothing_any_more(tmp_path,
     assert "waits: its connection is lost" in said
 
 
-def test_without_any_place_the_sweep_stops_and_goes_on_when_it_is_started_again(tmp_path, runs_dir):
+def test_without_any_worker_the_sweep_stops_and_goes_on_when_it_is_started_again(tmp_path, runs_dir):
     plan = load(tmp_path)
     dies = Worker("dies", "a", lambda number: WorkerLost("killed") if number == 3 else None)
     with pytest.raises(Unavailable, match="nobody is left"):
@@ -212,7 +212,7 @@ def test_a_resumed_block_goes_to_the_host_that_began_it(tmp_path, runs_dir):
     assert hosts_of_repetitions(plan)[0] == {"a"}
 
 
-def test_what_stops_one_place_for_good_stops_all(tmp_path, runs_dir):
+def test_what_stops_one_worker_for_good_stops_all(tmp_path, runs_dir):
     plan = load(tmp_path, repetitions=4)
     full = Worker("full", "a", lambda number: StoreError("no room on the disk") if number == 1 else None)
     waits = Worker("waits", "b")
@@ -227,11 +227,11 @@ def test_what_stops_one_place_for_good_stops_all(tmp_path, runs_dir):
     assert set(load_runs(ground="all").index["status"]) == {"ok"}  # what it was measuring then is still to be measured
 
 
-def test_a_stopping_rule_sees_all_places_before_it_asks_for_more(tmp_path, runs_dir):
+def test_a_stopping_rule_sees_all_workers_before_it_asks_for_more(tmp_path, runs_dir):
     until = {"estimate": "total_throughput_bps", "within": 0.5, "at_least": 3, "at_most": 6}
     plan = load(tmp_path, yaml.safe_dump({"name": "small", "until": until, "experiments": {"throughput": GRID}}))
-    places = Worker("first", "a"), Worker("second", "b")
-    tally = runner.run(plan, pool=Crowd(*places))
+    workers = Worker("first", "a"), Worker("second", "b")
+    tally = runner.run(plan, pool=Crowd(*workers))
     assert (tally.done, tally.imprecise) == (12, [])  # of two values no interval is taken; three equal ones are precise
 
 
