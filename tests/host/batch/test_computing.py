@@ -1,5 +1,6 @@
 """Reports whose percentiles and intervals are computed on the workers of a real Dask scheduler."""
 
+import json
 import os
 import subprocess
 import threading
@@ -13,7 +14,7 @@ import pytest
 from pairlab import paths
 from pairlab.analysis import executors, flow_parts
 from pairlab.analysis.questions import fct
-from pairlab.base.schedulers import VARIABLE
+from pairlab.base.caller import VARIABLE
 from pairlab.errors import DamagedRun, StoreError, TooFewSamples, Unavailable
 from pairlab.store.dataset import load_runs
 from tests.support.dask_workers import PAIRLAB, Processes, free_port
@@ -78,7 +79,7 @@ def test_a_report_is_the_same_as_without_workers(two_workers, root, tmp_path):
 def test_parts_are_computed_on_the_workers_and_their_errors_come_back(two_workers, root, monkeypatch):
     made, workers = two_workers
     here = fct.percentiles(load_runs(root))
-    monkeypatch.setenv(VARIABLE, made.address)
+    monkeypatch.setenv(VARIABLE, json.dumps({"scheduler": made.address}))
     assert fct.percentiles(load_runs(root)).equals(here)
     pids = set(executors.on_workers(pid_of, range(40), [root]))
     assert pids <= {worker.pid for worker in workers}
@@ -89,7 +90,7 @@ def test_parts_are_computed_on_the_workers_and_their_errors_come_back(two_worker
 
 def test_workers_that_do_not_have_the_runs_are_left_out_and_say_so(two_workers, tmp_path, monkeypatch, capfd):
     made, _ = two_workers
-    monkeypatch.setenv(VARIABLE, made.address)
+    monkeypatch.setenv(VARIABLE, json.dumps({"scheduler": made.address}))
     with pytest.raises(Unavailable, match=rf"no worker of .* can compute this: worker .* has no {tmp_path}/gone: what"):
         executors.on_workers(pid_of, [1], [tmp_path / "gone"])
     assert capfd.readouterr().err.count("left out: worker") == 2
@@ -113,7 +114,7 @@ def test_a_scheduler_that_is_gone_in_between_and_workers_that_die_in_turn_are_sa
     with Processes(tmp_path, free_port()) as made:
         scheduler = made.scheduler()
         made.workers(4)
-        monkeypatch.setenv(VARIABLE, made.address)
+        monkeypatch.setenv(VARIABLE, json.dumps({"scheduler": made.address}))
         with pytest.raises(Unavailable, match="workers died one after the other while they computed the same"):
             executors.on_workers(os._exit, [9], [root])
         made.worker()
@@ -133,7 +134,7 @@ def test_what_a_killed_worker_computed_is_computed_by_another_and_the_last_is_mi
     with Processes(tmp_path, free_port()) as made:
         made.scheduler()
         workers = made.workers(2)
-        monkeypatch.setenv(VARIABLE, made.address)
+        monkeypatch.setenv(VARIABLE, json.dumps({"scheduler": made.address}))
         (pid,) = executors.on_workers(dies_once, [str(tmp_path / "died")], [root])
         assert pid in {worker.pid for worker in workers}
         with pytest.raises(Unavailable, match=r"all workers of .* that could compute this are gone"):

@@ -117,7 +117,17 @@ def test_a_retry_that_fails_in_another_way_is_kept_with_the_new_reason(tmp_path,
         assert {run.reasons for run in load_runs()} == {(reason,)}
 
 
-def test_a_failure_that_the_measurement_has_kept_itself_is_not_kept_twice(tmp_path, runs_dir, any_host, monkeypatch):
+def test_a_failure_that_the_executor_has_kept_itself_is_not_kept_twice(tmp_path, runs_dir, any_host):
+    def keeps_and_raises(spec):
+        store.write(Run(spec, "failed", ("with the host's facts",), datetime.now(UTC)))
+        return MeasurementFailed("all flows failed")
+
+    runner.run(load(tmp_path, repetitions=1), execute=Executor(keeps_and_raises))
+    assert {run.reasons for run in load_runs()} == {("with the host's facts",)}
+    assert not (runs_dir / "throughput" / ".replaced").exists()
+
+
+def test_a_failure_that_the_notebook_has_kept_itself_is_not_kept_twice(tmp_path, runs_dir, any_host, monkeypatch):
     def execute(notebook, executed, parameters, reports, imports):
         spec = experiments.spec_of("throughput", parameters)
         kept = store.write(Run(spec, "failed", ("with the host's facts",), datetime.now(UTC)))

@@ -72,8 +72,8 @@ class Crowd:
         self._present.discard(worker)
 
     def stop(self):
-        for worker in self._present:
-            worker.gone.set()
+        for each in self._present:
+            each.gone.set()
 
 
 def hosts_of_repetitions(plan):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pairlab import store
 from pairlab.batch.executors.executor import CellOutcome, result_text, stored_outcome
 from pairlab.errors import HostBusy, PairlabError, StoreError, Unavailable
 from pairlab.measurement.measure import Cell, note
@@ -41,21 +42,23 @@ class LocalExecutor:
         except (HostBusy, StoreError):  # the next cell would end the same
             raise
         except PairlabError as error:
-            note(spec, "failed", str(error))
-            return CellOutcome("failed", str(error))
-        return CellOutcome("done", result_text(run), run) if run.status == "ok" else _not_ok(run)
+            return self._failed(cell, str(error))
+        done = run.status == "ok"
+        return CellOutcome("done" if done else run.status, result_text(run) if done else "; ".join(run.reasons), run)
 
     def _unavailable(self, cell: Cell, why: str) -> CellOutcome:
         """Skipped; but failed where its backend was there for an earlier cell."""
         spec = cell.spec
         if spec.backend in self._available and registry.backends.get(spec.backend)().lacks():
-            why = f"backend {spec.backend!r} is no longer available: {why}"
-            note(spec, "failed", why)
-            return CellOutcome("failed", why)
+            return self._failed(cell, f"backend {spec.backend!r} is no longer available: {why}")
         if not cell.stored or (cell.stored.status, cell.stored.reasons) != ("skipped", (why,)):
             note(spec, "skipped", why)
         return CellOutcome("skipped", why)
 
-
-def _not_ok(run: Run) -> CellOutcome:
-    return CellOutcome(run.status, "; ".join(run.reasons), run)
+    def _failed(self, cell: Cell, why: str) -> CellOutcome:
+        """Failed, which is stored, unless what measures it has stored what became of it."""
+        latest = store.latest(cell.spec)
+        as_before = latest is None or (cell.stored and latest.measured_at == cell.stored.measured_at)
+        if as_before or latest.status == "skipped":
+            note(cell.spec, "failed", why)
+        return CellOutcome("failed", why)
