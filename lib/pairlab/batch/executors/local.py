@@ -58,7 +58,7 @@ class LocalExecutor:
     def _failed(self, cell: Cell, why: str) -> CellOutcome:
         """Failed, which is stored, unless what measures it has stored what became of it."""
         latest = store.latest(cell.spec)
-        as_before = latest is None or (cell.stored and latest.measured_at == cell.stored.measured_at)
-        if as_before or latest.status == "skipped":
+        before = cell.stored.measured_at if cell.stored else None
+        if latest is None or latest.status == "skipped" or latest.measured_at == before:
             note(cell.spec, "failed", why)
         return CellOutcome("failed", why)
