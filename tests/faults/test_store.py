@@ -248,8 +248,7 @@ def on_a_file_system_of_its_own(script, place):
         from pairlab import Spec, store
         from pairlab.store.dataset import load_runs
         from pairlab.errors import StoreError
-        from pairlab.measurement import measure
-from pairlab.model.records import Run
+        from pairlab.model.records import Run
         root = Path(sys.argv[1])
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=192k", "none", root], check=True)
 
