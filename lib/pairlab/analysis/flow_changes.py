@@ -12,7 +12,7 @@ import pandas as pd
 
 from pairlab.analysis import flow_groups
 from pairlab.analysis.cell_estimates import COLUMNS
-from pairlab.analysis.figures.style import ordered
+from pairlab.analysis.driver_order import ordered
 from pairlab.analysis.selection import CELL, SYSTEM
 from pairlab.errors import TooFewSamples
 from pairlab.statistics import permutation, quantiles, tests

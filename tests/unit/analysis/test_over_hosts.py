@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_rgba
 
 from pairlab.analysis import by_group, cell_estimates, selection
-from pairlab.analysis.figures import estimates
-from pairlab.analysis.figures.hosts import by_host
+from pairlab.analysis.figures import estimates, hosts
 from pairlab.analysis.output.latex import Values
 from pairlab.analysis.questions.throughput import TOTAL
 from pairlab.analysis.selection import CELL
@@ -198,14 +198,17 @@ def test_runs_of_two_machines_of_one_kind_are_not_alike():
 @pytest.mark.usefixtures("closes_figures")
 def test_the_figure_has_a_dot_per_host_and_their_mean_with_its_interval():
     made = pd.concat([measured(), measured(ratio=2.0).assign(pairs=8)])
-    figure = by_host.dots(made, value="value", measure=TOTAL._replace(scale=1))
+    figure = hosts.dots(made, value="value", measure=TOTAL._replace(scale=1))
     (ax,) = figure.axes
-    dots = {each.get_color(): each.get_ydata() for each in ax.lines if len(each.get_xdata()) == 8}
     means = cell_estimates.means(made, CELL, "value", over="host").query("driver == 'macvlan'")
-    (drawn,) = [each for each in ax.containers if each.get_label() == "macvlan"]
-    assert list(drawn[0].get_ydata()) == pytest.approx(list(means["value"]))
-    assert sorted(dots[drawn[0].get_color()])[0] == pytest.approx(5.5, rel=0.02)
-    assert sorted(dots[drawn[0].get_color()])[-1] == pytest.approx(40, rel=0.02)
+    (drawn,) = [each for each in ax.lines if each.get_label() == "macvlan"]
+    shown = drawn.get_ydata()
+    assert list(shown[np.isfinite(shown)]) == pytest.approx(list(means["value"]))
+    color = to_rgba(drawn.get_color())[:3]
+    mine = [points for points in ax.collections if tuple(points.get_facecolors()[0][:3]) == color]
+    dots = sorted(value for points in mine for _, value in points.get_offsets())
+    assert len(dots) == 8
+    assert (dots[0], dots[-1]) == pytest.approx((5.5, 40), rel=0.02)
     joined = [each for each in ax.lines if len(each.get_xdata()) == 2 and each.get_color() == "0.75"]
     assert len(joined) == 8  # of four hosts, at two numbers of pairs
     told = figure.get_supxlabel().replace("\n", " ")
@@ -215,6 +218,6 @@ def test_the_figure_has_a_dot_per_host_and_their_mean_with_its_interval():
 
 @pytest.mark.usefixtures("closes_figures")
 def test_the_figure_of_one_host_says_that_it_has_no_interval():
-    figure = by_host.dots(measured({"a": 10.0}), value="value", measure=TOTAL)
+    figure = hosts.dots(measured({"a": 10.0}), value="value", measure=TOTAL)
     assert "n = 1 host in each column" in figure.get_supxlabel().replace("\n", " ")
     assert "no interval: it needs 3 hosts" in figure.get_supxlabel().replace("\n", " ")

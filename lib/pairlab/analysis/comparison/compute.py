@@ -23,7 +23,7 @@ from pairlab.analysis.comparison.left_out import depends_on_failed, not_ok, unre
 from pairlab.analysis.comparison.noise_floor import Calibration, NoiseFloor
 from pairlab.analysis.comparison.result import WORTH_PERCENT, Comparison, Comparisons, Side
 from pairlab.analysis.comparison.spec_text import cell, named
-from pairlab.analysis.figures.style import ordered
+from pairlab.analysis.driver_order import ordered
 from pairlab.errors import AnalysisError, BadInput, TooFewSamples, UnknownName
 from pairlab.model import fct
 from pairlab.model import ground as grounds

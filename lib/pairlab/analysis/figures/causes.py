@@ -4,15 +4,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
 from pairlab.analysis import layers
-from pairlab.analysis.figures import estimates, grid, style
+from pairlab.analysis.driver_order import ordered, rank
+from pairlab.analysis.figures import grid, style
+from pairlab.analysis.figures.estimates import pairs_text, stacked
 from pairlab.analysis.output.formatting import span
 from pairlab.analysis.questions import networks
 from pairlab.analysis.selection import SYSTEM
@@ -38,9 +40,8 @@ COLOURS = {
     "memory allocation": "#DCC36A",
     "locks": "#202020",
     "copy": "#F2A65A",
-    layers.OTHER: "white",
+    layers.OTHER: "0.93",
 }
-_EDGE, _EDGE_WIDTH = "0.3", 0.3
 #: Layers that have less in every bar are drawn as one.
 LEAST = 0.01
 
@@ -56,33 +57,14 @@ def by_layer(shares: pd.DataFrame, conditions: str = "") -> Figure:
     shares: as causes.layer_cells(). Layers below LEAST in all bars are added to `other`.
     """
     known = shares[shares["value"].notna()]
-    most = known.groupby("layer")["value"].max()
-    shown = [layer for layer in layers.names() if most.get(layer, 0.0) >= LEAST and layer != layers.OTHER]
-    drawn = known.assign(layer=known["layer"].where(known["layer"].isin(shown), layers.OTHER), bar=_bars(known))
-    named = sorted(
-        set(zip(drawn["driver"], drawn["bar"], strict=True)), key=lambda each: (style.rank(each[0]), each[1])
-    )
-    bars = [bar for _, bar in named]
-    pairs = sorted(drawn["pairs"].unique().tolist())
-    panels = [
-        (f"{', '.join(names)}: {count} pair{'s' * (count != 1)}", system[system["pairs"] == count])
-        for names, system in drawn.groupby(list(SYSTEM), sort=True)
-        for count in pairs
-    ]
-
-    def draw(panel: pd.DataFrame, ax: Axes) -> Axes:
-        _stacked(panel, ax, bars, shown, 100)
-        ax.set_xlim(0, 100)
-        ax.set_xlabel("CPU samples (%)")
-        ax.set_ylabel("Driver")
-        return ax
-
-    handles = _handles(shown)
-    note = f"mean of n = {span(known['n'])} repetitions, of all CPUs while they were not idle; runs with a profile only"
-    height_in = 1.4 + 0.2 * len(bars)
-    noted = estimates.noted(note, conditions)
-    many = {"across": len(pairs)} if len(pairs) > 1 else {"wide": True}
-    return grid.grid(panels, draw, note=noted, height_in=height_in, handles=handles, handles_across=5, **many)
+    controls = known["congestion_control"]
+    bars = known["driver"] + (", " + controls if controls.nunique() > 1 else "")
+    named = {*zip(known["driver"], bars, strict=True)}
+    order = [bar for _, bar in sorted(named, key=lambda each: (rank(each[0]), each[1]))]
+    what = "of all CPUs while they were not idle"
+    axes: dict[str, Any] = {"xlim": (0, 100), "xlabel": "CPU samples (%)", "ylabel": "Driver"}
+    drawn = known.assign(bar=bars, count=known["pairs"].map(pairs_text))
+    return _bars(drawn, known["value"], what, conditions, "count", order=order, scale=100, **axes)
 
 
 def by_transaction(cells: pd.DataFrame, conditions: str = "") -> Figure:
@@ -91,83 +73,58 @@ def by_transaction(cells: pd.DataFrame, conditions: str = "") -> Figure:
     cells: as service_demand.layer_cells. Layers that take less than LEAST in all bars are added to `other`.
     """
     known = cells[cells["value"].notna()]
-    known = known.assign(place=[networks.place_text(*each) for each in known[list(networks.PLACE)].to_numpy()])
+    place = [networks.place_text(*each) for each in known[list(networks.PLACE)].to_numpy()]
+    known = known.assign(place=place, bar=known["driver"])
     whole = known.groupby([*SYSTEM, "driver", "pairs", "place"])["value"].transform("sum")
-    most = (known["value"] / whole).groupby(known["layer"]).max()
-    shown = [layer for layer in layers.names() if most.get(layer, 0.0) >= LEAST and layer != layers.OTHER]
-    drawn = known.assign(layer=known["layer"].where(known["layer"].isin(shown), layers.OTHER), bar=known["driver"])
-    panels = [
-        (f"{', '.join(names)}: {place}", system[system["place"] == place])
-        for names, system in drawn.groupby(list(SYSTEM), sort=True)
-        for place in networks.places(cells)
-    ]
+    what = "the service demand by what the CPUs ran when they were not idle"
+    label = "CPU time (µs per transaction)"
+    axes: dict[str, Any] = {"xlim": (0, 1.03e6 * whole.max()), "xlabel": label, "ylabel": "Network"}
+    return _bars(known, known["value"] / whole, what, conditions, "place", scale=1e6, **axes)
 
-    most_us = 1e6 * float(whole.max())
+
+def _bars(
+    cells: pd.DataFrame,
+    shares: pd.Series,
+    what: str,
+    conditions: str,
+    column: str,
+    *,
+    scale: float,
+    order: Sequence[str] = (),
+    **axes: Any,
+) -> Figure:
+    """A panel for each value of a column, in it a bar of layers for each of those of `bar`, from the top; order: of the
+    bars of all panels; none: those of each panel by rank. shares: of the cells in their bars.
+    """
+    most = shares.groupby(cells["layer"]).max()
+    shown = [layer for layer in layers.names() if most.get(layer, 0.0) >= LEAST and layer != layers.OTHER]
+    drawn = cells.assign(layer=cells["layer"].where(cells["layer"].isin(shown), layers.OTHER))
+    colours = {layer: COLOURS.get(layer, "0.6") for layer in [*shown, layers.OTHER]}
 
     def draw(panel: pd.DataFrame, ax: Axes) -> Axes:
-        least_first = panel.groupby("bar")["value"].sum().sort_values().index.to_list()
-        _stacked(panel, ax, least_first, shown, 1e6)
-        ax.set_xlim(0, 1.03 * most_us)
-        ax.set_xlabel("CPU time (µs per transaction)")
-        ax.set_ylabel("Network")
+        bars = order or ordered(panel["bar"])
+        stacked(ax, panel, bar="bar", part="layer", order=bars, colours=colours, scale=scale, flat=True)
+        ax.set_yticks(range(len(bars)), [style.text(bar) for bar in bars])
+        ax.set(ylim=(len(bars) - 0.4, -0.6), **axes)
+        ax.tick_params(axis="y", length=0)
+        ax.grid(False, axis="y")
         return ax
 
-    note = (
-        f"mean of n = {span(known['n'])} repetitions; the service demand by what the CPUs ran when they were not idle;"
-        " runs with a profile only"
-    )
-    height_in = 1.4 + 0.2 * max(panel["bar"].nunique() for _, panel in panels)
-    noted = estimates.noted(note, conditions)
-    return grid.grid(
-        panels,
+    most_bars = len(order) or max(panel["bar"].nunique() for _, panel in drawn.groupby([*SYSTEM, column]))
+    return grid.facets(
+        drawn,
         draw,
-        note=noted,
-        height_in=height_in,
-        handles=_handles(shown),
-        handles_across=5,
+        column=column,
+        order=list(dict.fromkeys(drawn.sort_values("pairs")[column])),
+        note=f"mean of n = {span(cells['n'])} repetitions, {what}; runs with a profile only",
+        conditions=conditions,
+        wide=drawn[column].nunique() == 1,
         share_x=True,
-        share_y=False,
+        share_y="row" if order else False,
+        height_in=1.4 + 0.2 * most_bars,
+        handles=grid.patches(colours),
+        handles_across=5,
     )
-
-
-def _stacked(panel: pd.DataFrame, ax: Axes, bars: Sequence[str], shown: Sequence[str], scale: float) -> None:
-    """A bar of layers for each of these names, the first on top. panel: with columns bar, layer and value."""
-    wide = panel.pivot_table(index="bar", columns="layer", values="value", aggfunc="sum").reindex(bars) * scale
-    before = pd.Series(0.0, index=bars)
-    for layer in [*shown, layers.OTHER]:
-        if layer in wide:
-            part = wide[layer].fillna(0.0)
-            ax.barh(
-                range(len(bars)),
-                part,
-                0.75,
-                before,
-                facecolor=_colour(layer),
-                edgecolor=_EDGE,
-                linewidth=_EDGE_WIDTH,
-            )
-            before = before + part
-    ax.set_yticks(range(len(bars)), [style.text(bar) for bar in bars])
-    ax.set_ylim(len(bars) - 0.4, -0.6)
-    ax.tick_params(axis="y", length=0)
-    ax.grid(False, axis="y")
-
-
-def _handles(shown: Sequence[str]) -> list[Patch]:
-    return [
-        Patch(facecolor=_colour(layer), edgecolor=_EDGE, linewidth=_EDGE_WIDTH, label=layer)
-        for layer in [*shown, layers.OTHER]
-    ]
-
-
-def _bars(shares: pd.DataFrame) -> pd.Series:
-    """The name of each bar: the driver, and the congestion control where there are several."""
-    controls = shares["congestion_control"]
-    return shares["driver"] + (", " + controls if controls.nunique() > 1 else "")
-
-
-def _colour(layer: str) -> str:
-    return COLOURS.get(layer, "0.6")
 
 
 @dataclass
@@ -223,10 +180,10 @@ def _shape(level: int, at: float, width: float, name: str, layer: str, height: i
     top = height - (level + 1) * _FRAME
     letters = int((width - 4) / _CHARACTER)
     shown = name if len(name) <= letters else f"{name[: letters - 1]}…" if letters > 3 else ""
-    ink = "white" if layer in _DARK else "black"
+    ink, colour = "white" if layer in _DARK else "black", to_hex(COLOURS.get(layer, "0.6"))
     text = f'<text x="{at + 2:.1f}" y="{top + 11}" fill="{ink}">{escape(shown)}</text>'
     return (
         f"<g><title>{escape(f'{name} ({layer or layers.OTHER}): {100 * width / _WIDTH:.1f} %')}</title>"
-        f'<rect x="{at:.1f}" y="{top}" width="{width:.1f}" height="{_FRAME - 1}" fill="{to_hex(_colour(layer))}"/>'
+        f'<rect x="{at:.1f}" y="{top}" width="{width:.1f}" height="{_FRAME - 1}" fill="{colour}"/>'
         f"{text if shown else ''}</g>"
     )

@@ -4,19 +4,22 @@ The points of the lines come from by_group, which reduces any number of flows to
 cdf_lines draws one panel, cdf_panels a whole figure; flow_sizes is of a distribution that traffic is drawn from.
 """
 
-import matplotlib as mpl
-import matplotlib.pyplot as plt
+from functools import partial
+
 import numpy as np
 import pandas as pd
+import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from pairlab.analysis.figures import grid, style
-from pairlab.analysis.figures.estimates import noted
+from pairlab.analysis.driver_order import ordered
+from pairlab.analysis.figures import estimates, grid, style
 from pairlab.analysis.output.formatting import span
 from pairlab.analysis.selection import SYSTEM
 from pairlab.model.traffic.flow_sizes import FlowSizes, described
+
+_FINEST = 2000  # steps of a line that a printed figure can show
 
 
 def cdf_lines(
@@ -35,20 +38,28 @@ def cdf_lines(
     by eye.
     """
     ax = grid.single(ax)
-    for driver in style.ordered(line_points["driver"]):
-        mine = line_points[line_points["driver"] == driver].sort_values(["value", "share"])
-        ax.plot(mine["value"] * scale, mine["share"], **style.line_only(driver), label=driver, clip_on=False)
     if log:
         grid.logarithmic(ax.xaxis)
-    else:
+    for driver in ordered(line_points["driver"]):
+        mine = line_points[line_points["driver"] == driver]
+        steps(ax, mine["value"] * scale, mine["share"], **style.driver_style(driver) | {"marker": ""}, label=driver)
+    if not log:
         ax.set_xlim(left=0)
         ax.xaxis.set_major_locator(MaxNLocator(4))
     ax.grid(True, axis="x")
-    ax.set_ylim(0, 1)
+    ax.set(ylim=(0, 1), xlabel=label, ylabel=f"Share of {of}")
     ax.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
-    ax.set_xlabel(label)
-    ax.set_ylabel(f"Share of {of}")
     return ax
+
+
+def steps(ax: Axes, values: pd.Series, shares: pd.Series, **look: object) -> None:
+    """The steps of a CDF, whose shares may end below 1: values and shares as of distributions.cdf."""
+    reached = shares.groupby(values).max()
+    reached = reached[~(_FINEST * reached).round().duplicated(keep="last")]
+    rises = reached.diff().fillna(reached)
+    seaborn.ecdfplot(x=rises.index, weights=rises.to_numpy(), stat="count", ax=ax, clip_on=False, **look)
+    x = np.asarray(ax.lines[-1].get_xdata())
+    ax.lines[-1].set_xdata([x[1], *x[1:]])  # seaborn's begin at -∞, which no logarithmic axis has
 
 
 def cdf_panels(
@@ -66,40 +77,34 @@ def cdf_panels(
     axis if it is logarithmic. Else each panel has its own, since times at 10 and at 150 pairs lie an order apart, and
     panels follow each other without a hole.
     """
-    columns = sorted(line_points[across].unique())
-    panels = []
-    for names, system in line_points.groupby(list(SYSTEM), sort=True):
-        for column in sorted(system[across].unique()):
-            name = f"{column} pairs" if across == "pairs" else str(column)
-            panels.append((f"{', '.join(names)}: {name}", system[system[across] == column]))
-
-    def draw(part: pd.DataFrame, ax: Axes) -> Axes:
-        return cdf_lines(part, ax, label=label, scale=scale, log=log)
-
-    several = len(columns) > 1
-    whole = len(panels) == len(columns) * line_points.groupby(list(SYSTEM)).ngroups
-    in_row = (len(columns) if whole else _in_row(len(panels))) if several else None
-    return grid.grid(
-        panels,
-        draw,
-        note=noted(note(line_points), conditions),
+    columns = line_points[across].nunique()
+    panels = line_points.drop_duplicates([*SYSTEM, across])
+    whole = len(panels) == columns * line_points.groupby(list(SYSTEM)).ngroups
+    if not whole:  # up to four in a row, or three where that leaves fewer places free
+        in_row = len(panels) if len(panels) <= 4 else min((4, 3), key=lambda each: -len(panels) % each)
+    elif columns > 1:
+        in_row = columns
+    else:
+        in_row = min(len(panels), 2)
+    return grid.facets(
+        line_points,
+        partial(cdf_lines, label=label, scale=scale, log=log),
+        column=across,
+        title=estimates.title_by(across),
+        note=note(line_points),
+        conditions=conditions,
         across=in_row,
-        share_x="col" if log and several and whole else False,
-        height_in=grid.row_height_in(-(-len(panels) // in_row)) if in_row else style.HEIGHT_IN,
+        packed=True,
+        share_x="col" if log and columns > 1 and whole else False,
     )
 
 
-def _in_row(panels: int) -> int:
-    """Up to four panels in a row, or three where that leaves fewer places free."""
-    return panels if panels <= 4 else min((4, 3), key=lambda each: -panels % each)
-
-
-def note(line_points: pd.DataFrame) -> str:
+def note(line_points: pd.DataFrame, of: str = "flows") -> str:
     """What a reader must know of the flows behind the lines: repetitions, flows of a line, and how many failed."""
     lines = line_points.drop_duplicates([*SYSTEM, "driver", *{"pairs", "role"} & set(line_points)])
-    counted = f"n = {span(lines['repetitions'])} repetitions, {span(lines['flows'])} flows in each line"
+    counted = f"n = {span(lines['repetitions'])} repetitions, {span(lines['flows'])} {of} in each line"
     failed = int(lines["failed_flows"].sum())
-    return f"{counted}; {failed} of all flows failed: lines end below 1" if failed else f"{counted}; none failed"
+    return f"{counted}; {failed} of all {of} failed: lines end below 1" if failed else f"{counted}; none failed"
 
 
 def flow_sizes(sizes: FlowSizes) -> Figure:
@@ -107,13 +112,13 @@ def flow_sizes(sizes: FlowSizes) -> Figure:
     shares = np.unique(np.concatenate([np.linspace(0.001, 1, 500), sizes.shares[sizes.shares > 0]]))
     values = sizes.quantile(shares)
     least = max(values[0], 1)
-    with mpl.rc_context(style.STYLE):
-        figure, ax = plt.subplots(figsize=(style.COLUMN_IN, style.HEIGHT_IN), layout="constrained")
+
+    def draw(_: pd.DataFrame, ax: Axes) -> Axes:
         ax.plot(np.array([least, *values]) / 1e3, [0, *shares], color="black", clip_on=False)
         grid.logarithmic(ax.xaxis)
         ax.grid(True, axis="x")
         ax.set(xlim=(least / 1e3, None), ylim=(0, 1), xlabel="Flow size (kB)", ylabel="Share of flows")
-        ax.set_title(style.text(sizes.title or sizes.name))
-        note = style.wrapped(f"a distribution, nothing measured; {described(sizes)}", style.COLUMN_IN)
-        figure.supxlabel(style.text(note), **style.NOTE)
-    return figure
+        return ax
+
+    panel = sizes.title or sizes.name, pd.DataFrame({"driver": [""]})
+    return grid.grid([panel], draw, note=f"a distribution, nothing measured; {described(sizes)}")

@@ -5,12 +5,11 @@ from functools import partial
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
-from pairlab.analysis.figures import estimates, grid, style
+from pairlab.analysis.driver_order import ordered
+from pairlab.analysis.figures import estimates, grid
 from pairlab.analysis.output.formatting import span
 from pairlab.analysis.questions.cpu import MEASURES, PARTS, SATURATED
-from pairlab.analysis.selection import SYSTEM
 
 #: The colour of each part of the CPU's time: no driver's, and each another grey.
 COLOURS = {
@@ -22,7 +21,6 @@ COLOURS = {
     "iowait": "0.75",
     "idle": "0.95",
 }
-_EDGE, _EDGE_PT = "white", 0.4
 
 
 def busy_by_pairs(busy: pd.DataFrame, ax: Axes | None = None) -> Axes:
@@ -30,8 +28,7 @@ def busy_by_pairs(busy: pd.DataFrame, ax: Axes | None = None) -> Axes:
 
     busy: as cpu.cells()["busy"], of one system.
     """
-    ax = estimates.by_number(busy, ax, measure=MEASURES["busy"], label="CPU busy (%)")
-    ax.axhline(100 * SATURATED, color="0.4", linewidth=0.6, zorder=1)
+    ax = estimates.by_number(busy, ax, measure=MEASURES["busy"], label="CPU busy (%)", level=100 * SATURATED)
     ax.set_ylim(0, 105)
     return ax
 
@@ -48,39 +45,19 @@ def parts_by_pairs(cells: dict[str, pd.DataFrame], conditions: str = "") -> Figu
     cells: as cpu.cells(). The parts are means over repetitions. Each panel has the pair counts of its own driver.
     """
     parts = pd.concat([frame.assign(part=name) for name, frame in cells.items() if name in PARTS])
-    shown = [part for part in PARTS if parts.loc[parts["part"] == part, "value"].max() >= 0.005]
-    drivers = style.ordered(parts["driver"])
-    panels = [
-        (f"{', '.join(names)}: {driver}", system[system["driver"] == driver])
-        for names, system in parts.groupby(list(SYSTEM), sort=True)
-        for driver in drivers
-    ]
+    shown = {part: COLOURS[part] for part in PARTS if parts.loc[parts["part"] == part, "value"].max() >= 0.005}
 
     def draw(panel: pd.DataFrame, ax: Axes) -> Axes:
-        wide = panel.pivot(index="pairs", columns="part", values="value").sort_index() * 100
-        pairs = list(wide.index)
-        below = pd.Series(0.0, index=pairs)
-        for part in shown:
-            ax.bar(
-                range(len(pairs)),
-                wide[part],
-                bottom=below,
-                width=0.8,
-                facecolor=COLOURS[part],
-                edgecolor=_EDGE,
-                linewidth=_EDGE_PT,
-            )
-            below = below + wide[part]
+        pairs = sorted(panel["pairs"].unique())
+        drawn = panel[panel["part"].isin(shown)]
+        estimates.stacked(ax, drawn, bar="pairs", part="part", order=pairs, colours=shown, scale=100)
         ax.set_xticks(range(len(pairs)), pairs)
-        ax.set_xlim(-0.6, len(pairs) - 0.4)
         ax.tick_params(axis="x", length=0)
-        ax.set_ylim(0, 100)
-        ax.set_xlabel("Pairs")
-        ax.set_ylabel("CPU time (%)")
+        ax.set(xlim=(-0.6, len(pairs) - 0.4), ylim=(0, 100), xlabel="Pairs", ylabel="CPU time (%)")
         return ax
 
-    handles = [Patch(facecolor=COLOURS[part], edgecolor=_EDGE, linewidth=_EDGE_PT, label=part) for part in shown]
-    height_in = grid.row_height_in(len(panels) // len(drivers))
     note = f"mean of n = {span(parts['n'])} repetitions, of all CPUs over the measuring window"
-    note = estimates.noted(note, conditions)
-    return grid.grid(panels, draw, note=note, across=len(drivers), height_in=height_in, handles=handles)
+    order = ordered(parts["driver"])
+    return grid.facets(
+        parts, draw, column="driver", order=order, note=note, conditions=conditions, handles=grid.patches(shown)
+    )

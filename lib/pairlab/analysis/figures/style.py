@@ -2,10 +2,11 @@
 
 import hashlib
 import textwrap
-from collections.abc import Iterable
-from typing import TypedDict
+from typing import Any, TypedDict
 
-from matplotlib.colors import to_hex, to_rgb
+from matplotlib.colors import to_hex
+
+from pairlab.analysis import driver_order
 
 from pairlab.base import entry_points
 
@@ -15,12 +16,8 @@ COLUMN_IN, PAGE_IN, HEIGHT_IN = 3.48, 7.13, 2.4
 #: The same colour, marker and line for a driver in every figure. The hues are those of Okabe and Ito, which the
 #: colour-blind can distinguish; their blue and vermilion are darker here and the green is lighter, so that the three
 #: are different greys too.
-DRIVERS = {
-    "bridge": ("#00558F", "o", "-"),
-    "macvlan": ("#C44E00", "s", "--"),
-    "ovs": ("#0BA27A", "^", "-."),
-    "host": ("#000000", "D", ":"),
-}
+_FIRST = (("#00558F", "o", "-"), ("#C44E00", "s", "--"), ("#0BA27A", "^", "-."), ("#000000", "D", ":"))
+DRIVERS = dict(zip(driver_order.FIRST, _FIRST, strict=True))
 #: Those that the papers' other figures hold against each other: no two have both colour and line, or the marker, alike.
 _VIOLET, _LILAC, _BROWN = "#6304C0", "#AD64F3", "#6F2611"
 _DOTS, _LONG_DASHES, _DASH_DOTS = (0, (1, 1)), (0, (5, 1)), (0, (3, 1, 1, 1))
@@ -41,9 +38,6 @@ _OTHER_COLOURS = (
 )
 _OTHER_MARKERS = ("v", "P", "X", "p", "<", ">", "h", "d")
 _OTHER_LINES = (_DOTS, _LONG_DASHES, _DASH_DOTS)
-#: How much of a driver's colour is left where it colours small text, which needs more contrast than a line.
-_INK = 0.8
-
 #: From so many repetitions on they are drawn as a box; fewer, as points.
 LEAST_IN_BOX = 6
 
@@ -89,7 +83,8 @@ STYLE = {
     "pgf.rcfonts": False,
     "pgf.preamble": r"\usepackage[utf8]{inputenc}\usepackage[T1]{fontenc}\renewcommand{\rmdefault}{ptm}",
 }
-#: The style of a figure's note.
+#: The edge of the parts of a bar, and the style of a figure's note.
+EDGE: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.4}
 NOTE = {"fontsize": 7, "color": "0.3"}
 _NOTE_PER_IN = 20  # characters of a note in an inch of its line
 
@@ -121,31 +116,6 @@ def _drawn(driver: str) -> tuple[str, str, tuple]:
     return to_hex(color), _OTHER_MARKERS[drawn[4] % len(_OTHER_MARKERS)], _OTHER_LINES[drawn[5] % len(_OTHER_LINES)]
 
 
-def line_only(driver: str) -> DriverStyle:
-    """The style of a driver's line where it has no markers."""
-    return driver_style(driver) | {"marker": ""}
-
-
-def points_only(driver: str) -> DriverStyle:
-    """The style of a driver's points where no line joins them."""
-    return driver_style(driver) | {"linestyle": "none"}
-
-
-def ink(driver: str) -> str:
-    """The colour of a driver's name: its own, but darker, so that small text can be read."""
-    return to_hex([_INK * part for part in to_rgb(driver_style(driver)["color"])])
-
-
-def rank(driver: str) -> tuple[int, str]:
-    """Where a driver stands among others: those of DRIVERS in their order, then the others by name."""
-    return (list(DRIVERS).index(driver) if driver in DRIVERS else len(DRIVERS)), driver
-
-
-def ordered(drivers: Iterable[str]) -> list[str]:
-    """Each driver once, by rank."""
-    return sorted(set(drivers), key=rank)
-
-
 def text(name: str) -> str:
     """A name as figures show it, literally: a dollar sign in it begins no formula."""
     return name.encode("utf-8", "replace").decode().replace("$", r"\$")
@@ -153,4 +123,5 @@ def text(name: str) -> str:
 
 def wrapped(note: str, width_in: float) -> str:
     """A note in lines that fit a figure of that width."""
-    return textwrap.fill(note, int(width_in * _NOTE_PER_IN))
+    lines = note.split("\n")
+    return "\n".join(textwrap.fill(line, int(width_in * _NOTE_PER_IN)) for line in lines)

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import pandas as pd
 
-from pairlab.analysis.figures.style import ordered
+from pairlab.analysis.driver_order import ordered
 from pairlab.analysis.output import formatting
 from pairlab.analysis.output.formatting import MISSING, slug, systems
 from pairlab.analysis.output.latex import Values

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from pairlab.analysis.figures.style import ordered
+from pairlab.analysis.driver_order import ordered
 from pairlab.analysis.output.formatting import span
 from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.provenance import facts_of

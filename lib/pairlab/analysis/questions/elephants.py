@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from pairlab.analysis import by_group, cell_estimates
-from pairlab.analysis.figures.style import ordered
+from pairlab.analysis.driver_order import ordered
 from pairlab.analysis.output.formatting import percentile_name, systems
 from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.measures import Measure, across, common_values, tabulate

@@ -12,7 +12,7 @@ import pandas as pd
 from pairlab.analysis import by_group, flow_changes, flow_parts, published
 from pairlab.analysis.by_group import ByGroup
 from pairlab.analysis.cell_estimates import at_pairs
-from pairlab.analysis.figures.style import ordered
+from pairlab.analysis.driver_order import ordered
 from pairlab.analysis.output.formatting import MISSING, percentile_name, systems, three_digits
 from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.measures import (

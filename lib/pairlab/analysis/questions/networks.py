@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable
 import pandas as pd
 
 from pairlab.analysis import cell_estimates, selection, throughput_cells
-from pairlab.analysis.figures.style import ordered
+from pairlab.analysis.driver_order import ordered
 from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.measures import Measure, Texts, common_values, tabulate
 from pairlab.model.latencies import SHARES, measure

@@ -4,8 +4,10 @@ import shutil
 from xml.etree import ElementTree
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.collections import PathCollection
 from PIL import Image
 
 from pairlab.analysis import published, throughput_cells
@@ -45,7 +47,17 @@ def points(repetitions, ax=None):
 
 
 def lines(ax):
-    return {container.get_label(): container for container in ax.containers}
+    """The line of each driver."""
+    return {line.get_label(): line for line in ax.lines if not line.get_label().startswith("_")}
+
+
+def bars(ax, driver):
+    """The lower and upper ends of a driver's intervals, from left to right."""
+    color = lines(ax)[driver].get_color()
+    mine = [line for line in ax.lines if line.get_marker() == "None" and line.get_color() == color]
+    return sorted(
+        (np.nanmean(line.get_xdata()), np.nanmin(line.get_ydata()), np.nanmax(line.get_ydata())) for line in mine
+    )
 
 
 @pytest.mark.parametrize(("high", "low", "scale"), [(40e9, 1e9, "log"), (20e9, 1e9, "linear"), (40e9, -1e9, "linear")])
@@ -53,7 +65,8 @@ def test_one_wide_interval_does_not_press_the_categories_of_any_panel_onto_the_a
     values = [("docker", "ovs", 10e9, low, high), ("netns", "ovs", 5e9, 4e9, 6e9), ("netns", "bridge", 8e9, 7e9, 9e9)]
     cells = pd.DataFrame(values, columns=["backend", "driver", "value", "low", "high"])
     cells = cells.assign(workload="flowgen", place="here", n=3, confidence=0.95)
-    how = {"measure": throughput.TOTAL, "category": "place", "order": ["here"], "name": "Place", "from_zero": low > 0}
+    how = {"measure": throughput.TOTAL, "category": "place", "order": ["here"], "name": "Place"}
+    how["measure"] = how["measure"]._replace(change=low < 0)
     figure = estimates.by_system(cells, estimates.by_category, **how)
     assert {ax.get_yscale() for ax in figure.axes} == {scale}
     bottom, top = figure.axes[0].get_ylim()
@@ -78,9 +91,11 @@ def test_values_that_span_decades_are_on_a_logarithmic_axis_unless_one_is_zero(l
 def test_clients_of_one_repetition_have_one_shade_and_other_repetitions_others():
     clients = pd.DataFrame({"driver": "bridge", "repetition": [0, 0, 1, 1, 2, 2], "x": [1.0, 1.1, 2, 2.1, 3, 3.1]})
     ax = estimates.scatter(clients.assign(y=clients["x"]), x="x", y="y", x_label="X", y_label="Y")
-    drawn = [line for line in ax.lines if len(line.get_xdata()) == 2]
-    assert [list(line.get_xdata()) for line in drawn] == [[1.0, 1.1], [2, 2.1], [3, 3.1]]
-    assert len({str(line.get_color()) for line in drawn}) == 3
+    (drawn,) = [each for each in ax.collections if isinstance(each, PathCollection)]
+    assert list(drawn.get_offsets()[:, 0]) == list(clients["x"])
+    shades = [tuple(each) for each in drawn.get_facecolors()]
+    assert shades[::2] == shades[1::2]
+    assert len(set(shades)) == 3
     left, right = ax.get_xlim()
     assert 0.5 < left < 1
     assert right > 3.1
@@ -89,15 +104,23 @@ def test_clients_of_one_repetition_have_one_shade_and_other_repetitions_others()
 def test_each_line_goes_through_the_estimates_and_its_bars_end_at_the_bounds(cells):
     ax = total(of_netns(cells))
     for driver, mine in of_netns(cells).groupby("driver"):
-        line, _, (bars,) = lines(ax)[driver]
-        assert list(line.get_xdata()) == list(mine["pairs"])
+        line = lines(ax)[driver]
+        assert list(line.get_xdata()) == pytest.approx(list(mine["pairs"]), rel=0.03)
         assert list(line.get_ydata()) == pytest.approx(list(mine["value"] / 1e9))
-        for segment, cell in zip(bars.get_segments(), mine.itertuples(), strict=True):
-            if cell.n == 2:  # one run is invalid, and two repetitions have no interval
-                assert not len(segment)
-                continue
-            assert segment[0][1] == pytest.approx(cell.low / 1e9)
-            assert segment[1][1] == pytest.approx(cell.high / 1e9)
+        several = mine[mine["n"] > 2]  # one run is invalid, and two repetitions have no interval
+        for (x, low, high), cell in zip(bars(ax, driver), several.itertuples(), strict=True):
+            assert x == pytest.approx(cell.pairs, rel=0.03)
+            assert (low, high) == pytest.approx((cell.low / 1e9, cell.high / 1e9))
+
+
+def test_a_line_is_broken_where_its_driver_was_not_measured_and_one_repetition_is_hollow(cells):
+    mine = of_netns(cells)
+    second = sorted(mine["pairs"].unique())[1]
+    ax = total(mine[(mine["driver"] != "ovs") | (mine["pairs"] != second)].assign(n=1, low=np.nan, high=np.nan))
+    gaps = {driver: list(np.isnan(line.get_ydata())) for driver, line in lines(ax).items()}
+    assert gaps["ovs"][1]
+    assert not any(gaps["bridge"])
+    assert [line.get_markerfacecolor() for line in ax.lines].count("white") == len(gaps)
 
 
 def test_every_panel_starts_at_zero_and_shows_its_highest_value(cells, repetitions):
@@ -124,7 +147,7 @@ def test_fewer_than_six_repetitions_are_points_and_six_are_a_box_from_their_leas
     assert len(many) == 6
     ax = points(many)
     assert len(ax.patches) == 1
-    assert not ax.collections
+    assert len(ax.collections[0].get_offsets()) == 6
     heights = [value for line in ax.lines for value in line.get_ydata()]
     assert (min(heights), max(heights)) == pytest.approx((many["total_bps"].min() / 1e9, many["total_bps"].max() / 1e9))
 
@@ -132,7 +155,7 @@ def test_fewer_than_six_repetitions_are_points_and_six_are_a_box_from_their_leas
 def test_a_driver_looks_the_same_whoever_else_is_in_the_figure(cells):
     every = lines(total(of_netns(cells)))["ovs"]
     alone = lines(total(of_netns(cells)[of_netns(cells)["driver"] == "ovs"]))["ovs"]
-    for line in (every[0], alone[0]):
+    for line in (every, alone):
         assert (line.get_color(), line.get_marker()) == style.DRIVERS["ovs"][:2]
 
 
@@ -142,7 +165,9 @@ def test_the_note_tells_n_and_what_the_bars_are(cells, repetitions):
     assert estimates.note_of(repetitions) == "a point per repetition, n = 2 to 3 in each column"
     assert estimates.note_of(cells.assign(n=1)) == "mean of n = 1 repetition, which has no interval"
     many = pd.concat([repetitions, repetitions.assign(repetition=repetitions["repetition"] + 10)])
-    assert "from n = 6 repetitions on, else a point each; n = 4 to 6" in estimates.note_of(many)
+    told = "a point per repetition, and from n = 6 on a box (quartiles, median; whiskers: extremes); n = 4 to 6"
+    assert estimates.note_of(many) == f"{told} repetitions"
+    assert "; hollow: n = 1" in estimates.note_of(cells.assign(n=[1] + [3] * (len(cells) - 1)))
 
 
 def test_published_and_own_shapes_share_their_axes(repetitions):
@@ -152,7 +177,7 @@ def test_published_and_own_shapes_share_their_axes(repetitions):
     titles = [ax.get_title() for ax in figure.axes]
     assert titles == ["paper E, means", "here: docker, flowgen", "here: netns, flowgen"]
     assert len({ax.get_xlim() for ax in figure.axes}) == len({ax.get_ylim() for ax in figure.axes}) == 1
-    ovs = lines(figure.axes[0])["ovs"][0]
+    ovs = lines(figure.axes[0])["ovs"]
     assert ovs.get_ydata()[0] == pytest.approx(71.4690 / 56.3890)
 
 
@@ -274,7 +299,7 @@ def test_pairs_are_on_the_axis_that_sets_them_more_evenly_apart():
     many = [1, 2, 3, 5, 10, 20, 50, 100, 150]
     for counts, scale in (([1, 5, 10, 50], "log"), (many, "log"), ([10, 20, 30, 40, 50], "linear"), ([10], "linear")):
         ax = plt.subplots()[1]
-        estimates.count_axis(ax, pd.Series(counts))
+        estimates.count_axis(ax, counts)
         assert ax.get_xscale() == scale
         assert [mark for mark in ax.get_xticks() if ax.get_xlim()[0] <= mark <= ax.get_xlim()[1]] == counts
         ax.figure.canvas.draw()

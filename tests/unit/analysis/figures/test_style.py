@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from pairlab.analysis.driver_order import ordered
 from pairlab.analysis.figures import cpu, style
 from pairlab.base import entry_points
 from tests.support.colours import EYES, contrast, distance, lightness
@@ -53,9 +54,8 @@ def test_networks_of_one_figure_differ_in_marker_and_in_colour_or_dash():
 @pytest.mark.parametrize(
     "driver", [*style.DRIVERS, *style._NAMED, *entry_points.added("styles"), "calico", "weave", "flannel", "cilium"]
 )
-def test_every_line_stands_out_from_white_and_every_name_can_be_read(driver):
+def test_every_line_stands_out_from_white(driver):
     assert contrast(style.driver_style(driver)["color"]) >= 3
-    assert contrast(style.ink(driver)) >= 4.5
 
 
 @pytest.mark.parametrize("eyes", EYES)
@@ -73,7 +73,7 @@ def test_an_unknown_driver_looks_the_same_in_every_process():
 
 
 def test_the_known_drivers_come_first_in_one_order():
-    assert style.ordered(["zeta", "ovs", "alpha", "bridge"]) == ["bridge", "ovs", "alpha", "zeta"]
+    assert ordered(["zeta", "ovs", "alpha", "bridge"]) == ["bridge", "ovs", "alpha", "zeta"]
 
 
 def test_the_parts_of_cpu_time_look_like_no_driver_and_differ_as_greys():

@@ -1,10 +1,10 @@
 """How long all containers take to exchange messages with all, by their number and their places (S7; S, figure 9)."""
 
 from collections.abc import Hashable, Iterable
+from functools import partial
 from typing import Any
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pairlab.analysis import cell_estimates, selection
@@ -133,35 +133,21 @@ def factor_table(factors: pd.DataFrame) -> pd.DataFrame:
 def figure(cells: pd.DataFrame, conditions: str = "") -> Figure:
     """The mean round by number of containers, a panel for each place: paper S, figure 9."""
     known = cells[cells["value"].notna()]
-    places = [each for each in PLACES if (known["place"] == each).any()]
-    panels = []
-    for names, part in known.groupby([*selection.SYSTEM, "message_bytes"], sort=True):
-        head = f"{names[0]}, {names[1]}, {names[2]:,} B"
-        panels += [(f"{head}:\n{each}", part[part["place"] == each]) for each in places]
-
-    def draw(panel: pd.DataFrame, ax: Axes) -> Axes:
-        return estimates.by_number(panel, ax, measure=LATENCY, number="containers", name="Containers")
-
-    note = estimates.noted(estimates.note_of(known), conditions)
-    return grid.grid(panels, draw, note=note, across=len(places), share_y=False)
+    return _by_containers(known, LATENCY, estimates.note_of(known), conditions)
 
 
 def factor_figure(factors: pd.DataFrame, conditions: str = "") -> Figure:
     """How many times as long a round takes on two hosts as on one, by number of containers."""
     known = factors[factors["value"].notna()].assign(driver=factors["kind"])
-    places = [each for each in (APART, HALVES) if (known["place"] == each).any()]
-    panels = []
-    for names, part in known.groupby([*selection.SYSTEM, "message_bytes"], sort=True):
-        head = f"{names[0]}, {names[1]}, {names[2]:,} B"
-        panels += [(f"{head}:\n{each}", part[part["place"] == each]) for each in places]
+    return _by_containers(known, FACTOR, estimates.note_of(known, "ratio, paired by repetition,"), conditions, level=1)
 
-    def draw(panel: pd.DataFrame, ax: Axes) -> Axes:
-        drawn = estimates.by_number(panel, ax, measure=FACTOR, number="containers", name="Containers")
-        ax.axhline(1, color="grey", linewidth=0.6)
-        return drawn
 
-    note = estimates.noted(estimates.note_of(known, "ratio, paired by repetition,"), conditions)
-    return grid.grid(panels, draw, note=note, across=len(places), share_y=False)
+def _by_containers(cells: pd.DataFrame, measure: Measure, note: str, conditions: str, **options: Any) -> Figure:
+    draw = partial(estimates.by_number, measure=measure, number="containers", name="Containers", **options)
+    shown = cells.assign(message=cells["message_bytes"].map("{:,} B".format))
+    places = [each for each in PLACES if (cells["place"] == each).any()]
+    rows: dict[str, Any] = {"rows": [*selection.SYSTEM, "message"], "title": "{row}:\n{each}"}
+    return grid.facets(shown, draw, column="place", order=places, note=note, conditions=conditions, **rows)
 
 
 def values(topic: str, runs: Runs, cells: pd.DataFrame, factors: pd.DataFrame, gaps: pd.DataFrame, gap: str) -> Values:

@@ -1,14 +1,15 @@
 """Hosts as repetitions of the machine: a dot for each, and beside them their mean with its interval."""
 
+from functools import partial
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pairlab.analysis import cell_estimates
-from pairlab.analysis.figures import estimates, grid, style
+from pairlab.analysis.driver_order import ordered
+from pairlab.analysis.figures import estimates, grid
 from pairlab.analysis.output.formatting import span
 from pairlab.analysis.output.measures import Measure
 from pairlab.analysis.selection import CELL, SYSTEM
@@ -16,14 +17,6 @@ from pairlab.statistics.intervals import LEAST
 
 #: Of the place of a number of pairs: what its drivers take, and of a driver's part how far dots and mean lie apart.
 _ROOM, _APART = 0.7, 0.3
-_DOTS: dict[str, Any] = {
-    "marker": "o",
-    "markersize": 2.6,
-    "markeredgewidth": 0,
-    "alpha": 0.75,
-    "clip_on": False,
-    "zorder": 3,
-}
 #: Joins one host's dots: where hosts differ in speed only, such lines are alike.
 _SAME_HOST: dict[str, Any] = {"color": "0.75", "linewidth": 0.5, "zorder": 1}
 
@@ -40,34 +33,26 @@ def dots(
     over_hosts = cell_estimates.means(repetitions, CELL, value, confidence, over="host")
     known = pd.concat([of_host.assign(is_mean=False), over_hosts.assign(is_mean=True)])
     panels = [(", ".join(names), part) for names, part in known.groupby(list(SYSTEM), sort=True)]
-
-    def draw(panel: pd.DataFrame, ax: Axes) -> Axes:
-        return _panel(panel, ax, measure)
-
-    note = estimates.noted(_note(over_hosts), conditions)
-    return grid.grid(panels, draw, note=note, wide=len(panels) == 1)
+    draw = partial(_panel, measure=measure)
+    return grid.grid(panels, draw, note=_note(over_hosts), conditions=conditions, wide=len(panels) == 1)
 
 
 def _panel(panel: pd.DataFrame, ax: Axes, measure: Measure) -> Axes:
-    drivers, pairs = style.ordered(panel["driver"]), sorted(panel["pairs"].unique())
+    drivers, pairs = ordered(panel["driver"]), sorted(panel["pairs"].unique())
     step = _ROOM / len(drivers)
     places = panel["pairs"].map(pairs.index) + step * (panel["driver"].map(drivers.index) - (len(drivers) - 1) / 2)
-    shown = panel.assign(place=places + step * _APART * (panel["is_mean"] - 0.5))
-    shown = shown[shown["value"].notna()].sort_values("place")
-    for _, line in shown[~shown["is_mean"]].groupby(["pairs", "host"]):
-        ax.plot(line["place"], line["value"] * measure.scale, **_SAME_HOST)
+    shown = panel.assign(place=places + step * _APART * (panel["is_mean"] - 0.5), shown=panel["value"] * measure.scale)
+    hosts = shown[~shown["is_mean"] & shown["value"].notna()].sort_values("place")
+    for _, line in hosts.groupby(["pairs", "host"]):
+        ax.plot(line["place"], line["shown"], **_SAME_HOST)
     for driver in drivers:
-        mine = shown[shown["driver"] == driver]
-        look: dict[str, Any] = {**style.points_only(driver)}
-        hosts, mean = mine[~mine["is_mean"]], mine[mine["is_mean"]]
-        ax.plot(hosts["place"], hosts["value"] * measure.scale, **look | _DOTS)
-        middle, low, high = (mean[name].to_numpy(dtype=float) * measure.scale for name in ("value", "low", "high"))
-        bars = np.array([middle - low, high - middle])
-        drawn = ax.errorbar(mean["place"], middle, yerr=bars, **look | estimates.BARS, label=driver)
-        drawn[0].set(**estimates.POINTS)
-    estimates.category_axis(ax, pairs, "Pairs")
+        mine = hosts[hosts["driver"] == driver]
+        estimates.repeated(ax, mine["shown"], mine["place"], driver)
+    estimates.points(ax, shown[shown["is_mean"]], along="place", scale=measure.scale, cap=0.1)
+    grid.name_categories(ax, pairs, "Pairs")
     ax.set_ylabel(measure.title)
-    estimates.scale_y(ax, from_zero=not measure.change)
+    if not measure.change:
+        estimates.from_zero(ax)
     return ax
 
 

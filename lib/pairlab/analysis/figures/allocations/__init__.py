@@ -1,1 +1,0 @@
-"""Figures of paper M's allocations: a panel for each, a place for each driver."""
