@@ -331,6 +331,7 @@ def box(ax: Axes, values: Sequence[float], place: float, width: float, color: st
         positions=[place],
         widths=width,
         whis=(0, 100),
+        showfliers=False,
         manage_ticks=False,
         patch_artist=True,
         boxprops={"facecolor": to_rgba(color, 0.2), "edgecolor": color, "linewidth": 0.7},

@@ -148,10 +148,10 @@ def single(ax: Axes | None, width_in: float = COLUMN_IN) -> Axes:
     return ax or plt.subplots(figsize=(width_in, HEIGHT_IN), layout="constrained")[1]
 
 
-def logarithmic(axis: XAxis | YAxis) -> None:
-    """Makes the axis logarithmic, with plain numbers."""
+def logarithmic(axis: XAxis | YAxis, many: float = 0.0) -> None:
+    """Makes the axis logarithmic, with plain numbers; at powers of ten only, where there are so many decades."""
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})
-    axis.set_major_locator(_Decades(_MANY_DECADES[axis.axis_name]))
+    axis.set_major_locator(_Decades(many or _MANY_DECADES[axis.axis_name]))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axis.set_minor_formatter(NullFormatter())
 
@@ -174,7 +174,7 @@ def name_categories(ax: Axes, names: Sequence[Hashable], label: str) -> None:
 def name_drivers(ax: Axes, drivers: Sequence[str]) -> None:
     """An x axis of drivers, whose names are turned where they would run into each other."""
     name_categories(ax, drivers, "Driver")
-    width_in = ax.bbox.width / ax.get_figure(root=True).dpi
+    width_in = ax.bbox.width / mpl.rcParams["figure.dpi"]
     if len(drivers) * max(map(len, drivers)) > _NAMES_PER_IN * width_in:
         turn_names(ax, 35)
 

@@ -64,7 +64,8 @@ def test_a_distribution_has_a_line_per_run_and_reads_its_quantiles():
     bridge, macvlan = figure.axes[0].lines
     assert (bridge.get_color(), bridge.get_marker()) == (style.DRIVERS["bridge"][0].lower(), "o")
     assert macvlan.get_marker() == style.DRIVERS["macvlan"][1]
-    assert np.interp(0.5, bridge.get_ydata(), bridge.get_xdata()) == 2.0
+    assert bridge.get_drawstyle() == "steps-post"
+    assert bridge.get_xdata()[np.searchsorted(bridge.get_ydata(), 0.5)] == 2.0
     assert figure.axes[0].get_xlabel() == "Throughput of a flow (Gbit/s)"
     assert names(figure) == ["bridge", "macvlan"]
 
@@ -72,8 +73,8 @@ def test_a_distribution_has_a_line_per_run_and_reads_its_quantiles():
 def test_flows_with_an_end_are_shown_by_their_completion_times():
     figure = pictures.cdf(ending([0.010, 0.020, 0.030]))
     assert figure.axes[0].get_xlabel() == "Flow completion time (ms)"
-    assert list(figure.axes[0].lines[0].get_xdata()) == pytest.approx([10, 10, 20, 20, 30, 30])
-    assert list(figure.axes[0].lines[0].get_ydata()) == pytest.approx([0, 1 / 3, 1 / 3, 2 / 3, 2 / 3, 1])
+    assert list(figure.axes[0].lines[0].get_xdata()) == pytest.approx([10, 10, 20, 30])
+    assert list(figure.axes[0].lines[0].get_ydata()) == pytest.approx([0, 1 / 3, 2 / 3, 1])
     assert pictures.box(ending([11, 12, 15])).axes[0].get_ylabel() == "Flow completion time (s)"
 
 
@@ -83,8 +84,8 @@ def test_transactions_are_shown_by_their_latencies_and_the_lost_took_longer_than
     bridge, macvlan = figure.axes[0].lines
     assert figure.axes[0].get_xlabel() == "Latency of a transaction (µs)"
     assert figure.axes[0].get_ylabel() == "Share of transactions"
-    assert list(bridge.get_xdata()) == pytest.approx([10, 10, 10, 10, 20, 20])
-    assert list(bridge.get_ydata()) == pytest.approx([0, 0.25, 0.25, 0.5, 0.5, 0.75])
+    assert list(bridge.get_xdata()) == pytest.approx([10, 10, 20])
+    assert list(bridge.get_ydata()) == pytest.approx([0, 0.5, 0.75])
     assert macvlan.get_ydata()[-1] == 1
     assert "n = 4 transactions in each line" in note(figure)
     assert "1 were lost, and took longer than any" in note(figure)
@@ -110,7 +111,7 @@ def test_values_that_lie_far_apart_get_a_logarithmic_axis():
     assert pictures.box([*near, far]).axes[0].get_yscale() == "log"
 
 
-@pytest.mark.parametrize(("count", "lines_of_a_box"), [(3, 0), (6, 6)])
+@pytest.mark.parametrize(("count", "lines_of_a_box"), [(3, 0), (6, 5)])
 def test_marks_stand_for_runs_and_from_six_of_them_on_a_box_for_their_series(count, lines_of_a_box):
     runs = [run([1.0, 2.0, 4.0 + at], repetition=at) for at in range(count)] + [run([5.0] * 3, driver="ovs")]
     figure = pictures.box(runs)

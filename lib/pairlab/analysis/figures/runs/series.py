@@ -8,7 +8,8 @@ from matplotlib.colors import to_hex, to_rgb
 
 from pairlab.analysis.comparison import spec_text
 from pairlab.analysis.comparison.compute import FIELDS, PLACE, grounds_of, varied
-from pairlab.analysis.figures.style import driver_style, rank
+from pairlab.analysis.driver_order import rank
+from pairlab.analysis.figures.style import driver_style
 from pairlab.errors import NoRuns
 from pairlab.model.records import Run
 
