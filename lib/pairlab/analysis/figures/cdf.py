@@ -19,7 +19,7 @@ from pairlab.analysis.output.formatting import span
 from pairlab.analysis.selection import SYSTEM
 from pairlab.model.traffic.flow_sizes import FlowSizes, described
 
-_FINEST = 1000  # steps of a line that a printed figure can show
+_FINEST = 250  # steps of a line: more are closer than its width, and make a large file
 
 
 def cdf_lines(

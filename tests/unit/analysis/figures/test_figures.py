@@ -11,7 +11,8 @@ from matplotlib.collections import PathCollection
 from PIL import Image
 
 from pairlab.analysis import published, throughput_cells
-from pairlab.analysis.figures import estimates, files, grid, pgf, style
+from pairlab.analysis.driver_order import ordered
+from pairlab.analysis.figures import estimates, files, grid, networks, pgf, style
 from pairlab.analysis.questions import throughput
 from pairlab.base.temporary_folder import PREFIX
 from pairlab.errors import BadInput
@@ -157,6 +158,25 @@ def test_a_driver_looks_the_same_whoever_else_is_in_the_figure(cells):
     alone = lines(total(of_netns(cells)[of_netns(cells)["driver"] == "ovs"]))["ovs"]
     for line in (every, alone):
         assert (line.get_color(), line.get_marker()) == style.DRIVERS["ovs"][:2]
+
+
+def test_several_drivers_have_one_legend_and_one_alone_is_named_in_the_note(cells):
+    figure = by_system(cells)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["bridge", "macvlan", "ovs"]
+    alone = by_system(cells[cells["driver"] == "ovs"])
+    assert not alone.legends
+    assert alone.get_supxlabel().startswith("ovs; mean of n = 3")
+
+
+def test_networks_one_below_the_other_keep_their_colours_markers_and_order(cells):
+    figure = networks.by(cells.assign(place="here"), "place", ["here"], "", throughput.TOTAL)
+    of_pairs = cells.groupby(["backend", "workload", "pairs"])["driver"].unique()
+    assert len(figure.axes) == len(of_pairs)
+    for ax, drivers in zip(figure.axes, of_pairs, strict=True):
+        assert [mark.get_text() for mark in ax.get_yticklabels()] == ordered(drivers)
+        drawn = [(line.get_color(), line.get_marker()) for line in ax.lines if line.get_marker() not in ("None", "")]
+        assert drawn == [style.DRIVERS[driver][:2] for driver in ordered(drivers)]
+        assert ax.get_xlim()[0] == 0
 
 
 def test_the_note_tells_n_and_what_the_bars_are(cells, repetitions):
