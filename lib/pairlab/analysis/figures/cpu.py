@@ -53,6 +53,7 @@ def parts_by_pairs(cells: dict[str, pd.DataFrame], conditions: str = "") -> Figu
         estimates.stacked(ax, drawn, bar="pairs", part="part", order=pairs, colours=shown, scale=100)
         ax.set_xticks(range(len(pairs)), pairs)
         ax.tick_params(axis="x", length=0)
+        grid.turn_crowded(ax, pairs)
         ax.set(xlim=(-0.6, len(pairs) - 0.4), ylim=(0, 100), xlabel="Pairs", ylabel="CPU time (%)")
         return ax
 

@@ -23,7 +23,7 @@ from pairlab.analysis.selection import SYSTEM
 _NAMES_PER_IN = 13  # characters of names side by side in an inch of an axis
 _MANY_DECADES = {"x": 1.6, "y": 2.8}  # have room for marks at powers of ten only
 _ACROSS = 7  # names in a row of a legend
-_TITLE = 0.8  # of a panel's width in which its title has as many characters as a note
+_TITLE = 0.85  # of a panel's width in which its title has as many characters as a note
 
 
 def facets(
@@ -174,8 +174,13 @@ def name_categories(ax: Axes, names: Sequence[Hashable], label: str) -> None:
 def name_drivers(ax: Axes, drivers: Sequence[str]) -> None:
     """An x axis of drivers, whose names are turned where they would run into each other."""
     name_categories(ax, drivers, "Driver")
+    turn_crowded(ax, drivers)
+
+
+def turn_crowded(ax: Axes, names: Sequence[Hashable]) -> None:
+    """Turns the names below an axis where they would run into each other."""
     width_in = ax.bbox.width / mpl.rcParams["figure.dpi"]
-    if len(drivers) * max(map(len, drivers)) > _NAMES_PER_IN * width_in:
+    if len(names) * max(len(str(name)) for name in names) > _NAMES_PER_IN * width_in:
         turn_names(ax, 35)
 
 
