@@ -13,6 +13,7 @@ import seaborn
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
 
 from pairlab.analysis.cell_estimates import unit_of
@@ -40,7 +41,7 @@ _POINTS = {"markersize": 4.4, "zorder": 3, "clip_on": False, "linewidth": 1.1}
 _RIM = {"markeredgecolor": "white", "markeredgewidth": 0.4}
 _HOLLOW = {"markerfacecolor": "white", "markeredgewidth": 0.8}
 _BARS = {"linewidth": 0.7, "zorder": 2, "clip_on": False}
-_LEVEL = {"color": "0.4", "linewidth": 0.6, "zorder": 1}
+_LEVEL: dict[str, Any] = {"color": "0.4", "linewidth": 0.6, "zorder": 1}
 #: Points of repetitions. Places are numbers, and none is moved aside by chance.
 _REPETITIONS: dict[str, Any] = {
     "legend": False,
@@ -83,7 +84,7 @@ def by_system(
     def drawn(part: pd.DataFrame, ax: Axes) -> Axes:
         return draw(part, ax, **options)
 
-    told = {"note": note or note_of(frame), "conditions": conditions}
+    told: dict[str, Any] = {"note": note or note_of(frame), "conditions": conditions}
     if column:
         return facets(frame, drawn, column=column, title=title_by(column), **told)
     return grid(_titled(frame), drawn, wide=wide, share_y=True, **told)
@@ -324,7 +325,7 @@ def repeated(ax: Axes, values: pd.Series, places: pd.Series, driver: str, *, wid
             box(ax, of_place, place, width, color)
 
 
-def box(ax: Axes, values: Sequence[float], place: float, width: float, color: str) -> None:
+def box(ax: Axes, values: pd.Series | np.ndarray, place: float, width: float, color: str) -> None:
     edge = {"color": color, "linewidth": 0.7}
     ax.boxplot(  # seaborn 0.13's has matplotlib 3.11 warn of an option that it passes
         [values],
@@ -371,8 +372,9 @@ def stacked(
         ax=ax,
         **style.EDGE,
     )
-    for patch in [each for each in ax.patches if not each.get_width() * each.get_height()]:
-        patch.remove()
+    for patch in list(ax.patches):
+        if isinstance(patch, Rectangle) and not patch.get_width() * patch.get_height():
+            patch.remove()
 
 
 def published_shape(ours: pd.DataFrame, published: pd.DataFrame, *, measure: Measure, conditions: str = "") -> Figure:
@@ -449,7 +451,7 @@ def count_axis(ax: Axes, counts: Iterable[float]) -> None:
         beside = measured[-1] * _BESIDE
         ax.set_xlim(0 if measured[0] > 0 else -beside, measured[-1] + beside)
     if len(measured) <= 10 and max(linear, by_log) >= _BESIDE:
-        ax.xaxis.set_major_locator(FixedLocator(measured))
+        ax.xaxis.set_major_locator(FixedLocator(list(measured)))
         ax.xaxis.set_minor_locator(NullLocator())
 
 

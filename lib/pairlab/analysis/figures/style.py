@@ -41,7 +41,7 @@ _OTHER_LINES = (_DOTS, _LONG_DASHES, _DASH_DOTS)
 #: From so many repetitions on they are drawn as a box; fewer, as points.
 LEAST_IN_BOX = 6
 
-STYLE = {
+STYLE: dict[str, Any] = {
     "font.family": "serif",
     "font.serif": ["STIXGeneral"],
     "mathtext.fontset": "stix",

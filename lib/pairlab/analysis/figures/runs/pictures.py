@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -76,7 +77,7 @@ def cdf(runs: Runs) -> Picture:
     def draw(ax: Axes) -> None:
         _log_where_far(ax, "x", [values * scale for _, values, _ in known])
         for series, values, lost in known:
-            points = distributions.cdf(values * scale, lost=lost)
+            points = distributions.cdf(list(values * scale), lost=lost)
             look = series.style | {
                 "alpha": series.faintness,
                 "markevery": 0.12,
@@ -86,7 +87,7 @@ def cdf(runs: Runs) -> Picture:
         ax.set(ylim=(0, 1), xlabel=text(f"{what.label} ({unit})"), ylabel=f"Share of {one}s")
 
     drawn = _span([len(values) + lost for _, values, lost in known])
-    note = [f"a line per run, {chosen.count(series for series, *_ in known)}", f"n = {drawn} {one}s in each line"]
+    note = [f"a line per run, {chosen.counted(series for series, *_ in known)}", f"n = {drawn} {one}s in each line"]
     if without := sum(lost for *_, lost in known):
         note.append(f"{without:,} were lost, and took longer than any")
     return _figure([draw], chosen, [*note, chosen.failed], legend=_names(series for series, *_ in known))
@@ -116,7 +117,7 @@ def measures(runs: Runs) -> Picture:
     if not draws:
         return _words("These runs have no measure that is known.", chosen)
     flows = _span([len(run.flows) for _, run in chosen.each])
-    note = [f"a mark per run, {chosen.count(series for series, _ in chosen.each)}, n = {flows} flows in each"]
+    note = [f"a mark per run, {chosen.counted(series for series, _ in chosen.each)}, n = {flows} flows in each"]
     legend = {} if _names_fit(labels) else _names(chosen.series)
     return _figure(draws, chosen, [*note, chosen.failed], legend=legend, height_in=1 + 1.1 * len(draws))
 
@@ -143,7 +144,12 @@ def box(runs: Runs) -> Picture:
             if len(by_run) >= LEAST_IN_BOX:
                 estimates.box(ax, flows, place, 0.5, series.style["color"])
             cloud = len(flows) > _CLOUD
-            points = {"markersize": 2, "markeredgewidth": 0, "alpha": 0.12 if cloud else 0.4, "rasterized": cloud}
+            points: dict[str, Any] = {
+                "markersize": 2,
+                "markeredgewidth": 0,
+                "alpha": 0.12 if cloud else 0.4,
+                "rasterized": cloud,
+            }
             spread = place + random.uniform(-0.2, 0.2, len(flows))
             ax.plot(spread, flows, "o", color=series.style["color"], **points)
             medians = [np.median(values) * scale for values in by_run]
@@ -152,7 +158,7 @@ def box(runs: Runs) -> Picture:
         _name_places(ax, list(names))
         ax.set_ylabel(text(f"{what.label} ({unit})"))
 
-    drawn = chosen.count(series for series, by_run in known for _ in by_run)
+    drawn = chosen.counted(series for series, by_run in known for _ in by_run)
     note = [f"a point per flow of {drawn}, n = {_span([len(flows) for flows in pooled])} flows"]
     if any(len(by_run) >= LEAST_IN_BOX for _, by_run in known):
         note.append(f"a box (quartiles, median; whiskers: extremes) from {LEAST_IN_BOX} runs on")
@@ -210,7 +216,7 @@ def time_series(runs: Runs) -> Picture:
     clients = _span([len(found.clients_bps) for *_, found in known])
     widths_s = sorted({found.edges_s[1] for *_, found in known})
     step = " to ".join(dict.fromkeys(units.with_prefix(each, "s", 2) for each in (widths_s[0], widths_s[-1])))
-    note = [f"{chosen.count(series for series, *_ in known)}, n = {clients} clients in each", f"means over {step}"]
+    note = [f"{chosen.counted(series for series, *_ in known)}, n = {clients} clients in each", f"means over {step}"]
     if any(len(found.clients_bps) < len(run.flows["pair"].unique()) for _, run, found in known):
         note.append("totals of those clients only, whose tool reports intervals")
     note.append("below, thick: the median of the clients")
@@ -251,7 +257,7 @@ def retransmits(runs: Runs) -> Picture:
         if mine := [clients for series, clients in known if series is each]:
             legend[each.label] = f"{each.label}: {run_values.rank_correlation(mine)}"
     clients = _span([len(part) for _, part in known])
-    note = [f"a point per client, n = {clients} clients in each run, {chosen.count(series for series, _ in known)}"]
+    note = [f"a point per client, n = {clients} clients in each run, {chosen.counted(series for series, _ in known)}"]
     note.append("ρ: Spearman's rank correlation over the clients of a run [95 % interval over several runs]")
     if missing := [each.label for each in chosen.series if each.label not in legend]:
         note.append(f"no counts of {', '.join(missing)}")

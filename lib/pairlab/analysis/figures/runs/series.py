@@ -30,10 +30,10 @@ class Series(NamedTuple):
 
     label: str
     runs: tuple[Run, ...]
-    style: dict[str, object]
+    style: dict[str, Any]
 
     @property
-    def points(self) -> dict[str, object]:
+    def points(self) -> dict[str, Any]:
         """The style of marks that no line joins."""
         return self.style | {"linestyle": "none"}
 
@@ -61,7 +61,7 @@ class Chosen(NamedTuple):
         flows, failed = sum(len(run.flows) for _, run in self.each), sum(run.failed_flows for _, run in self.each)
         return f"{failed} of {flows} flows failed and are not shown" if failed else "no flow failed"
 
-    def count(self, drawn: Iterable[Series]) -> str:
+    def counted(self, drawn: Iterable[Series]) -> str:
         """How many runs are drawn, as text: "1 run", "3 to 5 runs of each". drawn: the series of each run."""
         names = [series.label for series in drawn]
         counts = [names.count(name) for name in dict.fromkeys(names)]
@@ -110,7 +110,7 @@ def _label(run: Run, values: Mapping[str, Any], differ: Sequence[str]) -> str:
     return name if run.status == "ok" else f"{name} ({run.status})"
 
 
-def _style_of(driver: str, number: int, count: int) -> dict[str, object]:
+def _style_of(driver: str, number: int, count: int) -> dict[str, Any]:
     """The style of one of so many series of a driver; of a single one it is the driver's own."""
     style = driver_style(driver)
     mix = 0.5 * number if count < 3 else _LIGHTEST + (_DARKEST - _LIGHTEST) * number / (count - 1)
