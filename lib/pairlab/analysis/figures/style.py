@@ -7,7 +7,6 @@ from typing import Any, TypedDict
 from matplotlib.colors import to_hex
 
 from pairlab.analysis import driver_order
-
 from pairlab.base import entry_points
 
 #: Widths of one and two columns of an IEEE page (21 and 43 pica, as IEEEtran has them), and a panel's height.
