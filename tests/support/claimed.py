@@ -1,4 +1,4 @@
-"""Claims, one by each estimator, and cells whose effect on each is set, so that the verdict is forced."""
+"""Claims, one on each kind of effect, and cells whose effect on each is set, so that the verdict is forced."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -7,6 +7,7 @@ import numpy as np
 from scipy import stats
 
 from pairlab.analysis.claims import verdicts
+from pairlab.analysis.claims.effect import Effect
 from pairlab.analysis.claims.ledger import Claim, Source
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
@@ -316,97 +317,323 @@ def by_containers(effect, noise, repetition):
     yield computing(np.exp(effect + noise()), repetition=repetition)
 
 
-#: estimator: parameters, where the effect is 0, the margin (both as shown), and what makes its cells
+#: The effect, where it is 0, the margin (both as shown), and what makes its cells.
 CASES = {
-    "pairs_change": ({"driver": "bridge", "pairs": [2, 5]}, 0, 5, by_pairs),
-    "pairs_against": ({"driver": "bridge", "base": 2, "among": [3, 8]}, 0, 5, by_counts),
-    "pairs_steps": ({"driver": "bridge", "among": [1, 10]}, 0, 5, by_steps),
-    "pairs_trend": ({"driver": "bridge", "pairs": ["least", "most"]}, 0, 5, by_trend),
-    "drivers_change": ({"drivers": ["ovs", "bridge"], "pairs": 5}, 0, 5, by_driver),
-    "share": ({"driver": "bridge", "pairs": 2, "what": "busy"}, 0.8, 0.04, by_busy),
-    "correlation": ({"driver": "bridge", "pairs": 30}, 0, 0.08, by_correlation),
-    "percentile_change": ({"driver": "bridge", "pairs": [10, 20], "q": 0.9}, 0, 5, by_percentile),
+    "pairs_change": (
+        {"of": {"experiment": "throughput", "driver": "bridge", "pairs": 5}, "over": {"pairs": 2}},
+        0,
+        5,
+        by_pairs,
+    ),
+    "pairs_against": (
+        {"of": {"experiment": "throughput", "driver": "bridge"}, "over": {"pairs": 2}, "each": {"pairs": "3 to 8"}},
+        0,
+        5,
+        by_counts,
+    ),
+    "pairs_steps": (
+        {
+            "of": {"experiment": "throughput", "driver": "bridge"},
+            "over": {"pairs": "previous"},
+            "each": {"pairs": "1 to 10"},
+        },
+        0,
+        5,
+        by_steps,
+    ),
+    "pairs_trend": (
+        {"of": {"experiment": "throughput", "driver": "bridge", "pairs": ["least", "most"]}, "along": "pairs"},
+        0,
+        5,
+        by_trend,
+    ),
+    "drivers_change": (
+        {"of": {"experiment": "throughput", "driver": "ovs", "pairs": 5}, "over": {"driver": "bridge"}},
+        0,
+        5,
+        by_driver,
+    ),
+    "share": (
+        {"quantity": "busy", "of": {"experiment": "throughput", "driver": "bridge", "pairs": 2}},
+        0.8,
+        0.04,
+        by_busy,
+    ),
+    "correlation": (
+        {"quantity": "spearman_z", "of": {"experiment": "retransmissions", "driver": "bridge", "pairs": 30}},
+        0,
+        0.08,
+        by_correlation,
+    ),
+    "percentile_change": (
+        {"quantity": "fct_p90_s", "of": {"experiment": "fct", "driver": "bridge", "pairs": 20}, "over": {"pairs": 10}},
+        0,
+        5,
+        by_percentile,
+    ),
     "experiments_change": (
-        {"driver": "bridge", "pairs": "most", "of": ["elephant-mice", "mouse_max_s"], "over": ["fct", "fct_max_s"]},
+        {
+            "quantity": "mouse_max_s",
+            "of": {"experiment": "elephant-mice", "driver": "bridge", "pairs": "most"},
+            "over": {"experiment": "fct", "quantity": "fct_max_s"},
+        },
         0,
         5,
         by_experiment,
     ),
-    "drivers_order": ({"drivers": ["ovs", "bridge"], "at": "pairs"}, 0, 5, by_order),
+    "drivers_order": (
+        {"of": {"experiment": "throughput", "driver": "ovs"}, "over": {"driver": "bridge"}, "each": {"pairs": "all"}},
+        0,
+        5,
+        by_order,
+    ),
     "drivers_spread": (
         {
-            "drivers": ["bridge", "macvlan", "ovs"],
-            "pairs": 5,
-            "of": ["elephant-mice", "elephant_median_s"],
-            "over": ["elephant-mice", "mouse_median_s"],
+            "quantity": "elephant_median_s",
+            "of": {"experiment": "elephant-mice", "driver": ["bridge", "macvlan", "ovs"], "pairs": 5},
+            "over": {"quantity": "mouse_median_s"},
         },
         1,
         0.05,
         by_spread,
     ),
-    "core_ratio_change": ({"driver": "bridge", "what": "fct_mean_s"}, 0, 5, by_core_ratio),
-    "core_ratio_gap": ({"drivers": ["bridge", "ovs"], "what": "fct_mean_s"}, 0, 5, by_core_ratio_gap),
-    "core_ratio_gap_ms": ({"drivers": ["bridge", "ovs"]}, 0, 5, by_core_ratio_gap_ms),
-    "pinning_change": ({"driver": "bridge", "policy": "same-core"}, 0, 5, by_pinning),
-    "message_size_trend": ({"driver": "bridge"}, 0, 5, by_message_size),
-    "udp_change": ({"driver": "bridge", "pairs": "most"}, 0, 5, by_udp),
+    "core_ratio_change": (
+        {
+            "quantity": "fct_mean_s",
+            "of": {"experiment": "core-ratio", "driver": "bridge"},
+            "over": {"containers_per_core": "previous"},
+            "each": {"containers_per_core": "all"},
+        },
+        0,
+        5,
+        by_core_ratio,
+    ),
+    "core_ratio_gap": (
+        {
+            "quantity": "fct_mean_s",
+            "of": {"experiment": "core-ratio", "driver": ["bridge", "ovs"]},
+            "over": {"containers_per_core": "previous"},
+            "each": {"containers_per_core": "all"},
+        },
+        0,
+        5,
+        by_core_ratio_gap,
+    ),
+    "core_ratio_gap_ms": (
+        {
+            "quantity": "fct_mean_s",
+            "of": {"experiment": "core-ratio", "driver": ["bridge", "ovs"]},
+            "over": {"containers_per_core": "previous"},
+            "each": {"containers_per_core": "all"},
+            "difference": True,
+        },
+        0,
+        5,
+        by_core_ratio_gap_ms,
+    ),
+    "pinning_change": (
+        {
+            "of": {"experiment": "pinning", "driver": "bridge", "pairs": "most", "pinning": "same-core"},
+            "over": {"pinning": "none"},
+        },
+        0,
+        5,
+        by_pinning,
+    ),
+    "message_size_trend": (
+        {"of": {"experiment": "message-size", "driver": "bridge"}, "along": "message_bytes"},
+        0,
+        5,
+        by_message_size,
+    ),
+    "udp_change": (
+        {
+            "of": {"experiment": "udp", "driver": "bridge", "pairs": "most", "udp_share": 1.0},
+            "over": {"udp_share": 0.0},
+        },
+        0,
+        5,
+        by_udp,
+    ),
     "allocation_drivers": (
-        {"experiment": "placement", "allocation": 1, "drivers": ["host", "bridge"], "what": "total_bps"},
+        {"of": {"experiment": "placement", "allocation": 1, "driver": "host"}, "over": {"driver": "bridge"}},
         0,
         5,
         by_placed_driver,
     ),
-    "launch_change": ({"driver": "bridge"}, 0, 5, by_launched_driver),
+    "launch_change": (
+        {
+            "quantity": "launch_mean_s",
+            "of": {"experiment": "launch-time", "driver": "bridge", "hosts": "most"},
+            "over": {"driver": "none"},
+        },
+        0,
+        5,
+        by_launched_driver,
+    ),
     "allocation_experiments": (
-        {"driver": "bridge", "allocation": 1, "experiments": ["interference", "placement"], "what": "total_bps"},
+        {
+            "of": {"experiment": "interference", "allocation": 1, "driver": "bridge"},
+            "over": {"experiment": "placement"},
+        },
         0,
         5,
         by_busy_loops,
     ),
     "allocations_change": (
-        {"experiment": "placement", "driver": "macvlan", "allocations": [1, 2], "what": "total_bps"},
+        {"of": {"experiment": "placement", "allocation": 2, "driver": "macvlan"}, "over": {"allocation": 1}},
         0,
         5,
         by_allocation,
     ),
     "allocation_cpu_parts": (
-        {"experiment": "placement", "allocation": 1, "driver": "bridge", "part": "sys", "over": ["usr"]},
+        {
+            "quantity": "sys",
+            "of": {"experiment": "placement", "allocation": 1, "driver": "bridge"},
+            "over": {"quantity": "usr"},
+        },
         0,
         5,
         by_cpu_part,
     ),
     "traffic_drivers": (
-        {"drivers": ["overlay", "host"], "offered_load_bps": 1e9, "what": "fct_all_s"},
+        {
+            "quantity": "fct_all_s",
+            "of": {
+                "experiment": "dc-simulation",
+                "driver": "overlay",
+                "pairs": "most",
+                "offered_load_bps": 1000000000.0,
+                "flows_per_pair": None,
+            },
+            "over": {"driver": "host"},
+        },
         0,
         5,
         by_traffic,
     ),
-    "mode_change": ({"driver": "bridge", "direction": "down"}, 0, 5, by_mode),
-    "mode_sizes": ({"driver": "bridge", "what": "total_bps"}, 0, 5, by_mode_and_size),
-    "containers_change": ({"driver": "bridge", "what": "calculation_s"}, 0, 5, by_containers),
-    "protocols_change": ({"driver": "overlay", "message_bytes": 256, "against": "process"}, 0, 5, by_protocol),
-    "sizes_change": ({"driver": "overlay", "sizes": [256, 1024], "against": "process"}, 0, 5, by_packet_size),
+    "mode_change": (
+        {
+            "of": {"experiment": "single-host-modes", "driver": "bridge", "message_bytes": 0, "direction": "down"},
+            "over": {"driver": "process"},
+        },
+        0,
+        5,
+        by_mode,
+    ),
+    "mode_sizes": (
+        {
+            "of": {"experiment": "single-host-modes", "driver": "bridge"},
+            "over": {"driver": "process"},
+            "each": {"message_bytes": "all"},
+        },
+        0,
+        5,
+        by_mode_and_size,
+    ),
+    "containers_change": (
+        {
+            "quantity": "calculation_s",
+            "of": {"experiment": "containerization", "driver": "bridge", "hosts": 1},
+            "over": {"driver": "process"},
+        },
+        0,
+        5,
+        by_containers,
+    ),
+    "protocols_change": (
+        {
+            "of": {"experiment": "packet-size", "driver": "overlay", "message_bytes": 256, "udp_share": 0.0},
+            "over": {"udp_share": 1.0},
+            "against": {"driver": "process"},
+        },
+        0,
+        5,
+        by_protocol,
+    ),
+    "sizes_change": (
+        {
+            "of": {"experiment": "packet-size", "driver": "overlay", "message_bytes": 1024},
+            "over": {"message_bytes": 256},
+            "against": {"driver": "process"},
+        },
+        0,
+        5,
+        by_packet_size,
+    ),
     "kinds_change": (
-        {"drivers": ["overlay", "process"], "kinds": ["virtual", "physical"], "message_bytes": 256},
+        {
+            "of": {"experiment": "virtualization", "driver": "overlay", "host_kind": "virtual", "message_bytes": 256},
+            "over": {"driver": "process", "host_kind": "physical"},
+        },
         0,
         5,
         by_kind,
     ),
-    "service_demand": ({"driver": "overlay"}, 0, 5, by_demand),
+    "service_demand": (
+        {
+            "quantity": "service_demand_s",
+            "of": {"experiment": "cpu-overhead", "driver": "overlay"},
+            "over": {"driver": "process"},
+        },
+        0,
+        5,
+        by_demand,
+    ),
     "loops_by_servers": (
-        {"driver": "overlay", "workers": 5, "load": 1.0, "against": "process"},
+        {
+            "of": {
+                "experiment": "interference",
+                "driver": "overlay",
+                "interference_workers": 5,
+                "interference_load": 1.0,
+                "interference_where": "server",
+            },
+            "over": {"interference_workers": 0, "interference_load": None, "interference_where": None},
+            "against": {"driver": "process"},
+        },
         0,
         5,
         by_loops_at_servers,
     ),
     "all_to_all_change": (
-        {"drivers": ["overlay", "bridge"], "places": ["halves", "one-host"]},
+        {
+            "quantity": "latency_mean_s",
+            "of": {"experiment": "all-to-all", "driver": "overlay", "hosts": 2, "placement": "across"},
+            "over": {"driver": "bridge", "hosts": 1, "placement": "same-host"},
+            "each": {"pairs": "all"},
+        },
         0,
         5,
         by_all_to_all,
     ),
-    "all_to_all_gap": ({"drivers": ["bridge", "process"], "place": "one-host"}, 0, 5, by_all_to_all_gap),
-    "flows_like_containers": ({"driver": "bridge"}, 0, 5, by_flows),
+    "all_to_all_gap": (
+        {
+            "quantity": "latency_mean_s",
+            "of": {
+                "experiment": "all-to-all",
+                "driver": "bridge",
+                "hosts": 1,
+                "placement": "same-host",
+                "pairs": "most",
+            },
+            "over": {"driver": "process"},
+            "against": {"pairs": "least"},
+        },
+        0,
+        5,
+        by_all_to_all_gap,
+    ),
+    "flows_like_containers": (
+        {
+            "of": {"experiment": "throughput", "driver": "bridge"},
+            "over": {"flows_per_pair": 1},
+            "each": {"flows_per_pair": "all"},
+        },
+        0,
+        5,
+        by_flows,
+    ),
 }
 
 
@@ -419,16 +646,12 @@ def cells_of(name, effect, spread, *, seed=0, repetitions=REPETITIONS):
 
 
 def claim_of(name, *, claimed="more", **changes):
-    parameters, than, margin, _ = CASES[name]
-    made = cells_of(name, 0, 0, repetitions=1)
-    experiments = tuple(dict.fromkeys(each.spec.experiment for each in made))
+    effect, than, margin, _ = CASES[name]
     values = {
         "id": f"made-up-{name.replace('_', '-')}",
         "statement": "it is so",
         "sources": (Source(paper="C", where="figure 1"),),
-        "experiments": experiments,
-        "estimator": name,
-        "parameters": parameters,
+        "effect": Effect(**changes.pop("effect", effect)),
         "claimed": claimed,
         "than": float(than),
         "margin": float(margin),

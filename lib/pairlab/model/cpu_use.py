@@ -121,9 +121,8 @@ def by_side(run: Run) -> pd.DataFrame:
 
 def _all_shares(run: Run, cpu: pd.DataFrame) -> pd.Series:
     """PARTS and busy, of these samples."""
-    found = pd.Series(_shares(run, cpu, _parts(cpu, PARTS)), index=PARTS)
-    found["busy"] = 1 - found["idle"] - found["iowait"]
-    return found
+    found = dict(zip(PARTS, _shares(run, cpu, _parts(cpu, PARTS)), strict=True))
+    return pd.Series(found | {"busy": 1 - found["idle"] - found["iowait"]})
 
 
 def _shares(run: Run, cpu: pd.DataFrame, values: np.ndarray) -> np.ndarray:

@@ -51,7 +51,7 @@ def frame(place: Path, name: str, own: Sequence[str] = ()) -> pd.DataFrame:
         return table(name).reindex(columns=[*TABLES[name], *own])
     found = columns(place, name, [*TABLES[name], *own])
     plain = [field.with_type(pa.string()) if pa.types.is_dictionary(field.type) else field for field in found.schema]
-    return found.cast(pa.schema(plain)).to_pandas()
+    return found.cast(pa.schema(plain)).to_pandas(use_threads=False)
 
 
 def columns(place: Path, name: str, wanted: Sequence[str]) -> pa.Table:

@@ -82,9 +82,7 @@ CLAIMS = """
 - id: hub-shares-a-level
   statement: "a client gets less over a hub where there are two"
   sources: [{paper: C, where: section III}]
-  experiments: [hubs]
-  estimator: pairs_change
-  parameters: {driver: hub, pairs: [1, 2], what: client_bps}
+  effect: {quantity: client_bps, of: {experiment: hubs, driver: hub, pairs: 2}, over: {pairs: 1}}
   claimed: less
   margin: 5
   false_if: a client gets no less where there are two

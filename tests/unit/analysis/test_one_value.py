@@ -151,7 +151,7 @@ def quantity(key: str) -> str | None:
 
 
 def claimed() -> dict[str, tuple[str, tuple[float, ...]]]:
-    """By a claim's key: the quantity that its estimator finds, as notebooks name it, and its value and bounds there."""
+    """By a claim's key: the quantity of its effect, as notebooks name it, and its value and bounds there."""
     found = {}
     for claim in ledger.load():
         for key in [key for key in results() if key.startswith(f"claims/{claim.id}/") and key.endswith("/estimate")]:
@@ -166,41 +166,39 @@ def claimed() -> dict[str, tuple[str, tuple[float, ...]]]:
 
 
 def _of_claim(claim, system: str, cells: str) -> tuple[str, float, float] | None:
-    """The quantity of an estimator as a notebook prints it, and how its value becomes the notebook's."""
-    asked, pairs = claim.parameters, re.findall(r"\d+(?= pairs|\s*→)", cells)
-    driver = asked.get("driver", "")
-    medians = {"fct_median_s"}
-    if claim.estimator == "percentile_change" and _decided_elsewhere(claim, system, "-".join(pairs)):
-        return f"{claim.instead} p{100 * asked['q']:g}-change {system} {driver} 0-ms", 1, 0
-    if claim.estimator == "percentile_change":
-        return f"fct p{100 * asked['q']:g} change {system} {driver} {'-'.join(pairs)}", 1, 0
-    if claim.estimator == "drivers_change" and asked["drivers"][1] == "bridge" and asked.get("what") in medians:
-        return f"fct p50 {asked['drivers'][0]} over bridge {system} {pairs[0]}", 1, 0
-    if claim.estimator == "experiments_change" and asked["of"][1] == "mouse_median_s":
+    """The quantity of an effect as a notebook prints it, and how its value becomes the notebook's."""
+    quantity, of, over = claim.effect.quantity, claim.effect.of, dict(claim.effect.over)
+    driver, pairs = of["driver"], re.findall(r"\d+(?= pairs|\s*→)", cells)
+    if quantity == "fct_p99_s" and _decided_elsewhere(claim, system, "-".join(pairs)):
+        return f"{claim.instead} p99-change {system} {driver} 0-ms", 1, 0
+    if quantity == "fct_p99_s":
+        return f"fct p99 change {system} {driver} {'-'.join(pairs)}", 1, 0
+    if quantity == "fct_median_s" and over == {"driver": "bridge"}:
+        return f"fct p50 {driver} over bridge {system} {pairs[0]}", 1, 0
+    if quantity == "mouse_median_s" and "experiment" in over:
         return f"mice over plain p50 {system} {driver} {pairs[0]}", 1, 0
-    if claim.estimator == "share" and asked["what"] == "busy":
+    if quantity == "busy" and not over:
         return f"cpu busy {system} {driver} {pairs[0]}", 100, 0
-    if claim.estimator == "correlation":
+    if quantity == "spearman_z":
         return f"correlation spearman {system} {driver} {pairs[0]}", 1, 0
-    if claim.estimator == "drivers_spread" and asked["of"] == ["elephant-mice", "elephant_median_s"]:
+    if quantity == "elephant_median_s":
         return f"mice spread ratio {system} {pairs[0]}", 1, 0
-    place = {"one host": 1, "two hosts": 2, "two hosts, 1 Gbit/s": 3}.get(cells)
-    if claim.estimator == "allocation_experiments" and asked["what"] in ("total_bps", "latency_mean_s"):
-        beside = {"congestion": "1-background-pair", "interference": "2-busy-loops"}[asked["experiments"][0]]
-        return f"placed against-alone {system} {driver} {place} {beside}", 1, 0
-    if claim.estimator == "service_demand" and asked.get("against", "process") == "process":
+    if "allocation" in of and "experiment" in over and quantity in ("total_bps", "latency_mean_s"):
+        beside = {"congestion": "1-background-pair", "interference": "2-busy-loops"}[of["experiment"]]
+        return f"placed against-alone {system} {driver} {of['allocation']} {beside}", 1, 0
+    if quantity == "service_demand_s" and over == {"driver": "process"}:
         return f"cost change {system} {driver} 2 1", 1, 0
-    if claim.estimator == "mode_change" and "direction" in asked:
-        what = {"up": "upload", "down": "download"}[asked["direction"]]
+    if "direction" in of:
+        what = {"up": "upload", "down": "download"}[of["direction"]]
         return f"modes against-process {what} 0 {system} {driver}", 1, 0
-    if claim.estimator == "pinning_change":
-        return f"pinning change {system} {driver} {asked['policy']} ", 1, 0
+    if "pinning" in of:
+        return f"pinning change {system} {driver} {of['pinning']} ", 1, 0
     return None
 
 
 def _decided_elsewhere(claim, system: str, step: str) -> bool:
     """Whether the runs of the claim's own experiment have too few flows for its percentile, so that others decided."""
-    own = f"fct/{system}/{claim.parameters['driver']}/{step}/p{100 * claim.parameters['q']:g}"
+    own = f"fct/{system}/{claim.effect.of['driver']}/{step}/p99"
     return bool(claim.instead) and own not in results()
 
 

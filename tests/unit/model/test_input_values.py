@@ -264,7 +264,7 @@ def test_any_sweep_file_has_cells_or_is_a_bad_sweep(file, text):
 @with_files
 @given(
     st.lists(
-        st.dictionaries(st.sampled_from(["id", "statement", "estimator", "parameters", "than"]), any_value), max_size=2
+        st.dictionaries(st.sampled_from(["id", "statement", "effect", "drivers", "than"]), any_value), max_size=2
     ).map(json.dumps)
     | lines.map("\n".join)
     | any_value.map(json.dumps)

@@ -13,7 +13,7 @@ from typing import Annotated, Literal, NamedTuple
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
-from pairlab.analysis.claims.cell_reader import pair_counts
+from pairlab.analysis.claims.cells import pair_counts
 
 #: The drivers that are a switch with a datapath of its own, and by which name a run records the datapaths.
 SWITCHES = ("ovs",)
@@ -160,7 +160,7 @@ def _too_short_or_long(required: str, durations_s: Sequence[float]) -> list[Unme
 
 
 def _other_loops(required: float, per_cpu: pd.Series) -> list[Unmet]:
-    """Of runs with busy loops beside them; of these, the claim's estimator reads those that are nearest."""
+    """Of runs with busy loops beside them; of these, the effect is of those that are nearest."""
     with_loops = per_cpu[per_cpu > 0]
     if with_loops.empty or (with_loops - required).abs().min() < 1e-9:
         return []

@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 
 from pairlab.analysis.claims import ledger
-from pairlab.analysis.claims.effect import Each, Effect
+from pairlab.analysis.claims.effect import Each, Found
 from pairlab.analysis.claims.ledger import Claim
 from pairlab.analysis.comparison.noise_floor import NoiseFloor
 from pairlab.statistics.intervals import LEAST
 
-FloorOf = Callable[[Effect], NoiseFloor | None]
+FloorOf = Callable[[Found], NoiseFloor | None]
 
 
 def judge(
-    claim: Claim, effect: Effect | Each, confidence: float = 0.95, floor_of: FloorOf = lambda effect: None
+    claim: Claim, effect: Found | Each, confidence: float = 0.95, floor_of: FloorOf = lambda effect: None
 ) -> dict[str, Any]:
     """Verdict, estimate, size, p, and the repetitions that an undecided claim needs: columns of verdicts.evaluate.
 
@@ -27,7 +27,7 @@ def judge(
     return _of_one(claim, effect, confidence, floor_of(effect))
 
 
-def _of_one(claim: Claim, effect: Effect, confidence: float, floor: NoiseFloor | None) -> dict[str, Any]:
+def _of_one(claim: Claim, effect: Found, confidence: float, floor: NoiseFloor | None) -> dict[str, Any]:
     value, low, high, n = effect.found.estimate(confidence)
     verdict = by_interval(claim, low, high)
     needed = _needed(claim, effect, 1 - confidence) if verdict == "undecided" else None
@@ -128,7 +128,7 @@ def _in_words(claim: Claim, row: dict[str, Any]) -> str:
     return f"{value} [{ledger.number(row['low'], unit)}, {ledger.number(row['high'], unit)}]"
 
 
-def _rests_on_effect(claim: Claim, effect: Effect, low: float, high: float) -> float:
+def _rests_on_effect(claim: Claim, effect: Found, low: float, high: float) -> float:
     """The size that a verdict rests on, as the effect is kept: that of the difference, or the margin where there is
     none within it."""
     than, least, most = (float(effect.found.scale.kept(claim.than + by)) for by in (0.0, -claim.margin, claim.margin))
@@ -137,7 +137,7 @@ def _rests_on_effect(claim: Claim, effect: Effect, low: float, high: float) -> f
     return abs(effect.found.centre - than)
 
 
-def _needed(claim: Claim, effect: Effect, alpha: float) -> int | None:
+def _needed(claim: Claim, effect: Found, alpha: float) -> int | None:
     """How many repetitions would decide it, if mean and spread are as found: the least that any verdict takes."""
     if not effect.found.known:
         return LEAST if effect.found.n < LEAST else None
@@ -163,8 +163,8 @@ def _needed_of_each(claim: Claim, each: Each, open_ones: list[str], alpha: float
     return max(known) if len(known) == len(needed) else None
 
 
-def _size(claim: Claim, effect: Effect, low: float, high: float) -> str:
-    if claim.published is None or effect.stands_in or np.isnan(low):
+def _size(claim: Claim, effect: Found, low: float, high: float) -> str:
+    if claim.published is None or effect.uses_other_pair_count or np.isnan(low):
         return ""
     least = claim.published.value - claim.published.tolerance
     most = claim.published.value + claim.published.tolerance
@@ -173,7 +173,7 @@ def _size(claim: Claim, effect: Effect, low: float, high: float) -> str:
     return "smaller" if far < least else "larger" if near > most else "agrees"
 
 
-def _p(claim: Claim, effect: Effect) -> float:
+def _p(claim: Claim, effect: Found) -> float:
     if claim.claimed == "equal":
         return max(
             effect.found.p(claim.than - claim.margin, "greater"), effect.found.p(claim.than + claim.margin, "less")

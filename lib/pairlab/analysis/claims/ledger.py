@@ -1,26 +1,26 @@
 """The claims ledger: what the papers state, what decides it, and by how much; kept in data/claims.yaml.
 
 Another package adds a file of its own under the entry point `pairlab.claims`, which names the path; the module that
-holds it may add to published.PAPERS, and register estimators (effect.py).
+holds it may add to published.PAPERS.
 
-A claim says where the effect lies that an estimator (estimators/) finds: more than `than`, less than it, or equal to
-it. `margin` is the deviation from `than` that makes no difference in practice, in the unit of the effect. Both were
-chosen before the runs were seen, and stand in the file beside the statement; so do the conditions under which the
-papers state it (`requires`), and what would make it false.
+A claim says where an effect (effect.py) lies: more than `than`, less than it, or equal to it. `margin` is the deviation
+from `than` that makes no difference in practice, in the unit of the effect. Both were chosen before the runs were seen,
+and stand in the file beside the statement; so do the conditions under which the papers state it (`requires`), and what
+would make it false.
 """
 
 import difflib
 import math
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from pairlab import paths
 from pairlab.analysis import published
-from pairlab.analysis.claims import estimators, run_table
+from pairlab.analysis.claims import settings
 from pairlab.analysis.claims.conditions import Requires
+from pairlab.analysis.claims.effect import Effect
 from pairlab.base import entry_points, safe_yaml
 from pairlab.errors import BadInput, UnknownName
 
@@ -54,66 +54,53 @@ class Source(_Part):
 
 
 class Published(_Part):
-    """The size a paper states, in the unit of the claim's estimator; tolerance: how roughly it is stated."""
+    """The size a paper states, in the unit of the claim's effect; tolerance: how roughly it is stated."""
 
     value: float
     tolerance: float = Field(0.0, ge=0)
 
 
-class Claim(_Part):
-    """One statement on one effect.
+class _Stated(_Part):
+    """What a claim and an entry of the file have alike.
 
-    experiments: the runs it reads, of those with the settings `where` (run_table.ASIDE; left out: as the papers had
-    them). instead: the experiment that is read where these do not meet the conditions; empty: none. requires: what they
-    must have been. than, margin and published: in the effect's unit. false_if: what would make it false, in words.
+    effect: what it is on. instead: the experiment that is read where the effect's own does not meet the conditions;
+    empty: none. requires: what the runs must have been. than, margin, published: in the effect's unit. false_if: what
+    would make it false, in words.
     """
 
     id: Slug
     statement: Text
-    sources: tuple[Source, ...] = Field(min_length=1)
-    experiments: tuple[Slug, ...] = Field(min_length=1)
-    estimator: str
-    parameters: Mapping[str, Any]
-    claimed: Claimed
-    than: float
-    margin: float = Field(ge=0)
-    published: Published | None
-    note: str
-    false_if: Text
-    requires: Requires = Requires()
-    where: Mapping[str, float] = {}
-    instead: Slug | Literal[""] = ""
-
-    @property
-    def unit(self) -> str:
-        return estimators.get(self.estimator).unit
-
-    @property
-    def drivers(self) -> tuple[str, ...]:
-        """Those that it is on, by its parameters; none named: all."""
-        named = self.parameters.get("driver") or self.parameters.get("drivers") or ()
-        return (named,) if isinstance(named, str) else tuple(named)
-
-
-class _Entry(_Part):
-    """An entry of the file. With `drivers` it stands for one claim per driver, whose name replaces {driver}."""
-
-    id: Slug
-    statement: Text
-    sources: list[Source] = Field(min_length=1)
-    experiments: list[Slug] = Field(min_length=1)
-    estimator: str
-    parameters: dict[str, Any] = {}
+    sources: tuple[Source, ...] = Field(min_length=1, strict=False)
+    effect: Effect
     claimed: Claimed
     than: float = 0.0
     margin: float = Field(ge=0)
-    drivers: list[Slug] = []
-    published: Published | dict[str, Published] | None = None
     note: str = ""
     false_if: Text
     requires: Requires = Requires()
-    where: dict[str, float] = {}
     instead: Slug | Literal[""] = ""
+
+
+class Claim(_Stated):
+    """One statement on one effect."""
+
+    published: Published | None = None
+
+    @property
+    def unit(self) -> str:
+        return self.effect.unit
+
+    @property
+    def experiments(self) -> tuple[str, ...]:
+        """Whose runs it reads."""
+        return self.effect.experiments
+
+
+class _Entry(_Stated):
+    """An entry of the file. With `drivers` it stands for one claim per driver, whose name replaces {driver}."""
+
+    drivers: list[Slug] = []
+    published: Published | dict[str, Published] | None = None
 
     @model_validator(mode="after")
     def _published_for_known_drivers(self):
@@ -121,16 +108,18 @@ class _Entry(_Part):
             raise ValueError(f"published for {', '.join(sorted(strange))}, which drivers does not list")
         if bool(self.drivers) != ("{driver}" in self.statement):
             raise ValueError("an entry with drivers, and no other, has {driver} in its statement")
+        if bool(self.drivers) == ("driver" in self.effect.of):
+            raise ValueError("an effect is `of` a driver, or the entry lists drivers, and not both")
+        if settings.of(self.effect).pairs_vary and not (
+            {"pairs"} & {*self.effect.of} or self.effect.each or self.effect.along
+        ):
+            raise ValueError("effect.of.pairs: say how many: a number, least, most, or such as '50 or most'")
         if self.claimed == "equal" and not self.margin:
             raise ValueError("equal needs a margin above 0: no measurement shows that an effect is exactly this")
-        if strange := set(self.where) - set(run_table.ASIDE):
-            known = ", ".join(run_table.ASIDE)
-            raise ValueError(f"where has no {', '.join(sorted(strange))}; there are: {known}")
         return self
 
     def claims(self) -> list[Claim]:
-        shared = self.model_dump(exclude={"drivers", "published", "sources", "experiments", "requires"})
-        shared |= {"sources": tuple(self.sources), "experiments": tuple(self.experiments), "requires": self.requires}
+        shared = {name: getattr(self, name) for name in _Stated.model_fields}
         if not self.drivers:
             return [Claim(**shared, published=None if isinstance(self.published, dict) else self.published)]
         by_driver = self.published if isinstance(self.published, dict) else dict.fromkeys(self.drivers, self.published)
@@ -141,7 +130,7 @@ class _Entry(_Part):
                     "id": f"{self.id}-{driver}",
                     "statement": self.statement.replace("{driver}", driver),
                     "false_if": self.false_if.replace("{driver}", driver),
-                    "parameters": {**self.parameters, "driver": driver},
+                    "effect": self.effect.model_copy(update={"of": {**self.effect.of, "driver": driver}}),
                     "published": by_driver.get(driver),
                 }
             )
@@ -152,8 +141,8 @@ class _Entry(_Part):
 def load(*files: Path) -> tuple[Claim, ...]:
     """The claims of these files in their order; none named: of FILE, and of what other packages add.
 
-    Raises BadInput, naming the entry and what is wrong with it: an unknown key, a wrong type, an estimator or a
-    parameter that does not exist, a paper that is not known, an id that is there twice.
+    Raises BadInput, naming the entry and what is wrong with it: an unknown key, a wrong type, a quantity or a
+    factor that does not exist, a paper that is not known, an id that is there twice.
     """
     claims: list[Claim] = []
     added = (Path(entry_points.load(point)) for point in entry_points.added("claims").values())
@@ -187,12 +176,8 @@ def _claims_of(file: Path, known: set[str]) -> list[Claim]:
         name = entry.get("id", f"number {number}") if isinstance(entry, dict) else f"number {number}"
         try:
             made = _Entry.model_validate(entry).claims()
-            for claim in made:
-                estimators.get(claim.estimator).check(claim.parameters)
         except ValidationError as error:
             raise BadInput(f"{file}, claim {name}: {_explain(error)}") from None
-        except BadInput as error:
-            raise BadInput(f"{file}, claim {name}: {error}") from None
         for claim in made:
             if claim.id in known:
                 raise BadInput(f"{file}: there are two claims {claim.id!r}: rename one")

@@ -178,7 +178,7 @@ def described(claim: Claim) -> dict[str, str]:
         "Stated in": "; ".join(map(str, claim.sources)),
         "Runs of": ", ".join(claim.experiments) + (f", else of {claim.instead}" if claim.instead else ""),
         "Required": str(claim.requires) or "no conditions",
-        "Decided by": f"{claim.estimator}, {verdicts_of.claimed(claim)}",
+        "Decided by": f"{claim.effect}, {verdicts_of.claimed(claim)}",
         "Margin": ledger.shown(claim.margin, claim.unit),
         "Published": ledger.shown(claim.published.value, claim.unit) if claim.published else "",
         "Note": claim.note,

@@ -9,8 +9,8 @@ not comparable  the runs do not meet a condition under which the papers state it
               `missing` names it in words. What was found is told all the same
 not measured  the runs lack what it takes; `missing` names it
 
-The claims are kept in data/claims.yaml (ledger.py); what decides them is computed by estimators/ from one value per
-repetition. Systems (backend and workload) are never pooled.
+The claims are kept in data/claims.yaml (ledger.py); what decides them (effect.py) is found by contrasts.py in one value
+per repetition (run_table.py). Systems (backend and workload) are never pooled.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pairlab.analysis.claims import conditions, estimators, judgement, ledger, run_table
-from pairlab.analysis.claims.effect import Effect, FlowsFailed, TooFewFlows
+from pairlab.analysis.claims import conditions, contrasts, judgement, ledger, run_table
+from pairlab.analysis.claims.cells import rows
+from pairlab.analysis.claims.effect import FlowsFailed, Found, TooFewFlows
 from pairlab.analysis.claims.ledger import Claim
 from pairlab.analysis.comparison import noise_floor
 from pairlab.analysis.comparison.noise_floor import Calibration, NoiseFloor
@@ -64,10 +65,11 @@ def evaluate(
     belong together (run_table.reduce).
     """
     claims = ledger.load() if claims is None else tuple(claims)
-    frame = run_table.reduce(runs)
+    frame = run_table.reduce(runs, _wanted(claims))
     if frame.empty:
         raise NoRuns(f"none of the {len(runs)} runs decides a claim: {_why_none(runs)}")
     calibrations = noise_floor.of_runs(runs) if calibrations is None else calibrations
+    systems = {names: System(part) for names, part in frame.groupby(["backend", "workload"])}
     rows = [
         {
             "id": claim.id,
@@ -84,7 +86,7 @@ def evaluate(
             **decided,
         }
         for claim in claims
-        for decided in _by_system(claim, frame, confidence, calibrations)
+        for decided in _by_system(claim, systems, confidence, calibrations)
     ]
     found = pd.DataFrame(rows, columns=list(COLUMNS))
     found["repetitions_needed"] = found["repetitions_needed"].astype("Int64")
@@ -101,26 +103,60 @@ def _why_none(runs: Runs) -> str:
     return f"they ask for what the papers did not ({', '.join(names)})"
 
 
+def _wanted(claims: Iterable[Claim]) -> dict[str, set[str]]:
+    """By experiment, the quantities that these claims take."""
+    wanted: dict[str, set[str]] = {}
+    for claim in claims:
+        for experiment in filter(None, [*claim.experiments, claim.instead]):
+            wanted.setdefault(experiment, set()).update(claim.effect.columns)
+    return wanted
+
+
+class System:
+    """The runs of one backend and workload, and of them those that a claim is on: chosen once for all such claims."""
+
+    def __init__(self, frame: pd.DataFrame):
+        self._by_experiment = dict(list(frame.groupby("experiment")))
+        self._nothing = frame.iloc[:0]
+        self._read: dict[tuple, pd.DataFrame] = {}
+
+    def measured(self, experiments: Iterable[str]) -> bool:
+        return any(name in self._by_experiment for name in experiments)
+
+    def runs(self, claim: Claim, experiments: tuple[str, ...]) -> pd.DataFrame:
+        """What it does not name of run_table.ASIDE is as the papers had it."""
+        aside = claim.effect.aside
+        at = (experiments, *aside.items(), claim.requires.congestion_control)
+        if at not in self._read:
+            parts = [self._by_experiment[name] for name in experiments if name in self._by_experiment]
+            runs = pd.concat(parts).sort_index() if parts else self._nothing
+            self._read[at] = conditions.under(runs[rows(runs, aside)], claim.requires)
+        return self._read[at]
+
+
 def _by_system(
-    claim: Claim, frame: pd.DataFrame, confidence: float, calibrations: Mapping[str, Calibration]
+    claim: Claim,
+    systems: Mapping[tuple[str, str], System],
+    confidence: float,
+    calibrations: Mapping[str, Calibration],
 ) -> Iterator[dict[str, Any]]:
-    mine = frame[frame["experiment"].isin([*claim.experiments, claim.instead])]
-    for backend in sorted(frame["backend"].unique()):
+    for backend in sorted({backend for backend, _ in systems}):
         decided = [
             {"system": f"{backend}-{workload}", "backend": backend, "workload": workload}
-            | _decide_by_either(claim, part, confidence, workload, calibrations.get(backend))
-            for workload, part in mine[mine["backend"] == backend].groupby("workload")
+            | _decide_by_either(claim, system, confidence, workload, calibrations.get(backend))
+            for (owner, workload), system in systems.items()
+            if owner == backend and system.measured([*claim.experiments, claim.instead])
         ]
         if measured := [each for each in decided if each["verdict"] != "not measured"]:
             yield from measured
             continue
         why = "; ".join(f"{each['workload']}: {each['missing']}" for each in decided)
-        nothing = decided[0] if decided else _decide(claim, mine.iloc[:0], confidence, "", None)
+        nothing = decided[0] if decided else _NOTHING | _not_measured(claim, claim.experiments[0])
         yield nothing | {"system": backend, "backend": backend, "workload": ""} | ({"missing": why} if why else {})
 
 
 def _decide_by_either(
-    claim: Claim, part: pd.DataFrame, confidence: float, workload: str, calibration: Calibration | None
+    claim: Claim, system: System, confidence: float, workload: str, calibration: Calibration | None
 ) -> dict[str, Any]:
     """By the runs of the claim's experiments; where these cannot decide it, by those of claim.instead.
 
@@ -132,39 +168,48 @@ def _decide_by_either(
         too_few_flows = verdict["repetitions"] == 0 and bool(verdict["repetitions_needed"])
         return verdict["verdict"] not in UNJUDGED and not too_few_flows
 
-    own = part["experiment"].isin(claim.experiments)
-    found = _decide(claim, part[own], confidence, workload, calibration)
+    found = _decide(claim, system, confidence, workload, calibration)
     if not claim.instead or decides(found):
         return found
-    other = claim.model_copy(update={"experiments": (claim.instead,)})
-    by_others = _decide(other, part[~own], confidence, workload, calibration)
+    of = {**claim.effect.of, "experiment": claim.instead}
+    other = claim.model_copy(update={"effect": claim.effect.model_copy(update={"of": of})})
+    by_others = _decide(other, system, confidence, workload, calibration)
     if not decides(by_others):
         return found
     notes = f"of runs of {claim.instead}"
     return by_others | {"notes": "; ".join(filter(None, [notes, by_others["notes"]]))}
 
 
+_NOTHING: dict[str, Any] = {
+    **dict.fromkeys(("value", "low", "high", "p", "p_holm", "floor"), np.nan),
+    "repetitions": 0,
+    "repetitions_needed": None,
+    **dict.fromkeys(("cells", "size", "notes", "unmet", "reason"), ""),
+}
+
+
+def _not_measured(claim: Claim, experiment: str) -> dict[str, Any]:
+    return {"verdict": "not measured", "missing": f"no runs of {experiment}{_special(claim)}"}
+
+
 def _decide(
-    claim: Claim, part: pd.DataFrame, confidence: float, workload: str, calibration: Calibration | None
+    claim: Claim, system: System, confidence: float, workload: str, calibration: Calibration | None
 ) -> dict[str, Any]:
-    nothing: dict[str, Any] = dict.fromkeys(("value", "low", "high", "p", "p_holm", "floor"), np.nan)
-    nothing |= {"repetitions": 0, "repetitions_needed": None} | dict.fromkeys(
-        ("cells", "size", "notes", "unmet", "reason"), ""
-    )
+    runs = system.runs(claim, claim.experiments)
+    there = set(runs["experiment"])
+    for experiment in claim.experiments:
+        if experiment not in there:
+            return _NOTHING | _not_measured(claim, experiment)
     try:
-        runs = _read_by(claim, part)
-        for experiment in claim.experiments:
-            if not (runs["experiment"] == experiment).any():
-                raise NotMeasured(f"no runs of {experiment}" + _special(claim))
         found, points = _found(claim, runs, confidence, workload, calibration)
     except NotMeasured as error:
-        return nothing | {"verdict": "not measured", "missing": str(error)}
-    unmet = conditions.unmet(claim.requires, runs, claim.drivers, points)
+        return _NOTHING | {"verdict": "not measured", "missing": str(error)}
+    unmet = conditions.unmet(claim.requires, runs, claim.effect.drivers, points)
     if not unmet:
-        return nothing | found
+        return _NOTHING | found
     why = {"unmet": ", ".join(each.name for each in unmet), "missing": "; ".join(each.why for each in unmet)}
     incomparable = {"verdict": "not comparable", "repetitions_needed": None, "size": "", "p": np.nan, "reason": ""}
-    return nothing | found | incomparable | why
+    return _NOTHING | found | incomparable | why
 
 
 def _found(
@@ -175,11 +220,11 @@ def _found(
     asked = "".join(runs["congestion_control"].unique()[:1])  # they have one (conditions.under)
     parameters = {"congestion_control": asked} if asked else None
 
-    def floor_of(effect: Effect) -> NoiseFloor | None:
-        return calibration.floor(effect.contrast, workload, effect.found.n, parameters) if calibration else None
+    def floor_of(found: Found) -> NoiseFloor | None:
+        return calibration.floor(found.contrast, workload, found.found.n, parameters) if calibration else None
 
     try:
-        effect = estimators.get(claim.estimator)(runs, claim.parameters)
+        effect = contrasts.find(claim.effect, runs)
     except FlowsFailed as error:
         return {"verdict": "undecided", "missing": str(error), "reason": "flows failed"}, None
     except TooFewFlows as error:
@@ -188,16 +233,9 @@ def _found(
     return judgement.judge(claim, effect, confidence, floor_of), effect.points
 
 
-def _read_by(claim: Claim, part: pd.DataFrame) -> pd.DataFrame:
-    """The runs that a claim is on: what it does not name of run_table.ASIDE is as the papers had it."""
-    for name in run_table.ASIDE:
-        if name not in estimators.get(claim.estimator).varies:
-            part = part[part[name] == claim.where.get(name, Spec.model_fields[name].default)]
-    return conditions.under(part, claim.requires)
-
-
 def _special(claim: Claim) -> str:
-    return "".join(f" with {name} {value:g}" for name, value in claim.where.items())
+    named = {name: value for name, value in claim.effect.aside.items() if name in claim.effect.of}
+    return "".join(f" with {name} {value:g}" for name, value in named.items())
 
 
 def claimed(claim: Claim) -> str:

@@ -132,7 +132,7 @@ def test_hosts_that_share_a_kernel_say_nothing_of_what_was_between_the_papers_ho
 
 def test_a_claim_between_hosts_that_needs_no_machines_is_one_on_the_rate_of_a_link():
     open_ones = [claim for claim in CLAIMS.values() if not claim.requires.hosts]
-    over = {claim.id for claim in open_ones if claim.parameters.get("allocation") != 1}
+    over = {claim.id for claim in open_ones if claim.effect.of["allocation"] != 1}
     assert over == {f"congestion-halves-behind-switch-{driver}" for driver in ("host", "bridge", "macvlan")}
 
 
@@ -156,7 +156,7 @@ def test_rates_of_transactions_decide_nothing_on_throughput_nor_bulk_flows_on_la
     bulk = [each for each in every if each.spec.workload == "flowgen"]
     answered = [each for each in every if each.spec.workload == "rr"]
     for made, other in ((bulk, "latency_mean_s"), (answered, "total_bps")):
-        ids = tuple(name for name, claim in CLAIMS.items() if claim.parameters.get("what") == other)
+        ids = tuple(name for name, claim in CLAIMS.items() if claim.effect.columns == (other,))
         assert len(ids) > 20
         assert set(verdicts_of(made, ids)["verdict"]) == {"not measured"}
 

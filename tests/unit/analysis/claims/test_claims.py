@@ -1,10 +1,11 @@
-"""The verdict of each estimator on cells whose effect is set, and what is told beside it."""
+"""The verdict on each kind of effect in cells where it is set, and what is told beside it."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from pairlab.analysis.claims import estimators, verdicts
+from pairlab.analysis.claims import ledger, settings, verdicts
+from pairlab.analysis.claims.effect import LEVELS, Effect, percentile_of
 from pairlab.analysis.claims.ledger import Published
 from pairlab.errors import NoRuns
 from pairlab.store.dataset import Runs
@@ -13,14 +14,22 @@ from tests.support.claimed import CASES, REPETITIONS, cells_of, claim_of, verdic
 from tests.support.synthetic import run
 
 
-def test_every_estimator_has_a_case():
-    assert set(CASES) == set(estimators.ESTIMATORS)
-    for name, (parameters, *_) in CASES.items():
-        estimators.get(name).check(parameters)
+def kind(effect):
+    """What decides by which lines an effect is found: its setting, and of how many cells of what it is."""
+    lists = [name for name, value in effect.over.items() if isinstance(value, list)]
+    apart, level = isinstance(effect.of["driver"], list), not (effect.over or effect.along)
+    of = bool(percentile_of(effect.quantity)), level and LEVELS[effect.quantity]
+    return settings.of(effect), effect.along, *effect.each, *effect.against, *lists, apart, effect.difference, *of
+
+
+def test_every_kind_of_effect_in_the_ledger_has_a_case():
+    kinds = {kind(Effect(**effect)) for effect, *_ in CASES.values()}
+    without = [claim.id for claim in ledger.load() if kind(claim.effect) not in kinds]
+    assert not without
 
 
 def every_third(first):
-    """The estimators, as parameters; without CI each is judged on one of three effects."""
+    """The kinds of effects, as parameters; without CI each is judged on one of three effects."""
     return in_ci(CASES, but=list(CASES)[first::3])
 
 
@@ -75,13 +84,16 @@ def test_without_its_cells_a_claim_is_not_measured_and_the_missing_is_named(name
     assert row["missing"]
 
 
+def at_pairs(pairs, experiment="throughput"):
+    return {"of": {"experiment": experiment, "driver": "ovs", "pairs": pairs}, "over": {"driver": "bridge"}}
+
+
 def test_what_is_missing_is_told_by_experiment_driver_and_pairs():
     cells = cells_of("drivers_change", 0.1, 0.01)
-    assert verdict_on("drivers_change", [run([1])], experiments=("fct",))["missing"] == "no runs of fct"
+    assert verdict_on("drivers_change", [run([1])], effect=at_pairs(5, "fct"))["missing"] == "no runs of fct"
     bridge = [each for each in cells if each.spec.driver == "bridge"]
     assert verdict_on("drivers_change", bridge)["missing"] == "flowgen: no runs of ovs"
-    exact = {"drivers": ["ovs", "bridge"], "pairs": 50}
-    assert verdict_on("drivers_change", cells, parameters=exact)["missing"] == (
+    assert verdict_on("drivers_change", cells, effect=at_pairs(50))["missing"] == (
         "flowgen: no 50 pairs (there are, for ovs and bridge: 5)"
     )
 
@@ -89,8 +101,7 @@ def test_what_is_missing_is_told_by_experiment_driver_and_pairs():
 def test_another_number_of_pairs_stands_in_by_name_and_its_size_is_not_compared():
     cells = cells_of("drivers_change", 0.1, 0.001)
     published = Published(value=10.5, tolerance=1.0)
-    parameters = {"drivers": ["ovs", "bridge"], "pairs": "50 or most"}
-    row = verdict_on("drivers_change", cells, parameters=parameters, published=published)
+    row = verdict_on("drivers_change", cells, effect=at_pairs("50 or most"), published=published)
     assert (row["verdict"], row["cells"], row["notes"], row["size"]) == (
         "holds",
         "5 pairs",
@@ -122,7 +133,7 @@ def test_one_repetition_has_no_interval_and_decides_nothing():
 
 def test_a_percentile_with_too_few_flows_is_undecided_and_names_the_repetitions_it_needs():
     cells = cells_of("percentile_change", 0.3, 0.01, repetitions=4)
-    row = verdict_on("percentile_change", cells, parameters={"driver": "bridge", "pairs": [10, 20], "q": 0.99})
+    row = verdict_on("percentile_change", cells, effect=CASES["percentile_change"][0] | {"quantity": "fct_p99_s"})
     assert (row["verdict"], row["repetitions_needed"]) == ("undecided", 10)
     assert row["missing"].startswith("percentile 99 needs 100 flows, and bridge with 10 pairs has 40")
 

@@ -4,23 +4,23 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pairlab.analysis.claims import contrasts, judgement, run_table
 from pairlab.analysis.claims import effect as effects
-from pairlab.analysis.claims import estimators, judgement, run_table
 from pairlab.statistics.intervals import PERCENT, Student
 from tests.support.claimed import CASES, cells_of, claim_of, rare
 
-ESTIMATORS = sorted(set(CASES) - {"percentile_change", "share"})
+KINDS = sorted(set(CASES) - {"percentile_change", "share"})
 
 
 def simulated(name):
     """Every sixth is for CI, the others are for `make soak`: hundreds of tables each."""
-    return pytest.param(name, marks=pytest.mark.ci if name in ESTIMATORS[::6] else pytest.mark.long)
+    return pytest.param(name, marks=pytest.mark.ci if name in KINDS[::6] else pytest.mark.long)
 
 
-@pytest.mark.parametrize("name", [simulated(name) for name in ESTIMATORS])
+@pytest.mark.parametrize("name", [simulated(name) for name in KINDS])
 def test_verdicts_on_cells_without_a_difference_are_rarely_wrong(name):
     """Every run has noise of its own, and those of a repetition share some: flows are no independent samples."""
-    claim, estimator, tries, wrong = claim_of(name, margin=1e-6), estimators.get(name), 300, 0
+    claim, tries, wrong = claim_of(name, margin=1e-6), 300, 0
     even = run_table.reduce(cells_of(name, 0.0, 0.0, repetitions=4))
     measured = [column for column in even if column not in (*run_table.SETTING, "fcts_s")]
     columns = [column for column in measured if column.endswith(("_bps", "_s"))]
@@ -30,7 +30,7 @@ def test_verdicts_on_cells_without_a_difference_are_rarely_wrong(name):
         factors = np.exp(drift + random.normal(0, 0.05, len(even)))
         noisy = even[columns].mul(factors, axis=0).assign(spearman_z=np.log(factors))
         frame = even.assign(**noisy)
-        wrong += judgement.judge(claim, estimator(frame, claim.parameters))["verdict"] == "holds"
+        wrong += judgement.judge(claim, contrasts.find(claim.effect, frame))["verdict"] == "holds"
     assert wrong / tries < rare(tries)
 
 
@@ -39,7 +39,8 @@ def flows_of_one_distribution(random, repetitions, spread):
     for repetition in range(repetitions):
         for pairs in (10, 50):
             fcts = np.exp(random.normal(0, 0.3, pairs) + random.normal(0, spread))
-            row = {"driver": "bridge", "pairs": pairs, "repetition": repetition, "fcts_s": fcts, "ends": True}
+            row = {"experiment": "fct", "driver": "bridge", "pairs": pairs, "repetition": repetition, "fcts_s": fcts}
+            row |= {"ends": True, "transacts": False}
             rows.append(row | {"flows": pairs, "failed_flows": 0})
     return pd.DataFrame(rows)
 
@@ -48,11 +49,12 @@ def flows_of_one_distribution(random, repetitions, spread):
 @pytest.mark.parametrize("spread", [0, 0.2])  # of repetitions as a whole: flows of one are no independent samples
 def test_equal_percentiles_of_clustered_flows_are_rarely_called_different(spread):
     random, tries = np.random.default_rng(1), 150
-    parameters = {"driver": "bridge", "pairs": [10, 50], "q": 0.99}
-    claim, verdicts = claim_of("percentile_change", margin=1e-6), []
+    of = {"experiment": "fct", "driver": "bridge", "pairs": 50}
+    effect = {"quantity": "fct_p99_s", "of": of, "over": {"pairs": 10}}
+    claim, verdicts = claim_of("percentile_change", margin=1e-6, effect=effect), []
     for _ in range(tries):
-        effect = estimators.get("percentile_change")(flows_of_one_distribution(random, 10, spread), parameters)
-        verdicts.append(judgement.judge(claim, effect)["verdict"])
+        found = contrasts.find(claim.effect, flows_of_one_distribution(random, 10, spread))
+        verdicts.append(judgement.judge(claim, found)["verdict"])
     assert verdicts.count("holds") / tries < rare(tries)
     assert verdicts.count("contradicted") / tries < rare(tries)
 
@@ -62,5 +64,5 @@ def test_equality_is_rarely_found_at_the_edge_of_its_margin():
     claim = claim_of("drivers_change", claimed="equal", margin=10.0)
     for _ in range(tries):
         values = np.log(1.1) + random.normal(0, 0.02, 5)
-        wrong += judgement.judge(claim, effects.Effect(Student.of(values, PERCENT), "made up"))["verdict"] == "holds"
+        wrong += judgement.judge(claim, effects.Found(Student.of(values, PERCENT), "made up"))["verdict"] == "holds"
     assert wrong / tries < rare(tries)

@@ -95,7 +95,7 @@ def test_effects_of_nothing_are_called_decided_less_often_than_by_their_interval
     floor = calibrated(0.03).floor(contrast, "flowgen", 4)
     for _ in range(tries):
         made = random.normal(0, 0.03 * np.sqrt(2), 4)
-        effect = effects.Effect(Student.of(made, PERCENT), "made up", contrast=contrast)
+        effect = effects.Found(Student.of(made, PERCENT), "made up", contrast=contrast)
         by_interval += judgement.judge(claim, effect)["verdict"] == "holds"
         above += judgement.judge(claim, effect, floor_of=lambda part: floor)["verdict"] == "holds"
     assert above < by_interval / 2

@@ -7,7 +7,7 @@ from pairlab.analysis.claims import listing, report, verdicts
 from pairlab.analysis.claims.conditions import Requires
 from pairlab.analysis.claims.ledger import Published
 from pairlab.store.dataset import Runs
-from tests.support.claimed import by_counts, cells_of, claim_of, recorded, throughput, verdict_on
+from tests.support.claimed import CASES, by_counts, cells_of, claim_of, recorded, throughput, verdict_on
 
 pytestmark = pytest.mark.ci  # tables of runs for each: seconds in all
 
@@ -108,8 +108,8 @@ def test_a_course_of_fewer_points_than_it_takes_is_not_comparable():
 
 def test_what_failed_or_is_too_little_is_not_comparable_either():
     cells = [recorded(each, tcp_congestion_control="bbr") for each in cells_of("percentile_change", 0.3, 0.01)]
-    parameters = {"driver": "bridge", "pairs": [10, 20], "q": 0.99}
-    row = verdict_under({"congestion_control": "cubic"}, cells, "percentile_change", parameters=parameters)
+    effect = CASES["percentile_change"][0] | {"quantity": "fct_p99_s"}
+    row = verdict_under({"congestion_control": "cubic"}, cells, "percentile_change", effect=effect)
     assert (row["verdict"], row["missing"]) == ("not comparable", "TCP ran bbr, not cubic")
     assert pd.isna(row["repetitions_needed"])
 

@@ -3,20 +3,26 @@ import pytest
 import yaml
 
 from pairlab.analysis import published, selection
-from pairlab.analysis.claims import estimators, ledger, run_table
+from pairlab.analysis.claims import ledger, run_table
 from pairlab.errors import BadInput
 
 GOOD = {
     "id": "ovs-leads",
     "statement": "OVS carries more",
     "sources": [{"paper": "C", "where": "figure 2"}],
-    "experiments": ["throughput"],
-    "estimator": "drivers_change",
-    "parameters": {"drivers": ["ovs", "bridge"], "pairs": "50 or most"},
+    "effect": {
+        "of": {"experiment": "throughput", "driver": "ovs", "pairs": "50 or most"},
+        "over": {"driver": "bridge"},
+    },
     "claimed": "more",
     "margin": 2,
     "false_if": "it carries no more",
 }
+
+
+def of(**changes):
+    """Another effect."""
+    return {"effect": GOOD["effect"] | changes}
 
 
 def load(tmp_path, *entries):
@@ -25,10 +31,9 @@ def load(tmp_path, *entries):
     return ledger.load(file)
 
 
-def test_every_claim_of_the_ledger_has_a_source_an_experiment_and_an_estimator():
+def test_every_claim_of_the_ledger_has_a_source_and_an_experiment():
     claims = ledger.load()
     assert len(claims) > 50
-    assert {claim.estimator for claim in claims} == set(estimators.ESTIMATORS)
     experiments = {name for claim in claims for name in claim.experiments}
     assert experiments == {
         "throughput",
@@ -82,14 +87,14 @@ def test_sizes_in_the_ledger_are_those_of_the_published_tables():
 def test_an_entry_with_drivers_is_a_claim_for_each(tmp_path):
     entry = GOOD | {
         "statement": "{driver}: it rises",
-        "estimator": "pairs_change",
-        "parameters": {"pairs": [1, 5]},
+        "effect": {"of": {"experiment": "throughput", "pairs": 5}, "over": {"pairs": 1}},
         "drivers": ["bridge", "ovs"],
         "published": {"ovs": {"value": 3.0}},
     }
     bridge, ovs = load(tmp_path, entry)
     assert (bridge.id, bridge.statement, bridge.published) == ("ovs-leads-bridge", "bridge: it rises", None)
-    assert (ovs.parameters, ovs.published.value) == ({"pairs": [1, 5], "driver": "ovs"}, 3.0)
+    assert ovs.effect.of == {"experiment": "throughput", "pairs": 5, "driver": "ovs"}
+    assert (ovs.effect.over, ovs.published.value) == ({"pairs": 1}, 3.0)
 
 
 @pytest.mark.parametrize(
@@ -100,14 +105,19 @@ def test_an_entry_with_drivers_is_a_claim_for_each(tmp_path):
         ({"margin": "2"}, "margin: Input should be a valid number"),
         ({"claimed": "bigger"}, "claimed: Input should be 'more', 'less' or 'equal'"),
         ({"claimed": "equal", "margin": 0}, "equal needs a margin above 0"),
-        ({"sources": []}, "sources: List should have at least 1 item"),
+        ({"sources": []}, "sources: Tuple should have at least 1 item"),
         ({"sources": [{"paper": "X", "where": "figure 2"}]}, "sources.0.paper: .*Input should be 'C' or 'E'"),
         ({"sources": [{"paper": "C", "where": "somewhere"}]}, "sources.0.where"),
-        ({"estimator": "guess"}, "no estimator 'guess'; there are: .*drivers_change"),
-        ({"parameters": {"drivers": ["ovs", "bridge"]}}, "estimator 'drivers_change' needs pairs"),
-        ({"parameters": GOOD["parameters"] | {"pair": 1}}, "has no parameter pair; there are: drivers, pairs, what"),
-        ({"parameters": GOOD["parameters"] | {"pairs": "about 50"}}, "pairs: .*'about 50'"),
-        ({"parameters": GOOD["parameters"] | {"what": "total"}}, "what: .*'total'"),
+        (of(quantity="total"), "effect: .*no quantity 'total'; there are: total_bps, .*such as fct_p99_s"),
+        (of(of={"driver": "ovs", "pairs": 5}), "`of` needs the experiment whose runs are read"),
+        (of(of={"experiment": "throughput", "driver": "ovs"}), "pairs: say how many: a number, least, most"),
+        (of(of=GOOD["effect"]["of"] | {"pair": 1}), "no factor pair; there are: .*driver, .*pairs"),
+        (of(of=GOOD["effect"]["of"] | {"pairs": "about 50"}), "pairs: 'about 50' is no number"),
+        (of(of=GOOD["effect"]["of"] | {"pairs": {"at": 5}}), "a factor has a value or a list of them"),
+        (of(over={}), "total_bps itself decides nothing: say with `over` what it is set against"),
+        (of(each={"pairs": "some"}), "each pairs: all, a range such as '10 to 100' or a list, not 'some'"),
+        (of(along="hosts"), "along pairs or message_bytes, not hosts"),
+        (of(of={"experiment": "throughput", "pairs": 5}), "an effect is `of` a driver, or the entry lists drivers"),
         ({"statement": "{driver} rises"}, "an entry with drivers, and no other, has {driver}"),
         ({"published": {"ovs": {"value": 1.0}}}, "published for ovs, which drivers does not list"),
         ({"false_if": ""}, "false_if: String should have at least 1 character"),
@@ -116,7 +126,6 @@ def test_an_entry_with_drivers_is_a_claim_for_each(tmp_path):
         ({"requires": {"duration_s": "60 at least"}}, "requires.duration_s: String should match"),
         ({"requires": {"pairs": ["about 5"]}}, "requires.pairs.0"),
         ({"requires": {"kernel": "6.1"}}, "requires.kernel: Extra inputs are not permitted"),
-        ({"where": {"udp": 1.0}}, "where has no udp; there are: flows_per_pair, udp_share, udp_rate_bps"),
     ],
 )
 def test_a_wrong_entry_is_refused_and_named(tmp_path, change, told):
@@ -126,10 +135,10 @@ def test_a_wrong_entry_is_refused_and_named(tmp_path, change, told):
 
 def test_every_claim_on_tcp_requires_cubic_and_every_one_that_reads_open_vswitch_its_kernel_datapath():
     for claim in ledger.load():
-        without_tcp = claim.where.get("udp_share") == 1.0 or claim.experiments == ("launch-time",)
-        without_tcp = without_tcp or claim.parameters.get("what") in run_table.COMPUTED
+        without_tcp = claim.effect.aside.get("udp_share") == 1.0 or claim.experiments == ("launch-time",)
+        without_tcp = without_tcp or claim.effect.quantity in run_table.COMPUTED
         assert (claim.requires.congestion_control == "cubic") != without_tcp, claim.id
-        assert claim.requires.datapath == "kernel" or "ovs" not in claim.drivers, claim.id
+        assert claim.requires.datapath == "kernel" or "ovs" not in claim.effect.drivers, claim.id
 
 
 def test_every_claim_says_in_a_sentence_what_would_make_it_false():

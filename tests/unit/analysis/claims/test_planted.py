@@ -190,8 +190,8 @@ def test_a_single_client_makes_no_correlation_of_ranks_and_its_leverage_is_told(
         rates, retransmits = random.normal(1, 0.02, 50), random.permutation(np.arange(50.0))
         rates[0], retransmits[0] = 5.0, 2000.0
         cells.append(bulk(rates, retransmits=retransmits, experiment="retransmissions", repetition=repetition))
-    parameters = {"driver": "bridge", "pairs": 50}
-    row = verdict_on("correlation", cells, parameters=parameters, claimed="more", margin=0.1)
+    effect = {"quantity": "spearman_z", "of": {"experiment": "retransmissions", "driver": "bridge", "pairs": 50}}
+    row = verdict_on("correlation", cells, effect=effect, claimed="more", margin=0.1)
     assert row["verdict"] == "undecided"
     assert abs(row["value"]) < 0.3
     told = row["notes"]
