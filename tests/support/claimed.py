@@ -112,6 +112,19 @@ def by_order(effect, noise, repetition):
         yield throughput(np.exp(effect + noise()), clients=count, driver="ovs", repetition=repetition)
 
 
+def by_order_at(experiment, **settings):
+    """By driver, at each of these values of a setting."""
+    ((name, values),) = settings.items()
+
+    def make(effect, noise, repetition):
+        for value in values:
+            told = {"experiment": experiment, "repetition": repetition, name: value}
+            yield throughput(np.exp(noise()), driver="bridge", **told)
+            yield throughput(np.exp(effect + noise()), driver="ovs", **told)
+
+    return make
+
+
 def by_udp(effect, noise, repetition):
     for share, shift in ((0.0, 0.0), (1.0, effect)):
         yield throughput(np.exp(shift + noise()), experiment="udp", udp_share=share, repetition=repetition)
@@ -145,6 +158,11 @@ def by_placed_driver(effect, noise, repetition):
     yield placed(np.exp(effect + noise()), driver="host", repetition=repetition)
 
 
+def by_placed_drivers(effect, noise, repetition):
+    yield from by_placed_driver(effect, noise, repetition)
+    yield placed(np.exp(noise()), driver="macvlan", repetition=repetition)
+
+
 def by_busy_loops(effect, noise, repetition):
     yield placed(np.exp(noise()), repetition=repetition)
     beside = {"experiment": "interference", "interference_workers": 2}
@@ -175,6 +193,16 @@ def by_allocation(effect, noise, repetition):
 
 def by_cpu_part(effect, noise, repetition):
     yield spending({"usr": 0.2 * np.exp(noise()), "sys": 0.2 * np.exp(effect + noise())}, repetition=repetition)
+
+
+def by_cpu_parts(effect, noise, repetition):
+    others = {name: 0.2 * np.exp(noise()) for name in ("usr", "softirq")}
+    yield spending(others | {"sys": 0.2 * np.exp(effect + noise())}, repetition=repetition)
+
+
+def by_smallest_flows(effect, noise, repetition):
+    for driver, shift in (("bridge", 0.0), ("host", 0.0), ("overlay", effect)):
+        yield traffic(1.0, np.exp(shift + noise()), driver, repetition=repetition)
 
 
 def by_traffic(effect, noise, repetition):
@@ -254,6 +282,14 @@ def by_mode_and_size(effect, noise, repetition):
         told = {"message_bytes": size, "repetition": repetition}
         yield in_mode(np.exp(noise()), driver="process", **told)
         yield in_mode(np.exp(effect + noise()), **told)
+
+
+def by_latency_and_size(effect, noise, repetition):
+    for size in (1, 64):
+        told = {"experiment": "single-host-modes", "request_bytes": size, "response_bytes": size}
+        told |= {"repetition": repetition}
+        yield transacting({1e-4 * np.exp(noise()): 100}, driver="process", **told)
+        yield transacting({1e-4 * np.exp(effect + noise()): 100}, driver="bridge", **told)
 
 
 ACROSS = {"hosts": 2, "placement": "across"}
@@ -387,6 +423,26 @@ CASES = {
         5,
         by_order,
     ),
+    "drivers_at_each_size": (
+        {
+            "of": {"experiment": "message-size", "driver": "ovs"},
+            "over": {"driver": "bridge"},
+            "each": {"message_bytes": "all"},
+        },
+        0,
+        5,
+        by_order_at("message-size", message_bytes=(64, 1024)),
+    ),
+    "drivers_at_each_pinning": (
+        {
+            "of": {"experiment": "pinning", "driver": "ovs"},
+            "over": {"driver": "bridge"},
+            "each": {"pinning": "all"},
+        },
+        0,
+        5,
+        by_order_at("pinning", pinning=("none", "same-core")),
+    ),
     "drivers_spread": (
         {
             "quantity": "elephant_median_s",
@@ -461,6 +517,15 @@ CASES = {
         5,
         by_placed_driver,
     ),
+    "allocation_drivers_each": (
+        {
+            "of": {"experiment": "placement", "allocation": 1, "driver": "host"},
+            "over": {"driver": ["bridge", "macvlan"]},
+        },
+        0,
+        5,
+        by_placed_drivers,
+    ),
     "launch_change": (
         {
             "quantity": "launch_mean_s",
@@ -496,6 +561,32 @@ CASES = {
         5,
         by_cpu_part,
     ),
+    "allocation_cpu_parts_each": (
+        {
+            "quantity": "sys",
+            "of": {"experiment": "placement", "allocation": 1, "driver": "bridge"},
+            "over": {"quantity": ["usr", "softirq"]},
+        },
+        0,
+        5,
+        by_cpu_parts,
+    ),
+    "traffic_smallest": (
+        {
+            "quantity": "smallest_median_s",
+            "of": {
+                "experiment": "dc-simulation",
+                "driver": "overlay",
+                "pairs": "most",
+                "offered_load_bps": 1e9,
+                "flows_per_pair": None,
+            },
+            "over": {"driver": ["host", "bridge"]},
+        },
+        0,
+        5,
+        by_smallest_flows,
+    ),
     "traffic_drivers": (
         {
             "quantity": "fct_all_s",
@@ -530,6 +621,17 @@ CASES = {
         0,
         5,
         by_mode_and_size,
+    ),
+    "mode_latencies": (
+        {
+            "quantity": "latency_mean_s",
+            "of": {"experiment": "single-host-modes", "driver": "bridge"},
+            "over": {"driver": "process"},
+            "each": {"request_bytes": "all"},
+        },
+        0,
+        5,
+        by_latency_and_size,
     ),
     "containers_change": (
         {

@@ -88,9 +88,7 @@ def _at_pairs(effect: Effect, setting: Setting, runs: pd.DataFrame, first: Cell,
             raise NotMeasured(f"no {wanted} pairs of {drivers} beside {base}")
     else:
         steps = [(count, count) for count in inside]
-        if not steps or (isinstance(wanted, list) and set(wanted) - set(inside)):
-            asked = f" {_joined(wanted)}" if isinstance(wanted, list) else ""
-            raise NotMeasured(f"no pairs{asked} that {drivers} have in common")
+        _check_common("pairs", wanted, inside, drivers)
     parts = []
     for before, after in steps:
         made = _part(effect, setting, runs, {**first, "pairs": after}, {**second, "pairs": before})
@@ -102,14 +100,13 @@ def _at_pairs(effect: Effect, setting: Setting, runs: pd.DataFrame, first: Cell,
 
 def _at_settings(effect: Effect, setting: Setting, runs: pd.DataFrame, first: Cell, second: Cell) -> _Parts:
     """At each value of a factor that both cells were measured with."""
-    (name,) = effect.each
+    ((name, wanted),) = effect.each.items()
     if name == "request_bytes":
         runs = runs[(runs[name] == runs["response_bytes"]).to_numpy()]
-    pairs, values = _common_values(runs, name, [first, second])
-    if not values:
-        both = _names([first, second])
-        message = f"no {name.replace('_', ' ')} that {both} have in common"
-        raise NotMeasured(message if setting is PAIRS else f"no size was measured of both {both}")
+    pairs, values = _common_values(runs, name, wanted, [first, second])
+    if not values and setting is not PAIRS:
+        raise NotMeasured(f"no size was measured of both {_names([first, second])}")
+    _check_common(name.replace("_", " "), wanted, values, _names([first, second]))
     parts = []
     for value in values:
         here, there = ({**cell, name: value, "pairs": pairs} for cell in (first, second))
@@ -119,9 +116,16 @@ def _at_settings(effect: Effect, setting: Setting, runs: pd.DataFrame, first: Ce
     return parts, len(values)
 
 
-def _common_values(runs: pd.DataFrame, name: str, cells: Sequence[Cell]) -> tuple[int, list]:
-    """The values of a factor that all cells have, with the number of pairs that has the most of them, the most of
-    these; no message size is none.
+def _check_common(what: str, wanted: str | list, values: list, drivers: str) -> None:
+    listed = wanted if isinstance(wanted, list) else []
+    if not values or set(listed) - set(values):
+        asked = f" {_joined(listed)}" if listed else ""
+        raise NotMeasured(f"no {what}{asked} that {drivers} have in common")
+
+
+def _common_values(runs: pd.DataFrame, name: str, wanted: str | list, cells: Sequence[Cell]) -> tuple[int, list]:
+    """The values of a factor that all cells have, of those wanted, with the number of pairs that has the most of them,
+    the most of these; no message size is none.
     """
     found = []
     for cell in cells:
@@ -132,7 +136,9 @@ def _common_values(runs: pd.DataFrame, name: str, cells: Sequence[Cell]) -> tupl
             of_driver(runs, cell["driver"])
         found.append({int(pairs): set(part[name]) for pairs, part in there.groupby("pairs")})
     common = {
-        pairs: sorted(set.intersection(*(each[pairs] for each in found)))
+        pairs: sorted(
+            value for value in set.intersection(*(each[pairs] for each in found)) if _is_wanted(value, wanted)
+        )
         for pairs in found[0]
         if all(pairs in each for each in found)
     }
@@ -149,7 +155,7 @@ def _line(effect: Effect, setting: Setting, runs: pd.DataFrame, first: Cell, sec
         across, over = np.log(values), float(np.log(most / least))
         cells, text = [{**first, "pairs": count} for count in values], f"{_joined(values)} pairs"
     else:
-        pairs, values = _common_values(runs, effect.along, [first])
+        pairs, values = _common_values(runs, effect.along, "all", [first])
         if len(values) < 2:
             of = f"of {first['driver']}"
             sizes = f"one message size only {of} ({values[0]} B): a trend needs two" if values else ""
@@ -265,11 +271,11 @@ def _joined(numbers: Iterable[Any]) -> str:
     return ", ".join(map(str, numbers)) or "none"
 
 
-def _is_wanted(count: int, wanted: str | list) -> bool:
+def _is_wanted(value: Any, wanted: str | list) -> bool:
     if isinstance(wanted, list):
-        return count in wanted
-    first, last = map(int, wanted.split(" to ")) if wanted != "all" else (0, count)
-    return first <= count <= last
+        return value in wanted
+    first, last = map(int, wanted.split(" to ")) if wanted != "all" else (value, value)
+    return first <= value <= last
 
 
 def _counts(setting: Setting, runs: pd.DataFrame, cells: Sequence[Cell], least: int = 1) -> list[int]:

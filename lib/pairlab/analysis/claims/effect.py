@@ -18,7 +18,7 @@ Pairs are a number, least, most, or "50 or most": 50 where measured, else the mo
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -37,10 +37,10 @@ LEVELS = {
     "spearman_z": "r",
     **dict.fromkeys(("least_over_most", "fct_least_over_most", *run_table.CPU), "share"),
 }
-#: Of several at a time, a claim on one cell takes these.
+#: What tells a cell.
 _FACTORS = {*run_table.SETTING, "allocation", "containers_per_core"}
 _PAIRS = re.compile(r"(\d+ or )?(least|most)")
-_RANGE = re.compile(r"all|\d+ to \d+")
+_RANGE = re.compile(r"\d+ to \d+")
 
 Cell = dict[str, Any]
 
@@ -72,34 +72,54 @@ class Effect(BaseModel):
     of: Mapping[str, Value]
     over: Mapping[str, Value] = {}
     against: Mapping[str, Value] = {}
-    each: Annotated[Mapping[str, str | list], Field(max_length=1)] = {}
+    each: Annotated[Mapping[str, Value], Field(max_length=1)] = {}
     along: str = ""
     difference: bool = False
 
     @model_validator(mode="after")
     def _of_what_there_is(self):
+        if wrong := next(self._wrong(), None):
+            raise ValueError(wrong)
+        return self
+
+    def _wrong(self) -> Iterator[str]:
+        """What cannot be found, in words."""
         for name in self.quantities:
-            if percentile_of(name) is None and name not in run_table.QUANTITIES:
+            if percentile_of(str(name)) is None and name not in run_table.QUANTITIES:
                 known = ", ".join(run_table.QUANTITIES)
-                raise ValueError(f"no quantity {name!r}; there are: {known}, and percentiles such as fct_p99_s")
+                yield f"no quantity {name!r}; there are: {known}, and percentiles such as fct_p99_s"
         factors = {*self.of, *self.over, *self.against, *self.each, *filter(None, [self.along])} - {"quantity"}
         if strange := sorted(factors - _FACTORS):
-            raise ValueError(f"no factor {', '.join(strange)}; there are: {', '.join(sorted(_FACTORS))}")
+            yield f"no factor {', '.join(strange)}; there are: {', '.join(sorted(_FACTORS))}"
         if not all(isinstance(cell.get("experiment", name), str) for name, cell in (("", self.over), (None, self.of))):
-            raise ValueError("`of` needs the experiment whose runs are read, by its name")
+            yield "`of` needs the experiment whose runs are read, by its name"
         if self.along not in ("", "pairs", "message_bytes"):
-            raise ValueError(f"an effect is along pairs or message_bytes, not {self.along}")
+            yield f"an effect is along pairs or message_bytes, not {self.along}"
+        lists = [name for name, value in self.of.items() if isinstance(value, list)]
+        if lists != ["driver"] * (len(lists) and bool(self.over)) and not (lists == ["pairs"] == [self.along]):
+            yield "a list in `of` is of drivers, with what they are set `over`, or of the pairs that a line is along"
+        if sum(isinstance(value, list) for value in self.over.values()) > 1:
+            yield "`over` has one list at most"
+        for name, value in self.over.items():
+            if value == "previous" and name not in self.each:
+                yield f"{name}: previous is the one before of `each`"
         for pairs in (cell.get("pairs") for cell in (self.of, self.over, self.against)):
-            for each in pairs if isinstance(pairs, list) else [pairs]:
-                known = (isinstance(each, int) and each >= 1) or _PAIRS.fullmatch(str(each))
-                if each is not None and not known and each != "previous":
-                    raise ValueError(f"pairs: {each!r} is no number, least, most, or such as '50 or most'")
+            for one in pairs if isinstance(pairs, list) else [pairs]:
+                known = (isinstance(one, int) and one >= 1) or _PAIRS.fullmatch(str(one))
+                if not known and one not in (None, "previous"):
+                    yield f"pairs: {one!r} is no number, least, most, or such as '50 or most'"
         for name, values in self.each.items():
-            if isinstance(values, str) and not _RANGE.fullmatch(values):
-                raise ValueError(f"each {name}: all, a range such as '10 to 100' or a list, not {values!r}")
+            if not isinstance(values, list) and not (values == "all" or _RANGE.fullmatch(str(values))):
+                yield f"each {name}: all, a range such as '10 to 100' or a list, not {values!r}"
+            if name not in ("pairs", "message_bytes", "request_bytes", "pinning"):
+                whole = {"containers_per_core": "previous", "flows_per_pair": 1}
+                if values != "all" or self.over.get(name) != whole.get(name, ""):
+                    told = " and ".join(f"{name}: all over {value}" for name, value in whole.items())
+                    yield f"each is of pairs, message_bytes, request_bytes or pinning; or {told}"
+        if self.difference and not self.quantity.endswith("_s"):
+            yield f"a difference is in ms, and {self.quantity} is no time"
         if not self.over and not self.along and self.quantity not in LEVELS:
-            raise ValueError(f"{self.quantity} itself decides nothing: say with `over` what it is set against")
-        return self
+            yield f"{self.quantity} itself decides nothing: say with `over` what it is set against"
 
     @property
     def quantities(self) -> tuple[str, ...]:

@@ -77,7 +77,7 @@ def test_without_its_cells_a_claim_is_not_measured_and_the_missing_is_named(name
     assert (row["verdict"], row["system"]) == ("not measured", "netns")
     assert row["missing"].startswith("no runs of ")
     one_kind = [each for each in cells if each.spec.replace(repetition=0) == cells[0].spec]
-    if name in ("share", "correlation", "allocation_cpu_parts"):  # of one cell: that of another number of pairs
+    if name.startswith(("share", "correlation", "allocation_cpu_parts")):  # of one cell, so of other pairs
         one_kind = [run([1, 1, 1], experiment=cells[0].spec.experiment)]
     row = verdict_on(name, one_kind)
     assert row["verdict"] == "not measured"
@@ -96,6 +96,17 @@ def test_what_is_missing_is_told_by_experiment_driver_and_pairs():
     assert verdict_on("drivers_change", cells, effect=at_pairs(50))["missing"] == (
         "flowgen: no 50 pairs (there are, for ovs and bridge: 5)"
     )
+
+
+def test_of_the_values_that_were_measured_those_are_read_that_are_named():
+    name, read = "drivers_at_each_size", []
+    for each in ("all", [64], "100 to 2000", [64, 128]):
+        effect = CASES[name][0] | {"each": {"message_bytes": each}}
+        row = verdict_on(name, cells_of(name, 0.15, 0.005), effect=effect)
+        read.append(row["cells"] or row["missing"])
+    assert read[1:3] == ["message 64, 5 pairs", "message 1024, 5 pairs"]
+    assert read[0] in read[1:3]
+    assert read[3] == "flowgen: no message bytes 64, 128 that ovs and bridge have in common"
 
 
 def test_another_number_of_pairs_stands_in_by_name_and_its_size_is_not_compared():
