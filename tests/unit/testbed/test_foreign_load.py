@@ -176,6 +176,22 @@ def test_the_three_processes_that_used_most_are_named(proc, tmp_path, monkeypatc
     assert foreign_load.largest(before, after, "steal") == []
 
 
+def test_a_parent_that_has_waited_for_a_child_has_used_what_the_child_used_meanwhile(proc, tmp_path, monkeypatch):
+    monkeypatch.setattr(foreign_load, "cpus_online", lambda: 1)
+    proc.add(20, "make", 1)
+    proc.add(21, "sh", 20)
+    proc.add(22, "cc", 21, ticks=14 * TICKS_PER_S)
+    before = foreign_load.take_sample(None, proc.root, tmp_path)
+    proc.end(22)
+    proc.end(21)
+    proc.add(20, "make", 1, of_children=round(14.3 * TICKS_PER_S))
+    after = replace(foreign_load.take_sample(None, proc.root, tmp_path), at_s=before.at_s + 1)
+    ((name, pid, share),) = foreign_load.largest(before, after, "foreign_cpu")
+    assert (name, pid, round(share, 3)) == ("make", 20, 0.3)
+    assert foreign_load.others_share(before, after) == pytest.approx(0.3)
+    assert foreign_load.compare(before, after)["foreign_cpu"] == pytest.approx(0.3)
+
+
 def test_throttling_and_frequencies_are_read_where_the_kernel_tells(tmp_path):
     assert foreign_load.frequencies_hz(tmp_path) == ()
     for cpu, (khz, count) in enumerate([(2_000_000, 3), (1_500_000, 4)]):

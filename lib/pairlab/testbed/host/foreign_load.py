@@ -9,6 +9,7 @@ whose parent waited for none (sigaction(2), SA_NOCLDWAIT).
 import math
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,19 +66,27 @@ class CpuUse:
     others_s: float | None
 
 
+class Used(NamedTuple):
+    """CPU time in seconds of a process, with that of its children that have ended and that it has waited for."""
+
+    name: str
+    used_s: float
+    parent: int
+
+
 @dataclass(frozen=True)
 class HostSample:
     """The host at one moment.
 
     throttled: throttlings since boot; None: unknown. quotas: how often those of our own control groups were enforced.
-    processes: by the check that their time counts to, what each process has used, by its id: its name and seconds.
+    processes: by the check that their time counts to, what each process has used, by its id.
     """
 
     at_s: float
     cpu: CpuUse
     throttled: int | None
     quotas: Mapping[str, Throttling]
-    processes: Mapping[str, Mapping[int, tuple[str, float]]] = field(default_factory=dict)
+    processes: Mapping[str, Mapping[int, Used]] = field(default_factory=dict)
 
 
 def take_sample(
@@ -129,22 +138,28 @@ def compare(before: HostSample, after: HostSample) -> dict[str, float | None]:
 def others_share(before: HostSample, after: HostSample, but: Collection[int] = ()) -> float:
     """The share of all CPU time that other processes used, those `but` left out: for what an engine does for us."""
     capacity_s = (after.at_s - before.at_s) * cpus_online()
-    known, now = before.processes["foreign_cpu"], after.processes["foreign_cpu"]
-    spent_s = sum(used_s - known.get(pid, ("", 0.0))[1] for pid, (_, used_s) in now.items() if pid not in but)
-    return min(1.0, max(0.0, spent_s) / capacity_s)
+    earlier_s, now_s = (
+        sum(each.used_s for pid, each in sample.processes["foreign_cpu"].items() if pid not in but)
+        for sample in (before, after)
+    )
+    return min(1.0, max(0.0, now_s - earlier_s) / capacity_s)
 
 
 def largest(before: HostSample, after: HostSample, check: str, most: int = 3) -> list[tuple[str, int, float]]:
     """Whose time between two samples counts most to foreign_cpu or kernel_cpu: names, process ids, shares as there.
 
-    The time of processes that ended in between is their parent's, where that has waited for them.
+    The time of processes that ended in between is their parent's, where that has waited for them; but for what they had
+    used before.
     """
     capacity_s = (after.at_s - before.at_s) * cpus_online()
-    known = before.processes.get(check, {})
-    spent = [
-        (_printable(name), pid, (used_s - known.get(pid, (name, 0.0))[1]) / capacity_s)
-        for pid, (name, used_s) in after.processes.get(check, {}).items()
-    ]
+    known, now = before.processes.get(check, {}), after.processes.get(check, {})
+    earlier_s: Counter[int] = Counter()
+    for pid, each in known.items():
+        heir = pid
+        while heir in known and heir not in now:
+            heir = known[heir].parent
+        earlier_s[heir] += each.used_s
+    spent = [(_printable(each.name), pid, (each.used_s - earlier_s[pid]) / capacity_s) for pid, each in now.items()]
     found = sorted((each for each in spent if each[2] >= _NAMED_FROM), key=lambda each: each[2], reverse=True)
     return found[:most]
 
@@ -172,13 +187,13 @@ def frequencies_hz(cpus: Path = CPUS) -> tuple[float, ...]:
 
 def _cpu_use(
     testbed: OwnProcesses, proc: Path, clock_s: Callable[[int], float | None]
-) -> tuple[CpuUse, dict[str, dict[int, tuple[str, float]]]]:
+) -> tuple[CpuUse, dict[str, dict[int, Used]]]:
     entries = dict(_entries(proc))
     ours = _descendants(entries, testbed, proc)
     me = os.getpid()
     testbed_s = packets_s = 0.0
-    others: dict[int, tuple[str, float]] = {}
-    kernel: dict[int, tuple[str, float]] = {}
+    others: dict[int, Used] = {}
+    kernel: dict[int, Used] = {}
     for pid, entry in entries.items():
         if pid in ours:
             spent_s = clock_s(pid)
@@ -187,12 +202,13 @@ def _cpu_use(
         elif entry.kernel and entry.name.startswith(_OF_PACKETS):
             packets_s += entry.cpu_s
         elif entry.kernel:
-            kernel[pid] = entry.name, entry.cpu_s
+            kernel[pid] = Used(entry.name, entry.cpu_s, entry.parent)
         else:  # of this process, its children count: the testbed's have not ended
-            others[pid] = entry.name, entry.children_s + (entry.cpu_s if pid != me else 0.0)
+            used_s = entry.children_s + (entry.cpu_s if pid != me else 0.0)
+            others[pid] = Used(entry.name, used_s, entry.parent)
     visible = proc.joinpath("1/stat").exists()  # hidepid= hides other users' processes (proc(5))
     pairlab_s = clock_s(me) or 0.0
-    others_s, kernel_s = (sum(used_s for _, used_s in each.values()) for each in (others, kernel))
+    others_s, kernel_s = (sum(used.used_s for used in each.values()) for each in (others, kernel))
     use = CpuUse(_busy_s(proc), testbed_s, pairlab_s, packets_s, kernel_s, others_s if visible else None)
     return use, {"foreign_cpu": others, "kernel_cpu": kernel}
 
