@@ -9,7 +9,7 @@ whose parent waited for none (sigaction(2), SA_NOCLDWAIT).
 import math
 import os
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -153,7 +153,7 @@ def largest(before: HostSample, after: HostSample, check: str, most: int = 3) ->
     """
     capacity_s = (after.at_s - before.at_s) * cpus_online()
     known, now = before.processes.get(check, {}), after.processes.get(check, {})
-    earlier_s: Counter[int] = Counter()
+    earlier_s: dict[int, float] = defaultdict(float)
     for pid, each in known.items():
         heir = pid
         while heir in known and heir not in now:
