@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -155,7 +156,10 @@ def test_servers_that_never_listen_are_told_of_and_the_run_is_kept_as_failed(sho
 
 def test_a_daemon_that_goes_away_is_a_failed_run_on_record(short, runs_dir, monkeypatch, clean_host):
     def sandbox_killed(bed, workloads):
-        os.kill(bed.site.sandbox.pid, signal.SIGKILL)
+        sandbox = os.pidfd_open(bed.site.sandbox.pid)
+        signal.pidfd_send_signal(sandbox, signal.SIGKILL)
+        select.select([sandbox], [], [])  # it has ended when all in it have (pid_namespaces(7))
+        os.close(sandbox)
         bed.pairs[0].client.run(["true"])
 
     monkeypatch.setattr(measurement, "facts_of", sandbox_killed)
