@@ -18,6 +18,7 @@ from pairlab.testbed.plans import layout
 from pairlab.testbed.requirements import Program
 from tests.conftest import any_backend, every_driver, need, need_all_of
 from tests.support import host
+from tests.support.shared import asking
 from tests.support.spoilt import sound
 
 #: The largest packet that Linux hands over in one piece, as tbf counts it: each segment of it with all its headers.
@@ -252,6 +253,19 @@ def test_no_transaction_is_faster_than_the_uplinks_between_its_hosts(runs_dir, c
     need_all_of(spec)
     run = measure(spec)
     assert run.transactions["latency_s"].min() >= 2 * line_s(60_000, 1e8)
+
+
+@pytest.mark.ci
+def test_an_uplink_carries_no_more_than_its_rate(runs_dir):
+    across = {"driver": "overlay", "hosts": 2, "placement": "across", "pairs": 2, "uplink_rate_bps": 1e9}
+    spec = asking("flowgen", **across, duration_s=2, warmup_s=0.5, interval_s=0.5)
+    need_all_of(spec)
+    run = measure(spec, attempts=3)
+    assert sound(run), run.reasons
+    total_bps = run.flows["throughput_bps"].sum()
+    # of 1514 bytes on the link inside, 1450 + 64 outside: 1398 of payload, with timestamps
+    assert total_bps == pytest.approx(1e9 * 1398 / 1514, rel=0.03)
+    assert run.facts["network"]["underlay"]["tbf"]["rate_bps"] == pytest.approx(1e9, rel=0.001)
 
 
 # --- the MTU
