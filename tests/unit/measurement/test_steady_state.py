@@ -1,5 +1,7 @@
 """steady: where a series has settled, on series of which that is known."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -71,8 +73,9 @@ def test_drift_is_found_where_it_matters_and_told_by_its_size():
     assert np.median(rising) == pytest.approx(0.27 / 1.2, abs=0.03)
 
 
-@pytest.mark.parametrize("place", [0, 7, 19])
-@pytest.mark.parametrize("level", [0.0, 0.5, 3.0])
+@pytest.mark.parametrize(
+    ("place", "level"), [*itertools.product([0, 7, 19], [0.0, 0.5]), *itertools.product([0, 19], [3.0])]
+)
 def test_outlying_intervals_change_the_mean_by_their_part_wherever_they_are(place, level):
     values = noisy([10e9] * 20)
     values[place] = level * 10e9
@@ -94,13 +97,25 @@ def test_a_series_that_goes_to_and_fro_between_two_speeds_has_no_outliers():
 
 
 @pytest.mark.parametrize("place", [2, 5, 19])
-@pytest.mark.parametrize("level", [0.0, 1e9, 40e9])
+@pytest.mark.parametrize("level", [0.0, 1e9])
 def test_what_is_of_neither_of_two_speeds_is_outlying(place, level):
     values = noisy(TO_AND_FRO)
     values[place] = level
-    usual = 15e9 if level > 15e9 else 10e9
-    without = sum(TO_AND_FRO) - TO_AND_FRO[place] + usual
-    assert outliers(values) == pytest.approx((level - usual) / without, abs=0.01)
+    without = sum(TO_AND_FRO) - TO_AND_FRO[place] + 10e9
+    assert outliers(values) == pytest.approx((level - 10e9) / without, abs=0.01)
+
+
+def test_faster_moments_amid_usual_ones_are_no_outliers_and_what_a_disturbance_leaves_at_an_end_is():
+    """The first as measured: one pair of requests, whose ends share a CPU for moments."""
+    usual = noisy([1.0] * 19)
+    for places in ([4], [10, 12], [5, 14]):
+        values = usual.copy()
+        values[places] *= 2.3
+        assert abs(outliers(values)) < 0.03
+        values[7] = 0.0  # a stall beside them
+        assert outliers(values) == pytest.approx(-1 / (18 + 1.3 * len(places)), abs=0.015)
+    disturbed = noisy([2.0] * 2 + [1.0] * 15 + [2.0] * 2)
+    assert outliers(disturbed) == pytest.approx(4 / 19, abs=0.02)
 
 
 def test_a_disturbance_that_comes_once_is_no_second_speed():

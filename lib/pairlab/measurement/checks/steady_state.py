@@ -70,7 +70,8 @@ def outliers(values: Sequence[float]) -> float | None:
 
     A stall of a tenth of the time makes it -0.1. Intervals are outlying as in warm-up: outside the band around the
     median of those that are not silent, which is wider where few intervals tell how wide it is. In a series that goes
-    to and fro between two speeds, each speed has a median and a band.
+    to and fro between two speeds, each speed has a median and a band. Moments that are faster, with usual ones before and
+    after them, are none: where one disturbance takes most of the time, what it leaves is at an end.
     """
     series = np.asarray(values, float)
     if len(series) < LEAST_INTERVALS:
@@ -80,6 +81,8 @@ def outliers(values: Sequence[float]) -> float | None:
     for speed in _speeds(series, active) if active.any() else ():
         known = series[speed & active]
         outside = _outside(series, known, BAND_DEVIATIONS * (1 + FEW / len(known)))
+        first, last = np.flatnonzero(~outside)[[0, -1]]
+        outside[first:last] &= series[first:last] < np.median(known)
         usual[speed & outside] = np.mean(series[speed & ~outside])
     total = float(np.sum(usual))
     return float(np.sum(series)) / total - 1 if total else 0.0
