@@ -70,8 +70,8 @@ def outliers(values: Sequence[float]) -> float | None:
 
     A stall of a tenth of the time makes it -0.1. Intervals are outlying as in warm-up: outside the band around the
     median of those that are not silent, which is wider where few intervals tell how wide it is. In a series that goes
-    to and fro between two speeds, each speed has a median and a band. Moments that are faster, with usual ones before and
-    after them, are none: where one disturbance takes most of the time, what it leaves is at an end.
+    to and fro between two speeds, each speed has a median and a band. Moments that are faster, with usual ones before
+    and after them, are none: where one disturbance takes most of the time, what it leaves is at an end.
     """
     series = np.asarray(values, float)
     if len(series) < LEAST_INTERVALS:
