@@ -112,6 +112,7 @@ def named(pattern):
     except OSError:
         pytest.skip("which files are the repository's, only git knows: apt-get install git")
     if done.returncode > 1:
+        assert b"repository" in done.stderr, done.stderr  # there is none here, or it is somebody else's
         pytest.skip("which files are the repository's, only git knows: run this in a clone")
     return done.stdout.decode(errors="replace").splitlines()
 
