@@ -2,11 +2,9 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
-
-from PIL import Image
 
 from pairlab import paths
 
@@ -23,70 +21,53 @@ class Drawn(NamedTuple):
     text: str
 
 
-def page(notebooks: Sequence[Path]) -> str:
-    """Markdown: a part for each notebook that has figures, and a figure in it for each.
+def page() -> str:
+    """Markdown: a part for each notebook that has figures, and a thumbnail in it for each.
 
     Raises ValueError for a file in figures/reference that no notebook draws.
     """
-    found = {drawn.name: drawn for notebook in notebooks for drawn in figures_of(notebook)}
-    there = sorted({file.stem for file in FIGURES.glob("*.png")})
-    if lost := [name for name in there if name not in found]:
-        raise ValueError(f"no notebook in notebooks/analysis draws {', '.join(lost)} of figures/reference")
-    order = list(found)
-    parts, title = [], None
-    for drawn in sorted((found[name] for name in there), key=lambda drawn: order.index(drawn.name)):
-        if drawn.title != title:
-            title = drawn.title
-            parts.append(f"## {title}\n\nAnalysis: [{drawn.notebook.stem}]({_up(drawn.notebook)})")
-        parts.append(_figure(drawn))
+    there = {file.stem for file in FIGURES.glob("*.svg")}
+    parts = []
+    for notebook in analyses():
+        drawn = {each.name: each for each in figures_of(notebook) if each.name in there}
+        there -= drawn.keys()
+        if drawn:
+            title = next(iter(drawn.values())).title
+            parts += [f"## {title}", f"Analysis: [{notebook.stem}]({_up(notebook)})"]
+            parts += ['<div class="gallery">', *map(_figure, drawn.values()), "</div>"]
+    if there:
+        raise ValueError(f"no notebook in notebooks/analysis draws {', '.join(sorted(there))} of figures/reference")
     return "\n\n".join(parts)
 
 
+def analyses() -> list[Path]:
+    """The analysis notebooks, in their order."""
+    return sorted(paths.ANALYSES.glob("[0-9][0-9]-*.ipynb"))
+
+
 def figures_of(notebook: Path) -> Iterator[Drawn]:
-    """The figures that a notebook saves, in its order."""
+    """The figures that a notebook draws, in its order, each with the heading and text of its section."""
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     texts = [(cell["cell_type"], "".join(cell["source"])) for cell in cells]
-    title = re.sub(r"^# | \(E\d+\)$", "", texts[0][1].splitlines()[0])
-    for variable, name in _saved(source for kind, source in texts if kind == "code"):
-        yield Drawn(name, notebook, title, *_section(texts, variable))
-
-
-def _saved(sources: Iterator[str]) -> Iterator[tuple[str, str]]:
-    """What is drawn, as an assignment has it on its left, and the name it is saved under."""
-    for source in sources:
-        yield from ((rf'drawn["{name}"]', name) for name in re.findall(r'\bdrawn\["([^"]+)"\] = ', source))
-        yield from re.findall(r'\b\w+\.save\((\w+), "([^"]+)"', source)
-
-
-def _section(texts: Sequence[tuple[str, str]], variable: str) -> tuple[str, str]:
-    """Heading and text of the section in which that is assigned."""
-    heading, text = "", ""
+    title, heading, text = texts[0][1].splitlines()[0].removeprefix("# "), "", ""
     for kind, source in texts:
         if kind == "markdown":
             heading, _, text = source.partition("\n")
-        elif re.search(rf"^\s*{re.escape(variable)} = ", source, re.MULTILINE):
-            break
-    return heading.lstrip("# "), " ".join(text.split())
+        for call in re.findall(r"\.draw\(([^)]*)\)", source) if kind == "code" else ():
+            for name in re.findall(r'"([^"]+)"', call):
+                yield Drawn(name, notebook, title, heading.lstrip("# "), " ".join(text.split()))
 
 
 def _figure(drawn: Drawn) -> str:
-    picture = next(file for kind in ("svg", "png") if (file := FIGURES / f"{drawn.name}.{kind}").exists())
-    lines = [
-        '<figure class="figure" markdown="span">',
-        f"[![{drawn.heading}]({_up(picture)})]({_up(drawn.notebook)})",
-        f'<figcaption markdown="span">**{drawn.heading}.** {drawn.text} {_made_from(drawn.name)}</figcaption>',
-        "</figure>",
-    ]
-    return "\n".join(lines)
+    picture = FIGURES / f"{drawn.name}.svg"
+    words = " ".join(filter(None, [f"**{drawn.heading}.**", drawn.text, _made_from(picture)]))
+    return f"[![{drawn.heading}]({_up(picture)})]({_up(drawn.notebook)})\n{words}"
 
 
-def _made_from(name: str) -> str:
-    """Which runs the figure's files say they were made from: figures.save puts that into each."""
-    with Image.open(FIGURES / f"{name}.png") as picture:
-        told = picture.info.get("Description", "")
-    _, _, origin = told.partition("made from ")
-    runs, _, _ = origin.partition(", keys ")
-    return f"*Made from {runs}.*" if runs else ""
+def _made_from(picture: Path) -> str:
+    """Which runs the figure says it was made from: figures.save puts that into each."""
+    found = re.search(r"made from (.*?), keys ", picture.read_text(encoding="utf-8"))
+    return f"*Made from {found[1]}.*" if found else ""
 
 
 def _up(path: Path) -> str:

@@ -1,41 +1,42 @@
-"""The parts of pages that are made: a line `<!-- made: NAME WORDS -->` stands for what PARTS[NAME](WORDS) returns.
+"""The parts of pages that are made: `<!-- made: NAME WORDS -->`, what PARTS[NAME](WORDS) returns, and `<!-- end -->`.
 
-Whatever the code says already, a column's meaning or an option's help, is taken from there and written nowhere else.
+Whatever the code says already, a column's meaning or an option's help, is taken from there and written nowhere else; so
+is what a command prints. Words are quoted as in a shell.
+`python docs/site/generated.py` writes the parts into the pages; they are committed, and read in the repository, too.
 """
 
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
 import gallery
 import networks
+import printed
 import reference
 
 from pairlab import paths
 
-PICTURES = paths.ROOT / "docs" / "pictures"
-_MADE = re.compile(r"^<!-- made: (\S+)(.*?) -->$", re.MULTILINE)
+DOCS = paths.ROOT / "docs"
+_MADE = re.compile(
+    r"^<!-- made: (\S+)([^\n]*?) -->$(?:\n(?:(?!<!-- made:).)*?^<!-- end -->$)?", re.MULTILINE | re.DOTALL
+)
 
 
-def expand(markdown: str) -> str:
-    """The page with each such line replaced. Raises KeyError for a name that there is not."""
-    return _MADE.sub(lambda match: PARTS[match[1]](*match[2].split()), markdown)
+def written(markdown: str) -> str:
+    """The page with each part made anew behind its line. Raises KeyError for an unknown name."""
+
+    def part(match: re.Match) -> str:
+        made = PARTS[match[1]](*shlex.split(match[2]))
+        return f"<!-- made: {match[1]}{match[2]} -->\n\n{made.strip()}\n\n<!-- end -->"
+
+    return _MADE.sub(part, markdown)
 
 
-def analyses() -> list[Path]:
-    """The analysis notebooks, in their order."""
-    return sorted(paths.ANALYSES.glob("[0-9][0-9]-*.ipynb"))
-
-
-def picture(name: str, *words: str) -> str:
-    """A screenshot with its words; a place for it, where nobody has made one yet."""
-    file, told = PICTURES / f"{name}.png", " ".join(words)
-    return f"![{told}](pictures/{name}.png){{ .screenshot }}" if file.exists() else f"*{told}.*"
-
-
-def drawing(name: str) -> str:
-    """A drawing as part of the page, so that it has the page's colours."""
-    return " ".join((PICTURES / f"{name}.svg").read_text(encoding="utf-8").split())
+def pages() -> list[Path]:
+    """The pages that have such parts."""
+    every = [paths.ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+    return [page for page in every if _MADE.search(page.read_text(encoding="utf-8"))]
 
 
 PARTS: dict[str, Callable[..., str]] = {
@@ -53,7 +54,11 @@ PARTS: dict[str, Callable[..., str]] = {
     "errors": reference.exceptions,
     "commands": reference.commands,
     "environment": reference.environment,
-    "gallery": lambda: gallery.page(analyses()),
-    "picture": picture,
-    "drawing": drawing,
+    "gallery": gallery.page,
+    "output": printed.output,
 }
+
+
+if __name__ == "__main__":
+    for each in pages():
+        each.write_text(written(each.read_text(encoding="utf-8")), encoding="utf-8")

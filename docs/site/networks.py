@@ -18,15 +18,16 @@ def network(name: str) -> str:
         ("`driver`", f"`{name}`: {driver.summary}"),
         ("backends", ", ".join(where)),
         ("isolation", f"{driver.isolation}: {ISOLATIONS[driver.isolation]}"),
+        *([("cannot", driver.cannot)] if driver.cannot else []),
         ("spans hosts", "yes" if driver.spans_hosts else "no"),
         ("subnet for each host", "yes" if driver.routed else "no"),
         ("kinds of link", ", ".join(driver.links) or "none"),
         ("programs, by Debian package", ", ".join(programs) or "none"),
     ]
     rows += [("adds to each packet between hosts", f"{driver.overhead_bytes} bytes")] if driver.overhead_bytes else []
-    picture = PICTURES / f"{name}.svg"
-    drawn = " ".join(picture.read_text(encoding="utf-8").split()) if picture.exists() else ""
-    return "\n\n".join(filter(None, [reference.table(("property", "value"), rows), drawn]))
+    table = reference.table(("property", "value"), rows)
+    there = (PICTURES / f"{name}.svg").exists()
+    return f"{table}\n\n![{name}](../pictures/networks/{name}.svg)" if there else table
 
 
 def isolations() -> str:

@@ -13,7 +13,7 @@ from pairlab import errors, paths
 from pairlab.batch.stopping_rule import ESTIMATES, Until
 from pairlab.batch.sweep_file import Grid, SweepFile
 from pairlab.cli import main
-from pairlab.measurement.verdict import CHECKS
+from pairlab.measurement.checks import CHECKS
 from pairlab.model.spec import Spec
 from pairlab.model.tables import TABLES
 from pairlab.testbed import registry
@@ -61,10 +61,10 @@ def until_keys() -> str:
 
 
 def estimates() -> str:
-    kinds = {
-        name: "ends" if each.of_ends else "requests" if each.of_transactions else "" for name, each in ESTIMATES.items()
+    told = {
+        kind: ", ".join(f"`{name}`" for name, each in ESTIMATES.items() if each.of == kind)
+        for kind in ("", "ends", "requests")
     }
-    told = {kind: ", ".join(f"`{name}`" for name in kinds if kinds[name] == kind) for kind in ("", "ends", "requests")}
     return f"Estimates: {told['']}; of flows with an end also {told['ends']}; of requests also {told['requests']}."
 
 
@@ -80,7 +80,7 @@ def features() -> str:
     tools = [registry.workloads.get(name) for name in registry.workloads.names()]
     tools = [tool for tool in tools if _is_ours(tool)]
     rows = [
-        (f"`{name}`", told.partition(":")[0], *("yes" if name in tool.can else "–" for tool in tools))
+        (f"`{name}`", told.partition(":")[0], *("yes" if name in tool.features else "–" for tool in tools))
         for name, (_, told) in FEATURES.items()
     ]
     return table(("feature", "to", *(tool.name for tool in tools)), rows)
@@ -105,7 +105,7 @@ def environment() -> str:
 def _command(command: click.Command, name: str) -> str:
     context = click.Context(command, info_name=f"pairlab {name}")
     records = [parameter.get_help_record(context) for parameter in command.get_params(context)]
-    options = [(f"`{option}`", told) for option, told in filter(None, records) if "--help" not in option]
+    options = [(f"`{option}`", told) for option, told in filter(None, records) if not option.endswith("--help")]
     usage = f"```text\n{command.get_usage(context).removeprefix('Usage: ')}\n```"
     told = [" ".join(each.split()) for each in (command.help or "").split("\n\n")]
     return "\n\n".join(
@@ -150,7 +150,7 @@ def _type(annotation: object) -> str:
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
-    if field.default in (None, ""):
+    if field.default in (None, "") or field.default_factory:
         return "–"
     return f"`{str(field.default).lower() if isinstance(field.default, bool) else field.default}`"
 
