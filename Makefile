@@ -5,7 +5,7 @@ RUNS   ?= runs/reference
 SWEEP  ?= smoke
 PAIRLAB = .venv/bin/pairlab
 
-.PHONY: run check test test-faults test-kernels soak sweep paper outputs docs bench lint lab audit tools setup clean
+.PHONY: run check test test-faults test-kernels soak sweep paper outputs docs bench lint lab audit dist tools setup clean
 run: setup
 	@$(PAIRLAB) sweep sweeps/$(SWEEP).yaml $(ARGS); status=$$?; \
 	[ $$status -gt 1 ] || $(PAIRLAB) report --sweep $(SWEEP) && exit $$status  # above 1, nothing was measured
@@ -33,8 +33,8 @@ test-kernels: setup
 
 soak: setup
 	$(TESTS) faults -- -m long
-	.venv/bin/python -m tests.soak $(ARGS)
-	$(TESTS) unit host -- -m "ci or long or hypothesis" --hypothesis-profile=search
+	.venv/bin/python -m soak $(ARGS)
+	$(TESTS) unit notebooks host -- -m "ci or long or hypothesis" --hypothesis-profile=search
 
 setup:
 	@$(PYTHON) lib/bootstrap.py
@@ -49,13 +49,14 @@ paper: setup
 outputs: setup
 	.venv/bin/python lib/outputs.py $(ARGS)
 
-# Into .cache/site; a warning is a failure. The variable keeps Material from advertising its successor.
+# What is made of the code is written into the pages; the site into .cache/site, and a warning is a failure.
 docs: setup
-	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict -f docs/site/mkdocs.yml
+	.venv/bin/python docs/site/generated.py
+	.venv/bin/python -m sphinx --fail-on-warning --keep-going --jobs auto --quiet --conf-dir docs/site --doctree-dir .cache/doctrees . .cache/site
 
 bench: setup
-	@.venv/bin/python -m tests.bench
-	@.venv/bin/python -m tests.bench.study
+	@.venv/bin/python -m bench
+	@.venv/bin/python -m bench.study
 
 lint: setup
 	.venv/bin/ruff check lib tests notebooks docs plugins
@@ -66,13 +67,21 @@ lint: setup
 	.venv/bin/mypy
 
 lab: setup
-	@.venv/bin/python -m pairlab.apps.lab $(ARGS)
+	@$(PAIRLAB) lab $(ARGS)
 
 # Asks a public database, so it is no part of `make test`. pip-audit is kept out of what it audits.
 audit: setup
 	.venv/bin/python -m pip install --quiet --require-hashes --target .cache/pip-audit -r lib/requirements/audit.lock
 	for lock in lib/requirements/*.lock plugins/*/*.lock; do \
 	PYTHONPATH=.cache/pip-audit .venv/bin/python -m pip_audit --strict --disable-pip --require-hashes -r $$lock || exit; done
+
+# A wheel for this machine and a source distribution, in .cache/dist; FLOWGEN_ARCH=aarch64 for another machine, by ziglang.
+dist: setup
+	rm -rf build .cache/dist
+	$(if $(FLOWGEN_ARCH),.venv/bin/python -m pip install --quiet --require-hashes -r lib/requirements/cc.lock)
+	.venv/bin/python -m pip wheel --quiet --no-deps --no-build-isolation --no-index --wheel-dir .cache/dist .
+	cd .cache/dist && ../../.venv/bin/python -c 'import os; from setuptools import build_meta; place = os.getcwd(); os.chdir("../.."); build_meta.build_sdist(place)'
+	rm -rf build
 
 tools:
 	@sh lib/tools.sh

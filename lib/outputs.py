@@ -17,7 +17,10 @@ from pairlab.analysis.output import paper
 
 
 def remake(path: Path) -> None:
-    """Executes a notebook in place; its metadata stay, and no times are recorded."""
+    """Executes a notebook in place; its metadata stay, and no times are recorded.
+
+    Ends where an output names the folder of this checkout, which is another one for every reader.
+    """
     notebook = nbformat.read(path, 4)
     metadata = copy.deepcopy(notebook.metadata)
     folder = {"metadata": {"path": path.parent}}
@@ -25,6 +28,8 @@ def remake(path: Path) -> None:
     client = NotebookClient(notebook, timeout=None, record_timing=False, coalesce_streams=True, resources=folder)
     client.execute()
     notebook.metadata = metadata
+    if str(paths.ROOT) in nbformat.writes(notebook):
+        sys.exit(f"{path} was not written: an output names {paths.ROOT}. Print paths by pairlab.paths.shown")
     nbformat.write(notebook, path)
 
 

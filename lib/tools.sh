@@ -3,7 +3,8 @@
 # each adds. What plugins run is in plugins/*/packages.txt. Nothing is started here but what the packages themselves start. With --list, only names them.
 set -eu
 
-packages="iperf iperf3 sockperf netcat-openbsd stress-ng openvswitch-switch nftables bird2 docker.io mmdebstrap chromium
+packages="iperf iperf3 sockperf netcat-openbsd stress-ng tcpdump openvswitch-switch user-mode-linux nftables bird2 docker.io
+          mmdebstrap chromium firefox-esr
           latexmk texlive-latex-recommended texlive-pictures texlive-publishers texlive-science poppler-utils
           $(cat "$(dirname "$0")"/../plugins/*/packages.txt)"
 

@@ -15,7 +15,7 @@ from pairlab.analysis.comparison import noise_floor
 
 def trim(root: Path) -> None:
     kept = set()
-    for run in sorted(load_runs(root, ground="all"), key=lambda run: run.spec.repetition):
+    for run in sorted(load_runs(root, environment="all"), key=lambda run: run.spec.repetition):
         cell = run.spec.replace(repetition=0)
         (run.path / "notebook.ipynb").unlink(missing_ok=True)
         if run.status == "ok" and cell not in kept:

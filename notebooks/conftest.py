@@ -9,13 +9,18 @@ import itertools
 import os
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
     if not (config.getoption("nbval", False) or config.getoption("nbval_lax", False)):
         return
     config.option.nbval_sanitize_with = config.option.nbval_sanitize_with or str(ROOT / "lib" / "nbval.cfg")
+    if config.getoption("dist", "no") == "load":  # of -n: the cells of a notebook belong to one kernel
+        config.option.dist = "loadfile"
     os.environ.setdefault("PAIRLAB_OUT", str(ROOT / ".cache"))
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # for the kernels, which load the rules from tests/

@@ -17,19 +17,20 @@ from typing import TYPE_CHECKING
 from pairlab._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from pairlab.measurement.measure import measure
+    from pairlab.measurement.measure import block, measure
     from pairlab.model.records import Run
     from pairlab.model.spec import Spec, spec_from
     from pairlab.store.dataset import Runs, load_runs
     from pairlab.testbed.open import open_testbed
 
-__all__ = ["Run", "Runs", "Spec", "load_runs", "measure", "open_testbed", "spec_from"]
+__all__ = ["Run", "Runs", "Spec", "block", "load_runs", "measure", "open_testbed", "spec_from"]
 
 _HOMES = {
     "Run": "pairlab.model.records",
     "Runs": "pairlab.store.dataset",
     "Spec": "pairlab.model.spec",
     "load_runs": "pairlab.store.dataset",
+    "block": "pairlab.measurement.measure",
     "measure": "pairlab.measurement.measure",
     "open_testbed": "pairlab.testbed.open",
     "spec_from": "pairlab.model.spec",

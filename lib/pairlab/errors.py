@@ -1,4 +1,4 @@
-"""Everything pairlab raises on purpose.
+"""The errors that pairlab raises on purpose.
 
 PairlabError
 ├── BadInput                 the request is wrong; nothing was built
@@ -10,7 +10,7 @@ PairlabError
 ├── TestbedError             the testbed could not be built, or broke
 ├── MeasurementFailed        the testbed came up; the measurement failed
 ├── StoreError               runs could not be written or read
-│   ├── DamagedRun           a run's directory is incomplete
+│   ├── DamagedRun           a run's directory or pack is damaged or incomplete
 │   └── SchemaMismatch       a run was written by a newer pairlab
 └── AnalysisError            the data do not support the analysis
     ├── NoRuns               there are no runs to analyse
@@ -24,10 +24,11 @@ Every message says what happened, why, and what to do next.
 
 import collections.abc
 import difflib
+import traceback
 
 
 class PairlabError(Exception):
-    """The base class: catch this to catch every error that pairlab raises on purpose."""
+    """The base class of all errors that pairlab raises on purpose."""
 
 
 class BadInput(PairlabError): ...
@@ -43,14 +44,17 @@ class UnknownName(BadInput): ...
 
 
 def unknown_name(kind: str, name: str, known: collections.abc.Iterable[str]) -> str:
-    """The message for a name that is not among the known ones: all of those, and the closest.
+    """The message for an unknown name, with all known names and the closest one.
 
-    kind: what is named, such as "driver".
+    kind: of the named thing, such as "driver".
     """
-    known = list(known)
-    close = difflib.get_close_matches(str(name), known, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    return f"no {kind} {name!r}{hint} (there are: {', '.join(known)})"
+    return f"no {kind} {name!r}{hint(name, known := list(known))} (there are: {', '.join(known)})"
+
+
+def hint(name: str, known: collections.abc.Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: the closest known one; empty if none is close."""
+    close = difflib.get_close_matches(str(name), list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 class Unavailable(PairlabError): ...
@@ -94,6 +98,20 @@ class OutOfDate(AnalysisError): ...
 
 
 def by_name(name: str) -> type[PairlabError]:
-    """The class of that name, to raise again an error of another process."""
-    found = globals().get(name)
-    return found if isinstance(found, type) and issubclass(found, PairlabError) else TestbedError
+    """The error class of that name, to raise an error of another process again."""
+    value = globals().get(name)
+    return value if isinstance(value, type) and issubclass(value, PairlabError) else TestbedError
+
+
+def located(error: BaseException, file: str = "") -> str:
+    """An unexpected error's message with file and line, for authors of plugins, who do not see the traceback.
+
+    The line is in `file` if the error passed through it, else the place of the `raise`. A message that `file` itself
+    raises is written for readers, and stays as it is.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = [frame for frame in frames if frame.filename == file]
+    if not frames or (inside and inside[-1] is frames[-1] and (frames[-1].line or "").startswith("raise ")):
+        return str(error)
+    frame = inside[-1] if inside else frames[-1]
+    return f"{error} ({frame.filename}, line {frame.lineno})"

@@ -1,33 +1,52 @@
-"""Every path of the project.
+"""All paths: of the current study, and of the files that come with pairlab.
 
-Relative paths that a user gives (options, arguments, environment variables) count from the current directory. What
-belongs to the checkout is found from its root, as notebooks run in different folders under JupyterLab, papermill and
-nbval.
+A study is a folder with a file pairlab.toml (`pairlab init` makes one): the current directory, or the nearest parent
+with this file. The study's notebooks, sweeps, claims and paper are used beside pairlab's, and before those of the same
+name. Outside any other study, the checkout of a called pairlab is the study. Relative paths from a user (options,
+arguments, environment variables) count from the current directory.
 """
 
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
-#: The environment variables that users set, each a path, and what it names.
+#: The file that makes a folder a study.
+STUDY_FILE = "pairlab.toml"
+#: The environment variables for users, each with the meaning of its path.
 VARIABLES = {
-    "PAIRLAB_RUNS": "folder of stored runs; default: runs/ in the checkout",
-    "PAIRLAB_OUT": "folder that figures/ and paper/ are written to; default: the checkout",
-    "PAIRLAB_ROOT": "checkout with the notebooks, sweeps and paper; default: the one pairlab was installed from",
-    "PAIRLAB_FLOWGEN": "traffic generator; default: the one that `make run` builds",
+    "PAIRLAB_RUNS": "folder of stored runs; default: runs/ in the study",
+    "PAIRLAB_OUT": "folder that figures/ and paper/ are written to; default: the study",
+    "PAIRLAB_STUDY": f"the study; default: the next folder with a {STUDY_FILE}, from the current one upwards",
+    "PAIRLAB_FLOWGEN": "traffic generator; default: the one that comes with pairlab",
 }
 
-for _name in VARIABLES:  # kernels and other processes that are started elsewhere must see the same folders
+for _name in VARIABLES:  # kernels and other processes in other directories must see the same folders
     if os.environ.get(_name):
         os.environ[_name] = str(Path(os.environ[_name]).absolute())
 
-
-def _root() -> Path:
-    """The checkout this package was installed from (it is installed editable), or PAIRLAB_ROOT."""
-    named = os.environ.get("PAIRLAB_ROOT")
-    return Path(named).resolve() if named else Path(__file__).resolve().parents[2]
+_PACKAGE = Path(__file__).resolve().parent
+_INSTALLED = (_PACKAGE / "shipped").is_dir()
 
 
-ROOT = _root()
+def _study() -> Path:
+    """The first that exists of PAIRLAB_STUDY, the nearest folder that is a study, the checkout, the current folder."""
+    if named := os.environ.get("PAIRLAB_STUDY"):
+        return Path(named).resolve()
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # removed
+        here = Path("/")
+    for folder in (here, *here.parents):
+        if (folder / STUDY_FILE).is_file():
+            os.environ["PAIRLAB_STUDY"] = str(folder)
+            return folder
+    return here if _INSTALLED else ROOT
+
+
+#: The root of pairlab's own files: the checkout, or the part of it that a wheel contains.
+ROOT = _PACKAGE / "shipped" if _INSTALLED else _PACKAGE.parents[1]
+STUDY = _study()
 NOTEBOOKS = ROOT / "notebooks"
 EXPERIMENTS = NOTEBOOKS / "experiments"
 ANALYSES = NOTEBOOKS / "analysis"
@@ -35,56 +54,86 @@ SWEEPS = ROOT / "sweeps"
 FIGURES = ROOT / "figures"
 PAPER = ROOT / "paper"
 IMAGE = ROOT / "lib" / "image"
-DATA = Path(__file__).resolve().parent / "data"
+DATA = _PACKAGE / "data"
 REFERENCE = ROOT / "runs" / "reference"
 
 
 def runs() -> Path:
-    """The folder that runs are stored in: PAIRLAB_RUNS, or runs/ in the checkout."""
-    return Path(os.environ.get("PAIRLAB_RUNS") or ROOT / "runs").absolute()
+    """The folder that runs are stored in: PAIRLAB_RUNS, or runs/ in the study."""
+    return Path(os.environ.get("PAIRLAB_RUNS") or STUDY / "runs").absolute()
 
 
 def flowgen() -> Path:
-    """The native flow generator: PAIRLAB_FLOWGEN, or the one that `make run` builds."""
+    """The native flow generator: PAIRLAB_FLOWGEN, or the one in the wheel, or built by `make run`."""
     return Path(os.environ.get("PAIRLAB_FLOWGEN") or ROOT / "lib" / "flowgen" / "build" / "flowgen")
 
 
 def figures() -> Path:
-    """The folder that analysis notebooks write figures to: figures/ in PAIRLAB_OUT, or in the checkout."""
-    return _output("figures", FIGURES)
+    """The folder of figures from analysis notebooks: figures/ in PAIRLAB_OUT, or in the study."""
+    return _output("figures")
 
 
 def paper() -> Path:
-    """The folder that they write the paper's values/ and tables/ to: paper/ in PAIRLAB_OUT, or in the checkout."""
-    return _output("paper", PAPER)
+    """The folder of the paper's values/ and tables/ from analysis notebooks: paper/ in PAIRLAB_OUT, or in the study."""
+    return _output("paper")
+
+
+def cache() -> Path:
+    """The cache folder: .cache in a checkout, else pairlab/ in the user's cache folder (XDG_CACHE_HOME)."""
+    if not _INSTALLED:
+        return ROOT / ".cache"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pairlab"
+
+
+def beside(folder: str, pattern: str) -> Iterator[Path]:
+    """The files in a folder of pairlab, sorted by name, and then those in the same folder of the study."""
+    for root in dict.fromkeys((ROOT, STUDY)):
+        yield from sorted((root / folder).glob(pattern))
+
+
+def notebook_name(notebook: Path) -> str:
+    """The name of an experiment or analysis: the file's stem without the leading number (NN-name.ipynb)."""
+    return re.sub(r"^\d\d-", "", notebook.stem)
+
+
+def own_or_shipped(path: str) -> Path:
+    """The study's file of that path if it exists, else pairlab's."""
+    return STUDY / path if (STUDY / path).exists() else ROOT / path
 
 
 def existing(path: str | Path) -> Path:
-    """The absolute path of a folder that is to be read.
+    """The absolute path of a folder to read.
 
-    A relative one counts from the current directory; if it is not there, from the checkout's root, so that a notebook
-    finds runs/reference from whatever folder it runs in.
+    A relative path counts from the current directory; if nothing is there, from the study, so that a notebook in any
+    folder finds runs/; and then from pairlab's root (runs/reference of a checkout).
     """
-    here, in_checkout = Path(path).absolute(), ROOT / path
-    return in_checkout if in_checkout.exists() and not here.exists() else here
+    places = _places(path)
+    return next((place for place in places if place.exists()), places[0])
 
 
 def tried(path: str | Path) -> str:
-    """Where `existing` looks for that folder, for a message."""
-    return " or ".join(dict.fromkeys(map(str, (Path(path).absolute(), ROOT / path))))
+    """The places where `existing` looks for the folder, for a message."""
+    return " or ".join(dict.fromkeys(map(str, _places(path))))
+
+
+def _places(path: str | Path) -> list[Path]:
+    return [Path(path).absolute(), STUDY / path, *([] if _INSTALLED else [ROOT / path])]
 
 
 def from_root(path: str | Path) -> str:
-    """The path from the checkout's root where it lies below it, else absolute: the same on every machine."""
+    """The path relative to the study or to pairlab's root, the same on every machine; else absolute."""
     path = Path(path).absolute()
-    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+    root = next((root for root in (STUDY, ROOT) if path.is_relative_to(root)), None)
+    return str(path.relative_to(root)) if root else str(path)
 
 
 def shown(path: str | Path) -> str:
-    """The path for a reader: from the checkout's root for one who works in the checkout, else absolute."""
-    return from_root(path) if Path.cwd().is_relative_to(ROOT) else str(Path(path).absolute())
+    """The path for a reader: relative to the study if the current directory is in it, else absolute."""
+    path = Path(path).absolute()
+    from_study = Path.cwd().is_relative_to(STUDY) and path.is_relative_to(STUDY)
+    return str(path.relative_to(STUDY)) if from_study else str(path)
 
 
-def _output(name: str, default: Path) -> Path:
+def _output(name: str) -> Path:
     folder = os.environ.get("PAIRLAB_OUT")
-    return Path(folder).resolve() / name if folder else default
+    return (Path(folder).resolve() if folder else STUDY) / name

@@ -17,7 +17,7 @@ static char *const known[] = {
     "--control", "--slot", "--gate", "--netns", "--listen", "--listen-udp", "--cpus", "--cgroup", "--diagnose-after",
     "--start-after", "--stdin", "--stdout", "--stderr", "--link", "0", "1", "80", "65535", "0.5", "1e6", "0.001", "127.0.0.1",
     "127.0.0.1:9", "255.255.255.255:65535", "0-3,7", "8191", "1000", "1000000000000000", "9223372036854775808", "lo",
-    "traffic", "--answer", "--server", "127.0.0.1:9=2", "--sizes", "/dev/null", "--load", "--requests", "--fan-out", "2=1",
+    "traffic", "--answer", "--server", "127.0.0.1:9", "--sizes", "/dev/null", "--load", "--requests", "--fan-out", "2=1",
     "--fixed-gaps", "--connections", "--at-once", "--seed", "--records",
     "rr", "rr-server", "--request-bytes", "--response-bytes", "--connections", "--connect-per-request", "--warmup",
     "--timeout", "1048576", "all-to-all", "--ranks", "127.0.0.1:9,127.0.0.1:10", "--rank", "--message-bytes", "--wait",

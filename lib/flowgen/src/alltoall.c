@@ -2,7 +2,9 @@
 
    One round is what MPI_Alltoall does, and is timed as the OSU benchmarks time it: each rank by itself, from its call to
    its return; then a barrier, which is not timed, so that all begin the next round together. Rank 0 says by the barrier
-   from when on rounds count, and when the last one was. */
+   from when on rounds count, and when the last one was. It counts time from the end of a round, by which all others had
+   begun it, to the begin of one, which no other can end before: so the whole time has passed by each rank's clock, also by
+   that of one that waited long for a CPU before it looked. */
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
@@ -234,7 +236,7 @@ static bool run_rounds(struct rank *rank)
     if (!barrier(rank, &told))
         return false;
     rank->connected_ns = rank->counted_ns = monotonic_ns();
-    uint64_t count_ns = rank->connected_ns + rank->warmup_ns, end_ns = count_ns + rank->duration_ns;
+    uint64_t count_ns = 0, end_ns = 0; /* rank 0's: known after the first round, and the first one that counts */
     bool counting = !rank->warmup_ns, first = rank->mesh.own == 0;
     while (!(told & STOP)) {
         uint64_t begin_ns = rank->progress_ns = monotonic_ns();
@@ -244,9 +246,13 @@ static bool run_rounds(struct rank *rank)
         if (counting)
             count(rank, now - begin_ns);
         told = 0;
+        if (!count_ns)
+            count_ns = now + rank->warmup_ns;
+        if (counting && !end_ns)
+            end_ns = now + rank->duration_ns;
         if (first && now >= count_ns && !counting)
             told |= COUNT_FROM_NOW;
-        if (first && now >= end_ns && counting)
+        if (first && counting && begin_ns >= end_ns)
             told |= STOP;
         if (!barrier(rank, &told))
             return false;
@@ -267,7 +273,7 @@ static void report(const struct rank *rank)
     json_integer(&line, "rank", rank->mesh.own);
     json_integer(&line, "ranks", rank->mesh.ranks);
     json_integer(&line, "message_bytes", rank->message_bytes);
-    json_integer(&line, "connected_ns", rank->connected_ns);
+    json_moment(&line, "connected_ns", rank->connected_ns);
     json_number(&line, "lasted_s", rank->end_ns ? (double)(rank->end_ns - rank->connected_ns) / 1e9 : 0);
     json_number(&line, "duration_s", rank->end_ns ? (double)(rank->end_ns - rank->counted_ns) / 1e9 : 0);
     json_integer(&line, "rounds", rank->rounds);
@@ -302,7 +308,7 @@ static void parse_ranks(const char *text, struct mesh_plan *plan)
 static void prepare(struct rank *rank)
 {
     size_t bytes = rank->mesh.ranks * rank->message_bytes;
-    rank->histogram = calloc(1, sizeof *rank->histogram);
+    rank->histogram = histogram_make(1);
     rank->send_buffer = malloc(bytes);
     rank->receive_buffer = malloc(bytes);
     if (!rank->histogram || !rank->send_buffer || !rank->receive_buffer)

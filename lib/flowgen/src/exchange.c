@@ -26,22 +26,18 @@ struct request {
 struct flow {
     struct flow_record record;
     struct request *request;
-    struct flow *next;        /* that waits for the same server, is under way on the same connection, or is free */
+    struct flow *next;        /* that waits for the same server, or is free */
 };
 
 struct connection {
     int socket;               /* -1: it broke */
     unsigned server;
-    struct flow *first, *last; /* under way, in the order in which they were asked for */
-    size_t under_way;
-    struct connection *next;   /* that has room for a flow */
-    unsigned char unsent[MOST_PER_CONNECTION * REQUEST_BYTES];
-    size_t unsent_bytes;
-    struct connection *next_unsent; /* that has requests to send */
+    struct flow *flow;        /* under way; NULL: it is idle */
+    struct connection *next;  /* that is idle */
 };
 
 struct server {
-    struct connection *roomy;  /* with room for a flow, the one that had one last first */
+    struct connection *idle;   /* the one that had a flow last first */
     struct flow *first, *last; /* waiting */
     size_t connections;        /* that have not broken */
 };
@@ -61,7 +57,6 @@ struct exchange {
     uint64_t next_ns;
     uint64_t requests_under_way, flows_under_way, last_due_ns;
     struct flow *free_flows;
-    struct connection *unsent;
     char buffer[READ_BYTES];
 };
 
@@ -86,11 +81,11 @@ static void begin_connecting(struct exchange *exchange, struct connection *conne
         die("cannot watch a socket: %s", strerror(errno));
 }
 
-static void has_room(struct exchange *exchange, struct connection *connection)
+static void is_idle(struct exchange *exchange, struct connection *connection)
 {
     struct server *server = &exchange->servers[connection->server];
-    connection->next = server->roomy;
-    server->roomy = connection;
+    connection->next = server->idle;
+    server->idle = connection;
 }
 
 static void finish_connecting(struct exchange *exchange, struct connection *connection)
@@ -106,7 +101,7 @@ static void finish_connecting(struct exchange *exchange, struct connection *conn
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = connection};
     epoll_ctl(exchange->epoll, EPOLL_CTL_MOD, connection->socket, &event);
     exchange->servers[connection->server].connections++;
-    has_room(exchange, connection);
+    is_idle(exchange, connection);
 }
 
 static void connect_all(struct exchange *exchange)
@@ -180,19 +175,18 @@ static void fail_waiting(struct exchange *exchange, struct server *server, int e
 static void break_connection(struct exchange *exchange, struct connection *connection, int error)
 {
     struct server *server = &exchange->servers[connection->server];
-    for (struct connection **roomy = &server->roomy; *roomy; roomy = &(*roomy)->next) {
-        if (*roomy == connection) {
-            *roomy = connection->next;
+    for (struct connection **idle = &server->idle; *idle; idle = &(*idle)->next) {
+        if (*idle == connection) {
+            *idle = connection->next;
             break;
         }
     }
     close(connection->socket);
     connection->socket = -1;
-    while (connection->first) {
-        struct flow *flow = connection->first;
-        connection->first = flow->next;
+    if (connection->flow) {
         exchange->flows_under_way--;
-        end_flow(exchange, flow, error);
+        end_flow(exchange, connection->flow, error);
+        connection->flow = NULL;
     }
     if (!--server->connections) {
         exchange->servers_left--;
@@ -200,55 +194,24 @@ static void break_connection(struct exchange *exchange, struct connection *conne
     }
 }
 
-static void send_requests(struct exchange *exchange, struct connection *connection)
-{
-    if (connection->socket < 0)
-        return;
-    /* Its buffer has room for so few bytes, as they follow what was answered, or little else. */
-    ssize_t sent = send(connection->socket, connection->unsent, connection->unsent_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-    bool whole = sent == (ssize_t)connection->unsent_bytes;
-    connection->unsent_bytes = 0;
-    if (!whole)
-        break_connection(exchange, connection, sent < 0 ? errno : EIO);
-}
-
-/* Requests of one turn on one connection, in one call. */
-static void send_all_requests(struct exchange *exchange)
-{
-    while (exchange->unsent) {
-        struct connection *connection = exchange->unsent;
-        exchange->unsent = connection->next_unsent;
-        send_requests(exchange, connection);
-    }
-}
-
-/* On a connection with room, which is taken out of the list of these if that was the last. */
-static void ask(struct exchange *exchange, struct connection *connection, struct flow *flow)
+/* On the first connection of a server that is idle. */
+static void ask(struct exchange *exchange, struct server *server, struct flow *flow)
 {
     struct exchanged *result = exchange->result;
-    struct server *server = &exchange->servers[connection->server];
-    flow->next = NULL;
-    if (connection->first)
-        connection->last->next = flow;
-    else
-        connection->first = flow;
-    connection->last = flow;
-    if (++connection->under_way == exchange->plan->per_connection)
-        server->roomy = connection->next;
+    struct connection *connection = server->idle;
+    server->idle = connection->next;
+    connection->flow = flow;
     if (++exchange->flows_under_way > result->most_at_once)
         result->most_at_once = exchange->flows_under_way;
     uint64_t now = flow->record.start_ns = monotonic_ns();
     if (now > flow->record.intended_ns && now - flow->record.intended_ns > result->late_ns)
         result->late_ns = now - flow->record.intended_ns;
-    bool first = !connection->unsent_bytes;
-    request_write(connection->unsent + connection->unsent_bytes, flow->record.flow_bytes);
-    connection->unsent_bytes += REQUEST_BYTES;
-    if (exchange->plan->per_connection == 1) {
-        send_requests(exchange, connection);
-    } else if (first) {
-        connection->next_unsent = exchange->unsent;
-        exchange->unsent = connection;
-    }
+    unsigned char request[REQUEST_BYTES];
+    request_write(request, flow->record.flow_bytes);
+    /* Its buffer has room for so few bytes, as they follow what was answered, or little else. */
+    ssize_t sent = send(connection->socket, request, sizeof request, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent != sizeof request)
+        break_connection(exchange, connection, sent < 0 ? errno : EIO);
 }
 
 static void begin_flow(struct exchange *exchange, struct flow *flow)
@@ -258,8 +221,8 @@ static void begin_flow(struct exchange *exchange, struct flow *flow)
         end_flow(exchange, flow, ENOTCONN);
         return;
     }
-    if (server->roomy) {
-        ask(exchange, server->roomy, flow);
+    if (server->idle) {
+        ask(exchange, server, flow);
         return;
     }
     exchange->result->waited_flows++;
@@ -293,21 +256,18 @@ static void begin_request(struct exchange *exchange, const struct asked *asked, 
     }
 }
 
-/* The first of those on the connection. */
 static void flow_is_complete(struct exchange *exchange, struct connection *connection)
 {
     struct server *server = &exchange->servers[connection->server];
-    struct flow *complete = connection->first;
-    connection->first = complete->next;
     exchange->flows_under_way--;
-    end_flow(exchange, complete, 0);
-    if (connection->under_way-- == exchange->plan->per_connection)
-        has_room(exchange, connection);
+    end_flow(exchange, connection->flow, 0);
+    connection->flow = NULL;
+    is_idle(exchange, connection);
     if (!server->first)
         return;
     struct flow *flow = server->first;
     server->first = flow->next;
-    ask(exchange, server->roomy, flow);
+    ask(exchange, server, flow);
 }
 
 /* One read per turn, however much there is: epoll comes back for the rest after all others had their turn. */
@@ -321,8 +281,8 @@ static void receive(struct exchange *exchange, struct connection *connection)
         return;
     }
     uint64_t now = monotonic_ns(), left = (uint64_t)received;
-    while (left && connection->first) {
-        struct flow_record *record = &connection->first->record;
+    if (connection->flow) {
+        struct flow_record *record = &connection->flow->record;
         uint64_t missing = record->flow_bytes - record->received_bytes, mine = left < missing ? left : missing;
         if (!record->received_bytes)
             record->first_byte_ns = now;
@@ -425,7 +385,6 @@ void exchange_run(struct exchanged *result, const struct exchange_plan *plan, st
     look_ahead(&exchange);
     for (;;) {
         uint64_t more_ns = begin_due(&exchange);
-        send_all_requests(&exchange);
         if (!exchange.requests_under_way && (!exchange.has_next || !exchange.servers_left))
             break;
         bool only_waits = plan->closed_loop || !exchange.has_next;

@@ -11,13 +11,10 @@
 #include "schedule.h"
 #include "token.h"
 
-enum { MOST_PER_CONNECTION = 64 };
-
 struct exchange_plan {
     struct sockaddr_in server[MOST_SERVERS];
     size_t servers;
-    size_t connections;       /* to each server */
-    size_t per_connection;    /* flows under way on each at once, whose bytes come one after the other; others wait */
+    size_t connections;       /* to each server, with a flow on each at a time; others wait */
     struct token token;
     bool closed_loop;
     size_t requests_at_once;  /* of a closed loop */

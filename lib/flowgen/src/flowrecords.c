@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "errors.h"
+#include "monotonic.h"
 
 enum { BUFFER_BYTES = 256 * 1024 };
 
@@ -40,8 +41,14 @@ struct flow_records *flow_records_open(const char *path)
 
 void flow_records_add(struct flow_records *records, const struct flow_record *record)
 {
-    if (records)
-        must_write(records, fwrite(record, sizeof *record, 1, records->file) == 1);
+    if (!records)
+        return;
+    struct flow_record told = *record;
+    uint64_t *moments[] = {&told.intended_ns, &told.start_ns, &told.first_byte_ns, &told.completed_ns};
+    for (size_t i = 0; i < sizeof moments / sizeof *moments; i++)
+        if (*moments[i])
+            *moments[i] = moment_told(*moments[i]);
+    must_write(records, fwrite(&told, sizeof told, 1, records->file) == 1);
 }
 
 void flow_records_close(struct flow_records *records)

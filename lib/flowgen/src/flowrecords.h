@@ -1,10 +1,10 @@
-/* The flows of traffic in a file, a record each, written as they end: lib/pairlab/model/traffic/flow_records.py reads it. */
+/* The flows of traffic in a file, a record each, written as they end: lib/pairlab/model/flow_records.py reads it. */
 #ifndef FLOWGEN_FLOWRECORDS_H
 #define FLOWGEN_FLOWRECORDS_H
 
 #include <stdint.h>
 
-/* In the machine's byte order. Moments are of CLOCK_MONOTONIC, in ns; 0: it did not come to that. */
+/* In the machine's byte order. Moments are as monotonic.h tells them, in ns; 0: it did not come to that. */
 struct flow_record {
     uint64_t flow_bytes;      /* asked for */
     uint64_t received_bytes;

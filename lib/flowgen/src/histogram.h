@@ -17,6 +17,13 @@ struct histogram {
     uint64_t counts[HISTOGRAM_BUCKETS];
 };
 
+/* What the links of /proc/PID/fd call the memory of histograms, which is a file: so the process that counts is not
+   asked, and makes no call, while somebody looks. */
+#define HISTOGRAM_FILE "flowgen-latencies"
+
+/* So many; NULL: out of memory. Where there can be no such file, nobody sees them. They stay until the process ends. */
+struct histogram *histogram_make(size_t count);
+
 static inline size_t histogram_bucket(uint64_t ns)
 {
     const uint64_t most = (UINT64_C(1) << HISTOGRAM_MOST_BITS) - 1;

@@ -159,11 +159,8 @@ static void report_end(struct launcher *launcher)
     struct json event;
     json_begin(&event, "ended");
     json_text(&event, "slot", launcher->slot);
-    if (start_ns)
-        json_integer(&event, "start_ns", start_ns);
-    else
-        json_null(&event, "start_ns");
-    json_integer(&event, "end_ns", launcher->end_ns);
+    json_moment(&event, "start_ns", start_ns);
+    json_moment(&event, "end_ns", launcher->end_ns);
     if (WIFSIGNALED(launcher->status)) {
         json_null(&event, "exit_code");
         json_integer(&event, "signal", (uint64_t)WTERMSIG(launcher->status));

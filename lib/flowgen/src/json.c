@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+#include "monotonic.h"
+
 __attribute__((format(printf, 2, 3))) static void append(struct json *json, const char *format, ...)
 {
     va_list arguments;
@@ -47,6 +49,14 @@ void json_text(struct json *json, const char *key, const char *value)
 void json_integer(struct json *json, const char *key, uint64_t value)
 {
     append(json, ",\"%s\":%" PRIu64, key, value);
+}
+
+void json_moment(struct json *json, const char *key, uint64_t at_ns)
+{
+    if (at_ns)
+        json_integer(json, key, moment_told(at_ns));
+    else
+        json_null(json, key);
 }
 
 void json_number(struct json *json, const char *key, double value)

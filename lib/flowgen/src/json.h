@@ -15,6 +15,7 @@ struct json {
 void json_begin(struct json *json, const char *event);
 void json_text(struct json *json, const char *key, const char *value);
 void json_integer(struct json *json, const char *key, uint64_t value);
+void json_moment(struct json *json, const char *key, uint64_t at_ns);  /* see moment_told; null for 0 */
 void json_number(struct json *json, const char *key, double value);    /* null for what is not finite */
 void json_boolean(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);

@@ -21,8 +21,8 @@ static const struct command {
      "       flowgen client --udp --connect ADDR:PORT --duration SECONDS [--rate BPS] [--flows K]\n"
      "               [--write-bytes N] [--token-file FILE]"},
     {"traffic", traffic_main,
-     "traffic --server ADDR:PORT[=WEIGHT]... --sizes FILE --load BPS (--requests N | --duration SECONDS)\n"
-     "               [--fixed-gaps] [--fan-out SERVERS[=WEIGHT]]... [--connections K] [--per-connection N]\n"
+     "traffic --server ADDR:PORT... --sizes FILE --load BPS (--requests N | --duration SECONDS)\n"
+     "               [--fixed-gaps] [--fan-out SERVERS[=WEIGHT]]... [--connections K]\n"
      "               [--at-once N] [--seed N] [--limit SECONDS] [--within SECONDS] [--records FILE] [--token-file FILE]"},
     {"rr-server", rr_server_main, "rr-server --port P [--bind ADDR] [--udp] [--token-file FILE]"},
     {"rr", rr_main,

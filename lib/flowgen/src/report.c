@@ -16,14 +16,6 @@ static void print_line(struct json *line)
         die("cannot write to stdout: %s", strerror(errno));
 }
 
-static void json_moment(struct json *line, const char *key, uint64_t at_ns)
-{
-    if (at_ns)
-        json_integer(line, key, at_ns);
-    else
-        json_null(line, key);
-}
-
 static void json_local(struct json *line, const struct sockaddr_in *address)
 {
     char local[ADDRESS_TEXT];
@@ -75,11 +67,11 @@ static void print_total(uint64_t number, const struct tcp_flow *flow, const stru
     if (plan->down)
         json_text(&line, "direction", "down");
     json_local(&line, &flow->local);
-    json_integer(&line, "connect_ns", flow->connect_ns);
+    json_moment(&line, "connect_ns", flow->connect_ns);
     json_moment(&line, "connected_ns", connected ? first->at_ns : 0);
     if (plan->finite_bytes)
         json_moment(&line, "sent_ns", flow->sent_ns);
-    json_integer(&line, "end_ns", last->at_ns);
+    json_moment(&line, "end_ns", last->at_ns);
     json_number(&line, "duration_s", duration_s);
     if (plan->finite_bytes)
         json_boolean(&line, "complete", flow->complete);
@@ -125,7 +117,7 @@ void report_received(size_t number, const struct received_flow *flow)
     json_integer(&line, "flow", number);
     json_text(&line, "protocol", "tcp");
     json_text(&line, "direction", "down");
-    json_integer(&line, "connect_ns", flow->tcp.connect_ns);
+    json_moment(&line, "connect_ns", flow->tcp.connect_ns);
     json_moment(&line, "connected_ns", flow->connected_ns);
     json_integer(&line, "flow_bytes", flow->bytes);
     json_moment(&line, "first_ns", flow->first_ns);
@@ -174,11 +166,11 @@ void report_udp(size_t number, const struct udp_flow *flow, const struct udp_pla
     json_integer(&line, "flow", number);
     json_text(&line, "protocol", "udp");
     json_local(&line, &flow->local);
-    json_integer(&line, "connect_ns", flow->connect_ns);
+    json_moment(&line, "connect_ns", flow->connect_ns);
     json_moment(&line, "connected_ns", flow->started_ns);
     json_moment(&line, "first_ns", flow->counts.first_ns);
     json_moment(&line, "last_ns", flow->counts.last_ns);
-    json_integer(&line, "end_ns", flow->end_ns);
+    json_moment(&line, "end_ns", flow->end_ns);
     json_number(&line, "duration_s", udp_duration_s(flow));
     json_integer(&line, "bytes_written", flow->sent * plan->datagram_bytes);
     json_integer(&line, "datagram_bytes", plan->datagram_bytes);

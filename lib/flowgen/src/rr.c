@@ -79,14 +79,6 @@ static void run_all(struct runner *runners, size_t connections)
     pthread_barrier_destroy(&together);
 }
 
-static void json_moment(struct json *line, const char *key, uint64_t at_ns)
-{
-    if (at_ns)
-        json_integer(line, key, at_ns);
-    else
-        json_null(line, key);
-}
-
 static void report_total(size_t number, const struct rr_flow *flow, const struct rr_plan *plan)
 {
     uint64_t transactions = flow->counts.transactions;
@@ -104,9 +96,9 @@ static void report_total(size_t number, const struct rr_flow *flow, const struct
     } else {
         json_null(&line, "local");
     }
-    json_integer(&line, "connect_ns", flow->connect_ns);
+    json_moment(&line, "connect_ns", flow->connect_ns);
     json_moment(&line, "connected_ns", flow->connected_ns);
-    json_integer(&line, "end_ns", flow->end_ns);
+    json_moment(&line, "end_ns", flow->end_ns);
     json_number(&line, "lasted_s", lasted_s);
     json_number(&line, "duration_s", (double)plan->duration_ns / 1e9);
     json_integer(&line, "request_bytes", plan->request_bytes);
@@ -216,7 +208,7 @@ int rr_main(char **arguments)
 {
     struct asked asked = parse_asked(arguments);
     struct runner *runners = calloc(asked.connections, sizeof *runners);
-    struct histogram *histograms = calloc(asked.connections, sizeof *histograms);
+    struct histogram *histograms = histogram_make(asked.connections);
     asked.request = malloc(asked.plan.request_bytes);
     if (!runners || !histograms || !asked.request)
         die("out of memory for %zu connections", asked.connections);
@@ -231,7 +223,6 @@ int rr_main(char **arguments)
     run_all(runners, asked.connections);
     int status = report_all(runners, &asked);
     free(runners);
-    free(histograms);
     free(asked.request);
     return status;
 }

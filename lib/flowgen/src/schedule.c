@@ -35,13 +35,15 @@ static void draw_sizes(struct schedule *schedule, struct asked *asked)
 /* Each server once. */
 static void draw_servers(struct schedule *schedule, struct asked *asked)
 {
-    struct weighted left = schedule->plan->servers;
+    struct weighted left = {.count = schedule->plan->servers};
+    for (unsigned i = 0; i < left.count; i++) {
+        left.value[i] = i;
+        left.weight[i] = 1;
+    }
     for (size_t i = 0; i < asked->flows; i++) {
         size_t drawn = draw_index(&left, &schedule->servers);
         asked->server[i] = left.value[drawn];
-        left.count--;
-        left.value[drawn] = left.value[left.count];
-        left.weight[drawn] = left.weight[left.count];
+        left.value[drawn] = left.value[--left.count];
     }
 }
 

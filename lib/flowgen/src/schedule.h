@@ -11,7 +11,7 @@
 
 enum { MOST_SERVERS = 16, MOST_REQUESTS = 100000000 };
 
-/* Numbers with weights, such as servers, or how many of them a request asks at once. */
+/* Numbers with weights. */
 struct weighted {
     size_t count;
     unsigned value[MOST_SERVERS];
@@ -20,8 +20,8 @@ struct weighted {
 
 struct schedule_plan {
     const struct sizes *sizes;
-    struct weighted servers;  /* value: its number */
-    struct weighted fan_outs; /* value: how many servers, no more than there are */
+    size_t servers;
+    struct weighted fan_outs; /* value: how many servers a request asks at once, no more than there are */
     uint64_t seed;
     double load_bps;          /* 0: a closed loop, whose requests have no time of their own */
     bool fixed_gaps;          /* else a Poisson process */

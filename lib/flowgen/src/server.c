@@ -89,14 +89,9 @@ static void report(const struct connection *connection, const char *error)
     json_text(&line, "protocol", "tcp");
     json_text(&line, "peer", peer);
     json_integer(&line, "flow_bytes", connection->flow_bytes);
-    json_integer(&line, "accept_ns", connection->accept_ns);
-    if (connection->flow_bytes) {
-        json_integer(&line, "first_ns", connection->first_ns);
-        json_integer(&line, "last_ns", connection->last_ns);
-    } else {
-        json_null(&line, "first_ns");
-        json_null(&line, "last_ns");
-    }
+    json_moment(&line, "accept_ns", connection->accept_ns);
+    json_moment(&line, "first_ns", connection->first_ns);
+    json_moment(&line, "last_ns", connection->last_ns);
     if (connection->answering.requests) {
         json_integer(&line, "requests", connection->answering.requests);
         json_integer(&line, "sent_bytes", connection->answering.sent);

@@ -1,6 +1,6 @@
 /* Flow sizes from the CDF in a file: a line for each point, its size in bytes first and the cumulative share last, as
    Empirical Traffic Generator has them, or a count between the two, as ns-2 has them. Points are joined by straight
-   lines, and sizes rounded up to whole bytes; lib/pairlab/model/traffic/flow_sizes.py says the same of these files, and
+   lines, and sizes rounded up to whole bytes; lib/pairlab/model/flow_sizes.py says the same of these files, and
    reads those with commas or a byte order mark besides. */
 #ifndef FLOWGEN_SIZES_H
 #define FLOWGEN_SIZES_H

@@ -19,7 +19,7 @@ enum { MOST_CONNECTIONS = 10000, MOST_AT_ONCE = 100000 };
 _Static_assert((int)MOST_SERVERS == (int)MAX_TEXTS, "each server is one option");
 
 /* "VALUE=WEIGHT" or "VALUE", whose weight is 1; the value is copied into `value`. */
-static double split_weight(const char *option, const char *text, char *value, size_t room)
+static double split_weight(const char *text, char *value, size_t room)
 {
     const char *equals = strchr(text, '=');
     size_t length = equals ? (size_t)(equals - text) : strlen(text);
@@ -27,54 +27,35 @@ static double split_weight(const char *option, const char *text, char *value, si
     double weight = equals ? strtod(equals + 1, &end) : 1;
     bool number = !equals || (equals[1] && !equals[1 + strspn(equals + 1, "0123456789.")] && !*end);
     if (!number || weight < 0 || weight > 1e9)
-        die_usage("%s '%s' has a weight that is not a number from 0 to 1e9", option, text);
+        die_usage("--fan-out '%s' has a weight that is not a number from 0 to 1e9", text);
     snprintf(value, room, "%.*s", (int)(length < room ? length : room), text);
     return weight;
 }
 
-static void check_weights(const char *option, const struct weighted *weighted, size_t least)
+static void parse_servers(const char **texts, struct exchange_plan *plan)
 {
-    size_t above_0 = 0;
-    for (size_t i = 0; i < weighted->count; i++)
-        above_0 += weighted->weight[i] > 0;
-    if (above_0 < least)
-        die_usage("%s: %zu of them have a weight above 0, and a request may need %zu; raise a weight", option, above_0,
-                  least);
+    for (; plan->servers < MOST_SERVERS && texts[plan->servers]; plan->servers++)
+        if (!address_parse_pair(&plan->server[plan->servers], texts[plan->servers]))
+            die_usage("--server '%s' is not an IPv4 address and port such as 10.77.0.1:5001", texts[plan->servers]);
 }
 
-static void parse_servers(const char **texts, struct weighted *servers, struct exchange_plan *plan)
+static void parse_fan_outs(const char **texts, struct weighted *fan_outs, size_t servers)
 {
-    for (; servers->count < MOST_SERVERS && texts[servers->count]; servers->count++) {
-        char value[ADDRESS_TEXT + 1];
-        unsigned number = (unsigned)servers->count;
-        servers->value[number] = number;
-        servers->weight[number] = split_weight("--server", texts[number], value, sizeof value);
-        if (!address_parse_pair(&plan->server[number], value))
-            die_usage("--server '%s' is not an IPv4 address and port such as 10.77.0.1:5001, or 10.77.0.1:5001=2",
-                      texts[number]);
-    }
-    plan->servers = servers->count;
-}
-
-static void parse_fan_outs(const char **texts, struct weighted *fan_outs, const struct weighted *servers)
-{
-    size_t most = 1;
+    bool any = false;
     if (!texts[0])
         texts[0] = "1";
     for (; fan_outs->count < MOST_SERVERS && texts[fan_outs->count]; fan_outs->count++) {
         char value[8];
         size_t i = fan_outs->count;
-        fan_outs->weight[i] = split_weight("--fan-out", texts[i], value, sizeof value);
+        fan_outs->weight[i] = split_weight(texts[i], value, sizeof value);
         long number = value[0] && !value[strspn(value, "0123456789")] ? strtol(value, NULL, 10) : 0;
-        if (number < 1 || (size_t)number > servers->count)
-            die_usage("--fan-out '%s' is not a number of servers from 1 to the %zu that are given", texts[i],
-                      servers->count);
+        if (number < 1 || (size_t)number > servers)
+            die_usage("--fan-out '%s' is not a number of servers from 1 to the %zu that are given", texts[i], servers);
         fan_outs->value[i] = (unsigned)number;
-        if (fan_outs->weight[i] > 0 && (size_t)number > most)
-            most = (size_t)number;
+        any = any || fan_outs->weight[i] > 0;
     }
-    check_weights("--fan-out", fan_outs, 1);
-    check_weights("--server", servers, most);
+    if (!any)
+        die_usage("--fan-out: none of them has a weight above 0; raise a weight");
 }
 
 static void report(const struct exchanged *result, const struct schedule *schedule)
@@ -88,7 +69,7 @@ static void report(const struct exchanged *result, const struct schedule *schedu
     json_integer(&line, "flows", result->flows);
     json_integer(&line, "failed_flows", result->failed_flows);
     json_integer(&line, "flow_bytes", result->flow_bytes);
-    json_integer(&line, "begin_ns", result->begin_ns);
+    json_moment(&line, "begin_ns", result->begin_ns);
     json_number(&line, "schedule_s", schedule->span_s);
     json_number(&line, "duration_s", over_s);
     json_number(&line, "asked_bps", schedule->plan->load_bps);
@@ -124,7 +105,7 @@ int traffic_main(char **arguments)
 {
     const char *servers[MAX_TEXTS + 1] = {NULL}, *fan_outs[MAX_TEXTS + 1] = {NULL};
     const char *sizes_file = NULL, *records_file = NULL, *token_file = NULL;
-    long load_bps = 0, requests = 0, connections = 64, per_connection = 1, at_once = 1, seed = 1;
+    long load_bps = 0, requests = 0, connections = 64, at_once = 1, seed = 1;
     double duration_s = 0, limit_s = 10, within_s = 0;
     struct schedule_plan schedule_plan = {.fixed_gaps = false};
     struct option options[] = {
@@ -136,7 +117,6 @@ int traffic_main(char **arguments)
         {"--fixed-gaps", OPTION_FLAG, &schedule_plan.fixed_gaps, .required = false},
         {"--fan-out", OPTION_TEXTS, fan_outs, .required = false},
         {"--connections", OPTION_INTEGER, &connections, .min = 1, .max = MOST_CONNECTIONS},
-        {"--per-connection", OPTION_INTEGER, &per_connection, .min = 1, .max = MOST_PER_CONNECTION},
         {"--at-once", OPTION_INTEGER, &at_once, .min = 1, .max = MOST_AT_ONCE},
         {"--seed", OPTION_INTEGER, &seed, .min = 0, .max = 1e15},
         {"--limit", OPTION_SECONDS, &limit_s, .min = 0.001, .max = 1e6},
@@ -155,11 +135,11 @@ int traffic_main(char **arguments)
         die_usage("--fixed-gaps is for a --load above 0: without one, requests follow each other; leave it out");
 
     static struct exchange_plan plan;
-    parse_servers(servers, &schedule_plan.servers, &plan);
-    parse_fan_outs(fan_outs, &schedule_plan.fan_outs, &schedule_plan.servers);
+    parse_servers(servers, &plan);
+    schedule_plan.servers = plan.servers;
+    parse_fan_outs(fan_outs, &schedule_plan.fan_outs, plan.servers);
     token_read(&plan.token, token_file);
     plan.connections = (size_t)connections;
-    plan.per_connection = (size_t)per_connection;
     plan.closed_loop = !load_bps;
     plan.requests_at_once = (size_t)at_once;
     plan.duration_ns = (uint64_t)(duration_s * 1e9);

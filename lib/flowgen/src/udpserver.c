@@ -115,14 +115,6 @@ static void count(struct stream *stream, uint64_t sequence, size_t length, uint6
     counts->bytes += length;
 }
 
-static void json_moment(struct json *line, const char *key, uint64_t at_ns)
-{
-    if (at_ns)
-        json_integer(line, key, at_ns);
-    else
-        json_null(line, key);
-}
-
 /* sent: how many the client says it sent; NULL: it did not come to that, which is an error. */
 static void report(const struct stream *stream, const uint64_t *sent)
 {

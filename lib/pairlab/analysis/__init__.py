@@ -1,10 +1,12 @@
 """From stored runs to statistics, figures and the paper. Nothing here touches a host.
 
-selection, throughput_cells, flow_groups, by_group, cell_estimates   which runs answer a question; one estimate per cell
-published      what the papers state
-questions/     one module per question: its measures, estimates and tables
-claims/        which findings of the papers hold
-comparison/    whether two cells differ, and what a host's noise hides
+question       a Question is declared; its Answer shows, draws, checks and writes itself
+questions/     pairlab's own questions
+repetitions    the common table: one row per repetition, with the factors of its cell and the measured quantities
+selection, cell_estimates, flow_groups, …    the runs that answer a question; one estimate per cell
+published      the papers' numbers
+claims/        verdicts on the papers' findings
+comparison/    differences between two cells, and a host's noise floor
 figures/       DataFrame in, figure out
 output/        numbers as text, tables, keyed values, and the paper
 """

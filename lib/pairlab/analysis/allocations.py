@@ -1,11 +1,11 @@
-"""On which of paper M's allocations a run is, and by which names the paper knows its drivers there.
+"""The allocations of Mentz et al. 2020, and the paper's names of drivers there.
 
-Source: paper M, section III-A and figure 2.
+Source: Mentz et al. 2020, section III-A and figure 2.
 """
 
 from pairlab.model.spec import Spec
 
-#: Its virtual machines are hosts here. 0 is none of them.
+#: The paper's virtual machines are hosts here. 0 is none of the allocations.
 ALLOCATIONS = {
     1: "one host",
     2: "two hosts",
@@ -14,13 +14,13 @@ ALLOCATIONS = {
 }
 #: The rate of the paper's switch, in bit/s.
 SWITCH_BPS = 1e9
-#: Which drivers its containers had between hosts, where these are called otherwise here: without containers a host's
-#: network is `process`, and a bridge reached from elsewhere is `nat`.
+#: The paper's names of drivers between hosts, if they differ: without containers a host's network is `process` here,
+#: and a bridge reached from elsewhere is `nat`.
 STANDS_FOR = {"process": "host", "nat": "bridge"}
 
 
 def of(spec: Spec) -> int:
-    """The allocation that a spec asks for; 0: none of the paper's."""
+    """The allocation of a spec; 0: none of the paper's."""
     return of_place(spec.hosts, spec.placement, spec.uplink_rate_bps)
 
 
@@ -36,5 +36,5 @@ def of_place(hosts: int, placement: str, uplink_rate_bps: float) -> int:
 
 
 def known_as(driver: str, hosts: int) -> str:
-    """The name that paper M has for a driver on so many hosts."""
+    """The name in Mentz et al. 2020 of a driver on so many hosts."""
     return STANDS_FOR.get(driver, driver) if hosts > 1 else driver

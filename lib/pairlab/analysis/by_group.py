@@ -1,4 +1,4 @@
-"""Tables of percentiles and of CDFs, a group of flows for each driver and pair count, or whatever sets them apart."""
+"""Tables of percentiles and CDFs by group of flows, such as a driver with a number of pairs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,16 +13,17 @@ from pairlab.errors import TooFewSamples
 from pairlab.model import fct
 from pairlab.statistics import distributions, quantiles
 from pairlab.statistics.intervals import Estimate
+from pairlab.store.dataset import Runs
 
 
-def of(frame: pd.DataFrame, by: Sequence[str], value: str) -> "ByGroup":
-    """The flows of a frame by group: the values of the column `value` for each combination of those of `by`.
+def of(flows: pd.DataFrame | Runs, by: Sequence[str], value: str) -> "ByGroup":
+    """The flows by group: the values of the column `value` for each combination of the columns `by`.
 
-    frame: a row per flow with the columns of `by`, repetition, `value`, and status where flows can have failed (as
-    Runs.flows, or Runs.select). Raises AnalysisError where several runs claim one repetition of a group: name what
-    sets them apart in `by`.
+    flows: runs, or a frame with a row per flow and the columns `by`, repetition, `value`, and status if flows can have
+    failed (as Runs.flows, or Runs.select). Raises AnalysisError if several runs claim one repetition of a group: name
+    the column that separates them in `by`.
     """
-    return ByGroup(tuple(by), value, flow_groups.grouped(frame, by, value))
+    return ByGroup(tuple(by), value, flow_groups.grouped(flows, by, value))
 
 
 @dataclass(frozen=True)
@@ -34,35 +35,34 @@ class ByGroup:
     groups: Sequence[Group]
 
     def percentiles(self, qs: Sequence[float], *, confidence: float = 0.95) -> pd.DataFrame:
-        """One row per group and quantile, with interval and what it rests on, as quantiles.percentile.
+        """One row per group and quantile, with interval and counts, as quantiles.percentile.
 
-        Returns the columns of `by`, q, value, low, high (NaN where there is a gap, or fewer repetitions than
-        intervals.LEAST), repetitions, flows, failed_flows, confidence and gap: why there is no number, in words, else
-        empty. The percentiles are of all flows, and failed_flows says how many failed. Where a percentile depends on
-        them it is not known, and there is a gap.
+        Returns the columns of `by`, q, value, low, high (NaN with a gap, or fewer repetitions than intervals.LEAST), n
+        (repetitions), flows, failed_flows, confidence and gap: why there is no number, else empty. The percentiles are
+        of all flows: one that depends on failed flows is unknown, and has a gap.
         """
-        columns = ["q", "value", "low", "high", "repetitions", "flows", "failed_flows", "confidence", "gap"]
-        made = at_once(lambda group: [self._row(group, q, confidence) for q in qs], self.groups)
-        return pd.DataFrame([row for rows in made for row in rows], columns=[*self.by, *columns])
+        columns = ["q", "value", "low", "high", "n", "flows", "failed_flows", "confidence", "gap"]
+        by_group = at_once(lambda group: [self._row(group, q, confidence) for q in qs], self.groups)
+        return pd.DataFrame([row for rows in by_group for row in rows], columns=[*self.by, *columns])
 
     def cdf(self, *, points: int = 2000) -> pd.DataFrame:
         """The CDF of each group, as distributions.cdf: `by`, value, share, and repetitions, flows, failed_flows.
 
-        The share is of all flows, so that a line ends below 1 where some failed; failed_flows says how many did. A
-        group in which none has a value has no rows: `percentiles` names it. Raises TooFewSamples where no group has.
+        The share is of all flows, so that a line ends below 1 if some failed; failed_flows counts these. A group in
+        which no flow has a value has no rows: `percentiles` names it. Raises TooFewSamples if no group has one.
         """
-        made = at_once(lambda group: self._line(group, points), self.groups)
-        lines = [line for line in made if line is not None]
+        by_group = at_once(lambda group: self._line(group, points), self.groups)
+        lines = [line for line in by_group if line is not None]
         if not lines:
             raise TooFewSamples(f"no flow has a {self.value}: measure with a tool that reports it")
         return pd.concat(lines, ignore_index=True)
 
     def _row(self, group: Group, q: float, confidence: float) -> list:
         gap = self._gap(group, q)
-        found = Estimate(np.nan, np.nan, np.nan, group.repetitions)
+        estimate = Estimate(np.nan, np.nan, np.nan, group.repetitions)
         if not gap:
-            found = quantiles.percentile(group.clusters, q).estimate(confidence)
-        return [*group.names, q, *found, group.flows, group.clusters.failed, confidence, gap]
+            estimate = quantiles.percentile(group.clusters, q).estimate(confidence)
+        return [*group.names, q, *estimate, group.flows, group.clusters.failed, confidence, gap]
 
     def _gap(self, group: Group, q: float) -> str:
         if group.unreported:

@@ -1,35 +1,41 @@
-"""One estimate per cell from its repetitions: means, and changes against one setting paired by repetition.
+"""One estimate per cell from its repetitions: means, and changes against one setting, paired by block.
 
 All frames of estimates have the same form, so that one draw function and one table serve them all: the columns that
-name the cell, then value, low, high (NaN where there is no interval), n (repetitions), confidence, and gap: why there
-is no value, empty where there is one.
+name the cell, then value, low, high (NaN without an interval), n (repetitions), confidence, and gap: why there is no
+value, else empty.
 
 Runs of several hosts are never pooled unseen. With the column host in `by` each host has an estimate of its own; with
 over="host" hosts are the repetitions, n counts them, and the column over says so.
 """
 
-from collections.abc import Hashable, Sequence
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
-from pairlab.analysis.selection import SYSTEM, check_one
+from pairlab.analysis.selection import SYSTEM, block_of, check_one
 from pairlab.errors import AnalysisError
-from pairlab.model import latencies
+from pairlab.model import blocks, latencies
 from pairlab.model.cpu_use import PARTS
 from pairlab.statistics import changes as changes_of
 from pairlab.statistics import components, intervals, tests
-from pairlab.statistics.intervals import FROM_ONE, POSITIVE, SHARE, SIGNED, Scale, Student
-from pairlab.store.dataset import GROUND
+from pairlab.statistics.intervals import FROM_ONE, PERCENT, POSITIVE, SHARE, SIGNED, Scale, Student
+from pairlab.store.dataset import ENVIRONMENT
 
+#: Ways to compare two sides: within their common blocks, as independent groups, within sessions, or not at all.
+BY_BLOCK, UNPAIRED, BY_SESSION, APART = "by block", "unpaired", "by session", "measured apart"
+PAIRINGS = (BY_BLOCK, UNPAIRED, BY_SESSION, APART)
 COLUMNS = ("value", "low", "high", "n", "confidence", "gap")
-#: What is added up over the repetitions of a cell, where a frame has it.
+#: The least repetitions from which an interval of a mean nearly keeps its confidence on a machine of two speeds.
+SURE_FROM = 5
+#: The columns that are summed over the repetitions of a cell, if a frame has them.
 _COUNTS = ("flows", "failed_flows")
-#: The columns of repetitions that have other bounds than rates, times and sizes, which are above zero.
+#: The columns of repetitions with other bounds than rates, times and sizes, which are above zero.
 _SCALES = {
-    **dict.fromkeys(("jain_index", "least_share", "lost_share", "reordered_share", "busy", "share", *PARTS), SHARE),
+    **dict.fromkeys(("jain_index", "least_over_most", "lost_share", "reordered_share", "busy", "share", *PARTS), SHARE),
     **dict.fromkeys(("client_share", "server_share", "busiest_share", "others_share", "softirq_share"), SHARE),
-    **dict.fromkeys(("ratio", "gap_times"), FROM_ONE),
+    **dict.fromkeys(("most_over_least", "gap_times"), FROM_ONE),
 }
 
 
@@ -93,57 +99,91 @@ def changes(
     confidence: float = 0.95,
     over: str = "",
 ) -> pd.DataFrame:
-    """How far each setting moves `value` from what it is at the setting `against`, paired by repetition.
+    """How far each setting moves `value` from what it is at the setting `against`.
 
-    A sweep visits every cell once per repetition, so each repetition is compared with the same repetition of the
-    reference, and slow drift of the machine cancels. A repetition without its reference is not used; one without a
-    finite value makes a gap, as in means. relative: the change in percent (statistics/changes.py), else the mean
-    difference of shares, from -1 to 1. p is of the t test that goes with it, p_holm the same corrected over all changes
-    of the system. From fewer repetitions than intervals.LEAST there is no interval and no test. over: a column such as
-    host: repetitions are paired within each host, and the change is the mean of the hosts' changes, so that it does not
+    Where both were measured in the same blocks they are compared within each, so that slow drift of the machine
+    cancels; else all repetitions of the one with all of the other (changes.in_common). Those that were measured one
+    after the other (blocks.apart) have no interval and no test: drift may be all that they differ by. A repetition
+    without a finite value makes a gap, as in means. relative: the change in percent (statistics/changes.py), else the
+    mean difference of shares, from -1 to 1. p is of the t test that goes with it, p_holm the same corrected over all
+    changes of the system. From fewer repetitions than intervals.LEAST there is no interval and no test. over: a column
+    such as host: within each host that has both, and the change is the mean of the hosts' changes, so that it does not
     matter how fast each of them is.
 
-    repetitions: columns of `by`, `setting`, repetition, `value`. Returns `by`, `setting`, COLUMNS, p, p_holm: a row
-    for each setting but the reference; a gap says why there is no value, as where nothing could be compared.
+    repetitions: columns of `by`, `setting`, block (else repetition), `value`. Returns `by`, `setting`, COLUMNS, p,
+    p_holm and pairing (one of PAIRINGS): a row for each setting but the reference; a gap says why there is no value, as
+    where nothing could be compared.
     """
     rows = []
     _check_column(repetitions, over)
-    within = [*filter(None, [over]), "repetition"]
     for names, cell in repetitions.groupby(list(by), sort=True):
-        reference = cell[cell[setting] == against].set_index(within)[value].rename("before")
+        reference = cell[cell[setting] == against]
         for other, part in cell[cell[setting] != against].groupby(setting, sort=True):
-            if reference.index.has_duplicates:
+            if reference.duplicated([*filter(None, [over]), block_of(reference)]).any():
                 raise AnalysisError(
                     f"{setting} {against} has several values of one repetition of {', '.join(map(str, names))}: name"
                     ' what sets them apart in `by`, or say over="host" if hosts do'
                 )
-            pairs = part.join(reference, on=within, how="inner")
-            if pairs.empty:
-                nothing = f"no repetition also has {setting} {against}"
-                row = [np.nan, np.nan, np.nan, 0, confidence, nothing, np.nan]
+            if reference.empty:
+                row = _no_row(0, confidence, f"nothing was measured with {setting} {against}")
+            elif over:
+                row = _change_over(over, value, reference, part, relative, confidence)
             else:
-                after, before = (pairs[name].to_numpy(dtype=float) for name in (value, "before"))
-                steps = _resolution(value, before), _resolution(value, after)
-                row = _change(after, before, relative, confidence, _units(pairs, over), steps)
+                _units(pd.concat([reference, part]), over)
+                row = _change(value, reference, part, relative, confidence)
             rows.append([*names, other, *row])
-    found = _marked(pd.DataFrame(rows, columns=[*by, setting, *COLUMNS, "p"]), over)
-    found["p_holm"] = np.nan
-    for _, system in found.groupby([name for name in SYSTEM if name in found] or [*by]):
-        found.loc[system.index, "p_holm"] = tests.holm(system["p"])
-    return found
+    table = _marked(pd.DataFrame(rows, columns=[*by, setting, *COLUMNS, "p", "pairing"]), over)
+    table["p_holm"] = np.nan
+    for _, system in table.groupby([name for name in SYSTEM if name in table] or [*by]):
+        table.loc[system.index, "p_holm"] = tests.holm(system["p"])
+    return table
+
+
+def pairing_text(frame: pd.DataFrame) -> str:
+    """The pairing of these changes, for a caption."""
+    kinds = {*frame["pairing"]} - {""}
+    return f"paired {BY_BLOCK}" if kinds <= {BY_BLOCK} else "unpaired" if BY_BLOCK not in kinds else "partly paired"
+
+
+def how_compared(frames: Iterable[pd.DataFrame]) -> str:
+    """The number of unpaired changes, and why, as a sentence; empty if all are paired."""
+    pairings = [pairing for frame in frames if "pairing" in frame for pairing in frame["pairing"] if pairing]
+    counts = Counter(pairings)
+    parts = []
+    if counts[UNPAIRED]:
+        parts.append(f"{counts[UNPAIRED]} of {len(pairings)} changes are unpaired, as no block has both of their sides")
+    if counts[APART]:
+        parts.append(f"{counts[APART]} have no interval, as one side was measured after the other")
+    return f"{'; '.join(parts)}." if parts else ""
+
+
+def few_repetitions(frames: Iterable[pd.DataFrame]) -> str:
+    """The number of means over few repetitions, and how often their intervals hold, as a sentence; empty without any.
+
+    Source: the simulation of machines with two speeds (docs/explanation/statistics.md): 78 % of three hold, 91 % of
+    five.
+    """
+    means = [frame for frame in frames if {"low", "n"} <= {*frame} and "pairing" not in frame]
+    few = sum(int((frame["low"].notna() & (frame["n"] < SURE_FROM)).sum()) for frame in means)
+    if not few:
+        return ""
+    return (
+        f"{few} intervals of means are over fewer than {SURE_FROM} repetitions: on a machine whose speed changes from"
+        " run to run, some 80 % of such hold."
+    )
 
 
 def at_pairs(frame: pd.DataFrame, pairs: int | None = None) -> pd.DataFrame:
-    """Of each system the rows with that many pairs; where it has none, or for None, those with the most it has."""
+    """The rows of each system with that number of pairs; without such rows, or for None, with the system's most."""
     if frame.empty:
         return frame
     system = frame.groupby(list(SYSTEM))["pairs"]
-    has = system.transform(lambda counts: (counts == pairs).any()).astype(bool)
-    return frame[frame["pairs"] == system.transform("max").where(~has, pairs)]
+    has_pairs = system.transform(lambda counts: (counts == pairs).any()).astype(bool)
+    return frame[frame["pairs"] == system.transform("max").where(~has_pairs, pairs)]
 
 
 def unit_of(estimates: pd.DataFrame) -> str:
-    """What n of a frame of estimates counts: "repetition", or "host"."""
+    """The unit that n of a frame of estimates counts: "repetition", or "host"."""
     return str(estimates["over"].iloc[0]) if "over" in estimates and len(estimates) else "repetition"
 
 
@@ -152,9 +192,9 @@ def _marked(estimates: pd.DataFrame, over: str) -> pd.DataFrame:
 
 
 def _units(frame: pd.DataFrame, over: str) -> np.ndarray | None:
-    """The unit of each row, where it is not the repetition. Raises MixedHosts where several hosts would be pooled."""
+    """The unit of each row, None if it is the repetition. Raises MixedHosts if several hosts would be pooled."""
     if not over:
-        for name in GROUND:
+        for name in ENVIRONMENT:
             if name in frame:
                 check_one(name, frame[name])
         return None
@@ -165,13 +205,13 @@ def _units(frame: pd.DataFrame, over: str) -> np.ndarray | None:
 def _check_column(frame: pd.DataFrame, over: str) -> None:
     if over and over not in frame:
         raise AnalysisError(
-            f"the repetitions have no column {over}: take it along, as throughput_by_repetition(flows, also=[{over!r}])"
-            ' does, of runs that were loaded with ground="all"'
+            f"the repetitions have no column {over}: take it along, as repetitions.table(runs, [*CELL, {over!r}])"
+            ' does, of runs that were loaded with environment="all"'
         )
 
 
-def _resolution(what: str, values: np.ndarray) -> float:
-    """The step in which a tool printed these values of repetitions, where they are latencies; else 0."""
+def resolution(what: str, values: Iterable[float] | np.ndarray) -> float:
+    """The step in which a tool printed these values of repetitions, if they are latencies; else 0."""
     return latencies.step_s(values) if what.startswith("latency_") and what.endswith("_s") else 0.0
 
 
@@ -181,34 +221,73 @@ def _mean(values: np.ndarray, what: str, confidence: float, units: np.ndarray | 
         gap = f"{what} has no finite value in {unknown} of {len(values)} repetitions"
         return [np.nan, np.nan, np.nan, _count(values, units), confidence, gap]
     samples = values if units is None else intervals.by_unit(values, units)
-    return [*intervals.mean_interval(samples, confidence, scale_of(what), _resolution(what, values)), confidence, ""]
+    return [*intervals.mean_interval(samples, confidence, scale_of(what), resolution(what, values)), confidence, ""]
 
 
-def _change(
-    after: np.ndarray,
-    before: np.ndarray,
-    relative: bool,
-    confidence: float,
-    units: np.ndarray | None = None,
-    steps: tuple[float, float] = (0.0, 0.0),
-) -> list:
+def pairing_of(first: Collection[Hashable], second: Collection[Hashable], paired: bool) -> str:
+    """The pairing (one of PAIRINGS) of two sides, by the labels of their blocks."""
+    return BY_BLOCK if paired else APART if blocks.apart(first, second) else UNPAIRED
+
+
+def _change(value: str, before: pd.DataFrame, after: pd.DataFrame, relative: bool, confidence: float) -> list:
+    """The row of a change, without the cell's names."""
+    first, second = (
+        dict(zip(part[block_of(part)], part[value].astype(float), strict=True)) for part in (before, after)
+    )
+    values = [np.array(list(side.values())) for side in (first, second)]
     try:
-        found = (
-            changes_of.ratio(before, after, units=units, resolutions=steps)
-            if relative
-            else _difference(before, after, units)
-        )
+        if relative:
+            steps = resolution(value, values[0]), resolution(value, values[1])
+            student, paired = changes_of.between(first, second, steps)
+        else:
+            student, paired = _difference(first, second)
     except AnalysisError:
-        unknown = int((~(np.isfinite([before, after]).all(axis=0) & (np.min([before, after], axis=0) > 0))).sum())
-        gap = f"the change has no finite value in {unknown} of {len(after)} repetitions"
-        return [np.nan, np.nan, np.nan, _count(after, units), confidence, gap, np.nan]
-    return [*found.estimate(confidence), confidence, "", found.p()]
+        return _no_row(len(values[1]), confidence, _no_change(values, relative))
+    return _row(student, confidence, pairing_of(first, second, paired))
 
 
-def _difference(before: np.ndarray, after: np.ndarray, units: np.ndarray | None) -> Student:
-    """The mean difference of shares, within its bounds of -1 and 1."""
-    differences = after - before
-    return intervals.mean(differences if units is None else intervals.by_unit(differences, units), SIGNED)
+def _row(student: Student, confidence: float, pairing: str) -> list:
+    if pairing == APART:
+        return [student.estimate().value, np.nan, np.nan, student.n, confidence, "", np.nan, pairing]
+    return [*student.estimate(confidence), confidence, "", student.p(), pairing]
+
+
+def _no_row(n: int, confidence: float, gap: str) -> list:
+    return [np.nan, np.nan, np.nan, n, confidence, gap, np.nan, ""]
+
+
+def _no_change(values: Sequence[np.ndarray], relative: bool) -> str:
+    all_values = np.concatenate(values)
+    unknown = int((~(np.isfinite(all_values) & ((all_values > 0) | (not relative)))).sum())
+    return f"the change has no finite value in {unknown} of {len(all_values)} repetitions"
+
+
+def _change_over(
+    over: str, value: str, before: pd.DataFrame, after: pd.DataFrame, relative: bool, confidence: float
+) -> list:
+    """The row of the mean change over the hosts that have both sides."""
+    hosts = [name for name in before[over].unique() if (after[over] == name).any()]
+    parts = [
+        _change(value, before[before[over] == host], after[after[over] == host], relative, confidence) for host in hosts
+    ]
+    if not parts:
+        return _no_row(0, confidence, f"no {over} has both")
+    if gaps := [part[5] for part in parts if part[5]]:
+        return _no_row(len(hosts), confidence, gaps[0])
+    values = [part[0] for part in parts]
+    student = Student.of([*map(PERCENT.to_scale, values)], PERCENT) if relative else intervals.mean(values, SIGNED)
+    pairings = {part[-1] for part in parts}
+    return _row(student, confidence, next(each for each in reversed(PAIRINGS) if each in pairings))
+
+
+def _difference(before: Mapping[Hashable, float], after: Mapping[Hashable, float]) -> tuple[Student, bool]:
+    """The mean difference of shares, within its bounds of -1 and 1 if paired; and whether it is paired."""
+    common = changes_of.in_common(before, after)
+    if common is not None:
+        return intervals.mean([after[label] - before[label] for label in common], SIGNED), True
+    if not np.isfinite([*before.values(), *after.values()]).all():
+        raise AnalysisError("a repetition has no finite value")
+    return Student.of_groups(list(before.values()), list(after.values())), False
 
 
 def _count(values: np.ndarray, units: Sequence[Hashable] | np.ndarray | None) -> int:
@@ -216,7 +295,7 @@ def _count(values: np.ndarray, units: Sequence[Hashable] | np.ndarray | None) ->
 
 
 def _no_spread(n: int, within: float, over: str) -> str:
-    """Why there is no spread between hosts, in words; empty where there is one."""
+    """Why there is no spread between hosts, in words; empty if there is one."""
     if n < 2:
         return f"one {over} has no spread between {over}s: measure on another"
     return "" if within == within else f"no {over} has two repetitions, so that its own spread is not known: repeat it"

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
-#: Those that the papers compare.
+#: The drivers that the papers compare.
 FIRST = ("bridge", "macvlan", "ovs", "host")
 
 
 def rank(driver: str) -> tuple[int, str]:
-    """Where a driver stands among others: those of FIRST in their order, then the others by name."""
+    """The sort key of a driver: those of FIRST in their order, then the others by name."""
     return (FIRST.index(driver) if driver in FIRST else len(FIRST)), driver
 
 

@@ -1,11 +1,12 @@
-"""Where what only computes runs: in threads of this process, or on the workers of a Dask scheduler.
+"""Executors of pure computation: threads of this process, or the workers of a Dask scheduler.
 
-The scheduler is the one that `pairlab report --scheduler` names (base/schedulers.py). Its workers read the runs where
-this process does, so the store has to be one that they share.
+`pairlab report --scheduler` names the scheduler (base/schedulers.py). The workers read the runs at the same paths as
+this process, so they must share the store.
 """
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
@@ -13,32 +14,33 @@ from typing import Any, TypeVar
 
 from pairlab._version import __version__
 from pairlab.base import schedulers
-from pairlab.base.optional_imports import require
 from pairlab.errors import Unavailable
 
-#: How long a scheduler is waited for, and a worker until it says what it has.
+#: The timeout for a scheduler, and for a worker's answer.
 WAIT_S = 30.0
-#: How often it is looked whether there is still a worker.
+#: The interval between checks for a worker.
 LOOK_S = 5.0
+#: The time after which a silent scheduler counts as gone, though the connection stands.
+SILENT_S = 60.0
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 
 
 def at_once(work: Callable[[Item], Made], items: Iterable[Item], most: int | None = None) -> list[Made]:
-    """What `work` makes of each, in their order: as many at once as there are CPUs, and `most` at most."""
+    """The results of `work` on the items, in order: as many in parallel as there are CPUs, at most `most`."""
     with ThreadPoolExecutor(min(os.cpu_count() or 1, most or sys.maxsize)) as pool:
         return list(pool.map(work, items))
 
 
 def on_workers(work: Callable[[Item], Made], items: Sequence[Item], places: Iterable[Path]) -> list[Made]:
-    """What `work` makes of each, in their order, on the workers of the scheduler that there is.
+    """The results of `work` on the items, in order, computed by the workers of the named scheduler.
 
-    work and items: what can be pickled. places: folders that the workers must have, too. An item whose worker dies is
-    made by another one. Raises Unavailable where no worker has them, all that had are gone, several died of the same
+    work and items must be picklable. places: folders that the workers must have, too. If a worker dies, another one
+    takes its item. Raises Unavailable if no worker has the folders, all such workers are gone, several died of the same
     item, or the scheduler does not answer or is gone; and whatever `work` raises.
     """
-    require("distributed", "dask")
+    schedulers.require()
     from distributed.scheduler import KilledWorker
 
     client = schedulers.connect(schedulers.named(), WAIT_S)
@@ -62,12 +64,12 @@ def on_workers(work: Callable[[Item], Made], items: Sequence[Item], places: Iter
 
 
 def _able(client: Any, places: Sequence[str]) -> list[str]:
-    """The workers that can compute from runs in these places; the others are told on stderr, each with the reason."""
+    """The workers that can compute from runs in these places; the others are listed on stderr with the reason."""
     workers = sorted(schedulers.workers_of(client))
     options: dict[str, Any] = {"allow_other_workers": False, "retries": 0, "pure": False}
-    asked = {each: client.submit(_lack, __version__, places, workers=[each], **options) for each in workers}
+    answers = {each: client.submit(_lack, __version__, places, workers=[each], **options) for each in workers}
     able, why = [], ""
-    for address, future in asked.items():
+    for address, future in answers.items():
         try:
             lack = future.result(timeout=WAIT_S)
         except Exception as error:  # of Dask, of the network, or of a worker that has no pairlab
@@ -78,26 +80,34 @@ def _able(client: Any, places: Sequence[str]) -> list[str]:
         else:
             able.append(address)
     if not able:
-        told = why or "start `pairlab worker --scheduler ...` on hosts that share the store"
-        raise Unavailable(f"no worker of {schedulers.named()} can compute this: {told}")
+        remedy = why or "start `pairlab worker --scheduler ...` on hosts that share the store"
+        raise Unavailable(f"no worker of {schedulers.named()} can compute this: {remedy}")
     return able
 
 
 def _await(client: Any, futures: Sequence[Any], able: Sequence[str]) -> None:
     from distributed import wait
 
+    heard_at = time.monotonic()
     while True:
         try:
             with client.as_current():
                 wait(futures, timeout=LOOK_S)
             return
         except TimeoutError:
-            if not {*able} & schedulers.workers_of(client):
-                raise Unavailable(f"all workers of {schedulers.named()} that could compute this are gone") from None
+            pass
+        try:
+            present, heard_at = schedulers.workers_of(client), time.monotonic()
+        except OSError as error:  # the scheduler is slow, or gone, for which Dask's futures raise CancelledError
+            if client.status == "running" and time.monotonic() - heard_at < SILENT_S:
+                continue
+            raise CancelledError from error
+        if not {*able} & present:
+            raise Unavailable(f"all workers of {schedulers.named()} that could compute this are gone")
 
 
 def _lack(version: str, places: Sequence[str]) -> str:
-    """Why this worker cannot compute from runs in these places; empty: it can."""
+    """The reason why this worker cannot compute from runs in these places; empty: it can."""
     if version != __version__:
         return f"has pairlab {__version__}, and this is {version}: update it"
     if missing := [place for place in places if not os.path.isdir(place)]:

@@ -1,28 +1,30 @@
-"""The flows of a frame by group, each group's repetitions apart: what percentiles and CDFs by group are made of.
+"""The flows of a frame by group and repetition, for percentiles and CDFs by group.
 
 A frame can have many millions of rows, so it is cut where its groups change, each value is copied and sorted once,
-and groups are worked on side by side.
+and groups are processed in parallel.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
+from pairlab import store
 from pairlab.analysis import selection
 from pairlab.analysis.executors import at_once
 from pairlab.errors import AnalysisError
+from pairlab.model.records import Run
 from pairlab.statistics.clusters import Clusters
-from pairlab.store.dataset import GROUND
+from pairlab.store.dataset import ENVIRONMENT, Runs
 
-#: A frame of more stretches of equal rows than this is sorted first.
+#: A frame with more stretches of equal rows than this is sorted first.
 _SCATTERED = 20_000
 
 
 @dataclass(frozen=True)
 class Group:
-    """The flows of one group. unreported: how many of them are ok and have no value, as their tool reports none."""
+    """The flows of one group. unreported: the number of ok flows without a value, as their tool reports none."""
 
     names: tuple
     clusters: Clusters
@@ -37,39 +39,77 @@ class Group:
         return len(self.clusters.pooled) + self.unreported
 
 
-def grouped(frame: pd.DataFrame, by: Sequence[str], value: str) -> list[Group]:
-    """The groups of a frame as by_group.of takes it, in their order. Raises MixedHosts where one has several hosts."""
+def grouped(flows: pd.DataFrame | Runs, by: Sequence[str], value: str) -> list[Group]:
+    """The groups of a frame (as of by_group.of), or of the flows of runs, in order.
+
+    Raises MixedHosts if a group has several hosts, AnalysisError if several runs claim one repetition of a group.
+    """
+    if not isinstance(flows, Runs):
+        return _of_frame(flows, by, value)
+    if not any(run.status == "ok" for run in flows):
+        return []
+    runs = flows.counted("flows")
+    if not {*by} <= {*runs}:
+        columns = [*by, "repetition", "block", "key", *ENVIRONMENT, "status", value]
+        return _of_frame(flows.select("flows", list(dict.fromkeys(columns))), by, value)
+    counted = [run for run in flows if run.status == "ok"]
+
+    def one(names_and_rows: tuple[tuple, pd.DataFrame]) -> Group:
+        names, rows = names_and_rows
+        _check(names, rows, [name for name in ENVIRONMENT if name not in by], runs)
+        by_block = rows.groupby("block", sort=True).indices
+        places = rows.index.to_numpy()
+        read = [(label, [_values(counted[places[at]], value) for at in ats]) for label, ats in by_block.items()]
+        return _group(names, read)
+
+    return at_once(one, runs.reset_index(drop=True).groupby(list(by), sort=True))
+
+
+def _values(run: Run, value: str) -> tuple[np.ndarray, np.ndarray]:
+    """A column of a run's flows, and a mask of the ok ones; reads no other columns."""
+    table = store.columns(run, "flows", [value, "status"])
+    status = table["status"].unify_dictionaries().combine_chunks()
+    words = status.dictionary.to_pylist()
+    ok = status.indices.to_numpy() == words.index("ok") if "ok" in words else np.zeros(len(table), dtype=bool)
+    return table[value].to_numpy().astype(float), ok
+
+
+def _of_frame(frame: pd.DataFrame, by: Sequence[str], value: str) -> list[Group]:
     by = list(by)
     needed = [*by, "repetition", value]
     if missing := [name for name in needed if name not in frame]:
         raise AnalysisError(f"there is no column {', '.join(missing)}; there are: {', '.join(map(str, frame))}")
-    apart = [*by, "repetition", *({"key"} & set(frame))]
-    grounds = {name: frame[name] for name in GROUND if name in frame and name not in by}
-    frame = frame[list(dict.fromkeys([*apart, value, *({"status"} & set(frame))]))]
+    label = selection.block_of(frame)
+    keys = [*by, *dict.fromkeys(["repetition", label]), *({"key"} & set(frame))]
+    environments = {name: frame[name] for name in ENVIRONMENT if name in frame and name not in by}
+    whole = frame
+    frame = whole[list(dict.fromkeys([*keys, value, *({"status"} & set(frame))]))]
     order = None
-    if len(begins := _begins(frame[apart])) > _SCATTERED:
-        order = np.argsort(frame.groupby(apart, observed=True).ngroup().to_numpy(), kind="stable")
+    if len(begins := _begins(frame[keys])) > _SCATTERED:
+        order = np.argsort(frame.groupby(keys, observed=True).ngroup().to_numpy(), kind="stable")
         frame = frame.take(order)
-        begins = _begins(frame[apart])
-    stretches = frame[apart].take(begins).assign(begin=begins, end=np.append(begins, len(frame))[1:])
+        begins = _begins(frame[keys])
+    stretches = frame[keys].take(begins).assign(begin=begins, end=np.append(begins, len(frame))[1:])
     first_rows = begins if order is None else order[begins]
-    stretches = stretches.assign(**{name: column.take(first_rows).array for name, column in grounds.items()})
+    stretches = stretches.assign(**{name: column.take(first_rows).array for name, column in environments.items()})
     reported = frame[value].to_numpy(dtype=float, na_value=np.nan)
     ok = (frame["status"] == "ok").to_numpy() if "status" in frame else None
 
     def one(names_and_stretches: tuple[tuple, pd.DataFrame]) -> Group:
-        names, mine = names_and_stretches
-        for name in grounds:
-            selection.check_one(name, mine[name])
-        if "key" in mine:
-            _one_run_each(names, mine)
-        return _group(names, mine, reported, ok)
+        names, of_group = names_and_stretches
+        _check(names, of_group, list(environments), whole)
+        read = []
+        for block, rows in of_group.groupby(label, sort=True, observed=True):
+            spans = list(zip(rows["begin"], rows["end"], strict=True))
+            good = [~np.isnan(reported[begin:end]) if ok is None else ok[begin:end] for begin, end in spans]
+            read.append((block, list(zip((reported[begin:end] for begin, end in spans), good, strict=True))))
+        return _group(names, read)
 
     return at_once(one, stretches.groupby(by, sort=True, observed=True))
 
 
 def _begins(frame: pd.DataFrame) -> np.ndarray:
-    """Where a stretch of equal rows begins."""
+    """The positions at which stretches of equal rows begin."""
     changes = np.zeros(len(frame), dtype=bool)
     changes[:1] = True
     for name in frame:
@@ -80,31 +120,39 @@ def _begins(frame: pd.DataFrame) -> np.ndarray:
     return np.flatnonzero(changes)
 
 
-def _group(names: tuple, stretches: pd.DataFrame, reported: np.ndarray, ok: np.ndarray | None) -> Group:
-    """stretches: begin and end of rows, each of one repetition; reported, ok: of all rows."""
+def _group(names: tuple, read: Sequence[tuple[Hashable, Sequence[tuple[np.ndarray, np.ndarray]]]]) -> Group:
+    """read: by repetition, arrays of values, each with a mask of the ok flows; from one place, or several."""
     labels, parts, unreported = [], [], 0
-    for label, mine in stretches.groupby("repetition", sort=True, observed=True):
-        spans = list(zip(mine["begin"], mine["end"], strict=True))
-        values = np.concatenate([reported[begin:end] for begin, end in spans])  # a copy, to be sorted in its place
-        good = ~np.isnan(values) if ok is None else np.concatenate([ok[begin:end] for begin, end in spans])
+    for label, places in read:
+        values = np.concatenate([values for values, _ in places])  # a copy, to sort in place
+        good = np.concatenate([good for _, good in places])
         lost = len(good) - int(np.count_nonzero(good))
         if lost:
             values[~good] = np.inf
-        values.sort()  # what is missing comes last
-        known = int(np.searchsorted(values, np.nan))
-        unreported += len(values) - known
-        if known > lost and not np.isfinite(values[[0, known - lost - 1]]).all():
+        values.sort()  # NaN comes last
+        reported = int(np.searchsorted(values, np.nan))
+        unreported += len(values) - reported
+        if reported > lost and not np.isfinite(values[[0, reported - lost - 1]]).all():
             raise AnalysisError("a flow that did not fail has no finite value: leave it out by name")
-        if known:
+        if reported:
             labels.append(label)
-            parts.append(values[:known])
+            parts.append(values[:reported])
     return Group(names, Clusters(np.asarray(labels), tuple(parts)), unreported)
 
 
-def _one_run_each(names: tuple, group: pd.DataFrame) -> None:
+def _check(names: tuple, rows: pd.DataFrame, environments: Sequence[str], whole: pd.DataFrame) -> None:
+    """Checks that a group's runs are of one host, and one for each repetition. whole: the frame with their specs."""
+    for name in environments:
+        selection.check_one(name, rows[name])
+    if "key" in rows:
+        _one_run_each(names, rows, whole)
+
+
+def _one_run_each(names: tuple, group: pd.DataFrame, whole: pd.DataFrame) -> None:
     pairs = group[["repetition", "key"]].drop_duplicates()
-    if len(several := pairs["repetition"][pairs["repetition"].duplicated()]):
+    if len(repeated := pairs["repetition"][pairs["repetition"].duplicated()]):
+        keys = pairs["key"][pairs["repetition"] == repeated.iloc[0]]
         raise AnalysisError(
-            f"several runs claim to be repetition {several.iloc[0]} of {', '.join(map(str, names))}: they were measured"
-            " under different specs. Name what sets them apart in `by`, or name one sweep"
+            f"several runs claim to be repetition {repeated.iloc[0]} of {', '.join(map(str, names))}: {', '.join(keys)}"
+            f"{selection.in_what(whole, keys)}. Name what sets them apart in `by`, or name one sweep"
         )

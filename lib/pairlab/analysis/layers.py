@@ -1,4 +1,4 @@
-"""From collapsed stacks to layers of the network stack, by the table data/layers.yaml."""
+"""The layers of the network stack by collapsed stacks, from the table data/layers.yaml."""
 
 import functools
 import re
@@ -33,10 +33,15 @@ def _any(patterns: Sequence[str]) -> re.Pattern[str]:
 
 
 def names() -> list[str]:
-    """All layers but idle, in the order in which they are shown: from the program downwards."""
+    """All layers but idle, in the order of figures and tables: from the program downwards."""
     functions, programs = _table()
     shown = [name for name in functions if name != IDLE]
     return [USER, *programs, *reversed(shown), OTHER]
+
+
+def key(layer: str) -> str:
+    """A layer as a part of keys."""
+    return layer.replace(" ", "-").lower()
 
 
 @functools.cache
@@ -46,7 +51,7 @@ def layer_of_function(name: str) -> str:
 
 
 def layer_of(stack: str) -> str:
-    """The layer of a collapsed stack: of the first function that is known, from the one that ran towards the entry."""
+    """The layer of a collapsed stack: that of the first known function, from the running one towards the entry."""
     program, *frames = stack.split(";")
     if frames == [IN_PROGRAM]:
         return next((layer for layer, pattern in _table().programs.items() if pattern.match(program)), USER)
@@ -54,15 +59,15 @@ def layer_of(stack: str) -> str:
 
 
 def counts(stacks: Iterable[tuple[str, int]]) -> Counter[str]:
-    """Samples by layer, idle too, of collapsed stacks and how often each was found."""
-    found: Counter[str] = Counter()
+    """Samples by layer, with idle, from collapsed stacks with their numbers of samples."""
+    by_layer: Counter[str] = Counter()
     for stack, samples in stacks:
-        found[layer_of(stack)] += samples
-    return found
+        by_layer[layer_of(stack)] += samples
+    return by_layer
 
 
 def shares(stacks: Iterable[tuple[str, int]]) -> dict[str, float]:
-    """The share of each layer in the samples of CPUs that were not idle; all NaN where none were taken."""
-    found = counts(stacks)
-    busy = found.total() - found[IDLE]
-    return {name: found[name] / busy if busy else float("nan") for name in names()}
+    """The share of each layer in the samples of busy CPUs; all NaN without samples."""
+    by_layer = counts(stacks)
+    busy = by_layer.total() - by_layer[IDLE]
+    return {name: by_layer[name] / busy if busy else float("nan") for name in names()}

@@ -1,5 +1,6 @@
 """Which runs answer a question, and what is said where there are none: a gap with a name, not an error."""
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -7,56 +8,50 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from pairlab import paths
 from pairlab.errors import AnalysisError, MixedHosts, NoRuns
-from pairlab.model import ground as grounds
-from pairlab.model.ground import PLACEMENT_STUDY
+from pairlab.model import environment as environments
 from pairlab.model.records import Run
-from pairlab.model.spec import Spec
+from pairlab.model.spec import Mark, Spec, marked
 from pairlab.model.tables import TABLES
-from pairlab.store.dataset import GROUND, Runs, load_runs
+from pairlab.store.dataset import ENVIRONMENT, Runs, load_runs
 
-#: What a run of the papers has a value of. Whatever else a spec can ask for they left alone.
-PAPERS = (
-    *("experiment", "backend", "driver", "pairs", "workload", "repetition", "seed"),
-    *("duration_s", "warmup_s", "interval_s", "flow_bytes", "elephant_share", "elephant_bytes"),
-    *("max_skew_s", "max_foreign_cpu", "telemetry"),
-)
-#: What the papers left alone, or vary in experiments of its own only; and which these are.
-BEYOND = tuple(name for name in Spec.model_fields if name not in PAPERS)
-#: Those that paper M runs on several allocations of containers to hosts; and its traffic as of a data centre.
-*PLACED, TRAFFIC = PLACEMENT_STUDY
-OWN = {
-    "cores": ("core-ratio", "pinning"),
-    "pinning": ("pinning", "cpu-overhead"),
-    "udp_share": ("cpu-overhead",),
-    "message_bytes": ("message-size", "all-to-all"),
-    "ranks": ("all-to-all",),
-    "start_spacing_s": ("starting",),
-    **dict.fromkeys(
-        ("hosts", "placement"),
-        ("networks", "latency", "all-to-all", "launch-time", "cpu-overhead", *PLACED, TRAFFIC),
-    ),
-    **dict.fromkeys(("launches", "idle_pairs"), ("launch-time",)),
-    "uplink_rate_bps": (*PLACED, TRAFFIC),
-    **dict.fromkeys(("background_pairs", "background_workload", "background_driver"), ("congestion",)),
-    **dict.fromkeys(("interference_workers", "interference_load", "interference_where"), ("interference",)),
-    "interference_tool": ("interference",),
-    "cpus_awake": (*PLACED, "cpu-overhead"),
-    **dict.fromkeys(("limited_uplinks", "flow_sizes", "offered_load_bps", "requests", "fan_out"), (TRAFFIC,)),
-    **dict.fromkeys(("arrivals", "flows_per_pair"), (TRAFFIC,)),
-}
-#: What paper S varies on one host, and of containers and none.
-MODES, CONTAINERS = "single-host-modes", "containerization"
-for _name in ("direction", "message_bytes", "udp_share", "request_bytes", "response_bytes", "cpus_awake"):
-    OWN[_name] = (*OWN.get(_name, ()), MODES)
-for _name in ("hosts", "placement", "message_bytes", "udp_share", "cpus_awake"):
-    OWN[_name] = (*OWN.get(_name, ()), CONTAINERS)
-#: What it varies between hosts.
+#: What the papers left alone, or vary in experiments of its own only.
+NOT_IN_PAPERS = tuple(name for name in Spec.model_fields if name not in marked(Mark.PAPERS))
+#: What Suo et al. 2018 vary on one host, and of containers and none; and the traffic of Mentz et al. 2020.
+MODES, CONTAINERS, TRAFFIC = "single-host-modes", "containerization", "dc-simulation"
+#: What Suo et al. 2018 vary between hosts.
 BETWEEN = ("multi-host", "packet-size", "virtualization")
-for _name in ("hosts", "placement", "message_bytes", "udp_share", "request_bytes", "response_bytes", "cpus_awake"):
-    OWN[_name] = (*OWN.get(_name, ()), *BETWEEN)
-for _name in ("pinning", "host_kind"):
-    OWN[_name] = (*OWN.get(_name, ()), *BETWEEN)
+
+_PLACE = ("hosts", "placement")
+_MESSAGES = ("message_bytes", "udp_share", "cpus_awake")
+_REQUESTS = ("request_bytes", "response_bytes")
+_UPLINKS = (*_PLACE, "uplink_rate_bps")
+#: By experiment, which of NOT_IN_PAPERS it varies.
+VARIED_BY: Mapping[str, tuple[str, ...]] = {
+    "core-ratio": ("cores",),
+    "pinning": ("cores", "pinning"),
+    "message-size": ("message_bytes",),
+    "starting": ("start_spacing_s",),
+    "networks": _PLACE,
+    "latency": _PLACE,
+    "launch-time": (*_PLACE, "launches", "idle_pairs"),
+    "all-to-all": (*_PLACE, "message_bytes", "ranks"),
+    "cpu-overhead": (*_PLACE, "pinning", "udp_share", "cpus_awake"),
+    "placement": (*_UPLINKS, "cpus_awake"),
+    "interference": (
+        *(*_UPLINKS, "cpus_awake"),
+        *("interference_workers", "interference_load", "interference_where", "interference_tool"),
+    ),
+    "congestion": (*_UPLINKS, "cpus_awake", "background_pairs", "background_workload", "background_driver"),
+    TRAFFIC: (
+        *(*_UPLINKS, "limited_uplinks", "flow_sizes", "offered_load_bps"),
+        *("requests", "fan_out", "arrivals", "may_fall_behind", "flows_per_pair"),
+    ),
+    MODES: ("direction", *_MESSAGES, *_REQUESTS),
+    CONTAINERS: (*_PLACE, *_MESSAGES),
+    **dict.fromkeys(BETWEEN, (*_PLACE, *_MESSAGES, *_REQUESTS, "pinning", "host_kind")),
+}
 
 
 #: The congestion control of the papers' hosts: the default of Ubuntu 18.04.
@@ -68,6 +63,16 @@ SYSTEM = ("backend", "workload")
 CELL = (*SYSTEM, "driver", "pairs")
 
 
+@functools.cache
+def _shipped() -> frozenset[str]:
+    return frozenset(map(paths.notebook_name, paths.EXPERIMENTS.glob("*.ipynb")))
+
+
+def is_own(experiment: str) -> bool:
+    """Whether an experiment is a user's own, which may vary anything."""
+    return experiment not in _shipped()
+
+
 class Selection(NamedTuple):
     """The runs of one question (none where there is a gap), and why there is no run that counts ("" where some do)."""
 
@@ -75,20 +80,20 @@ class Selection(NamedTuple):
     gap: str
 
 
-def plain(spec: Spec, usual: Mapping[str, object] = MappingProxyType({})) -> bool:
+def as_in_papers(spec: Spec, usual: Mapping[str, object] = MappingProxyType({})) -> bool:
     """Whether a run is as the papers' are: it asks for nothing that only experiments beyond them vary.
 
     usual: by field, what plain runs ask for where that is not Spec's default (usual_value).
     """
-    values = {name: usual.get(name, Spec.model_fields[name].default) for name in BEYOND}
-    return all(getattr(spec, name) == value for name, value in values.items() if not _is_own(spec, name))
+    values = {name: usual.get(name, Spec.model_fields[name].default) for name in NOT_IN_PAPERS}
+    return all(getattr(spec, name) == value for name, value in values.items() if not _is_varied(spec, name))
 
 
-def usual_value(field: str, asked: Iterable[object]) -> object:
+def usual_value(field: str, spec_column: Iterable[object]) -> object:
     """What plain runs ask for of a field, of what runs ask for: its default. But of congestion control the papers',
     where any asks for that and none for the default; others are what the runs beyond the papers vary.
     """
-    known, default = set(asked), Spec.model_fields[field].default
+    known, default = set(spec_column), Spec.model_fields[field].default
     of_papers = field == "congestion_control" and PAPERS_CONTROL in known and default not in known
     return PAPERS_CONTROL if of_papers else default
 
@@ -98,15 +103,15 @@ def _usual(specs: Sequence[Spec]) -> dict[str, object]:
     what all ask for alike.
     """
     found = {}
-    for name in BEYOND:
-        asked = {getattr(spec, name) for spec in specs if not _is_own(spec, name)}
-        found[name] = asked.pop() if len(asked) == 1 else usual_value(name, asked)
+    for name in NOT_IN_PAPERS:
+        spec_column = {getattr(spec, name) for spec in specs if not _is_varied(spec, name)}
+        found[name] = spec_column.pop() if len(spec_column) == 1 else usual_value(name, spec_column)
     return found
 
 
-def _is_own(spec: Spec, name: str) -> bool:
+def _is_varied(spec: Spec, name: str) -> bool:
     """Whether a field beyond the papers is one that the experiment varies."""
-    return spec.experiment in OWN.get(name, ())
+    return name in VARIED_BY.get(spec.experiment, ()) or is_own(spec.experiment)
 
 
 #: Of which a run records what was in force; and what only watches.
@@ -141,68 +146,68 @@ def select(
     except NoRuns as error:
         unread = str(error) if "left out" in str(error) else ""  # damaged, or newer: that is another gap than none
         return Selection(Runs((), experiments=names), unread or f"there are no runs of {what}")
-    return among(loaded, which, what)
+    return filter_runs(loaded, which, what)
 
 
-def among(loaded: Runs, which: Callable[[Spec], bool], what: str) -> Selection:
+def filter_runs(loaded: Runs, which: Callable[[Spec], bool], what: str) -> Selection:
     """Those of loaded runs whose spec `which` accepts; without any that counts, the gap says that of `what`.
 
     Raises AnalysisError where hosts, or what was in force on them, keep the runs from being compared (check_alike).
     What is made of several parts has the origin of the whole: load it together, and take the parts from it.
     """
-    if which is plain:
-        which = partial(plain, usual=_usual([run.spec for run in loaded]))
+    loaded = loaded.where(lambda run: not run.spec.twin)
+    if which is as_in_papers:
+        which = partial(as_in_papers, usual=_usual([run.spec for run in loaded]))
     found = loaded.where(lambda run: which(run.spec))
     if counted := [run for run in found if run.status == "ok"]:
         check_alike(counted, also=CONDITIONS)  # what is asked for may be what the question varies
         return Selection(found, "")
     if len(found):
-        return Selection(found, f"none of the {len(found)} runs of {what} counts: {_reasons(found)}")
+        reasons = "; ".join(sorted(set(found.index["reasons"])))
+        return Selection(found, f"none of the {len(found)} runs of {what} counts: {reasons}")
     return Selection(found, f"there are no runs of {what} as this question needs them")
 
 
-def asked(name: str) -> str:
+def part_of(loaded: Runs, experiment: str, gap: str = "") -> Selection:
+    """Those of one experiment among the loaded runs of several, as among; gap: why there is none of any, if so."""
+    if loaded.experiments == (experiment,):
+        return Selection(loaded, gap)
+    return filter_runs(loaded, lambda spec: spec.experiment == experiment, repr(experiment))
+
+
+def spec_column(name: str) -> str:
     """The column of Runs.flows that holds what the spec asks for: asked_<name> where the flows have their own."""
     return f"asked_{name}" if name in TABLES["flows"] else name
 
 
-def flows_of(runs: Runs) -> pd.DataFrame:
-    """Runs.flows; where no run counts, a frame with the same columns and no rows, on which summaries come out empty."""
+def block_of(frame: pd.DataFrame) -> str:
+    """The column by which values of a frame are paired: block, or repetition where a frame has no blocks."""
+    return "block" if "block" in frame else "repetition"
+
+
+def flows_of(runs: Runs, columns: Sequence[str] = ()) -> pd.DataFrame:
+    """Runs.flows, or these columns of it; where no run counts, no rows, on which summaries come out empty."""
     if any(run.status == "ok" for run in runs):
-        return runs.flows
-    return pd.DataFrame(columns=["key", *map(asked, Spec.model_fields), *GROUND, *TABLES["flows"]])
-
-
-def _reasons(runs: Runs) -> str:
-    return "; ".join(sorted(set(runs.index["reasons"])))
+        return runs.select("flows", columns) if columns else runs.flows
+    every = ["key", *map(spec_column, Spec.model_fields), *ENVIRONMENT, "block", *TABLES["flows"]]
+    return pd.DataFrame(columns=[*(columns or every)])
 
 
 #: What all runs of one system must ask for alike, or their numbers do not belong together.
 CONDITIONS = (
     *("experiment", "duration_s", "warmup_s"),
     *("flow_bytes", "elephant_share", "elephant_bytes"),
-    *BEYOND,
+    *NOT_IN_PAPERS,
 )
-
-
-def congestion_control(run: Run) -> str:
-    """The congestion control in force for a run's TCP: as it was seen, else as asked for, else the default of the
-    network namespaces; empty where the run did not record it. Older runs record only the latter two.
-    """
-    seen, network = (run.facts.get(part) or {} for part in ("congestion_control", "network"))
-    return seen.get("in_force") or run.spec.congestion_control or network.get("tcp_congestion_control") or ""
 
 
 def in_force(run: Run) -> dict[str, str]:
     """What decided a run's numbers and its spec does not say; empty where the run did not record it.
 
-    The congestion control that TCP had, and the datapath of the driver's switch. Host and kernel are the run's ground.
+    The congestion control that TCP had, and the datapath of the driver's switch. Host and kernel are the run's
+    environment.
     """
-    network = run.facts.get("network") or {}
-    return {
-        "congestion control": congestion_control(run),
-        "datapath": network.get("datapath") or "",
-    }
+    return {"congestion control": run.congestion_control, "datapath": run.fact("datapath") or ""}
 
 
 def check_alike(runs: Iterable[Run], also: Sequence[str] = ()) -> None:
@@ -218,13 +223,14 @@ def check_alike(runs: Iterable[Run], also: Sequence[str] = ()) -> None:
         spec = run.spec
         system = (spec.experiment, *(getattr(spec, name) for name in SYSTEM), *filter(None, [spec.host_kind]))
         systems.setdefault(system, []).append(run)
+    of_experiments = {name for varied in VARIED_BY.values() for name in varied}
     for system, its in systems.items():
         found: dict[tuple, set] = {}
-        hosts = grounds.host_names(run.ground for run in its)
+        hosts = environments.host_names(run.environment for run in its)
         for run in its:
             spec = run.spec
-            here = {"host": hosts[run.ground], "kernel": run.ground.kernel} | in_force(run)
-            for condition in [name for name in CONDITIONS if name not in also and name not in OWN]:
+            here = {"host": hosts[run.environment], "kernel": run.environment.kernel} | in_force(run)
+            for condition in [name for name in CONDITIONS if name not in also and name not in of_experiments]:
                 found.setdefault((spec.flows_end, condition, ""), set()).add(getattr(spec, condition))
             parts = {"congestion control": spec.congestion_control, "datapath": spec.driver}
             for condition in [name for name in here if name not in also]:
@@ -240,40 +246,57 @@ def check_comparable(flows: pd.DataFrame, also: Sequence[str] = ()) -> None:
     also: columns that set cells apart besides CELL, and so may differ. Raises MixedHosts where they do not hold host or
     kernel, and runs of several would be pooled. With host among them, each host may have a kernel of its own.
     """
-    for name in [name for name in GROUND if name in flows and name not in also]:
+    for name in [name for name in ENVIRONMENT if name in flows and name not in also]:
         for _, part in flows.groupby(["backend", *({"host"} & {*also} & {*flows})]):
             check_one(name, part[name])
-    check_distinct(flows, [*CELL, *also])
+    check_distinct(flows, [*CELL, *also], lambda: flows)
     for names, system in flows.groupby(list(SYSTEM)):
-        for condition in map(asked, CONDITIONS):
+        for condition in map(spec_column, CONDITIONS):
             if condition not in also and len(values := set(system[condition].unique())) > 1:
                 raise AnalysisError(_differ(names, condition, values))
 
 
 def check_one(name: str, values: pd.Series) -> None:
-    """Raises MixedHosts where these are several hosts, or kernels: name is one of GROUND."""
+    """Raises MixedHosts where these are several hosts, or kernels: name is one of ENVIRONMENT."""
     if len(several := sorted(values.unique())) > 1:
         raise MixedHosts(
             f"the runs come from {len(several)} {name}s ({'; '.join(several)}), whose numbers do not belong together:"
-            f' load them with ground="newest", or tell them apart by {name!r}'
+            f' load them with environment="newest", or tell them apart by {name!r}'
         )
 
 
-def check_distinct(frame: pd.DataFrame, by: Sequence[str]) -> None:
-    """Raises AnalysisError where several runs claim to be one repetition of a cell.
+def check_distinct(frame: pd.DataFrame, by: Sequence[str], counted: Callable[[], pd.DataFrame]) -> None:
+    """Raises AnalysisError where several runs claim to be one repetition of a cell: which, and what they differ in.
 
-    frame: columns key, repetition and those of `by`, CELL and others, which set cells apart.
+    frame: columns key, repetition and those of `by`, CELL and others, which set cells apart. counted: makes a frame of
+    what these runs ask for, as Runs.counted of flows has it.
     """
     names_of = [*by, "repetition"]
-    keys = frame.groupby(names_of)["key"].nunique()
+    twice = frame[frame.duplicated(names_of, keep=False)] if len(frame) else frame
+    keys = twice.groupby(names_of)["key"].nunique() if len(twice) else pd.Series(dtype=int)
     for names in keys.index[keys > 1]:
         cell = dict(zip(names_of, names, strict=True))
-        special = "".join(f", {name} {cell[name]}" for name in by if name not in CELL)
+        claimed = twice[(twice[names_of] == pd.Series(cell)).all(axis=1)]["key"].unique()
+        usual = {name: field.default for name, field in Spec.model_fields.items()}
+        special = "".join(
+            f", {name} {cell[name]}"
+            for name in by
+            if name not in (*CELL, "experiment", "ends") and cell[name] != usual.get(name)
+        )
         raise AnalysisError(
             f"{keys[names]} runs claim to be repetition {cell['repetition']} of {cell['driver']} with {cell['pairs']}"
-            f" pairs{special} ({cell['backend']}, {cell['workload']}): they were measured under different specs."
-            f" {_APART}"
+            f" pairs{special} ({cell['backend']}, {cell['workload']}): {', '.join(claimed)}"
+            f"{in_what(counted(), claimed)}. {_APART}"
         )
+
+
+def in_what(counted: pd.DataFrame, keys: Iterable[str]) -> str:
+    """What runs with these keys differ in, and its values, as a clause."""
+    rows = counted[counted["key"].isin(keys)].drop_duplicates("key")
+    names = [name for name in (*Spec.model_fields, *ENVIRONMENT) if spec_column(name) in rows]
+    values = {name: rows[spec_column(name)].unique() for name in names}
+    differ = [f"{name} ({', '.join(map(str, each))})" for name, each in values.items() if len(each) > 1]
+    return f", which differ in {', '.join(differ)}" if differ else ""
 
 
 def _differ(system: Sequence[str], condition: str, values: set) -> str:

@@ -1,7 +1,7 @@
-"""Calibration: every cell measured as if it were two different ones, which shows the noise of this host.
+"""Calibration: every cell is measured as if it were two different cells, which shows the noise of this host.
 
-Each repetition measures all cells in an order drawn from the seed, as sweeps do, every cell twice. Known differences
-are measured beside them: shaped links, of which one has a lower rate. The runs are stored apart from all others, in
+Each repetition measures every cell twice, in an order drawn from the seed, as sweeps do. Planted differences are
+measured beside the cells: pairs of shaped links, one with a lower rate. The runs are stored separately, in
 runs/.calibration/, and an interrupted calibration resumes from them.
 """
 
@@ -20,9 +20,9 @@ from pairlab import paths, store
 from pairlab._version import __version__
 from pairlab.analysis.comparison import noise_floor
 from pairlab.analysis.comparison.noise_floor import Calibration, Cell, Planted
-from pairlab.batch.eta import left_s, traffic_s
+from pairlab.batch.schedule import left_s
 from pairlab.errors import BadInput, BadSpec, MeasurementFailed, TestbedError, TooFewSamples, Unavailable
-from pairlab.measurement import in_store
+from pairlab.measurement.estimate import traffic_s
 from pairlab.measurement.measure import check, measure, resolve
 from pairlab.model import fct, latencies
 from pairlab.model.records import Run
@@ -30,41 +30,27 @@ from pairlab.model.spec import Spec, value_of
 from pairlab.model.summaries import MEASURES, QUANTILES, summaries
 from pairlab.statistics import quantiles
 from pairlab.statistics.clusters import Clusters
-from pairlab.testbed.contracts import Progress, silent
+from pairlab.testbed import environment
+from pairlab.testbed.contracts import Progress, no_progress
 from pairlab.testbed.host import facts
 
 EXPERIMENT = "calibration"
-#: Rate of the shaped link for planted differences: low enough that other load does not keep the link from being full,
-#: and high enough that the bytes in flight at the end are a small part of all.
+#: Rate of the shaped link for planted differences: low enough that the link is full despite other load, and high enough
+#: that the bytes in flight at the end are a small part of all.
 PLANTED_RATE_BPS = 250e6
 #: Repetitions of planted differences. Shaped links have little noise, so a few are enough.
 PLANTED_REPETITIONS = 6
 #: The noise cannot be estimated from fewer repetitions.
 LEAST_REPETITIONS = 3
-#: How often a measurement is tried whose run is not ok.
+#: Attempts of a measurement whose run is not ok.
 ATTEMPTS = 2
 
 
 @dataclass(frozen=True)
-class Visit:
-    """One measurement of a calibration.
-
-    cell: what it measures; second: whether it is the cell's second measurement in this repetition. cost_percent: of a
-    planted difference, by how much its link is slower (0: the link to compare with).
-    """
-
-    spec: Spec
-    cell: Spec
-    repetition: int
-    second: bool = False
-    cost_percent: float | None = None
-
-
-@dataclass(frozen=True)
 class Plan:
-    """What a calibration measures: cells, as of repetition 0, and the planted differences in percent.
+    """The measurements of a calibration: cells, as of repetition 0, and the planted differences in percent.
 
-    not_planted: why there are no planted differences although they were requested; else empty.
+    not_planted: the reason for having none of the requested planted differences, or empty.
     """
 
     cells: tuple[Spec, ...]
@@ -76,6 +62,20 @@ class Plan:
     @property
     def backend(self) -> str:
         return (self.shaped or self.cells[0]).backend
+
+    def sides(self, cell: Spec, cost_percent: float = 0.0) -> list[tuple[Spec, Spec]]:
+        """The two compared specs of each repetition.
+
+        For a cell: its repetitions 2n and 2n + 1, which differ by chance only. For a planted difference: the shaped
+        link, and one that is slower by that cost.
+        """
+        if not cost_percent:
+            return [
+                (cell.replace(repetition=2 * n), cell.replace(repetition=2 * n + 1)) for n in range(self.repetitions)
+            ]
+        slower = cell.replace(link_rate_bps=cell.link_rate_bps * (1 - cost_percent / 100))
+        planted = range(min(self.repetitions, PLANTED_REPETITIONS))
+        return [(cell.replace(repetition=n), slower.replace(repetition=n)) for n in planted]
 
 
 def plan(
@@ -90,11 +90,11 @@ def plan(
     costs_percent: Sequence[float] = (5, 10, 20),
     more: Mapping[str, Any] | None = None,
 ) -> Plan:
-    """The calibration of a driver: throughput at these numbers of pairs and, given flow_bytes, completion times.
+    """The calibration of a driver: throughput at these numbers of pairs and, given flow_bytes, FCTs.
 
-    more: other parameters of every Spec; noise under parameters that change it (noise_floor.special) is recorded apart.
-    costs_percent: the planted differences. Raises BadInput for wrong arguments, Unavailable for what this host cannot
-    do; if only shaped links are unavailable, no differences are planted.
+    more: other parameters of every Spec; noise under special parameters (noise_floor.special) is recorded separately.
+    costs_percent: the planted differences. Raises BadInput for wrong arguments, Unavailable if this host cannot measure
+    the cells; if only shaped links are unavailable, no differences are planted.
     """
     if repetitions < LEAST_REPETITIONS:
         raise BadInput(f"repetitions: at least {LEAST_REPETITIONS} are needed to estimate the noise, not {repetitions}")
@@ -123,23 +123,14 @@ def plan(
     return Plan(tuple(cells), repetitions, shaped, tuple(costs_percent) if shaped else (), not_planted)
 
 
-def visits(plan: Plan, seed: int = 0) -> Iterator[Visit]:
-    """All measurements in order: repetition by repetition, each shuffled by the seed.
-
-    The two measurements of a cell are repetitions 2n and 2n + 1 of the same spec, so that they differ by chance only.
-    """
+def visits(plan: Plan, seed: int = 0) -> Iterator[Spec]:
+    """All measurements in order: repetition by repetition, each shuffled by the seed."""
+    sides = [plan.sides(cell) for cell in plan.cells]
+    sides += [plan.sides(plan.shaped, cost) for cost in plan.costs_percent] if plan.shaped else []
     for repetition in range(plan.repetitions):
-        block = [
-            Visit(cell.replace(repetition=2 * repetition + second), cell, repetition, bool(second))
-            for cell in plan.cells
-            for second in (0, 1)
-        ]
-        if plan.shaped and repetition < PLANTED_REPETITIONS:
-            for cost in (0.0, *plan.costs_percent):
-                link = plan.shaped.replace(
-                    link_rate_bps=plan.shaped.link_rate_bps * (1 - cost / 100), repetition=repetition
-                )
-                block.append(Visit(link, plan.shaped, repetition, bool(cost), cost))
+        block = list(
+            dict.fromkeys(spec for each in sides for both in each[repetition : repetition + 1] for spec in both)
+        )
         random.Random(f"{seed}/{repetition}").shuffle(block)
         yield from block
 
@@ -155,23 +146,23 @@ def run(
     seed: int = 0,
     fresh: bool = False,
     tell: Tell = lambda *_: None,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
     execute: Callable[..., Run] | None = None,
 ) -> Calibration:
     """Measures the plan, stores the calibration of this host in runs/.calibration/, and returns it.
 
-    root: the folder of runs, by default runs/. fresh: measure again what is stored. tell: called after each
-    measurement; progress: hears of the phases of each. execute: by default `measure`. A measurement that is not ok is
-    repeated once; then its repetition is left out. Raises MeasurementFailed if too few repetitions are left, and what
-    stops every measurement: BadInput, Unavailable, HostBusy, StoreError.
+    root: the folder of runs, by default runs/. fresh: repeat stored measurements. tell: called after each measurement;
+    progress: called with the phases of each. execute: by default `measure`. A measurement that is not ok is repeated
+    once; then its repetition is left out. Raises MeasurementFailed if too few repetitions are left, and the errors that
+    stop every measurement: BadInput, Unavailable, HostBusy, StoreError.
     """
     root = root or paths.runs()
     own = root / noise_floor.FOLDER
-    for place, _ in store.debris(own):
-        store.discard(place)
+    for place, _ in store.leftovers(own):
+        store.clean_up(place)
     execute = execute or partial(measure, progress=progress)
-    done, troubles = _measure_all(list(visits(plan, seed)), own, fresh, execute, tell)
-    times = [made.measured_at for _, made in done if made.measured_at] or [datetime.now(UTC)]
+    made, troubles = _measure_all(list(visits(plan, seed)), own, fresh, execute, tell)
+    times = [run.measured_at for run in made.values() if run.measured_at] or [datetime.now(UTC)]
     calibration = Calibration(
         schema=noise_floor.SCHEMA,
         host=facts.host()["fingerprint"],
@@ -179,115 +170,101 @@ def run(
         pairlab=__version__,
         measured_from=min(times),
         measured_to=max(times),
-        cells=tuple(_cells(plan, done, troubles)),
-        planted=tuple(_planted(plan, done, troubles)),
+        cells=tuple(_cells(plan, made, troubles)),
+        planted=tuple(
+            Planted(**_described(plan.shaped, pairs, "total_bps"), cost_percent=cost)
+            for cost in plan.costs_percent
+            if plan.shaped
+            for pairs in [_both(plan.sides(plan.shaped, cost), made, "total_bps", plan.shaped, troubles)]
+        ),
     )
     noise_floor.write(calibration, root)
     return calibration
 
 
 def _measure_all(
-    todo: Sequence[Visit], root: Path, fresh: bool, execute: Callable[..., Run], tell: Tell
-) -> tuple[list[tuple[Visit, Run]], list[str]]:
-    """Every visit with its run, if it is ok, and what was wrong with the others."""
-    done: list[tuple[Visit, Run]] = []
+    todo: Sequence[Spec], root: Path, fresh: bool, execute: Callable[..., Run], tell: Tell
+) -> tuple[dict[Spec, Run], list[str]]:
+    """The runs that are ok, and the faults of the others."""
+    made: dict[Spec, Run] = {}
     troubles: list[str] = []
-    stored = in_store.statuses((visit.spec for visit in todo), root)
-    waiting = {spec for spec, status in stored.items() if fresh or status != "ok"}
+    statuses = store.statuses(todo, root, environment.here)
+    waiting = {spec for spec, status in statuses.items() if fresh or status != "ok"}
     costs: list[float] = []
-    for number, visit in enumerate(todo, 1):
+    for number, spec in enumerate(todo, 1):
         begun = time.monotonic()
-        made, text = _make(visit.spec, root, fresh, execute)
-        if visit.spec in waiting:
-            waiting.remove(visit.spec)
-            costs.append(time.monotonic() - begun - traffic_s(visit.spec))
-        if made:
-            done.append((visit, made))
+        run, text = _make(spec, root, fresh, execute)
+        if spec in waiting:
+            waiting.remove(spec)
+            costs.append(time.monotonic() - begun - traffic_s(spec))
+        if run:
+            made[spec] = run
         else:
             troubles.append(text)
-        tell(number, len(todo), visit.spec, text, left_s(((spec, 1) for spec in waiting), costs))
-    return done, troubles
+        tell(number, len(todo), spec, text, left_s(((each, 1) for each in waiting), costs))
+    return made, troubles
 
 
 def _make(spec: Spec, root: Path, fresh: bool, execute: Callable[..., Run]) -> tuple[Run | None, str]:
-    """A run of that spec that is ok, else None; and its outcome in words."""
+    """A run of the spec if it is ok, else None; and the outcome in words."""
     text = ""
     for _ in range(ATTEMPTS):
         try:
-            made = execute(spec, root=root, fresh=fresh)
+            run = execute(spec, root=root, fresh=fresh)
         except (MeasurementFailed, TestbedError) as error:
             text = f"failed: {error}"
             continue
-        if made.status == "ok":
-            return made, made.outcome
-        text = f"{made.status}: {'; '.join(made.reasons)}"
+        if run.status == "ok":
+            return run, run.outcome
+        text = f"{run.status}: {'; '.join(run.reasons)}"
     return None, text
 
 
-def _cells(plan: Plan, done: Sequence[tuple[Visit, Run]], troubles: Sequence[str]) -> Iterator[Cell]:
+def _cells(plan: Plan, made: Mapping[Spec, Run], troubles: Sequence[str]) -> Iterator[Cell]:
     for cell in plan.cells:
-        mine = [(visit, run) for visit, run in done if visit.cell == cell and visit.cost_percent is None]
-        of = ("fct",) if cell.flows_end else ("", "transactions") if _all_transactions(mine) else ("",)
-        had = {name for _, run in mine for name, value in summaries(run).items() if value > 0}
-        whole = had and not any(run.failed_flows for _, run in mine)  # then what is absent is what the tool cannot tell
-        for measure_name in [name for name, each in MEASURES.items() if each.of in of and (name in had or not whole)]:
-            sides = _both(mine, measure_name, cell, troubles)
-            yield Cell(**_described(cell), **_values(sides, measure_name), pooled=_pooled(sides, measure_name))
-
-
-def _all_transactions(done: Sequence[tuple[Visit, Run]]) -> bool:
-    return bool(done) and all(latencies.measured(run.flows) for _, run in done)
-
-
-def _planted(plan: Plan, done: Sequence[tuple[Visit, Run]], troubles: Sequence[str]) -> Iterator[Planted]:
-    if plan.shaped is None:
-        return
-    for cost in plan.costs_percent:
-        mine = [(visit, run) for visit, run in done if visit.cost_percent in (0, cost)]
-        sides = _both(mine, "total_bps", plan.shaped, troubles)
-        yield Planted(**_described(plan.shaped), **_values(sides, "total_bps"), cost_percent=cost)
+        sides = plan.sides(cell)
+        runs = [made[spec] for both in sides for spec in both if spec in made]
+        transactions = ("transactions",) if runs and all(latencies.measured(run.flows) for run in runs) else ()
+        of = ("fct",) if cell.flows_end else ("", *transactions)
+        names = {name for run in runs for name, value in summaries(run).items() if value > 0}
+        whole = names and not any(run.failed_flows for run in runs)  # the tool cannot report an absent measure then
+        for measure_name in [name for name, each in MEASURES.items() if each.of in of and (name in names or not whole)]:
+            pairs = _both(sides, made, measure_name, cell, troubles)
+            yield Cell(**_described(cell, pairs, measure_name), pooled=_pooled(pairs, measure_name))
 
 
 def _both(
-    done: Sequence[tuple[Visit, Run]], measure_name: str, cell: Spec, troubles: Sequence[str]
-) -> tuple[list[Run], list[Run]]:
-    """The first and the second run of every repetition in which both have that measure."""
-    sides: tuple[dict[int, Run], dict[int, Run]] = ({}, {})
-    for visit, run in done:
-        if summaries(run).get(measure_name, 0.0) > 0:
-            sides[visit.second][visit.repetition] = run
-    both = sorted(set(sides[0]) & set(sides[1]))
-    if len(both) < LEAST_REPETITIONS:
-        failed = sum(run.failed_flows for _, run in done)
+    sides: Sequence[tuple[Spec, Spec]], made: Mapping[Spec, Run], measure_name: str, cell: Spec, troubles: Sequence[str]
+) -> list[tuple[Run, Run]]:
+    """The two runs of every repetition in which both have the measure."""
+    pairs = [(made[first], made[second]) for first, second in sides if first in made and second in made]
+    pairs = [both for both in pairs if all(summaries(run).get(measure_name, 0.0) > 0 for run in both)]
+    if len(pairs) < LEAST_REPETITIONS:
+        failed = sum(made[spec].failed_flows for both in sides for spec in both if spec in made)
         why = troubles[-1] if troubles else f"{failed} flows failed" if failed else "too few were requested"
         raise MeasurementFailed(
-            f"{cell}: {len(both)} complete repetitions, and at least {LEAST_REPETITIONS} are needed:"
+            f"{cell}: {len(pairs)} complete repetitions, and at least {LEAST_REPETITIONS} are needed:"
             f" {why}. Calibrate again on a quiet host; what was measured is kept"
         )
-    return [sides[0][at] for at in both], [sides[1][at] for at in both]
+    return pairs
 
 
-def _values(sides: tuple[list[Run], list[Run]], measure_name: str) -> dict[str, Any]:
-    first, second = (tuple(summaries(run)[measure_name] for run in side) for side in sides)
-    return {"measure": measure_name, "first": first, "second": second}
+def _described(cell: Spec, pairs: Sequence[tuple[Run, Run]], measure_name: str) -> dict[str, Any]:
+    """The fields of a Cell of these runs, without `pooled`."""
+    fields = {name: getattr(cell, name) for name in Cell.model_fields if name in Spec.model_fields}
+    more = {name: value for name, value in noise_floor.special(cell).items() if name not in fields}
+    first, second = (tuple(summaries(run)[measure_name] for run in side) for side in zip(*pairs, strict=True))
+    return {**fields, "parameters": more, "measure": measure_name, "first": first, "second": second}
 
 
-def _pooled(sides: tuple[list[Run], list[Run]], measure_name: str) -> tuple[float, float, float] | None:
-    """The change of a percentile of all flows, as a Cell has it; None of another measure, or of too few flows."""
+def _pooled(pairs: Sequence[tuple[Run, Run]], measure_name: str) -> tuple[float, float, float] | None:
+    """The change of a percentile of all flows, as in a Cell; None for other measures, or too few flows."""
     if measure_name not in QUANTILES:
         return None
-    flows = [[np.sort(fct.of_run(run).to_numpy()) for run in side] for side in sides]
-    before, after = (Clusters(np.arange(len(parts)), tuple(parts)) for parts in flows)
+    flows = (tuple(np.sort(fct.of_run(run).to_numpy()) for run in side) for side in zip(*pairs, strict=True))
+    before, after = (Clusters(np.arange(len(pairs)), parts) for parts in flows)
     try:
-        found = quantiles.percent_change(before, after, QUANTILES[measure_name])
+        change = quantiles.percent_change(before, after, QUANTILES[measure_name])
     except TooFewSamples:
         return None
-    return (found.centre, found.error, found.df) if found.known else None
-
-
-def _described(cell: Spec) -> dict:
-    fields = {name: getattr(cell, name) for name in Cell.model_fields if name in Spec.model_fields}
-    return {
-        **fields,
-        "parameters": {name: value for name, value in noise_floor.special(cell).items() if name not in fields},
-    }
+    return (change.centre, change.error, change.df) if change.known else None

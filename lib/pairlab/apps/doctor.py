@@ -1,4 +1,4 @@
-"""What this machine can do, what is missing, and how to get it."""
+"""This machine's capabilities, the missing requirements, and their remedies."""
 
 import os
 import shutil
@@ -13,22 +13,11 @@ from pairlab.testbed import plans, registry
 from pairlab.testbed.audit import snapshot
 from pairlab.testbed.audit.snapshot import Difference, Snapshot
 from pairlab.testbed.contracts import Backend
-from pairlab.testbed.host import facts
-from pairlab.testbed.profiling import profiler
-from pairlab.testbed.requirements import Lack, Program
+from pairlab.testbed.host import facts, profiler
+from pairlab.testbed.requirements import MissingRequirement, Program
 
 #: Names of the Chromium executable in different distributions.
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-
-
-def _latex() -> list[Lack]:
-    missing = texlive.missing()
-    return [Lack(f"LaTeX lacks {', '.join(missing)}", texlive.REMEDY)] if missing else []
-
-
-def _program(name: str) -> list[Lack]:
-    lack = Program(name, package=name).lack()
-    return [lack] if lack else []
 
 
 def browser() -> str | None:
@@ -36,23 +25,38 @@ def browser() -> str | None:
     return next(filter(None, map(shutil.which, (os.environ.get("PAIRLAB_CHROMIUM", ""), *BROWSERS))), None)
 
 
-def browser_lacks() -> list[Lack]:
-    """What is missing where there is no Chromium."""
+def missing_browser() -> list[MissingRequirement]:
     if browser():
         return []
-    return [Lack("no Chromium is installed", "sudo apt-get install chromium, or PAIRLAB_CHROMIUM=/path/to/one")]
+    return [
+        MissingRequirement(
+            "no Chromium is installed", "sudo apt-get install chromium, or PAIRLAB_CHROMIUM=/path/to/one"
+        )
+    ]
 
 
-def _extras() -> Iterator[tuple[str, str, list[Lack]]]:
-    """What is optional: the name, what it is for, and what is missing."""
-    yield "profile", "samples which kernel functions run during the traffic (profile: true)", profiler.lacks()
-    yield "LaTeX", "builds paper/main.pdf", _latex()
-    yield "mmdebstrap", "builds the container image without a registry", _program("mmdebstrap")
-    yield "Chromium", "runs the browser tests", browser_lacks()
+def firefox() -> str | None:
+    """The Firefox for the browser test with Firefox."""
+    return shutil.which("firefox-esr") or shutil.which("firefox")
+
+
+def _extras() -> Iterator[tuple[str, str, list[MissingRequirement]]]:
+    """Optional software: name, purpose, and missing requirements."""
+    latex = texlive.missing()
+    mmdebstrap = Program("mmdebstrap", package="mmdebstrap").missing()
+    yield "profile", "samples which kernel functions run during the traffic (profile: true)", profiler.missing()
+    no_capture = registry.backends.get("netns")().missing_capture()
+    yield "capture", "captures packets of chosen endpoints, in backend netns (capture: client-0)", no_capture
+    of_latex = [MissingRequirement(f"LaTeX lacks {', '.join(latex)}", texlive.REMEDY)] if latex else []
+    yield "LaTeX", "builds paper/main.pdf", of_latex
+    yield "mmdebstrap", "builds the container image without a registry", [mmdebstrap] if mmdebstrap else []
+    yield "Chromium", "runs the browser tests", missing_browser()
+    no_firefox = [MissingRequirement("no Firefox is installed", "sudo apt-get install firefox-esr")]
+    yield "Firefox", "runs the browser test of another browser than Chromium", [] if firefox() else no_firefox
 
 
 def examine() -> dict:
-    """What this host can do, as plain data: {"host": …, "backends": {name: …}, "extras": {name: …}}.
+    """This host's capabilities, as plain data: {"host": …, "backends": {name: …}, "extras": {name: …}}.
 
     Each backend, driver, workload and extra has `available`, and `missing`: a list of {"what": …, "remedy": …}; a
     driver also has its `isolation`.
@@ -65,39 +69,42 @@ def examine() -> dict:
 
 
 def _examine_backend(backend: Backend) -> dict:
-    lacks = backend.lacks()
+    lacks = backend.missing()
     drivers, workloads = {}, {}
     for name in registry.drivers.names():
         driver = registry.drivers.get(name)
-        found = _finding(driver.summary, lacks or _driver_lacks(backend, name))
-        drivers[name] = found | {"isolation": driver.isolation}
+        finding = _finding(driver.summary, lacks or _missing_for_driver(backend, name))
+        drivers[name] = finding | {"isolation": driver.isolation}
     for name in registry.workloads.names():
         workload = registry.workloads.get(name)
-        workloads[name] = _finding(workload.summary, lacks or backend.lacks_programs(workload.programs))
+        workloads[name] = _finding(workload.summary, lacks or backend.missing_programs(workload.programs))
     return {**_finding(backend.summary, lacks), "drivers": drivers, "workloads": workloads}
 
 
-def _driver_lacks(backend: Backend, name: str) -> list[Lack]:
+def _missing_for_driver(backend: Backend, name: str) -> list[MissingRequirement]:
     try:
         spec = Spec(backend=backend.name, driver=name)
         if registry.drivers.get(name).needs_hosts:
             spec = spec.replace(hosts=2, placement="across")
-        lacks = plans.layout(spec).lacks()
-        return [lack for found in lacks.values() for lack in found]
+        return [lack for lacks in plans.layout(spec).missing().values() for lack in lacks]
     except PairlabError as error:
-        return [Lack(f"its check failed ({error})", "report this bug, with the output of pairlab doctor --json")]
+        return [
+            MissingRequirement(
+                f"its check failed ({error})", "report this bug, with the output of pairlab doctor --json"
+            )
+        ]
 
 
-def _finding(summary: str, lacks: list[Lack]) -> dict:
+def _finding(summary: str, lacks: list[MissingRequirement]) -> dict:
     missing = [{"what": lack.what, "remedy": lack.remedy} for lack in dict.fromkeys(lacks)]
     return {"available": not missing, "summary": summary, "missing": missing}
 
 
 @dataclass(frozen=True)
 class HostDifference:
-    """The host now against an earlier snapshot.
+    """The host's present state compared with an earlier snapshot.
 
-    left: the differences that count. others: those of other software, for information.
+    left: the differences that count. others: differences by other software, for information.
     """
 
     before: Snapshot
@@ -106,7 +113,6 @@ class HostDifference:
     others: tuple[Difference, ...]
 
     def as_dict(self) -> dict:
-        """Plain data, for JSON."""
         return {
             "left": [asdict(each) for each in self.left],
             "besides": [asdict(each) for each in self.others],
@@ -121,19 +127,16 @@ class HostDifference:
             kinds = Counter(f"{each.kind} {each.change}" for each in self.others)
             lines.append("not pairlab's: " + ", ".join(f"{n} {kind}" for kind, n in sorted(kinds.items())))
         lines += [f"not checked: {kind}: {why}" for kind, why in self.after.unseen.items()]
-        if self.after.conntrack_entries is not None:
-            lines.append(
-                f"conntrack entries: {self.before.conntrack_entries} before, {self.after.conntrack_entries} now"
-            )
-        return "\n".join(lines)
+        before, now = self.before.conntrack_entries, self.after.conntrack_entries
+        return "\n".join([*lines, *([] if now is None else [f"conntrack entries: {before} before, {now} now"])])
 
 
 def compare(before: Snapshot, *, ours_only: bool = False) -> HostDifference:
-    """What differs on the host now from that snapshot. Raises BadInput for a snapshot that it cannot be compared with.
+    """Compares the host with a snapshot. Raises BadInput if the snapshot is not comparable.
 
-    ours_only: count only what is known to be pairlab's, as on a host that others use meanwhile.
+    ours_only: count only differences that are certainly pairlab's, as on a host that others use meanwhile.
     """
     after = snapshot.take()
-    found = snapshot.diff(before, after)
-    left = snapshot.counted(found, ours_only=ours_only)
-    return HostDifference(before, after, tuple(left), tuple(each for each in found if each not in left))
+    differences = snapshot.diff(before, after)
+    left = snapshot.counted(differences, ours_only=ours_only)
+    return HostDifference(before, after, tuple(left), tuple(each for each in differences if each not in left))

@@ -1,32 +1,39 @@
-"""`make lab`: JupyterLab on the notebooks, opened at the workbench, for the user who starts it only.
+"""`pairlab lab`: JupyterLab on the notebooks, opened at the workbench, for the user who starts it only.
 
-A notebook server executes code, so it listens on loopback and requires a token, whatever this user's Jupyter
-configuration says. The token is JUPYTER_TOKEN, or a random one; it is not on the command line, which all users of a
-host can read, but in the address that is printed. Nothing is fetched from the internet: no news, no updates, no list of
+A notebook server executes code, so it listens on loopback and requires a token, regardless of the user's Jupyter
+configuration. The token is JUPYTER_TOKEN, or a random one; it is in the printed address, and not on the command line,
+which all users of a host can read. The server fetches nothing from the internet: no news, updates or list of
 extensions.
 """
 
 import os
 import secrets
-import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from jupyter_server.base.handlers import APIHandler
 from jupyter_server.serverapp import ServerApp
-from jupyter_server.utils import JupyterServerAuthWarning
+from jupyter_server.utils import JupyterServerAuthWarning, url_path_join
 from jupyterlab.labapp import LabApp
 from jupyterlab_server.handlers import LabHandler
 from jupyterlab_server.workspaces_handler import WorkspacesManager
+from tornado import web
 from traitlets.config import Config
 
 from pairlab import paths
+from pairlab.batch import experiments
+from pairlab.errors import BadInput, PairlabError
 from pairlab.testbed import registry
+from pairlab.testbed.host import lock
 
 #: The layout that JupyterLab opens with, as its command "Save Current Workspace As" writes it.
 WORKSPACE = paths.DATA / "workbench.jupyterlab-workspace"
-#: Where JupyterLab keeps its working copy, outside the files of the checkout.
-WORKSPACES = paths.ROOT / ".cache" / "lab" / "workspaces"
+#: The folder of JupyterLab's working copy, outside the checkout.
+WORKSPACES = paths.cache() / "lab" / "workspaces"
+#: pairlab's JupyterLab extensions: one runs the workbench's cell when the page opens, one shows in the status bar who
+#: measures.
+EXTENSIONS = paths.DATA / "labextensions"
 NEWS = "@jupyterlab/apputils-extension:announcements"
 ADDRESS = "/lab/workspaces/workbench/tree/workbench.ipynb"
 
@@ -53,6 +60,7 @@ def settings() -> Config:
         "check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
         "extension_manager": "readonly",
         "workspaces_dir": str(WORKSPACES),
+        "extra_labextensions_path": [str(EXTENSIONS)],
     }
     return Config(
         Application={"log_level": "WARN"},  # its address is printed below
@@ -62,6 +70,30 @@ def settings() -> Config:
         IdentityProvider=identity,
         PasswordIdentityProvider=identity,
     )
+
+
+class Measuring(APIHandler):
+    """The present measurement on this host, for the status bar: {"who": text, or empty}."""
+
+    @web.authenticated
+    def get(self) -> None:
+        self.finish({"who": lock.holder()})
+
+
+class NewExperiment(APIHandler):
+    """Makes the notebook of a new experiment, asked by {"name": text}: {"path": below notebooks/}, or {"message": why
+    not}.
+    """
+
+    @web.authenticated
+    def post(self) -> None:
+        try:
+            place = experiments.new(str((self.get_json_body() or {}).get("name", "")))
+        except (PairlabError, OSError) as error:
+            self.set_status(400)
+            self.finish({"message": str(error)})
+            return
+        self.finish({"path": str(place.relative_to(paths.STUDY / "notebooks"))})
 
 
 class Server(ServerApp):
@@ -75,8 +107,15 @@ class Server(ServerApp):
         merged.merge(self._ours)
         super().update_config(merged)
 
+    def init_webapp(self) -> None:
+        """Adds the handlers of our extensions in the page (EXTENSIONS)."""
+        super().init_webapp()
+        ours = {"measuring": Measuring, "experiments": NewExperiment}
+        handlers = [(url_path_join(self.base_url, "pairlab", name), handler) for name, handler in ours.items()]
+        self.web_app.add_handlers(".*$", handlers)
+
     def start_app(self) -> None:
-        """Prints the address once it listens."""
+        """Starts to listen, and prints the address."""
         super().start_app()
         address = f"http://{self.ip}:{self.port}{self.base_url.rstrip('/')}{self.default_url}"
         say(f"the workbench is at {address}?token={self.identity_provider.token}")
@@ -84,8 +123,6 @@ class Server(ServerApp):
 
 
 class Lab(LabApp):
-    """JupyterLab on that server."""
-
     serverapp_class = Server
 
     @classmethod
@@ -94,35 +131,22 @@ class Lab(LabApp):
         return LabApp.__module__.partition(".")[0]
 
 
-def backend_lines() -> Iterator[str]:
-    """A line for each backend: that it is available, or what it lacks and how to get it."""
-    for name in registry.backends.names():
-        backend = registry.backends.get(name)()
-        lacks = "; ".join(map(str, backend.lacks()))
-        state = f"not available: {lacks}" if lacks else f"available: {backend.summary}"
-        yield f"backend {name} is {state}"
-
-
-def has_screen() -> bool:
-    """Whether a graphical browser can be opened here."""
-    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
-
-
 def say(line: str) -> None:
-    """Prints a line."""
     print(f"pairlab: {line}", flush=True)
 
 
 def main(arguments: Sequence[str]) -> None:
     """Runs until it is stopped. arguments: options of JupyterLab, such as --no-browser."""
-    for line in backend_lines():
-        say(line)
+    notebooks = paths.STUDY / "notebooks"
+    if not (notebooks / "workbench.ipynb").exists():
+        raise BadInput(f"no workbench in {notebooks}: `pairlab init STUDY` makes a study that has one; call this there")
+    for name in registry.backends.names():
+        backend = registry.backends.get(name)()
+        lacks = "; ".join(map(str, backend.missing()))
+        say(f"backend {name} is {f'not available: {lacks}' if lacks else f'available: {backend.summary}'}")
     WorkspacesManager(str(WORKSPACES)).save("workbench", WORKSPACE.read_text(encoding="utf-8"))
-    # It warns of handlers that need no token, which this server refuses.
+    # Jupyter warns of handlers without a token, which this server refuses.
     warnings.filterwarnings("ignore", category=JupyterServerAuthWarning)
-    no_browser = [] if has_screen() or "--no-browser" in arguments else ["--no-browser"]
-    Lab.launch_instance([str(paths.NOTEBOOKS), *no_browser, *arguments])
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    has_screen = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
+    no_browser = [] if has_screen or "--no-browser" in arguments else ["--no-browser"]
+    Lab.launch_instance([str(notebooks), *no_browser, *arguments])

@@ -4,17 +4,17 @@ fsync(2) on a file does not sync its directory entry, so both are synced: the fi
 directory. Otherwise a file system may write the rename first, and a power cut leaves a run of empty files.
 """
 
+import contextlib
 import ctypes
 import errno
 import os
+import stat
 from pathlib import Path
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
-#: Errors of renameat2(2) if the file system or the kernel cannot exchange names.
-_CANNOT_EXCHANGE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
-#: Errors of fsync(2) if the file system cannot sync a directory.
-_CANNOT_SYNC = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+#: Errors where the file system or the kernel cannot exchange names, renameat2(2), or sync a directory, fsync(2).
+_UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 def sync(path: Path) -> None:
@@ -23,7 +23,7 @@ def sync(path: Path) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in _CANNOT_SYNC:
+        if error.errno not in _UNSUPPORTED:
             raise
     finally:
         os.close(descriptor)
@@ -42,7 +42,37 @@ def make_directory(path: Path) -> None:
     if not path.is_dir():
         make_directory(path.parent)
         path.mkdir(exist_ok=True)
+        give_to_owner(path)
         sync(path.parent)
+
+
+def give_to_owner(path: Path) -> None:
+    """Gives what root wrote into another user's folder to that user, who could not change or remove it otherwise.
+
+    All that root owns at that path and below; nothing that is a link, or has another name elsewhere, as the user may
+    have put it there meanwhile. Without the right to do so (chown(2)), it stays root's.
+    """
+    if os.geteuid() != 0:
+        return
+    with contextlib.suppress(OSError):
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            owner = os.fstat(folder)
+            if owner.st_uid == 0:
+                return
+            below = os.fwalk(path.name, topdown=False, follow_symlinks=False, dir_fd=folder)
+            for _, folders, files, descriptor in below if path.is_dir() else ():
+                for name in (*folders, *files):
+                    _give(name, descriptor, owner)
+            _give(path.name, folder, owner)
+        finally:
+            os.close(folder)
+
+
+def _give(name: str, folder: int, owner: os.stat_result) -> None:
+    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if found.st_uid == 0 and (stat.S_ISDIR(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink == 1)):
+        os.chown(name, owner.st_uid, owner.st_gid, dir_fd=folder, follow_symlinks=False)
 
 
 def exchange(one: Path, other: Path) -> bool:
@@ -54,6 +84,6 @@ def exchange(one: Path, other: Path) -> bool:
     if libc.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0:
         return True
     number = ctypes.get_errno()
-    if number in _CANNOT_EXCHANGE:
+    if number in _UNSUPPORTED:
         return False
     raise OSError(number, os.strerror(number), str(one), None, str(other))

@@ -1,4 +1,7 @@
-"""What other packages add to pairlab, by entry points: group `pairlab.KIND`, and a name in it."""
+"""What is added to pairlab, by entry points: group `pairlab.KIND`, and a name in it.
+
+Other packages declare them, and so does the study, whose modules lie in its plugins/.
+"""
 
 import functools
 from collections.abc import Mapping
@@ -6,13 +9,16 @@ from importlib import metadata
 from typing import Any
 
 from pairlab import paths
+from pairlab.base import study_file
 from pairlab.errors import Unavailable
 
 
 @functools.cache
 def added(kind: str) -> Mapping[str, metadata.EntryPoint]:
-    """The entry points of that kind, by their names."""
-    return {point.name: point for point in _all().select(group=f"pairlab.{kind}")}
+    """The entry points of that kind, by their names; of one name, the study's. Raises BadInput of a bad study file."""
+    found = {point.name: point for point in _all().select(group=f"pairlab.{kind}")}
+    own = study_file.plugins(kind)
+    return found | {name: metadata.EntryPoint(name, value, f"pairlab.{kind}") for name, value in own.items()}
 
 
 @functools.cache
@@ -24,7 +30,14 @@ def load(point: metadata.EntryPoint) -> Any:
     """What it names. Raises Unavailable where the package that has it cannot be imported."""
     try:
         return point.load()
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, SyntaxError) as error:
+        kind = point.group.removeprefix("pairlab.")
+        if not point.dist and study_file.plugins(kind).get(point.name) == point.value:
+            file = paths.shown(paths.STUDY / paths.STUDY_FILE)
+            raise Unavailable(
+                f"{point.group} {point.name!r} of the study cannot be loaded ({error}): {file} says that it is"
+                f" {point.value}, in plugins/ beside it"
+            ) from error
         package = point.dist.name if point.dist else point.module
         raise Unavailable(
             f"{point.group} {point.name!r} of package {package!r} cannot be loaded ({error}): install it again, or"

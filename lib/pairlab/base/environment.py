@@ -1,9 +1,11 @@
-"""What surrounds this process: its environment variables, and the kernel's present start."""
+"""What surrounds this process: its environment variables, what it can import, and the kernel's present start."""
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 #: Differs after each start of the kernel; the same in all containers of a host. random(4).
 BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -22,6 +24,20 @@ def setting(**variables: str) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+@contextlib.contextmanager
+def without(module: str) -> Iterator[None]:
+    """In the block, that module cannot be imported, unless it was imported before."""
+    modules: dict[str, Any] = sys.modules
+    if module in modules:
+        yield
+        return
+    modules[module] = None  # so it is not found, says Python's reference (5.3.1, the module cache)
+    try:
+        yield
+    finally:
+        del modules[module]
 
 
 def boot_id() -> str:

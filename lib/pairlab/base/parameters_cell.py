@@ -11,7 +11,7 @@ import json
 import operator
 import re
 import tokenize
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,12 +44,22 @@ class Parameter(NamedTuple):
 
 def code_cells(notebook: Path) -> list[tuple[int, str, Sequence[str]]]:
     """The number (from 1, of all cells), source and tags of each cell of code. Raises BadInput if it is no notebook."""
+    return [(number, source, tags) for number, kind, source, tags in _cells(notebook) if kind == "code"]
+
+
+def heading(notebook: Path) -> str:
+    """What its first cell of text is headed by, or nothing. Raises BadInput if it is no notebook."""
+    texts = (source for _, kind, source, _ in _cells(notebook) if kind == "markdown")
+    found = re.match(r"#\s+(.+)", next(texts, ""))
+    return found[1].strip() if found else ""
+
+
+def _cells(notebook: Path) -> list[tuple[int, str, str, Sequence[str]]]:
     try:
         cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
         return [
-            (number, "".join(cell["source"]), cell.get("metadata", {}).get("tags", []))
+            (number, cell["cell_type"], "".join(cell["source"]), cell.get("metadata", {}).get("tags", []))
             for number, cell in enumerate(cells, 1)
-            if cell["cell_type"] == "code"
         ]
     except OSError as error:
         raise BadInput(f"no experiment {notebook}: {error.strerror}") from None
@@ -63,6 +73,15 @@ def syntax_trees(notebook: Path) -> Iterator[ast.Module]:
         lines = (re.sub(r"^(\s*)[%!].*", r"\1pass", line) for line in source.splitlines())
         with contextlib.suppress(SyntaxError, ValueError):
             yield ast.parse("\n".join(lines))
+
+
+def texts_passed(notebook: Path, keyword: str, functions: Collection[str] = ()) -> Iterator[str]:
+    """The texts that a notebook's code passes by that keyword, alone or in a list, to these functions; none: to any."""
+    for node in (node for tree in syntax_trees(notebook) for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        if not functions or getattr(node.func, "id", getattr(node.func, "attr", "")) in functions:
+            passed = [each.value for each in node.keywords if each.arg == keyword]
+            values = [part for each in passed for part in getattr(each, "elts", [each])]
+            yield from (each.value for each in values if isinstance(each, ast.Constant) and isinstance(each.value, str))
 
 
 def read(notebook: Path) -> dict[str, Parameter]:
@@ -88,7 +107,7 @@ def read(notebook: Path) -> dict[str, Parameter]:
     where = f"{notebook}: cell {number}, tagged {_TAG!r}"
     try:
         statements = ast.parse(source).body
-        comments = _comments(source)
+        said = comments(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError) as error:
         line = getattr(error, "lineno", None) or 1
         raise BadInput(
@@ -102,7 +121,7 @@ def read(notebook: Path) -> dict[str, Parameter]:
         line = statement.lineno
         try:
             for name, value in _assigned(statement):
-                found[name] = Parameter(value, comments.get(statement.end_lineno or line, ""))
+                found[name] = Parameter(value, said.get(statement.end_lineno or line, ""))
         except (ValueError, ArithmeticError, TypeError, RecursionError) as error:
             why = f" ({error})" if str(error) else ""
             raise BadInput(
@@ -112,8 +131,7 @@ def read(notebook: Path) -> dict[str, Parameter]:
     return found
 
 
-def _comments(source: str) -> dict[int, str]:
-    """The comments by line."""
+def comments(source: str) -> dict[int, str]:
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     return {each.start[0]: each.string.lstrip("#").strip() for each in tokens if each.type == tokenize.COMMENT}
 

@@ -3,16 +3,17 @@
 import asyncio
 import contextlib
 import functools
+import importlib.util
 import logging
 import os
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 from pairlab.base import credentials
-from pairlab.base.caller import asking, caller
+from pairlab.base.caller import caller, caller_with
 from pairlab.base.environment import setting
-from pairlab.base.optional_imports import require
 from pairlab.errors import BadInput, Unavailable
 
 #: What each worker of pairlab has one of. Each cell needs it, so that one host measures one cell at a time, and so does
@@ -27,13 +28,20 @@ def named() -> str:
     return caller().scheduler
 
 
+def require() -> None:
+    """Raises Unavailable where Dask is not installed."""
+    if importlib.util.find_spec("distributed") is None:
+        install = "pip install --editable '.[dask]' in the checkout installs it"
+        raise Unavailable(f"distributed is not installed here: {install}")
+
+
 def connect(address: str, within_s: float, file: str | Path | None = None, *, data_only: bool = False) -> Any:
     """Dask's Client of the scheduler at that address, such as tls://127.0.0.1:8786.
 
     file: as credentials.security; None: this user's. data_only: refuse results that are not plain data (MessagePack).
     Raises BadInput for what is no address, Unavailable where no scheduler answers in time.
     """
-    require("distributed", "dask")
+    require()
     from distributed import Client
     from distributed.utils import sync
 
@@ -73,13 +81,22 @@ def _loop(pid: int) -> Any:
 
 
 def workers_of(client: Any) -> set[str]:
-    """The addresses of the scheduler's workers that are pairlab's.
+    """The addresses of the scheduler's workers that are pairlab's. Raises OSError where it does not answer."""
+    return ask_for_workers(client).result(ANSWER_S)
 
-    Raises OSError where it does not answer. The scheduler itself is asked: Client.scheduler_info returns what the
-    client keeps, and each 2 s, possibly just before that, it is overwritten by a description without workers.
+
+def ask_for_workers(client: Any) -> Future[set[str]]:
+    """A future of the same.
+
+    The scheduler itself is asked: Client.scheduler_info returns what the client keeps, and each 2 s, possibly just
+    before that, it is overwritten by a description without workers.
     """
-    workers = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER_S)["workers"]
-    return {address for address, each in workers.items() if RESOURCE in each.get("resources", {})}
+
+    async def ask() -> set[str]:
+        workers = (await client.scheduler.identity(n_workers=-1))["workers"]
+        return {address for address, each in workers.items() if RESOURCE in each.get("resources", {})}
+
+    return asyncio.run_coroutine_threadsafe(ask(), client.loop.asyncio_loop)
 
 
 @contextlib.contextmanager
@@ -92,7 +109,7 @@ def computing_on(address: str, file: str | Path | None = None, within_s: float =
         yield
         return
     connect(address, within_s, file).close()
-    with asking(scheduler=address), setting(**{credentials.VARIABLE: str(credentials.file(file))}):
+    with caller_with(scheduler=address), setting(**{credentials.VARIABLE: str(credentials.file(file))}):
         yield
 
 

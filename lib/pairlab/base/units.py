@@ -10,16 +10,17 @@ PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 #: By unit: what may follow a number, and its factor.
 UNITS: dict[str, dict[str, float]] = {
-    "": {},
+    "": {"%": 0.01},
     "s": {"s": 1, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "min": 60, "h": 3600},
     "B": {f"{prefix}B": factor for prefix, factor in (PREFIXES | _BINARY).items()},
     "bit/s": {f"{prefix}bit/s": factor for prefix, factor in PREFIXES.items()},
+    "1/s": {"/s": 1},
 }
-#: Endings of the names of parameters and columns, and their unit.
-_ENDINGS = {"_s": "s", "_bytes": "B", "_bps": "bit/s"}
+#: Endings of the names of parameters and columns, and their unit: a rate is no time.
+_ENDINGS = {"_per_s": "1/s", "_s": "s", "_bytes": "B", "_bps": "bit/s"}
 #: Groups of three digits may stand apart. A comma is no decimal point: that would be another number, without a word.
 _NUMBER = re.compile(
-    r"(?P<number>[+-]?(?:\d{1,3}(?:[_ ,]\d{3})+|\d*)(?:\.\d*)?(?:[eE][+-]?\d{1,3})?)\s*(?P<unit>[A-Za-zµ/]*)"
+    r"(?P<number>[+-]?(?:\d{1,3}(?:[_ ,]\d{3})+|\d*)(?:\.\d*)?(?:[eE][+-]?\d{1,3})?)\s*(?P<unit>[A-Za-zµ/%]*)"
 )
 #: A whole number to its last digit, which a float would round; more digits are too large for anything.
 _WHOLE = re.compile(r"[+-]?(?:\d{1,3}(?:[_ ,]\d{3})+|\d{1,400})")
@@ -30,8 +31,13 @@ def unit_of(name: str) -> str:
     return next((unit for ending, unit in _ENDINGS.items() if name.endswith(ending)), "")
 
 
+def stem(name: str) -> str:
+    """The name without the ending that says its unit: "requests" of requests_per_s."""
+    return name.removesuffix(next((ending for ending in _ENDINGS if name.endswith(ending)), ""))
+
+
 def read(text: str, unit: str = "") -> float:
-    """The number in that base unit, from text such as "1e6", "5 MB", "10 ms", "5_000_000".
+    """The number in that base unit, from text such as "1e6", "5 MB", "5M", "10 ms", "5 %".
 
     Raises ValueError with a message for the person who wrote the text.
     """
@@ -45,11 +51,11 @@ def read(text: str, unit: str = "") -> float:
     except ValueError:
         point = ": a decimal point is a dot, and a comma separates thousands" if "," in text else ""
         raise ValueError(f"{_shown(text)} is not a number{point}") from None
-    known = UNITS[unit]
+    known = UNITS[unit] | (PREFIXES | _BINARY if unit in ("B", "bit/s") else {})  # 5M are 5 MB where bytes are meant
     if suffix and suffix not in known:
-        allowed = f"use {', '.join(known)}" if unit else "give a number without a unit"
+        allowed = f"use {', '.join(UNITS[unit])}" if unit else "give a number without a unit"
         raise ValueError(f"{_shown(suffix)} is not a unit of this parameter: {allowed}")
-    value *= known.get(suffix, 1)
+    value = value / 100 if suffix == "%" else value * known.get(suffix, 1)  # 7 % are 0.07 to the last digit
     if not math.isfinite(value):
         raise ValueError(f"{_shown(text)} is too large")
     return value
@@ -95,12 +101,12 @@ def with_prefix(value: float, unit: str, digits: int = 3) -> str:
     )
 
 
-def in_words(value: float, unit: str) -> str:
-    """A value with its unit, whichever it is: "27.3 ms", "12,000/s" of 1/s, "not known"."""
+def describe(value: float, unit: str, digits: int = 3) -> str:
+    """A value with its unit, whichever it is: "27.3 ms", "12,000/s" of 1/s, "not known". digits: with prefixes."""
     if value != value:
         return "not known"
-    if unit in UNITS and unit:
-        return with_prefix(value, unit)
+    if len(UNITS.get(unit, ())) > 1:
+        return with_prefix(value, unit, digits)
     number = f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}"
     return f"{number}/s" if unit == "1/s" else f"{number} {unit}".rstrip()
 

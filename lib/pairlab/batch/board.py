@@ -1,20 +1,22 @@
-"""A sweep board: how far a sweep has come; in sentences and tables, as plain text, and as HTML in a notebook."""
+"""A sweep board: the progress of a sweep in sentences and tables, as plain text, and as HTML in a notebook."""
 
 import json
 import operator
 import shlex
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from pairlab import paths
 from pairlab.base import html_repr, schedulers
-from pairlab.batch.eta import succeeded
+from pairlab.batch.executors.workers import WorkerState
+from pairlab.batch.schedule import succeeded
+from pairlab.batch.sweep_manifest import Manifest
 from pairlab.model.reasons import Trouble
-from pairlab.progress.words import duration, seconds_or_more
+from pairlab.progress.describe import columns, duration, seconds_or_more
 
-#: The kinds of cells that are not done, in the order they are listed.
+#: The kinds of cells that are not done, in the order of listing.
 _OTHERS = ("failed", "invalid", "skipped", "left")
 _BAR_CHARACTERS = 40
 _TONES = {"running": "", "not running": "warn"}
@@ -22,7 +24,7 @@ _TONES = {"running": "", "not running": "warn"}
 
 @dataclass(frozen=True)
 class Count:
-    """How many cells there are to be, as far as is known, and how many ended how. left: still to be measured."""
+    """The expected number of cells, and the number that ended in each way. left: still to be measured."""
 
     total: int = 0
     done: int = 0
@@ -31,8 +33,17 @@ class Count:
     skipped: int = 0
 
     @property
+    def ended(self) -> int:
+        return self.done + self.failed + self.invalid + self.skipped
+
+    @property
     def left(self) -> int:
-        return self.total - self.done - self.failed - self.invalid - self.skipped
+        return self.total - self.ended
+
+    @property
+    def share(self) -> float:
+        """Share of cells that have ended."""
+        return self.ended / self.total if self.total else 1.0
 
     def __add__(self, other: "Count") -> "Count":
         return Count(*map(operator.add, astuple(self), astuple(other)))
@@ -50,7 +61,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Result:
-    """One cell that ended. text: its result or reason; of the newest one, also compared with the others."""
+    """A cell that ended. text: the result or reason; for the newest cell, also a comparison with the others."""
 
     key: str
     cell: str
@@ -60,40 +71,21 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Worker:
-    """Who measures a sweep that several share: what, since when, and how many cells it has measured.
-
-    cell: empty while it waits for what others measure.
-    """
-
-    name: str
-    cell: str
-    since: datetime
-    cells: int
-
-
-@dataclass(frozen=True)
 class Board:
-    """How far a sweep has come.
+    """The progress of a sweep.
 
-    count: of all cells; most: how many there can be, where cells are repeated until an estimate is precise. running:
-    whether it is being measured now; died: whether its process is known to have ended before the sweep was complete.
-    heard_at: the time of its latest sign of life, its start or the start of the newest result. cell_s: how long a cell
-    took since the latest start, None before the second; left_s: how long the rest takes, estimated as the sweep itself
-    does. newest: what ended last, the newest first. damaged: runs that cannot be read, which the sweep measures again.
-    imprecise: cells whose estimate is not as precise as asked after all their repetitions. unavailable: whether the
-    sweep may skip what the host lacks. retry: whether it measures again what failed or was invalid. file: its sweep
-    file, if known. scheduler: Dask's, where workers share the sweep; credentials: the file by which it is reached, if
-    named; workers: those that measure it now; dashboard: where Dask shows them.
+    start: the latest. count: of all cells; most: the largest possible number, where cells are repeated until an
+    estimate is precise. running: whether the sweep is measuring now; died: whether its process certainly ended before
+    the sweep was complete. heard_at: time of the latest sign of life: the start, or that of the newest result.
+    cell_s: mean time of a cell since the latest start, None before the second cell; left_s: time of the rest, by the
+    sweep's own estimate. newest: the latest results, the newest first. damaged: unreadable runs, which the sweep
+    measures again. imprecise: cells whose estimate is less precise than requested after all repetitions. workers: of a
+    shared sweep, the current ones.
     """
 
     name: str
     backend: str
-    started_at: datetime
-    host: str
-    pid: int
-    running: bool
-    died: bool
+    start: Manifest
     heard_at: datetime
     count: Count
     most: int
@@ -104,17 +96,13 @@ class Board:
     troubles: tuple[Trouble, ...]
     damaged: tuple[str, ...]
     imprecise: tuple[str, ...]
-    unavailable: str
-    retry: bool
-    file: str = ""
-    scheduler: str = ""
-    credentials: str = ""
-    workers: tuple[Worker, ...] = ()
-    dashboard: str = ""
+    running: bool = False
+    died: bool = False
+    workers: tuple[WorkerState, ...] = ()
 
     @property
     def cells_per_hour(self) -> float | None:
-        """The pace since the latest start, of all workers together."""
+        """The pace of all workers together since the latest start."""
         return 3600 / self.cell_s if self.cell_s else None
 
     @property
@@ -129,27 +117,55 @@ class Board:
 
     @property
     def good(self) -> bool:
-        """Whether the sweep's own exit status is 0, if it ends like this."""
+        """Whether the sweep's exit status is 0 if it ends in this state."""
         count = self.count
-        not_done = count.failed + count.invalid + count.left
-        return succeeded(count.done, not_done, count.skipped, self.unavailable)
+        return succeeded(count.done, count.failed + count.invalid + count.left, count.skipped, self.start.unavailable)
 
     def as_dict(self) -> dict[str, Any]:
-        """For programs: the fields, and what follows from them; times as ISO 8601, durations in seconds."""
-        fields = asdict(self) | {"state": self.state, "good": self.good, "cells_per_hour": self.cells_per_hour}
-        for its, count in zip(
-            (fields, *fields["parts"]), (self.count, *(each.count for each in self.parts)), strict=True
-        ):
-            its["count"]["left"] = count.left
-        for its in fields["newest"]:
-            its["told"] = its.pop("text")  # its name in the command's output
-        return json.loads(json.dumps(fields, default=datetime.isoformat))
+        """The fields and derived values, for programs; times as ISO 8601, durations in seconds."""
+        start = self.start.model_dump(exclude={"at", "cells", "environment", "auto"}) | {"started_at": self.start.at}
+        more = {"state": self.state, "good": self.good, "cells_per_hour": self.cells_per_hour}
+        fields = {name: value for name, value in vars(self).items() if name != "start"}
+        return json.loads(json.dumps(fields | start | more, default=_plain))
 
     def __str__(self) -> str:
-        return text(self)
+        names, rows = parts(self)
+        full = int(_BAR_CHARACTERS * self.count.share)
+        lines = [
+            f"{title(self)}: {state(self)}",
+            f"[{'#' * full}{'.' * (_BAR_CHARACTERS - full)}] {progress(self)}",
+            *([advice(self)] if advice(self) else []),
+            "",
+            *(f"  {line}" for line in columns([names, *rows])),
+            "",
+            *(f"  {line}" for line in (*sharing(self), *results(self), *troubles(self))),
+        ]
+        return "\n".join(lines).rstrip()
 
     def _repr_html_(self) -> str:
-        return html(self)
+        tables = [
+            (*parts(self),),
+            (["worker", "measures", "since", "cells measured"], workers(self)),
+            (["newest", "cell", "status", "result"], newest(self)),
+            (["not done, and why"], [[line] for line in troubles(self)]),
+        ]
+        rows = [("cells", cells(self)), ("time", time_left(self)), ("started", _start(self))]
+        rows += [("Dask's dashboard", self.start.dashboard)] if self.workers else []
+        tone = _TONES.get(self.state, "good" if self.good else "bad")
+        body = _html_bar(self.count) + "".join(html_repr.table(*each) for each in tables if each[1])
+        return html_repr.summary(title(self), rows, badge=self.state, tone=tone, note=advice(self), body=body)
+
+
+def _plain(value: Any) -> Any:
+    """A board's value as a JSON type."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    fields = dict(vars(value))
+    if isinstance(value, Count):
+        fields["left"] = value.left
+    if isinstance(value, Result):
+        fields["told"] = fields.pop("text")  # the key in the command's output
+    return fields
 
 
 def title(board: Board) -> str:
@@ -157,19 +173,20 @@ def title(board: Board) -> str:
 
 
 def state(board: Board) -> str:
-    """Whether it runs, since when and where."""
+    """Whether the sweep runs, and the time and host of its start."""
     return f"{board.state}, started {_start(board)}"
 
 
 def cells(board: Board) -> str:
-    """How many cells there are, and how many of them ended how."""
+    """The number of cells, and the number that ended in each way."""
     count = board.count
     total = f"{count.total}" if board.most == count.total else f"about {count.total}, at most {board.most},"
-    return f"{count.total - count.left} of {total} cells ended: {_kinds(count)}"
+    others = (f", {number} {kind}" for kind in _OTHERS if (number := getattr(count, kind)))
+    return f"{count.ended} of {total} cells ended: {count.done} done{''.join(others)}"
 
 
 def time_left(board: Board) -> str:
-    """About how long the rest takes; empty where nothing is left."""
+    """The estimated time of the rest; empty if no cell is left."""
     if not board.count.left:
         return ""
     pace = f", at {seconds_or_more(board.cell_s)} a cell" if board.cell_s else ""
@@ -179,59 +196,50 @@ def time_left(board: Board) -> str:
 
 
 def progress(board: Board) -> str:
-    """How many cells ended how, and how long the rest takes."""
-    left = time_left(board)
-    return cells(board) + (f"; {left}" if left else "")
+    """The number of cells that ended in each way, and the time of the rest."""
+    return "; ".join(filter(None, [cells(board), time_left(board)]))
 
 
 def advice(board: Board) -> str:
-    """What to do next, where there is something to do."""
+    """The next step for the user; empty if there is none."""
     if board.running:
         return ""
     if board.count.left:
-        return f"{_last_sign(board)}; `{_command(board, retry=board.retry)}` measures the rest"
+        return f"{_last_sign(board)}; `{_command(board, retry=board.start.retry)}` measures the rest"
     if board.count.failed or board.count.invalid:
         return f"`{_command(board, retry=True)}` measures again what failed or was invalid"
     return ""
 
 
 def parts(board: Board) -> tuple[list[str], list[list[str]]]:
-    """Heads and rows of the table of experiments and drivers; a backend has a column where there are several."""
-    several = len({part.backend for part in board.parts}) > 1
-    heads = [*(["backend"] if several else []), "experiment", "driver", "cells", "done", *_OTHERS]
+    """Column names and rows of the table of experiments and drivers; with the backend if there are several."""
+    first = 0 if len({part.backend for part in board.parts}) > 1 else 1
+    names = ["backend", "experiment", "driver", "cells", "done", *_OTHERS]
     rows = [
-        [
-            *([part.backend] if several else []),
-            part.experiment,
-            part.driver,
-            str(part.count.total),
-            str(part.count.done),
-            *(str(getattr(part.count, kind) or "") for kind in _OTHERS),
-        ]
+        [part.backend, part.experiment, part.driver, str(part.count.total), str(part.count.done)]
+        + [str(getattr(part.count, kind) or "") for kind in _OTHERS]
         for part in board.parts
     ]
-    return heads, rows
+    return names[first:], [row[first:] for row in rows]
 
 
 def workers(board: Board) -> list[list[str]]:
-    """Rows of those that measure it: who, what, since when, and how many cells it has measured."""
-    return [[each.name, each.cell or "waits", _moment(each.since), str(each.cells)] for each in board.workers]
+    """Rows of the workers: name, current cell, since when, and number of cells measured."""
+    return [[each.name, each.cell or "idle", _moment(each.since), str(each.cells)] for each in board.workers]
 
 
 def sharing(board: Board) -> list[str]:
-    """Who measures it and what, where several share it, a line each; and where Dask shows them."""
-    if not board.workers:
-        return []
+    """A line for each worker of a shared sweep, with the current cell; and the address of Dask's dashboard."""
     lines = [
-        f"{each.name} {f'measures {each.cell}' if each.cell else 'waits'} since {_moment(each.since)},"
+        f"{each.name} {f'measures {each.cell}' if each.cell else 'is idle'} since {_moment(each.since)},"
         f" after {each.cells} cells"
         for each in board.workers
     ]
-    return [*lines, *([f"Dask shows them at {board.dashboard}"] if board.dashboard else [])]
+    return [*lines, f"Dask shows them at {board.start.dashboard}"] if lines and board.start.dashboard else lines
 
 
 def newest(board: Board) -> list[list[str]]:
-    """Rows of the newest results: when, what, how, and what came of it."""
+    """Rows of the newest results: time, cell, status and text."""
     return [[_moment(each.measured_at), each.cell, each.status, each.text] for each in board.newest]
 
 
@@ -241,7 +249,7 @@ def results(board: Board) -> list[str]:
 
 
 def troubles(board: Board) -> list[str]:
-    """Why cells are not done, what cannot be read, and what is not as precise as asked: a line each."""
+    """A line for each reason of cells that are not done, each unreadable run, and each imprecise estimate."""
     return [
         *(f"{each.cells} {each.status}: {each.reason}" for each in board.troubles),
         *board.damaged,
@@ -249,92 +257,39 @@ def troubles(board: Board) -> list[str]:
     ]
 
 
-def text(board: Board) -> str:
-    """The board in plain lines."""
-    heads, rows = parts(board)
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (heads, *rows)]
-    lines = [
-        f"{title(board)}: {state(board)}",
-        f"{_bar(board.count)} {progress(board)}",
-        *([advice(board)] if advice(board) else []),
-        "",
-        *(f"  {line.rstrip()}" for line in table),
-        "",
-        *(f"  {line}" for line in sharing(board)),
-        *(f"  {line}" for line in results(board)),
-        *(f"  {line}" for line in troubles(board)),
-    ]
-    return "\n".join(lines).rstrip()
-
-
-def html(board: Board) -> str:
-    """The board as a card."""
-    lines = troubles(board)
-    body = [
-        _html_bar(board),
-        html_repr.table(*parts(board)),
-        html_repr.table(["worker", "measures", "since", "cells measured"], workers(board)) if board.workers else "",
-        html_repr.table(["newest", "cell", "status", "result"], newest(board)) if board.newest else "",
-        html_repr.table(["not done, and why"], [[line] for line in lines]) if lines else "",
-    ]
-    rows = [("cells", cells(board)), ("time", time_left(board)), ("started", _start(board))]
-    rows += [("Dask's dashboard", board.dashboard)] if board.workers and board.dashboard else []
-    tone = _TONES.get(board.state, "good" if board.good else "bad")
-    return html_repr.summary(title(board), rows, badge=board.state, tone=tone, note=advice(board), body="".join(body))
-
-
-def share(count: Count) -> float:
-    """The share of the cells that have ended."""
-    return (count.total - count.left) / count.total if count.total else 1.0
-
-
-def _html_bar(board: Board) -> str:
-    ended, total = board.count.total - board.count.left, board.count.total
+def _html_bar(count: Count) -> str:
     return (
         f'<div role="progressbar" aria-label="cells of the sweep that have ended" aria-valuemin="0"'
-        f' aria-valuemax="{total}" aria-valuenow="{ended}" style="margin: 0.5em 0; height: 0.6em;'
+        f' aria-valuemax="{count.total}" aria-valuenow="{count.ended}" style="margin: 0.5em 0; height: 0.6em;'
         ' border: 1px solid var(--jp-border-color1, #888); border-radius: 3px; overflow: hidden">'
-        f'<div style="width: {100 * share(board.count):.1f}%; height: 100%;'
+        f'<div style="width: {100 * count.share:.1f}%; height: 100%;'
         ' background: var(--jp-brand-color1, #1976d2)"></div></div>'
     )
 
 
-def _bar(count: Count) -> str:
-    full = int(_BAR_CHARACTERS * share(count))
-    return f"[{'#' * full}{'.' * (_BAR_CHARACTERS - full)}]"
-
-
-def _kinds(count: Count) -> str:
-    others = [f"{number} {kind}" for kind in _OTHERS if (number := getattr(count, kind))]
-    return ", ".join([f"{count.done} done", *others])
-
-
 def _start(board: Board) -> str:
-    return f"{_moment(board.started_at)} by process {board.pid} on {board.host}"
+    return f"{_moment(board.start.at)} by process {board.start.pid} on {board.start.host}"
 
 
 def _last_sign(board: Board) -> str:
-    """Of a sweep that is not running: that its process has ended, or gives no sign of life, and since when."""
+    """The last sign of life of a sweep that is not running, and whether its process has ended."""
     when = _moment(board.heard_at)
     if board.died:
-        return f"process {board.pid} has ended; its last sign of life was at {when}"
-    return f"no sign of life of process {board.pid} on {board.host} since {when}"
+        return f"process {board.start.pid} has ended; its last sign of life was at {when}"
+    return f"no sign of life of process {board.start.pid} on {board.start.host} since {when}"
 
 
 def _command(board: Board, *, retry: bool) -> str:
-    """The command that resumes it: with its file, where that is known and still there, or else by its name."""
-    words = ["pairlab", "sweep", shlex.quote(_file(board))]
+    """The command that resumes the sweep."""
+    start = board.start
+    file = Path(start.file or paths.own_or_shipped(f"sweeps/{board.name}.yaml"))
+    words = ["pairlab", "sweep", str(file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file)]
     words += [] if ", " in board.backend else ["--backend", board.backend]
-    words += map(shlex.quote, schedulers.options(board.scheduler, board.credentials) if board.scheduler else [])
-    return " ".join([*words, *(["--retry"] if retry else [])])
-
-
-def _file(board: Board) -> str:
-    file = Path(board.file or paths.SWEEPS / f"{board.name}.yaml")
-    return str(file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file)
+    words += ["--label", start.ground.label] if start.ground.label else []
+    words += schedulers.options(start.scheduler, start.credentials) if start.scheduler else []
+    return shlex.join([*words, *(["--retry"] if retry else [])])
 
 
 def _moment(when: datetime) -> str:
-    """In this host's time, as a clock on the wall shows it."""
+    """The local time, in text."""
     return f"{when.astimezone():%Y-%m-%d %H:%M:%S}"

@@ -13,7 +13,8 @@ from jupyter_core.utils import ensure_event_loop
 from traitlets.config import Config
 
 from pairlab import paths
-from pairlab.base.optional_imports import without
+from pairlab.base.atomic import give_to_owner
+from pairlab.base.environment import without
 from pairlab.batch import kernels
 from pairlab.errors import BadInput, MeasurementFailed, PairlabError, StoreError, by_name
 from pairlab.progress import relay
@@ -28,13 +29,16 @@ def execute(
     *,
     imports: Sequence[str] = (),
 ) -> None:
-    """Runs it with papermill into `executed`, which is written even where it stops. Raises what stopped it.
+    """Runs the notebook with papermill; `executed` is written even if the notebook stops. Raises the notebook's error.
 
-    That is BadInput if it is no notebook or in another language than Python, MeasurementFailed if its kernel died, and
-    StoreError if `executed` cannot be written. reports: receives what the notebook measures, in a thread of its own.
-    imports: what its kernel's parent executes besides the notebook's own (kernels).
+    Raises BadInput if the file is no notebook or not in Python, MeasurementFailed if the kernel died, and StoreError if
+    `executed` cannot be written. reports: receives the notebook's measurements, in a separate thread. imports:
+    statements that the kernel's parent executes besides the notebook's imports (kernels).
     """
-    papermill = imported_papermill()
+    # papermill imports jsonschema, which would build the grammar of IRIs in 2 s of CPU time, unless the package is
+    # missing; no notebook contains an IRI.
+    with without("rfc3987_syntax"):
+        import papermill
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
 
@@ -42,8 +46,10 @@ def execute(
     logger = logging.getLogger("papermill")
     logger.setLevel(logging.WARNING)
     logger.addFilter(_is_news)
-    # Its sockets and connection file are in a private folder: TCP would be open to other users of this host, Jupyter's
-    # own names are the same for all kernels and lie in the working directory, and Jupyter leaves the file if killed.
+    # The kernel's sockets and connection file are in a private folder: TCP would be open to other users of this host;
+    # Jupyter's file names are the same for all kernels, lie in the working directory, and stay there after a kill.
+    in_study = any(notebook.absolute().is_relative_to(root) for root in (paths.STUDY, paths.ROOT))
+    folder = paths.STUDY if in_study else notebook.absolute().parent
     first = [*kernels.imports_of(notebook), *kernels.MEASURING, *imports]
     with (
         working_directory() as place,
@@ -64,13 +70,13 @@ def execute(
         )
         try:
             papermill.execute_notebook(
-                papermill_path(notebook),
-                papermill_path(executed),
+                _escaped(notebook),
+                _escaped(executed),
                 parameters=dict(parameters),
                 kernel_name="python3",
                 language="python",
                 progress_bar=False,
-                cwd=str(_directory_of(notebook)),
+                cwd=str(folder),
                 config=kernel,
             )
         except PapermillExecutionError as error:
@@ -107,27 +113,11 @@ def _require_python(notebook: Path) -> None:
         raise BadInput(f"{notebook} is a notebook in {known}: write it in Python, which is what its kernel runs")
 
 
-def imported_papermill() -> Any:
-    """papermill, without the grammar of IRIs that jsonschema, which it imports, would build in 2 s of CPU time.
-
-    jsonschema does without it where it is not installed, and nothing in a notebook is an IRI.
-    """
-    with without("rfc3987_syntax"):
-        import papermill
-    return papermill
-
-
-def _directory_of(notebook: Path) -> Path:
-    """Where its kernel runs: in the checkout's root, or, for a notebook from elsewhere, in its own folder."""
-    notebook = notebook.absolute()
-    return paths.ROOT if notebook.is_relative_to(paths.ROOT) else notebook.parent
-
-
 @contextlib.contextmanager
 def _kernel(place: Path) -> Iterator[str]:
-    """The name of a connection file, for a kernel that has ended when the block is left, also where interrupted.
+    """The path of a connection file, for a kernel that is ended on leaving the block, also by an interrupt.
 
-    One that is just coming up is shut down by nobody else, and writes the file again, in a folder that is gone by then.
+    Nothing else shuts down a starting kernel, which would write the file into a folder that is gone by then.
     """
     connection_file = f"{place}/kernel.json"
     with kernels.kept() as parent:
@@ -139,13 +129,13 @@ def _kernel(place: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _nothing_left_waiting() -> Iterator[None]:
-    """Tasks started in this thread's event loop have ended when the block is left, and print nothing afterwards.
+    """Ends the tasks of this thread's event loop on leaving the block, so that they print nothing afterwards.
 
-    Interrupted, nbclient leaves tasks there that wait for the kernel. They fail when it is shut down, and asyncio
-    prints the traceback of their error when they are collected, as nobody awaits them any more.
+    An interrupted nbclient leaves tasks that wait for the kernel. They fail when the kernel is shut down, and asyncio
+    prints the traceback when they are collected, as no code awaits them any more.
     """
     loop = ensure_event_loop()
-    if loop.is_running():  # that of a notebook; nbclient takes a thread of its own then
+    if loop.is_running():  # in a notebook; nbclient then uses a separate thread
         yield
         return
     loop.set_exception_handler(_report_other_errors)
@@ -159,7 +149,7 @@ def _nothing_left_waiting() -> Iterator[None]:
 
 
 def _report_other_errors(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """A kernel's death and Ctrl-C reach whoever runs the loop anyway, also if a task that nobody awaits raised them."""
+    """Ignores a kernel's death and Ctrl-C in tasks without an awaiter: whoever runs the loop gets them anyway."""
     from nbclient.exceptions import DeadKernelError
 
     if not isinstance(context.get("exception"), DeadKernelError | KeyboardInterrupt):
@@ -167,32 +157,34 @@ def _report_other_errors(loop: asyncio.AbstractEventLoop, context: dict[str, Any
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """A filter of logging: papermill also raises its errors, and does not read all lines that parameters_cell does."""
+    """A filter of log records: papermill raises its errors too, and reads fewer lines than parameters_cell."""
     return record.levelno < logging.ERROR and not record.getMessage().startswith(("Unable to parse", "Passed unknown"))
 
 
-def papermill_path(path: Path) -> str:
-    """The path as papermill wants it, which replaces what is in braces by parameters."""
+def _escaped(path: Path) -> str:
+    """The path with doubled braces, as papermill would replace text in braces by parameters."""
     return str(path).replace("{", "{{").replace("}", "}}")
 
 
 def _remove_paths(executed: Path) -> None:
-    """Removes this machine's paths that papermill wrote: runs are shared. A truncated notebook is deleted."""
+    """Removes papermill's paths of this machine, as runs are shared. A truncated notebook is deleted."""
     try:
         notebook = json.loads(executed.read_text(encoding="utf-8"))
         for name in ("input_path", "output_path"):
             notebook["metadata"].get("papermill", {}).pop(name, None)
         executed.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        give_to_owner(executed)
     except (OSError, ValueError):
         with contextlib.suppress(OSError):
             executed.unlink()
 
 
 def _error_of(notebook: Path, error: Any) -> PairlabError:
-    """The error a notebook stopped with, as our own kind where it was one."""
+    """The error that stopped a notebook, as a PairlabError of the same class if it was one."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", error.evalue or "")
     kind = error.ename.rpartition(".")[2]
-    known = by_name(kind)
-    if known.__name__ == kind:
-        return known(text)
-    return MeasurementFailed(f"the notebook {notebook.name} stopped with {kind}: {text}")
+    own_class = by_name(kind)
+    if own_class.__name__ == kind:
+        return own_class(text)
+    cell = f"cell {error.cell_index + 1} ({(error.source or '').strip().partition(chr(10))[0]})"
+    return MeasurementFailed(f"the notebook {notebook.name} stopped in its {cell} with {kind}: {text}")

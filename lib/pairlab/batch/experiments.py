@@ -1,53 +1,76 @@
-"""Experiments: one parameterized notebook each, run by papermill, in the same way by hand, by the CLI and by sweeps."""
+"""Experiments: parameterized notebooks, run by papermill in the same way by hand, by the CLI and by sweeps.
 
-import ast
-import difflib
+Also the command line or sweep file that repeats a measurement elsewhere or later.
+"""
+
 import functools
-import itertools
-from collections.abc import Callable, Mapping
+import hashlib
+import json
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pairlab import paths, store
-from pairlab.base import parameters_cell, units
-from pairlab.base.caller import asking
+from pairlab.base import parameters_cell, safe_yaml, units
+from pairlab.base.caller import caller_with
 from pairlab.base.parameters_cell import Parameter
 from pairlab.batch import kernels
 from pairlab.batch.execute import execute
-from pairlab.errors import BadInput, BadSpec, MeasurementFailed, PairlabError, UnknownName, unknown_name
+from pairlab.errors import BadInput, BadSpec, MeasurementFailed, PairlabError, UnknownName, hint, unknown_name
 from pairlab.measurement.measure import Cell, resolve
 from pairlab.model.records import Run
 from pairlab.model.spec import NOT_IN_SPEC, Spec
 from pairlab.progress.relay import Reports
-from pairlab.testbed.contracts import Progress, silent
+from pairlab.testbed.contracts import Progress, no_progress
 from pairlab.testbed.host import lock
+
+#: The template of a new experiment: the notebook of a new study.
+TEMPLATE = paths.DATA / "study" / "notebooks" / "experiments" / "flooding.ipynb"
 
 
 def notebooks() -> dict[str, Path]:
-    """The experiments' notebooks by name: notebooks/experiments/NN-name.ipynb."""
-    found = sorted(paths.EXPERIMENTS.glob("[0-9][0-9]-*.ipynb"))
-    return {path.stem[3:]: path for path in found}
+    """The experiments' notebooks by name, in notebooks/experiments: pairlab's own NN-name.ipynb, and the study's."""
+    return {paths.notebook_name(path): path for path in paths.beside("notebooks/experiments", "*.ipynb")}
 
 
-#: Notebooks from elsewhere on disk, by the experiment that they measure; `named` adds them.
+def new(name: str) -> Path:
+    """Makes the first notebook of a new experiment of the study; returns the path.
+
+    Raises BadInput for a name that is taken or invalid.
+    """
+    Spec(experiment=name)  # refuses invalid names
+    if name in notebooks():
+        raise BadInput(f"there is an experiment {name!r} already: {paths.shown(notebooks()[name])}")
+    place = paths.STUDY / "notebooks" / "experiments" / f"{name}.ipynb"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    text = TEMPLATE.read_text(encoding="utf-8").replace("What does flooding cost?", f"{name}: what is asked?")
+    with open(place, "x", encoding="utf-8") as file:
+        file.write(text.replace("flooding", name).replace("driver=hub", "driver=macvlan"))
+    return place
+
+
+#: Texts that papermill's -p would read as another type; -r keeps them as text.
+_NOT_TEXT = re.compile(r"(?i)none|true|false|[+-]?(?:nan|inf|infinity)|[\d_.e+-]*\d[\d_.e+-]*")
+#: Notebooks from elsewhere on disk, by experiment; `named` adds them.
 _elsewhere: dict[str, Path] = {}
 
 
 def notebook_of(experiment: str) -> Path:
     """The notebook of that experiment. Raises UnknownName."""
-    known = notebooks() | _elsewhere
-    if experiment not in known:
-        raise UnknownName(unknown_name("experiment", experiment, known))
-    return known[experiment]
+    available = notebooks() | _elsewhere
+    if experiment not in available:
+        raise UnknownName(unknown_name("experiment", experiment, available))
+    return available[experiment]
 
 
 def named(experiment: str, folder: Path | None = None) -> str:
-    """The name of an experiment that is given by its name, or by the path of its notebook, ./mine.ipynb.
+    """The name of an experiment that is given by name or by the path of the notebook, such as ./mine.ipynb.
 
-    A notebook from elsewhere is known by its experiment's name from then on, in this process. folder: where relative
-    paths count from; by default the current directory. Raises BadInput where there is no such notebook, or it does not
-    say which experiment it measures.
+    From then on, this process finds a notebook from elsewhere by the experiment's name. folder: base of relative paths,
+    by default the current directory. Raises BadInput where the notebook is missing or does not name an experiment.
     """
     if not experiment.endswith(".ipynb"):
         return experiment
@@ -59,76 +82,59 @@ def named(experiment: str, folder: Path | None = None) -> str:
     for name, path in notebooks().items():
         if path.resolve() == notebook:
             return name
-    name = _experiment_in(notebook)
+    name = next(parameters_cell.texts_passed(notebook, "experiment", ("spec_from", "Spec")), "")
+    if not name:
+        raise BadInput(
+            f'{notebook} does not name its experiment: call spec_from(globals(), experiment="NAME") after its'
+            " parameters"
+        )
     if _elsewhere.get(name) != notebook:
         _elsewhere[name] = notebook
         parameters.cache_clear()
     return name
 
 
-def _experiment_in(notebook: Path) -> str:
-    """The experiment that a notebook names where it makes its Spec: spec_from(globals(), experiment="mine")."""
-    for node in itertools.chain.from_iterable(map(ast.walk, parameters_cell.syntax_trees(notebook))):
-        called = getattr(node.func, "id", getattr(node.func, "attr", "")) if isinstance(node, ast.Call) else ""
-        if called in ("spec_from", "Spec"):
-            for given in node.keywords:
-                if given.arg == "experiment" and isinstance(given.value, ast.Constant):
-                    return str(given.value.value)
-    raise BadInput(
-        f'{notebook} does not name its experiment: call spec_from(globals(), experiment="NAME") after its parameters'
-    )
+@functools.cache
+def title(experiment: str) -> str:
+    """The experiment's subject: the notebook's heading, "Name: what is asked?"; without a heading, the name."""
+    return parameters_cell.heading(notebook_of(experiment)) or experiment
 
 
 @functools.cache
 def parameters(experiment: str) -> Mapping[str, Parameter]:
-    """The parameters an experiment's notebook takes, by name, in its order. Raises as parameters_cell.read."""
+    """The parameters of an experiment's notebook by name, in the notebook's order. Raises as parameters_cell.read."""
     return parameters_cell.read(notebook_of(experiment))
 
 
 def defaults(experiment: str) -> dict[str, Any]:
-    """The parameters an experiment's notebook takes, with their values as it stands."""
+    """The parameters of an experiment's notebook, with their default values."""
     return {name: parameter.default for name, parameter in parameters(experiment).items()}
 
 
 def spec_of(experiment: str, parameters: Mapping[str, Any]) -> Spec:
-    """The Spec that the notebook makes of these parameters, its own for the others. Raises BadSpec."""
-    known = defaults(experiment)
+    """The Spec that the notebook makes of these parameters and its own defaults. Raises BadSpec."""
+    own = defaults(experiment)
     for name in parameters:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise BadSpec(f"{experiment!r} has no parameter {name!r}{hint} (there are: {', '.join(known)})")
-    values = {**known, **parameters}
+        if name not in own:
+            raise BadSpec(f"{experiment!r} has no parameter {name!r}{hint(name, own)} (there are: {', '.join(own)})")
+    values = {**own, **parameters}
     for name in NOT_IN_SPEC:
-        if name in known and type(units.as_kind(values[name], type(known[name]))) is not type(known[name]):
-            raise BadSpec(f"{name}: must be a {type(known[name]).__name__}, not {values[name]!r}")
+        if name in own and type(units.as_kind(values[name], type(own[name]))) is not type(own[name]):
+            raise BadSpec(f"{name}: must be a {type(own[name]).__name__}, not {values[name]!r}")
     return Spec(experiment=experiment, **{name: value for name, value in values.items() if name not in NOT_IN_SPEC})
 
 
-def run(
-    experiment: str,
-    parameters: Mapping[str, Any],
-    *,
-    wait: bool = True,
-    attempts: int = 1,
-    say: Callable[[str], None] = lambda text: None,
-    progress: Progress = silent,
-) -> Run:
-    """Executes the experiment's notebook with these parameters; returns the run it stored, notebook and all.
+def run(experiment: str, parameters: Mapping[str, Any], **how: Any) -> Run:
+    """Executes the experiment's notebook with these parameters, as `measure_cell`; returns the stored run.
 
-    wait: for another measurement on this host to end, after saying whose it is; else HostBusy. attempts: as of
-    `measure`. progress: called with each phase, in a thread of its own.
-
-    Parameters are checked before a kernel is started, which is given numbers as the Spec has them. A run that failed
-    or was invalid is returned too: it has its reasons. Raises what else stopped the notebook, and MeasurementFailed
-    where it measured another Spec than its parameters make.
+    Parameters are checked before a kernel is started; the kernel gets the Spec's numbers.
     """
-    asked = spec_of(experiment, parameters)
+    spec = spec_of(experiment, parameters)
     values = {
-        name: units.as_kind(given, bool) if name in NOT_IN_SPEC else getattr(asked, name)
+        name: units.as_kind(given, bool) if name in NOT_IN_SPEC else getattr(spec, name)
         for name, given in parameters.items()
     }
-    return measure_cell(Cell(resolve(asked)), values, wait=wait, attempts=attempts, say=say, progress=progress)
+    return measure_cell(Cell(resolve(spec)), values, **how)
 
 
 def measure_cell(
@@ -138,28 +144,34 @@ def measure_cell(
     wait: bool = True,
     attempts: int = 1,
     say: Callable[[str], None] = lambda text: None,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Run:
-    """As `run`, of a cell whose parameters are known to be good; by default those that its spec has."""
+    """Executes the notebook of the cell's experiment with these parameters, by default the spec's.
+
+    wait: for another measurement on this host to end, after naming its owner; else HostBusy. attempts: as of `measure`.
+    progress: called with each phase, in a separate thread.
+
+    Returns the stored run, with the notebook. A failed or invalid run is returned too, with reasons. Raises any other
+    error of the notebook, and MeasurementFailed where the notebook measured another Spec than the parameters'.
+    """
     spec = cell.spec
     notebook = notebook_of(spec.experiment)
     if parameters is None:
         parameters = spec.model_dump(include=set(defaults(spec.experiment)))
-    if (parameters.get("fresh") or not cell.is_done) and not cell.missing:  # which the notebook will tell, and keep
-        lock.await_turn(wait, say)  # its own waiting would not be heard
+    if (parameters.get("fresh") or not cell.done) and not cell.missing:  # the notebook itself reports and stores this
+        lock.await_turn(wait, say)  # messages of a wait in the notebook would not get here
     begun, trouble, reports = datetime.now(UTC), None, Reports(progress)
-    with store.draft(spec) as place, asking(attempts=attempts, wait=wait):
+    with store.draft(spec) as place, caller_with(attempts=attempts, wait=wait):
         executed = place / notebook.name
         try:
             execute(notebook, executed, parameters, reports, imports=kernels.probing(spec))
         except PairlabError as error:
             trouble = error
-        reported = reports.runs.get(spec.key)
-        stored = store.read(reported[1]) if reported else None
+        stored = store.read(reports.runs[spec.key][1]) if spec.key in reports.runs else None
         new = stored is not None and stored.measured_at is not None and stored.measured_at >= begun
-        if new and executed.exists():
+        if stored and new and executed.exists():
             store.attach_notebook(stored, executed)
-    if trouble and not (new and stored.status in ("invalid", "failed")):
+    if trouble and not (stored and new and stored.status in ("invalid", "failed")):
         raise trouble
     if stored is None:
         others = "; ".join(words for words, _ in reports.runs.values())
@@ -169,3 +181,52 @@ def measure_cell(
             " Spec that they make"
         )
     return stored
+
+
+def papermill_command(spec: Spec, *, fresh: bool = False) -> str:
+    """A shell command that runs the experiment's notebook with these parameters from the checkout's root.
+
+    Only parameters that differ from the notebook's defaults are given. fresh: measure even if a run is stored. Raises
+    BadSpec where the notebook lacks a parameter.
+    """
+    words = ["papermill", paths.from_root(notebook_of(spec.experiment)), "out.ipynb"]
+    for name, value in _differing(spec).items():
+        raw = isinstance(value, str) and (not value or _NOT_TEXT.fullmatch(value))
+        words += ["-r" if raw else "-p", name, value if isinstance(value, str) else repr(value)]
+    return shlex.join([*words, *(["-p", "fresh", "True"] if fresh else [])])
+
+
+def sweep_text(spec: Spec, repetitions: int = 1, several: Mapping[str, Sequence[Any]] | None = None) -> str:
+    """A sweep file (YAML) with this cell, for `pairlab sweep`; `several` as in sweep_plan."""
+    return safe_yaml.text(sweep_plan(spec, repetitions, several), default_flow_style=False)
+
+
+def sweep_plan(spec: Spec, repetitions: int = 1, several: Mapping[str, Sequence[Any]] | None = None) -> dict[str, Any]:
+    """The content of a sweep file with this cell, or with a grid over the `several` values.
+
+    repetitions: the number of repetitions from spec.repetition on. A sweep counts from 0, so earlier repetitions are
+    included. Raises BadSpec where the experiment lacks a parameter.
+    """
+    taken = ("backend", "seed", "repetition")
+    grid = {name: value for name, value in _differing(spec).items() if name not in taken} | dict(several or {})
+    key = resolve(spec).key
+    mark = hashlib.sha256(json.dumps([key, several]).encode()).hexdigest() if several else key
+    return {
+        "name": f"{spec.experiment[:31]}-{mark[:8]}",
+        "seed": spec.seed,
+        "repetitions": spec.repetition + repetitions,
+        "backend": spec.backend,
+        "experiments": {spec.experiment: grid},
+    }
+
+
+def _differing(spec: Spec) -> dict[str, Any]:
+    """The notebook's parameters whose values differ from its defaults."""
+    own = defaults(spec.experiment)
+    values = spec.model_dump(exclude={"experiment"})
+    for name, value in values.items():
+        if name not in own and value != Spec.model_fields[name].default:
+            raise BadSpec(
+                f"{name}: the notebook of {spec.experiment!r} has no such parameter, so it cannot repeat this"
+            )
+    return {name: values[name] for name in own if name in values and values[name] != own[name]}

@@ -1,8 +1,9 @@
-"""The process that notebooks' kernels are forked from: it has imported what they import, and does nothing else.
+"""The process that notebooks' kernels are forked from: it does their imports, and nothing else.
 
-A program for `kernels`, which talks to it over its standard input, a socket: a line of JSON for each request and each
-reply. {"fork": …} forks a kernel, {"poll": pid} asks for its exit status. It has one thread, so that forking is safe,
-and sleeps until it is asked. At the end of its input it exits, and its kernels with it (prctl(2), PR_SET_PDEATHSIG).
+A program for `kernels`, which talks to it over standard input, a socket: a line of JSON for each request and each
+reply. {"poll": pid} requests a kernel's exit status; other requests fork a kernel, with its arguments, environment,
+directory and imports. The process has one thread, so that forking is safe, and sleeps until a request. At the end of
+its input it exits, and its kernels with it (prctl(2), PR_SET_PDEATHSIG).
 """
 
 import contextlib
@@ -20,17 +21,17 @@ from typing import Any
 #: Imported libraries start no threads of their own. Before numpy, pyarrow and matplotlib are imported.
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 ONE_THREAD |= {"ARROW_DEFAULT_MEMORY_POOL": "system", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
-#: A notebook's figures appear below its cells; ipykernel says so too, but after matplotlib is imported here.
+#: Shows a notebook's figures below its cells; ipykernel sets this too, but after matplotlib is imported here.
 INLINE = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
-#: What every kernel imports while it starts.
+#: The imports of every kernel's start.
 KERNELS = (
     "import ipykernel.debugger, ipykernel.kernelapp, ipykernel.ipkernel, ipykernel.zmqshell, tornado.platform.asyncio",
     "import IPython.core.debugger, IPython.core.logger, IPython.core.oinspect, IPython.extensions.storemagic",
     "import faulthandler, sqlite3",
 )
-#: What a kernel is called in ps and top; its command line is its parent's.
+#: The name of a kernel in ps and top; its command line is the parent's.
 NAME = b"pairlab-kernel"
-#: Of <sys/prctl.h>.
+#: From <sys/prctl.h>.
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
 
 
@@ -43,16 +44,16 @@ def main() -> None:
         _import(each)
     imported = set()
     for line in requests.makefile("rb"):
-        asked = json.loads(line)
-        if "poll" in asked:
-            _reply(requests, status=_status(asked["poll"]))
+        request = json.loads(line)
+        if "poll" in request:
+            _reply(requests, status=_status(request["poll"]))
             continue
         if not bare:
-            for each in asked["imports"]:
+            for each in request["imports"]:
                 if each not in imported:
                     imported.add(each)
                     _import(each)
-            if threads() > 1:  # in which locks may be held: a fork would keep them so
+            if threads() > 1:  # a fork would keep the locks that other threads hold
                 _reply(requests, again=True)
                 os.execv(sys.executable, [*sys.orig_argv, "--bare"])
         gc.freeze()
@@ -61,7 +62,7 @@ def main() -> None:
             _reply(requests, pid=pid)
         else:
             requests.close()
-            return _become_kernel(parent, asked)
+            return _become_kernel(parent, request)
 
 
 def threads() -> int:
@@ -73,7 +74,7 @@ def _reply(requests: socket.socket, **reply: Any) -> None:
 
 
 def _import(statement: str) -> None:
-    """Errors and output are left to the notebook, which does the same where they are seen."""
+    """Executes an import, without errors and output: the notebook executes the same visibly."""
     with (
         open(os.devnull, "w") as nowhere,
         contextlib.redirect_stdout(nowhere),
@@ -84,13 +85,13 @@ def _import(statement: str) -> None:
 
 
 def _status(pid: int) -> int | None:
-    """A kernel's exit status as subprocess has it, negative for a signal; None while it runs."""
+    """A kernel's exit status as of subprocess, negative for a signal; None while it runs."""
     ended, status = os.waitpid(pid, os.WNOHANG)
     return os.waitstatus_to_exitcode(status) if ended else None
 
 
-def _become_kernel(parent: int, asked: Mapping[str, Any]) -> None:
-    """What a process of its own would be: own session, environment and randomness; ends with the process it is of."""
+def _become_kernel(parent: int, request: Mapping[str, Any]) -> None:
+    """Gives the fork its own session, environment and random state; it ends with its parent."""
     os.setsid()
     prctl = ctypes.CDLL(None).prctl
     prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -101,14 +102,14 @@ def _become_kernel(parent: int, asked: Mapping[str, Any]) -> None:
     os.dup2(nothing, 0)
     os.close(nothing)
     os.environ.clear()
-    os.environ.update(asked["environment"])
-    tempfile.tempdir = None  # what the parent found: this kernel has a TMPDIR of its own
-    os.chdir(asked["directory"])
+    os.environ.update(request["environment"])
+    tempfile.tempdir = None  # the parent's; this kernel has its own TMPDIR
+    os.chdir(request["directory"])
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
-    sys.argv = ["ipykernel_launcher", *asked["arguments"]]
+    sys.argv = ["ipykernel_launcher", *request["arguments"]]
     application = sys.modules["ipykernel.kernelapp"]
-    # Jupyter has written it. Where it is gone, so is who asked, and to write it again would make its folder again.
+    # Jupyter has written the file. If it is gone, so is the client, and writing it would make its folder again.
     application.IPKernelApp.write_connection_file = lambda kernel, **_: None
     application.launch_new_instance()
 

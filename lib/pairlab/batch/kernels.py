@@ -1,4 +1,4 @@
-"""Notebooks' kernels, each a fresh process, forked from one that has imported what they import (kernel_parent).
+"""Kernels of notebooks: fresh processes, forked from a parent that has done their imports (kernel_parent).
 
 Starting Python and importing pandas takes longer than a short measurement's testbed; forking takes milliseconds. A
 kernel is forked when a notebook is about to be executed, never while traffic flows.
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ _AGAIN_S = 0.01
 
 
 class ForkedKernelManager(AsyncKernelManager):
-    """Jupyter's manager of a kernel that is forked instead of started; inside `kept` only.
+    """Jupyter's manager of a kernel, which forks the kernel; inside `kept` only.
 
     imports: statements that the kernel's parent executes before it forks.
     """
@@ -39,19 +39,21 @@ class ForkedKernelManager(AsyncKernelManager):
     imports = List(Unicode()).tag(config=True)
 
     async def _async_launch_kernel(self, kernel_cmd: list[str], **named: Any) -> None:
+        assert _parent
         kernel = _parent.fork(
             self.connection_file,
             arguments=kernel_cmd[kernel_cmd.index("ipykernel_launcher") + 1 :],
             imports=self.imports,
-            environment=named.get("env") or os.environ,
-            directory=named.get("cwd") or os.getcwd(),
+            environment=dict(named.get("env") or os.environ),
+            directory=str(named.get("cwd") or os.getcwd()),
         )
-        self.provisioner.process = kernel
-        self.provisioner.pid = self.provisioner.pgid = kernel.pid  # it leads a session of its own
-        self._reconcile_connection_info(self.provisioner.connection_info)
+        provisioner: Any = self.provisioner  # a LocalProvisioner, which has these attributes
+        provisioner.process = kernel
+        provisioner.pid = provisioner.pgid = kernel.pid  # the kernel leads its own session
+        self._reconcile_connection_info(provisioner.connection_info)
 
 
-#: What measuring imports when it is called, plugins and all.
+#: The imports of a measurement, with those of plugins.
 MEASURING = (
     "import multiprocessing.connection, pandas.io.formats.html, pyarrow.pandas_compat",
     "import pairlab.store.runs",
@@ -61,22 +63,22 @@ MEASURING = (
 
 
 def probing(spec: Spec) -> list[str]:
-    """What asks this host whether it has the links of the spec's driver: a fork has its parent's answer."""
-    asked = f"backends.get({spec.backend!r})().lacks_for(drivers.get({spec.driver!r}))"
-    return [f"from pairlab.testbed.registry import backends, drivers; {asked}"]
+    """A statement that probes this host for the links of the spec's driver, so that forks have the parent's answer."""
+    probe = f"backends.get({spec.backend!r})().missing_driver(drivers.get({spec.driver!r}))"
+    return [f"from pairlab.testbed.registry import backends, drivers; {probe}"]
 
 
 def imports_of(notebook: Path) -> list[str]:
-    """What a notebook imports: the statements at the top level of its cells; none of one that cannot be read."""
-    found: list[str] = []
+    """A notebook's import statements at the top level of its cells; none if the notebook is unreadable."""
+    statements: list[str] = []
     with contextlib.suppress(BadInput):
         for cell in parameters_cell.syntax_trees(notebook):
-            found += [ast.unparse(each) for each in cell.body if isinstance(each, ast.Import | ast.ImportFrom)]
-    return found
+            statements += [ast.unparse(each) for each in cell.body if isinstance(each, ast.Import | ast.ImportFrom)]
+    return statements
 
 
 class Kernel:
-    """A forked kernel, with as much of subprocess.Popen as Jupyter uses."""
+    """A forked kernel, with the methods of subprocess.Popen that Jupyter uses."""
 
     stdin = stdout = stderr = None
 
@@ -90,9 +92,9 @@ class Kernel:
         return self.returncode
 
     def wait(self) -> int:
-        while self.poll() is None:
+        while (status := self.poll()) is None:
             time.sleep(_AGAIN_S)
-        return self.returncode
+        return status
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
@@ -105,45 +107,28 @@ class Kernel:
         self.send_signal(signal.SIGKILL)
 
 
-def _can_keep_ipython() -> bool:
-    """Whether IPython can write where it keeps its profiles; else it would warn, and leave a folder each time."""
-    place = Path(os.environ.get("IPYTHONDIR") or os.path.expanduser("~/.ipython"))
-    return os.access(place if place.exists() else place.parent, os.W_OK | os.X_OK)
-
-
 class _Parent:
-    """The process that kernels are forked from: started when first needed, and again where it has died."""
+    """The process that kernels are forked from: started on the first use, and again after its death."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._process: subprocess.Popen | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._kernels: dict[str, Kernel] = {}
         self._stack = contextlib.ExitStack()
-        #: Of the kernels' temporary files: kernels are killed in the end, and what LaTeX writes for figures would stay.
+        #: The folder of kernels' temporary files: kernels are killed, which would leave LaTeX's files of figures.
         self._folder = str(self._stack.enter_context(working_directory()))
-        if not _can_keep_ipython():
+        # If IPython cannot write its profiles, it warns, and leaves a folder each time.
+        place = Path(os.environ.get("IPYTHONDIR") or os.path.expanduser("~/.ipython"))
+        if not os.access(place if place.exists() else place.parent, os.W_OK | os.X_OK):
             self._stack.enter_context(setting(IPYTHONDIR=self._folder))
 
-    def fork(
-        self,
-        connection_file: str,
-        *,
-        arguments: Sequence[str],
-        imports: Sequence[str],
-        environment: Mapping[str, str],
-        directory: str,
-    ) -> Kernel:
-        """Raises OSError where it cannot be done."""
-        asked = {
-            "arguments": list(arguments),
-            "imports": list(imports),
-            "environment": {**environment, "TMPDIR": self._folder},
-            "directory": str(directory),
-        }
+    def fork(self, connection_file: str, *, environment: Mapping[str, str], **request: Any) -> Kernel:
+        """Forks a kernel. request: arguments, imports and directory, as in kernel_parent. Raises OSError on failure."""
         with self._lock:
             if self._process is None or self._process.poll() is not None:
                 self._start()
-            while "pid" not in (reply := self._request(**asked)):
+            request["environment"] = {**environment, "TMPDIR": self._folder}
+            while "pid" not in (reply := self._request(**request)):
                 pass
         kernel = self._kernels[connection_file] = Kernel(self, reply["pid"])
         return kernel
@@ -153,11 +138,10 @@ class _Parent:
         try:
             with self._lock:
                 return self._request(poll=pid)["status"]
-        except OSError:  # it has died, and its kernels with it
+        except OSError:  # the parent has died, and its kernels with it
             return -signal.SIGKILL
 
     def end(self, connection_file: str) -> None:
-        """Kills the kernel of that connection file, where it still runs."""
         if kernel := self._kernels.pop(connection_file, None):
             kernel.kill()
             kernel.wait()
@@ -177,21 +161,21 @@ class _Parent:
 
     def _start(self) -> None:
         self._end()
-        ours, its = socket.socketpair()
-        with its:
+        ours, theirs = socket.socketpair()
+        with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-X", "frozen_modules=off", "-m", "pairlab.batch.kernel_parent"],
-                stdin=its,
-                start_new_session=True,  # Ctrl-C is for who asks
+                stdin=theirs.fileno(),
+                start_new_session=True,  # Ctrl-C is for this process only
             )
         self._socket, self._replies = ours, ours.makefile("rb")
 
-    def _request(self, **asked: Any) -> dict[str, Any]:
-        """Raises OSError where it has died. Interrupted, it is ended, as its reply would be taken for the next one."""
+    def _request(self, **request: Any) -> dict[str, Any]:
+        """The parent's reply. Raises OSError if it has died. An interrupt ends it: a late reply would be misread."""
         if not self._process:
             raise ConnectionResetError("the process that notebooks' kernels are forked from was ended")
         try:
-            self._socket.sendall(json.dumps(asked).encode() + b"\n")
+            self._socket.sendall(json.dumps(request).encode() + b"\n")
             if reply := self._replies.readline():
                 return json.loads(reply)
             raise ConnectionResetError("the process that notebooks' kernels are forked from died")
@@ -207,7 +191,7 @@ _lock = threading.Lock()
 
 @contextlib.contextmanager
 def kept() -> Iterator[_Parent]:
-    """The process that kernels are forked from, the same one in whatever else is in it meanwhile; gone afterwards."""
+    """The process that kernels are forked from, shared by all blocks open at a time; ends with the last one."""
     global _parent, _users
     with _lock:
         _parent = _parent or _Parent()

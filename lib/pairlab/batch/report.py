@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pairlab import paths
-from pairlab.analysis import throughput_cells
+from pairlab.analysis import question
 from pairlab.analysis.comparison.findings import findings
 from pairlab.analysis.output import formatting, latex, paper, provenance
 from pairlab.analysis.output.measures import by_system
-from pairlab.analysis.questions import throughput
-from pairlab.analysis.selection import plain, select
+from pairlab.analysis.questions.throughput import TOTAL
+from pairlab.base.atomic import make_directory
 from pairlab.base.environment import setting
 from pairlab.base.parameters_cell import syntax_trees
 from pairlab.batch import kernels
 from pairlab.batch.execute import execute
-from pairlab.errors import BadInput, NoRuns, PairlabError
+from pairlab.errors import BadInput, NoRuns, PairlabError, Unavailable
 from pairlab.store.dataset import Runs, load_runs
-from pairlab.testbed.contracts import Progress, silent
+from pairlab.testbed.contracts import Progress, no_progress
 
 #: The analysis whose verdicts the paper is about.
 CLAIMS = "claims"
@@ -30,11 +30,11 @@ CLAIMS = "claims"
 
 @dataclass(frozen=True)
 class Report:
-    """What was made.
+    """The products of a report.
 
-    figures, values, tables: folders of figures, of numbers and of tables for LaTeX. paper: its PDF, or None, and
-    no_paper says why. account: the runs read and left out. findings: what they show, in sentences. summary: a short
-    table. skipped: the analyses without data.
+    figures, values, tables: folders of figures, and of numbers and tables for LaTeX. paper: the PDF, or None, with the
+    reason in no_paper. account: the runs read and left out. findings: in sentences. summary: a short table. skipped:
+    the analyses without data. failed: the analyses that stopped, and the paper, with reasons.
     """
 
     figures: Path
@@ -46,25 +46,29 @@ class Report:
     findings: str
     summary: str
     skipped: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
 
 
 def analyses() -> dict[str, Path]:
-    """The analysis notebooks by name: notebooks/analysis/NN-name.ipynb."""
-    return {path.stem[3:]: path for path in sorted(paths.ANALYSES.glob("[0-9][0-9]-*.ipynb"))}
+    """The analysis notebooks by name, in notebooks/analysis: pairlab's own NN-name.ipynb, and the study's."""
+    return {paths.notebook_name(path): path for path in paths.beside("notebooks/analysis", "*.ipynb")}
 
 
 def experiments_of(notebook: Path) -> tuple[str, ...]:
-    """The experiments that an analysis notebook is about, as its code selects them; none named: all.
+    """The experiments that the code of an analysis notebook selects; empty: all.
 
-    Of several, the one that the notebook is named after, if any.
+    If the notebook has the name of one of them, only that one.
     """
     named: list[str] = []
     for node in itertools.chain.from_iterable(map(ast.walk, syntax_trees(notebook))):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "ask" and node.args:
+            topic = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
+            named += question.questions()[topic].experiments if topic in question.questions() else ()
         if isinstance(node, ast.keyword) and node.arg == "experiment":
             values = node.value.elts if isinstance(node.value, ast.List | ast.Tuple) else [node.value]
             constants = [value.value for value in values if isinstance(value, ast.Constant)]
             named += [value for value in constants if isinstance(value, str)]
-    own = notebook.stem[3:]
+    own = paths.notebook_name(notebook)
     return (own,) if own in named else tuple(dict.fromkeys(named))
 
 
@@ -75,57 +79,67 @@ def make(
     *,
     notebooks: Sequence[Path] = (),
     need_paper: bool = False,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Report:
     """Runs the analyses whose data exist over the runs below `runs`, then builds the paper.
 
     runs: a folder, as load_runs takes it. sweep: only its runs, or those of `sweep/backend`. notebooks: these analyses
-    instead, anywhere on disk; their figures go beside them, and no paper is built. need_paper: raise what kept the
-    paper from being built, such as a missing LaTeX, instead of reporting it. progress: hears of each step when it
-    begins. tell: hears at once which runs were read and what they show. The executed notebooks are stored beside their
-    figures. Raises NoRuns, MixedHosts, and whatever stops a notebook but that none of the runs answers its question.
+    instead, anywhere on disk; their figures go beside them, and no paper is built. need_paper: raise the obstacle to
+    the paper, such as a missing LaTeX, instead of reporting it. progress: called at the start of each step. tell:
+    called at once with the runs read and the findings. Executed notebooks are stored beside their figures. A notebook
+    that stops is listed in `failed`, and the others go on. Raises NoRuns, MixedHosts, and the error of a single
+    notebook.
     """
     for notebook in notebooks:
         if not notebook.is_file():
             raise BadInput(f"no notebook {notebook.absolute()}: give the path of an analysis notebook (.ipynb)")
-    found = load_runs(runs, sweep=sweep)
-    folder = paths.from_root(found.root or paths.runs())
-    origin = provenance.origin_of(found, found.root, sweep)
-    account, shown = provenance.account(found), findings(found)
-    tell(f"{account}\n\n{shown}".rstrip())
-    chosen, skipped = list(notebooks), {}
+    dataset = load_runs(runs, sweep=sweep)
+    folder = paths.from_root(dataset.root or paths.runs())
+    origin = provenance.origin_of(dataset, dataset.root, sweep)
+    account, sentences = provenance.what_was_read(dataset), findings(dataset)
+    tell(f"{account}\n\n{sentences}".rstrip())
+    chosen = list(notebooks)
+    skipped: dict[str, str] = {}
+    failed: dict[str, str] = {}
     with _output_beside(notebooks[0]) if notebooks else contextlib.nullcontext():
         place, tables, values = (
             folder / origin.label for folder in (paths.figures(), paths.paper() / "tables", paths.paper() / "values")
         )
     if not notebooks:
-        measured = {run.spec.experiment for run in found if run.status == "ok"}
+        measured = {run.spec.experiment for run in dataset if run.status == "ok"}
         for name, notebook in analyses().items():
-            about = experiments_of(notebook)
-            if not about or measured & set(about):
+            topics = experiments_of(notebook)
+            if not topics or measured & set(topics):
                 chosen.append(notebook)
             else:
-                skipped[name] = f"there are no runs of {' or '.join(map(repr, about))}"
+                skipped[name] = f"there are no runs of {' or '.join(map(repr, topics))}"
                 _write_gap(notebook, skipped[name], origin)
     steps = len(chosen) + (not notebooks)  # the paper
     for done, notebook in enumerate(chosen):
         progress(f"analysing: {_name_of(notebook)}", done, steps)
         with _output_beside(notebook) if notebooks else contextlib.nullcontext():
             executed = paths.figures() / origin.label / notebook.name
-            executed.parent.mkdir(parents=True, exist_ok=True)
+            make_directory(executed.parent)
             try:
                 execute(notebook, executed, {"runs": folder, "sweep": sweep})
-            except NoRuns as error:  # of those that are there, none answers its question
-                if notebooks:
+            except PairlabError as error:
+                if len(notebooks) == 1:
                     raise
-                skipped[_name_of(notebook)] = str(error)
-                _write_gap(notebook, str(error), origin)
+                # NoRuns: no stored run answers the notebook's question
+                (skipped if isinstance(error, NoRuns) else failed)[_name_of(notebook)] = str(error)
+                if not notebooks:
+                    _write_gap(notebook, str(error), origin)
     pdf, why = (None, "it is built from the analyses in notebooks/analysis") if notebooks else (None, "")
     if not notebooks:
         progress("building the paper", steps - 1, steps)
-        pdf, why = _paper(origin.label, found, need_paper, skipped.get(CLAIMS, ""))
-        if pdf and paths.paper() == paths.PAPER:
+        try:
+            pdf, why = _paper(origin.label, dataset, need_paper, (skipped | failed).get(CLAIMS, ""))
+        except PairlabError as error:
+            if need_paper:
+                raise
+            why = failed["the paper"] = str(error)
+        if pdf and paths.paper() == paths.STUDY / "paper":
             shutil.copyfile(pdf, place / "paper.pdf")
     return Report(
         figures=place,
@@ -134,33 +148,34 @@ def make(
         paper=pdf,
         no_paper=why,
         account=account,
-        findings=shown,
-        summary=_summary(str(found.root), sweep),
+        findings=sentences,
+        summary=_summary(str(dataset.root), sweep),
         skipped=tuple(f"{name}: {reason}" for name, reason in skipped.items()),
+        failed=tuple(f"{name}: {reason}" for name, reason in failed.items()),
     )
 
 
 def _paper(label: str, runs: Runs, need_paper: bool, no_claims: str) -> tuple[Path | None, str]:
-    """The paper, or why there is none. no_claims: why no claim could be judged, of which it tells."""
+    """The paper, or the reason for having none. no_claims: why no claim was judged. Raises LaTeX's error."""
     try:
         if no_claims:
             raise NoRuns(f"it tells of the papers' claims, and {no_claims}")
         return paper.build(label, runs=runs), ""
-    except PairlabError as error:
+    except (NoRuns, Unavailable) as error:
         if need_paper:
             raise
         return None, str(error)
 
 
 def _write_gap(notebook: Path, reason: str, origin: provenance.Origin) -> None:
-    """The reason in place of the notebook's numbers, which the paper prints instead."""
-    values = latex.Values(notebook.stem[3:])
+    """Writes the reason in place of the notebook's numbers, for the paper to print."""
+    values = latex.Values(paths.notebook_name(notebook))
     values.text("missing", reason)
     values.write(notebook.stem, origin)
 
 
 def _output_beside(notebook: Path) -> contextlib.AbstractContextManager[None]:
-    """Inside, analyses write to the notebook's own folder, unless PAIRLAB_OUT names another one."""
+    """Makes analyses write to the notebook's folder, unless PAIRLAB_OUT names another one."""
     return setting(PAIRLAB_OUT=os.environ.get("PAIRLAB_OUT") or str(notebook.absolute().parent))
 
 
@@ -169,13 +184,10 @@ def _name_of(notebook: Path) -> str:
 
 
 def _summary(runs: str, sweep: str) -> str:
-    """The totals of plain throughput runs in short, as text: a table for each system; empty without such runs."""
-    found, gap = select(runs, experiment="throughput", sweep=sweep, which=plain)
-    if gap:
-        return ""
-    cells = throughput.cells(throughput_cells.throughput_by_repetition(found.flows))
-    tables, parts = by_system(throughput.table(cells)), []
-    for system, part in formatting.systems(cells["total_bps"]).items():
-        total = tables[system][throughput.TOTAL.title]
+    """The total throughput of plain runs, as text: a table for each system; empty without such runs."""
+    answer = question.ask("throughput", runs, sweep)
+    tables, parts = by_system(answer.table("throughput")), []
+    for system, part in formatting.systems(answer["total"]).items():
+        total = tables[system][TOTAL.title]
         parts.append(f"{system}: total throughput in Gbit/s, {formatting.remarks(part)}\n{total.to_string()}")
     return "\n\n".join(parts)

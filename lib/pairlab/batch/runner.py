@@ -1,7 +1,7 @@
 """Sweeps: measures the cells of a sweep file, block after block, and resumes where it was interrupted.
 
-A block is all cells of one repetition (executors/block_queue). An executor measures a block as a whole, so that what is
-compared within a repetition was measured on one host; with several executors, several blocks are under way.
+A block holds cells of one repetition that are compared with each other, for ten minutes at most (blocks). An executor
+measures a whole block, one cell directly after the other; with several executors, several blocks are under way.
 """
 
 import time
@@ -14,34 +14,33 @@ from datetime import UTC, datetime
 from functools import partial
 
 from pairlab import store
+from pairlab.base.caller import caller_with
 from pairlab.batch import experiments, kernels, stopping_rule, sweep_manifest
-from pairlab.batch.eta import OVERHEAD_S, Schedule, estimate_s, succeeded, to_measure, traffic_s
-from pairlab.batch.executors.activity import WorkerActivity
-from pairlab.batch.executors.block_queue import Block, BlockQueue
-from pairlab.batch.executors.executor import CellOutcome, Executor, WorkerLost
-from pairlab.batch.executors.local import LocalExecutor
-from pairlab.batch.executors.workers import WorkerPool
+from pairlab.batch.executors.executor import CellOutcome, LocalExecutor, WorkerLost
+from pairlab.batch.executors.workers import Worker, WorkerActivity, WorkerPool
+from pairlab.batch.schedule import Block, BlockQueue, Schedule, estimate_s, succeeded, to_measure
 from pairlab.batch.sweep_file import SweepFile, cells, load, rules
-from pairlab.measurement import in_store
+from pairlab.measurement.estimate import measured_elsewhere, traffic_s
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
-from pairlab.testbed.contracts import Progress, silent
+from pairlab.testbed import environment
+from pairlab.testbed.contracts import Progress, no_progress
 
-__all__ = ["OVERHEAD_S", "CellReport", "SweepFile", "Tally", "cells", "estimate_s", "load", "rules", "run"]
+__all__ = ["CellReport", "SweepFile", "Tally", "cells", "estimate_s", "load", "rules", "run"]
 
 
-#: How often it is looked who has come, and how long is waited where nobody measures.
+#: The interval between looks for new workers, and the pause while no worker measures.
 _LOOK_S, _IDLE_S = 1.0, 0.05
-#: Workers of a sweep, at most: a thread each, which sleeps while its worker measures.
+#: Most workers of a sweep: each takes a thread, which sleeps while the worker measures.
 _MOST_WORKERS = 10_000
 
 
 @dataclass(frozen=True)
 class CellReport:
-    """One cell that ended, and how far the sweep has come. state: done, stored (done before), invalid, failed, skipped.
+    """A cell that ended, and the sweep's progress. state: done, stored (done before), invalid, failed, skipped.
 
-    text: its result, or why there is none. total: how many cells the sweep will have, as far as is known; most: how
-    many it can have, where cells are repeated until an estimate is precise. left_s: how long the rest takes.
+    text: the result, or the reason for having none. total: expected number of cells of the sweep; most: the largest
+    possible number, where cells are repeated until an estimate is precise. left_s: estimated time of the rest.
     """
 
     number: int
@@ -55,12 +54,12 @@ class CellReport:
 
 @dataclass
 class Tally:
-    """How many cells are done, how many were skipped for each reason, and which are not done and why.
+    """Number of cells done, number skipped by reason, and the cells that are not done, with reasons.
 
-    troubles: status and reason of each cell that is not done. imprecise: cells whose estimate was not as precise as
-    asked after at_most repetitions, and how precise it was. stopped: the sweep ended at the first failure, as asked.
-    measurements: how many were made, those of cells that were measured again included; spoilt: why each of those did
-    not count that did not.
+    troubles: status and reason of each cell that is not done. imprecise: cells whose estimate was less precise than
+    requested after at_most repetitions, with the precision reached. stopped: the sweep ended at the first failure, as
+    requested. measurements: number of measurements, repeated ones included; disturbed: reasons of those that did not
+    count.
     """
 
     unavailable: str
@@ -71,14 +70,21 @@ class Tally:
     imprecise: list[str] = field(default_factory=list)
     stopped: bool = False
     measurements: int = 0
-    spoilt: list[str] = field(default_factory=list)
+    disturbed: list[str] = field(default_factory=list)
 
-    def add_attempts(self, run: Run) -> None:
-        """Counts the measurements that were made for this run, and those of them that did not count."""
-        for attempt in run.facts.get("attempts", []):
+    def add(self, spec: Spec, outcome: CellOutcome) -> None:
+        """Counts a cell with this outcome, and the cell's measurements."""
+        if outcome.state in ("done", "stored"):
+            self.done += 1
+        elif outcome.state == "skipped":
+            self.skips[outcome.text] += 1
+        else:
+            self.not_done.append(f"{spec}: {outcome.text}")
+            self.troubles.append((outcome.state, outcome.text))
+        for attempt in outcome.run.facts.get("attempts", []) if outcome.measured and outcome.run else ():
             self.measurements += 1
             if attempt["reasons"]:
-                self.spoilt.append("; ".join(attempt["reasons"]))
+                self.disturbed.append("; ".join(attempt["reasons"]))
 
     @property
     def skipped(self) -> int:
@@ -86,7 +92,6 @@ class Tally:
 
     @property
     def good(self) -> bool:
-        """Whether the sweep succeeded: see eta.succeeded."""
         return succeeded(self.done, len(self.not_done), self.skipped, self.unavailable)
 
 
@@ -98,45 +103,52 @@ def run(
     wait: bool = True,
     stop_on_failure: bool | None = None,
     attempts: int | None = None,
+    where: Callable[[Spec], bool] = lambda spec: True,
     tell: Callable[[CellReport], None] = lambda report: None,
     say: Callable[[str], None] = lambda text: None,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
     execute: Callable[[Spec], Run] | None = None,
     pool: WorkerPool | None = None,
 ) -> Tally:
-    """Measures every cell that is not done yet; resumes where it was interrupted.
+    """Measures every cell that is not done yet; resumes an interrupted sweep.
 
-    retry: measure also the cells that failed or were invalid before, which are otherwise left and counted as not done.
-    A cell that fails is stored with its reason, and the sweep continues, or ends there if stop_on_failure, by default
-    as the file says; what failed in an earlier run does not stop it. attempts: how often a cell is measured at most
-    while only the machine spoils it, by default as the file says. wait: for other measurements on this host (else
-    HostBusy); say is called with whose, and with how many cells were measured on another ground, such as an older
-    kernel, and are measured again. tell is called with each cell that has ended, progress with the phases of the one at
-    work. execute: what measures a cell on this host, by default papermill on its notebook. pool: the workers of a Dask
-    scheduler measure it instead; a cell is then done wherever it was measured, and a cell whose worker is lost is
-    measured elsewhere, `attempts` times at most. Raises BadSweep before anything is measured, StoreError where runs
-    cannot be stored, and Unavailable where there are no workers.
+    retry: measure also cells that failed or were invalid before; by default they stay, and count as not done. A failed
+    cell is stored with the reason, and the sweep continues, or ends there with stop_on_failure (default: as in the
+    file); failures of an earlier run do not stop the sweep. attempts: most measurements of a cell that other load
+    disturbs (default: as in the file). where: selects the cells to measure now; the sweep still has all cells. wait:
+    for other measurements on this host (else HostBusy); say is called with their owner, and with the number of cells
+    that are measured again because the environment differs, such as an older kernel. tell is called with each cell that
+    has ended, progress with the phases of the current cell. execute: measures a cell on this host, by default with
+    papermill and the notebook. pool: workers of a Dask scheduler that measure instead; a cell then counts on whatever
+    host it was measured, and a cell of a lost worker is measured elsewhere, at most `attempts` times. Raises BadSweep
+    before the first measurement, StoreError where runs cannot be stored, and Unavailable without workers.
     """
     sweep = sweep_manifest.keep_auto(sweep, say)
-    often = rules(sweep, backend)
+    all_rules = rules(sweep, backend)
+    selected = {spec: rule for spec, rule in all_rules.items() if where(spec)}
     attempts = attempts or sweep.attempts
-    stored = store.outcomes(stopping_rule.repetitions(often))
-    statuses = in_store.statuses_of(stored) if pool is None else store.statuses_of(stored)
-    if pool is not None:  # what one worker could not measure, another one may
+    stored = store.outcomes(stopping_rule.repetitions(selected))
+    if pool is None:
+        statuses = store.statuses_of(stored, environment.here)
+        for line in measured_elsewhere(
+            {spec: stored[spec] for spec in cells(sweep, backend) if where(spec.replace(repetition=0))}
+        ):
+            say(line)
+    else:  # a cell that one worker could not measure may suit another
+        statuses = store.statuses_of(stored)
         statuses = {spec: None if status == "skipped" else status for spec, status in statuses.items()}
     stop = sweep.on_failure == "stop" if stop_on_failure is None else stop_on_failure
-    ledger = _Ledger(sweep, Schedule(often, to_measure(statuses, retry)), tell, stop)
-    queue = BlockQueue(sweep, often, ledger.schedule, {} if pool is None else stored)
-    if pool is None:
-        for line in in_store.measured_elsewhere({spec: stored[spec] for spec in cells(sweep, backend)}):
-            say(line)
-    with store.running(sweep.name, sweep_manifest.backends(often)), kernels.kept():
-        sweep_manifest.write(sweep, often, retry=retry, pool=pool)
+    ledger = _Ledger(sweep, Schedule(selected, to_measure(statuses, retry)), tell, stop)
+    queue = BlockQueue(sweep, selected, ledger.schedule, {} if pool is None else stored)
+    with store.running(sweep.name, sweep_manifest.backends(selected)), kernels.kept():
+        in_file = rules(sweep.as_written(), backend)
+        remembered = {spec: max(rule, in_file[spec], key=stopping_rule.most) for spec, rule in all_rules.items()}
+        sweep_manifest.write(sweep, remembered, retry=retry, pool=pool)
         if pool is None:
             usual = partial(experiments.measure_cell, wait=wait, attempts=attempts, say=say, progress=progress)
-            executor = LocalExecutor((lambda cell: execute(cell.spec)) if execute else usual, retry)
-            _measure_here(executor, queue, ledger)
+            _measure_here(LocalExecutor((lambda cell: execute(cell.spec)) if execute else usual, retry), queue, ledger)
         else:
+            pool.begin(selected, attempts=attempts, retry=retry, wait=wait)
             _SharedSweep(pool, queue, ledger, attempts, say).measure()
     if not ledger.tally.stopped:
         ledger.tally.imprecise = ledger.schedule.imprecise()
@@ -144,37 +156,27 @@ def run(
 
 
 class _Ledger:
-    """Keeps what became of each cell. activity: of those that measure it, where several do."""
+    """The outcomes of cells. activity: of the workers, in a shared sweep."""
 
     def __init__(self, sweep: SweepFile, schedule: Schedule, tell: Callable[[CellReport], None], stop: bool):
         self.schedule = schedule
         self.tally = Tally(sweep.unavailable)
         self.activity = WorkerActivity(sweep.name)
-        self._tell = tell
-        self._stop = stop
+        self._tell, self._stop = tell, stop
         self._costs: list[float] = []
         self._number = 0
 
     def add(self, spec: Spec, outcome: CellOutcome, took_s: float) -> None:
-        """Counts a cell that has ended so, after so long."""
-        tally = self.tally
-        if outcome.state in ("done", "invalid", "failed") and not outcome.not_retried:
+        """Counts a cell with this outcome, which took so long."""
+        if outcome.measured:
             self._costs.append(took_s - traffic_s(spec))
-            if outcome.run:
-                tally.add_attempts(outcome.run)
-        if outcome.state in ("done", "stored"):
-            tally.done += 1
-        elif outcome.state == "skipped":
-            tally.skips[outcome.text] += 1
-        else:
-            tally.not_done.append(f"{spec}: {outcome.text}")
-            tally.troubles.append((outcome.state, outcome.text))
+        self.tally.add(spec, outcome)
         self.schedule.add(spec, outcome.run)
         self._number += 1
         left_s = self.schedule.left_s(self._costs) / self.activity.at_work
         extent = self.schedule.total, self.schedule.most
         self._tell(CellReport(self._number, *extent, spec, outcome.state, outcome.text, left_s))
-        tally.stopped = tally.stopped or (self._stop and outcome.state == "failed" and not outcome.not_retried)
+        self.tally.stopped = self.tally.stopped or (self._stop and outcome.measured and outcome.state == "failed")
 
 
 def _measure_here(executor: LocalExecutor, queue: BlockQueue, ledger: _Ledger) -> None:
@@ -182,31 +184,32 @@ def _measure_here(executor: LocalExecutor, queue: BlockQueue, ledger: _Ledger) -
         while block.left:
             begun = time.monotonic()
             spec = block.left.pop(0)
-            ledger.add(spec, executor.measure_cell(spec), time.monotonic() - begun)
+            with caller_with(block=block.label):
+                outcome = executor.measure_cell(spec)
+            ledger.add(spec, outcome, time.monotonic() - begun)
             if ledger.tally.stopped:
                 return
         queue.requeue(block)
 
 
 class _SharedSweep:
-    """A sweep that the workers of a pool measure, each in a thread of its own. All decisions are made in this one."""
+    """A sweep that a pool of workers measures, with a thread for each. All decisions are made in this thread."""
 
     def __init__(self, pool: WorkerPool, queue: BlockQueue, ledger: _Ledger, attempts: int, say: Callable[[str], None]):
         self._pool, self._queue, self._ledger = pool, queue, ledger
-        self._attempts = attempts
-        self._say = say
-        self._idle: list[Executor] = []
-        self._under_way: dict[Future[CellOutcome], tuple[Executor, Block, float]] = {}
+        self._attempts, self._say = attempts, say
+        self._idle: list[Worker] = []
+        self._under_way: dict[Future[CellOutcome], tuple[Worker, Block, float]] = {}
         self._losses: Counter[Spec] = Counter()
         self._looked_at = -_LOOK_S
 
     def measure(self) -> None:
-        """Returns when nothing is left to do. Raises what stopped a worker, and Unavailable as pool.arrived does."""
+        """Returns when nothing is left to do. Raises a worker's error, and Unavailable as pool.arrived does."""
         with ThreadPoolExecutor(_MOST_WORKERS, "worker") as self._threads:
             try:
                 while not (self._queue.finished or self._ledger.tally.stopped):
                     self._look()
-                    self._give()
+                    self._assign()
                     if not self._under_way:
                         time.sleep(_IDLE_S)
                     for each in futures.wait(self._under_way, _LOOK_S, futures.FIRST_COMPLETED).done:
@@ -215,30 +218,30 @@ class _SharedSweep:
                 self._pool.stop()
 
     def _look(self) -> None:
-        """Who has come, about once a second, and at once after somebody has left."""
+        """Takes in new workers, about once a second, and at once after the loss of a worker."""
         if time.monotonic() - self._looked_at >= _LOOK_S:
             self._idle += self._pool.arrived(self._say)
-            self._ledger.activity.note()
+            self._ledger.activity.save()
             self._looked_at = time.monotonic()
 
-    def _give(self) -> None:
-        """A block to each that measures nothing; one that is lost leaves."""
+    def _assign(self) -> None:
+        """Gives each idle worker a block; removes lost workers."""
         for worker in [*self._idle]:
             if worker.lost:
                 self._idle.remove(worker)
-                self._leave(worker, worker.lost)
+                self._remove(worker, worker.lost)
             elif block := self._queue.next(worker.host):
                 self._idle.remove(worker)
                 self._begin(worker, block)
 
-    def _begin(self, worker: Executor, block: Block) -> None:
-        """The next cell of a block."""
-        self._ledger.activity.begins(worker, block.left[0])
-        future = self._threads.submit(worker.measure_cell, block.left[0])
+    def _begin(self, worker: Worker, block: Block, measured: int = 0) -> None:
+        """Starts the next cell of the block. measured: cells that the worker has just measured."""
+        self._ledger.activity.set(worker, block.left[0], measured=measured)
+        future = self._threads.submit(worker.measure_cell, block.left[0], block.label)
         self._under_way[future] = worker, block, time.monotonic()
 
     def _end(self, future: Future[CellOutcome]) -> None:
-        """What becomes of a cell, of the rest of its block, and of who measured it."""
+        """Handles the end of a cell: the outcome, the rest of the block, and the worker."""
         worker, block, begun = self._under_way.pop(future)
         spec, lost, outcome = block.left[0], None, None
         try:
@@ -250,30 +253,29 @@ class _SharedSweep:
                 outcome = self._given_up(spec, worker, error)
         if outcome:
             block.left.pop(0)
-            if outcome.state != "stored" and not outcome.not_retried:
-                self._ledger.activity.measured(worker)
             self._ledger.add(spec, outcome, time.monotonic() - begun)
+        measured = int(outcome is not None and outcome.measured)
         if self._ledger.tally.stopped:
             return
         if block.left and not lost:
-            self._begin(worker, block)
+            self._begin(worker, block, measured)
             return
         self._queue.requeue(block)
         if lost:
-            self._leave(worker, str(lost))
+            self._remove(worker, str(lost))
         else:
-            self._ledger.activity.waits(worker)
+            self._ledger.activity.set(worker, None, measured=measured)
             self._idle.append(worker)
 
-    def _given_up(self, spec: Spec, worker: Executor, error: WorkerLost) -> CellOutcome:
-        """The cell has failed, as every worker was lost that measured it."""
+    def _given_up(self, spec: Spec, worker: Worker, error: WorkerLost) -> CellOutcome:
+        """The outcome `failed` of a cell whose measurements all lost their worker."""
         count = "1 worker was" if self._attempts == 1 else f"{self._attempts} workers were"
         why = f"{count} lost while measuring it, the last one: {error}"
         run = Run(spec, "failed", (why,), datetime.now(UTC), facts={"host": dict(worker.facts)})
         return CellOutcome("failed", why, store.write(run))
 
-    def _leave(self, worker: Executor, why: str) -> None:
+    def _remove(self, worker: Worker, why: str) -> None:
         self._say(f"{worker.name}: {why}")
-        self._ledger.activity.leaves(worker)
-        self._pool.leave(worker)
-        self._looked_at = -_LOOK_S  # it may be back, or another one in its place
+        self._ledger.activity.remove(worker)
+        self._pool.remove(worker)
+        self._looked_at = -_LOOK_S  # the worker may be back, or a replacement

@@ -1,6 +1,6 @@
-"""Adaptive repetition: a cell is measured again until an estimate over its repetitions is known closely enough.
+"""Adaptive repetition: a cell is repeated until an estimate over the repetitions is precise enough.
 
-A rule looks after each repetition at the interval that is reported: of the mean of one value per run
+After each repetition, a rule checks the interval that is reported: of the mean of one value per run
 (statistics/intervals.py), or of the median of all flows (statistics/quantiles.py). Stopping as soon as an interval is
 short favours samples that happen to spread little, so these intervals are slightly optimistic: simulated for normal and
 lognormal values with a coefficient of variation from 2 to 30 %, within 5 % and at most 20 repetitions, intervals meant
@@ -11,7 +11,7 @@ Source: Anscombe 1953, Chow and Robbins 1965 (sequential intervals of fixed widt
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import ConfigDict, Field, model_validator
@@ -19,56 +19,54 @@ from pydantic_core import PydanticCustomError
 
 from pairlab.errors import TooFewSamples
 from pairlab.model import fct, latencies
+from pairlab.model.rates import client_bps
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec, TakesNumbers
-from pairlab.model.summaries import client_bps, summaries
+from pairlab.model.summaries import summaries
 from pairlab.statistics import quantiles
 from pairlab.statistics.clusters import Clusters
 from pairlab.statistics.intervals import POSITIVE, SHARE, Estimate, Scale, jain_index, mean_interval
 from pairlab.testbed import registry
 
-#: What a rule looks at in one run: a number, or the completion times of its flows.
+#: A rule's input from one run: a number, or the FCTs of all flows.
 Value = float | np.ndarray
 
 
 class Estimated(NamedTuple):
-    """What is taken of a run, in base units; of_ends: only flows with an end have it; of_transactions: only requests.
+    """The value that a rule takes from a run, in base units; of: it needs flows with "ends", or "requests".
 
-    scale: of the interval of its mean. q: this quantile is estimated, of all flows of all runs together.
+    scale: of the interval of the mean. q: the quantile to estimate, over the flows of all runs together.
     """
 
     value: Callable[[Run], float]
-    of_ends: bool = False
-    of_transactions: bool = False
+    of: str = ""
     scale: Scale = POSITIVE
     q: float = 0.0
 
 
-def _summary(name: str) -> Callable[[Run], float]:
-    return lambda run: summaries(run).get(name, math.nan)
+def _of_requests(name: str) -> Estimated:
+    return Estimated(lambda run: summaries(run).get(name, math.nan), of="requests")
 
 
-#: A failed flow carries nothing, and took longer than any other: what depends on how long is not known.
+#: A failed flow carries nothing, and takes longer than any other: estimates that depend on its time are NaN.
 ESTIMATES = {
     "total_throughput_bps": Estimated(lambda run: run.total_throughput_bps),
     "jain_index": Estimated(lambda run: jain_index(client_bps(run.flows)), scale=SHARE),
     "retransmits": Estimated(lambda run: run.flows["retransmits"].sum(min_count=1)),
-    "transactions_per_s": Estimated(_summary("transactions_per_s"), of_transactions=True),
-    "latency_p50_s": Estimated(_summary("latency_p50_s"), of_transactions=True),
-    "latency_p99_s": Estimated(_summary("latency_p99_s"), of_transactions=True),
-    "service_demand_s": Estimated(_summary("service_demand_s"), of_transactions=True),
-    "median_fct_s": Estimated(lambda run: fct.median(fct.of_run(run)), of_ends=True, q=0.5),
-    "mean_fct_s": Estimated(lambda run: fct.mean(fct.of_run(run)), of_ends=True),
-    "max_fct_s": Estimated(lambda run: fct.longest(fct.of_run(run)), of_ends=True),
+    **{name: _of_requests(name) for name in ("transactions_per_s", "latency_p50_s", "latency_p99_s")},
+    "service_demand_s": _of_requests("service_demand_s"),
+    "median_fct_s": Estimated(lambda run: fct.median(fct.of_run(run)), of="ends", q=0.5),
+    "mean_fct_s": Estimated(lambda run: fct.mean(fct.of_run(run)), of="ends"),
+    "max_fct_s": Estimated(lambda run: fct.longest(fct.of_run(run)), of="ends"),
 }
 
 
 class Until(TakesNumbers):
-    """Repeat until the interval of the estimate's mean is within that share of it, at least and at most so often."""
+    """Repeat until the interval of the estimate's mean is within a share of the mean; at least and at most so often."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    estimate: Literal[*ESTIMATES]
+    estimate: Literal[*ESTIMATES]  # type: ignore[valid-type]
     within: float = Field(gt=0, lt=1)
     confidence: float = Field(0.95, gt=0, lt=1)
     at_least: int = Field(5, ge=2)
@@ -84,21 +82,22 @@ class Until(TakesNumbers):
         return f"{self.estimate} is within {100 * self.within:g} % ({100 * self.confidence:g} % confidence)"
 
 
-#: How often a cell is measured: so many times, or until its estimate is known.
+#: The number of repetitions of a cell: fixed, or until the estimate is precise.
 Rule = int | Until
 
 
 def lack(rule: Rule, spec: Spec) -> str:
-    """Why this cell cannot be repeated by that rule; empty where it can."""
-    if isinstance(rule, Until) and ESTIMATES[rule.estimate].of_ends and not spec.flows_end:
+    """The reason that the rule does not suit this cell; empty if it does."""
+    if not isinstance(rule, Until):
+        return ""
+    of = ESTIMATES[rule.estimate].of
+    if of == "ends" and not spec.flows_end:
         return f"until: {rule.estimate} is of flows with an end: give flow_bytes, or another estimate"
-    if isinstance(rule, Until) and ESTIMATES[rule.estimate].of_transactions and not _sends_requests(spec):
-        return f"until: {rule.estimate} is of requests: take a workload that sends them (rr), or another estimate"
+    if of == "requests":
+        workload = None if spec.workload == "auto" else registry.workloads.get(spec.workload)
+        if not workload or "transactions" not in workload.features:
+            return f"until: {rule.estimate} is of requests: take a workload that sends them (rr), or another estimate"
     return ""
-
-
-def _sends_requests(spec: Spec) -> bool:
-    return spec.workload != "auto" and "transactions" in registry.workloads.get(spec.workload).can
 
 
 def least(rule: Rule) -> int:
@@ -110,12 +109,11 @@ def most(rule: Rule) -> int:
 
 
 def repetitions(often: Mapping[Spec, Rule]) -> Iterator[Spec]:
-    """All repetitions that these cells can have."""
     return (spec.replace(repetition=number) for spec, rule in often.items() for number in range(most(rule)))
 
 
 def value_of(run: Run, rule: Rule) -> Value | None:
-    """What the rule looks at in that run; None where it has none: it is not ok, or flows failed."""
+    """The rule's value of the run; None: the run is not ok, or flows failed."""
     if run.status != "ok" or not isinstance(rule, Until):
         return None
     value = taken(run, rule.estimate)
@@ -123,13 +121,13 @@ def value_of(run: Run, rule: Rule) -> Value | None:
 
 
 def taken(run: Run, estimate: str) -> float | None:
-    """That one of ESTIMATES of the run; None where it has none, or failed flows hide it."""
+    """The run's value of that entry of ESTIMATES; None if it is not finite, also because of failed flows."""
     value = float(ESTIMATES[estimate].value(run))
     return value if math.isfinite(value) else None
 
 
 def half_width(values: Sequence[float], confidence: float, scale: Scale = POSITIVE, resolution: float = 0.0) -> float:
-    """The longer side of the interval of the mean of `values`, as a share of the mean; infinite where there is none."""
+    """The longer side of the interval of the mean of `values`, as a share of the mean; infinite without values."""
     if not len(values):
         return math.inf
     return _share(mean_interval(values, confidence, scale, resolution))
@@ -142,7 +140,7 @@ def _share(estimate: Estimate) -> float:
     return max(high - value, value - low) / value if value else 0.0
 
 
-def _width(rule: Until, values: Sequence[Value]) -> float:
+def _width(rule: Until, values: Sequence[Any]) -> float:
     estimated = ESTIMATES[rule.estimate]
     if not estimated.q or not len(values):
         step = latencies.step_s(values) if rule.estimate.startswith("latency_") else 0.0
@@ -155,10 +153,10 @@ def _width(rule: Until, values: Sequence[Value]) -> float:
 
 
 def goes_on(rule: Rule, values: Sequence[Value], tried: int) -> bool:
-    """Whether a cell is to be measured once more, after `tried` repetitions of which those with a value gave `values`.
+    """Whether to measure a cell once more, after `tried` repetitions, some of which gave `values`.
 
-    Repetitions without a value (failed, invalid, skipped) are made up for, up to at_most; where not one of the first
-    at_least had any, no more are tried.
+    Repetitions without a value (failed, invalid, skipped) are replaced, up to at_most; if none of the first at_least
+    gave a value, the cell ends.
     """
     if not isinstance(rule, Until):
         return tried < rule
@@ -170,7 +168,7 @@ def goes_on(rule: Rule, values: Sequence[Value], tried: int) -> bool:
 
 
 def expected(rule: Rule, values: Sequence[Value], tried: int) -> int:
-    """How many repetitions it will take in all, as far as is known: the width goes with the root of their number."""
+    """The estimated number of repetitions in all: the width falls with the root of the number."""
     if not goes_on(rule, values, tried):
         return tried
     if not isinstance(rule, Until) or len(values) < 2:
@@ -180,14 +178,14 @@ def expected(rule: Rule, values: Sequence[Value], tried: int) -> int:
 
 
 def shortfall(rule: Rule, values: Sequence[Value], tried: int) -> str:
-    """What is not known closely enough, and how closely it is; empty where it is, and for a fixed number."""
-    if not isinstance(rule, Until) or not values:  # of a cell without any, its status says why
+    """The imprecise estimate with the precision reached, in words; empty if it is precise, or the number is fixed."""
+    if not isinstance(rule, Until) or not values:  # the status of a cell without values gives the reason
         return ""
     width = _width(rule, values)
     if len(values) >= rule.at_least and width <= rule.within:
         return ""
-    known = f"± {100 * width:.1f} %" if math.isfinite(width) else "not known"
+    precision = f"± {100 * width:.1f} %" if math.isfinite(width) else "not known"
     return (
-        f"{rule.estimate} is {known} after {tried} repetitions, of which {len(values)} have a value,"
+        f"{rule.estimate} is {precision} after {tried} repetitions, of which {len(values)} have a value,"
         f" and was to be within {100 * rule.within:g} %"
     )

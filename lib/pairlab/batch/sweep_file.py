@@ -1,9 +1,8 @@
-"""Sweep files, and their cells in an order that spreads drift of the machine evenly over all cells."""
+"""Sweep files, and their cells in the order of measuring: block after block, each in random order."""
 
 import itertools
 import math
-import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,22 +11,32 @@ from pydantic_core import PydanticCustomError
 
 from pairlab import paths
 from pairlab.base import safe_yaml
-from pairlab.batch import experiments, stopping_rule
+from pairlab.batch import designs, experiments, stopping_rule
+from pairlab.batch.blocks import of_repetition, twins
 from pairlab.batch.stopping_rule import Rule, Until
 from pairlab.errors import BadInput, BadSpec, BadSweep
 from pairlab.measurement.measure import resolve
 from pairlab.model.spec import NOT_IN_SPEC, Name, Spec, TakesNumbers
 from pairlab.testbed import registry
 
-#: More is most likely a mistake: even with the shortest cells they would take days.
+#: A larger number is most likely a mistake: even the shortest cells would take days.
 MOST_CELLS = 100_000
+
+
+def _with_one_rule(grid: Any) -> Any:
+    for one, other in (("repetitions", "until"), ("sample", "fraction")):
+        if {one, other} <= grid.model_fields_set:
+            raise PydanticCustomError("rule", f"give either {one} or {other}, not both")
+    return grid
 
 
 class Grid(TakesNumbers):
     """Cells of one experiment: a parameter with a list of values is an axis; a plain value holds for all cells.
 
-    backends: the backends that the grid is for; default: all. repetitions: the number of the sweep's repetitions that
-    it takes part in. until: repeat until an estimate is precise enough. Without both, the sweep's rule holds.
+    backends: the grid's backends; default: all. repetitions: the number of the sweep's repetitions that include the
+    grid. until: repeat until an estimate is precise enough. Without both, the sweep's rule holds. sample: the number of
+    combinations, drawn by the sweep's seed to cover each axis evenly (a Latin hypercube). fraction: the share of the
+    combinations of axes with two values each (a fractional factorial design).
     """
 
     model_config = ConfigDict(extra="allow", strict=True)
@@ -35,10 +44,9 @@ class Grid(TakesNumbers):
     backends: list[Name] | None = Field(None, min_length=1)
     repetitions: int | None = Field(None, ge=1)
     until: Until | None = None
-
-    @model_validator(mode="after")
-    def _one_rule(self) -> "Grid":
-        return _with_one_rule(self)
+    sample: int = Field(0, ge=2, le=10000)
+    fraction: Literal["1/2", "1/4", "1/8", "1/16", "1/32"] | None = None
+    _one_rule = model_validator(mode="after")(_with_one_rule)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -46,26 +54,21 @@ class Grid(TakesNumbers):
 
 
 def _as_grids(content: Any) -> list[Any]:
-    """A single grid need not be in a list."""
+    """The list of grids; a single grid need not be in a list."""
     grids = content if isinstance(content, list) else [content]
     if not grids or not all(isinstance(grid, dict) for grid in grids):
         raise PydanticCustomError("grid", "must be a mapping of parameters to values, or a list of such grids")
     return grids
 
 
-def _with_one_rule(grid: Any) -> Any:
-    if {"repetitions", "until"} <= grid.model_fields_set:
-        raise PydanticCustomError("rule", "give either repetitions or until, not both")
-    return grid
-
-
 class SweepFile(TakesNumbers):
     """The content of a sweep file: each experiment with one or more grids of cells.
 
-    parameters: values of parameters for all grids that give no others, of experiments that have them. on_failure:
-    whether the sweep continues after a failed cell. unavailable: whether a sweep succeeds if cells are skipped that
-    this host cannot measure. attempts: how often a cell is measured at most, if other load or the machine's state made
-    it invalid.
+    parameters: default values for the grids of all experiments that have the parameters. on_failure: whether the sweep
+    continues after a failed cell. unavailable: whether a sweep succeeds if it skips cells that this host cannot
+    measure. attempts: most measurements of a cell that other load or the machine's state makes invalid. twin: whether
+    one cell of each experiment, workload and number of pairs is measured twice in each block, to show the difference
+    between equals.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -79,39 +82,44 @@ class SweepFile(TakesNumbers):
     unavailable: Literal["skip", "fail"] = "fail"
     on_failure: Literal["continue", "stop"] = "continue"
     attempts: int = Field(3, ge=1, le=100)
+    twin: bool = False
     parameters: dict[str, Any] = Field(default_factory=dict)
     experiments: dict[str, Annotated[list[Grid], BeforeValidator(_as_grids)]] = Field(min_length=1)
+    _one_rule = model_validator(mode="after")(_with_one_rule)
 
-    @model_validator(mode="after")
-    def _one_rule(self) -> "SweepFile":
-        return _with_one_rule(self)
-
+    #: The path that the sweep was read from.
     _file: Path | None = PrivateAttr(None)
-    _rules: dict[str | None, dict[Spec, Rule]] = PrivateAttr(default_factory=dict)
+    #: The workload that `auto` stands for, by backend, if it supports the cell; else the host decides.
     _auto: dict[str, str] = PrivateAttr(default_factory=dict)
-
-    @property
-    def file(self) -> Path | None:
-        """Where it was read."""
-        return self._file
-
-    @property
-    def auto(self) -> dict[str, str]:
-        """By backend, the workload that `auto` stands for where it can do what is asked; else the host decides."""
-        return self._auto
+    #: The requested number of repetitions, in place of the file's or, with True, added to them; 0: as in the file.
+    _repetitions: tuple[int, bool] = PrivateAttr((0, False))
+    _rules: dict[str | None, dict[Spec, Rule]] = PrivateAttr(default_factory=dict)
 
     def with_auto(self, auto: dict[str, str]) -> "SweepFile":
         """The same sweep, in which `auto` stands for these workloads."""
+        return self._changed(auto, self._repetitions)
+
+    def with_repetitions(self, asked: str) -> "SweepFile":
+        """The same sweep with this number of repetitions ("8"), or more ("+5"); cells with `until` stay as they are."""
+        number = asked.removeprefix("+")
+        if not number.isascii() or not number.isdigit() or not 0 < int(number) <= 10000:
+            raise BadInput(f"repetitions: {asked!r} is no number, such as 8, or +5 for five more than the file has")
+        return self._changed(self._auto, (int(number), asked.startswith("+")))
+
+    def as_written(self) -> "SweepFile":
+        """The same sweep with the file's repetitions."""
+        return self._changed(self._auto, (0, False))
+
+    def _changed(self, auto: dict[str, str], repetitions: tuple[int, bool]) -> "SweepFile":
         changed = self.model_copy()
-        changed._auto, changed._rules = auto, {}
+        changed._auto, changed._repetitions, changed._rules = auto, repetitions, {}
         return changed
 
     def uses_auto(self) -> bool:
-        """Whether the workload of some cell is `auto`."""
         for experiment, grids in self.experiments.items():
             try:
                 default = experiments.defaults(experiment).get("workload")
-            except BadInput:  # which `rules` says
+            except BadInput:  # `rules` reports it
                 continue
             values = [(self.parameters | grid.parameters).get("workload", default) for grid in grids]
             if any("auto" in value if isinstance(value, list) else value == "auto" for value in values):
@@ -119,24 +127,26 @@ class SweepFile(TakesNumbers):
         return False
 
     def rule(self, grid: Grid) -> Rule:
-        """How often the cells of that grid are measured."""
-        return grid.until or grid.repetitions or self.until or self.repetitions
+        """The number of repetitions of the grid's cells."""
+        rule = grid.until or grid.repetitions or self.until or self.repetitions
+        number, more = self._repetitions
+        return rule if not number or not isinstance(rule, int) else number + more * rule
 
 
 def locate(file: Path) -> Path:
-    """The path of a sweep file, given as a path or by the name of one in sweeps/."""
-    named = paths.SWEEPS / f"{file}.yaml"
+    """The path of a sweep file, given by path or by its name in sweeps/."""
+    named = paths.own_or_shipped(f"sweeps/{file}.yaml")
     return named if not file.exists() and file.name == str(file) and named.is_file() else file
 
 
 def load(path: str | Path) -> SweepFile:
-    """Reads and checks a sweep file. Raises BadSweep, naming the file and what is wrong in it."""
+    """Reads and checks a sweep file. Raises BadSweep, naming the file and the fault."""
     path = Path(path)
     try:
         content = safe_yaml.read(path)
     except OSError as error:
-        known = ", ".join(sorted(found.name for found in paths.SWEEPS.glob("*.yaml")))
-        raise BadSweep(f"{path}: {error.strerror}; sweeps/ has: {known}") from None
+        names = ", ".join(dict.fromkeys(file.name for file in paths.beside("sweeps", "*.yaml")))
+        raise BadSweep(f"{path}: {error.strerror}; sweeps/ has: {names}") from None
     except ValueError as error:
         raise BadSweep(f"{path} {error}") from None
     if not isinstance(content, dict):
@@ -153,27 +163,27 @@ def load(path: str | Path) -> SweepFile:
 
 
 def _with_names(content: dict[Any, Any], path: Path) -> dict[Any, Any]:
-    """The file's content, with the names of experiments that it gives as paths of notebooks, from its own folder."""
+    """The content, with experiments' names in place of notebooks' paths, which are relative to the file's folder."""
     grids = content.get("experiments")
     if not isinstance(grids, dict):
         return content
-    found: dict[Any, Any] = {}
+    by_name: dict[Any, Any] = {}
     for experiment, value in grids.items():
         try:
             name = experiments.named(experiment, path.absolute().parent) if isinstance(experiment, str) else experiment
         except BadInput as error:
             raise BadSweep(f"{path}: {error}") from None
-        if name in found:
+        if name in by_name:
             raise BadSweep(f"{path} has the experiment {name!r} twice, by its name and by a notebook: {experiment}")
-        found[name] = value
-    return content | {"experiments": found}
+        by_name[name] = value
+    return content | {"experiments": by_name}
 
 
 def _explain(detail: Any) -> str:
     where = ".".join(str(part) for part in detail["loc"])
     if detail["type"] == "extra_forbidden":
-        known = (Until if "until" in detail["loc"][:-1] else SweepFile).model_fields
-        return f"unknown key {where!r} (there are: {', '.join(known)})"
+        keys = (Until if "until" in detail["loc"][:-1] else SweepFile).model_fields
+        return f"unknown key {where!r} (there are: {', '.join(keys)})"
     if detail["type"] == "value_error":
         return f"{where}: {detail['ctx']['error']}"
     message = f"{detail['msg'][0].lower()}{detail['msg'][1:]}"
@@ -181,10 +191,10 @@ def _explain(detail: Any) -> str:
 
 
 def rules(sweep: SweepFile, backend: str | None = None) -> dict[Spec, Rule]:
-    """Every cell, as of repetition 0, and how often it is measured.
+    """Every cell, as of repetition 0, with its rule.
 
-    Raises BadSweep, before anything is measured, for a parameter, a value or a name that does not exist, and if no grid
-    is for this backend.
+    Raises BadSweep, before the first measurement, for a parameter, value or name that does not exist, and if no grid is
+    for this backend.
     """
     if backend not in sweep._rules:
         sweep._rules[backend] = _rules(sweep, backend)
@@ -192,8 +202,13 @@ def rules(sweep: SweepFile, backend: str | None = None) -> dict[Spec, Rule]:
 
 
 def _rules(sweep: SweepFile, backend: str | None) -> dict[Spec, Rule]:
-    found: dict[Spec, Rule] = {}
+    rules_of: dict[Spec, Rule] = {}
     count = 0
+    if sweep.twin and (lacking := [name for name in sweep.experiments if "twin" not in experiments.defaults(name)]):
+        raise BadSweep(
+            f"sweep {sweep.name!r} has twin cells, and {', '.join(lacking)} has no parameter 'twin': add `twin = False`"
+            " to the notebook's parameters, or leave `twin` out of the sweep"
+        )
     for experiment, grids in sweep.experiments.items():
         for grid in grids:
             try:
@@ -201,63 +216,64 @@ def _rules(sweep: SweepFile, backend: str | None) -> dict[Spec, Rule]:
             except (BadInput, TypeError) as error:
                 raise BadSweep(f"sweep {sweep.name!r}, experiment {experiment!r}: {error}") from None
             for spec in specs:
-                if spec in found:
+                if spec in rules_of:
                     raise BadSweep(f"sweep {sweep.name!r} has a cell more than once: {spec}")
-                found[spec] = sweep.rule(grid)
-                count += stopping_rule.most(found[spec])
+                rules_of[spec] = sweep.rule(grid)
+                count += stopping_rule.most(rules_of[spec])
             if count > MOST_CELLS:
                 raise BadSweep(_too_many(f"sweep {sweep.name!r}", count))
-    if not found:
-        what = f"sweep {sweep.name!r} has no cell for backend {backend or sweep.backend!r}"
-        raise BadSweep(f"{what}: check `backends` in its grids")
-    return found
+    rules_of |= {twin: rules_of[twin.replace(twin=False)] for twin in twins(rules_of)} if sweep.twin else {}
+    if not rules_of:
+        raise BadSweep(
+            f"sweep {sweep.name!r} has no cell for backend {backend or sweep.backend!r}: check `backends` in its grids"
+        )
+    return rules_of
 
 
 def cells(sweep: SweepFile, backend: str | None = None, *, at_most: bool = False) -> list[Spec]:
-    """Every cell and repetition, in the order of measuring: each block has every cell once, shuffled by the seed.
+    """Every cell and repetition, in the order of measuring.
 
-    A cell with fewer repetitions is in the first blocks only; one that is repeated until an estimate is precise enough
-    is in the first at_least blocks, or, with at_most, in the first at_most. Raises BadSweep as `rules`.
+    A cell with fewer repetitions is in the first ones only; one with `until` is in the first at_least or, with at_most,
+    in the first at_most. Raises BadSweep as `rules`.
     """
     count_of = stopping_rule.most if at_most else stopping_rule.least
-    often = {spec: count_of(rule) for spec, rule in rules(sweep, backend).items()}
+    return [spec for block in blocks(sweep, backend, count_of) for spec in block]
+
+
+def blocks(
+    sweep: SweepFile, backend: str | None = None, count_of: Callable[[Rule], int] = stopping_rule.least
+) -> list[list[Spec]]:
+    """The blocks of all repetitions, in the order of measuring. count_of: the number of repetitions of a rule."""
+    counts = {spec: count_of(rule) for spec, rule in rules(sweep, backend).items()}
     return [
-        spec
-        for number in range(max(often.values()))
-        for spec in block(sweep, number, (spec for spec, count in often.items() if number < count))
+        block
+        for number in range(max(counts.values()))
+        for block in blocks_of(sweep, number, (spec for spec, count in counts.items() if number < count))
     ]
 
 
-def block(sweep: SweepFile, number: int, specs: Iterable[Spec]) -> list[Spec]:
-    """These cells in that repetition, in the order of measuring."""
-    visited = [spec.replace(repetition=number) for spec in specs]
-    random.Random(f"{sweep.seed}/{number}").shuffle(visited)
-    return visited
+def blocks_of(sweep: SweepFile, number: int, specs: Iterable[Spec]) -> list[list[Spec]]:
+    """The blocks of these cells in that repetition, in the order of measuring."""
+    repetition = (spec.replace(repetition=number) for spec in specs)
+    return of_repetition(repetition, f"{sweep.seed}/{number}")
 
 
 def _cells_of(sweep: SweepFile, experiment: str, grid: Grid, backend: str | None) -> Iterator[Spec]:
-    """A grid's cells for this backend, as of repetition 0. Cells for other backends are checked too."""
+    """The grid's cells for this backend, as of repetition 0. Cells for other backends are checked too."""
     for name in grid.backends or ():
         registry.backends.get(name)
     if not sweep.until and grid.repetitions and grid.repetitions > sweep.repetitions:
         raise BadSpec(f"repetitions: a grid cannot have {grid.repetitions}, as the sweep has {sweep.repetitions}")
-    for taken in ("repetition", *NOT_IN_SPEC):
+    for taken in ("repetition", "twin", *NOT_IN_SPEC):
         if taken in sweep.parameters | grid.parameters:
             raise BadSpec(f"{taken!r} is set by the sweep, not by its grid")
-    of_all = {"backend": sweep.backend, "seed": sweep.seed}
-    known = sweep.model_fields_set | experiments.defaults(experiment).keys()
-    of_all = {name: value for name, value in of_all.items() if name in known}  # a notebook need not have them
-    for values in _combinations(grid, of_all | _for_all(sweep, experiment), backend, sweep.rule(grid)):
+    axes = _axes(sweep, experiment, grid, backend)
+    for values in _combinations(grid, axes, sweep.rule(grid), sweep.seed):
         spec = experiments.spec_of(experiment, values)
         if lack := stopping_rule.lack(sweep.rule(grid), spec):
             raise BadSpec(lack)
         if grid.backends is None or spec.backend in grid.backends:
-            yield resolve(spec, auto=sweep.auto.get(spec.backend, ""))
-
-
-def _shortened(axis: list[Any]) -> str:
-    text = str(axis)
-    return text if len(text) <= 200 else f"{text[:197]}..."
+            yield resolve(spec, auto=sweep._auto.get(spec.backend, ""))
 
 
 def _too_many(what: str, count: int) -> str:
@@ -265,22 +281,46 @@ def _too_many(what: str, count: int) -> str:
 
 
 def _for_all(sweep: SweepFile, experiment: str) -> dict[str, Any]:
-    """The sweep's parameters that the experiment has, and those that none of its experiments has, which is an error."""
-    known = {each: experiments.defaults(each) for each in sweep.experiments}
-    others = {name for its in known.values() for name in its} - known[experiment].keys()
+    """The sweep's parameters, without those of other experiments only. One of no experiment stays, to be an error."""
+    defaults = {each: experiments.defaults(each) for each in sweep.experiments}
+    others = {name for names in defaults.values() for name in names} - defaults[experiment].keys()
     return {name: value for name, value in sweep.parameters.items() if name not in others}
 
 
-def _combinations(grid: Grid, of_all: dict[str, Any], backend: str | None, rule: Rule) -> Iterator[dict[str, Any]]:
-    values = of_all | grid.parameters
+def _axes(sweep: SweepFile, experiment: str, grid: Grid, backend: str | None) -> dict[str, list[Any]]:
+    """The values of each parameter in the grid's cells."""
+    of_sweep = {"backend": sweep.backend, "seed": sweep.seed}
+    accepted = sweep.model_fields_set | experiments.defaults(experiment).keys()
+    of_sweep = {name: value for name, value in of_sweep.items() if name in accepted}  # a notebook may lack these
+    values = of_sweep | _for_all(sweep, experiment) | grid.parameters
     if backend:
         values["backend"] = backend
     axes = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
     for name, axis in axes.items():
         if not axis or len({str(value) for value in axis}) < len(axis):
-            raise BadSpec(f"{name}: an axis must list values, each once, not {_shortened(axis)}")
+            text = str(axis)
+            text = text if len(text) <= 200 else f"{text[:197]}..."
+            raise BadSpec(f"{name}: an axis must list values, each once, not {text}")
+    return axes
+
+
+def _combinations(grid: Grid, axes: dict[str, list[Any]], rule: Rule, seed: int) -> Iterator[dict[str, Any]]:
+    if grid.sample:
+        return designs.sampled(axes, grid.sample, seed)
+    if grid.fraction:
+        return designs.fraction(axes, grid.fraction).combinations(axes)
     count = math.prod(map(len, axes.values())) * stopping_rule.most(rule)
-    if count > MOST_CELLS:  # before any of them is made
+    if count > MOST_CELLS:  # before the first is made
         raise BadSpec(_too_many("its grid", count))
-    for combination in itertools.product(*axes.values()):
-        yield dict(zip(axes, combination, strict=True))
+    return (dict(zip(axes, combination, strict=True)) for combination in itertools.product(*axes.values()))
+
+
+def fractions(sweep: SweepFile, backend: str | None = None) -> list[tuple[str, designs.Fraction]]:
+    """The fractional designs of the grids for this backend, each with its experiment. Raises as `rules`."""
+    rules(sweep, backend)
+    return [
+        (experiment, designs.fraction(_axes(sweep, experiment, grid, backend), grid.fraction))
+        for experiment, grids in sweep.experiments.items()
+        for grid in grids
+        if grid.fraction and (grid.backends is None or (backend or sweep.backend) in grid.backends)
+    ]

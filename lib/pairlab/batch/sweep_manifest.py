@@ -1,4 +1,4 @@
-"""What a sweep writes into the store when it starts: its cells and their rules, for whoever watches or resumes it."""
+"""A sweep's manifest in the store: the cells and rules at its start, to watch and resume the sweep."""
 
 import os
 import platform
@@ -9,20 +9,21 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pairlab import store
+from pairlab.base.caller import caller
 from pairlab.batch import stopping_rule
 from pairlab.batch.executors.workers import WorkerPool
 from pairlab.batch.stopping_rule import Rule
 from pairlab.batch.sweep_file import SweepFile
 from pairlab.errors import BadInput, NoRuns, StoreError
 from pairlab.measurement.measure import resolve
-from pairlab.model import ground as grounds
-from pairlab.model.ground import Ground
+from pairlab.model import environment as environments
+from pairlab.model.environment import Environment
 from pairlab.model.spec import Spec, stored_names
 from pairlab.testbed.host import facts
 
 
 class RuledCell(BaseModel):
-    """A cell, as of repetition 0, and how often it is measured."""
+    """A cell, as of repetition 0, with its rule."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -31,12 +32,12 @@ class RuledCell(BaseModel):
 
 
 class Manifest(BaseModel):
-    """The latest start of a sweep: when, on which host and by which process, with which cells and options.
+    """The latest start of a sweep: time, host, process, cells and options.
 
-    retry: it measures again what failed or was invalid before. file: its sweep file. auto: the traffic tool that
-    `workload: auto` stood for. ground: host and kernel, on which its runs count; not known: on any.
-    scheduler: the address of Dask's, where its workers measure it; credentials: the file by which it is reached, if
-    named; dashboard: the address of its dashboard.
+    retry: it measures failed and invalid cells again. unavailable: whether it may skip cells that the host cannot
+    measure. file: the sweep file. auto: the traffic tool that `workload: auto` stood for. ground: host and kernel on
+    which runs count; without them: on any. scheduler: the address of the Dask scheduler, if workers measure the sweep;
+    credentials: the file of its credentials, if named; dashboard: the address of its dashboard.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -47,7 +48,7 @@ class Manifest(BaseModel):
     retry: bool
     unavailable: Literal["skip", "fail"]
     cells: tuple[RuledCell, ...] = Field(min_length=1)
-    ground: Ground = Ground()
+    ground: Environment = Environment()
     file: str = ""
     auto: str = ""
     scheduler: str = ""
@@ -63,37 +64,36 @@ def write(
     pool: WorkerPool | None = None,
     at: datetime | None = None,
 ) -> None:
-    """Writes into the store that a sweep starts with these cells. Raises StoreError.
+    """Writes the manifest of a sweep that starts with these cells into the store. Raises StoreError.
 
-    pool: that measures it; its runs count on whatever host then. None: this host does. at: when, by default now.
+    pool: the workers that measure the sweep, whose runs count on any host; None: this host. at: by default now.
     """
     for backend in backends(often):
-        its = {spec: rule for spec, rule in often.items() if spec.backend == backend}
+        rules = {spec: rule for spec, rule in often.items() if spec.backend == backend}
         manifest = Manifest(
             at=at or datetime.now(UTC),
             host=platform.node(),
             pid=os.getpid(),
             retry=retry,
-            ground=grounds.of_host(facts.host()) if pool is None else Ground(),
+            ground=(Environment() if pool else environments.of_host(facts.host()))._replace(label=caller().label),
             unavailable=sweep.unavailable,
-            cells=tuple(RuledCell(spec=spec, rule=rule) for spec, rule in its.items()),
-            file=str(sweep.file or ""),
+            cells=tuple(RuledCell(spec=spec, rule=rule) for spec, rule in rules.items()),
+            file=str(sweep._file or ""),
             scheduler=pool.address if pool else "",
             credentials=pool.credentials if pool else "",
             dashboard=pool.dashboard if pool else "",
-            auto=sweep.auto.get(backend) or (_auto_now(backend) if sweep.uses_auto() else ""),
+            auto=sweep._auto.get(backend) or (_auto_now(backend) if sweep.uses_auto() else ""),
         )
         start = manifest.model_dump(mode="json", exclude_defaults=True)
-        store.remember_sweep(sweep.name, stopping_rule.repetitions(its), start=start)
+        store.remember_sweep(sweep.name, stopping_rule.repetitions(rules), start=start)
 
 
 def backends(often: Mapping[Spec, Rule]) -> tuple[str, ...]:
-    """The backends that these cells are measured in."""
     return tuple(sorted({spec.backend for spec in often}))
 
 
 def read(content: Any, sweep: str) -> Manifest:
-    """What `write` wrote of that sweep. Raises StoreError where it is something else."""
+    """The sweep's manifest from the content of its file. Raises StoreError if it is invalid."""
     try:
         if content is None:
             raise ValueError("an older pairlab started it")
@@ -108,30 +108,30 @@ def read(content: Any, sweep: str) -> Manifest:
 
 
 def keep_auto(sweep: SweepFile, say: Callable[[str], None] = lambda text: None) -> SweepFile:
-    """The sweep with `workload: auto` as it was at its last start, so that installing a tool does not change its cells.
+    """The sweep with `workload: auto` as at the last start, so that installing a tool does not change the cells.
 
-    Where that tool is gone, `auto` is what this host has now; say is called with that change.
+    If that tool is gone, `auto` is this host's present choice; say is called with the change.
     """
     if not sweep.uses_auto():
         return sweep
     try:
         starts = store.starts_of_sweep(sweep.name)
-    except (NoRuns, StoreError):  # never started, or not to be read: it is written anew
+    except (NoRuns, StoreError):  # never started, or unreadable: it is written anew
         return sweep
-    kept = {}
+    tools = {}
     for backend, start in starts.items():
         before = start.get("auto", "") if isinstance(start, dict) else ""
         if not before:
             continue
         now = _auto_now(backend)
         if now == before or now == "iperf":  # flowgen is part of pairlab, so it can be kept
-            kept[backend] = before
+            tools[backend] = before
         else:
             say(
                 f"workload 'auto' was {before} when this sweep was last started, and {backend!r} has no {before} now:"
                 f" it is {now}, so its cells are measured anew. To keep {before}, install it again"
             )
-    return sweep.with_auto(kept)
+    return sweep.with_auto(tools)
 
 
 def _auto_now(backend: str) -> str:

@@ -1,13 +1,11 @@
-"""pairlab's command line: a module for each group of commands, which imports heavy packages only when it runs."""
+"""pairlab's command line: a module for each group of commands; a command imports heavy packages only when it runs."""
 
 import click
 
 from pairlab import paths
 from pairlab._version import __version__
-from pairlab.cli import calibrate, doctor, flow_sizes, reports, run, store
-from pairlab.cli.comparison import advise, compare
-from pairlab.cli.group import Group
-from pairlab.cli.sweeps import sweep, workers
+from pairlab.cli import comparison, flow_sizes, host, reports, run, store, study, sweep
+from pairlab.cli.terminal import Group
 from pairlab.testbed.requirements import allow_open_files
 
 EPILOG = "\b\nEnvironment variables (relative paths count from the current directory):\n" + "\n".join(
@@ -29,19 +27,7 @@ def main():
     allow_open_files()
 
 
-for command in (
-    doctor.doctor,
-    run.run,
-    sweep.sweep,
-    workers.scheduler,
-    workers.worker,
-    reports.report,
-    compare.compare,
-    advise.advise,
-    reports.claims,
-    calibrate.calibrate,
-    flow_sizes.cdf,
-    store.list_runs,
-    store.clean,
-):
-    main.add_command(command)
+for module in (comparison, flow_sizes, host, reports, run, store, study, sweep):
+    for command in vars(module).values():
+        if isinstance(command, click.Command):
+            main.add_command(command)

@@ -1,4 +1,4 @@
-"""Flow size distributions: what one looks like."""
+"""Description of flow size distributions."""
 
 import json
 import shlex
@@ -6,7 +6,9 @@ from pathlib import Path
 
 import click
 
-#: Of experiment dc-simulation where nothing else is asked: each has a server.
+from pairlab.cli import options
+
+#: Default number of hosts of experiment dc-simulation: each has a server.
 _HOSTS = 3
 
 
@@ -21,9 +23,11 @@ _HOSTS = 3
     metavar="BYTES",
     help="Bytes of a unit of the file's sizes, where they are not in bytes; 1460 for packets.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options.as_json()
 def cdf(name, figure, unit_bytes, as_json):
-    """Show a distribution of flow sizes: its CDF, mean, median, p99 and the bytes in the largest flows.
+    """Show a distribution of flow sizes.
+
+    Its CDF, mean, median, p99 and the bytes in the largest flows.
 
     A FILE has a size and a cumulative share on each line, as those of Empirical Traffic Generator, or a count between
     the two. Of a client configuration of Empirical Traffic Generator or HKUST's TrafficGenerator, it is the one that
@@ -32,7 +36,7 @@ def cdf(name, figure, unit_bytes, as_json):
 
     pairlab cdf prv2-1 --figure prv2-1.pdf
     """
-    from pairlab.model.traffic import etg_config, flow_sizes
+    from pairlab.model import etg_config, flow_sizes
 
     config = etg_config.read(Path(name)) if etg_config.is_one(Path(name)) else None
     sizes = flow_sizes.load(config.size_cdf if config else name, unit_bytes=unit_bytes)
@@ -64,10 +68,10 @@ def cdf(name, figure, unit_bytes, as_json):
         if text:
             click.echo(f"{label}: {text}")
     if config:
-        asked = {key: value for key, value in config.parameters.items() if key != "workload"}
+        parameters = {key: value for key, value in config.parameters.items() if key != "workload"}
         if len(config.servers) < _HOSTS:
-            asked |= {"hosts": 1, "placement": "same-host", "uplink_rate_bps": 0.0, "limited_uplinks": 0}
-        words = " ".join(f"-p {key}={shlex.quote(str(value))}" for key, value in asked.items())
+            parameters |= {"hosts": 1, "placement": "same-host", "uplink_rate_bps": 0.0, "limited_uplinks": 0}
+        words = " ".join(f"-p {key}={shlex.quote(str(value))}" for key, value in parameters.items())
         click.echo(f"to measure it: pairlab run dc-simulation {words}")
         if config.load_bps is None:
             click.echo("its client's -b 900 is: -p offered_load_bps=900e6, and its -n 5000: -p requests=5000")

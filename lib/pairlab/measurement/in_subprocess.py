@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
@@ -28,8 +28,8 @@ from pairlab.measurement.measure import measure
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.testbed.cleanup import ownership, process_table
-from pairlab.testbed.cleanup.parent_death_signal import killed_with_parent
-from pairlab.testbed.contracts import Progress, silent
+from pairlab.testbed.cleanup.child_processes import killed_with_parent
+from pairlab.testbed.contracts import Progress, no_progress
 from pairlab.testbed.host.live_sampler import Sample, Watch
 
 #: How long a child that was interrupted may take to clean up before it is killed.
@@ -45,7 +45,7 @@ _LAST_OUTPUT_BYTES = 2000
 _Pause = Callable[[int | None, float | None], Awaitable[None]]
 
 
-def attend(spec: Spec, **asked: Any) -> Run:
+def attend(spec: Spec, **options: Any) -> Run:
     """`measure(spec)` in a process of its own; returns the run as it is stored.
 
     fresh, wait, root: as of `measure`. on_phase (a Progress), on_sample (a Watch): called here, in this thread, as the
@@ -55,15 +55,15 @@ def attend(spec: Spec, **asked: Any) -> Run:
     Raises what `measure` raised, and MeasurementFailed where the child died.
     """
     try:
-        _attended(_pause, spec, **asked).send(None)  # to its end: each of its pauses is over when it is awaited
+        _attended(_pause, spec, **options).send(None)  # to its end: each of its pauses is over when it is awaited
     except StopIteration as end:
         return end.value
     raise AssertionError("a pause that waits here has nothing to wait for elsewhere")
 
 
-async def attend_async(spec: Spec, **asked: Any) -> Run:
+async def attend_async(spec: Spec, **options: Any) -> Run:
     """The same in an event loop, such as that of a notebook's kernel; cancelling its task is what Ctrl-C is above."""
-    return await _attended(_pause_in_loop, spec, **asked)
+    return await _attended(_pause_in_loop, spec, **options)
 
 
 async def _pause(descriptor: int | None, seconds: float | None) -> None:
@@ -96,16 +96,18 @@ async def _attended(
     fresh: bool = False,
     wait: bool = True,
     root: Path | None = None,
-    on_phase: Progress = silent,
+    on_phase: Progress = no_progress,
     on_sample: Watch | None = None,
 ) -> Run:
     """As `attend`, which waits by `pause` only: there it is interrupted."""
     messages = _Messages(on_phase, on_sample)
     on_phase("starting", 0, 0)
+    request = {"parent": os.getpid(), "spec": spec.model_dump(), "watched": bool(on_sample)}
+    request |= {"fresh": fresh, "wait": wait, "root": root and str(root)}
     with (
-        _files(spec, fresh, wait, root, bool(on_sample)) as (request, complaints),
+        _files(request) as (asked, complaints),
         subprocess.Popen(
-            _command(), stdin=request, stdout=subprocess.PIPE, stderr=complaints, start_new_session=True
+            _command(), stdin=asked, stdout=subprocess.PIPE, stderr=complaints, start_new_session=True
         ) as child,
     ):
         assert child.stdout
@@ -178,22 +180,12 @@ def _command() -> list[str]:
 
 
 @contextlib.contextmanager
-def _files(
-    spec: Spec, fresh: bool, wait: bool, root: Path | None, watched: bool
-) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """What the child is asked, and its standard error: files without a name, which cannot fill up as pipes do."""
-    asked = {
-        "parent": os.getpid(),
-        "spec": spec.model_dump(),
-        "fresh": fresh,
-        "wait": wait,
-        "root": None if root is None else str(root),
-        "watched": watched,
-    }
-    with tempfile.TemporaryFile() as request, tempfile.TemporaryFile() as complaints:
-        request.write(json.dumps(asked).encode())
-        request.seek(0)
-        yield request, complaints
+def _files(request: Mapping[str, Any]) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """The child's standard input, with that, and its standard error: files without a name never fill up as pipes do."""
+    with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as complaints:
+        asked.write(json.dumps(request).encode())
+        asked.seek(0)
+        yield asked, complaints
 
 
 class _Messages:
@@ -207,8 +199,7 @@ class _Messages:
         self._error: PairlabError | None = None
 
     def mute(self) -> None:
-        """From now on, nobody is called with phases and samples: the measurement is being ended."""
-        self._on_phase, self._on_sample = silent, lambda sample: None
+        self._on_phase, self._on_sample = no_progress, lambda sample: None
 
     def receive(self, line: bytes) -> None:
         try:
@@ -243,7 +234,9 @@ class _Messages:
         if self._error:
             raise self._error
         how = f"was killed ({signal.Signals(-status).name})" if status < 0 else f"ended with status {status}"
-        output = _last_output(complaints)
+        size = complaints.seek(0, os.SEEK_END)
+        complaints.seek(max(0, size - _LAST_OUTPUT_BYTES))
+        output = complaints.read().decode(errors="replace").strip()
         left = "its testbed was not removed whole: run `pairlab clean`" if self.untidy() else "its testbed was removed"
         next_step = "does `dmesg` report a lack of memory? Fewer pairs need less" if status < 0 else "try again"
         raise MeasurementFailed(
@@ -251,14 +244,8 @@ class _Messages:
         )
 
 
-def _last_output(complaints: IO[bytes]) -> str:
-    size = complaints.seek(0, os.SEEK_END)
-    complaints.seek(max(0, size - _LAST_OUTPUT_BYTES))
-    return complaints.read().decode(errors="replace").strip()
-
-
 class _Outlet:
-    """Lines of JSON to whoever attends, who may be busy: only the end waits for that.
+    """Lines of JSON to the attending process, which may be busy: only the end waits for it.
 
     While one line is being written, others that only report progress are dropped.
     """
@@ -269,7 +256,7 @@ class _Outlet:
         os.set_blocking(descriptor, False)
 
     def send_if_free(self, **message: Any) -> None:
-        """Reports progress, or drops it. Raises BrokenPipeError, which ends the measurement, if nobody attends."""
+        """Reports progress, or drops it. Raises BrokenPipeError, which ends the measurement, if no process attends."""
         self._push()
         if not self._left:
             self.send(**message)
@@ -299,20 +286,20 @@ def _own_output() -> int:
 
 def main() -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # it may have been inherited as ignored
-    asked = json.load(sys.stdin)
-    if os.getppid() != asked["parent"]:
+    request = json.load(sys.stdin)
+    if os.getppid() != request["parent"]:
         return 1  # the parent has ended already
     out = _Outlet(_own_output())
     out.send(owner=ownership.me())
     warnings.showwarning = lambda message, *_: out.send(warning=str(message))
     try:
         run = measure(
-            Spec(**asked["spec"]),
-            fresh=asked["fresh"],
-            wait=asked["wait"],
-            root=asked["root"] and Path(asked["root"]),
+            Spec(**request["spec"]),
+            fresh=request["fresh"],
+            wait=request["wait"],
+            root=request["root"] and Path(request["root"]),
             progress=lambda *phase: out.send_if_free(phase=phase),
-            watch=(lambda sample: out.send_if_free(sample=asdict(sample))) if asked["watched"] else None,
+            watch=(lambda sample: out.send_if_free(sample=asdict(sample))) if request["watched"] else None,
         )
         if run.path:
             out.send(run=str(run.path.absolute()))

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pairlab.errors import BadSpec
-from pairlab.model.metrics.declared import Metric
+from pairlab.model.metrics import Metric
 from pairlab.model.spec import Spec
 from pairlab.model.summaries import MEASURES
 from pairlab.model.tables import TABLES
-from pairlab.testbed.contracts import Measured, Workload
+from pairlab.testbed.contracts import FlowReport, Workload
 
 #: Columns of frames of many runs, beside the spec's values and the tables' own (dataset.Runs).
 _OF_RUNS = frozenset({"key", "reasons", "failed_flows", "skew_s", "host", "kernel", "measured_at"})
@@ -25,7 +25,7 @@ def require(workload: type[Workload]) -> None:
         names.add(each.name)
 
 
-def require_declared(workload: Workload, results: Iterable[Measured]) -> None:
+def require_declared(workload: Workload, results: Iterable[FlowReport]) -> None:
     """Raises ValueError where a workload reports a column that there is not, or leaves one out that rows need."""
     own = {table: {each.name for each in workload.metrics if each.table == table} for table in TABLES}
     for measured in results:

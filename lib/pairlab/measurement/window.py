@@ -1,22 +1,22 @@
 """Which part of a timed flow counts: after the warm-up, and while all other clients send, too."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from pairlab.model.spec import Spec
-from pairlab.testbed.contracts import Measured
+from pairlab.testbed.contracts import FlowReport
 
 
-def counted_s(spec: Spec, pair: int, found_s: float = 0.0) -> tuple[float, float]:
+def counted_s(spec: Spec, pair: int, detected_s: float = 0.0) -> tuple[float, float]:
     """From when until when a timed flow of that pair counts, in s from when it began.
 
     Of clients that start one after the other, that is after the warm-up of the last one, until the first one has sent
-    for its time. found_s: warm-up detected beyond the spec's.
+    for its time. detected_s: warm-up detected beyond the spec's.
     """
     due_s = spec.due_s(pair)
-    return spec.last_due_s - due_s + spec.warmup_s + found_s, spec.total_s - due_s if due_s else math.inf
+    return spec.last_due_s - due_s + spec.warmup_s + detected_s, spec.total_s - due_s if due_s else math.inf
 
 
 def expected_s(spec: Spec) -> float:
@@ -32,7 +32,7 @@ def of_background_s(spec: Spec, ended_s: float) -> tuple[float, float]:
     return (begin_s, end_s) if begin_s < end_s else (0.0, ended_s)
 
 
-def window(measured: Measured, warmup_s: float, until_s: float = math.inf) -> Measured:
+def window(measured: FlowReport, warmup_s: float, until_s: float = math.inf) -> FlowReport:
     """The flow without its warm-up, and until a moment: totals over whole intervals, all other columns unchanged.
 
     The duration is from the end of the last interval of the warm-up: a tool may report none while nothing gets on.
@@ -50,24 +50,14 @@ def window(measured: Measured, warmup_s: float, until_s: float = math.inf) -> Me
     if duration_s <= 0:
         raise ValueError(f"the tool reported no interval after the warm-up of {warmup_s:g} s")
     flow_bytes = sum(row["interval_bytes"] for row in kept)
+    # Segments retransmitted in the intervals that are kept: the total minus those in the others, else their sum.
+    counts: list[list[Any]] = [[row.get("retransmits") for row in rows] for rows in (kept, others)]
+    inside, outside = (None if None in each else sum(each) for each in counts)
+    total = measured.flow.get("retransmits")
     flow = {
         "duration_s": duration_s,
         "flow_bytes": flow_bytes,
         "throughput_bps": flow_bytes * 8 / duration_s,
-        "retransmits": _retransmits_in(measured, kept, others),
+        "retransmits": inside if total is None or outside is None else total - outside,
     }
     return replace(measured, flow={**measured.flow, **flow})
-
-
-def _retransmits_in(
-    measured: Measured, kept: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]
-) -> float | None:
-    """Segments retransmitted in the intervals that are kept: the total minus those in the others, else their sum."""
-    outside, inside = _sum(others), _sum(kept)
-    total = measured.flow.get("retransmits")
-    return inside if total is None or outside is None else total - outside
-
-
-def _sum(rows: Sequence[Mapping[str, Any]]) -> float | None:
-    counts: list[Any] = [row.get("retransmits") for row in rows]
-    return None if None in counts else sum(counts)

@@ -1,4 +1,4 @@
-"""What the host's CPUs did in the time that a run's throughput is taken over."""
+"""CPU use of the host in the window of a run's throughput."""
 
 from collections.abc import Sequence
 
@@ -8,9 +8,9 @@ import pandas as pd
 from pairlab.model import latencies
 from pairlab.model.records import Run
 
-#: What a CPU's time is split into, in the order it is drawn; irq is shown with softirq.
+#: The kinds of CPU time, in the order in which they are drawn; irq is shown with softirq.
 PARTS = ("usr", "sys", "softirq", "irq", "steal", "iowait", "idle")
-#: What of it is work: neither waiting, nor taken by a hypervisor.
+#: The kinds that are work: neither waiting, nor taken by a hypervisor.
 WORK = ("usr", "sys", "softirq", "irq")
 #: The policy that binds the ends of a pair to CPUs of their own.
 APART = "different-cores"
@@ -18,14 +18,14 @@ SIDES = ("client", "server")
 
 
 def warmup_s(run: Run) -> float:
-    """The warm-up that is left out of the flows' totals: what the spec asks for, and what was found after it."""
+    """The warm-up that is left out of the flows' totals: what the spec requests, and the warm-up detected beyond it."""
     return run.spec.warmup_s + (run.checks.get("warmup_s") or 0.0)
 
 
 def window_s(run: Run) -> tuple[float, float]:
-    """Begin and end of what the throughput is taken over, from the release: spec.total_s without the warm-up.
+    """Begin and end of the throughput's window, from the release: spec.total_s without the warm-up.
 
-    It counts from when the flow in the middle began to send: when it was connected (its client let go, where the tool
+    It counts from when the flow in the middle began to send: when it was connected (its client released, where the tool
     does not report it), and its tool had waited (facts; an older run that did not record it is taken as not waiting).
     Of clients that start one after the other, it is when all of them send. Without a flow that did its work both are
     NaN.
@@ -40,19 +40,19 @@ def window_s(run: Run) -> tuple[float, float]:
 
 
 def others_share(run: Run) -> float:
-    """What other programs had of all CPUs' time, seen or unseen, while traffic flowed; 0 where it was not recorded."""
+    """Share of all CPU time that other programs used during the traffic, visible or hidden; 0 if not recorded."""
     return sum(run.checks.get(name) or 0.0 for name in ("foreign_cpu", "hidden_cpu"))
 
 
 def used_s(run: Run) -> float:
-    """CPU seconds used on the host from the release to the last sample, but by others; NaN without samples."""
+    """CPU seconds used on the host from the release to the last sample, without other programs; NaN without samples."""
     start_s, end_s = (np.clip(run.cpu[name].to_numpy(), 0, None) for name in ("start_s", "end_s"))
     used_s = (_work(run.cpu).sum(axis=0) - others_share(run)) * (end_s - start_s)
     return float(used_s.sum()) if len(used_s) else np.nan
 
 
 def carried_bytes(run: Run) -> float:
-    """Payload that the host's CPU time was for, of the flows that did their work, in all of their time.
+    """Payload of the successful flows, warm-up included: the work for which the host used CPU time.
 
     NaN where no intervals cover a warm-up, and where the background or interference used the CPUs, too.
     """
@@ -78,11 +78,12 @@ def shares(run: Run) -> pd.Series:
 
     Samples weigh by how long they lie in the window; where none does, all is NaN.
     """
-    return _all_shares(run, run.cpu)
+    of_parts = dict(zip(PARTS, _shares(run, run.cpu, _parts(run.cpu, PARTS)), strict=True))
+    return pd.Series(of_parts | {"busy": 1 - of_parts["idle"] - of_parts["iowait"]})
 
 
 def service_demand_s(run: Run) -> float:
-    """CPU seconds (WORK, of all CPUs, in the window) for each transaction, without what others had; NaN if not known.
+    """CPU seconds (WORK, all CPUs, in the window) per transaction, without other programs; NaN if not known.
 
     That is so without transactions, without samples, and where a background or interference used the CPUs, too. It is
     what netperf calls the service demand of client and server together, from the same counts of /proc/stat (proc(5)),
@@ -96,9 +97,12 @@ def by_cpu(run: Run) -> pd.DataFrame:
 
     Without samples, no rows.
     """
-    found = {cpu: _all_shares(run, mine) for cpu, mine in run.cpu.groupby("cpu")}
-    frame = pd.DataFrame.from_dict(found, orient="index", columns=[*PARTS, "busy"], dtype=float)
-    return frame.assign(work=frame[list(WORK)].sum(axis=1, skipna=False))
+    numbers = run.cpu["cpu"].to_numpy()
+    weights, parts, cpus = _weights(run, run.cpu), _parts(run.cpu, PARTS), np.unique(numbers)
+    rows = np.array([_mean(parts[:, numbers == cpu], weights[numbers == cpu]) for cpu in cpus])
+    frame = pd.DataFrame(rows.reshape(len(cpus), len(PARTS)), index=cpus, columns=list(PARTS))
+    busy = 1 - frame["idle"] - frame["iowait"]
+    return frame.assign(busy=busy, work=frame[list(WORK)].sum(axis=1, skipna=False))
 
 
 def by_side(run: Run) -> pd.DataFrame:
@@ -119,17 +123,18 @@ def by_side(run: Run) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index", columns=["utilisation", "service_demand_s"], dtype=float)
 
 
-def _all_shares(run: Run, cpu: pd.DataFrame) -> pd.Series:
-    """PARTS and busy, of these samples."""
-    found = dict(zip(PARTS, _shares(run, cpu, _parts(cpu, PARTS)), strict=True))
-    return pd.Series(found | {"busy": 1 - found["idle"] - found["iowait"]})
-
-
 def _shares(run: Run, cpu: pd.DataFrame, values: np.ndarray) -> np.ndarray:
     """The mean of values (a row for each kind, a column for each sample) over the samples of the window."""
+    return _mean(values, _weights(run, cpu))
+
+
+def _weights(run: Run, cpu: pd.DataFrame) -> np.ndarray:
+    """How long each of these samples lies in the window, in s."""
     begin_s, end_s = window_s(run)
-    weights = np.minimum(cpu["end_s"].to_numpy(), end_s) - np.maximum(cpu["start_s"].to_numpy(), begin_s)
-    weights = np.clip(weights, 0, None)
+    return np.clip(np.minimum(cpu["end_s"].to_numpy(), end_s) - np.maximum(cpu["start_s"].to_numpy(), begin_s), 0, None)
+
+
+def _mean(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return np.asarray(np.nansum(values * weights, axis=1) / (np.nansum(weights) or np.nan))
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from pairlab.base import units
 
-#: What is told of the latencies of a run: by name, the share of the transactions that took no longer.
+#: The quantiles of a run's latencies that are shown: by name, the share of the transactions that took no longer.
 SHARES: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "p99.99": 0.9999, "max": 1.0}
 
 
@@ -36,8 +36,12 @@ def quantile(transactions: pd.DataFrame, share: float, lost: int = 0, column: st
     values between buckets.
     """
     if not 0 < share <= 1:
-        raise ValueError(f"a quantile is asked for as a share above 0, and at most 1, not {share!r}")
-    counts = merged(transactions, column)
+        raise ValueError(f"a quantile is given as a share above 0, and at most 1, not {share!r}")
+    return _quantile(merged(transactions, column), share, lost)
+
+
+def _quantile(counts: pd.Series, share: float, lost: int) -> float:
+    """As `quantile`, of what `merged` returns."""
     answered = int(counts.sum())
     every = answered + lost
     if not every or (share < 1 and every * (1 - share) < 1 - 1e-9):
@@ -62,8 +66,8 @@ def step_s(times_s: Iterable[float] | np.ndarray) -> float:
 
 def quantiles(transactions: pd.DataFrame, lost: int = 0) -> dict[str, float]:
     """`quantile` of each of SHARES, in s."""
-    counts = merged(transactions).reset_index()
-    return {name: quantile(counts, share, lost) for name, share in SHARES.items()}
+    counts = merged(transactions)
+    return {name: _quantile(counts, share, lost) for name, share in SHARES.items()}
 
 
 def measured(flows: pd.DataFrame) -> bool:
@@ -72,7 +76,7 @@ def measured(flows: pd.DataFrame) -> bool:
 
 
 def timed(transactions: pd.DataFrame, flows: pd.DataFrame) -> bool:
-    """Whether a run tells how long its transactions took: a tool may count them only. True where all were lost."""
+    """Whether it is known how long a run's transactions took: a tool may count them only. True where all were lost."""
     return measured(flows) and (len(transactions) > 0 or not flows["transactions"].sum())
 
 
@@ -80,7 +84,7 @@ def lost(flows: pd.DataFrame) -> int | None:
     """How many transactions of all flows have no latency; None where a flow failed, as it is not known of how many."""
     if (flows["status"] != "ok").any():
         return None
-    return int(flows[["transactions_lost", "transactions_failed"]].sum(axis=None))
+    return int(flows["transactions_lost"].sum() + flows["transactions_failed"].sum())
 
 
 def rate_per_s(flows: pd.DataFrame) -> float:
@@ -105,13 +109,10 @@ def mean_of_flows(transactions: pd.DataFrame, flows: pd.DataFrame) -> float:
     return float((counts.index.to_numpy() * counts.to_numpy()).sum() / counts.sum())
 
 
-def in_words(transactions: pd.DataFrame, flows: pd.DataFrame) -> str:
+def describe(transactions: pd.DataFrame, flows: pd.DataFrame) -> str:
     """The rate, the median and the 99th percentile: "41,200 transactions/s, latency p50 23.1 µs, p99 61 µs"."""
     if not timed(transactions, flows):
         return f"{rate_per_s(flows):,.0f} transactions/s"
-    found = of_flows(transactions, flows)
-    told = [
-        f"{name} {units.with_prefix(found[name], 's') if found[name] == found[name] else 'not known'}"
-        for name in ("p50", "p99")
-    ]
-    return f"{rate_per_s(flows):,.0f} transactions/s, latency {', '.join(told)}"
+    quantiles_s = of_flows(transactions, flows)
+    parts = [f"{name} {units.describe(quantiles_s[name], 's')}" for name in ("p50", "p99")]
+    return f"{rate_per_s(flows):,.0f} transactions/s, latency {', '.join(parts)}"

@@ -13,7 +13,7 @@ import pandas as pd
 from pairlab.base import units
 from pairlab.model import fct
 
-#: What a run is summarised to, with the name in words.
+#: The measures of a run's launches, with their names in words.
 MEASURES: Mapping[str, str] = {
     "launch_p50_s": "median launch time",
     "launch_mean_s": "mean launch time",
@@ -67,14 +67,10 @@ def phases(launches: pd.DataFrame) -> dict[str, float]:
     return {PHASES[column]: float(value) for column, value in zip(known, spent, strict=True)}
 
 
-def in_words(launches: pd.DataFrame) -> str:
+def describe(launches: pd.DataFrame) -> str:
     """ "launch p50 43.1 ms, of 10", and how many failed."""
     failed = int((launches["status"] != "ok").sum())
     p50_s = fct.median(ready_s(launches))
-    told = units.with_prefix(p50_s, "s") if p50_s == p50_s else "not known"
-    return f"launch p50 {told}, of {len(launches):,}" + (f", {failed:,} of which failed" if failed else "")
-
-
-def phases_in_words(launches: pd.DataFrame) -> list[tuple[str, str]]:
-    """The rows of a run's card: what each phase took, in the mean."""
-    return [(name, units.with_prefix(seconds, "s")) for name, seconds in phases(launches).items()]
+    return f"launch p50 {units.describe(p50_s, 's')}, of {len(launches):,}" + (
+        f", {failed:,} of which failed" if failed else ""
+    )

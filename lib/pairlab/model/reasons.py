@@ -19,7 +19,7 @@ _NAMES = re.compile(r" \(the largest: [^\n]*?%\)")
 
 
 def same(reason: str) -> str:
-    """What reasons have in common that differ in figures, or in the processes they name, only."""
+    """The reason without its figures and the names of processes: equal for reasons of one group."""
     return _FIGURE.sub("…", _NAMES.sub("", reason))
 
 

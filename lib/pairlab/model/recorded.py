@@ -1,17 +1,18 @@
-"""The shape of what a run's head records beside its spec: a head may be anybody's, and is believed only as far as this.
+"""The schema of what a run records beside its spec, and where each fact is: run.json may have come from anywhere.
 
-What is not named here is kept as it is and only shown. What is named is computed with, so that nobody who does so meets
-a surprise.
+What is named in the classes is computed with, and so validated; what is not is kept as it is, and only shown.
 """
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 #: A run that is dated later than so long from now was measured by a clock that was wrong.
-AHEAD = timedelta(days=1)
+_AHEAD = timedelta(days=1)
+#: Before any run.
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 #: Beyond, arithmetic with it overflows; a count of bytes of a year at a Tbit/s is less.
 _MOST = 1e30
 Number = Annotated[float, Field(ge=-_MOST, le=_MOST, allow_inf_nan=False, strict=True)]
@@ -20,6 +21,25 @@ Text = Annotated[str, Field(strict=True)]
 #: Outside of these years, times cannot be brought to another zone.
 _FIRST, _LAST = datetime.fromisoformat("1970-01-01T00:00:00+00:00"), datetime.fromisoformat("9000-01-01T00:00:00+00:00")
 Moment = Annotated[AwareDatetime, Field(ge=_FIRST, le=_LAST)]
+
+
+#: By the names of facts that runs are compared by, or that are printed: the part of Run.facts that has each.
+FACTS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("kernel", "cpu_model", "cpus", "memory_bytes", "virtualization", "distribution", "cgroup"), "host"
+    ),
+    **dict.fromkeys(("cpu_governor", "cpuidle_driver", "default_qdisc", "rmem_max", "wmem_max"), "host"),
+    **dict.fromkeys(("datapath", "docker", "tcp_congestion_control", "tcp_rmem", "tcp_wmem"), "network"),
+    **dict.fromkeys(("tcp_ecn", "tcp_sack", "tcp_timestamps", "mtu_bytes"), "network"),
+    **dict.fromkeys(("tso", "gso", "gro", "rx_checksum", "tx_checksum", "scatter_gather"), "network"),
+    "in_force": "congestion_control",
+    "pairlab": "versions",
+    "harness_cpus": "pinning",
+}
+
+
+def fact(facts: Mapping[str, Any], name: str) -> Any:
+    return (facts.get(FACTS[name]) or {}).get(name)
 
 
 class _Part(BaseModel):
@@ -83,6 +103,11 @@ class Pinning(_Part):
     cpus: dict[Text, Number] = {}
 
 
+class Captured(_Part):
+    packets: Number | None = None
+    missed: Number | None = None
+
+
 class Facts(_Part):
     host: Host | None = None
     hosts: list[OneOfHosts] | None = None
@@ -93,8 +118,10 @@ class Facts(_Part):
     versions: dict[Text, Text | None] | None = None
     counters: dict[Text, Number | list[Text]] = {}
     links: dict[Text, list[Text]] = {}
+    capture: dict[Text, Captured] = {}
     waits_s: Number = 0.0
     left_behind: Text = ""
+    block: Text = ""
 
 
 class _Head(BaseModel):
@@ -120,3 +147,8 @@ def require(head: Mapping[str, Any]) -> None:
         raise ValueError(f"{place} is not what a run records there: {first['msg']}") from None
     except RecursionError:
         raise ValueError("its facts are too deep") from None
+
+
+def age_key(measured_at: datetime | None) -> datetime:
+    """By which runs are sorted by age: one of which it is not known when it was measured is older than all others."""
+    return _LONG_AGO if measured_at is None or measured_at > datetime.now(UTC) + _AHEAD else measured_at

@@ -6,28 +6,23 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from pairlab import paths
-from pairlab.base import html_repr, units
-from pairlab.model import fct, latencies, launches, topology
-from pairlab.model import ground as grounds
-from pairlab.model.ground import Ground
-from pairlab.model.metrics import declared, value
-from pairlab.model.metrics.declared import Metric
-from pairlab.model.recorded import AHEAD
+from pairlab.base import html_repr, topology, units
+from pairlab.model import environment as environments
+from pairlab.model import fct, latencies, launches, metrics, run_charts
+from pairlab.model.environment import Environment
+from pairlab.model.metrics import Metric
+from pairlab.model.recorded import age_key, fact
 from pairlab.model.spec import Spec
-from pairlab.model.tables import TABLES, table
-from pairlab.model.time_steps import carried_bytes
+from pairlab.model.tables import TABLES, carried_bytes, table
 
-#: Of run.json; what an older one lacks is in migrations.py.
+#: Of run.json; what an older one lacks is in store/metadata.py.
 SCHEMA = 3
-
-#: Before any run.
-LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 #: ok: counts. invalid: measured, but a condition for trusting it was not met. failed: not measured.
 #: skipped: this host cannot do it. `reasons` says why for all but ok.
@@ -36,14 +31,8 @@ STATUSES = ("ok", "invalid", "failed", "skipped")
 TONES = {"ok": "good", "invalid": "warn", "failed": "bad", "skipped": ""}
 
 
-class _HasFields(Protocol):
-    """A dataclass."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-
-def no_attribute(what: str, name: str, kind: type[_HasFields]) -> str:
-    """That an object has no attribute of that name, with the one that may be meant."""
+def no_attribute(what: str, name: str, kind: Any) -> str:
+    """That an object of a dataclass has no attribute of that name, with the one that may be meant."""
     public = sorted({each for each in dir(kind) if not each.startswith("_")} | set(kind.__dataclass_fields__))
     near = difflib.get_close_matches(name, public, n=1) or [each for each in public if name in each or each in name]
     hint = f"; did you mean {near[0]!r}?" if near and not name.startswith("_") else ""
@@ -52,14 +41,15 @@ def no_attribute(what: str, name: str, kind: type[_HasFields]) -> str:
 
 @dataclass(frozen=True)
 class Run:
-    """One measurement: what was asked, what came of it, and the host it came from.
+    """One measurement: what was requested, its results, and the host that it was made on.
 
     flows, intervals, transactions, launches, cpu and profile are DataFrames with the columns of TABLES. Those of
     background pairs are apart, so that nothing counts them: background_flows and background_intervals. In the stored
     tables they are the last rows, with the pairs after the spec's and, of flows, the role `background`. skew_s is the
     spread of the clients' starts, each less when it was due; harness_cpu_s the CPU time pairlab itself took between
     release and the last end.
-    checks holds what its verdict was made from (verdict.CHECKS), empty where it was not looked at.
+    checks holds what its verdict was made from (checks.CHECKS), empty where it was not looked at. raw is what the tools
+    printed, by endpoint and stream ("client-0.out"), and as bytes the packets that were captured ("client-0.pcap").
     """
 
     spec: Spec
@@ -78,7 +68,7 @@ class Run:
     launches: pd.DataFrame = field(default_factory=lambda: table("launches"), repr=False)
     cpu: pd.DataFrame = field(default_factory=lambda: table("cpu"), repr=False)
     profile: pd.DataFrame = field(default_factory=lambda: table("profile"), repr=False)
-    raw: Mapping[str, str] = field(default_factory=dict, repr=False)
+    raw: Mapping[str, str | bytes] = field(default_factory=dict, repr=False)
     checks: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
 
@@ -86,7 +76,7 @@ class Run:
     def key(self) -> str:
         return self.spec.key
 
-    def whole(self, name: str) -> pd.DataFrame:
+    def with_background(self, name: str) -> pd.DataFrame:
         """That table as it is stored, with the rows of the background."""
         background = getattr(self, f"background_{name}", ())
         return (
@@ -94,26 +84,37 @@ class Run:
         )
 
     def columns(self, name: str, wanted: Sequence[str]) -> pd.DataFrame:
-        """These columns of that table, without the background. Of a long one on disk no others are read, and texts are
-        categoricals then.
+        """These columns of that table at least, without the background. Of a long one on disk no others are read, and
+        texts are categoricals then.
         """
-        return getattr(self, name)[list(wanted)]
+        return getattr(self, name)  # whole: to choose from it would take a third of what is then done with it
 
-    @property
-    def ground(self) -> Ground:
+    @cached_property
+    def environment(self) -> Environment:
         """What it was measured on: host, kernel, versions; empty where they are not known."""
         spec = self.spec
-        return grounds.of(self.facts, backend=spec.backend, driver=spec.driver, workload=spec.workload)
+        return environments.of(self.facts, backend=spec.backend, driver=spec.driver, workload=spec.workload)
+
+    def fact(self, name: str) -> Any:
+        """The value of one of recorded.FACTS; None where the run did not record it."""
+        return fact(self.facts, name)
+
+    @property
+    def congestion_control(self) -> str:
+        """The congestion control in force for its TCP: as it was seen, else as asked for, else the default of the
+        network namespaces; empty where the run did not record it. Older runs record only the latter two.
+        """
+        return self.fact("in_force") or self.spec.congestion_control or self.fact("tcp_congestion_control") or ""
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
         """What its workload measured besides the columns of TABLES: columns of its own, with their meaning."""
-        return tuple(each for each in declared.of_facts(self.facts) if each.name not in TABLES[each.table])
+        return tuple(each for each in metrics.of_facts(self.facts) if each.name not in TABLES[each.table])
 
     @cached_property
     def metric_values(self) -> dict[str, float]:
-        """The run's value of each of its workload's metrics, by name; NaN where it is not known (metrics/value.py)."""
-        return {each.name: value.of_run(each, self.flows, self.transactions) for each in self.metrics}
+        """The run's value of each of its workload's metrics, by name; NaN where it is not known (metrics.of_run)."""
+        return {each.name: metrics.of_run(each, self.flows, self.transactions) for each in self.metrics}
 
     @property
     def _metrics_in_words(self) -> dict[str, str]:
@@ -129,18 +130,18 @@ class Run:
     def measured(self) -> str:
         """When, and on which kernel: "measured 2026-11-22 14:05 UTC, kernel 6.18"."""
         when = f"measured {self.measured_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if self.measured_at else ""
-        kernel = f"kernel {self.ground.kernel}" if self.ground.kernel else ""
+        kernel = f"kernel {self.environment.kernel}" if self.environment.kernel else ""
         return ", ".join(filter(None, (when, kernel))) or "when was not recorded"
 
     @property
     def dated_ahead(self) -> bool:
         """Whether it says that it was measured in the future: the clock of its host was wrong."""
-        return self.measured_at is not None and self.measured_at > datetime.now(UTC) + AHEAD
+        return self.measured_at is not None and self.age_key < self.measured_at
 
     @property
     def age_key(self) -> datetime:
-        """By which runs are sorted by age; one of which nobody knows when it was measured is older than all others."""
-        return LONG_AGO if self.measured_at is None or self.dated_ahead else self.measured_at
+        """By which runs are sorted by age (recorded.age_key)."""
+        return age_key(self.measured_at)
 
     @property
     def total_s(self) -> float:
@@ -203,7 +204,7 @@ class Run:
         if self.columns("flows", ["status"]).empty and not len(self.launches):
             return ""
         if self.spec.launches:
-            return launches.in_words(self.launches)
+            return launches.describe(self.launches)
         if self.spec.flows_end:
             times_s = fct.of_run(self)
             if np.isinf(times_s).all():
@@ -216,7 +217,7 @@ class Run:
         unknown = ", steadiness unknown" if self.steadiness_unknown else ""
         own = "".join(f", {meaning} {text}" for meaning, text in self._metrics_in_words.items())
         if latencies.measured(self.flows):
-            return f"{latencies.in_words(self.transactions, self.flows)}{own}{unknown}"
+            return f"{latencies.describe(self.transactions, self.flows)}{own}{unknown}"
         if self.sends_nothing:
             return own.removeprefix(", ")
         return f"{self.total_throughput_bps / 1e9:.2f} Gbit/s in total{own}{unknown}"
@@ -230,24 +231,18 @@ class Run:
         known = latencies.timed(self.transactions, self.flows)
         return latencies.of_flows(self.transactions, self.flows) if known else {}
 
-    @property
-    def _latencies(self) -> dict[str, str]:
-        return {
-            name: units.with_prefix(latency_s, "s") if latency_s == latency_s else "not known"
-            for name, latency_s in self.latency_quantiles_s.items()
-        }
-
     @cached_property
     def failed_flows(self) -> int:
         return int((self.columns("flows", ["status"])["status"] != "ok").sum())
 
     def __str__(self) -> str:
         if not len(self.flows):
-            told = [*([self.outcome] if len(self.launches) else []), *self.reasons]
-            return f"{self.spec}: {self.status}: {'; '.join(told)}"
+            lines = [*([self.outcome] if len(self.launches) else []), *self.reasons]
+            return f"{self.spec}: {self.status}: {'; '.join(lines)}"
         failed = f", {self.failed_flows} of {len(self.flows)} flows failed" if self.failed_flows else ""
         why = f" ({'; '.join(self.reasons)})" if self.reasons else ""
-        return f"{self.spec}: {self.status}{why}: {self.outcome}, starts within {self.skew_s * 1e3:.1f} ms{failed}"
+        together = f", starts within {units.with_prefix(self.skew_s, 's')}" if self.skew_s == self.skew_s else ""
+        return f"{self.spec}: {self.status}{why}: {self.outcome}{together}{failed}"
 
     def __repr__(self) -> str:
         return f"<Run {self.key}: {self}>"
@@ -258,9 +253,10 @@ class Run:
     def _repr_html_(self) -> str:
         failed = f"{self.failed_flows:,} of them failed" if self.failed_flows else "none failed"
         common_bps = self.common_throughput_bps
+        phases = [(name, units.with_prefix(each_s, "s")) for name, each_s in launches.phases(self.launches).items()]
         measured = [
             ("outcome", self.outcome),
-            *((f"latency {name}", text) for name, text in self._latencies.items()),
+            *((f"latency {name}", units.describe(each_s, "s")) for name, each_s in self.latency_quantiles_s.items()),
             *self._metrics_in_words.items(),
             *((f"of it {name}", f"{bps / 1e9:.2f} Gbit/s") for name, bps in sorted(self.direction_bps.items())[::-1]),
             ("while all sent", f"{common_bps / 1e9:.2f} Gbit/s" if common_bps == common_bps else ""),
@@ -272,13 +268,13 @@ class Run:
             [
                 ("asked", self.spec),
                 *(measured if len(self.flows) else []),
-                *([("outcome", self.outcome), *launches.phases_in_words(self.launches)] if len(self.launches) else []),
+                *([("outcome", self.outcome), *phases] if len(self.launches) else []),
                 ("reasons", "\n".join(self.reasons)),
                 ("measured", f"{self.measured_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if self.measured_at else ""),
-                ("ground", str(self.ground) if any(self.ground) else ""),
+                ("environment", str(self.environment) if any(self.environment) else ""),
                 ("stored in", paths.shown(self.path) if self.path else ""),
             ],
             badge=self.status,
             tone=TONES[self.status],
-            body=topology.drawer(self.facts.get("network") or {}),
+            body=run_charts.charts(self) + topology.drawer(self.facts.get("network") or {}),
         )

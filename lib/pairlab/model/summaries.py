@@ -1,10 +1,9 @@
-"""What one run is summarised to where runs are compared: its total throughput, completion times, or latencies."""
+"""The summary of a run for comparisons: total throughput, completion times, or latencies."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from pairlab.base import units
 from pairlab.model import cpu_use, fct, latencies, launches
@@ -43,7 +42,15 @@ MEASURES = {
     "service_demand_s": Measure("s", "CPU time per transaction", less_is_better=True, of="transactions"),
 }
 
-#: In which Linux tells CPU time (USER_HZ, proc(5)).
+#: What a bound on a measure may be named by, and the MEASURES that it is then on: the first of these that runs have.
+SHORT_NAMES = {
+    **{share: (latencies.measure(share), f"fct_{share}_s") for share in latencies.SHARES},
+    "p50": (latencies.measure("p50"), "fct_median_s"),
+    "throughput": ("total_bps",),
+    "mean": ("fct_mean_s",),
+    "cpu": ("service_demand_s",),
+}
+#: The step of CPU times in Linux (USER_HZ, proc(5)).
 _TICK_S = 0.01
 #: The percentiles among them: where several runs are summarised, of all flows of all runs.
 QUANTILES = {"fct_median_s": 0.5, "fct_p99_s": 0.99}
@@ -57,33 +64,18 @@ def measures_of(runs: Iterable[Run]) -> dict[str, Measure]:
     }
 
 
-def carried_bps(flows: pd.DataFrame) -> pd.Series:
-    """The throughput of each flow, in bit/s; one that failed carried nothing."""
-    return flows["throughput_bps"].astype(float).where(flows["status"] == "ok").fillna(0.0)
-
-
-def client_bps(flows: pd.DataFrame) -> pd.Series:
-    """The same of each client of one run: the sum of its flows, by pair.
-
-    Of flows that follow each other (traffic), by pair, what they carried in the time of all.
-    """
-    if flows["request"].notna().any():
-        return fct.carried_bps(flows)
-    return carried_bps(flows).groupby(flows["pair"]).sum()
-
-
 def summaries(run: Run) -> dict[str, float]:
     """The value of each of MEASURES, and of its workload's metrics, that a run has.
 
     Of a workload that sends nothing, its metrics alone. A failed flow adds zero to the total, and took longer than any.
-    NaN is what hangs on how long failed flows would have taken (fct.py). Percentiles are linear between the flows of
+    NaN is what depends on how long failed flows would have taken (fct.py). Percentiles are linear between the flows of
     this one run, so that of few flows p99 is nearly the longest. They are made once for a run: it can have millions of
     flows, and be compared with many others.
     """
-    kept = vars(run)
-    if "_summaries" not in kept:
-        kept["_summaries"] = _made(run)
-    return dict(kept["_summaries"])
+    attributes = vars(run)
+    if "_summaries" not in attributes:
+        attributes["_summaries"] = _made(run)
+    return dict(attributes["_summaries"])
 
 
 def _made(run: Run) -> dict[str, float]:
@@ -126,7 +118,7 @@ def resolution(run: Run, name: str) -> float:
 
 
 def default_measure(runs: Iterable[Run]) -> str:
-    """The one of MEASURES that runs are compared by, where no other is asked for."""
+    """The one of MEASURES that runs are compared by, where no other is given."""
     runs = list(runs)
     if runs and all(run.sends_nothing for run in runs):
         return runs[0].metrics[0].name
@@ -148,12 +140,11 @@ class MainValue(NamedTuple):
 
     def text(self, value: float | None = None) -> str:
         """In words, or another value of the same measure: "median FCT 27.3 ms"; a throughput needs no name."""
-        told = units.in_words(self.value if value is None else value, self.measure.unit)
-        return told if self.name == "total_bps" else f"{self.measure.name} {told}"
+        shown = units.describe(self.value if value is None else value, self.measure.unit)
+        return shown if self.name == "total_bps" else f"{self.measure.name} {shown}"
 
 
 def main_value(run: Run) -> MainValue:
-    """That of a run with results."""
     name = default_measure([run])
     return MainValue(name, measures_of([run])[name], summaries(run).get(name, np.nan))
 

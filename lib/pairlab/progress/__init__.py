@@ -1,4 +1,4 @@
-"""How progress is shown: a bar in a notebook, a bar on a terminal, otherwise a plain line for each phase.
+"""Display of progress: a bar in a notebook, a bar on a terminal, otherwise a plain line for each phase.
 
 with automatic() as progress:          # a contracts.Progress
     progress("bringing up", 31, 50)
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import click
 
 from pairlab.progress import notebook, relay, terminal
-from pairlab.progress.words import Phases, extent
+from pairlab.progress.describe import Phases, extent
 from pairlab.testbed.contracts import Progress
 
 __all__ = ["automatic"]
@@ -20,34 +20,25 @@ __all__ = ["automatic"]
 
 @contextlib.contextmanager
 def automatic() -> Iterator[Progress]:
-    """The Progress for where this process runs; after the block, what it showed is removed or becomes one short line.
+    """The Progress for this process's output; after the block, the display is removed or becomes one short line.
 
-    In a kernel that papermill runs for `pairlab`, progress goes to that process, and the notebook has only the short
-    line. If an exception ends the block, that line says in which phase.
+    In a kernel that papermill runs for `pairlab`, progress goes to that process, and the notebook shows only the short
+    line. If an exception ends the block, the line names the phase.
     """
     with contextlib.ExitStack() as stack:
         sent = relay.wanted()
         if notebook.here():
-            shown = stack.enter_context(notebook.bar(live=not sent))
-            yield _both(relay.report_phase, shown) if sent else shown
+            yield stack.enter_context(notebook.Bar(also=relay.report_phase if sent else None))
         elif sent:
             yield relay.report_phase
         elif sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-            yield stack.enter_context(terminal.bar())
+            yield terminal.Bar(stack.enter_context(terminal.bars()))
         else:
             yield _Lines()
 
 
-def _both(one: Progress, other: Progress) -> Progress:
-    def both(phase: str, done: float, total: float) -> None:
-        one(phase, done, total)
-        other(phase, done, total)
-
-    return both
-
-
 class _Lines:
-    """A Progress that is read later, such as in a log: a line on stderr when a phase begins, and what it has to do."""
+    """A Progress for logs: a line on stderr at the begin of each phase, with its total."""
 
     def __init__(self):
         self._phases = Phases()

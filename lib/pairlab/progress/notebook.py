@@ -1,15 +1,14 @@
-"""Progress in a notebook: a bar that is updated in place, and one short line in the end."""
+"""Progress in a notebook: a bar that is updated in place, and one short line at the end."""
 
-import contextlib
 import sys
 import time
-from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-from pairlab.progress.words import Phases, status
+from pairlab.progress.describe import Phases, status
+from pairlab.testbed.contracts import Progress
 
-#: Seconds between two updates of one phase: more would not be seen, but would cost the machine that measures.
+#: Seconds between two updates of a phase: faster updates would be invisible, and cost CPU time while measuring.
 _APART_S = 0.2
 
 _STYLE = (
@@ -25,51 +24,46 @@ def here() -> bool:
     return hasattr(ipython.get_ipython(), "kernel") if ipython else False
 
 
-@contextlib.contextmanager
-def bar(*, live: bool = True) -> Iterator["Bar"]:
-    """A Progress shown below the cell that runs. live=False: only the line at the end."""
-    shown = Bar(live)
-    try:
-        yield shown
-    except BaseException:
-        shown.close(whole=False)
-        raise
-    shown.close(whole=True)
-
-
 class Bar:
-    """A Progress that is drawn below the cell of its first call."""
+    """A Progress that is drawn below the cell of the first call, and leaves a line (a context manager).
 
-    def __init__(self, live: bool):
-        self._live = live
+    also: another Progress to call, in place of the bar; then only the final line appears, if there were phases.
+    """
+
+    def __init__(self, also: Progress | None = None):
+        self._also = also
         self._phases = Phases()
         self._handle: Any = None
         self._drawn = float("-inf")
 
     def __call__(self, phase: str, done: float, total: float) -> None:
         goes_on = self._phases.goes_on(phase)
-        if self._live and not (goes_on and time.monotonic() - self._drawn < _APART_S):
+        if self._also:
+            self._also(phase, done, total)
+        elif not goes_on or time.monotonic() - self._drawn >= _APART_S:
             self._drawn = time.monotonic()
             self._show(drawn(phase, done, total), status(phase, done, total))
 
-    def close(self, *, whole: bool) -> None:
-        """Leaves what was done as one line, or nothing if nothing was done."""
+    def __enter__(self) -> "Bar":
+        return self
+
+    def __exit__(self, error: object, *_: object) -> None:
         if self._phases:
-            words = self._phases.summary(whole=whole)
+            words = self._phases.summary(whole=error is None)
             self._show(f'<div style="{_STYLE}">{escape(words)}</div>', words)
 
     def _show(self, html: str, text: str) -> None:
         from IPython.display import display
 
-        shown = {"text/html": html, "text/plain": text}
+        content = {"text/html": html, "text/plain": text}
         if self._handle is None:
-            self._handle = display(shown, raw=True, display_id=True)
+            self._handle = display(content, raw=True, display_id=True)
         else:
-            self._handle.update(shown, raw=True)
+            self._handle.update(content, raw=True)
 
 
 def drawn(phase: str, done: float, total: float) -> str:
-    """A bar and its words as HTML; one without an end where nothing is counted."""
+    """A bar with the status as HTML; an indeterminate bar without a total."""
     words = escape(status(phase, done, total))
     filled = f' max="{total:g}" value="{done:g}"' if total else ""
     progress = f'<progress{filled} style="{_BAR_STYLE}" aria-label="{words}"></progress>'

@@ -1,8 +1,8 @@
-"""What a notebook's kernel reports to the process that executes the notebook: phases, and runs that it measured.
+"""Reports of a notebook's kernel to the process that executes the notebook: phases, and measured runs.
 
-Each report is a datagram with a JSON object of one name, as those of a measuring subprocess are (measurement/
-in_subprocess): {"phase": [name, done, total]} or {"run": [key, spec in words, path]}. Who reports a phase never waits:
-if nobody receives any more, or not fast enough, it is lost.
+A report is a datagram with a JSON object of one key, like a measuring subprocess's (measurement/in_subprocess):
+{"phase": [name, done, total]} or {"run": [key, spec in words, path]}. Reporting a phase never blocks: a report without
+a receiver, or with a slow one, is lost.
 """
 
 import contextlib
@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pairlab.base.caller import asking, caller
-from pairlab.testbed.contracts import Progress, silent
+from pairlab.base.caller import caller, caller_with
+from pairlab.testbed.contracts import Progress, no_progress
 
 _LARGEST = 1 << 16  # bytes of one report
 _PHASE_CHARACTERS = 300  # of a name
@@ -24,24 +24,24 @@ _PHASE_CHARACTERS = 300  # of a name
 
 @dataclass
 class Reports:
-    """What is received. progress: called with each phase. runs: by the spec's key, the spec in words, and the path."""
+    """Received reports. progress: called with each phase. runs: the spec in words and the path, by the spec's key."""
 
-    progress: Progress = silent
+    progress: Progress = no_progress
     runs: dict[str, tuple[str, Path]] = field(default_factory=dict)
 
 
 def wanted() -> bool:
-    """Whether the process that started this one receives reports."""
+    """Whether the parent process receives reports."""
     return bool(caller().report_to)
 
 
 def report_phase(phase: str, done: float, total: float) -> None:
-    """A Progress for the process that started this one."""
+    """A Progress that reports to the parent process."""
     _send(socket.MSG_DONTWAIT, phase=[phase[:_PHASE_CHARACTERS], done, total])
 
 
 def report_run(key: str, words: str, path: Path) -> None:
-    """Reports a run that was measured, or found in the store, where somebody receives that."""
+    """Reports a run, measured or from the store, if there is a receiver."""
     if wanted():
         _send(0, run=[key, words, str(path)])
 
@@ -53,17 +53,17 @@ def _send(flags: int, **report: Any) -> None:
 
 @contextlib.contextmanager
 def receiving(folder: Path, reports: Reports) -> Iterator[None]:
-    """In the block, receives what processes that are started in it report, in a thread. folder: a private one."""
+    """Receives reports of processes that are started in the block, in a thread. folder: a private one."""
     path = str(folder / "reports")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
         line.bind(path)
         receiver = threading.Thread(target=_receive, args=(line, reports), name="reports", daemon=True)
         receiver.start()
         try:
-            with asking(report_to=path):
+            with caller_with(report_to=path):
                 yield
         finally:
-            line.shutdown(socket.SHUT_RD)  # what has arrived is still read
+            line.shutdown(socket.SHUT_RD)  # the thread still reads the reports that have arrived
             receiver.join()
             os.unlink(path)
 

@@ -1,25 +1,24 @@
-"""Progress on a terminal: bars with what is at work, how far it has come, and the time left."""
+"""Progress on a terminal: bars with the current phase, its progress, and the time left."""
 
-import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
 from rich.table import Column
 from rich.text import Text
 
-from pairlab.progress.words import duration, status
+from pairlab.progress.describe import duration, status
 
-#: How often a second bars are redrawn: often enough for seconds, at almost no cost to the machine that measures.
+#: Redraws of the bars per second: enough for seconds, at almost no CPU time while measuring.
 _REFRESHED = 2
 
 
 def bars(console: Console | None = None) -> Progress:
-    """rich's bars with pairlab's columns, on a terminal only; lines that are printed meanwhile appear above them.
+    """rich's bars with pairlab's columns, on a terminal only; lines printed meanwhile appear above the bars.
 
-    console: by default stderr's. `expect` sets the time left of a task; otherwise it follows from its pace.
+    console: by default stderr's. The time left of a task is as set by `expect`, or follows from the pace.
     """
     console = console or Console(stderr=True, highlight=False)
     return Progress(
@@ -31,20 +30,13 @@ def bars(console: Console | None = None) -> Progress:
         disable=not console.is_terminal,
         transient=True,
         refresh_per_second=_REFRESHED,
-        redirect_stdout=sys.stdout.isatty(),  # else what goes into a file would come out on the terminal
+        redirect_stdout=sys.stdout.isatty(),  # else output to a file would appear on the terminal
         redirect_stderr=sys.stderr.isatty(),
     )
 
 
-@contextlib.contextmanager
-def bar() -> Iterator["Bar"]:
-    """The phases of one task, one after another, in one line that is removed afterwards."""
-    with bars() as shown:
-        yield Bar(shown)
-
-
 class Bar:
-    """A Progress in a line of its own among `shown`. A new phase is drawn at once, however short it is."""
+    """A Progress in a separate line of `shown`. A new phase is drawn at once, even a short one."""
 
     def __init__(self, shown: Progress):
         self._shown = shown
@@ -52,38 +44,36 @@ class Bar:
         self._phase = ""
 
     def __call__(self, phase: str, done: float, total: float) -> None:
-        words = status(phase, done, total)
+        fields: dict[str, Any] = {"total": total or None, "description": status(phase, done, total)}
         if self._task is None:
-            self._task = self._shown.add_task(words, total=None)
+            self._task = self._shown.add_task(**fields)
         if phase != self._phase:
             self._phase = phase
-            self._shown.reset(self._task, total=total or None, completed=done, description=words)
-        self._shown.update(self._task, completed=done, total=total or None, description=words)
+            self._shown.reset(self._task, **fields)
+        self._shown.update(self._task, completed=done, **fields)
 
     def clear(self) -> None:
-        """Nothing is at work; the line is removed."""
+        """Removes the line, as there is no current phase."""
         if self._task is not None:
             self._shown.remove_task(self._task)
         self._task, self._phase = None, ""
 
 
 def expect(shown: Progress, task: TaskID, left_s: float | None) -> None:
-    """The task has so many seconds left from now on, whatever its pace so far; None: unknown."""
+    """Sets the task's time left from now on, regardless of the pace so far; None: unknown."""
     shown.update(task, left_s=left_s, set_at=time.monotonic())
 
 
 class TimeLeft(ProgressColumn):
-    """The time left of a task."""
-
     def render(self, task: Task) -> Text:
         seconds = left_s(task, time.monotonic())
         return Text("" if seconds is None else f"{duration(seconds)} left", style="progress.remaining")
 
 
 def left_s(task: Task, now: float) -> float | None:
-    """Seconds left: as set by `expect`, less what has passed since, otherwise at the pace so far.
+    """Seconds left: as set by `expect` minus the time since then, otherwise by the pace so far.
 
-    None where neither is known, or nothing is left.
+    None if unknown, or if the task is finished.
     """
     if task.finished or ("left_s" in task.fields and task.fields["left_s"] is None):
         return None

@@ -1,24 +1,24 @@
-"""By how much one positive quantity exceeds another: the change in percent, with its interval and its tests.
+"""The change from one positive quantity to another in percent, with its interval and its tests.
 
-The change is the geometric mean of ratios, so that it is the same whichever of the two is the base. A sweep visits
-every cell once per repetition: where both were measured in the same repetitions their ratio is taken within each, and
-what drifts slowly cancels. It is the one definition for notebooks, claims, comparisons and calibrations.
+The change is the geometric mean of ratios, so that it is the same whichever of the two is the base. If both share
+blocks (model/blocks.py) their ratio is taken within each, and slow drift cancels. It is the one definition for
+notebooks, claims, comparisons and calibrations.
 """
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
 from pairlab.errors import AnalysisError, TooFewSamples
-from pairlab.statistics.intervals import ALPHA, LEAST, PERCENT, POSITIVE, Student, by_unit, rounding
+from pairlab.statistics.intervals import ALPHA, LEAST, PERCENT, POSITIVE, Student, rounding
 
 
 class Change(NamedTuple):
-    """A change in percent with its interval. p: of the t test that goes with it; p_ranks: of Mann and Whitney's over
-    all values; repetitions: of each side, at least. What LEAST repetitions are needed for is NaN from fewer."""
+    """A change in percent with its interval. p: of the t test of this change; p_ranks: of Mann and Whitney's test over
+    all values; repetitions: of the smaller side. Interval and p are NaN from fewer than LEAST repetitions."""
 
     change_percent: float
     low_percent: float
@@ -35,12 +35,12 @@ class Change(NamedTuple):
 def change(
     first: Sequence[float], second: Sequence[float], *, paired: bool = True, confidence: float = 1 - ALPHA
 ) -> Change:
-    """By how much the second exceeds the first, in percent of it. As `ratio`."""
+    """The change from the first to the second, in percent of the first. As `ratio`."""
     return described(ratio(first, second, paired=paired), first, second, confidence)
 
 
 def described(found: Student, first: Sequence[float], second: Sequence[float], confidence: float = 1 - ALPHA) -> Change:
-    """A change that was found, with the test of ranks over these values of each repetition."""
+    """An estimated change, with the test of ranks over these values of each repetition."""
     same = not np.ptp([*first, *second])
     ranks = 1.0 if same else float(stats.mannwhitneyu(first, second).pvalue)
     return Change(*found.estimate(confidence)[:3], found.p(), ranks, found.n)
@@ -51,15 +51,13 @@ def ratio(
     second: Sequence[float] | np.ndarray,
     *,
     paired: bool = True,
-    units: Sequence[Hashable] | np.ndarray | None = None,
     resolutions: tuple[float, float] = (0.0, 0.0),
 ) -> Student:
     """The second over the first, of one value per repetition, on the scale PERCENT.
 
-    paired: values at one place are of one repetition; else the two were measured in repetitions of their own, of which
-    one may have more. units: of each pair its host, where hosts are the independent samples and repetitions are not.
-    resolutions: the steps in which a tool printed the values of each, than which no interval is narrower; 0: none.
-    Raises TooFewSamples where a side is empty, AnalysisError for values that are not above zero, or not in pairs.
+    paired: values at one place are of one repetition; else each side has repetitions of its own, in any number.
+    resolutions: the steps in which a tool printed the values of each side, as no interval is narrower; 0: none. Raises
+    TooFewSamples if a side is empty, AnalysisError for values that are not above zero, or not in pairs.
     Source: Student 1908 and Welch 1947, on logarithms as Fleming and Wallace 1986 advise for ratios.
     """
     logs = logarithms(first), logarithms(second)
@@ -69,23 +67,32 @@ def ratio(
     if len(logs[0]) != len(logs[1]):
         raise AnalysisError(f"{len(first)} values cannot be paired with {len(second)}: give both of each repetition")
     ratios = logs[1] - logs[0]
-    return Student.of(ratios if units is None else by_unit(ratios, units), PERCENT).blurred(*blur)
+    return Student.of(ratios, PERCENT).blurred(*blur)
+
+
+def between(
+    first: Mapping[Hashable, float], second: Mapping[Hashable, float], resolutions: tuple[float, float] = (0.0, 0.0)
+) -> tuple[Student, bool]:
+    """`ratio` of values by block, and whether it is paired: in_common."""
+    common = in_common(first, second)
+    sides = [[side[label] for label in common] if common else list(side.values()) for side in (first, second)]
+    return ratio(*sides, paired=common is not None, resolutions=resolutions), common is not None
+
+
+def in_common(*sides: Collection[Hashable], least: int = LEAST) -> list | None:
+    """The blocks within which sides are compared: the common ones, if they are `least`, or all blocks of one side.
+
+    None if the sides are compared as independent groups: fewer blocks have no interval, while the groups may have one.
+    """
+    common = [label for label in sides[0] if all(label in side for side in sides[1:])]
+    return common if len(common) >= max(1, min([least, *map(len, sides)])) else None
 
 
 def rounded(first: float, second: float, resolutions: tuple[float, float]) -> tuple[float, float]:
-    """How far the ratio of two printed values may lie below and above, on the scale PERCENT: as Student.blurred."""
+    """The distances by which rounding may move the ratio of two printed values down and up, on the scale PERCENT: for
+    Student.blurred."""
     (below, above), (other_below, other_above) = map(rounding, [POSITIVE] * 2, (first, second), resolutions)
     return other_below + above, other_above + below
-
-
-def together(first: Mapping[Hashable, object], second: Mapping[Hashable, object], least: int = LEAST) -> list | None:
-    """The repetitions within which two sides are compared; None where they are compared as independent groups.
-
-    first, second: what was measured, by repetition. Within repetitions where `least` are common to both, or all that
-    one side has (two, if so many are asked for): fewer have no interval, where the groups may have one.
-    """
-    common = [label for label in first if label in second]
-    return common if len(common) >= max(min(2, least), min(least, len(first), len(second))) else None
 
 
 def logarithms(values: Sequence[float] | np.ndarray, least: int = 1) -> np.ndarray:

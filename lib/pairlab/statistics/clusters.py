@@ -1,12 +1,12 @@
-"""The flows of each repetition, and the quantiles of draws of whole repetitions: what a bootstrap draws anew.
+"""The flows of each repetition, and the quantiles of bootstrap draws of whole repetitions.
 
-The flows of one repetition share its CPUs and queues, so they are not independent: what is drawn again in the
-bootstrap is whole repetitions. A drawn set of repetitions has as its CDF the weighted sum of theirs, so each
-repetition is sorted once and no row is ever copied, however many flows there are.
+The flows of one repetition share CPUs and queues, so they are not independent: the bootstrap resamples whole
+repetitions. The CDF of a draw is the weighted sum of its repetitions' CDFs, so each repetition is sorted once and no
+row is ever copied, however many flows there are.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -15,6 +15,7 @@ import pandas as pd
 
 from pairlab.errors import AnalysisError
 from pairlab.model import fct
+from pairlab.statistics.changes import in_common
 
 #: Enough for a grid far finer than the interval, few enough that the search costs nothing.
 _CANDIDATES = 1024
@@ -22,14 +23,14 @@ _CANDIDATES = 1024
 
 @dataclass(frozen=True)
 class Clusters:
-    """The values of each repetition, sorted, infinite where a flow failed; labels in their order."""
+    """The sorted values of each repetition, infinite for a failed flow; labels in the same order."""
 
     labels: np.ndarray
     parts: tuple[np.ndarray, ...]
 
     @classmethod
     def of(cls, values: Sequence[float], repetition: Sequence) -> "Clusters":
-        """values: 1-D, one per flow, infinite where it failed. repetition: the label of each one's repetition."""
+        """values: 1-D, one per flow, infinite for a failed one. repetition: the label of each flow's repetition."""
         values = np.asarray(values, dtype=float)
         if not (values > -np.inf).all():
             raise AnalysisError("a flow has no value: leave it out by name, or give one that failed as infinite")
@@ -40,11 +41,16 @@ class Clusters:
         parts = np.split(values[order], np.cumsum(np.bincount(codes, minlength=len(labels)))[:-1])
         return cls(np.asarray(labels), tuple(np.sort(part) for part in parts) if len(labels) else ())
 
+    def only(self, labels: Collection[Hashable]) -> "Clusters":
+        """The repetitions with these labels, in the same order."""
+        at = [place for place, label in enumerate(self.labels) if label in labels]
+        return Clusters(self.labels[at], tuple(self.parts[place] for place in at))
+
     @cached_property
     def pooled(self) -> np.ndarray:
         """All values, sorted."""
         together = np.concatenate(self.parts) if self.parts else np.empty(0)
-        together.sort(kind="stable")  # which merges what is sorted already
+        together.sort(kind="stable")  # which merges sorted parts
         return together
 
     @property
@@ -52,7 +58,7 @@ class Clusters:
         return len(self.pooled) - int(np.searchsorted(self.pooled, np.inf))
 
     def quantile(self, q: float) -> float:
-        """The median-unbiased quantile, as sets of other sizes are compared; NaN where it depends on failed flows.
+        """The median-unbiased quantile, comparable between sets of different sizes; NaN if it depends on failed flows.
 
         Source: Hyndman and Fan 1996, definition 8.
         """
@@ -63,8 +69,8 @@ class Clusters:
     def drawn(self, q: float, resamples: int, seed: int) -> np.ndarray:
         """The quantile of each of `resamples` draws of as many repetitions, with replacement.
 
-        It is searched for among candidates: order statistics of the repetitions. None lies outside their own
-        quantiles, as the CDF of a mixture lies between those that it mixes.
+        Candidates are order statistics of the repetitions. None lies outside the repetitions' own quantiles, as the CDF
+        of a mixture lies between those of its parts.
         """
         sizes = np.array([len(part) for part in self.parts])
         own = [part[max(math.ceil(q * len(part) - 1e-9), 1) - 1] for part in self.parts]
@@ -84,9 +90,15 @@ class Clusters:
         return candidates[low]
 
 
+def together(sides: Sequence[Clusters]) -> list[Clusters]:
+    """The sides reduced to their common blocks (changes.in_common), in one order; without such blocks, as they are."""
+    common = in_common(*(dict.fromkeys(side.labels) for side in sides))
+    return [*sides] if common is None else [side.only(common) for side in sides]
+
+
 @lru_cache(maxsize=8)
 def _weights(count: int, resamples: int, seed: int) -> np.ndarray:
-    """How often each of `count` repetitions is in each draw of as many."""
+    """The count of each of `count` repetitions in each draw of as many."""
     drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=resamples)
     drawn.flags.writeable = False
     return drawn

@@ -1,4 +1,4 @@
-"""Components of variance: how far groups, such as hosts, differ, beyond what repetitions within each of them do."""
+"""Components of variance: the spread between groups, such as hosts, beyond that of repetitions within a group."""
 
 import math
 from collections.abc import Sequence
@@ -50,9 +50,9 @@ def components(groups: Sequence[Sequence[float]], confidence: float = 1 - ALPHA)
     of_means = float(np.var([part.mean() for part in parts], ddof=1))
 
     def bound(share: float) -> float:
-        alike = special.fdtri(count - 1, df, share)  # what the ratio of mean squares is below of groups that are alike
+        equal = special.fdtri(count - 1, df, share)  # a quantile of the ratio of mean squares for equal groups
         of_chi2 = special.chdtri(count - 1, 1 - share) / (count - 1)
-        return _root((each * of_means - within * alike) / (each * of_chi2))
+        return _root((each * of_means - within * equal) / (each * of_chi2))
 
     low, high = (bound((1 + side * confidence) / 2) if count >= LEAST else math.nan for side in (1, -1))
     return Components(Estimate(_root(of_means - within / each), low, high, count), math.sqrt(within))

@@ -1,8 +1,8 @@
-"""Estimates and their intervals: one function turns an error into an interval, a p-value or a plan, for all of pairlab.
+"""Estimates and their intervals: one class turns an error into an interval, a p-value or a plan, for all of pairlab.
 
-The flows of one repetition share its CPUs and queues, so they are not independent. Repetitions are the samples: each is
-reduced to one value first, or drawn whole (quantiles.py). What comes of that, a centre with its standard error, is a
-`Student`, and every interval that is printed anywhere is `Student.estimate` of one.
+The flows of one repetition share CPUs and queues, so they are not independent. Repetitions are the samples: each is
+reduced to one value first, or drawn whole (quantiles.py). The result, a centre with its standard error, is a `Student`,
+and every printed interval is a `Student.estimate`.
 """
 
 import math
@@ -17,7 +17,7 @@ from pairlab.errors import AnalysisError, TooFewSamples
 
 #: From fewer repetitions there is no interval: with two, Student's t is 12.7 and the interval says nothing.
 LEAST = 3
-#: The level of the tests; intervals have the confidence 1 - ALPHA unless another is asked for.
+#: The level of the tests; the default confidence of intervals is 1 - ALPHA.
 ALPHA = 0.05
 
 
@@ -56,12 +56,12 @@ class Test(_Outcome):
 class Scale:
     """Where the interval of a bounded quantity is taken, so that it stays within the bounds.
 
-    kept: from the quantity to that scale; shown: back; slope: of `kept`, by which an error is carried over (the delta
-    method). least and most: the bounds. All increase, so that bounds stay bounds.
+    to_scale: from the quantity to that scale; from_scale: back; slope: of `to_scale`, by which an error is
+    carried over (the delta method). least and most: the bounds. All increase, so that bounds stay bounds.
     """
 
-    kept: Callable[[float], float]
-    shown: Callable[[float], float]
+    to_scale: Callable[[float], float]
+    from_scale: Callable[[float], float]
     slope: Callable[[float], float]
     least: float = -math.inf
     most: float = math.inf
@@ -79,7 +79,7 @@ def _exp(log: float) -> float:
 REAL = Scale(lambda value: value, lambda value: value, lambda value: 1.0)
 #: Rates, times and sizes: above zero, by the logarithm.
 POSITIVE = Scale(_log, _exp, lambda value: 1 / value, 0.0)
-#: Most over least: one or more, by the logarithm of what is above one.
+#: Most over least: one or more, by the logarithm of the excess over one.
 FROM_ONE = Scale(lambda value: _log(value - 1), lambda log: 1 + _exp(log), lambda value: 1 / (value - 1), 1.0)
 #: From zero to one, by the logit.
 SHARE = Scale(special.logit, special.expit, lambda value: 1 / (value * (1 - value)), 0.0, 1.0)
@@ -127,9 +127,13 @@ class Student:
         n: repetitions of the smaller group. Source: Welch 1947.
         """
         before, after = cls.of(first), cls.of(second)
-        return after.less(before, scale)
+        return after.minus(before, scale)
 
-    def less(self, other: "Student", scale: Scale) -> "Student":
+    def plus(self, other: "Student") -> "Student":
+        """The sum of two centres on one scale that are independent of each other."""
+        return self.minus(replace(other, centre=-other.centre, blur=other.blur[::-1]), self.scale)
+
+    def minus(self, other: "Student", scale: Scale) -> "Student":
         """The difference of two centres that are independent of each other. Source: Welch 1947."""
         parts = [side.error**2 for side in (self, other)]
         total = sum(parts)
@@ -137,16 +141,16 @@ class Student:
             df = min(self.df, other.df)
         else:
             df = total**2 / sum(part**2 / side.df for part, side in zip(parts, (self, other), strict=True) if side.df)
-        found = Student(self.centre - other.centre, math.sqrt(total), df, min(self.n, other.n), scale)
+        difference = Student(self.centre - other.centre, math.sqrt(total), df, min(self.n, other.n), scale)
         (below, above), (other_below, other_above) = self.blur, other.blur
-        return replace(found, blur=(below + other_above, above + other_below))
+        return replace(difference, blur=(below + other_above, above + other_below))
 
     def blurred(self, below: float, above: float) -> "Student":
-        """The same of values that a tool rounded, so that the centre may be too high by `below`, too low by `above`.
+        """The estimate from values that a tool rounded: the centre may be too high by `below`, too low by `above`.
 
-        However many repetitions agree, the interval is no narrower, and no test finds what lies within. The error is
-        at least that of values spread evenly over what is rounded to one: equal ones may differ by that.
-        Source: Sheppard 1898 for the variance of what is rounded.
+        However many repetitions agree, the interval is no narrower, and no test finds a difference within it. The error
+        is at least that of values spread evenly over one rounding step, as equal printed values may differ by that.
+        Source: Sheppard 1898 for the variance of rounded values.
         """
         if not below + above > 0:
             return self
@@ -165,31 +169,31 @@ class Student:
         return self.n >= LEAST and math.isfinite(self.error)
 
     def estimate(self, confidence: float = 1 - ALPHA) -> Estimate:
-        """The two-sided interval, as shown. Source: Student 1908."""
+        """The two-sided interval, in the quantity's unit. Source: Student 1908."""
         check_share(confidence, "confidence")
         half = t_quantile((1 + confidence) / 2, self.df) * self.error if self.known else math.nan
         below, above = (max(half, blur) if self.known else math.nan for blur in self.blur)
-        value, low, high = (float(self.scale.shown(self.centre + by)) for by in (0.0, -below, above))
+        value, low, high = (float(self.scale.from_scale(self.centre + by)) for by in (0.0, -below, above))
         return Estimate(value, low, high, self.n)
 
     def p(self, null: float = 0.0, alternative: Literal["two-sided", "greater", "less"] = "two-sided") -> float:
-        """p of the t test against `null`, as shown; NaN where there is no interval."""
-        distance = self.centre - float(self.scale.kept(null))
+        """p of the t test against `null`, in the quantity's unit; NaN without an interval."""
+        distance = self.centre - float(self.scale.to_scale(null))
         if not self.known:
             return math.nan
         below, above = self.blur
-        if (below or above) and -above <= distance <= below:  # what the tool prints does not tell them apart
+        if (below or above) and -above <= distance <= below:  # indistinguishable in the tool's digits
             return 1.0
         if not self.error:  # t has no value: certain either way
-            found = {"greater": distance > 0, "less": distance < 0, "two-sided": distance != 0}
-            return 0.0 if found[alternative] else 1.0
+            certain = {"greater": distance > 0, "less": distance < 0, "two-sided": distance != 0}
+            return 0.0 if certain[alternative] else 1.0
         t = distance / self.error
         tails = {"greater": _t_share_below(-t, self.df), "less": _t_share_below(t, self.df)}
         return float(tails[alternative] if alternative in tails else 2 * min(tails.values()))
 
 
 def t_quantile(share: float, df: float) -> float:
-    """The quantile of Student's t: scipy.stats' own, which takes a hundred times as long over its arguments."""
+    """The quantile of Student's t, as scipy.stats', whose checks of arguments take a hundred times as long."""
     return float(special.stdtrit(df, share) if math.isfinite(df) else special.ndtri(share))
 
 
@@ -198,12 +202,12 @@ def _t_share_below(t: float, df: float) -> float:
 
 
 def rounding(scale: Scale, value: float, resolution: float) -> tuple[float, float]:
-    """How far below and above a printed value the true one may lie, on the scale, if it was rounded to `resolution`."""
+    """The distances of the true value below and above a printed one rounded to `resolution`, at most, on the scale."""
     if not resolution > 0:
         return 0.0, 0.0
-    half = resolution / 2 * (1 + 1e-9)  # a bound that is another's is not missed by a rounding error
-    low, high = (scale.kept(min(max(value + by, scale.least), scale.most)) for by in (-half, half))
-    return float(scale.kept(value) - low), float(high - scale.kept(value))
+    half = resolution / 2 * (1 + 1e-9)  # so that two equal bounds meet despite rounding errors
+    low, high = (scale.to_scale(min(max(value + by, scale.least), scale.most)) for by in (-half, half))
+    return float(scale.to_scale(value) - low), float(high - scale.to_scale(value))
 
 
 def mean_interval(
@@ -219,15 +223,17 @@ def mean_interval(
     the quantity; the error of the mean is carried over to it (the delta method), so that the mean stays the plain one
     and the interval stays within the bounds. With REAL it is Student's, exact for normal samples; with
     the others it is wider on the side that is farther from the bound. `make bench` shows that a 95 % interval holds
-    the mean of log-normal rates and of shares near 1 in 93 to 97 % of cases, from 3 repetitions on.
+    the mean of log-normal rates and of shares near 1 in 93 to 97 % of cases, from 3 repetitions on. It is of the hours
+    in which they were measured; where the speed of the machine changes from run to run, that of 3 repetitions holds it
+    in 78 % (docs/explanation/statistics.md).
     Raises TooFewSamples when empty, AnalysisError when a value is not finite, or lies outside the bounds.
-    Source: Student 1908; Oehlert 1992 for the delta method; E1 of papers C and E reports the mean without an interval.
+    Source: Student 1908; Oehlert 1992 for the delta method. The papers report means of throughput without an interval.
     """
     return mean(values, scale, resolution).estimate(confidence)
 
 
 def mean(values: Sequence[float] | np.ndarray, scale: Scale = REAL, resolution: float = 0.0) -> Student:
-    """As mean_interval, before the confidence is chosen."""
+    """As mean_interval, for any confidence."""
     values = np.asarray(values, dtype=float)
     if values.size == 0:
         raise TooFewSamples("a mean needs at least one repetition, and there is none: measure the cell")
@@ -242,24 +248,24 @@ def mean(values: Sequence[float] | np.ndarray, scale: Scale = REAL, resolution: 
     plain = Student.of(values)
     if not (plain.error > 0 or resolution > 0) or not scale.least < plain.centre < scale.most:  # without a width
         return plain.blurred(*rounding(REAL, plain.centre, resolution))
-    centre, error = float(scale.kept(plain.centre)), plain.error * scale.slope(plain.centre)
-    found = Student(centre, error, plain.df, plain.n, scale)
-    return found.blurred(*rounding(scale, plain.centre, resolution))
+    centre, error = float(scale.to_scale(plain.centre)), plain.error * scale.slope(plain.centre)
+    estimate = Student(centre, error, plain.df, plain.n, scale)
+    return estimate.blurred(*rounding(scale, plain.centre, resolution))
 
 
 def by_unit(values: Sequence[float] | np.ndarray, units: Sequence[Hashable] | np.ndarray) -> np.ndarray:
-    """The mean of each unit's values, in the order of the units: the independent samples where repetitions are not.
+    """The mean of each unit's values, in the order of the units: the independent samples if repetitions are not.
 
-    values, units: 1-D, of the same length; units: of what each value is a repetition, such as its host.
+    values, units: 1-D, of the same length; units: the unit that each value is a repetition of, such as its host.
     """
     _, codes = np.unique(np.asarray(units), return_inverse=True)
     return np.bincount(codes, np.asarray(values, dtype=float)) / np.bincount(codes)
 
 
 def no_interval(n: int, unit: str = "repetition") -> str:
-    """What stands in the place of an interval."""
+    """The text in place of an interval."""
     if n >= LEAST:
-        return "no interval"  # too many of the flows behind it failed
+        return "no interval"  # too many of its flows failed
     return f"no interval from {('no', 'one', 'two')[int(n)]} {unit}{'s' * int(n != 1)}"
 
 

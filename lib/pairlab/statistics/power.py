@@ -1,7 +1,7 @@
-"""How much measurements of the same thing differ, and which differences can therefore be found: pure functions.
+"""The noise between repetitions, and the differences that a test can detect in it: pure functions.
 
-Values are one per repetition, all above zero. Noise is taken as a factor, so spreads are standard deviations of
-logarithms, and effects are given in percent.
+Values are one per repetition, all above zero. Noise is a factor, so spreads are standard deviations of logarithms, and
+effects are in percent.
 """
 
 import math
@@ -15,16 +15,16 @@ from scipy import optimize, special, stats
 from pairlab.statistics.changes import logarithms
 from pairlab.statistics.intervals import ALPHA, LEAST, Student, check_share, t_quantile
 
-#: How often a test is to find an effect that is there.
+#: The share of tests that are to find a true effect.
 POWER = 0.8
-#: Above this many repetitions no number is named: nobody would measure them.
+#: No number of repetitions above this is reported: nobody would measure them.
 MOST_REPETITIONS = 10_000
 
 
 def variation(values: Sequence[float]) -> float:
     """The coefficient of variation between repetitions: standard deviation over mean. Raises TooFewSamples below 2."""
     values = logarithms(values, 2)
-    factors = np.exp(values - values.mean())  # the mean goes out first, so that no unit is too large or small
+    factors = np.exp(values - values.mean())  # without the mean, so that no unit is too large or small
     return float(factors.std(ddof=1) / factors.mean()) if np.ptp(values) else 0.0
 
 
@@ -35,9 +35,9 @@ def spread(values: Sequence[float]) -> float:
 
 
 def spread_within(found: Student) -> float:
-    """The standard deviation of one value's logarithm within a repetition, where what drifts slowly cancels.
+    """The standard deviation of one value's logarithm within a repetition, where slow drift cancels.
 
-    found: the change between what was measured twice in each repetition (changes.ratio, quantiles.percent_change).
+    found: the change between two measurements in each repetition (changes.ratio, quantiles.percent_change).
     """
     return found.spread / np.sqrt(2)
 
@@ -54,11 +54,10 @@ def smallest_detectable(spread: float, repetitions: int, *, paired: bool = False
 def simulated_power(
     values: Sequence[float], effect: float, repetitions: int, *, draws: int = 4000, seed: int = 0
 ) -> float:
-    """How often the two-sample t test finds an effect (its logarithm) planted in what was measured, from 0 to 1.
+    """The share of draws in which the two-sample t test finds an effect (a logarithm) planted in measured values.
 
-    values: those that were measured. Each draw takes two groups of so many of them with replacement, their spread
-    made up for what a sample lacks of it, and the effect is added to the second: whatever the values' distribution,
-    this is how the formula fares with it.
+    Each draw takes two groups of that many `values` with replacement, with the spread corrected for the sample's lack
+    of it, and adds the effect to the second: a check of the formula for whatever distribution the values have.
     """
     logs = logarithms(values, 3)
     errors = (logs - logs.mean()) * np.sqrt(logs.size / (logs.size - 1))
@@ -73,18 +72,18 @@ def simulated_power(
 
 
 def most_rejections(comparisons: int, *, confidence: float = 0.999) -> int:
-    """The most differences that so many tests at ALPHA report where there are none, but for chance 1 - confidence.
+    """The most false differences that so many tests at ALPHA report, with that confidence.
 
-    comparisons: of samples that are independent of each other, as those of one set of runs are not.
+    comparisons: of samples that are independent of each other, unlike those of one set of runs.
     """
     return int(stats.binom.ppf(confidence, comparisons, ALPHA))
 
 
 def repetitions_needed(distance: float, spread: float, *, power: float = POWER, alpha: float = ALPHA) -> int | None:
-    """How many repetitions a t test needs to tell from zero a mean that lies that far from it; LEAST at least.
+    """The repetitions that a t test needs to tell a mean at that distance from zero; LEAST at least.
 
-    spread: the standard deviation of one repetition. None where more than MOST_REPETITIONS would be needed, or either
-    is not known. Raises AnalysisError for a power or an alpha that is no share. Source: Cohen 1988.
+    spread: the standard deviation of one repetition. None if more than MOST_REPETITIONS would be needed, or either is
+    unknown. Raises AnalysisError for a power or an alpha that is no share. Source: Cohen 1988.
     """
     check_share(power, "power")
     check_share(alpha, "alpha")
@@ -97,8 +96,8 @@ def repetitions_needed(distance: float, spread: float, *, power: float = POWER, 
         return _power(abs(distance) / spread, n, alpha, paired=True) >= power
 
     candidates = range(LEAST, MOST_REPETITIONS + 1)
-    found = bisect_left(candidates, True, key=enough)
-    return candidates[found] if found < len(candidates) else None
+    place = bisect_left(candidates, True, key=enough)
+    return candidates[place] if place < len(candidates) else None
 
 
 def percent(log: float) -> float:
@@ -109,14 +108,14 @@ def percent(log: float) -> float:
 @cache
 def _standardised(repetitions: int, paired: bool) -> float:
     """The smallest detectable effect in standard deviations."""
-    least, most = 1e-6, 200.0  # at 2 repetitions it is some 16
+    least, most = 1e-6, 200.0  # about 16 at 2 repetitions
     return float(optimize.brentq(lambda effect: _power(effect, repetitions, ALPHA, paired) - POWER, least, most))
 
 
 def _power(effect: float, repetitions: int, alpha: float, paired: bool) -> float:
-    """How often the t test finds an effect of so many standard deviations. Source: Cohen 1988."""
+    """The power of the t test for an effect in standard deviations. Source: Cohen 1988."""
     df, sampled = (repetitions - 1, repetitions) if paired else (2 * repetitions - 2, repetitions / 2)
     # To find the opposite sign would be no finding, so one tail at half the level. Far out, where the power is one, the
     # noncentral t distribution is at times NaN.
-    found = 1 - float(special.nctdtr(df, effect * math.sqrt(sampled), t_quantile(1 - alpha / 2, df)))
-    return 1.0 if math.isnan(found) else found
+    power = 1 - float(special.nctdtr(df, effect * math.sqrt(sampled), t_quantile(1 - alpha / 2, df)))
+    return 1.0 if math.isnan(power) else power

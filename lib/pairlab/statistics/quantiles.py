@@ -1,9 +1,9 @@
-"""Percentiles of flows and how they change, with intervals over repetitions: pure functions over arrays.
+"""Percentiles of flows and their changes, with intervals over repetitions: pure functions over arrays.
 
-A percentile is of all flows of all repetitions together, and a flow that failed took longer than any other: with few
-pairs, one repetition has too few flows for a high percentile, and the CDF of a figure is of all flows, too. This is
-the one definition for notebooks, claims and comparisons, the median included; its error comes from draws of whole
-repetitions (clusters.py), as the flows of one are not independent.
+A percentile is of all flows of all repetitions together, and a failed flow took longer than any other: with few pairs,
+one repetition has too few flows for a high percentile, and the CDF of a figure is of all flows, too. This is the one
+definition for notebooks, claims and comparisons, the median included; the error comes from draws of whole repetitions
+(clusters.py), as the flows of one repetition are not independent.
 """
 
 import math
@@ -16,7 +16,7 @@ from pairlab.model import fct
 from pairlab.statistics.clusters import Clusters
 from pairlab.statistics.intervals import FROM_ONE, PERCENT, POSITIVE, REAL, Student
 
-#: How many draws of repetitions an error is taken from.
+#: The number of bootstrap draws behind an error.
 RESAMPLES = 2000
 
 
@@ -56,11 +56,10 @@ def percent_change(
 ) -> Student:
     """By how much the q-th quantile of all flows changes from `before` to `after`, in percent of the former.
 
-    paired: the same label means the same visit of a sweep, whose drift both share: where both have the same labels,
-    both sides draw the same repetitions; else their variances add, with Welch's degrees of freedom, and n is the
-    repetitions of the side that has fewer. Raises TooFewSamples as `percentile`, AnalysisError where a quantile is not
-    positive, of which there is no percentage.
-    Source: the percent changes of paper C, section III-B; Welch 1947.
+    paired: the same label means the same block, whose drift both share: where both have the same labels, both sides
+    draw the same repetitions; else their variances add, with Welch's degrees of freedom, and n is the repetitions of
+    the side that has fewer. Raises TooFewSamples as `percentile`, AnalysisError where a quantile is not positive, of
+    which there is no percentage. Source: the percent changes of Boeira et al. 2021, section III-B; Welch 1947.
     """
     for side, name in ((before, "before"), (after, "after")):
         check(side, q, f"{name}: ")
@@ -75,54 +74,57 @@ def contrast(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Student:
-    """The weighted sum of the logarithms of several sets' quantiles, in percent: a change of one, or of a ratio."""
-    sides = sorted(sides, key=lambda side: side[0])  # whichever order they are named in, their draws are the same
+    """The weighted sum of the logarithms of several sets' quantiles, in percent: a change of a quantile or a ratio."""
+    sides = sorted(sides, key=lambda side: side[0])  # so that draws do not depend on the caller's order
     for _, side in sides:
         check(side, q)
         if side.quantile(q) <= 0:
             raise AnalysisError(
                 f"the quantile is {side.quantile(q):g}: a change has no percentage of what is not positive"
             )
-    if paired and all(np.array_equal(sides[0][1].labels, side.labels) for _, side in sides):
+    if paired and _alike([side for _, side in sides]):
         n = len(sides[0][1].labels)
         with np.errstate(invalid="ignore"):  # draws that depend on failed flows are infinite, and so is the error then
             drawn = sum(weight * _logs(side.drawn(q, resamples, seed)) for weight, side in sides) if n > 1 else [np.nan]
         centre = sum(weight * math.log(side.quantile(q)) for weight, side in sides)
         wider = max(_widening(side, q) for _, side in sides)
         return Student(centre, wider * _error(np.asarray(drawn), n), n - 1, n, PERCENT)
-    found = Student(0.0, 0.0, math.inf, len(sides[0][1].labels))
+    total = Student(0.0, 0.0, math.inf, len(sides[0][1].labels))
     for place, (weight, side) in enumerate(sides):
         n = len(side.labels)
         drawn = _logs(side.drawn(q, resamples, seed + place)) if n > 1 else np.array([np.nan])
         each = Student(
             -weight * math.log(side.quantile(q)), abs(weight) * _widening(side, q) * _error(drawn, n), n - 1, n
         )
-        found = found.less(each, PERCENT)
-    return found
+        total = total.minus(each, PERCENT)
+    return total
 
 
 def most_over_least(sides: Sequence[Clusters], q: float, *, resamples: int = RESAMPLES, seed: int = 0) -> Student:
-    """How many times the least of several sets' quantiles the largest is; one or more, and by noise alone above one.
+    """The largest of several sets' quantiles over the least; one or more, and by noise alone above one.
 
-    The sides have the same repetitions, which are drawn together. Raises TooFewSamples as `percentile`.
+    Sides of the same blocks share their draws; others draw their own. Raises TooFewSamples as `percentile`.
     """
     value, drawn, n = _spread(sides, q, resamples, seed)
     times, error = math.exp(value), _error(drawn, n)
     if not times > 1:
         return Student(times, 0.0 if not error else math.nan, n - 1, n)
-    return Student(FROM_ONE.kept(times), error * times * FROM_ONE.slope(times), n - 1, n, FROM_ONE)
+    return Student(FROM_ONE.to_scale(times), error * times * FROM_ONE.slope(times), n - 1, n, FROM_ONE)
 
 
 def spread_ratio(
     first: Sequence[Clusters], second: Sequence[Clusters], q: float, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Student:
-    """How many times the spread (`most_over_least`) of the second that of the first is, all in the same repetitions."""
-    (one, ones, n), (other, others, _) = (_spread(sides, q, resamples, seed) for sides in (first, second))
+    """The spread (`most_over_least`) of the first over that of the second, with draws as there."""
+    seeds = (seed, seed if _alike([*first, *second]) else seed + len(first))
+    (one, ones, n), (other, others, _) = (
+        _spread(sides, q, resamples, at) for sides, at in zip((first, second), seeds, strict=True)
+    )
     return Student(one - other, _error(ones - others, n), n - 1, n, POSITIVE)
 
 
 def too_few(flows: int, q: float) -> str:
-    """Why so many flows have no q-th quantile, in words; empty where they have: it needs one flow beyond it."""
+    """Why so many flows have no q-th quantile, in words; empty if they have: it needs one flow beyond it."""
     if not 0 < q < 1:
         raise AnalysisError(f"a quantile is asked for as a share between 0 and 1, such as 0.99, not {q!r}")
     needed = flows_needed(q)
@@ -136,7 +138,7 @@ def flows_needed(q: float) -> int:
 
 
 def check(clusters: Clusters, q: float, where: str = "") -> None:
-    """Raises TooFewSamples where flows have no q-th quantile, or it depends on those that failed."""
+    """Raises TooFewSamples if flows have no q-th quantile, or it depends on failed flows."""
     if short := too_few(len(clusters.pooled), q):
         raise TooFewSamples(f"{where}{short}")
     if np.isnan(clusters.quantile(q)):
@@ -147,21 +149,25 @@ def _spread(sides: Sequence[Clusters], q: float, resamples: int, seed: int) -> t
     """The logarithm of the largest over the smallest quantile, the same of each draw, and the repetitions."""
     for side in sides:
         check(side, q)
-        if not np.array_equal(side.labels, sides[0].labels):
-            raise AnalysisError("the sets have not the same repetitions: take those that all have")
-    n = len(sides[0].labels)
+    n = min(len(side.labels) for side in sides)
     logs = [math.log(side.quantile(q)) for side in sides]
     if n < 2:
         return max(logs) - min(logs), np.array([np.nan]), n
-    drawn = [_logs(side.drawn(q, resamples, seed)) for side in sides]
+    seeds = [seed + (0 if _alike(sides) else place) for place in range(len(sides))]
+    drawn = [_logs(side.drawn(q, resamples, at)) for side, at in zip(sides, seeds, strict=True)]
     return max(logs) - min(logs), np.ptp(drawn, axis=0), n
 
 
-def _widening(clusters: Clusters, q: float) -> float:
-    """By how much an error from draws is too small where few flows lie beyond the quantile, which no draw can exceed.
+def _alike(sides: Sequence[Clusters]) -> bool:
+    """Whether all sides have the same blocks."""
+    return all(np.array_equal(side.labels, sides[0].labels) for side in sides)
 
-    Root of 1 + 1/m for m flows beyond: 1.4 for one, which is none at all for many. Without it, p99 of 100 equal flows
-    was called different two to four times as often as the level (`make bench` shows what it is now).
+
+def _widening(clusters: Clusters, q: float) -> float:
+    """The factor for an error from draws, too small if few flows lie beyond the quantile, as no draw exceeds them.
+
+    Root of 1 + 1/m for m flows beyond: 1.4 for one, near 1 for many. Without it, p99 of 100 equal flows was called
+    different two to four times as often as the level (`make bench` shows the rate with it).
     """
     return math.sqrt(1 + 1 / (len(clusters.pooled) * min(q, 1 - q)))
 

@@ -1,7 +1,7 @@
-"""Do groups differ, and by how much: tests and effect sizes whose samples are repetitions.
+"""Tests for differences between groups, and effect sizes, with repetitions as samples.
 
-The flows of one repetition share its CPUs and queues, so they are not independent and a test over them finds
-differences that are not there. What is here takes one value per repetition; permutation.py moves whole repetitions.
+The flows of one repetition share CPUs and queues, so they are not independent, and a test over flows finds false
+differences. These functions take one value per repetition; permutation.py moves whole repetitions.
 """
 
 from collections.abc import Hashable, Sequence
@@ -20,13 +20,13 @@ MANY = 6
 
 
 def kruskal(frame: pd.DataFrame, value: str, group: str) -> Test:
-    """Whether any of several groups tends to larger values than another: Kruskal and Wallis's H.
+    """Tests whether any of several groups tends to larger values than another: Kruskal and Wallis's H.
 
     frame: one row per repetition of each group, with the columns `value` and `group`; one system only. Ties are
-    corrected for, and values that are all equal give p = 1. p is from the chi-squared approximation where every
-    group has MANY repetitions; with fewer that finds hardly anything, and p is the share of 9999 permutations with
-    as large a statistic (the measured one included, so never zero). Raises TooFewSamples for fewer than two groups
-    or two repetitions of one, AnalysisError where a value is not finite or a group has a repetition twice.
+    corrected for, and values that are all equal give p = 1. p is from the chi-squared approximation if every group has
+    MANY repetitions; with fewer that finds hardly anything, and p is the share of 9999 permutations with as large a
+    statistic (the measured one included, so never zero). Raises TooFewSamples for fewer than two groups or two
+    repetitions of one, AnalysisError if a value is not finite or a group has a repetition twice.
     Source: Kruskal and Wallis 1952; Phipson and Smyth 2010 for p of permutations.
     """
     groups = list(_by_group(frame, value, group).values())
@@ -38,7 +38,7 @@ def kruskal(frame: pd.DataFrame, value: str, group: str) -> Test:
     if min(sizes) < MANY:
         ranks = np.tile(stats.rankdata(pooled), (10_000, 1))
         ranks[1:] = np.random.default_rng(0).permuted(ranks[1:], axis=1)
-        # Given the ranks, Kruskal and Wallis's H grows with this and with nothing else.
+        # Given the ranks, Kruskal and Wallis's H grows with this sum only.
         sums = np.add.reduceat(ranks, np.cumsum([0, *sizes[:-1]]), axis=1)
         squares = (sums**2 / sizes).sum(axis=1)
         p = float((squares >= squares[0] * (1 - 1e-12)).mean())
@@ -85,10 +85,10 @@ def cliffs_delta_interval(
 ) -> Estimate:
     """Cliff's delta with its asymmetric interval; n counts the values of both.
 
-    It says how much more often a value of `a` exceeds one of `b` than the reverse: 1 always, 0 as often, -1 never.
+    Delta is how much more often a value of `a` exceeds one of `b` than the reverse: 1 always, 0 as often, -1 never.
     a, b: 1-D, one value per repetition. The interval needs LEAST of each (else its bounds are NaN), stays within
-    [-1, 1], and is wide for few: from 5 of each, all of `a` above all of `b`, it is [0.13, 1]. With Student's
-    quantile in place of the normal one it holds what it says from 4 of each. Raises TooFewSamples when one is empty,
+    [-1, 1], and is wide for few: from 5 of each, all of `a` above all of `b`, it is [0.13, 1]. With Student's quantile
+    in place of the normal one it keeps its confidence from 4 of each. Raises TooFewSamples when one is empty,
     AnalysisError for a NaN.
     Source: Cliff 1993; Feng and Cliff 2004 for Student's quantile and for the interval at 1 or -1.
     """
@@ -117,12 +117,12 @@ def holm(p: Sequence[float]) -> np.ndarray:
     """p-values corrected for their number; one that is NaN is no test, and stays. Source: Holm 1979."""
     p = np.asarray(p, dtype=float)
     known = ~np.isnan(p)
-    found = np.full(p.shape, np.nan)
+    all_corrected = np.full(p.shape, np.nan)
     if known.any():
         order = np.argsort(p[known], kind="stable")
         corrected = np.maximum.accumulate(p[known][order] * np.arange(known.sum(), 0, -1))
-        found[np.flatnonzero(known)[order]] = np.minimum(corrected, 1)
-    return found
+        all_corrected[np.flatnonzero(known)[order]] = np.minimum(corrected, 1)
+    return all_corrected
 
 
 @cache
@@ -131,7 +131,11 @@ def _least_p(n: int, m: int) -> float:
 
 
 def _by_group(frame: pd.DataFrame, value: str, group: str) -> dict[Hashable, np.ndarray]:
-    _check_once(frame, [group], f"one {group}")
+    if "repetition" in frame and frame.duplicated([group, "repetition"]).any():
+        raise AnalysisError(
+            f"one {group} has a repetition in more than one row, and rows of one repetition are not independent: reduce"
+            " each repetition to one value first, and give one system at a time"
+        )
     groups = {
         name: rows.to_numpy(dtype=float)
         for name, rows in frame.groupby(group, sort=True, observed=True, dropna=False)[value]
@@ -151,16 +155,8 @@ def _by_group(frame: pd.DataFrame, value: str, group: str) -> dict[Hashable, np.
     return groups
 
 
-def _check_once(rows: pd.DataFrame, by: list[str], what: str) -> None:
-    if "repetition" in rows and rows.duplicated([*by, "repetition"]).any():
-        raise AnalysisError(
-            f"{what} has a repetition in more than one row, and rows of one repetition are not independent: reduce"
-            " each repetition to one value first, and give one system at a time"
-        )
-
-
 def _dominance(a: Sequence[float] | np.ndarray, b: Sequence[float] | np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-    """For each of a, and for each of b, the mean over the other of sign(a - b); and the number of ties."""
+    """The mean of sign(a - b) for each of a, over b, and for each of b, over a; and the number of ties."""
     a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     if not (a.size and b.size):
         raise TooFewSamples(f"there are {a.size} and {b.size} values, and a comparison needs 1 of each: measure more")

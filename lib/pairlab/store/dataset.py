@@ -1,6 +1,5 @@
 """Many runs at once, as pandas DataFrames."""
 
-import difflib
 import hashlib
 import itertools
 import os
@@ -20,17 +19,24 @@ import pyarrow as pa
 
 from pairlab import paths, store
 from pairlab.base import html_repr, units
-from pairlab.errors import BadInput, DamagedRun, NoRuns, SchemaMismatch, UnknownName
-from pairlab.model import ground as grounds
+from pairlab.errors import BadInput, DamagedRun, NoRuns, SchemaMismatch, UnknownName, hint
+from pairlab.model import blocks
+from pairlab.model import environment as environments
 from pairlab.model.records import STATUSES, Run, no_attribute
 from pairlab.model.spec import Spec, value_of
 from pairlab.model.tables import TABLES
 from pairlab.store.paths import key_of
 
-#: Columns of every frame that come from the run and not from its table, beside the values of its spec.
-GROUND = ("host", "kernel")
+#: Columns of every frame that come from the run, not from its table, besides the fields of the spec.
+ENVIRONMENT = ("host", "kernel")
 
+#: Columns that every frame of transactions has, even where the runs do not differ in them.
+_ALWAYS = ("experiment", "backend", "workload", "driver", "pairs", "repetition", *ENVIRONMENT)
 _NUMBER = re.compile(r"\d[\d.,]*")
+
+
+def _of_all_runs(table: str) -> "cached_property[pd.DataFrame]":
+    return cached_property(lambda runs: runs._joined(table))
 
 
 @dataclass(frozen=True)
@@ -40,12 +46,12 @@ class Runs:
     Only runs with status ok are in flows, intervals, transactions and cpu. index has a row per run, whatever its
     status: the spec's values, key, status, reasons (one text), failed_flows (missing where it was not noted), skew_s,
     host and kernel. The other frames carry the key, the spec's values, host and kernel as columns before their own
-    (asked_duration_s is the spec's, where duration_s is the flow's). A table is read when asked for; of many flows,
-    take what is needed by `select`.
+    (asked_duration_s is the spec's, where duration_s is the flow's); transactions, of which there can be millions, only
+    those in which the runs differ. A table is read when asked for; of many flows, take what is needed by `select`.
 
     damaged names the runs left out as they are not whole, newer those that only a newer pairlab can read, elsewhere
-    those that were measured on another ground: each a line with the reason. places says where each backend was measured
-    if not all in one place, else it is empty. root (the folder), experiments (empty: all)
+    those that were measured in another environment: each a line with the reason. places says where each backend was
+    measured if not all in one place, else it is empty. root (the folder), experiments (empty: all)
     and digest say what was loaded, and stay when `where` takes a part of it: a result made of the part is out of date
     when the whole is another.
     """
@@ -111,7 +117,7 @@ class Runs:
 
     @property
     def _counted(self) -> str:
-        """How many of each status, and where they lie: "3 ok, 1 invalid, in runs/mine"."""
+        """The number of runs by status, and their folder: "3 ok, 1 invalid, in runs/mine"."""
         counts = Counter(run.status for run in self.runs)
         text = ", ".join(f"{counts[status]:,} {status}" for status in STATUSES if counts[status]) or "none"
         return f"{text}, in {paths.shown(self.root)}" if self.root else text
@@ -121,19 +127,17 @@ class Runs:
         """By experiment: how many runs of which backends, workloads and drivers, with how many pairs."""
         if not self.runs:
             return []
-        found = []
+        experiments = []
         for experiment, part in self.index.groupby("experiment"):
             names = "; ".join(", ".join(sorted(part[name].unique())) for name in ("backend", "workload", "driver"))
             pairs = ", ".join(map(str, sorted(part["pairs"].unique())))
             runs = f"{len(part):,} run{'s' * (len(part) != 1)}"
-            found.append((experiment, f"{runs}: {names}; {pairs} pair{'s' * (pairs != '1')}"))
-        return found
+            experiments.append((experiment, f"{runs}: {names}; {pairs} pair{'s' * (pairs != '1')}"))
+        return experiments
 
     @property
     def _why_left_out(self) -> list[str]:
-        """What is not in the frames, and why: a line for each status and reason, whatever its numbers, and for
-        each run that is damaged.
-        """
+        """What is not in the frames: a line for each status and reason, whatever its numbers, and each damaged run."""
         alike: dict[tuple[str, str], list[str]] = {}
         for run in self.runs:
             if run.status != "ok":
@@ -151,7 +155,7 @@ class Runs:
 
     @cached_property
     def index(self) -> pd.DataFrame:
-        hosts = grounds.host_names(run.ground for run in self.runs)
+        hosts = environments.host_names(run.environment for run in self.runs)
         rows = [
             {
                 "key": run.key,
@@ -160,29 +164,23 @@ class Runs:
                 "reasons": "; ".join(run.reasons),
                 "failed_flows": run.checks.get("failed_flows"),
                 "skew_s": run.skew_s,
-                "host": hosts[run.ground],
-                "kernel": run.ground.kernel,
+                "host": hosts[run.environment],
+                "kernel": run.environment.kernel,
+                "label": run.environment.label,
                 "measured_at": run.measured_at,
+                "block": blocks.label_of(run),
             }
             for run in self.runs
         ]
-        return pd.DataFrame(rows, columns=None if rows else ["key", *Spec.model_fields, "status", "reasons", *GROUND])
+        return pd.DataFrame(
+            rows,
+            columns=None if rows else ["key", *Spec.model_fields, "status", "reasons", *ENVIRONMENT, "label", "block"],
+        )
 
-    @cached_property
-    def flows(self) -> pd.DataFrame:
-        return self._joined("flows")
-
-    @cached_property
-    def intervals(self) -> pd.DataFrame:
-        return self._joined("intervals")
-
-    @cached_property
-    def transactions(self) -> pd.DataFrame:
-        return self._joined("transactions")
-
-    @cached_property
-    def cpu(self) -> pd.DataFrame:
-        return self._joined("cpu")
+    flows = _of_all_runs("flows")
+    intervals = _of_all_runs("intervals")
+    transactions = _of_all_runs("transactions")
+    cpu = _of_all_runs("cpu")
 
     def where(self, accept: Callable[[Run], bool] | None = None, /, **values: Any) -> "Runs":
         """The runs that `accept` says yes to and that have these values, still known to be of the same loaded set.
@@ -192,9 +190,7 @@ class Runs:
         """
         for name in values:
             if name not in self.index:
-                near = difflib.get_close_matches(name, self.index, n=1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
-                raise UnknownName(f"runs have no {name!r}{hint} (there are: {', '.join(self.index)})")
+                raise UnknownName(f"runs have no {name!r}{hint(name, self.index)} (there are: {', '.join(self.index)})")
         if accept is not None and not callable(accept):
             raise TypeError(f"where takes a function of a run, or values by name such as pairs=2, not {accept!r}")
         fits = np.ones(len(self), dtype=bool)
@@ -224,8 +220,8 @@ class Runs:
         """These columns of the table flows, intervals, transactions or cpu.
 
         No others are read, so it serves for millions of rows.
-        columns: the key, values of the spec and columns of the table, named as in the whole table. Texts, and all
-        that is the run's and not the row's, are categoricals. Raises KeyError for a column that there is not, NoRuns
+        columns: the key, values of the spec and columns of the table, named as in the whole table. Texts are
+        categoricals. Raises KeyError for a column that there is not, NoRuns
         where no run is ok, DamagedRun where a table proves to be damaged.
         """
         ok, of_runs = self._ok, self.counted(name)
@@ -235,14 +231,20 @@ class Runs:
         rows = [store.length(run, name) for run in ok]
         parts = _read(ok, rows, name, [column for column in columns if column not in of_runs])
         for column in of_runs.columns.intersection(columns):
+            if pd.api.types.is_numeric_dtype(of_runs[column]):  # a categorical of numbers has no order
+                parts[column] = np.repeat(of_runs[column].to_numpy(), rows)
+                continue
             once = pd.Categorical(of_runs[column])
             parts[column] = pd.Categorical.from_codes(np.repeat(once.codes, rows), dtype=once.dtype)
         return pd.DataFrame({column: parts[column] for column in columns}, copy=False)
 
     def counted(self, name: str) -> pd.DataFrame:
-        """A row for each run that is ok: its key, spec and ground, by the names that they have beside that table."""
-        asked = {key: f"asked_{key}" if key in TABLES[name] else key for key in ("key", *Spec.model_fields, *GROUND)}
-        return self.index.loc[self.index["status"] == "ok", list(asked)].rename(columns=asked)
+        """A row for each run that is ok: key, spec and environment, by the names that they have beside that table."""
+        names = {
+            key: f"asked_{key}" if key in TABLES[name] else key
+            for key in ("key", *Spec.model_fields, *ENVIRONMENT, "block")
+        }
+        return self.index.loc[self.index["status"] == "ok", list(names)].rename(columns=names)
 
     @property
     def _ok(self) -> list[Run]:
@@ -253,19 +255,22 @@ class Runs:
 
     def _joined(self, name: str) -> pd.DataFrame:
         ok, of_runs = self._ok, self.counted(name)
+        if name == "transactions":  # there can be millions
+            distinct = [each for each in of_runs if each in (*_ALWAYS, "key", "block") or of_runs[each].nunique() > 1]
+            return self.select(name, [*distinct, *self._columns(name, ok)])
         frame = self.select(name, [*of_runs, *self._columns(name, ok)])
         categories = {key: column.cat.categories for key, column in frame.select_dtypes("category").items()}
         return frame.astype({key: values.dtype for key, values in categories.items()})
 
     @staticmethod
     def _columns(name: str, runs: Iterable[Run]) -> list[str]:
-        """The columns of that table: those that all runs have, and those of the workloads' own metrics."""
+        """The columns of that table: the common ones, then those of the workloads' own metrics."""
         own = dict.fromkeys(each.name for run in runs for each in run.metrics if each.table == name)
         return [*TABLES[name], *own]
 
 
 def _read(runs: Sequence[Run], rows: Sequence[int], name: str, columns: Sequence[str]) -> dict:
-    """These columns of all the runs' tables, one after the other; several are read at once, and none is held twice."""
+    """These columns of all runs' tables, concatenated; several tables are read at once, and no column is held twice."""
     ends = np.cumsum(rows)
     spans = [slice(end - count, end) for end, count in zip(ends, rows, strict=True)]
     types = {column: TABLES[name][column].dtype if column in TABLES[name] else "float64" for column in columns}
@@ -279,11 +284,11 @@ def _read(runs: Sequence[Run], rows: Sequence[int], name: str, columns: Sequence
         return {column: _indices(table[column]) for column in texts}
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = list(pool.map(fill, runs, spans)) if columns else []
+        parts = list(pool.map(fill, runs, spans)) if columns else []
     for column in texts:
-        categories = list(dict.fromkeys(text for part in found for text in part[column][1]))
+        categories = list(dict.fromkeys(text for part in parts for text in part[column][1]))
         codes = np.empty(ends[-1], np.min_scalar_type(-max(1, len(categories))))
-        for part, span in zip(found, spans, strict=True):
+        for part, span in zip(parts, spans, strict=True):
             indices, own = part[column]
             same = own == categories[: len(own)]
             codes[span] = indices if same else np.array([*map(categories.index, own), -1])[indices]
@@ -292,11 +297,11 @@ def _read(runs: Sequence[Run], rows: Sequence[int], name: str, columns: Sequence
 
 
 def _indices(texts: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
-    """Texts as small integers into a list of them; -1 for what is missing."""
+    """Texts as small integer indices into a list of distinct texts; -1: missing."""
     once = texts.unify_dictionaries().combine_chunks()
-    known = once.dictionary.to_pylist()
+    distinct = once.dictionary.to_pylist()
     indices = once.indices.fill_null(-1) if once.indices.null_count else once.indices
-    return indices.to_numpy().astype(np.min_scalar_type(-max(1, len(known)))), known
+    return indices.to_numpy().astype(np.min_scalar_type(-max(1, len(distinct)))), distinct
 
 
 def digest_of(runs: Iterable[Run], experiments: Sequence[str] = ()) -> str:
@@ -315,111 +320,117 @@ def load_runs(
     *,
     experiment: str | Sequence[str] | None = None,
     sweep: str = "",
-    ground: Literal["newest", "all"] = "newest",
+    environment: Literal["newest", "all"] = "newest",
 ) -> Runs:
     """The runs below `root` (default: PAIRLAB_RUNS, else runs/ in the checkout).
 
     A relative root counts from the current directory; if it is not there, from the checkout's root.
 
     experiment: only the runs of that one, or of these. sweep: only the cells of the sweep of that name, or of
-    `name/backend`. ground: of runs that were measured on several hosts, kernels or versions of their tools, only those
-    of the newest of each backend, and the others are named in `elsewhere`; "all" takes them all, for who compares them
-    (the columns host and kernel tell them apart). A spec that was measured several times on one ground counts as so
-    many repetitions: the last keeps its number, older ones come after the highest.
+    `name/backend`; with `@label` at the end, or that alone, only runs with this label. environment: of runs that were
+    measured on several hosts, kernels or versions of their tools, only those of the newest of each backend, and the
+    others are named in `elsewhere`; "all" takes them all, for who compares them (the columns host and kernel tell them
+    apart). A spec that was measured several times in one environment counts as so many repetitions: the last keeps its
+    number, older ones come after the highest.
 
     Raises NoRuns when there are none, StoreError when one cannot be read. Runs that are damaged, or newer than this
     pairlab, are named and not raised.
     """
-    if ground not in ("newest", "all"):
-        raise UnknownName(f"no ground {ground!r}; there are: newest, all")
+    if environment not in ("newest", "all"):
+        raise UnknownName(f"no environment {environment!r}; there are: newest, all")
     searched = paths.tried(root) if root else str(paths.runs())
     root = paths.existing(root) if root else paths.runs()
+    sweep, labelled, label = sweep.partition("@")
     wanted = store.keys_of_sweep(sweep, root) if sweep else None
     names = (experiment,) if isinstance(experiment, str) else tuple(experiment or ())
     runs, damaged, newer = [], [], []
-    for place in store.directories(root):
-        if (names and place.parent.name not in names) or (wanted is not None and key_of(place.name) not in wanted):
+    for place, (own_experiment, key) in store.stored(root).items():
+        if key and ((names and own_experiment not in names) or (wanted is not None and key_of(key) not in wanted)):
             continue
         try:
-            runs.append(store.read(place))
+            run = store.with_key(store.read(place), key)
+            if not labelled or run.environment.label == label:
+                runs.append(run)
         except DamagedRun as error:
             damaged.append(str(error))
         except SchemaMismatch as error:
             newer.append(str(error))
     if not runs:
         what = f"runs of {', '.join(map(repr, names))}" if names else "runs"
+        what += f" with the label {label!r}" if labelled else ""
         unread = damaged + newer
         spoilt = f" but {len(unread)} left out, the first: {unread[0]}" if unread else ""
         raise NoRuns(
-            f"no {what} in {root if root.exists() else searched}: measure some, for instance with `make run`,"
-            f" or `pairlab run {names[0] if names else 'throughput'}`{spoilt}"
+            f"no {what} in {root if root.exists() else searched}: measure some, for instance with"
+            f" `pairlab run {names[0] if names else 'throughput'}`{spoilt}"
         )
     elsewhere: tuple[str, ...] = ()
     places = ""
     ahead = [run for run in runs if run.dated_ahead]
-    if ground == "newest":
-        runs, elsewhere, places = _of_newest_ground(runs)
+    if environment == "newest":
+        runs, elsewhere, places = _of_newest_environment(runs)
     if ahead:
-        told = f"{len(ahead)} run{'s are' if len(ahead) > 1 else ' is'} dated in the future, such as {ahead[0].key}"
-        elsewhere += (f"{told}: the clock of their host was wrong, and they count as the oldest",)
+        dated = f"{len(ahead)} run{'s are' if len(ahead) > 1 else ' is'} dated in the future, such as {ahead[0].key}"
+        elsewhere += (f"{dated}: the clock of their host was wrong, and they count as the oldest",)
     runs = tuple(_numbered_anew(runs))
     return Runs(runs, tuple(damaged), tuple(newer), names, root=root, elsewhere=elsewhere, places=places)
 
 
 def _first_of(reasons: Sequence[str]) -> str:
-    """How many runs have these reasons, which differ in numbers at most, and one of them."""
+    """The number of runs with these reasons, which differ in numbers only, and an example."""
     count = f"{len(reasons)} run{'s' * (len(reasons) != 1)}"
     return f"{count}, {'such as: ' * (len(set(reasons)) > 1)}{reasons[0]}"
 
 
-def _of_newest_ground(runs: Sequence[Run]) -> tuple[list[Run], tuple[str, ...], str]:
-    """The runs of the newest host and kernel of each of grounds.place_of, and of the newest tools of each system.
+def _of_newest_environment(runs: Sequence[Run]) -> tuple[list[Run], tuple[str, ...], str]:
+    """The runs of the newest host and kernel of each environments.place_of, and of the newest tools of each system.
 
-    Also a line for each other ground, and one that says so where not all were measured in the same place.
+    Also a line for each other environment, and a line if the runs were measured in several places.
     """
-    by_age = sorted(runs, key=lambda run: run.age_key, reverse=True)
-    known = [(_system(run), run.ground) for run in by_age if run.status == "ok"]
-    newest = grounds.newest(known)
-    places = {system[0]: ground.place() for system, ground in newest.items()}
-    kept: list[Run] = []
-    others: Counter[tuple[grounds.Ground, grounds.Ground]] = Counter()
+    # Labelled runs are for comparisons: they displace no run without a label.
+    by_age = sorted(runs, key=lambda run: (not run.environment.label, run.age_key), reverse=True)
+    dated = [(_system(run), run.environment) for run in by_age if run.status == "ok"]
+    newest = environments.newest(dated)
+    places = {system[0]: environment.place() for system, environment in newest.items()}
+    newest_runs: list[Run] = []
+    others: Counter[tuple[environments.Environment, environments.Environment]] = Counter()
     for run in runs:
-        here = places.get(_system(run)[0], grounds.Ground())
-        if newest.get(_system(run), here).agrees(run.ground):
-            kept.append(run)
+        here = places.get(_system(run)[0], environments.Environment())
+        if newest.get(_system(run), here).agrees(run.environment):
+            newest_runs.append(run)
         else:
-            others[run.ground, here] += 1
-    told = tuple(
-        f"measured elsewhere: {count} run{'s' * (count != 1)}, on {where}; the others are on {here}"
+            others[run.environment, here] += 1
+    lines = tuple(
+        f"measured otherwise: {count} run{'s' * (count != 1)}, {where}; the others: {here}"
         for (where, here), count in others.items()
     )
     if all(one.agrees(other) for one, other in itertools.combinations(places.values(), 2)):
-        return kept, told, ""
+        return newest_runs, lines, ""
     each = "; ".join(f"{what} on {place}" for what, place in sorted(places.items()))
-    return kept, told, f"not all was measured in the same place, so compare within each: {each}"
+    return newest_runs, lines, f"not all was measured in the same place, so compare within each: {each}"
 
 
 def _system(run: Run) -> tuple[str, str, str]:
     spec = run.spec
-    return grounds.place_of(spec.backend, spec.experiment, spec.host_kind), spec.driver, spec.workload
+    return environments.place_of(spec.backend, spec.experiment, spec.host_kind), spec.driver, spec.workload
 
 
 def _numbered_anew(runs: Sequence[Run]) -> Iterator[Run]:
-    """The runs, those of a spec that was measured again on its ground as repetitions of their own."""
-    same = grounds.same(run.ground for run in runs)
-    last: dict[tuple[Spec, grounds.Ground], Run] = {}
+    """The runs; repeated measurements of a spec in one environment get repetitions of their own."""
+    same = environments.same(run.environment for run in runs)
+    last: dict[tuple[Spec, environments.Environment], Run] = {}
     for run in sorted(runs, key=lambda run: (run.status == "ok", run.age_key)):
-        last[run.spec, same[run.ground]] = run
-    highest: dict[tuple[Spec, grounds.Ground], int] = {}
+        last[run.spec, same[run.environment]] = run
+    highest: dict[tuple[Spec, environments.Environment], int] = {}
     if len(last) < len(runs):
-        for spec, ground in last:
-            cell = spec.replace(repetition=0), ground
+        for spec, environment in last:
+            cell = spec.replace(repetition=0), environment
             highest[cell] = max(highest.get(cell, 0), spec.repetition)
     for run in runs:
-        ground = same[run.ground]
-        if last[run.spec, ground] is run:
+        environment = same[run.environment]
+        if last[run.spec, environment] is run:
             yield run
         else:
-            cell = run.spec.replace(repetition=0), ground
+            cell = run.spec.replace(repetition=0), environment
             highest[cell] += 1
             yield store.with_spec(run, run.spec.replace(repetition=highest[cell]))

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pairlab import paths
-from pairlab.base.atomic import make_directory, sync
+from pairlab.base.atomic import give_to_owner, make_directory, sync
 from pairlab.base.environment import boot_id
 from pairlab.model.spec import Spec
 from pairlab.store.file_errors import writing
-from pairlab.store.paths import directory_of, is_key, key_of
+from pairlab.store.paths import SUFFIX, directory_of, is_key, key_of
 
 #: The end of each draft's name: files without it are somebody else's, and are left alone.
 MARK = ".pairlab-draft"
@@ -29,12 +29,12 @@ _END = re.compile(rf"-([0-9a-f]+)-[0-9a-f]+{re.escape(MARK)}")
 
 @contextlib.contextmanager
 def draft(spec: Spec, root: Path | None = None) -> Iterator[Path]:
-    """A hidden directory beside the run of that spec, gone afterwards; `debris` finds it after an accident."""
+    """A hidden directory beside the run of that spec, gone afterwards; `leftovers` finds it after an accident."""
     place = directory_of(spec, root)
     with contextlib.ExitStack() as stack:
         with writing(place):
             make_directory(place.parent)
-            with locked(place.parent):  # else it could be taken for debris before it is locked itself
+            with locked(place.parent):  # else it could be taken for leftovers before it is locked itself
                 made = place.parent / _name(spec.key)
                 made.mkdir()
                 stack.callback(_remove, made, made.stat().st_ino)
@@ -64,6 +64,7 @@ def draft_file(target: Path) -> Iterator[Path]:
             stack.callback(made.unlink, missing_ok=True)
             stack.enter_context(locked(made))
         yield made
+        give_to_owner(made)
         sync(made)
         made.rename(target)
         sync(target.parent)
@@ -84,7 +85,8 @@ def drafts_of_others(root: Path | None = None) -> list[Path]:
 def _drafts(root: Path | None) -> Iterator[Path]:
     root = root or paths.runs()
     of_runs = (place for place in sorted(root.glob(f"*/.*-*{MARK}/")) if is_draft(place))
-    files = sorted([*root.glob(f"*/*/.notebook.ipynb-*{MARK}"), *root.glob(f".sweeps/*/.*-*{MARK}")])
+    of_files = (f"*/*/.notebook.ipynb-*{MARK}", f".sweeps/*/.*-*{MARK}", f".*{SUFFIX}-*{MARK}")
+    files = sorted(file for pattern in of_files for file in root.glob(pattern))
     for place in (*of_runs, *(file for file in files if file.is_file())):
         if not place.is_symlink():
             yield place
@@ -96,7 +98,6 @@ def _is_of_this_boot(draft: Path) -> bool:
 
 
 def is_draft(place: Path) -> bool:
-    """Whether it is called as a run's draft is."""
     return place.name.startswith(".") and is_key(key_of(place.name)) and place.name[17:].endswith(MARK)
 
 

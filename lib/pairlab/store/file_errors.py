@@ -1,12 +1,13 @@
-"""What goes wrong over a run's files, as pairlab's own errors."""
+"""Errors over a run's files, as pairlab's own."""
 
 import contextlib
 import errno
 from collections.abc import Iterator
 from pathlib import Path
 
-from pairlab.base.foreign_files import visible
+from pairlab.base.foreign_files import escape_controls
 from pairlab.errors import DamagedRun, SchemaMismatch, StoreError
+from pairlab.store.paths import pack_of
 
 #: Errors over a file that are about a run's contents: a part of it is missing, a symbolic link or no file; or, with
 #: None, what pyarrow found in it. All others are about the machine.
@@ -15,22 +16,24 @@ _ABOUT_CONTENTS = (None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP,
 
 @contextlib.contextmanager
 def reading(place: Path) -> Iterator[None]:
-    """Whatever goes wrong over a run's files, as DamagedRun or StoreError."""
+    """Any error over a run's files, as DamagedRun or StoreError."""
     try:
         yield
     except SchemaMismatch:
         raise
     except Exception as error:  # pyarrow alone raises a dozen kinds over damaged files
-        shown = visible(str(place))
+        shown = escape_controls(str(place))
         if isinstance(error, OSError) and error.errno not in _ABOUT_CONTENTS:
             raise StoreError(
                 f"{shown} could not be read: {error.strerror or error}. The run may well be whole:"
                 " see to its permissions, the disk and `ulimit -n`, then try again"
             ) from error
         why = " ".join(str(error).split()) if isinstance(error, (OSError, ValueError)) else repr(error)
+        remedy = "`pairlab clean` moves it to .replaced/, and measuring again replaces it"
+        if pack_of(place):
+            remedy = "get that pack anew from where it came"
         raise DamagedRun(
-            f"{shown} is not a whole run: {visible(why)}. It is of no use to any analysis;"
-            " `pairlab clean` moves it to .replaced/, and measuring again replaces it"
+            f"{shown} is not a whole run: {escape_controls(why)}. It is of no use to any analysis; {remedy}"
         ) from error
 
 
@@ -40,7 +43,7 @@ def newer(place: Path, how: str) -> SchemaMismatch:
 
 @contextlib.contextmanager
 def writing(place: Path) -> Iterator[None]:
-    """An OSError as the StoreError that says where, why and what to do. place: what was to be written."""
+    """An OSError as a StoreError with place, cause and remedy. place: the path to be written."""
     try:
         yield
     except OSError as error:

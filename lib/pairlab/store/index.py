@@ -1,6 +1,6 @@
 """A table of the runs in the store, a row each, without reading them all each time.
 
-The rows are kept in .cache/ of the checkout. A run is read again when its files changed; without the folder, or in one
+The rows are kept in pairlab's cache. A run is read again when its files changed; without the folder, or in one
 that cannot be written, all are read. Imports neither pandas nor Arrow where nothing changed.
 """
 
@@ -8,23 +8,26 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pairlab import paths
 from pairlab.base.units import none_if_nan
 from pairlab.errors import NoRuns, StoreError
-from pairlab.model.recorded import AHEAD
-from pairlab.store.paths import directories
+from pairlab.model.recorded import age_key
+from pairlab.store.catalogue import stored
+from pairlab.store.paths import METADATA, pack_of
+
+if TYPE_CHECKING:
+    from pairlab.model.records import Run
 
 #: Raise it when rows get other columns.
-FORMAT = 4
+FORMAT = 7
 
-#: A row: key, path, the spec's values, status, reasons, measured_at (ISO 8601, or None), took_s, outcome (in words),
-#: total_throughput_bps, failed_flows, skew_s (None where they are not known), host, machine, kernel, engine,
-#: tool and switch.
+#: A row: key, path, the spec's values, spec (in words), status, reasons, measured_at (ISO 8601, or None), took_s,
+#: outcome (in words), total_throughput_bps, failed_flows, skew_s (None where they are not known), and the fields of
+#: Environment.
 Row = dict[str, Any]
 #: Of each file of a run: its name, inode, time of change and size.
 Mark = list[list[str | int]]
@@ -35,96 +38,101 @@ def rows(root: str | Path | None = None, experiment: str | None = None) -> tuple
     searched = paths.tried(root) if root else str(paths.runs())
     root = paths.existing(root) if root else paths.runs()
     known = _load(root)
-    found: dict[str, tuple[Mark, Row]] = {}
+    current: dict[str, tuple[Mark, Row]] = {}
     unread = []
-    for place in directories(root):
-        name = f"{place.parent.name}/{place.name}"
-        mark = _mark(str(place))
+    entries = {f"{place.parent.name}/{place.name}": (place, entry) for place, entry in stored(root).items()}
+    for name, (place, entry) in entries.items():
+        mark = _mark(place)
         if name in known and known[name][0] == mark:
-            found[name] = known[name]
-        elif experiment in (None, place.parent.name):
+            current[name] = known[name]
+        elif experiment in (None, entry.experiment) or not entry.experiment:
             try:
-                found[name] = mark, _row(place)
+                current[name] = mark, _row(place)
             except StoreError as error:
                 unread.append(str(error))
-    if found != known:
-        _save(root, found)
-    chosen = [row for _, row in found.values() if experiment in (None, row["experiment"])]
-    if not chosen and not unread:
+    if current != known:
+        _save(root, current)
+    shown = {name: row for name, (_, row) in current.items() if experiment in (None, row["experiment"])}
+    if not shown and not unread:
         what = f"runs of {experiment!r}" if experiment else "runs"
         place = root if root.exists() else searched
-        raise NoRuns(f"no {what} in {place}: measure some, for instance with `make run`, or `pairlab run throughput`")
-    for row in chosen:
-        row["path"] = f"{root}/{row['experiment']}/{row['key']}"
-    latest = (datetime.now(UTC) + AHEAD).isoformat()
-    return sorted(chosen, key=lambda row: _age_key(row["measured_at"], latest), reverse=True), unread
+        raise NoRuns(f"no {what} in {place}: measure some, for instance with `pairlab run throughput`")
+    for name, row in shown.items():
+        row |= {"path": f"{root}/{name}", "key": entries[name][1].key}
+    return sorted(shown.values(), key=age, reverse=True), unread
 
 
-def _age_key(measured_at: str | None, latest: str) -> str:
-    """As Run.age_key."""
-    return "" if measured_at is None or measured_at > latest else measured_at
+def age(row: Row) -> datetime:
+    """By what rows are sorted, the newest last: as Run.age_key."""
+    return age_key(datetime.fromisoformat(row["measured_at"]) if row["measured_at"] else None)
 
 
 def _row(place: Path) -> Row:
     from pairlab.store.runs import read
 
-    run = read(place)
+    return row_of(read(place))
+
+
+def row_of(run: "Run") -> Row:
+    """The row of a run, which reads its tables."""
     with_flows = len(run.flows) > 0
-    ground = run.ground
+    return head_of(run) | {
+        "outcome": run.outcome,
+        "total_throughput_bps": run.total_throughput_bps if with_flows else None,
+        "failed_flows": run.failed_flows if with_flows else None,
+    }
+
+
+def head_of(run: "Run") -> Row:
+    """The run's row without values from the tables, which take long to read for thousands of runs; those are None."""
     return {
         "key": run.key,
-        "path": "",
+        "path": str(run.path or ""),
         **run.spec.model_dump(),
+        "spec": str(run.spec),
         "status": run.status,
         "reasons": "; ".join(run.reasons),
         "measured_at": run.measured_at.isoformat() if run.measured_at else None,
         "took_s": none_if_nan(run.total_s),
-        "outcome": run.outcome,
-        "total_throughput_bps": run.total_throughput_bps if with_flows else None,
-        "failed_flows": run.failed_flows if with_flows else None,
+        "outcome": None,
+        "total_throughput_bps": None,
+        "failed_flows": None,
         "skew_s": none_if_nan(run.skew_s),
-        "host": ground.host,
-        "machine": ground.machine,
-        "kernel": ground.kernel,
-        "engine": ground.engine,
-        "tool": ground.tool,
-        "switch": ground.switch,
+        **run.environment._asdict(),
     }
 
 
-def _mark(place: str) -> Mark:
-    """By what it is seen that a run's head or tables changed."""
+def _mark(place: Path) -> Mark:
+    """Name, inode, time and size of the run's files, or of the pack: equal as long as nothing changed."""
     mark: Mark = []
-    with contextlib.suppress(OSError), os.scandir(place) as files:
-        for each in sorted(files, key=lambda each: each.name):
-            if each.name == "run.json" or each.name.endswith(".parquet"):
-                found = each.stat()
-                mark.append([each.name, found.st_ino, found.st_mtime_ns, found.st_size])
+    with contextlib.suppress(OSError):
+        if pack := pack_of(place):
+            stat = pack.stat()
+            return [[pack.name, stat.st_ino, stat.st_mtime_ns, stat.st_size]]
+        with os.scandir(place) as files:
+            for each in sorted(files, key=lambda each: each.name):
+                if each.name == METADATA or each.name.endswith(".parquet"):
+                    stat = each.stat()
+                    mark.append([each.name, stat.st_ino, stat.st_mtime_ns, stat.st_size])
     return mark
 
 
 def _file(root: Path) -> Path:
-    return paths.ROOT / ".cache" / "index" / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:16]}.json"
+    return paths.cache() / "index" / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:16]}.json"
 
 
 def _load(root: Path) -> dict[str, tuple[Mark, Row]]:
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-        kept = json.loads(_file(root).read_bytes())
-        if kept["format"] == FORMAT:
-            return {name: (mark, row) for name, (mark, row) in kept["runs"].items()}
+        noted = json.loads(_file(root).read_bytes())
+        if noted["format"] == FORMAT:
+            return {name: (mark, row) for name, (mark, row) in noted["runs"].items()}
     return {}
 
 
-def _save(root: Path, found: dict[str, tuple[Mark, Row]]) -> None:
+def _save(root: Path, current: dict[str, tuple[Mark, Row]]) -> None:
     file = _file(root)
     draft = file.with_name(f"{file.name}-{os.getpid()}")
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(json.dumps({"format": FORMAT, "runs": found}))
+        draft.write_text(json.dumps({"format": FORMAT, "runs": current}))
         draft.replace(file)
-
-
-def differing(rows: Iterable[Row], names: Iterable[str]) -> list[str]:
-    """Which of these columns have several values."""
-    rows = list(rows)
-    return [name for name in names if len({row[name] for row in rows}) > 1]

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from pairlab import paths
-from pairlab.base.foreign_files import all_visible, read_text
+from pairlab.base.atomic import give_to_owner, make_directory
+from pairlab.base.foreign_files import load_json, read_text
 from pairlab.errors import NoRuns, StoreError
 from pairlab.model.spec import Spec
 from pairlab.store.drafts import draft_file
@@ -36,9 +37,9 @@ def remember_sweep(name: str, specs: Iterable[Spec], root: Path | None = None, *
     keys: dict[str, list[str]] = {}
     for spec in specs:
         keys.setdefault(spec.backend, []).append(spec.key)
-    for backend, its in keys.items():
-        with draft_file(_file(name, backend, "json", root)) as draft:
-            draft.write_text(json.dumps({"keys": sorted(its), "start": start}))
+    for backend, keys_of_backend in keys.items():
+        with draft_file(_file(name, f"{backend}.json", root)) as draft:
+            draft.write_text(json.dumps({"keys": sorted(keys_of_backend), "start": start}))
 
 
 def keys_of_sweep(sweep: str, root: Path | None = None) -> set[str]:
@@ -56,21 +57,17 @@ def starts_of_sweep(sweep: str, root: Path | None = None) -> dict[str, Any]:
 
 def remember_workers(name: str, workers: list[dict[str, Any]], root: Path | None = None) -> None:
     """Notes who measures a sweep now, and what, as JSON has it. Raises StoreError."""
-    with draft_file(_workers(name, root)) as draft:
+    with draft_file(_file(name, "workers", root)) as draft:
         draft.write_text(json.dumps(workers))
 
 
 def workers_of_sweep(name: str, root: Path | None = None) -> list[dict[str, Any]]:
     """What was noted last of those who measure the sweep; nothing where nothing was, or it cannot be read."""
     try:
-        noted = all_visible(json.loads(read_text(_workers(name, root), _MOST_BYTES)))
+        noted = load_json(read_text(_file(name, "workers", root), _MOST_BYTES))
     except (OSError, ValueError, RecursionError):
         return []
     return [each for each in noted if isinstance(each, dict)] if isinstance(noted, list) else []
-
-
-def _workers(name: str, root: Path | None) -> Path:
-    return (root or paths.runs()) / ".sweeps" / name / "workers"
 
 
 @contextlib.contextmanager
@@ -81,10 +78,11 @@ def running(name: str, backends: Iterable[str], root: Path | None = None) -> Ite
     """
     with contextlib.ExitStack() as stack:
         for backend in backends:
-            place = _file(name, backend, "lock", root)
+            place = _file(name, f"{backend}.lock", root)
             with writing(place):
-                place.parent.mkdir(parents=True, exist_ok=True)
+                make_directory(place.parent)
                 descriptor = os.open(place, os.O_RDONLY | os.O_CREAT, 0o644)
+                give_to_owner(place)
             stack.callback(os.close, descriptor)
             with contextlib.suppress(OSError):
                 fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _flock(fcntl.F_RDLCK))
@@ -94,7 +92,7 @@ def running(name: str, backends: Iterable[str], root: Path | None = None) -> Ite
 def is_running(name: str, backend: str, root: Path | None = None) -> bool | None:
     """Whether some process, on any host that shares these locks, measures the sweep; None where that is not known."""
     try:
-        descriptor = os.open(_file(name, backend, "lock", root), os.O_RDONLY)
+        descriptor = os.open(_file(name, f"{backend}.lock", root), os.O_RDONLY)
     except FileNotFoundError:
         return False
     except OSError:
@@ -113,8 +111,8 @@ def _flock(kind: int) -> bytes:
     return struct.pack(_FLOCK, kind, os.SEEK_SET, 0, 0, 0)
 
 
-def _file(name: str, backend: str, ending: str, root: Path | None) -> Path:
-    return (root or paths.runs()) / ".sweeps" / name / f"{backend}.{ending}"
+def _file(sweep: str, name: str, root: Path | None) -> Path:
+    return (root or paths.runs()) / ".sweeps" / sweep / name
 
 
 def _notes(sweep: str, root: Path | None) -> dict[str, dict[str, Any]]:
@@ -122,16 +120,17 @@ def _notes(sweep: str, root: Path | None) -> dict[str, dict[str, Any]]:
     root = root or paths.runs()
     name, _, backend = sweep.partition("/")
     named = re.fullmatch(r"[a-z0-9_-]+(/[a-z0-9_-]+)?", sweep)  # no path, and no pattern
-    found = sorted((root / ".sweeps").glob(f"{name}/{backend or '*'}.json")) if named else []
-    if not found:
+    files = sorted((root / ".sweeps").glob(f"{name}/{backend or '*'}.json")) if named else []
+    if not files:
         how = f"pairlab sweep sweeps/{name}.yaml" + (f" --backend {backend}" if backend else "")
         raise NoRuns(f"no sweep {sweep!r} was started in {root}: {how}")
-    return {place.stem: _note(place) for place in found}
+    return {place.stem: read_note(place) for place in files}
 
 
-def _note(place: Path) -> dict[str, Any]:
+def read_note(place: Path) -> dict[str, Any]:
+    """The keys of a sweep's cells, and how it was started. Raises StoreError where it is damaged."""
     try:
-        stored = all_visible(json.loads(read_text(place, _MOST_BYTES)))
+        stored = load_json(read_text(place, _MOST_BYTES))
         note = stored if isinstance(stored, dict) else {"keys": stored}  # an older pairlab noted just the keys
         keys = note.get("keys")
         if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):

@@ -3,14 +3,17 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pairlab.base.foreign_files import opened, visible
+from pairlab.base.foreign_files import escape_controls, open_untrusted
 from pairlab.model.tables import OPTIONAL, TABLES, table
+from pairlab.store import packed_columns, packs
+from pairlab.store.paths import pack_of
 
 #: Most runs' tables are short, and what Parquet adds to find its way in long ones would be most of their size.
 _SMALL = {"compression": "zstd", "use_dictionary": False, "write_statistics": False, "store_schema": False}
@@ -29,52 +32,70 @@ _ARROW = {
 
 
 def write(frame: pd.DataFrame, place: Path, name: str) -> None:
-    """Writes that table into a run's directory."""
     _telling(frame).to_parquet(_file(place, name), index=False, **_how(frame, name))
 
 
-def rows(place: Path, name: str) -> int:
-    """How many rows the table has, by its footer."""
-    return 0 if _left_out(place, name) else _metadata(place, name).num_rows
+def rows(place: Path) -> dict[str, int]:
+    """How many rows each table has, by its footer."""
+    if pack := packs.of(place):
+        return {name: packed_columns.rows(pack, place.name, name) for name in TABLES}
+    return {name: 0 if _left_out(place, name) else _metadata(place, name).num_rows for name in TABLES}
 
 
 def rows_of_pairs(place: Path, name: str, pairs: int) -> int:
     """How many rows it has of these pairs, which come before those of the background."""
-    if "pair" not in TABLES[name]:
-        return rows(place, name)
     return int(np.count_nonzero(columns(place, name, ["pair"])["pair"].to_numpy() < pairs))
 
 
 def frame(place: Path, name: str, own: Sequence[str] = ()) -> pd.DataFrame:
     """The whole table, typed as TABLES has it, and after that the columns of its workload's own."""
-    if _left_out(place, name):
-        return table(name).reindex(columns=[*TABLES[name], *own])
-    found = columns(place, name, [*TABLES[name], *own])
-    plain = [field.with_type(pa.string()) if pa.types.is_dictionary(field.type) else field for field in found.schema]
-    return found.cast(pa.schema(plain)).to_pandas(use_threads=False)
+    if not pack_of(place) and _left_out(place, name):
+        return table(name).reindex(columns=[*TABLES[name], *own]) if own else table(name)
+    return with_plain_texts(columns(place, name, [*TABLES[name], *own])).to_pandas(use_threads=False)
+
+
+def with_plain_texts(content: pa.Table) -> pa.Table:
+    """The same table, texts as such and not as dictionary and indices."""
+    plain = [field.with_type(pa.string()) if pa.types.is_dictionary(field.type) else field for field in content.schema]
+    return content.cast(pa.schema(plain))
 
 
 def columns(place: Path, name: str, wanted: Sequence[str]) -> pa.Table:
     """A table as it is now: columns that came after the run was written are missing values (text: Column.before)."""
     wished = schema(name, wanted)
-    if _left_out(place, name):
+    if pack := packs.of(place):
+        read, count = packed_columns.read(pack, place.name, name, wanted), packed_columns.rows(pack, place.name, name)
+    elif _left_out(place, name):
         return wished.empty_table()
-    metadata = _metadata(place, name)
-    known = set(metadata.schema.names)
-    texts = [field.name for field in wished if field.name in known and pa.types.is_dictionary(field.type)]
-    with (
-        opened(_file(place, name), MOST_BYTES) as file,
-        pq.ParquetFile(_again(file), metadata=metadata, read_dictionary=texts) as parquet,
-    ):
-        read = parquet.read([key for key in wanted if key in known], use_threads=False)
-    for key in texts:
-        read = read.set_column(read.column_names.index(key), key, _visible(read[key]))
+    else:
+        read, count = _stored(place, name, wished)
     before = {key: column.before for key, column in TABLES[name].items()}
     arrays = [
-        read[field.name] if field.name in known else _missing(field, before.get(field.name, ""), metadata.num_rows)
+        _shown(read[field.name])
+        if field.name in read.column_names
+        else _missing(field, before.get(field.name, ""), count)
         for field in wished
     ]
     return pa.table(arrays, names=wished.names).cast(wished)
+
+
+def _stored(place: Path, name: str, wished: pa.Schema) -> tuple[pa.Table, int]:
+    """Those of these columns that the file has, and how many rows that are."""
+    metadata = _metadata(place, name)
+    known = [field for field in wished if field.name in metadata.schema.names]
+    texts = [field.name for field in known if pa.types.is_dictionary(field.type)]
+    with (
+        open_untrusted(_file(place, name), MOST_BYTES) as file,
+        pq.ParquetFile(_again(file), metadata=metadata, read_dictionary=texts) as parquet,
+    ):
+        return parquet.read([field.name for field in known], use_threads=False), metadata.num_rows
+
+
+def stored_columns(place: Path, name: str) -> list[str]:
+    """The columns that are stored of it, which may be others than this pairlab knows."""
+    if pack := packs.of(place):
+        return packed_columns.stored_columns(pack, name)
+    return [] if name not in TABLES or _left_out(place, name) else _metadata(place, name).schema.names
 
 
 def schema(name: str, wanted: Sequence[str]) -> pa.Schema:
@@ -84,7 +105,7 @@ def schema(name: str, wanted: Sequence[str]) -> pa.Schema:
 
 
 def _telling(frame: pd.DataFrame) -> pd.DataFrame:
-    """A table without the columns that say nothing: most flows have no datagrams, and each column costs room."""
+    """A table without its empty columns: most flows have no datagrams, and each column takes space."""
     first = frame.columns[0]
     return frame[[key for key in frame if key == first or _says_something(frame[key])]]
 
@@ -111,7 +132,7 @@ def _missing(field: pa.Field, text: str, rows: int) -> pa.Array:
 
 def _metadata(place: Path, name: str) -> pq.FileMetaData:
     """The table's footer. Raises ValueError where the table is larger than a run's can be, also when unpacked."""
-    with opened(_file(place, name), MOST_BYTES) as file:
+    with open_untrusted(_file(place, name), MOST_BYTES) as file:
         metadata = pq.read_metadata(_again(file))
     unpacked = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
     if metadata.num_rows > MOST_ROWS or unpacked > 4 * MOST_BYTES:
@@ -121,16 +142,18 @@ def _metadata(place: Path, name: str) -> pq.FileMetaData:
     return metadata
 
 
-def _again(descriptor: int) -> str:
+def _again(file: BinaryIO) -> str:
     """A path to that open file itself, whatever its name leads to by now."""
-    return f"/proc/self/fd/{descriptor}"
+    return f"/proc/self/fd/{file.fileno()}"
 
 
-def _visible(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Texts (dictionary and indices) as `visible` has them."""
-    if all(visible(text) == text for part in texts.chunks for text in part.dictionary.to_pylist() if text):
-        return texts
-    plain = [None if text is None else visible(text) for text in texts.cast(pa.string()).to_pylist()]
+def _shown(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Texts (dictionary and indices) as `visible` has them; all else as it is."""
+    if not pa.types.is_dictionary(values.type):
+        return values
+    if all(escape_controls(text) == text for part in values.chunks for text in part.dictionary.to_pylist() if text):
+        return values
+    plain = [None if text is None else escape_controls(text) for text in values.cast(pa.string()).to_pylist()]
     return pa.chunked_array([pa.array(plain, pa.string()).dictionary_encode()])
 
 

@@ -1,4 +1,4 @@
-"""Idle CPUs sleep, and a process that is woken on one waits until it is awake: some µs, in a virtual machine tens."""
+"""CPU sleep states. A process on a sleeping CPU waits for the wake-up: some µs, in a virtual machine tens of µs."""
 
 import contextlib
 import os
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pairlab.errors import TestbedError
-from pairlab.testbed.requirements import Lack
+from pairlab.testbed.requirements import MissingRequirement, setting
 
-#: While it is open, CPUs have no idle state from which they wake up later than written into it: Linux,
+#: While this file is open, CPUs use no idle state with a longer wake-up time than the one written into it: Linux,
 #: Documentation/power/pm_qos_interface.rst.
 REQUEST = Path("/dev/cpu_dma_latency")
 #: The driver of the idle states.
@@ -19,26 +19,25 @@ POLL = "POLL"
 
 
 def driver() -> str:
-    """The kernel's driver of idle states; empty: it has none, and CPUs sleep as the architecture has it."""
-    try:
-        name = DRIVER.read_text().strip()
-    except OSError:
-        return ""
+    """The kernel's driver of idle states; empty: none, and CPUs sleep by the architecture's default."""
+    name = setting(DRIVER) or ""
     return "" if name == "none" else name
 
 
-def lacks() -> list[Lack]:
-    """What is missing to keep this host's CPUs awake."""
+def missing() -> list[MissingRequirement]:
+    """Missing requirements for keeping this host's CPUs awake."""
     if not driver():
-        return [Lack("this kernel has no driver of idle states to tell (cpuidle)", "leave out cpus_awake")]
+        return [
+            MissingRequirement("this kernel has no driver of idle states to tell (cpuidle)", "leave out cpus_awake")
+        ]
     if not os.access(REQUEST, os.W_OK):
-        return [Lack(f"CPUs are kept awake by {REQUEST}, which only root may write", "run as root")]
+        return [MissingRequirement(f"CPUs are kept awake by {REQUEST}, which only root may write", "run as root")]
     return []
 
 
 @contextlib.contextmanager
 def prevented(wanted: bool = True) -> Iterator[None]:
-    """No CPU of this host sleeps while the block runs, if that is wanted. Raises TestbedError where it is refused."""
+    """Keeps this host's CPUs awake while the block runs, if wanted. Raises TestbedError if the kernel refuses."""
     if not wanted:
         yield
         return
@@ -53,10 +52,10 @@ def prevented(wanted: bool = True) -> Iterator[None]:
 
 
 def sleeps() -> dict[str, int]:
-    """cpu_sleeps: how often CPUs have gone to sleep since boot, all together; empty where the kernel does not say."""
-    found = 0
+    """cpu_sleeps: entries of all CPUs into sleep states since boot; empty if the kernel does not count them."""
+    count = 0
     states = sorted(CPUS.glob("cpu[0-9]*/cpuidle/state[0-9]*"))
     for state in states:
         if (state / "name").read_text().strip() != POLL:
-            found += int((state / "usage").read_text())
-    return {"cpu_sleeps": found} if states else {}
+            count += int((state / "usage").read_text())
+    return {"cpu_sleeps": count} if states else {}

@@ -1,4 +1,4 @@
-"""What a testbed is made of: endpoints in pairs, what each may use of the host, and what each pair sends.
+"""The parts of a testbed: endpoints in pairs, their limits and links, and each pair's task.
 
 This module imports nothing heavy, as the process inside a sandbox starts with it.
 """
@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Limits:
-    """What one endpoint may use of the CPUs.
+    """One endpoint's CPU limits.
 
-    cpus: those it may run on, by number; None: any. cpu_quota: CPUs' worth of time at most; 0: no limit. cpu_shares:
-    weight of its time against other endpoints', where 1024 is the kernel's default; 0: that default.
+    cpus: numbers of the allowed CPUs; None: any. cpu_quota: in CPUs; 0: no limit. cpu_shares: weight against other
+    endpoints, where 1024 is the kernel's default; 0: that default.
     """
 
     cpus: tuple[int, ...] | None = None
@@ -23,10 +23,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class Link:
-    """How one endpoint's link is shaped, so that the right answer of a measurement over it is known.
+    """The shaping of one endpoint's link, which makes the right result of a measurement known.
 
-    rate_bps: most that it sends, link-layer headers included; 0: no limit. paced: what it carries is timed, so that it
-    may carry no more at once than it must. loss: share of arriving packets that are dropped at random.
+    rate_bps: the sending limit, link-layer headers included; 0: none. paced: whether its flows or requests are timed,
+    so that bursts must be minimal. loss: share of arriving packets that are dropped at random.
     """
 
     rate_bps: float = 0.0
@@ -34,19 +34,19 @@ class Link:
     paced: bool = False
 
 
-#: The role of pairs that send beside those that are measured.
+#: The role of pairs that send beside the measured ones.
 BACKGROUND = "background"
-#: The side of an endpoint that has no partner and no network: a process in it uses CPU time.
+#: The side of an endpoint without partner and network, for CPU load.
 WORKER = "worker"
 
 
 @dataclass(frozen=True)
 class Task:
-    """What one pair is to send, on each of its flows.
+    """One pair's traffic, on each of its flows.
 
-    protocol: `tcp` or `udp`. role: `elephant` or `mouse` where the spec has elephants, or `background`. flow_bytes:
-    payload of each flow, which then ends; 0: it ends by time. priority: that of its containers for the CPUs, `high` or
-    `normal`; empty where all have the same.
+    protocol: `tcp` or `udp`. role: `elephant` or `mouse` if the spec has elephants, or `background`. flow_bytes:
+    payload of each flow, which then ends; 0: it ends by time. priority: CPU priority of its containers, `high` or
+    `normal`; empty if all have the same.
     """
 
     protocol: str = "tcp"
@@ -55,10 +55,10 @@ class Task:
     priority: str = ""
 
 
-#: The link by which a host reaches the others, where there are several.
+#: A host's link to the others, if there are several.
 UPLINK = "uplink0"
 
-#: The networks of the endpoints of each host, where it has a subnet of its own: all of them, and the length of each.
+#: The range of the hosts' subnets, if each host has its own, and their prefix length.
 OF_HOSTS, PREFIX_OF_HOST = ipaddress.IPv4Network("10.128.0.0/10"), 16
 
 #: The port of the first pair's server; each further pair takes the next.
@@ -67,10 +67,10 @@ FIRST_PORT = 5201
 
 @dataclass(frozen=True)
 class Uplink:
-    """A host's link to the others, as it is shaped.
+    """The shaping of a host's link to the others.
 
-    rate_bps: most that it carries in each direction, link-layer headers included; 0: no limit. delay_s, jitter_s: by
-    how much it delays what the host sends, and by how much that varies. paced: as of a Link.
+    rate_bps: the limit in each direction, link-layer headers included; 0: none. delay_s, jitter_s: delay of the host's
+    outgoing packets, and its variation. paced: as in Link.
     """
 
     rate_bps: float = 0.0
@@ -82,10 +82,10 @@ class Uplink:
 
 @dataclass(frozen=True)
 class HostPlan:
-    """A host that endpoints are put on.
+    """A host of endpoints.
 
-    address: of its uplink, with the prefix of the network between the hosts; empty where there is only one host.
-    subnet: of the endpoints on it, where each host has its own; empty where all hosts share one.
+    address: of its uplink; empty for a single host. prefix: of the underlay between hosts. subnet: of its endpoints, if
+    each host has its own; empty if all hosts share one.
     """
 
     index: int = 0
@@ -101,19 +101,19 @@ class HostPlan:
 
     @property
     def gateway(self) -> str:
-        """The address in its subnet by which endpoints leave it; empty where it has no subnet of its own."""
+        """The endpoints' gateway address in its subnet; empty without a subnet of its own."""
         return str(next(ipaddress.IPv4Network(self.subnet).hosts())) if self.subnet else ""
 
 
 @dataclass(frozen=True)
 class EndpointPlan:
-    """One endpoint to be made: client or server of a pair, with its limits and its link; or a worker.
+    """The plan of one endpoint: client or server of a pair, with its limits and its link; or a worker.
 
-    side: `client`, `server` or `worker`. pair: its number, or the worker's. address: its IPv4 address on the driver's
-    network, where Docker does not choose one. mtu_bytes: of its link; 0: the driver's default. host: the index of the
-    one it is on. gateway: by which it reaches other networks; empty: it need not. published: the address at which its
-    partner reaches it, where that is not its own. uses_host_network: whether it has its host's network stack instead of
-    the driver's network. meets_all: whether it exchanges packets with all others.
+    side: `client`, `server` or `worker`. pair: the pair's number, or the worker's. address: IPv4 address on the
+    driver's network, unless Docker chooses one. mtu_bytes: of its link; 0: the driver's default. host: its host's
+    index. gateway: to other networks; empty: none. published: the address for its partner, if not its own.
+    uses_host_network: whether it has its host's network stack instead of the driver's network. meets_all: whether it
+    exchanges packets with all others.
     """
 
     pair: int
@@ -131,7 +131,7 @@ class EndpointPlan:
 
     @property
     def mac(self) -> str:
-        """The hardware address of its link: locally administered, and made of its IPv4 address, as Docker does it."""
+        """The link's hardware address: locally administered, and derived from the IPv4 address as in Docker."""
         return mac_of(self.address)
 
     @property
@@ -141,26 +141,26 @@ class EndpointPlan:
 
     @property
     def partner(self) -> str:
-        """The name of the other end of its pair, where each has a client of its own."""
+        """The name of the pair's other end, if each pair has a client of its own."""
         return f"{'server' if self.side == 'client' else 'client'}-{self.pair}"
 
 
 def pairs_of(endpoints: Iterable[EndpointPlan]) -> list[tuple[EndpointPlan, EndpointPlan]]:
-    """The client and the server of each pair: its own client, or the one that all servers have."""
+    """Each pair's client and server; the client is the pair's own, or the only one."""
     endpoints = list(endpoints)
     clients = {each.pair: each for each in endpoints if each.side == "client"}
-    of_all = next(iter(clients.values()))
-    return [(clients.get(each.pair, of_all), each) for each in endpoints if each.side == "server"]
+    first = next(iter(clients.values()))
+    return [(clients.get(each.pair, first), each) for each in endpoints if each.side == "server"]
 
 
 def mac_of(address: str) -> str:
-    """A locally administered hardware address, made of an IPv4 address."""
+    """A locally administered hardware address, derived from an IPv4 address."""
     return ":".join(f"{byte:02x}" for byte in (0x02, 0x42, *ipaddress.IPv4Address(address).packed))
 
 
 @dataclass(frozen=True)
 class Completed:
-    """A command that has ended in an endpoint."""
+    """A finished command of an endpoint."""
 
     argv: tuple[str, ...]
     returncode: int
@@ -177,9 +177,9 @@ class Endpoint:
     _runner: Callable[..., Completed] = field(repr=False, compare=False)
 
     def run(self, argv: Sequence[str], timeout_s: float = 30.0, *, unprivileged: bool = False) -> Completed:
-        """Runs a command in here, without a shell, and returns what it printed.
+        """Runs a command in the endpoint, without a shell, and returns its output.
 
-        unprivileged: without capabilities, as traffic tools run. Raises MeasurementFailed when it cannot be started or
+        unprivileged: without capabilities, like traffic tools. Raises MeasurementFailed if it cannot be started or
         does not end within timeout_s.
         """
         return self._runner(self, argv, timeout_s, unprivileged)
@@ -187,7 +187,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Rank:
-    """One of the endpoints that all exchange messages with all. endpoint: its name; port: where it listens."""
+    """An endpoint of an all-to-all exchange. endpoint: its name; port: its listening port."""
 
     endpoint: str
     address: str
@@ -196,11 +196,11 @@ class Rank:
 
 @dataclass(frozen=True)
 class Pair:
-    """A client and its server. port: where the server listens. task: what the client sends.
+    """A client and its server. port: the server's. task: the client's traffic.
 
-    published: the address at which the server is reached, where that is not its own. targets: the address and port of
-    each server that the client asks, where it is the client of all pairs. ranks: of all pairs' endpoints, where all
-    exchange messages with all, servers first: these are up first.
+    published: the server's address for clients, if not its own. targets: address and port of every server, if the
+    client is that of all pairs. ranks: of all pairs' endpoints in an all-to-all exchange, servers first: these are up
+    first.
     """
 
     index: int

@@ -1,4 +1,4 @@
-"""The tools that use CPU time beside the pairs."""
+"""The tools for CPU load beside the pairs."""
 
 from collections.abc import Collection
 
@@ -9,14 +9,14 @@ STRESS_NG = Program("stress-ng", "stress-ng")
 
 
 def programs(spec: Spec) -> Collection[Program]:
-    """What each worker needs besides pairlab's own generator."""
+    """The programs of a worker, besides pairlab's own generator."""
     return (STRESS_NG,) if spec.interference_workers and spec.interference_tool == "stress-ng" else ()
 
 
 def command(spec: Spec, flowgen: str) -> list[str]:
-    """What each worker runs until it is stopped. flowgen: the path of pairlab's own generator, where it is.
+    """A worker's command, which runs until it is stopped. flowgen: the path of pairlab's own generator in the endpoint.
 
-    stress-ng: one of its CPU stressors, which goes through all of its methods (stress-ng(1)).
+    stress-ng: one CPU stressor, which goes through all of its methods (stress-ng(1)).
     """
     load = spec.interference_load
     if spec.interference_tool == "stress-ng":

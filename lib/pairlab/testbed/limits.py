@@ -1,4 +1,4 @@
-"""Limits of CPU use: in words, as the kernel writes them, and whether endpoints were held to them."""
+"""CPU limits: in words, in the kernel's notation, and compared with those in force."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -7,7 +7,7 @@ from pairlab.testbed.endpoints import Limits
 
 
 def describe(limits: Mapping[str, Limits]) -> str:
-    """How many endpoints have which limits, a line for each; empty where there are none."""
+    """The limits with their numbers of endpoints, a line each; empty if there are none."""
     lines = []
     for each, count in Counter(limits.values()).items():
         parts = [
@@ -20,7 +20,7 @@ def describe(limits: Mapping[str, Limits]) -> str:
 
 
 def cpu_list(cpus: Iterable[int]) -> str:
-    """As the kernel and Docker write it: 0-2,5."""
+    """CPU numbers in the notation of the kernel and Docker: 0-2,5."""
     ranges: list[list[int]] = []
     for cpu in sorted(set(cpus)):
         if ranges and cpu == ranges[-1][1] + 1:
@@ -30,30 +30,30 @@ def cpu_list(cpus: Iterable[int]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
-def in_force(seen: Iterable[tuple[str, str]], of_groups: Mapping[str, Mapping[str, float]]) -> dict[str, dict]:
-    """How many endpoints had which limits, for the record: {"cpus": {"0": 4, "1": 4}, "cpu_quota": {"0.5": 8}}.
+def in_force(affinities: Iterable[tuple[str, str]], of_groups: Mapping[str, Mapping[str, float]]) -> dict[str, dict]:
+    """Limits in force with their numbers of endpoints: {"cpus": {"0": 4, "1": 4}, "cpu_quota": {"0.5": 8}}.
 
-    seen: endpoints' names with their Cpus_allowed_list; of_groups: see Site.limits_in_force.
+    affinities: endpoints' names with their Cpus_allowed_list; of_groups: see Site.limits_in_force.
     """
-    counts = {"cpus": Counter(cpus for _, cpus in seen)}
+    counts = {"cpus": Counter(cpus for _, cpus in affinities)}
     for values in of_groups.values():
         for key, value in values.items():
             counts.setdefault(key, Counter())[f"{value:g}"] += 1
-    return {key: dict(sorted(counted.items())) for key, counted in counts.items()}
+    return {key: dict(sorted(counter.items())) for key, counter in counts.items()}
 
 
 def unmet(
-    limits: Mapping[str, Limits], seen: Iterable[tuple[str, str]], of_groups: Mapping[str, Mapping[str, float]]
+    limits: Mapping[str, Limits], affinities: Iterable[tuple[str, str]], of_groups: Mapping[str, Mapping[str, float]]
 ) -> list[str]:
-    """Why not all endpoints were held to their limits, in a sentence; empty where they were. As for in_force."""
+    """A sentence on the limits that were not in force; empty if all were. Parameters as in in_force."""
     wrong = []
-    for name, cpus in seen:
-        asked, in_group = limits.get(name, Limits()), of_groups.get(name, {})
+    for name, cpus in affinities:
+        wanted, in_group = limits.get(name, Limits()), of_groups.get(name, {})
         quota, shares = in_group.get("cpu_quota"), in_group.get("cpu_shares")
-        if asked.cpus is not None and cpus != cpu_list(asked.cpus):
-            wrong.append(f"{name} had CPUs {cpus or 'unknown'} instead of {cpu_list(asked.cpus)}")
-        if asked.cpu_quota and quota is not None and abs(quota - asked.cpu_quota) > 1e-3:
-            wrong.append(f"{name} had a CPU quota of {quota:g} instead of {asked.cpu_quota:g}")
-        if asked.cpu_shares and shares is not None and shares != asked.cpu_shares:
-            wrong.append(f"{name} had {shares:g} CPU shares instead of {asked.cpu_shares}")
+        if wanted.cpus is not None and cpus != cpu_list(wanted.cpus):
+            wrong.append(f"{name} had CPUs {cpus or 'unknown'} instead of {cpu_list(wanted.cpus)}")
+        if wanted.cpu_quota and quota is not None and abs(quota - wanted.cpu_quota) > 1e-3:
+            wrong.append(f"{name} had a CPU quota of {quota:g} instead of {wanted.cpu_quota:g}")
+        if wanted.cpu_shares and shares is not None and shares != wanted.cpu_shares:
+            wrong.append(f"{name} had {shares:g} CPU shares instead of {wanted.cpu_shares}")
     return [f"{len(wrong)} limits were not in force, the first: {wrong[0]}"] if wrong else []

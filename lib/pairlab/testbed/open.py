@@ -7,15 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pairlab.base import html_repr
-from pairlab.model import topology
+from pairlab.base import html_repr, topology
 from pairlab.model.spec import Spec, require_spec
 from pairlab.testbed import limits, plans
 from pairlab.testbed.cleanup.workdir import working_directory
-from pairlab.testbed.contracts import Progress, Site, silent
+from pairlab.testbed.contracts import Progress, Site, no_progress
 from pairlab.testbed.endpoints import Endpoint, Pair, Rank, pairs_of
-from pairlab.testbed.launch.conductor import Conductor
 from pairlab.testbed.plans import Plan
+from pairlab.testbed.process_launcher import ProcessLauncher
 from pairlab.testbed.requirements import allow_open_files
 
 #: How many pairs the HTML view names.
@@ -25,48 +24,48 @@ SHOWN = 3
 class Testbed:
     """Pairs that are up. pairs[i].client and .server are endpoints, with .run([...]) for a command in them.
 
-    background: pairs that send beside these. workers: endpoints for what uses CPU time. plan: what was built.
-    directory: its working directory. up_s: how long bringing it up took, in seconds.
+    background: pairs that send beside these. workers: endpoints for CPU load. plan: the testbed's plan.
+    directory: the working directory. up_s: the time to bring the testbed up, in seconds.
     """
 
     __test__ = False  # pytest: not a test class
 
-    def __init__(self, plan: Plan, site: Site, conductor: Conductor, directory: Path, up_s: float):
+    def __init__(self, plan: Plan, site: Site, launcher: ProcessLauncher, directory: Path, up_s: float):
         self.spec = plan.spec
         self.plan = plan
         self.directory = directory
         self.site = site
-        self.conductor = conductor
+        self.launcher = launcher
         self.up_s = up_s
-        made = {each.name: self._endpoint(each.name) for each in plan.endpoints}
-        every = tuple(
+        endpoints = {each.name: self._endpoint(each.name) for each in plan.endpoints}
+        pairs = tuple(
             Pair(
                 server.pair,
-                made[client.name],
-                made[server.name],
+                endpoints[client.name],
+                endpoints[server.name],
                 site.first_port + server.pair,
                 plan.tasks[server.pair],
                 site.published.get(server.name, ""),
             )
             for client, server in pairs_of(plan.endpoints)
         )
-        targets = tuple((pair.target, pair.port) for pair in every) if plan.has_one_client else ()
-        ranks = ranks_of(every[: self.spec.pairs], self.spec.ranks, len(every)) if plan.all_connect else ()
-        self.pairs = tuple(replace(pair, targets=targets, ranks=ranks) for pair in every[: self.spec.pairs])
-        self.background = every[self.spec.pairs :]
+        targets = tuple((pair.target, pair.port) for pair in pairs) if plan.has_one_client else ()
+        ranks = ranks_of(pairs[: self.spec.pairs], self.spec.ranks, len(pairs)) if plan.all_connect else ()
+        self.pairs = tuple(replace(pair, targets=targets, ranks=ranks) for pair in pairs[: self.spec.pairs])
+        self.background = pairs[self.spec.pairs :]
         self.workers = tuple(self._endpoint(each.name) for each in plan.workers)
 
     def _endpoint(self, name: str) -> Endpoint:
-        return Endpoint(name, self.site.addresses.get(name, ""), self.conductor.run)
+        return Endpoint(name, self.site.addresses.get(name, ""), self.launcher.run)
 
     @property
     def first(self) -> Endpoint:
-        """The endpoint that was made first, the client of the first pair."""
+        """The first pair's client."""
         return self._endpoint(self.plan.endpoints[0].name)
 
     @property
     def with_clients(self) -> tuple[Pair, ...]:
-        """The pairs that have a client of their own: all, or the first, whose client is that of all servers."""
+        """The pairs with a client of their own: all, or only the first if its client serves all pairs."""
         return self.pairs[:1] if self.plan.has_one_client else self.pairs
 
     def __repr__(self) -> str:
@@ -96,7 +95,7 @@ class Testbed:
 def ranks_of(pairs: Sequence[Pair], count: int, servers: int) -> tuple[Rank, ...]:
     """The first `count` endpoints as ranks, servers first; 0: all of them.
 
-    servers: how many ports, from the first pair's on, are those of servers; a client's is beyond them.
+    servers: the number of servers' ports, from the first pair's on; clients' ports follow them.
     """
     first_port = pairs[0].port
     of_pairs = [
@@ -111,10 +110,10 @@ def ranks_of(pairs: Sequence[Pair], count: int, servers: int) -> tuple[Rank, ...
 
 
 @contextlib.contextmanager
-def open_testbed(spec: Spec | Plan, progress: Progress = silent) -> Iterator[Testbed]:
+def open_testbed(spec: Spec | Plan, progress: Progress = no_progress) -> Iterator[Testbed]:
     """Brings up the pairs of `spec` and nothing else; everything is gone when the block is left.
 
-    Raises, before anything is built, Unavailable where this host cannot do it, UnknownName for names it does not know,
+    Raises, before anything is built, Unavailable for missing requirements of this host, UnknownName for unknown names,
     and BadSpec for more cores than this process may use, or links that cannot be shaped. A Plan is taken as checked.
     """
     if isinstance(spec, Plan):
@@ -125,14 +124,13 @@ def open_testbed(spec: Spec | Plan, progress: Progress = silent) -> Iterator[Tes
         plan.require()
     allow_open_files(len(plan.endpoints) + len(plan.workers))
     with working_directory() as directory:
-        begun = time.monotonic()
-        more = {"workers": plan.workers} if plan.workers else {}
+        begun_s = time.monotonic()
         with (
-            plan.backend.open(plan.endpoints, plan.driver(), plan.hosts, directory, progress, **more) as site,
-            contextlib.closing(Conductor(site, directory)) as conductor,
+            plan.backend.open(plan, directory, progress) as site,
+            contextlib.closing(ProcessLauncher(site, directory)) as launcher,
         ):
             if plan.links:
                 site.shape(plan.links)
             if plan.is_routed and plan.driver.carries_traffic:  # else there are no routes
                 site.route_congestion_control(plan.spec.congestion_control)
-            yield Testbed(plan, site, conductor, directory, time.monotonic() - begun)
+            yield Testbed(plan, site, launcher, directory, time.monotonic() - begun_s)

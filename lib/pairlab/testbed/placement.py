@@ -1,4 +1,4 @@
-"""Who is on which host, and with which addresses."""
+"""The hosts and addresses of endpoints."""
 
 import ipaddress
 import itertools
@@ -11,21 +11,21 @@ from pairlab.testbed.contracts import NetworkDriver
 from pairlab.testbed.endpoints import OF_HOSTS, PREFIX_OF_HOST, WORKER, EndpointPlan, HostPlan, Limits, Link, Uplink
 from pairlab.testbed.netns import shaping
 
-#: Of the endpoints' network, where all hosts share one; and of the hosts' uplinks.
+#: The endpoints' network, if all hosts share one; and the network of the hosts' uplinks.
 SUBNET, UNDERLAY = ipaddress.IPv4Network("10.77.0.0/16"), ipaddress.IPv4Network("10.76.0.0/24")
 
-#: Where endpoints reach each other that share the network stack of the only host.
+#: The address of endpoints that share the only host's network stack.
 LOOPBACK = "127.0.0.1"
 
-#: The MTU of uplinks, where the spec asks for none: Ethernet's.
+#: The default MTU of uplinks: Ethernet's.
 USUAL_MTU_BYTES = 1500
-#: The largest that a spec can ask for, which is the longest IPv4 packet.
+#: The largest MTU of a spec: the longest IPv4 packet.
 MOST_MTU_BYTES = 65535
 
 
 def placement(spec: Spec) -> list[tuple[int, int]]:
-    """The hosts of each pair's client and server, by index: of the spec's pairs, then of the background's, which are
-    placed as if there were no others. Raises BadSpec where a host would have no endpoint.
+    """The host indexes of each pair's client and server: of the spec's pairs, then of the background's, which are
+    placed as if they were alone. Raises BadSpec if a host would have no endpoint.
     """
     hosts, half = spec.hosts, spec.hosts // 2
     place: dict[str, Callable[[int], tuple[int, int]]] = {
@@ -39,20 +39,20 @@ def placement(spec: Spec) -> list[tuple[int, int]]:
     numbers = (*range(spec.pairs + spec.idle_pairs), *range(spec.background_pairs))
     placed = [place[spec.placement](pair) for pair in numbers]
     if empty := hosts - len({host for each in placed for host in each}):
-        asked = f"with {spec.pairs} pair{'s' * (spec.pairs != 1)} placed {spec.placement!r}"
-        raise BadSpec(f"hosts: {asked}, {empty} of {hosts} hosts have no container: take more pairs, or fewer hosts")
+        pairs = f"with {spec.pairs} pair{'s' * (spec.pairs != 1)} placed {spec.placement!r}"
+        raise BadSpec(f"hosts: {pairs}, {empty} of {hosts} hosts have no container: take more pairs, or fewer hosts")
     return placed
 
 
 def most_on_a_host(spec: Spec) -> int:
-    """How many endpoints the host has that has the most. Raises BadSpec as `placement` does."""
+    """The largest number of endpoints on a host. Raises BadSpec like `placement`."""
     return max(Counter(host for pair in placement(spec) for host in pair).values())
 
 
 def hosts_of(spec: Spec, driver: type[NetworkDriver], *, paced: bool = False) -> tuple[HostPlan, ...]:
-    """The hosts, with their uplinks where there are several, and with subnets where the driver routes between them.
+    """The hosts, with uplinks if there are several, and with subnets if the driver routes between them.
 
-    paced: as of an Uplink, of those that are shaped.
+    paced: as in Uplink, for the shaped ones.
     """
     shaping.require_rate("uplink_rate_bps", spec.uplink_rate_bps)
     mtu_bytes = spec.uplink_mtu_bytes or USUAL_MTU_BYTES
@@ -80,10 +80,10 @@ def endpoints_of(
     links: Mapping[str, Link],
     one_client: bool = False,
 ) -> Iterator[EndpointPlan]:
-    """Client and server of each pair, in turn. limits: by endpoint; links: by side, of those that are shaped.
+    """Client and server of each pair, in turn. limits: by endpoint; links: the shaped ones, by side.
 
-    one_client: only the first pair has a client. Raises BadSpec where a host would have no endpoint, links a larger MTU
-    than uplinks carry, and where the one client would be on several hosts.
+    one_client: only the first pair has a client. Raises BadSpec if a host would have no endpoint, if links would have a
+    larger MTU than uplinks carry, or if the one client would be on several hosts.
     """
     placed_pairs = placement(spec)
     if one_client and len({client for client, _ in placed_pairs}) > 1:
@@ -98,24 +98,17 @@ def endpoints_of(
         for side, index in zip(("client", "server"), placed, strict=True):
             if one_client and pair and side == "client":
                 continue
-            host = hosts[index]
+            host, limit = hosts[index], limits[f"{side}-{pair}"]
             if pair >= spec.pairs and spec.background_driver:
-                yield EndpointPlan(
-                    pair,
-                    side,
-                    host.address,
-                    host.prefix,
-                    limits[f"{side}-{pair}"],
-                    host=index,
-                    uses_host_network=True,
-                )
+                address = (host.address, host.prefix)
+                yield EndpointPlan(pair, side, *address, limit, host=index, uses_host_network=True)
                 continue
             yield EndpointPlan(
                 pair,
                 side,
                 str(next(free[index])) if driver.has_links() else _shared_address(host, driver),
                 prefix,
-                limits[f"{side}-{pair}"],
+                limit,
                 links.get(side, Link()),
                 mtu_bytes,
                 index,
@@ -125,27 +118,27 @@ def endpoints_of(
 
 
 def workers_of(spec: Spec, limits: Limits) -> Iterator[EndpointPlan]:
-    """The places of what uses CPU time beside the pairs, as many on each host that is to have some."""
+    """The endpoints for CPU load beside the pairs: equally many on each host chosen by the spec."""
     ends = {"client": (0,), "server": (1,), "both": (0, 1)}[spec.interference_where]
     hosts = {placed[end] for placed in placement(spec)[: spec.pairs] for end in ends}
-    every = [host for host in sorted(hosts) for _ in range(spec.interference_workers)]
-    return (EndpointPlan(number, WORKER, "", limits=limits, host=host) for number, host in enumerate(every))
+    hosts_of_workers = [host for host in sorted(hosts) for _ in range(spec.interference_workers)]
+    return (EndpointPlan(number, WORKER, "", limits=limits, host=host) for number, host in enumerate(hosts_of_workers))
 
 
 def _shared_address(host: HostPlan, driver: type[NetworkDriver]) -> str:
-    """The address of endpoints that have no link of their own: their host's, or the loopback's."""
+    """The address of endpoints without links of their own: their host's, or the loopback's."""
     return LOOPBACK if driver.isolated else host.address or LOOPBACK
 
 
 def _free_addresses(host: HostPlan) -> Iterator[ipaddress.IPv4Address]:
-    """The addresses of the host's subnet but its own."""
+    """The addresses of the host's subnet, except its own."""
     addresses = ipaddress.IPv4Network(host.subnet).hosts()
     next(addresses)
     return iter(addresses)
 
 
 def _mtu_bytes(spec: Spec, driver: type[NetworkDriver]) -> int:
-    """The MTU of endpoints' links: between hosts, what the uplinks leave; 0: the driver's default."""
+    """The MTU of endpoints' links: between hosts, the uplinks' less a tunnel's headers; 0: the driver's default."""
     if spec.hosts == 1 or not driver.spans_hosts:
         return spec.mtu_bytes
     uplink_bytes = spec.uplink_mtu_bytes or USUAL_MTU_BYTES

@@ -1,4 +1,4 @@
-"""From a spec to its plan, once: who is where, held to which limits, on which link, with which task."""
+"""From a spec to its plan: each endpoint's host, limits, link and task."""
 
 import math
 import os
@@ -11,50 +11,42 @@ from pairlab.base import units
 from pairlab.errors import BadSpec
 from pairlab.model.spec import Spec
 from pairlab.model.spec.consistency import USUAL_CPU_SHARES
-from pairlab.model.traffic.asked import mean_bytes
-from pairlab.testbed import cpu_sleep, interference, placement, registry, requirements
-from pairlab.testbed.contracts import Backend, NetworkDriver, Workload
-from pairlab.testbed.endpoints import BACKGROUND, WORKER, EndpointPlan, HostPlan, Limits, Link, Task, pairs_of
+from pairlab.model.traffic_parameters import mean_bytes
+from pairlab.testbed import capture, cpu_sleep, interference, placement, registry, requirements
+from pairlab.testbed.contracts import Backend, Layout, NetworkDriver, Workload
+from pairlab.testbed.endpoints import BACKGROUND, WORKER, EndpointPlan, Limits, Link, Task, pairs_of
+from pairlab.testbed.host import profiler
 from pairlab.testbed.netns import shaping
-from pairlab.testbed.profiling import profiler
-from pairlab.testbed.requirements import Lack
+from pairlab.testbed.requirements import MissingRequirement
 
-#: The kernel's least: a quota of 1 ms in its period of 100 ms, and a weight of 2.
+#: The kernel's minimums: a quota of 1 ms in a period of 100 ms, and a weight of 2.
 LEAST_QUOTA, LEAST_SHARES = 0.01, 2
 
-#: How long the background may take to come to its rate, and for how long it can send beyond all that is known.
+#: The background's longest rise to a steady rate, and its spare sending time beyond all expected times.
 MOST_RISE_S, SPARE_S = 15.0, 60.0
-#: The longest time that a spec can ask a tool to send for.
+#: The longest sending time of a spec.
 MOST_S = 86400
 
 #: The share of payload in a full frame of Ethernet: TCP with timestamps over an MTU of 1500 bytes.
 PAYLOAD = 1448 / 1514
 
-#: By what share of what is timed as one a shaped link may carry more at once than a frame.
+#: The largest burst of a shaped link beyond one frame, as a share of a timed unit (a flow, request or message).
 MOST_EARLY = 0.02
-#: By what share a shaped link's first burst may raise the throughput of a whole run.
+#: The largest share by which a shaped link's first burst may raise the throughput of a whole run.
 MOST_BURST = 0.005
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A spec, worked out: what is built, measured and recorded. `layout` makes it.
+@dataclass(frozen=True, kw_only=True)
+class Plan(Layout):
+    """A spec with everything derived from it for building, measuring and recording. `layout` makes it.
 
-    endpoints: client and server of each pair, in turn; of a workload with one client, that and all servers. tasks: by
-    pair; the background's pairs come last. workload: None where the spec leaves it open (`auto`). hosts: those that
-    endpoints are on. workers: places for what uses CPU time beside the pairs. launched:
-    endpoints that are not built with the others, but launched when these are up (spec.launches).
+    tasks: by pair; the background's pairs come last. workload: None if the spec leaves it open (`auto`).
     """
 
     spec: Spec
     backend: Backend
-    driver: type[NetworkDriver]
     workload: type[Workload] | None
-    endpoints: tuple[EndpointPlan, ...]
     tasks: tuple[Task, ...]
-    hosts: tuple[HostPlan, ...] = (HostPlan(),)
-    workers: tuple[EndpointPlan, ...] = ()
-    launched: tuple[EndpointPlan, ...] = ()
 
     @property
     def background(self) -> type[Workload] | None:
@@ -62,23 +54,13 @@ class Plan:
         return registry.workloads.get(self.spec.background_workload) if self.spec.background_pairs else None
 
     @property
-    def every(self) -> tuple[EndpointPlan, ...]:
-        """All endpoints that there are at one time or another."""
-        return (*self.endpoints, *self.launched)
-
-    @property
     def pings(self) -> bool:
-        """Whether those that are launched have an address of their own, which their partners reach."""
+        """Whether launched endpoints have addresses of their own that their partners reach."""
         return self.driver.carries_traffic and not self.driver.publishes
 
     @property
-    def crosses_hosts(self) -> bool:
-        """Whether the ends of any pair are on different hosts."""
-        return any(client.host != server.host for client, server in pairs_of(self.every))
-
-    @property
     def has_one_client(self) -> bool:
-        """Whether one client asks all servers."""
+        """Whether one client requests from all servers."""
         return self.workload is not None and self.workload.one_client
 
     @property
@@ -88,44 +70,34 @@ class Plan:
 
     @property
     def hosts_of_pairs(self) -> list[tuple[str, str]]:
-        """The names of the hosts that each pair's client and server are on; none where all are on one."""
+        """The names of each pair's client's and server's hosts; empty if there is only one host."""
         if len(self.hosts) == 1:
             return []
-        ends = pairs_of(self.every)
+        ends = pairs_of(self.all_endpoints)
         return [(self.hosts[client.host].name, self.hosts[server.host].name) for client, server in ends]
 
     @property
-    def limits(self) -> dict[str, Limits]:
-        """Limits of the endpoints that have any, by name."""
-        return {each.name: each.limits for each in (*self.endpoints, *self.workers) if each.limits != Limits()}
-
-    @property
-    def links(self) -> dict[str, Link]:
-        """Links that are shaped, by their endpoint's name."""
-        return {each.name: each.link for each in self.endpoints if each.link != Link()}
-
-    @property
     def is_routed(self) -> bool:
-        """Whether the congestion control that is asked for is set on the endpoints' routes, and by no tool."""
-        return bool(self.spec.congestion_control) and not self.backend.lacks_routes(self.driver, self.hosts)
+        """Whether the endpoints' routes, and no tool, set the requested congestion control."""
+        return bool(self.spec.congestion_control) and not self.backend.missing_routes(self)
 
     @property
-    def of_tools(self) -> Spec:
-        """The spec as the tools are to carry it out: without what the testbed sees to."""
+    def tool_spec(self) -> Spec:
+        """The spec for the tools: without the congestion control if routes set it."""
         return self.spec.replace(congestion_control="") if self.is_routed else self.spec
 
     @property
     def longest_s(self) -> float:
-        """How long after the release clients may run before they count as hung; of a plan that has a workload."""
+        """The clients' longest time from the release; then they count as hung. Only for a plan with a workload."""
         if self.workload is None:
             raise ValueError("this plan leaves its workload open")
-        return self.workload.waits_s + self.spec.traffic_s + self.workload.ends_by_itself_s
+        return self.workload.start_delay_s + self.spec.traffic_s + self.workload.exit_grace_s
 
     @property
     def drain_s(self) -> float:
-        """How long, at most, what clients have sent takes to arrive from the queues of shaped links.
+        """The longest time from the clients' end until shaped links have delivered everything.
 
-        Flows that end are complete when all has arrived.
+        Flows with an end are complete only after delivery: then it is just the uplink's delay.
         """
         if self.spec.flows_end:
             return self.spec.uplink_delay_s
@@ -133,77 +105,69 @@ class Plan:
         return self.spec.uplink_delay_s + sum(shaping.bucket(bps)["limit_bytes"] * 8 / bps for bps in rates_bps if bps)
 
     @property
-    def of_background(self) -> Spec:
-        """What the background's tools are to carry out, who are stopped before: longer than all else can take."""
-        lasts_s = math.ceil(MOST_RISE_S + self.longest_s + SPARE_S)
+    def background_spec(self) -> Spec:
+        """The spec of the background's tools, which send longer than everything else can take, and are stopped."""
+        duration_s = math.ceil(MOST_RISE_S + self.longest_s + SPARE_S)
         return Spec(
             backend=self.spec.backend,
             driver=self.spec.driver,
             pairs=self.spec.background_pairs,
             workload=self.spec.background_workload,
-            duration_s=float(min(lasts_s, MOST_S)),
+            duration_s=float(min(duration_s, MOST_S)),
             interval_s=self.spec.interval_s,
-            congestion_control=self.of_tools.congestion_control,
+            congestion_control=self.tool_spec.congestion_control,
         )
 
-    def lacks(self) -> dict[str, list[Lack]]:
-        """What this host lacks for the plan, by what needs it; empty: it can be measured here. Builds nothing."""
+    def missing(self) -> dict[str, list[MissingRequirement]]:
+        """This host's missing requirements, by their need; empty: the plan can be measured here. Builds nothing."""
         backend, driver, spec = self.backend, self.driver, self.spec
-        if missing := backend.lacks():  # then it cannot be asked about the rest
+        if missing := backend.missing():  # then the backend cannot check the rest
             return {f"backend {spec.backend!r}": missing}
-        found = {
-            f"driver {spec.driver!r}": self._lacks_driver(),
-            "limits of CPU use": backend.lacks_limits(driver, self.limits.values()),
-            "shaped links": backend.lacks_links(self.links.values()),
-            f"{len(self.tasks)} pairs": [
-                *backend.lacks_pairs(driver, len(self.tasks)),
-                *requirements.missing_open_files(len(self.endpoints) + len(self.workers)),
-            ],
-            "interference": [
-                *backend.lacks_workers(self.workers),
-                *backend.lacks_programs(interference.programs(spec), driver),
-            ],
-            f"{spec.hosts} hosts": [*backend.lacks_hosts(self.hosts), *self._lacks_span()],
+        lacks = {
+            f"driver {spec.driver!r}": self._missing_driver(),
+            **backend.missing_for(self),
+            "open files": requirements.missing_open_files(len(self.endpoints) + len(self.workers)),
+            "interference": backend.missing_programs(interference.programs(spec), driver),
+            "reaching other hosts": self._missing_span(),
             "congestion control": requirements.missing_congestion_control(
                 spec.congestion_control,
-                by_route=backend.lacks_routes(driver, self.hosts),
+                by_route=backend.missing_routes(self),
                 tool=spec.workload,
                 chooses=not self.workload or self.workload.chooses_congestion_control,
             ),
+            "profile": profiler.missing() if spec.profile else [],
+            "packet capture": backend.missing_capture() if spec.capture else [],
+            "CPUs kept awake": cpu_sleep.missing() if spec.cpus_awake else [],
         }
-        if spec.launches:
-            found["launches"] = backend.lacks_launches(driver, self.hosts)
-        if spec.profile:
-            found["profile"] = profiler.lacks()
-        if spec.cpus_awake:
-            found["CPUs kept awake"] = cpu_sleep.lacks()
         for workload in filter(None, (self.workload, self.background)):
-            found[f"workload {workload.name!r}"] = backend.lacks_programs(workload.programs, driver)
-        return {needed_by: lacks for needed_by, lacks in found.items() if lacks}
+            lacks[f"workload {workload.name!r}"] = backend.missing_programs(workload.programs, driver)
+        return {needed_by: missing for needed_by, missing in lacks.items() if missing}
 
-    def _lacks_driver(self) -> list[Lack]:
+    def _missing_driver(self) -> list[MissingRequirement]:
         if self.spec.backend not in self.driver.absent_in:
-            return self.backend.lacks_for(self.driver)
+            return self.backend.missing_driver(self.driver)
         able = [name for name in registry.backends.names() if name not in self.driver.absent_in]
         others = " or ".join(map(repr, able))
-        return [Lack(f"backend {self.spec.backend!r} has no such network", f"take backend {others}")]
+        return [MissingRequirement(f"backend {self.spec.backend!r} has no such network", f"take backend {others}")]
 
-    def _lacks_span(self) -> list[Lack]:
-        """What is missing for the driver's network to reach from host to host, where pairs need that."""
+    def _missing_span(self) -> list[MissingRequirement]:
+        """Missing requirements for the driver's network to span hosts, if pairs need that."""
         if not self.crosses_hosts:
             what = f"between containers of one host, driver {self.spec.driver!r} is a bridge and nothing else"
             remedy = "give hosts, and a placement other than 'same-host'"
-            return [Lack(what, remedy)] if self.driver.needs_hosts else []
+            return [MissingRequirement(what, remedy)] if self.driver.needs_hosts else []
         if self.driver.spans_hosts:
-            return self.driver.lacks_to_span()
+            return self.backend.missing_to_span(self.driver)
         able = [name for name in registry.drivers.names() if registry.drivers.get(name).spans_hosts]
         what = f"a network of driver {self.spec.driver!r} ends at its host"
-        return [Lack(what, f"take placement 'same-host', or a driver that spans hosts: {', '.join(able)}")]
+        return [
+            MissingRequirement(what, f"take placement 'same-host', or a driver that spans hosts: {', '.join(able)}")
+        ]
 
     def overload(self) -> str:
-        """That more load is offered than an uplink carries, in a sentence; empty where it is not."""
+        """A sentence if more load is offered than an uplink carries; else empty."""
         spec, offered_bps = self.spec, Counter[int]()
-        for client, server in pairs_of(self.every):
+        for client, server in pairs_of(self.all_endpoints):
             if client.host != server.host:
                 offered_bps.update(dict.fromkeys((client.host, server.host), spec.offered_load_bps / spec.pairs))
         carried_bps = {host: self.hosts[host].uplink.rate_bps * PAYLOAD for host in offered_bps}
@@ -212,21 +176,22 @@ class Plan:
             return ""
         worst = max(over, key=lambda host: offered_bps[host] / carried_bps[host])
         offered, carried = (units.with_prefix(bps[worst], "bit/s") for bps in (offered_bps, carried_bps))
+        expected = "requests to fall behind" if spec.may_fall_behind else "an invalid run"
         return (
             f"{offered} of the offered load cross the uplink of {self.hosts[worst].name}, which carries {carried} of"
-            " payload: expect an invalid run"
+            f" payload: expect {expected}"
         )
 
     def require(self) -> None:
-        """Raises Unavailable, with all that `lacks` finds, unless that is nothing."""
-        requirements.require(self.lacks())
+        """Raises Unavailable, with all missing requirements, if there are any."""
+        requirements.require(self.missing())
 
 
 def layout(spec: Spec, cpus: Sequence[int] | None = None) -> Plan:
-    """Works out the plan of `spec`; builds nothing and asks nothing of the host but its CPUs.
+    """The plan of `spec`; builds nothing, and reads nothing of the host but its CPUs.
 
-    cpus: those there are, by default the ones this process may use. Raises UnknownName for names there are not, and
-    BadSpec for more cores than there are, links that cannot be shaped, and shares of the pairs that round to none.
+    cpus: the available ones, by default those that this process may use. Raises UnknownName for unknown names, and
+    BadSpec for more cores than available, links that cannot be shaped, and shares of the pairs that round to none.
     """
     driver = registry.drivers.get(spec.driver)
     workload = None if spec.workload == "auto" else registry.workloads.get(spec.workload)
@@ -240,45 +205,60 @@ def layout(spec: Spec, cpus: Sequence[int] | None = None) -> Plan:
         if getattr(spec, name):
             _require_little_at_once(spec, name, timed_bytes)
     built = tuple(placement.endpoints_of(spec, driver, hosts, limits, links, one_client))
+    _require_captured(spec, driver, built)
     if spec.background_driver and not driver.has_links():
         raise BadSpec(
             f"background_driver: pairs over {spec.driver!r} have no network but their hosts', which the background is"
             " then on, too: leave it out"
         )
-    if one_client:
-        _require_servers_in_reach(spec, driver)
-    else:
-        _require_flows_told_apart(spec, driver, workload)
     meets = workload is not None and workload.all_connect
-    if meets and spec.pairs > 1 and driver.pairs_apart:
+    if one_client and spec.background_pairs:
+        raise BadSpec(f"background_pairs: workload {spec.workload!r} has none beside it: leave them out")
+    if (one_client or meets) and spec.pairs > 1 and driver.only_own_partner:
+        what = "has one client for all" if one_client else "connects all with all"
         raise BadSpec(
             f"pairs: on driver {spec.driver!r} containers reach the other one of their pair only, and workload"
-            f" {spec.workload!r} connects all with all: give 1, or take another driver"
+            f" {spec.workload!r} {what}: give 1, or take another driver"
         )
+    if not one_client:
+        _require_flows_told_apart(spec, driver, workload)
     return Plan(
-        spec,
-        registry.backends.get(spec.backend)(),
-        driver,
-        workload,
-        tuple(
+        spec=spec,
+        backend=registry.backends.get(spec.backend)(),
+        driver=driver,
+        workload=workload,
+        endpoints=tuple(
             replace(each, meets_all=meets and each.pair < spec.pairs) for each in built if not _is_launched(spec, each)
         ),
-        draw(spec) + (Task(role=BACKGROUND),) * spec.background_pairs + (Task(),) * spec.idle_pairs,
-        hosts,
-        tuple(placement.workers_of(spec, limits[WORKER])),
-        tuple(each for each in built if _is_launched(spec, each)),
+        tasks=draw(spec) + (Task(role=BACKGROUND),) * spec.background_pairs + (Task(),) * spec.idle_pairs,
+        hosts=hosts,
+        workers=tuple(placement.workers_of(spec, limits[WORKER])),
+        launched=tuple(each for each in built if _is_launched(spec, each)),
     )
 
 
+def _require_captured(spec: Spec, driver: type[NetworkDriver], built: Sequence[EndpointPlan]) -> None:
+    """Raises BadSpec if an endpoint to be captured does not exist, or has no network namespace of its own."""
+    wanted, names = capture.endpoints(spec), [each.name for each in built]
+    if wanted and not driver.isolated:
+        raise BadSpec(
+            f"capture: over driver {spec.driver!r} endpoints share their host's network, so that no packets are those"
+            " of one alone: take another driver"
+        )
+    if absent := [name for name in wanted if name not in names]:
+        present = f"{', '.join(names[:6])}{', …' * (len(names) > 6)}"
+        raise BadSpec(f"capture: there is no endpoint {absent[0]!r} (there are: {present})")
+
+
 def _is_launched(spec: Spec, endpoint: EndpointPlan) -> bool:
-    """Whether an endpoint is launched when the others are up. Idle pairs come after those that are measured."""
+    """Whether an endpoint is launched once the others are up. Idle pairs come after the measured ones."""
     return bool(spec.launches) and endpoint.side == "server" and endpoint.pair < spec.pairs
 
 
 def _limits(spec: Spec, cpus: Sequence[int] | None, containers: int) -> dict[str, Limits]:
-    """Each endpoint's limits by its name, and those of a worker. pairlab itself and its switches are not limited.
+    """Each endpoint's limits by its name, and a worker's. pairlab itself and its switches are not limited.
 
-    containers: how many endpoints there are.
+    containers: the number of endpoints.
     """
     cpus = sorted(os.sched_getaffinity(0)) if cpus is None else list(cpus)
     pinning = registry.pinnings.get(spec.pinning)()
@@ -297,8 +277,8 @@ def _limits(spec: Spec, cpus: Sequence[int] | None, containers: int) -> dict[str
     pairs = spec.pairs + spec.background_pairs + spec.idle_pairs
     placed = pinning.place(pairs, cores)
     unpinned = tuple(cores) if spec.cores else None
-    quota, prior = _quota(spec, len(cores), containers), _prior(spec)
-    shares = spec.cpu_shares or (USUAL_CPU_SHARES if prior else 0)  # among weights, each container needs its own
+    quota, prior = _quota(spec, len(cores), containers), _chosen(spec, "priority")
+    shares = spec.cpu_shares or (USUAL_CPU_SHARES if prior else 0)  # among weights, each container needs one
     worker = Limits(unpinned, cpu_shares=USUAL_CPU_SHARES if quota or shares or prior else 0)
     return {WORKER: worker} | {
         name: Limits(
@@ -312,7 +292,7 @@ def _limits(spec: Spec, cpus: Sequence[int] | None, containers: int) -> dict[str
 
 
 def _quota(spec: Spec, cores: int, containers: int) -> float:
-    """The CPUs that each container may use at most; 0: no limit. Raises BadSpec for less than the kernel takes."""
+    """Each container's CPU quota, in CPUs; 0: no limit. Raises BadSpec for less than the kernel accepts."""
     if not spec.cpu_quota_of_fair_share:
         return spec.cpu_quota
     fair = cores / containers
@@ -325,18 +305,13 @@ def _quota(spec: Spec, cores: int, containers: int) -> float:
     return min(quota, float(cores))
 
 
-def _prior(spec: Spec) -> set[int]:
-    """The pairs whose containers have priority."""
-    return _chosen(spec, "priority", spec.priority_share)
-
-
 def _links(spec: Spec, driver: type[NetworkDriver], paced: bool) -> dict[str, Link]:
     """The shaped link of each side: a client's has the rate, a server's the loss. paced: as of a Link."""
     if spec.mtu_bytes and not driver.has_links():
         raise BadSpec(f"mtu_bytes: driver {spec.driver!r} gives endpoints no links of their own: take another driver")
     limit = Link(spec.link_rate_bps, paced=paced) if spec.link_rate_bps else Link()
-    asked = {"client": limit, "server": Link(loss=spec.link_loss)}
-    shaped = {side: link for side, link in asked.items() if link != Link()}
+    links = {"client": limit, "server": Link(loss=spec.link_loss)}
+    shaped = {side: link for side, link in links.items() if link != Link()}
     if shaped and not driver.has_links():
         raise BadSpec(
             f"link_rate_bps, link_loss: driver {spec.driver!r} gives endpoints no links of their own that could be"
@@ -347,23 +322,24 @@ def _links(spec: Spec, driver: type[NetworkDriver], paced: bool) -> dict[str, Li
 
 
 def _timed_bytes(spec: Spec, workload: type[Workload] | Workload | None) -> float:
-    """The payload of what is timed as one: a flow with an end, of drawn sizes by their mean, or the larger one of a
-    request and its response; 0 where nothing is.
+    """The payload of a timed unit: of a flow with an end (the mean of drawn sizes), or of the larger one of a request
+    and its response, or of a message; 0: nothing is timed.
     """
     if spec.flow_sizes:
         return mean_bytes(spec.flow_sizes)
     if spec.flow_bytes or workload is None:
         return spec.flow_bytes
-    requests = "transactions" in workload.can
+    requests = "transactions" in workload.features
     messages = max(spec.request_bytes, spec.response_bytes) if requests else spec.message_bytes
     return max(messages, 1) if requests or workload.times_messages else 0
 
 
 def _require_little_at_once(spec: Spec, name: str, timed_bytes: float) -> None:
-    """The filter's bucket is full at first: what it held then comes above the rate.
+    """Raises BadSpec for a link whose burst distorts the result: the token bucket is full at first, and its content
+    exceeds the rate.
 
-    Where flows, or requests, are timed, of those the most that it holds beyond a frame; drawn sizes have small ones
-    among them, whatever the rate. Else of the whole run, if no warm-up is left out.
+    If flows or requests are timed, the burst beyond a frame counts against their size; not for drawn sizes, some of
+    which are small at any rate. Else the first burst counts against the whole run, if there is no warm-up.
     """
     rate_bps, frame_bytes = getattr(spec, name), shaping.ETHERNET_BYTES + placement.USUAL_MTU_BYTES
     if timed_bytes:
@@ -391,7 +367,7 @@ def _require_little_at_once(spec: Spec, name: str, timed_bytes: float) -> None:
 
 
 def _require_flows_told_apart(spec: Spec, driver: type[NetworkDriver], workload: type[Workload] | None) -> None:
-    """Raises BadSpec where a proxy would relay several flows of a pair, from ports that tell nobody which is which."""
+    """Raises BadSpec if a proxy would relay several flows of a pair, from ports that do not identify them."""
     within = any(client == server for client, server in placement.placement(spec))
     if not (within and driver.docker and driver.docker.userland_proxy):
         return
@@ -402,19 +378,8 @@ def _require_flows_told_apart(spec: Spec, driver: type[NetworkDriver], workload:
         raise BadSpec(f"direction: {what}: give up or down, take workload 'flowgen', or driver 'nat'")
 
 
-def _require_servers_in_reach(spec: Spec, driver: type[NetworkDriver]) -> None:
-    """Raises BadSpec where the client would not reach all servers, or not be alone."""
-    if spec.background_pairs:
-        raise BadSpec(f"background_pairs: workload {spec.workload!r} has none beside it: leave them out")
-    if spec.pairs > 1 and driver.pairs_apart:
-        raise BadSpec(
-            f"pairs: on driver {spec.driver!r} a client reaches the server of its pair only, and workload"
-            f" {spec.workload!r} has one client for all: give 1, or take another driver"
-        )
-
-
 def _require_both_kinds(spec: Spec) -> None:
-    """Raises BadSpec where a share of the pairs rounds to none of them, or to all."""
+    """Raises BadSpec if a share of the pairs rounds to none or all of them."""
     for name in ("elephant_share", "udp_share", "priority_share"):
         share = getattr(spec, name)
         if 0 < share < 1 and (chosen := round(share * spec.pairs)) in (0, spec.pairs):
@@ -431,22 +396,23 @@ def draw(spec: Spec) -> tuple[Task, ...]:
     A pure function of the spec's seed and repetition, so that every driver, backend and workload measures the same
     draw: comparisons between them are paired. With more pairs, the order in which pairs are chosen stays the same.
     """
-    elephants = _chosen(spec, "elephants", spec.elephant_share)
-    udp, prior = _chosen(spec, "udp", spec.udp_share), _prior(spec)
-    return tuple(_task(spec, pair in elephants, pair in udp, pair in prior) for pair in range(spec.pairs))
-
-
-def _task(spec: Spec, elephant: bool, udp: bool, prior: bool) -> Task:
-    return Task(
-        protocol="udp" if udp else "tcp",
-        role=("elephant" if elephant else "mouse") if spec.elephant_share else "",
-        priority=("high" if prior else "normal") if spec.priority_share else "",
-        flow_bytes=spec.elephant_bytes if elephant else spec.flow_bytes,
+    elephants, udp, prior = (_chosen(spec, kind) for kind in ("elephant", "udp", "priority"))
+    return tuple(
+        Task(
+            protocol="udp" if pair in udp else "tcp",
+            role=("elephant" if pair in elephants else "mouse") if spec.elephant_share else "",
+            priority=("high" if pair in prior else "normal") if spec.priority_share else "",
+            flow_bytes=spec.elephant_bytes if pair in elephants else spec.flow_bytes,
+        )
+        for pair in range(spec.pairs)
     )
 
 
-def _chosen(spec: Spec, what: str, share: float) -> set[int]:
-    # Of Python's generator, only the sequence of random() never changes: hence no sample() or shuffle().
-    generator = random.Random(f"{what} {spec.seed} {spec.repetition}")
+def _chosen(spec: Spec, kind: str) -> set[int]:
+    """The pairs drawn as `elephant`, `udp` or `priority`, by the spec's share of them."""
+    share = getattr(spec, f"{kind}_share")
+    word = "elephants" if kind == "elephant" else kind  # part of the seed, so that published draws stay the same
+    # Only the sequence of random() is stable across Python versions: hence no sample() or shuffle().
+    generator = random.Random(f"{word} {spec.seed} {spec.repetition}")
     order = sorted((generator.random(), pair) for pair in range(spec.pairs))
     return {pair for _, pair in order[: round(share * spec.pairs)]}

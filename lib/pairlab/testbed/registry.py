@@ -1,88 +1,90 @@
-"""Finds plugins: each */backend.py, each module of drivers/, workloads/ and pinnings/, other packages' entry points."""
+"""Finds plugins: drivers, workloads, pinnings, each */backend.py, and the entry points of other packages."""
 
 import functools
 import inspect
 import pkgutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pairlab.base import entry_points
 from pairlab.errors import UnknownName, unknown_name
 from pairlab.model import spec as spec_rules
 from pairlab.model.spec import Spec
-from pairlab.testbed.contracts import Backend, NetworkDriver, Pinning, Workload
+from pairlab.testbed import command_workload
+from pairlab.testbed.contracts import Backend, NetworkDriver, Workload
+from pairlab.testbed.pinnings import Pinning
 
-_FOLDER = Path(__file__).parent
-Kind = TypeVar("Kind", Backend, NetworkDriver, Workload, Pinning)
+Kind = TypeVar("Kind")
 
 
 class Registry(Generic[Kind]):
     """The plugins of one kind, by name."""
 
-    def __init__(self, base: type[Kind], word: str):
+    def __init__(self, base: type, word: str):
         self._base = base
         self._word = word
 
     @functools.cached_property
-    def _known(self) -> dict[str, type[Kind]]:
-        modules = [import_module(name) for name in self._modules()]
-        classes = [value for module in modules for value in vars(module).values()]
-        classes += map(entry_points.load, entry_points.added(f"{self._word}s").values())
-        found = [value for value in classes if inspect.isclass(value) and issubclass(value, self._base)]
-        return {value.name: value for value in found if not inspect.isabstract(value) and value is not self._base}
+    def _loaders(self) -> dict[str, Callable[[], type[Kind]]]:
+        """Each plugin's loader, by name. Backends and entry points are listed without their slow imports."""
+        points = entry_points.added(f"{self._word}s").items()
+        commands = command_workload.declared() if self._word == "workload" else {}
+        return (
+            {name: functools.partial(entry_points.load, point) for name, point in points}
+            | {name: functools.partial(lambda kind: kind, kind) for name, kind in commands.items()}
+            | dict(self._own())
+        )
 
-    def _modules(self) -> list[str]:
-        if self._word == "backend":  # each is a folder of its own, with a module of that name
-            return [f"pairlab.testbed.{file.parent.name}.backend" for file in _FOLDER.glob("*/backend.py")]
-        package = import_module(f"pairlab.testbed.{self._word}s")
-        return [f"{package.__name__}.{found.name}" for found in pkgutil.iter_modules(package.__path__)]
+    def _own(self) -> Iterator[tuple[str, Callable[[], type[Kind]]]]:
+        if self._word == "backend":
+            for file in Path(__file__).parent.glob("*/backend.py"):
+                yield file.parent.name, functools.partial(self._only, f"{file.parent.name}.backend")
+            return
+        home = import_module(f"pairlab.testbed.{self._word}s")
+        modules = [each.name for each in pkgutil.iter_modules(getattr(home, "__path__", ()), f"{self._word}s.")]
+        for module in modules or [f"{self._word}s"]:
+            for kind in self._defined_in(module):
+                yield kind.name, functools.partial(lambda kind: kind, kind)
+
+    def _only(self, module: str) -> type[Kind]:
+        (kind,) = self._defined_in(module)
+        return kind
+
+    def _defined_in(self, module: str) -> list[Any]:
+        """The plugins that a module of the testbed defines."""
+        home = import_module(f"pairlab.testbed.{module}")
+        classes = [each for each in vars(home).values() if inspect.isclass(each) and each.__module__ == home.__name__]
+        return [each for each in classes if issubclass(each, self._base) and not inspect.isabstract(each)]
 
     def names(self) -> list[str]:
-        """Those that plugins are recorded by: without aliases."""
-        return sorted(self._known)
+        """The plugins' names in records, without aliases."""
+        return sorted(self._loaders)
 
     def meant(self, name: str) -> str:
-        """The name of the plugin of which this is an alias; any other name stays as it is."""
-        return name if self._is_recognised(name) else self._aliases.get(name, name)
+        """The plugin's name for an alias; any other name unchanged."""
+        return name if name in self._loaders else self._aliases.get(name, name)
 
     @functools.cached_property
     def _aliases(self) -> dict[str, str]:
-        return {alias: name for name, kind in self._known.items() for alias in getattr(kind, "aliases", ())}
+        return {alias: name for name in self._loaders for alias in getattr(self.get(name), "aliases", ())}
 
     def get(self, name: str) -> type[Kind]:
-        """The plugin of that name or alias. Raises UnknownName, with those there are."""
-        name = self.meant(name)
-        if name not in self._known:
+        """The plugin of that name or alias. Raises UnknownName, listing the names."""
+        if not self.knows(name):
             raise UnknownName(self.unknown(name))
-        return self._known[name]
+        return self._loaders[self.meant(name)]()
 
     def knows(self, name: str) -> bool:
-        """Whether there is such a plugin. Most are recognised without importing all others."""
-        return self._is_recognised(name) or self.meant(name) in self._known
+        """Whether there is such a plugin."""
+        return self.meant(name) in self._loaders
 
     def unknown(self, name: str, besides: Iterable[str] = ()) -> str:
-        """The message for a name that no plugin has. besides: names that are valid too."""
-        told = unknown_name(self._word, name, [*self.names(), *besides])
+        """The message for an unknown name. besides: further valid names."""
+        message = unknown_name(self._word, name, [*self.names(), *besides])
         where = entry_points.where_to_get(f"{self._word}s", name)
-        return f"{told}; {where}" if where else told
-
-    def _is_recognised(self, name: str) -> bool:
-        """Whether a module or entry point is named after that plugin: not drivers/ipvlan.py, as none is called so."""
-        file = name.replace("-", "_")
-        if file not in self._module_names:
-            point = entry_points.added(f"{self._word}s").get(name)
-            return point is not None and entry_points.load(point).name == name
-        if self._word == "backend":  # what they import takes long
-            return True
-        module = import_module(f"pairlab.testbed.{self._word}s.{file}")
-        return name in (getattr(value, "name", "") for value in vars(module).values() if inspect.isclass(value))
-
-    @functools.cached_property
-    def _module_names(self) -> set[str]:
-        """drivers/macvlan.py is macvlan, docker/backend.py is docker."""
-        return {part for module in self._modules() for part in module.split(".")[2:]} - {"backend", f"{self._word}s"}
+        return f"{message}; {where}" if where else message
 
 
 backends: Registry[Backend] = Registry(Backend, "backend")
@@ -92,8 +94,8 @@ pinnings: Registry[Pinning] = Registry(Pinning, "pinning")
 
 
 def unknown_names(spec: Spec) -> list[str]:
-    """A sentence for each name in the spec that is not a plugin's."""
-    asked = (
+    """A sentence for each unknown plugin name in the spec."""
+    names: tuple[tuple[Registry[Any], str, list[str]], ...] = (
         (backends, spec.backend, []),
         (drivers, spec.driver, []),
         (workloads, spec.workload, ["auto"]),
@@ -102,7 +104,7 @@ def unknown_names(spec: Spec) -> list[str]:
     )
     return [
         registry.unknown(name, besides)
-        for registry, name, besides in asked
+        for registry, name, besides in names
         if not registry.knows(name) and name not in besides
     ]
 

@@ -1,39 +1,39 @@
-"""What a host may lack: programs, room for neighbours, open files, a congestion control. The host is not changed."""
+"""Requirements of the host: programs, neighbour entries, open files, congestion control. The host is not changed."""
 
 import importlib.util
 import os
 import resource
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pairlab.errors import Unavailable
-from pairlab.testbed.cleanup import child_environment
+from pairlab.testbed.cleanup import child_processes
 
-#: Hard limit of the kernel's table of neighbours, which only the host's own network namespace shows.
+#: The hard limit of the kernel's neighbour table, visible in the host's own network namespace only.
 NEIGHBOUR_LIMIT = Path("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
-#: Neighbour entries left to the host itself and to what else runs on it.
+#: Neighbour entries reserved for the host and its other programs.
 SPARE_NEIGHBOURS = 16
 
-#: Open files of a process that measures, such as a notebook's kernel, and for each endpoint.
+#: Open files of the measuring process, such as a notebook's kernel, and of each endpoint.
 OPEN_FILES, OPEN_FILES_EACH = 512, 4
-#: With fewer than these, and one for each endpoint, a testbed cannot be.
+#: The fewest open files of a testbed, besides one for each endpoint.
 LEAST_OPEN_FILES = 64
 
-#: A program that does not say its version within this time has none that we know.
+#: The timeout of a program that prints its version; then the version is unknown.
 _VERSION_TIMEOUT_S = 5.0
 
 #: Settings of TCP; those of congestion control are only visible in the host's own network namespace.
 TCP_SETTINGS = Path("/proc/sys/net/ipv4")
-#: In a site's facts, the congestion control that its endpoints' routes have.
+#: The fact of a site with the congestion control of its endpoints' routes.
 ROUTED = "route_congestion_control"
 
 
 @dataclass(frozen=True)
-class Lack:
-    """Something this host does not have: what is missing, and how to get it."""
+class MissingRequirement:
+    """A missing requirement of this host: its description, and how to get it."""
 
     what: str
     remedy: str
@@ -46,7 +46,7 @@ class Lack:
 class Program:
     """A program that a plugin runs; `package` is the Debian package that contains it.
 
-    remedy: how to get it where no package contains it; `package` is then empty.
+    remedy: how to get it if no package contains it; `package` is then empty.
     """
 
     name: str
@@ -54,132 +54,149 @@ class Program:
     remedy: str = ""
 
     def path(self) -> str | None:
-        """Where it is on this host. The sbin folders count too: a user's PATH often lacks them."""
+        """The program's path on this host, or None; includes the sbin folders, which a user's PATH often lacks."""
         return shutil.which(self.name, path=os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin")
 
-    def lack(self) -> Lack | None:
+    @property
+    def command(self) -> str:
+        """The program's path, or its name if not found, which the error then shows."""
+        return self.path() or self.name
+
+    def missing(self) -> MissingRequirement | None:
         if self.path():
             return None
-        return Lack(f"{self.name} is not installed", self.remedy or f"sudo apt-get install {self.package}")
+        return MissingRequirement(
+            f"{self.name} is not installed", self.remedy or f"sudo apt-get install {self.package}"
+        )
 
     def first_line(self, *arguments: str) -> str:
-        """What it prints first with these arguments, to stdout or else to stderr; empty where it cannot be run."""
+        """The first line of its output with these arguments, on stdout or else stderr; empty if it cannot be run."""
         if not (path := self.path()):
             return ""
         try:
-            done = subprocess.run(
+            completed = subprocess.run(
                 [path, *arguments],
                 capture_output=True,
                 text=True,
                 errors="replace",
                 timeout=_VERSION_TIMEOUT_S,
                 check=False,
-                env=child_environment.needed(),
+                env=child_processes.needed(),
             )
         except (OSError, subprocess.TimeoutExpired):
             return ""
-        return next(iter((done.stdout + done.stderr).strip().splitlines()), "")
+        return next(iter((completed.stdout + completed.stderr).strip().splitlines()), "")
 
 
 @dataclass(frozen=True)
 class PythonPackage(Program):
-    """A package of the Python that pairlab runs with, which endpoints without an image of their own have, too."""
+    """A package of pairlab's Python; endpoints without an image of their own have it too."""
 
     def path(self) -> str | None:
-        found = importlib.util.find_spec(self.name)
-        return found.origin if found else None
+        module = importlib.util.find_spec(self.name)
+        return module.origin if module else None
 
 
-#: The device by which programs have links of their own (tun(4)).
+def missing_programs(programs: Iterable[Program]) -> list[MissingRequirement]:
+    """The programs that are missing on this host."""
+    return [missing for each in programs if (missing := each.missing())]
+
+
+#: The device for links made by programs (tun(4)).
 TUN = "/dev/net/tun"
 
 
-def missing_tun(needed_by: str) -> list[Lack]:
-    """What is missing for that to make links of its own by the kernel's TUN device."""
+def missing_tun(needed_by: str) -> list[MissingRequirement]:
+    """Missing access to the kernel's TUN device. needed_by: the program that makes links with it."""
     if os.access(TUN, os.R_OK | os.W_OK):
         return []
-    return [Lack(f"{needed_by} needs {TUN}", f"sudo chmod a+rw {TUN}, or run as root")]
+    return [MissingRequirement(f"{needed_by} needs {TUN}", f"sudo chmod a+rw {TUN}, or run as root")]
 
 
-def missing_neighbours(pairs: int) -> list[Lack]:
-    """What is missing for the kernel to learn every endpoint's neighbour (arp(7)).
+def missing_neighbours(pairs: int) -> list[MissingRequirement]:
+    """Missing room in the kernel's neighbour table (arp(7)) for every endpoint's entry.
 
-    Its table is one for all network namespaces of the host. In a full table nothing can be added, so connections
-    would fail with "No route to host". Permanent entries do not count.
+    All network namespaces of the host share the table. Once it is full, connections fail with "No route to host".
+    Permanent entries do not count.
     """
-    needed, limit = 2 * pairs + SPARE_NEIGHBOURS, _neighbour_limit()
-    if limit is None or needed <= limit:
+    needed, limit = 2 * pairs + SPARE_NEIGHBOURS, setting(NEIGHBOUR_LIMIT) or ""
+    if not limit.isdecimal() or needed <= int(limit):
         return []
     what = f"the kernel's neighbour table has room for {limit} entries; {pairs} pairs need {needed}"
-    return [Lack(what, f"sudo sysctl -w net.ipv4.neigh.default.gc_thresh3={2 * needed}, or fewer pairs")]
+    return [MissingRequirement(what, f"sudo sysctl -w net.ipv4.neigh.default.gc_thresh3={2 * needed}, or fewer pairs")]
 
 
-def missing_open_files(endpoints: int) -> list[Lack]:
-    """What is missing for this process to hold a control connection, or a network namespace, of every endpoint."""
+def missing_open_files(endpoints: int) -> list[MissingRequirement]:
+    """Missing open files for a control connection, or a network namespace, of every endpoint in this process."""
     needed, (_, most) = LEAST_OPEN_FILES + endpoints, resource.getrlimit(resource.RLIMIT_NOFILE)
     if needed <= most:
         return []
     what = f"{endpoints} endpoints need {needed} open files, and this process may have {most}"
-    return [Lack(what, "raise the hard limit (ulimit -Hn, limits.conf, systemd's LimitNOFILE), or take fewer pairs")]
+    return [
+        MissingRequirement(
+            what, "raise the hard limit (ulimit -Hn, limits.conf, systemd's LimitNOFILE), or take fewer pairs"
+        )
+    ]
 
 
 def allow_open_files(endpoints: int = 0) -> None:
-    """Raises this process's soft limit, which its children inherit, as far as a testbed of that size can need."""
+    """Raises the soft limit of open files, which children inherit, as far as a testbed of that size needs."""
     soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < (wanted := min(most, OPEN_FILES + OPEN_FILES_EACH * endpoints)):
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
-def missing_congestion_control(name: str, *, by_route: Sequence[Lack], tool: str, chooses: bool) -> list[Lack]:
-    """What is missing for TCP in the endpoints to use that congestion control (tcp(7)); "" is the kernel's default.
+def congestion_controls() -> list[str]:
+    """The kernel's present congestion controls; empty if it does not list them. Modules may add others."""
+    return _listed("tcp_available_congestion_control") or []
 
-    by_route: what is missing to set it on their routes. Without that, it must be the host's default, or the tool must
-    have an option for it (chooses), and the host allow it to all.
+
+def missing_congestion_control(
+    name: str, *, by_route: Sequence[MissingRequirement], tool: str, chooses: bool
+) -> list[MissingRequirement]:
+    """Missing requirements for that congestion control (tcp(7)) in the endpoints; name: "" is the kernel's default.
+
+    by_route: missing requirements for setting it on their routes. Without routes, it must be the host's default, or the
+    tool must have an option for it (chooses) and the host must allow it to unprivileged processes.
     """
     available, allowed = _listed("tcp_available_congestion_control"), _listed("tcp_allowed_congestion_control")
     if name and available is not None and name not in available:
         what = f"this kernel has no congestion control {name!r}; it has: {', '.join(available)}"
-        return [Lack(what, f"sudo modprobe tcp_{name}, or choose another")]
+        return [MissingRequirement(what, f"sudo modprobe tcp_{name}, or choose another")]
     if not name or not by_route or _listed("tcp_congestion_control") == [name]:
         return []
     why, remedies = by_route[0].what, by_route[0].remedy
     if not chooses:
         what = f"workload {tool!r} cannot choose the congestion control {name!r}, and {why}"
         return [
-            Lack(what, f"{remedies}, or another workload, or sudo sysctl -w net.ipv4.tcp_congestion_control={name}")
+            MissingRequirement(
+                what, f"{remedies}, or another workload, or sudo sysctl -w net.ipv4.tcp_congestion_control={name}"
+            )
         ]
     if allowed is None or name in allowed:
         return []
     what = f"tools may not choose the congestion control {name!r}, only: {', '.join(allowed)}; and {why}"
     setting = f"net.ipv4.tcp_allowed_congestion_control='{' '.join([*allowed, name])}'"
-    return [Lack(what, f"{remedies}, or sudo sysctl -w {setting}")]
+    return [MissingRequirement(what, f"{remedies}, or sudo sysctl -w {setting}")]
 
 
-def require(lacks: Mapping[str, Sequence[Lack]]) -> None:
-    """Raises Unavailable, naming all that is missing and how to get it, unless nothing is. lacks: by what needs it."""
-    if missing := {needed_by: found for needed_by, found in lacks.items() if found}:
+def require(lacks: Mapping[str, Sequence[MissingRequirement]]) -> None:
+    """Raises Unavailable, with all missing requirements and their remedies, if there are any. lacks: by their need."""
+    if missing := {needed_by: absent for needed_by, absent in lacks.items() if absent}:
         raise Unavailable(
-            "; ".join(f"{needed_by}: {'; '.join(map(str, found))}" for needed_by, found in missing.items())
+            "; ".join(f"{needed_by}: {'; '.join(map(str, absent))}" for needed_by, absent in missing.items())
         )
 
 
-def kernel_setting(file: Path) -> str:
-    """What a setting of the kernel in /proc/sys is, for a text: "unknown" where it cannot be read."""
+def setting(file: str | Path) -> str | None:
+    """The text of a system file, such as a setting in /proc/sys; None if it cannot be read."""
     try:
-        return file.read_text().strip()
+        return Path(file).read_text().strip()
     except OSError:
-        return "unknown"
-
-
-def _neighbour_limit() -> int | None:
-    try:
-        return int(NEIGHBOUR_LIMIT.read_text())
-    except (OSError, ValueError):
         return None
 
 
-def _listed(setting: str) -> list[str] | None:
-    try:
-        return (TCP_SETTINGS / setting).read_text().split()
-    except OSError:  # a network namespace of its own does not see the host's
-        return None
+def _listed(name: str) -> list[str] | None:
+    """The words of a TCP setting; None if the present network namespace does not show the host's."""
+    text = setting(TCP_SETTINGS / name)
+    return None if text is None else text.split()

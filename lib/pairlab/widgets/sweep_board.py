@@ -1,14 +1,30 @@
-"""The sweep board in a notebook: it polls the store while a sweep runs, here or elsewhere."""
+"""Sweeps in a notebook: a board, which polls the store while one runs, here or elsewhere; and what runs it here."""
 
 import asyncio
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import ipywidgets
 
-from pairlab.base import html_repr
+from pairlab.base import html_repr, safe_yaml
+from pairlab.batch import sweep_file
 from pairlab.batch.watcher import Watcher
-from pairlab.errors import PairlabError
-from pairlab.widgets.style import style_sheet, with_classes
+from pairlab.errors import BadInput, PairlabError
+from pairlab.testbed.cleanup.child_processes import killed_with_parent
+from pairlab.widgets.parts import Looks, button, message, row, running_loop, with_classes
+
+#: `pairlab`, which is interrupted also where it inherits, from a notebook's kernel, that it is not.
+_PAIRLAB = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    " from pairlab.cli import main; main(prog_name='pairlab')"
+)
+#: How many of the last lines are shown of what a sweep printed that has ended.
+_LAST_LINES = 3
 
 
 class BoardView(ipywidgets.VBox):
@@ -21,14 +37,12 @@ class BoardView(ipywidgets.VBox):
         self._watcher, self._every_s = watcher, every_s
         self.shown = ipywidgets.HTML()
         self.task: asyncio.Task[None] | None = None
-        super().__init__([style_sheet(), self.shown])
+        super().__init__([Looks(), self.shown])
         with_classes(self, "pairlab", "pairlab-board")
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            self.shown.value, _ = self._read()
-        else:
+        if loop := running_loop():
             self.task = loop.create_task(self._poll())
+        else:
+            self.shown.value, _ = self._read()
 
     def close(self) -> None:
         if self.task:
@@ -67,3 +81,91 @@ def board(name: str, *, backend: str | None = None, root: str | Path | None = No
     complete, or with `close()`. It never affects the sweep.
     """
     return BoardView(Watcher(name, backend=backend, root=root), every_s)
+
+
+class SweepView(ipywidgets.VBox):
+    """What `sweep` returns. board: its progress; task: done when it has ended; stop(), go_on(): as the buttons.
+
+    held: descriptors that its process needs.
+    """
+
+    def __init__(self, name: str, file: Path, options: tuple[str, ...], root: Path | None, held: Sequence[int] = ()):
+        self._words = ["sweep", str(file), *options]
+        self._held = list(held)
+        self._root = root
+        self._process: asyncio.subprocess.Process | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.board = board(name, root=root)
+        self.stop_button = button("Stop", "stop", "end it; what is measured is kept", self.stop)
+        self.go_on_button = button("Go on", "play", "measure what is left", self.go_on)
+        self.status = with_classes(ipywidgets.HTML(), "pairlab-sweep-status")
+        super().__init__([Looks(), self.board, row(self.stop_button, self.go_on_button, self.status)])
+        with_classes(self, "pairlab", "pairlab-sweep")
+        self.go_on()
+
+    def close(self) -> None:
+        self.stop()
+        self.board.close()
+        while self._held:
+            os.close(self._held.pop())
+        super().close()
+
+    def go_on(self) -> None:
+        """Measures what is left of it, unless that is under way."""
+        if self.task is None or self.task.done():
+            self.task = asyncio.get_running_loop().create_task(self._measure())
+
+    def stop(self) -> None:
+        """Ends it as Ctrl-C does: the cell at work is not stored, and the host is clean."""
+        if self._process and self._process.returncode is None:
+            self.status.value = message("Stopping and cleaning up …")
+            self._process.send_signal(signal.SIGINT)
+
+    async def _measure(self) -> None:
+        """In a process of its own, which ends with this kernel: the kernel draws, and would be in the numbers."""
+        self.status.value = message("Running.")
+        store = {"PAIRLAB_RUNS": str(self._root)} if self._root else {}
+        with tempfile.TemporaryFile() as printed:
+            command = killed_with_parent([sys.executable, "-P", "-c", _PAIRLAB, *self._words])
+            self._process = await asyncio.create_subprocess_exec(
+                *command,
+                env=os.environ | store,
+                stdout=printed,
+                stderr=asyncio.subprocess.STDOUT,
+                pass_fds=self._held,
+            )
+            try:
+                status = await self._process.wait()
+            except asyncio.CancelledError:
+                self.stop()
+                await self._process.wait()
+                raise
+            printed.seek(0)
+            lines = printed.read().decode(errors="replace").strip().splitlines()
+        ended = "Complete." if status == 0 else " ".join(["Not complete:", *lines[-_LAST_LINES:]])
+        self.status.value = message(ended)
+
+
+def sweep(plan: str | Path | Mapping[str, Any], *options: str, root: str | Path | None = None) -> SweepView:
+    """Measures a sweep, with its progress below the cell. It goes on where it was interrupted, also after a restart.
+
+    plan: the path of a sweep file, the name of one in sweeps/, or what such a file would have (docs/reference/
+    sweeps.md). options: of the command `pairlab sweep`, such as "--retry", "--repetitions", "+5". root: the folder
+    of runs, by default runs/. The cell is over at once; to wait, as papermill does: `await sweep(...).task`.
+    Raises BadInput outside an event loop, and BadSweep for what is no sweep.
+    """
+    if running_loop() is None:
+        raise BadInput("a sweep runs beside a notebook's event loop: in a script, call `pairlab sweep FILE`")
+    place = Path(root) if root else None
+    if not isinstance(plan, Mapping):
+        file = sweep_file.locate(Path(plan)).absolute()
+        return SweepView(sweep_file.load(file).name, file, options, place)
+    content = os.memfd_create("sweep")  # a file that ends with this process, whatever ends it
+    try:
+        with open(content, "w", encoding="utf-8", closefd=False) as file_of_plan:
+            file_of_plan.write(safe_yaml.text(dict(plan), default_flow_style=False))
+        file = Path(f"/dev/fd/{content}")
+        return SweepView(sweep_file.load(file).name, file, options, place, [content])
+    except BaseException:
+        os.close(content)
+        raise

@@ -11,7 +11,7 @@ import pytest
 from pairlab.errors import BadSpec
 from pairlab.model.spec import Spec
 from pairlab.testbed import requirements
-from pairlab.testbed.cleanup import child_environment
+from pairlab.testbed.cleanup import child_processes
 from pairlab.testbed.requirements import PythonPackage
 from pairlab_mpi import join
 from pairlab_mpi.join import ProcessManager, environment
@@ -38,10 +38,10 @@ def only(told):
 
 
 def test_without_mpi4py_it_says_how_to_get_it():
-    lack = PythonPackage("no_such_package", "", MpiAllToAll.programs[0].remedy).lack()
+    lack = PythonPackage("no_such_package", "", MpiAllToAll.programs[0].remedy).missing()
     assert "mpi.lock" in str(lack)
     assert "take workload 'all-to-all'" in str(lack)
-    assert isinstance(lack, requirements.Lack)
+    assert isinstance(lack, requirements.MissingRequirement)
 
 
 @pytest.mark.parametrize("file", ["join.py", "rounds.py", "point_to_point.py"])
@@ -49,7 +49,7 @@ def test_what_runs_in_endpoints_is_whole_in_an_isolated_interpreter(file):
     """As far as it can be without MPI: what they import of this package is there."""
     place = Path(join.__file__).with_name(file)
     load = [sys.executable, "-P", "-c", "import runpy, sys; runpy.run_path(sys.argv[1])", place]
-    done = subprocess.run(load, cwd="/", env=child_environment.needed(), capture_output=True, text=True, check=False)
+    done = subprocess.run(load, cwd="/", env=child_processes.needed(), capture_output=True, text=True, check=False)
     assert (done.stderr, done.returncode) == ("", 0)
 
 
@@ -119,7 +119,7 @@ def test_a_histogram_that_lacks_messages_is_refused():
     latencies, total = captured("mpi-latency-5.0.2-one.jsonl").splitlines()
     fewer = json.loads(latencies)
     fewer["buckets"] = fewer["buckets"][1:]
-    with pytest.raises(ValueError, match="not as many latencies as there were transactions"):
+    with pytest.raises(ValueError, match="not as many latencies as it counted"):
         MpiLatency().parse(f"{json.dumps(fewer)}\n{total}\n")
 
 

@@ -94,6 +94,6 @@ def test_endpoints_have_the_mtu_that_flannel_leaves():
 
 def test_without_flanneld_it_is_said_how_to_get_it(monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
-    lack = flannel.FLANNELD.lack()
+    lack = flannel.FLANNELD.missing()
     assert lack.what == "flanneld is not installed"
     assert "docs/networks/flannel.md" in lack.remedy

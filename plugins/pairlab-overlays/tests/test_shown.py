@@ -3,7 +3,7 @@
 import pytest
 
 from pairlab.analysis.figures import style
-from pairlab.model import topology
+from pairlab.base import topology
 from pairlab.testbed import registry
 from pairlab_overlays import shown
 
@@ -18,7 +18,7 @@ from pairlab_overlays import shown
 def test_a_picture_names_the_daemon_that_carries_packets(facts, line):
     ends = [{"name": "client-0"}, {"name": "server-0"}]
     network = {"hosts": [{"name": "host-0", "links": [], "endpoints": ends, "endpoint_count": 2}], **facts}
-    assert f"client-0, server-0 on {line}" in topology.in_words(network)
+    assert f"client-0, server-0 on {line}" in topology.describe(network)
 
 
 def test_figures_take_the_styles_of_this_package():

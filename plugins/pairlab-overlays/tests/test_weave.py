@@ -112,6 +112,6 @@ def test_containers_have_the_mtu_that_weaver_is_told(uplink_mtu_bytes, left):
 
 def test_without_weaver_it_is_said_how_to_get_it(monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
-    lack = weave.WEAVER.lack()
+    lack = weave.WEAVER.missing()
     assert lack.what == "weaver is not installed"
     assert "docs/networks/weave.md" in lack.remedy

@@ -1,21 +1,29 @@
-"""The cells that an effect is of, read by repetition, and what of them could not be used."""
+"""The cells of an effect, read by the block of each run, and the repetitions that could not be used."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from itertools import combinations, compress
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pairlab.analysis.claims.effect import Cell, FlowsFailed, TooFewFlows
+from pairlab.analysis.claims.effect import Cell, FlowsFailed, MeasuredApart, TooFewFlows
 from pairlab.analysis.claims.run_table import SETTING
+from pairlab.analysis.selection import block_of
 from pairlab.errors import NotMeasured
-from pairlab.model import fct
+from pairlab.model import blocks, fct
+from pairlab.model.spec import Spec
 from pairlab.statistics import quantiles
-from pairlab.statistics.clusters import Clusters
+from pairlab.statistics.changes import in_common
+from pairlab.statistics.clusters import Clusters, together
+
+_LACKS = "lacks a cell or its value"
+#: The values of a cell's repetitions, by block.
+Values = dict[Hashable, Any]
 
 
 def rows(runs: pd.DataFrame, cell: Mapping[str, Any]) -> np.ndarray:
-    """Which rows of run_table are of that cell; a factor that is None is not asked for."""
+    """The rows of run_table in that cell, as a mask; a factor that is None may have any value."""
     chosen = np.ones(len(runs), dtype=bool)
     for name, value in cell.items():
         if value is not None:
@@ -24,129 +32,156 @@ def rows(runs: pd.DataFrame, cell: Mapping[str, Any]) -> np.ndarray:
 
 
 class Cells:
-    """Reads cells by repetition, and remembers what of them could not be used."""
+    """Reads cells by block, and notes the repetitions that could not be used."""
 
     def __init__(self, runs: pd.DataFrame):
         self._runs, self._used = runs, np.zeros(len(runs), dtype=bool)
         self._left_out: dict[str, set] = {}
+        self._repetition: dict[Hashable, int] = {}  # by block
 
-    def values(self, quantity: str, cell: Cell) -> pd.Series:
-        """One value per repetition of a cell.
+    def values(self, quantity: str, cell: Cell) -> Values:
+        """One value per repetition of a cell, by its block, in the order of blocks.
 
-        Raises FlowsFailed where a repetition has none as its flows failed: to leave it out would flatter the others.
+        Raises FlowsFailed if failed flows leave a repetition without a value: to omit it would flatter the others.
         """
         chosen = rows(self._runs, cell)
-        repetition, found = (self._runs[name].to_numpy()[chosen] for name in ("repetition", quantity))
+        repetition, block, measured = (
+            self._runs[name].to_numpy()[chosen] for name in ("repetition", block_of(self._runs), quantity)
+        )
         if len(set(repetition)) < len(repetition):
-            among = self._runs.loc[chosen, [name for name in SETTING if name in self._runs]]
-            varied = [name for name in among if among[name].nunique(dropna=False) > 1]
+            factors = ({*SETTING, *Spec.model_fields} - {"repetition"}).intersection(self._runs)
+            varied = [name for name in sorted(factors) if self._runs.loc[chosen, name].nunique(dropna=False) > 1]
             raise NotMeasured(f"cells are not distinct: runs differ in {', '.join(varied)}")
         self._used |= chosen
         if "fct" in quantity or quantity.startswith(("mouse", "elephant")):
             self._check_known(chosen, quantity, cell)
-        return pd.Series(found, index=pd.Index(repetition, name="repetition")).sort_index()
+        self._repetition |= dict(zip(block, repetition, strict=True))
+        by_block = dict(zip(block, measured, strict=True))
+        return {label: by_block[label] for label in sorted(by_block)}
 
-    def align(self, columns: Mapping[Hashable, pd.Series]) -> pd.DataFrame:
-        """The cells of a repetition in one row; a repetition that lacks one is left out by name."""
-        table = pd.DataFrame(dict(columns))
-        whole = ~np.isnan(table.to_numpy(dtype=float)).any(axis=1)
-        self._leave_out(table.index[~whole], "lacks a cell or its value")
-        return table[whole]
+    def align(
+        self, sides: Sequence[Values], *, positive: bool, in_any_order: bool = False
+    ) -> tuple[Sequence[Hashable], np.ndarray] | None:
+        """The blocks that all cells share, and the values of each cell in these; other blocks are left out by name.
+        None if cells share no blocks (changes.in_common): then they are independent groups.
 
-    def positive(self, table: pd.DataFrame) -> pd.DataFrame:
-        """The rows that have a logarithm; a repetition of which a cell carried nothing is left out by name."""
-        carried = (table.to_numpy() > 0).all(axis=1)
-        self._leave_out(table.index[~carried], "carried nothing")
-        return table[carried]
+        positive: only blocks whose values have a logarithm; a block in which a cell carried nothing is left out by
+        name. in_any_order: independent groups are aligned by position: the first values, the second ones, and so on.
+        """
+        finite = [_known(side) for side in sides]
+        common: Sequence[Hashable] | None = in_common(*finite) if all(finite) else []
+        if common is not None:
+            self._leave_out(set().union(*sides) - {*common}, _LACKS)
+            columns = np.array([[side[label] for label in common] for side in finite], dtype=float)
+        elif in_any_order:
+            common = range(min(map(len, finite)))
+            columns = np.array([list(side.values())[: len(common)] for side in finite], dtype=float)
+        else:
+            return None
+        if positive:
+            carried = np.min(columns, axis=0) > 0
+            self._leave_out(list(compress(common, ~carried)), "carried nothing")
+            common, columns = list(compress(common, carried)), columns.compress(carried, axis=1)
+        return common, columns
 
-    def drop_missing(self, values: pd.Series, what: str) -> pd.Series:
-        self._leave_out(values.index[values.isna()], f"has no {what.replace('_', ' ')}")
-        return values.dropna()
+    def check_not_apart(self, sides: Sequence[Collection[Hashable]]) -> None:
+        """Raises MeasuredApart if the runs of one side were all measured before those of another: blocks.apart."""
+        for first, second in combinations(sides, 2):
+            if blocks.apart(list(first), list(second)):
+                raise MeasuredApart(
+                    "its cells were measured one after the other, and the machine's drift may be all that they differ"
+                    " by: measure them in blocks, in one sweep"
+                )
+
+    def drop_missing(self, values: Values, what: str) -> Values:
+        finite = _known(values)
+        self._leave_out(values.keys() - finite.keys(), f"has no {what.replace('_', ' ')}")
+        return finite
 
     def flows(self, times: str, q: float, cell: Cell) -> Clusters:
-        """The flows of a cell, each repetition apart; of which column their times are (run_table).
+        """The flows of a cell, by repetition. times: the column of run_table with their times.
 
-        Raises TooFewFlows where they are fewer than the q-th percentile needs, FlowsFailed where it depends on those
-        that failed.
+        Raises TooFewFlows if they are fewer than the q-th percentile needs, FlowsFailed if it depends on failed flows.
         """
         driver, pairs = cell["driver"], cell["pairs"]
-        by_repetition = self.values(times, cell)
-        by_repetition = by_repetition[by_repetition.map(len) > 0]
-        if by_repetition.empty:
+        by_block = {label: fcts_s for label, fcts_s in self.values(times, cell).items() if len(fcts_s)}
+        if not by_block:
             raise NotMeasured(f"no {times.removesuffix('_s').replace('_', ' ')} of {driver} with {pairs} pairs")
-        found = Clusters(by_repetition.index.to_numpy(), tuple(np.sort(part) for part in by_repetition))
-        count = len(found.pooled)
+        clusters = Clusters(np.array([*by_block], dtype=object), tuple(map(np.sort, by_block.values())))
+        count = len(clusters.pooled)
         if count < (needed := quantiles.flows_needed(q)):
             raise TooFewFlows(
                 f"percentile {100 * q:g} needs {needed} flows, and {driver} with {pairs} pairs has {count}",
                 repetitions_needed=-(-needed // pairs),
             )
-        if np.isnan(found.quantile(q)):
-            raise FlowsFailed(f"{driver} with {pairs} pairs: {fct.unknown(found.failed, count, q)}")
-        return found
+        if np.isnan(clusters.quantile(q)):
+            raise FlowsFailed(f"{driver} with {pairs} pairs: {fct.unknown(clusters.failed, count, q)}")
+        return clusters
 
-    def together(self, sides: Sequence[Clusters], names: Sequence[Any]) -> list[Clusters]:
-        """The sides with the repetitions that all have, in one order; the others are left out by name."""
-        every = [set(side.labels) for side in sides]
-        common, any_of = set.intersection(*every), set.union(*every)
-        self._leave_out(pd.Index(sorted(any_of - common)), "lacks a cell or its value")
-        if not common:
-            raise NotMeasured("no repetition has all of " + ", ".join(map(str, names)))
-        kept = [[at for at, label in enumerate(side.labels) if label in common] for side in sides]
-        return [
-            Clusters(side.labels[at], tuple(side.parts[each] for each in at))
-            for side, at in zip(sides, kept, strict=True)
-        ]
+    def together(self, sides: Sequence[Clusters]) -> list[Clusters]:
+        """The sides reduced to their common blocks, in one order; other blocks are left out by name. Without common
+        blocks, the sides as they are: independent groups.
+        """
+        sides_in_order = together(sides)
+        common = {label for side in sides_in_order for label in side.labels}
+        self._leave_out([label for side in sides for label in side.labels if label not in common], _LACKS)
+        if any(set(side.labels) != common for side in sides_in_order):
+            self.check_not_apart([side.labels for side in sides])
+        return sides_in_order
 
     @property
     def pairs(self) -> tuple[int, ...]:
-        """Of the cells that were read."""
+        """The numbers of pairs of the cells that were read."""
         return tuple(sorted({int(each) for each in self._runs["pairs"].to_numpy()[self._used]}))
 
     @property
     def left_out(self) -> tuple[str, ...]:
         return tuple(
-            f"left out: repetition {', '.join(map(str, sorted(which)))} {why}" for why, which in self._left_out.items()
+            f"left out: repetition {', '.join(map(str, sorted(out)))} {why}" for why, out in self._left_out.items()
         )
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know of the cells that were read."""
+        """Notes on the cells that were read: repetitions left out, failed flows."""
         flows, failed = (int(self._runs[name].to_numpy()[self._used].sum()) for name in ("flows", "failed_flows"))
         return (*self.left_out, *([f"{failed} of {flows} flows failed"] if failed else []))
 
     @property
     def substitutes(self) -> tuple[str, ...]:
-        """Which drivers stand in for those of a paper."""
+        """The drivers that stand in for those of a paper."""
         if "measured_as" not in self._runs:
             return ()
         pairs = {tuple(pair) for pair in self._runs.loc[self._used, ["measured_as", "driver"]].to_numpy()}
-        return tuple(f"{own} stands in for {meant}" for own, meant in sorted(pairs) if own != meant)
+        return tuple(f"{own} stands in for {theirs}" for own, theirs in sorted(pairs) if own != theirs)
 
-    def _leave_out(self, repetitions: pd.Index, why: str) -> None:
+    def _leave_out(self, repetitions: Collection[Hashable], why: str) -> None:
         if len(repetitions):
-            self._left_out.setdefault(why, set()).update(repetitions)
+            self._left_out.setdefault(why, set()).update(self._repetition.get(label, label) for label in repetitions)
 
     def _check_known(self, chosen: np.ndarray, quantity: str, cell: Cell) -> None:
-        read = self._runs.loc[chosen, ["flows", "failed_flows", quantity]]
-        lost = read[read[quantity].isna() & (read["failed_flows"] > 0)]
-        if len(lost):
+        flows, failed, values = (self._runs[name].to_numpy()[chosen] for name in ("flows", "failed_flows", quantity))
+        lost = pd.isna(values) & (failed > 0)
+        if lost.any():
             where = ", ".join(f"{name} {value}" for name, value in cell.items())
-            failed, flows, summary = lost["failed_flows"].sum(), lost["flows"].sum(), quantity.removesuffix("_s")
             raise FlowsFailed(
-                f"{len(lost)} of {len(read)} repetitions have no {summary.replace('_', ' ')} ({where}): {failed} of"
-                f" their {flows} flows failed, and it depends on how long these would have taken"
+                f"{lost.sum()} of {len(lost)} repetitions have no {quantity.removesuffix('_s').replace('_', ' ')}"
+                f" ({where}): {failed[lost].sum()} of their {flows[lost].sum()} flows failed, and it depends on how"
+                " long these would have taken"
             )
 
 
+def _known(values: Values) -> Values:
+    return {label: value for label, value in values.items() if value == value}
+
+
 def of_driver(runs: pd.DataFrame, driver: str) -> pd.DataFrame:
-    mine = runs[runs["driver"].to_numpy() == driver]
-    if mine.empty:
+    chosen = runs[runs["driver"].to_numpy() == driver]
+    if chosen.empty:
         raise NotMeasured(f"no runs of {driver}")
-    return mine
+    return chosen
 
 
 def pair_counts(runs: pd.DataFrame, drivers: Sequence[str]) -> list[int]:
     """The numbers of pairs at which all these drivers were measured."""
-    found = [set(of_driver(runs[["driver", "pairs"]], driver)["pairs"]) for driver in drivers]
-    return sorted(map(int, set.intersection(*found)))
+    measured = [set(of_driver(runs[["driver", "pairs"]], driver)["pairs"]) for driver in drivers]
+    return sorted(map(int, set.intersection(*measured)))

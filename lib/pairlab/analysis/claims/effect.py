@@ -1,20 +1,21 @@
-"""What a claim is on, as it is declared (Effect), and what runs show of it (Found): an estimate over repetitions.
+"""The effect of a claim, as declared (Effect), and its estimate over repetitions (Found).
 
-An effect is a quantity in one cell (`of`), set against what it is in another one (`over`): as a ratio by repetition, in
-percent. Cells are told by factors, which are columns of run_table:
+An effect is a quantity in one cell (`of`) against that in another cell (`over`): a ratio by repetition, in percent.
+Cells are given by factors, which are columns of run_table:
 
-of         the cell: {experiment: fct, driver: ovs, pairs: 50 or most}. A list of drivers: how far these lie apart, the
-           most over the least of them, whichever they are
-over       what differs in the other cell: {driver: bridge}. A list is each of several cells, for all of which the claim
-           must hold; null: whatever it is. `quantity` may differ, too. Without: the quantity itself, a share or r
-against    what differs in both cells of a second ratio, by which the first one is divided
-each       for which values of a factor it must hold: `all` that were measured, a range such as `10 to 100`, or a list
-along      the factor over which the quantity changes by a straight line, both logarithmic: from the first of `pairs` to
-           the last, or for each doubling of message_bytes
+of         the cell: {experiment: fct, driver: ovs, pairs: 50 or most}. A list of drivers: the most over the least of
+           them, whichever they are
+over       the factors that differ in the other cell: {driver: bridge}. A list: several cells, for all of which the
+           claim must hold; null: any value. `quantity` may differ, too. Without: the quantity itself, a share or r
+against    the factors that differ in both cells of a second ratio, by which the first one is divided
+each       the values of a factor for which the claim must hold: `all` that were measured, a range such as `10 to 100`,
+           or a list
+along      the factor of a straight line, both logarithmic: the change from the first of `pairs` to the last, or for
+           each doubling of message_bytes
 difference in ms, in place of a ratio
 
-Pairs are a number, least, most, or "50 or most": 50 where measured, else the most that was; of `each` in `over`, also
-`previous`: the value before, so that the claim is on each step.
+Pairs are a number, least, most, or "50 or most": 50 if measured, else the most that was; in `over`, a factor of `each`
+may also be `previous`: the value before, so that the claim is on each step.
 """
 
 import re
@@ -25,6 +26,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from pairlab.analysis.claims import run_table
+from pairlab.analysis.repetitions import QUANTITIES
 from pairlab.errors import AnalysisError, TooFewSamples
 from pairlab.model.spec import Spec
 from pairlab.statistics import power
@@ -32,13 +34,15 @@ from pairlab.statistics.intervals import Student
 
 #: Percentiles of the flows of all repetitions (statistics/quantiles.py): "fct_median_s", "mouse_p99_s".
 _PERCENTILE = re.compile(r"(fct|mouse|elephant|smallest)_(median|p[1-9]\d?)_s")
-#: Quantities that are told themselves, in their units; all others are told by ratios.
+#: Quantities that are reported themselves, in these units; all others as ratios.
 LEVELS = {
     "spearman_z": "r",
-    **dict.fromkeys(("least_over_most", "fct_least_over_most", *run_table.CPU), "share"),
+    **dict.fromkeys(
+        ("least_over_most", "fct_least_over_most", "busy", "busiest_share", "usr", "sys", "softirq"), "share"
+    ),
 }
-#: What tells a cell.
-_FACTORS = {*run_table.SETTING, "allocation", "containers_per_core"}
+#: The factors that may name a cell.
+_FACTORS = {*run_table.SETTING, "allocation", "containers_per_core", *Spec.model_fields} - {"repetition", "twin"}
 _PAIRS = re.compile(r"(\d+ or )?(least|most)")
 _RANGE = re.compile(r"\d+ to \d+")
 
@@ -56,15 +60,15 @@ Value = Annotated[Any, AfterValidator(_value)]
 
 
 def percentile_of(quantity: str) -> tuple[str, float] | None:
-    """The column of run_table with the times that a percentile is of, and which one it is; None of another quantity."""
-    if not (found := _PERCENTILE.fullmatch(quantity)):
+    """The column of run_table with a percentile's times, and its share; None for another quantity."""
+    if not (match := _PERCENTILE.fullmatch(quantity)):
         return None
-    which = found[2]
-    return ("fcts_s" if found[1] == "fct" else f"{found[1]}_fcts_s"), 0.5 if which == "median" else int(which[1:]) / 100
+    flows, name = match.groups()
+    return ("fcts_s" if flows == "fct" else f"{flows}_fcts_s"), 0.5 if name == "median" else int(name[1:]) / 100
 
 
 class Effect(BaseModel):
-    """What a claim is on: see above."""
+    """The effect of a claim: see above."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -83,13 +87,12 @@ class Effect(BaseModel):
         return self
 
     def _wrong(self) -> Iterator[str]:
-        """What cannot be found, in words."""
+        """The errors of the declaration, in words."""
         for name in self.quantities:
-            if percentile_of(str(name)) is None and name not in run_table.QUANTITIES:
-                known = ", ".join(run_table.QUANTITIES)
-                yield f"no quantity {name!r}; there are: {known}, and percentiles such as fct_p99_s"
-        factors = {*self.of, *self.over, *self.against, *self.each, *filter(None, [self.along])} - {"quantity"}
-        if strange := sorted(factors - _FACTORS):
+            if percentile_of(str(name)) is None and name not in QUANTITIES:
+                names = ", ".join(QUANTITIES)
+                yield f"no quantity {name!r}; there are: {names}, and percentiles such as fct_p99_s"
+        if strange := sorted(self.factors - _FACTORS):
             yield f"no factor {', '.join(strange)}; there are: {', '.join(sorted(_FACTORS))}"
         if not all(isinstance(cell.get("experiment", name), str) for name, cell in (("", self.over), (None, self.of))):
             yield "`of` needs the experiment whose runs are read, by its name"
@@ -105,8 +108,8 @@ class Effect(BaseModel):
                 yield f"{name}: previous is the one before of `each`"
         for pairs in (cell.get("pairs") for cell in (self.of, self.over, self.against)):
             for one in pairs if isinstance(pairs, list) else [pairs]:
-                known = (isinstance(one, int) and one >= 1) or _PAIRS.fullmatch(str(one))
-                if not known and one not in (None, "previous"):
+                is_valid = (isinstance(one, int) and one >= 1) or _PAIRS.fullmatch(str(one))
+                if not is_valid and one not in (None, "previous"):
                     yield f"pairs: {one!r} is no number, least, most, or such as '50 or most'"
         for name, values in self.each.items():
             if not isinstance(values, list) and not (values == "all" or _RANGE.fullmatch(str(values))):
@@ -114,8 +117,8 @@ class Effect(BaseModel):
             if name not in ("pairs", "message_bytes", "request_bytes", "pinning"):
                 whole = {"containers_per_core": "previous", "flows_per_pair": 1}
                 if values != "all" or self.over.get(name) != whole.get(name, ""):
-                    told = " and ".join(f"{name}: all over {value}" for name, value in whole.items())
-                    yield f"each is of pairs, message_bytes, request_bytes or pinning; or {told}"
+                    others = " and ".join(f"{name}: all over {value}" for name, value in whole.items())
+                    yield f"each is of pairs, message_bytes, request_bytes or pinning; or {others}"
         if self.difference and not self.quantity.endswith("_s"):
             yield f"a difference is in ms, and {self.quantity} is no time"
         if not self.over and not self.along and self.quantity not in LEVELS:
@@ -128,26 +131,37 @@ class Effect(BaseModel):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The quantities of run_table that it takes."""
+        """The quantities of run_table that the effect reads."""
         beside = {"spearman_z": ("pearson_z",), "least_over_most": ("inner_least_over_most",)}.get(self.quantity, ())
         return (*((percentile_of(name) or (name,))[0] for name in self.quantities), *beside)
 
     @property
     def experiments(self) -> tuple[str, ...]:
-        """Whose runs it reads."""
+        """The experiments whose runs the effect reads."""
         return tuple(dict.fromkeys(cell["experiment"] for cell in (self.of, self.over) if "experiment" in cell))
 
     @property
     def aside(self) -> dict[str, float]:
-        """What all its runs have of run_table.ASIDE: as the papers had it, where it is not named."""
-        usual = {name: self.of.get(name, Spec.model_fields[name].default) for name in run_table.ASIDE}
+        """The values of run_table.FACTORS_BESIDE_PAPERS in all runs of the effect; unnamed ones as in the papers."""
+        usual = {name: self.of.get(name, Spec.model_fields[name].default) for name in run_table.FACTORS_BESIDE_PAPERS}
         return {
             name: value for name, value in usual.items() if value is not None and name not in {*self.over, *self.each}
         }
 
     @property
+    def factors(self) -> frozenset[str]:
+        """The factors that the effect names."""
+        named = {*self.of, *self.over, *self.against, *self.each, *filter(None, [self.along])}
+        return frozenset(named - {"quantity"})
+
+    @property
+    def fields_beyond(self) -> frozenset[str]:
+        """The fields of Spec that the effect names and run_table.SETTING lacks."""
+        return frozenset(self.factors & {*Spec.model_fields} - {*run_table.SETTING})
+
+    @property
     def drivers(self) -> tuple[str, ...]:
-        """Those that it is on."""
+        """The drivers that the effect names."""
         named = [cell["driver"] for cell in (self.of, self.over) if "driver" in cell]
         return tuple(dict.fromkeys(name for one in named for name in (one if isinstance(one, list) else [one])))
 
@@ -160,9 +174,9 @@ class Effect(BaseModel):
         return "times" if isinstance(self.of.get("driver"), list) and percentile_of(self.quantity) else "%"
 
     def __str__(self) -> str:
-        """As it is declared."""
+        """The declaration in words."""
 
-        def told(cell: Mapping[str, Any]) -> str:
+        def in_words(cell: Mapping[str, Any]) -> str:
             return ", ".join(
                 f"{name} {' and '.join(map(str, value)) if isinstance(value, list) else value}"
                 for name, value in cell.items()
@@ -170,44 +184,62 @@ class Effect(BaseModel):
             )
 
         parts = {"of": self.of, "over": self.over, "against": self.against, "for each": self.each}
-        words = [f"{word} {told(cell)}" for word, cell in parts.items() if cell]
+        words = [f"{word} {in_words(cell)}" for word, cell in parts.items() if cell]
         along = [f"along {self.along}"] if self.along else []
         return "; ".join([self.quantity, *words, *along])
 
 
-class TooFewFlows(TooFewSamples):
-    """Fewer flows than a percentile needs; repetitions_needed: how many repetitions have enough."""
+class Undecidable(AnalysisError):
+    """A reason why an effect cannot be decided; repetitions_needed: the number that would mend this, if any."""
+
+    reason = ""
+    repetitions_needed: int | None = None
+
+
+class TooFewFlows(Undecidable, TooFewSamples):
+    """Fewer flows than a percentile needs; repetitions_needed: the number that has enough."""
+
+    reason = "too few flows"
 
     def __init__(self, why: str, repetitions_needed: int):
         super().__init__(f"{why}: measure {repetitions_needed} repetitions")
         self.repetitions_needed = repetitions_needed
 
 
-class FlowsFailed(AnalysisError):
-    """A completion time that an effect is of depends on flows that failed; no number of repetitions mends that."""
+class FlowsFailed(Undecidable):
+    """A completion time of an effect depends on failed flows; no number of repetitions mends that."""
+
+    reason = "flows failed"
+
+
+class MeasuredApart(Undecidable):
+    """The cells of an effect were measured one after the other, so that it may be nothing but drift of the machine."""
+
+    reason = "measured apart"
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """What noise an effect inherits: it is a weighted sum of the logarithms of one summary in several cells.
+    """The noise that an effect inherits as a weighted sum of the logarithms of one quantity in several cells.
 
-    measure: the summary (measures.MEASURES). gain: the root of the sum of the squared weights, so that cells whose
-    logarithms spread by s give an effect that spreads by gain * s; √2 for the ratio of two. pairs: of these cells.
+    quantity: one of repetitions.QUANTITIES, or a percentile. measure: the summary (summaries.MEASURES) whose noise a
+    calibration records; empty: none. gain: the root of the sum of the squared weights, so that cells whose logarithms
+    spread by s give an effect that spreads by gain * s; √2 for the ratio of two. pairs: of these cells.
     """
 
     measure: str
     gain: float
     pairs: tuple[int, ...]
+    quantity: str = ""
 
 
 @dataclass(frozen=True)
 class Found:
-    """An estimate over repetitions, what cells it is of, and what a reader must know of them.
+    """An estimate over repetitions, with the text of its cells and notes for the reader.
 
-    found: on the scale on which it is taken. uses_other_pair_count: a number of pairs stands in for the one that a
-    paper states, so sizes cannot be compared. contrast: None where the effect is of nothing whose noise a calibration
-    records. points: how many numbers of pairs, ratios or sizes it rests on, along whichever of them a claim is; 0 where
-    along none.
+    found: the estimate, on its scale. uses_other_pair_count: another number of pairs stands in for the paper's, so
+    sizes cannot be compared. contrast: None if the effect is no sum of logarithms. points: how many numbers of pairs,
+    ratios or sizes the effect rests on, along whichever of them the claim is; 0 if along none.
     """
 
     found: Student
@@ -218,16 +250,16 @@ class Found:
     points: int = 0
 
     def repetitions_needed(self, null: float, alpha: float = 0.05) -> int | None:
-        """How many repetitions would show that it is not `null`: power.repetitions_needed."""
-        distance = self.found.centre - float(self.found.scale.kept(null))
+        """The number of repetitions that would show a difference from `null`: power.repetitions_needed."""
+        distance = self.found.centre - float(self.found.scale.to_scale(null))
         return power.repetitions_needed(distance, self.found.spread, alpha=alpha)
 
 
 @dataclass(frozen=True)
-class Each:
-    """Several effects of one claim, by name, which must hold for every one of them: at each step, with each size.
+class AllOf:
+    """Several effects of one claim, by name, for all of which it must hold: at each step, with each size.
 
-    One that is not so contradicts it. points: as of Found.
+    One effect can contradict the claim. points: as of Found.
     """
 
     parts: Mapping[str, Found]

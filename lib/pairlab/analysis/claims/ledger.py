@@ -1,16 +1,18 @@
-"""The claims ledger: what the papers state, what decides it, and by how much; kept in data/claims.yaml.
+"""The claims ledger: the papers' statements, with the effects and margins that decide them; kept in data/claims.yaml.
 
-Another package adds a file of its own under the entry point `pairlab.claims`, which names the path; the module that
-holds it may add to published.PAPERS.
+A study has its own in claims.yaml. Another package adds a file under the entry point `pairlab.claims`, which names the
+path; the module that holds it may add to published.PAPERS.
 
-A claim says where an effect (effect.py) lies: more than `than`, less than it, or equal to it. `margin` is the deviation
-from `than` that makes no difference in practice, in the unit of the effect. Both were chosen before the runs were seen,
-and stand in the file beside the statement; so do the conditions under which the papers state it (`requires`), and what
-would make it false.
+A claim states that an effect (effect.py) is more than `than`, less, or equal. `margin` is the deviation from `than`
+that makes no difference in practice, in the unit of the effect. Both were chosen before the runs were seen, and stand
+in the file beside the statement, with the conditions under which the papers state it (`requires`), and what would make
+it false.
 """
 
 import difflib
 import math
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -26,6 +28,7 @@ from pairlab.errors import BadInput, UnknownName
 
 FILE = paths.DATA / "claims.yaml"
 
+_PLACE = re.compile("figure|table|section|abstract")
 Slug = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 Text = Annotated[str, Field(min_length=1)]
 Claimed = Literal["more", "less", "equal"]
@@ -44,28 +47,35 @@ class _Part(BaseModel):
 
 
 class Source(_Part):
-    """A paper by its key in published.PAPERS, and the figure, table or section of it."""
+    """A paper by its key in published.PAPERS, with the figure, table or section; or `own`, and where it is stated."""
 
     paper: Annotated[str, AfterValidator(_known_paper)]
-    where: str = Field(pattern="figure|table|section|abstract")
+    where: Text
+
+    @model_validator(mode="after")
+    def _names_a_place(self):
+        if self.paper != published.OWN and not _PLACE.search(self.where):
+            raise ValueError("where: name the figure, table, section or abstract of the paper that states it")
+        return self
 
     def __str__(self) -> str:
         return f"{self.paper}, {self.where}"
 
 
 class Published(_Part):
-    """The size a paper states, in the unit of the claim's effect; tolerance: how roughly it is stated."""
+    """The size that a paper states, in the unit of the claim's effect; tolerance: the precision of the statement."""
 
     value: float
     tolerance: float = Field(0.0, ge=0)
 
 
 class _Stated(_Part):
-    """What a claim and an entry of the file have alike.
+    """The fields that a claim and an entry of the file share.
 
-    effect: what it is on. instead: the experiment that is read where the effect's own does not meet the conditions;
-    empty: none. requires: what the runs must have been. than, margin, published: in the effect's unit. false_if: what
-    would make it false, in words.
+    instead: the experiment to read if the runs of the effect's own do not meet the conditions; empty: none. requires:
+    the conditions on runs. than, margin, published: in the effect's unit. false_if: what would make the claim false, in
+    words. by_construction: why the experiment leaves no other outcome, in words, so that a verdict is no finding; empty
+    if it does.
     """
 
     id: Slug
@@ -79,6 +89,7 @@ class _Stated(_Part):
     false_if: Text
     requires: Requires = Requires()
     instead: Slug | Literal[""] = ""
+    by_construction: str = ""
 
 
 class Claim(_Stated):
@@ -92,12 +103,12 @@ class Claim(_Stated):
 
     @property
     def experiments(self) -> tuple[str, ...]:
-        """Whose runs it reads."""
+        """The experiments whose runs the claim reads."""
         return self.effect.experiments
 
 
 class _Entry(_Stated):
-    """An entry of the file. With `drivers` it stands for one claim per driver, whose name replaces {driver}."""
+    """An entry of the file. With `drivers` it makes one claim per driver, whose name replaces {driver}."""
 
     drivers: list[Slug] = []
     published: Published | dict[str, Published] | None = None
@@ -139,32 +150,39 @@ class _Entry(_Stated):
 
 
 def load(*files: Path) -> tuple[Claim, ...]:
-    """The claims of these files in their order; none named: of FILE, and of what other packages add.
+    """The claims of these files in their order; without files: of FILE, of other packages, and of the study.
 
-    Raises BadInput, naming the entry and what is wrong with it: an unknown key, a wrong type, a quantity or a
-    factor that does not exist, a paper that is not known, an id that is there twice.
+    Raises BadInput, naming the entry and its error: an unknown key, a wrong type, an unknown quantity, factor or
+    paper, a duplicate id.
     """
     claims: list[Claim] = []
     added = (Path(entry_points.load(point)) for point in entry_points.added("claims").values())
-    for file in files or (FILE, *added):
+    own = paths.STUDY / "claims.yaml"
+    for file in files or (FILE, *added, *([own] if own.is_file() else [])):
         claims += _claims_of(file, {claim.id for claim in claims})
     return tuple(claims)
 
 
 def named(name: str) -> tuple[Claim, ...]:
-    """The claim of that name, else those of an entry, whose names go on with a driver's. Raises UnknownName."""
+    """The claim of that name, else all claims of that entry, one per driver. Raises UnknownName."""
     claims = load()
-    found = tuple(claim for claim in claims if claim.id == name)
-    found = found or tuple(claim for claim in claims if claim.id.startswith(f"{name}-"))
-    if not found:
+    matches = tuple(claim for claim in claims if claim.id == name)
+    matches = matches or tuple(claim for claim in claims if claim.id.startswith(f"{name}-"))
+    if not matches:
         near = difflib.get_close_matches(name, [claim.id for claim in claims], n=3, cutoff=0.4)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise UnknownName(f"no claim {name!r}{hint} `pairlab claims --json` lists them all")
-    return found
+    return matches
 
 
-def _claims_of(file: Path, known: set[str]) -> list[Claim]:
-    """The claims of a file, whose ids must not be `known`."""
+def stated_beside(claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    """All claims of the papers that state one of these: the family over which p is corrected."""
+    stated = {source.paper for claim in claims for source in claim.sources}
+    return tuple(claim for claim in load() if stated & {source.paper for source in claim.sources})
+
+
+def _claims_of(file: Path, taken: set[str]) -> list[Claim]:
+    """The claims of a file. taken: ids that other claims have."""
     try:
         entries = safe_yaml.read(file)
     except ValueError as error:
@@ -175,28 +193,34 @@ def _claims_of(file: Path, known: set[str]) -> list[Claim]:
     for number, entry in enumerate(entries, 1):
         name = entry.get("id", f"number {number}") if isinstance(entry, dict) else f"number {number}"
         try:
-            made = _Entry.model_validate(entry).claims()
+            of_entry = _Entry.model_validate(entry).claims()
         except ValidationError as error:
-            raise BadInput(f"{file}, claim {name}: {_explain(error)}") from None
-        for claim in made:
-            if claim.id in known:
+            raise BadInput(f"{file}, claim {_printable(name)}: {_explain(error)}") from None
+        for claim in of_entry:
+            if claim.id in taken:
                 raise BadInput(f"{file}: there are two claims {claim.id!r}: rename one")
-            known = known | {claim.id}
-        claims += made
+            taken = taken | {claim.id}
+        claims += of_entry
     return claims
 
 
 def papers(claim: Claim) -> str:
-    """The keys of the papers that state it."""
+    """The keys of the papers that state a claim."""
     return ", ".join(sorted({source.paper for source in claim.sources}))
 
 
 def _explain(error: ValidationError) -> str:
-    return "; ".join(f"{'.'.join(map(str, detail['loc'])) or 'entry'}: {detail['msg']}" for detail in error.errors())
+    errors = [(".".join(map(_printable, detail["loc"])) or "entry", detail["msg"]) for detail in error.errors()]
+    return "; ".join(f"{field}: {message}" for field, message in errors)
+
+
+def _printable(key: object) -> str:
+    """A key or value of the file in one line."""
+    return text if (text := str(key)).isprintable() else repr(text)
 
 
 def shown(value: float, unit: str) -> str:
-    """A claim's value with its unit; empty where there is none."""
+    """A claim's value with its unit; empty for NaN."""
     if math.isnan(value):
         return ""
     return f"{number(value, unit)}{behind(unit)}"

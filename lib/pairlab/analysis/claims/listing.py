@@ -1,88 +1,90 @@
 """All findings and their verdicts, as the paper lists them: a line for each statement, and a cell for each backend.
 
-The paper's columns take it as text, so that it fills pages without floats. Each line is a macro of paper/pairlab.sty.
+The list is text in the paper's columns, so that it fills pages without floats. Each line is a macro of
+paper/pairlab.sty.
 """
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 
 import pandas as pd
 
 from pairlab.analysis.claims import ledger, report
-from pairlab.analysis.output.formatting import MISSING
+from pairlab.analysis.claims.verdicts import DECIDED
+from pairlab.analysis.output.formatting import MISSING, p_text
 from pairlab.analysis.output.latex import escape
 
 #: Marks of verdicts, as macros.
 MARKS = {
     "holds": r"\claimholds",
+    "holds in direction": r"\claimdirection",
     "contradicted": r"\claimcontradicted",
     "undecided": r"\claimundecided",
     "not comparable": r"\claimincomparable",
     "not measured": r"\claimnotmeasured",
 }
-_BY_DRIVER = re.compile(r"^([a-z][a-z0-9-]*): (.+)$")
-#: Reasons that the interval shows by itself, beside what is claimed.
+#: The driver that a statement begins with, if any, and the rest of it.
+_BY_DRIVER = r"^(?:(?P<named>[a-z][a-z0-9-]*): )?(?P<rest>.+)$"
+#: Reasons that are evident from the interval and the claimed value.
 _EVIDENT = re.compile(r"(above|below|outside|inside|partly outside|includes) (?!the noise)")
 
 
 def lines(verdicts: pd.DataFrame) -> list[str]:
-    """A heading for each experiment, then its statements that some system judged, then the others by their reason.
+    """A heading for each experiment, then its statements that some system judged, then the others by reason.
 
-    A statement that is made of several drivers is there once, with a line for each.
+    A statement about several drivers appears once, with a line for each. Claims that hold by construction come last.
     """
+    verdicts = verdicts.join(verdicts["statement"].str.extract(_BY_DRIVER).fillna(""))
     backends = sorted(verdicts["backend"].unique())
     judged = verdicts.groupby("id")["verdict"].agg(report.common_verdict) != "not judged"
-    found = []
-    for experiment, mine in verdicts.groupby("experiment", sort=False):
-        found.append(_macro("claimtopic", experiment) + _cells(backends))
-        # A statement of which one driver was judged stands with all of its drivers.
-        parts = [(rest, part) for rest, part in mine.groupby(_undriven(mine["statement"]), sort=False)]
-        for _, part in parts:
+    topics = list(report.findings(verdicts).groupby("experiment", sort=False))
+    if len(apart := report.by_construction(verdicts)):
+        topics.append(("by construction", apart))
+    listed = []
+    for topic, rows in topics:
+        listed.append(_macro("claimtopic", topic) + _cells(backends))
+        # If one driver of a statement was judged, all of its drivers are listed.
+        unjudged = []
+        for _, part in rows.groupby("rest", sort=False):
             if judged[part["id"].unique()].any():
-                found += _entry(part, backends)
-        others = [part for _, part in parts if not judged[part["id"].unique()].any()]
-        found += _unjudged(others)
-    return found
-
-
-def _undriven(statements: pd.Series) -> pd.Series:
-    """The statements without the driver that they are made of."""
-    return statements.str.replace(_BY_DRIVER, r"\2", regex=True)
+                listed += _entry(part, backends)
+            else:
+                unjudged.append(part)
+        listed += _unjudged(unjudged)
+    return listed
 
 
 def _entry(part: pd.DataFrame, backends: list[str]) -> Iterator[str]:
     names = part["id"].nunique()
     first = part.iloc[0]
-    statement = _undriven(part["statement"]).iloc[0] if names > 1 else first["statement"]
+    statement = first["rest" if names > 1 else "statement"]
     claimed = f" [{first['claimed']}]" if "±" in first["claimed"] else ""
-    yield _macro("claim", f"{first['papers']}{_published(part)}") + f"{{{escape(statement + claimed)}}}"
-    for _, mine in part.groupby("id", sort=False):
-        driver = _BY_DRIVER.fullmatch(mine["statement"].iloc[0])
-        workloads = sorted(set(mine["workload"]) - {""})
+    why = f": {first['by_construction']}" if first["by_construction"] else ""
+    yield _macro("claim", f"{first['papers']}{_published(part)}") + f"{{{escape(statement + claimed + why)}}}"
+    for _, rows in part.groupby("id", sort=False):
+        workloads = sorted(set(rows["workload"]) - {""})
         for workload in workloads or [""]:
-            label = [driver[1]] if driver and names > 1 else []
-            label += [workload] if len(workloads) > 1 else []
-            rows = mine[mine["workload"].isin([workload, ""])]
-            by = {row.backend: row for row in rows.itertuples()}
-            yield _macro("claimrow", " ".join(label)) + _cells(
-                [_told(by[name]) if name in by else MARKS["not measured"] for name in backends], escaped=True
+            label = [rows["named"].iloc[0] * (names > 1), workload * (len(workloads) > 1)]
+            by_backend = {row.backend: row for row in rows[rows["workload"].isin([workload, ""])].itertuples()}
+            yield _macro("claimrow", " ".join(filter(None, label))) + _cells(
+                [_verdict(by_backend[name]) if name in by_backend else MARKS["not measured"] for name in backends],
+                escaped=True,
             )
 
 
 def _published(part: pd.DataFrame) -> str:
-    """The sizes that the papers state, of each driver where there are several."""
-    sizes = {}
-    for name, mine in part.groupby("id", sort=False):
-        driver = _BY_DRIVER.fullmatch(mine["statement"].iloc[0])
-        sizes[driver[1] if driver else name] = ledger.shown(mine["published"].iloc[0], mine["unit"].iloc[0])
-    known = {driver: size for driver, size in sizes.items() if size}
-    told = ", ".join(known.values() if len(sizes) == 1 else (f"{driver} {size}" for driver, size in known.items()))
-    return f": {told}" if told else ""
+    """The sizes that the papers state, by driver if there are several."""
+    claims = part.drop_duplicates("id").itertuples()
+    sizes = {row.named or row.id: ledger.shown(row.published, row.unit) for row in claims}
+    stated = {driver: size for driver, size in sizes.items() if size}
+    texts = ", ".join(stated.values() if len(sizes) == 1 else (f"{driver} {size}" for driver, size in stated.items()))
+    return f": {texts}" if texts else ""
 
 
-def _told(row) -> str:
-    """A verdict's mark with what it rests on: the effect, the repetitions, of how many that would decide it, and why,
-    where the interval does not show it."""
+def _verdict(row) -> str:
+    """A verdict's mark with the effect, the repetitions (of those that would decide it), and the reason if the interval
+    does not show it; or, of a decided finding, p after correction."""
     mark = MARKS[row.verdict]
     if row.verdict == "not comparable":
         return f"{mark}~{escape(row.unmet)}"
@@ -91,25 +93,27 @@ def _told(row) -> str:
     needed = report.plan(row) if row.verdict == "undecided" else ""
     of = f"/{needed}" if needed.isdigit() else ""
     why = row.reason if row.verdict == "undecided" and not _EVIDENT.match(row.reason) else ""
-    told = f"{report.effect(row)} ({row.repetitions}{of})" + (f", {_short(why)}" if why else "")
-    return f"{mark}~{escape(told)}"
+    text = f"{report.effect(row)} ({row.repetitions}{of})" + (f", {_short(why)}" if why else "")
+    corrected = row.verdict in DECIDED and not math.isnan(row.p_holm)
+    p = ", $p$~" + escape(p_text(row.p_holm)).replace(" ", "~") if corrected else ""
+    return f"{mark}~{escape(text)}{p}"
 
 
 def _short(reason: str) -> str:
     words = {"below the noise floor": "noise", "corrected": "corrected", "has no interval": "no interval"}
-    return next((short for told, short in words.items() if told in reason), reason)
+    return next((short for long, short in words.items() if long in reason), reason)
 
 
 def _unjudged(parts: Iterable[pd.DataFrame]) -> Iterator[str]:
-    """A paragraph for each reason: the conditions that no system met, or that nothing was measured."""
+    """A paragraph for each reason: conditions that no system met, or nothing measured."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for part in parts:
         conditions = part["unmet"].str.split(", ").explode()
         lacking = sorted(set(conditions[conditions != ""]))
         reason = ("not comparable", f" ({', '.join(lacking)})") if lacking else ("not measured", "")
-        drivers = [match[1] for text in part["statement"].unique() if (match := _BY_DRIVER.fullmatch(text))]
-        of = f"{', '.join(drivers)}: " if drivers else ""
-        reasons.setdefault(reason, []).append(f"{of}{_undriven(part['statement']).iloc[0]} ({part['papers'].iloc[0]})")
+        drivers = ", ".join(filter(None, part["named"].unique()))
+        of = f"{drivers}: " if drivers else ""
+        reasons.setdefault(reason, []).append(f"{of}{part['rest'].iloc[0]} ({part['papers'].iloc[0]})")
     for (verdict, lacking), statements in reasons.items():
         yield _macro("claimsunjudged", f"{verdict}{lacking}") + f"{{{escape('; '.join(statements))}}}"
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pairlab.analysis.comparison.compute import compare, varied
-from pairlab.analysis.comparison.result import Comparison, Comparisons
-from pairlab.analysis.comparison.spec_text import named
+from pairlab.analysis.comparison.cells import named, varied
+from pairlab.analysis.comparison.compute import compare
+from pairlab.analysis.comparison.result import CONFIDENCE, Comparison, Comparisons
 from pairlab.errors import AnalysisError
 from pairlab.model.records import Run
 from pairlab.store.dataset import Runs
@@ -55,29 +55,24 @@ def _groups(compared: Comparisons) -> Iterable[tuple[str, list[Comparison]]]:
     groups: dict[tuple, list[Comparison]] = {}
     for each in compared:
         settings = ", ".join(named(name, value) for name, value in each.alike.items() if name in differing)
-        groups.setdefault(
-            (each.measure, settings, str(each.other.value), str(each.base.value), _outcome(each)), []
-        ).append(each)
-    return [(settings, group) for (_, settings, *_), group in groups.items()]
+        groups.setdefault((settings, each.measure, *each.names, _outcome(each)), []).append(each)
+    return [(settings, group) for (settings, *_), group in groups.items()]
 
 
 def _outcome(comparison: Comparison) -> str:
-    if comparison.verdict in ("better", "worse"):
-        return comparison.verdict
-    return "no interval" if comparison.verdict == "no interval" else "undecided"
+    return comparison.verdict.replace("below the noise", "undecided")
 
 
 def _sentence(settings: str, group: Sequence[Comparison]) -> str:
     first = group[0]
-    other, base = (named(first.by, side.value) for side in (first.other, first.base))
+    other, base = first.names
     where = _pairs([each.alike for each in group]) + (f", {settings}" if settings else "")
-    outcome, measure = _outcome(first), first.measured.name
-    if outcome == "undecided":
+    if _outcome(first) == "undecided":
         return f"{other} and {base} cannot be told apart{where}"
-    if outcome == "no interval":
+    if first.verdict == "no interval":
         times = "once" if min(first.n) < 2 else "twice"
         return f"{other} and {base} were measured {times}{where}: repeat them to compare them"
-    return f"{measure} of {other} is {_size(group)} than of {base}{where}"
+    return f"{first.measured.name} of {other} is {_size(group)} than of {base}{where}"
 
 
 def _pairs(alike: Sequence[Mapping[str, Any]]) -> str:
@@ -91,14 +86,12 @@ def _pairs(alike: Sequence[Mapping[str, Any]]) -> str:
 
 def _size(group: Sequence[Comparison]) -> str:
     """By how much, over all of the group; of one comparison, with its interval."""
-    changes = sorted(abs(each.change) for each in group)
     word = "higher" if group[0].change > 0 else "lower"
-    if len(group) == 1:
-        bounds = sorted((abs(group[0].low), abs(group[0].high)))
-        interval = f"{group[0].confidence:.0%} interval {_number(bounds[0])} to {_number(bounds[1])} %"
-        return f"{_number(changes[0])} % {word} ({interval.replace('%', ' %', 1)})"
-    least, most = _number(changes[0]), _number(changes[-1])
-    return f"{least if least == most else f'{least} to {most}'} % {word}"
+    least, *_, most = [*map(_number, sorted(abs(each.change) for each in group))] * 2
+    if len(group) > 1:
+        return f"{least if least == most else f'{least} to {most}'} % {word}"
+    low, high = map(_number, sorted((abs(group[0].low), abs(group[0].high))))
+    return f"{least} % {word} ({CONFIDENCE * 100:.0f} % interval {low} to {high} %)"
 
 
 def _number(percent: float) -> str:

@@ -4,25 +4,27 @@ A file for each host and backend: runs/.calibration/<host>-<backend>.json. It ke
 that what follows from them can be worked out for any number of repetitions.
 """
 
-import contextlib
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_field, model_validator
 
 from pairlab.analysis.claims.effect import Contrast
+from pairlab.analysis.comparison.cells import named
 from pairlab.analysis.output.provenance import write_atomically
 from pairlab.errors import SchemaMismatch, StoreError
-from pairlab.model.spec import Spec
+from pairlab.model.spec import Mark, Spec, marked
+from pairlab.model.summaries import MEASURES
 from pairlab.statistics import changes, power
 from pairlab.statistics.changes import Change
-from pairlab.statistics.intervals import PERCENT, Student
+from pairlab.statistics.intervals import ALPHA, PERCENT, Student
 from pairlab.store.dataset import Runs
 
 SCHEMA = 1
@@ -38,7 +40,8 @@ COUNTED = ("total_bps", "fct_median_s")
 #: what a run is only judged by.
 ORDINARY = (
     *("experiment", "backend", "driver", "workload", "pairs", "duration_s", "flow_bytes"),
-    *("repetition", "seed", "max_skew_s", "max_foreign_cpu"),
+    *marked(Mark.REPLICATE),
+    *marked(Mark.BOUND),
 )
 
 
@@ -95,23 +98,21 @@ class Cell(_Part):
             return Student(*self.pooled, len(self.first), PERCENT)
         return changes.ratio(self.first, self.second)
 
-    def detectable_percent(self, repetitions: int) -> float:
-        """The smallest effect that so many repetitions of two cells like this one find: power.smallest_detectable."""
-        return power.percent(power.smallest_detectable(power.spread(self.values), repetitions))
+    def detectable(self, repetitions: int) -> float:
+        """The logarithm of the smallest effect that so many repetitions of two cells like this one find."""
+        return power.smallest_detectable(power.spread(self.values), repetitions)
 
     @computed_field
     @property
     def found(self) -> dict[str, Any]:
         """What the values tell, for readers of the file."""
-        spread = power.spread(self.values)
-        least = {n: power.smallest_detectable(spread, n) for n in REPETITIONS}
+        least = {str(n): self.detectable(n) for n in REPETITIONS}
+        simulated = {n: power.simulated_power(self.values, effect, int(n)) for n, effect in least.items()}
         return {
             "variation": _rounded(power.variation(self.values)),
             "variation_within": _rounded(self.spread_within),
-            "smallest_detectable_percent": {str(n): _rounded(power.percent(effect)) for n, effect in least.items()},
-            "simulated_power": {
-                str(n): _rounded(power.simulated_power(self.values, effect, n)) for n, effect in least.items()
-            },
+            "smallest_detectable_percent": {n: _rounded(power.percent(effect)) for n, effect in least.items()},
+            "simulated_power": {n: _rounded(share) for n, share in simulated.items()},
             "a_against_a": _found(self.change),
         }
 
@@ -168,18 +169,16 @@ class Calibration(_Part):
     def spread(self, contrast: Contrast, workload: str, parameters: Mapping[str, Any] | None = None) -> float | None:
         """By how much one repetition's contrast spreads on this host, as a logarithm; None where it is not recorded.
 
-        The noise of a cell is that within repetitions, as contrasts are: under these special parameters only, of this
-        workload where it was calibrated, else of any, and of the nearest number of pairs.
+        The noise of a cell is that within repetitions, as contrasts are: under these special parameters, of this
+        workload and these numbers of pairs. That of others says nothing of them.
         """
-        known = self.under(parameters, contrast.measure)
-        known = [cell for cell in known if cell.workload == workload] or known
-        if not known:
-            return None
+        known = [cell for cell in self.under(parameters, contrast.measure) if cell.workload == workload]
         squares = []
         for pairs in contrast.pairs:
-            nearest = min(abs(np.log(cell.pairs / pairs)) for cell in known)
-            near = [cell for cell in known if np.isclose(abs(np.log(cell.pairs / pairs)), nearest)]
-            squares.append(np.mean([cell.spread_within**2 for cell in near]))
+            alike = [cell.spread_within**2 for cell in known if cell.pairs == pairs]
+            if not alike:
+                return None
+            squares.append(np.mean(alike))
         return contrast.gain * float(np.sqrt(np.mean(squares)))
 
     def floor(
@@ -190,19 +189,24 @@ class Calibration(_Part):
         parameters: `special` of the runs, None where they are plain.
         """
         spread = self.spread(contrast, workload, parameters) if contrast else None
-        if spread is None or repetitions < 2:
-            return None
-        return NoiseFloor(spread, power.smallest_detectable(spread, repetitions, paired=True))
+        return NoiseFloor.of(spread, repetitions)
 
 
-class NoiseFloor(_Part):
-    """effect: the logarithm of the smallest that can be found. spread: of one repetition's."""
+class NoiseFloor(NamedTuple):
+    """spread: of one repetition's logarithm. effect: the logarithm of the smallest that can be found. by_twins: known
+    by twins (twins.py), and not by a record.
+    """
 
     spread: float
     effect: float
+    by_twins: bool = False
 
-    def __init__(self, spread: float, effect: float):
-        super().__init__(spread=spread, effect=effect)
+    @classmethod
+    def of(cls, spread: float | None, repetitions: int, *, by_twins: bool = False) -> "NoiseFloor | None":
+        """That of so many repetitions; None of fewer than two, or where the spread is not known."""
+        if spread is None or repetitions < 2:
+            return None
+        return cls(spread, power.smallest_detectable(spread, repetitions, paired=True), by_twins)
 
     @property
     def percent(self) -> float:
@@ -261,18 +265,20 @@ def write(calibration: Calibration, root: Path) -> Path:
     """Records it whole or not at all; cells that were measured earlier, and not again now, are kept."""
     place = file_of(root, calibration.host, calibration.backend)
     if earlier := find(root, calibration.host, calibration.backend):
-        calibration = _joined(earlier, calibration)
+        again = {_name(cell) for cell in (*calibration.cells, *calibration.planted)}
+        cells, planted = (
+            tuple(cell for cell in kept if _name(cell) not in again) for kept in (earlier.cells, earlier.planted)
+        )
+        changes = {"cells": cells + calibration.cells, "planted": planted + calibration.planted}
+        begun = {"measured_from": min(earlier.measured_from, calibration.measured_from)} if cells else {}
+        calibration = calibration.model_copy(update=changes | begun)
     data = calibration.model_dump(mode="json", by_alias=True)
     content = json.dumps(data, indent=1, allow_nan=False) + "\n"
     return write_atomically(place, content.encode(), remedy="PAIRLAB_RUNS names another one")
 
 
 def of_runs(runs: Runs) -> dict[str, Calibration]:
-    """The records beside loaded runs that are of their host, by backend.
-
-    Of several kernels, that of the newest run's. Without a record of it, the newest of the same CPUs under another one;
-    `remark` names the kernel.
-    """
+    """The records beside loaded runs that are of their host, by backend; of several kernels, of the newest run's."""
     if runs.root is None or not len(runs):
         return {}
     hosts: dict[str, list[str]] = {}
@@ -281,31 +287,20 @@ def of_runs(runs: Runs) -> dict[str, Calibration]:
             hosts.setdefault(run.spec.backend, []).append((run.facts.get("host") or {}).get("fingerprint", ""))
     found = {}
     for backend, its in sorted(hosts.items()):
-        of_one_kind = len({host.partition(_KERNEL)[0] for host in its}) == 1
-        calibration = find(runs.root, its[-1], backend) or _of_cpus(runs.root, its[-1], backend)
-        if of_one_kind and calibration:
-            found[backend] = calibration
-    return found
+        if len({host.partition(_KERNEL)[0] for host in its}) == 1:
+            found[backend] = find(runs.root, its[-1], backend)
+    return {backend: calibration for backend, calibration in found.items() if calibration}
 
 
-def _of_cpus(root: Path, host: str, backend: str) -> Calibration | None:
-    """The newest record of a host with the same CPUs, whatever its kernel."""
-    cpus, known = host.partition(_KERNEL)[0], []
-    for place in (root / FOLDER).glob(f"*-{backend}.json"):
-        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):  # find says what is wrong with it
-            other = json.loads(place.read_text(encoding="utf-8"))["host"]
-            if other.partition(_KERNEL)[0] == cpus and (calibration := find(root, other, backend)):
-                known.append(calibration)
-    return max(known, key=lambda each: each.measured_to, default=None)
-
-
-def remark(calibrations: Mapping[str, Calibration], backends: Sequence[str]) -> str:
+def remark(calibrations: Mapping[str, Calibration], backends: Sequence[str], with_twins: Collection[str] = ()) -> str:
     """What a reader must know of the noise floors behind verdicts on runs that are plain, but for the congestion
-    control that they may ask for: one text, however many there are.
+    control that they may ask for: one text, however many there are. with_twins: the backends whose runs have twins.
     """
     remarks = []
     for backend in backends:
         each = calibrations.get(backend)
+        if backend in with_twins:
+            remarks.append(f"{backend}: by twins, the cells that were measured twice in a block")
         if plain := [cell for cell in each.cells if cell.special.keys() <= {"congestion_control"}] if each else []:
             of = {(cell.workload, cell.pairs, "".join(cell.special.values())) for cell in plain}
             what = ", ".join(
@@ -313,7 +308,7 @@ def remark(calibrations: Mapping[str, Calibration], backends: Sequence[str]) -> 
             )
             under = f"{each.measured_to.astimezone(UTC):%Y-%m-%d} under {each.host.rpartition(', ')[2]}"
             remarks.append(f"{backend}: measured {under} ({what})")
-        else:
+        elif backend not in with_twins:
             remarks.append(f"{backend}: none recorded, so intervals alone decide (`pairlab calibrate` records one)")
     return f"Noise floor of this host, below which nothing is called decided. {'; '.join(remarks)}."
 
@@ -331,19 +326,6 @@ def not_covered(calibrations: Mapping[str, Calibration], specs: Sequence[Spec], 
     return list(dict.fromkeys(found))
 
 
-def _joined(earlier: Calibration, now: Calibration) -> Calibration:
-    again = {_name(cell) for cell in (*now.cells, *now.planted)}
-    cells, planted = (
-        tuple(cell for cell in kept if _name(cell) not in again) for kept in (earlier.cells, earlier.planted)
-    )
-    changes = {
-        "cells": cells + now.cells,
-        "planted": planted + now.planted,
-        "measured_from": min(earlier.measured_from, now.measured_from) if cells else now.measured_from,
-    }
-    return now.model_copy(update=changes)
-
-
 def _name(cell: Cell) -> tuple:
     """What tells a cell from others."""
     names = [name for name in type(cell).model_fields if name not in ("first", "second", "pooled", "parameters")]
@@ -356,3 +338,76 @@ def _found(change: Change) -> dict[str, Any]:
 
 def _rounded(value: float) -> float | None:
     return float(f"{value:.4g}") if math.isfinite(value) else None
+
+
+def tables(calibration: Calibration) -> dict[str, pd.DataFrame]:
+    """By title: the noise, what can be found in it, and the planted differences; all as text."""
+    cells, planted = calibration.cells, calibration.planted
+    found = {
+        f"Noise of {calibration.backend} on {calibration.host}": [_noise_row(cell) for cell in cells],
+        f"Smallest detectable effect, level {ALPHA:.0%}, power {power.POWER:.0%} (in brackets: the power in"
+        " simulations from what was measured)": [_name_row(cell) | _detectable(cell) for cell in cells],
+        **({"Planted differences": [_planted_row(cell) for cell in planted]} if planted else {}),
+    }
+    return {title: pd.DataFrame(rows) for title, rows in found.items()}
+
+
+def summary(calibration: Calibration) -> str:
+    """Whether the tests found what is not there, and what is."""
+    counted, planted = len(calibration.independent), calibration.planted
+    lines = [
+        f"A against A: a difference was reported in {calibration.differences} of {counted} comparisons, one of"
+        f" each set of runs, at level {ALPHA:.0%}; chance allows up to {power.most_rejections(counted)}."
+    ]
+    if planted:
+        found = sum(cell.change.differs() for cell in planted)
+        inside = sum(cell.in_interval for cell in planted)
+        lines.append(f"Planted: {found} of {len(planted)} found, {inside} with the true size in the interval.")
+    return " ".join(lines)
+
+
+def _noise_row(cell: Cell) -> dict[str, str]:
+    return {
+        **_name_row(cell),
+        "variation": f"{100 * power.variation(cell.values):.2f} %",
+        "within repetitions": f"{100 * cell.spread_within:.2f} %",
+        "A against A": _change_text(cell.change),
+        "p (t, ranks)": f"{cell.change.p:.2f}, {cell.change.p_ranks:.2f}",
+        "difference": "reported" if cell.change.differs() else "none",
+        "n": str(cell.change.repetitions),
+    }
+
+
+def _name_row(cell: Cell) -> dict[str, str]:
+    measure = MEASURES[cell.measure].name if cell.measure in MEASURES else cell.measure
+    return {"cell": _in_words(cell), "measure": measure}
+
+
+def _detectable(cell: Cell) -> dict[str, str]:
+    least = {n: cell.detectable(n) for n in REPETITIONS}
+    return {
+        f"n = {n}": f"{power.percent(effect):.1f} % ({power.simulated_power(cell.values, effect, n):.0%})"
+        for n, effect in least.items()
+    }
+
+
+def _planted_row(cell: Planted) -> dict[str, str]:
+    return {
+        "cell": _in_words(cell),
+        "planted": f"{-cell.cost_percent:g} %",
+        "found": _change_text(cell.change),
+        "within": "yes" if cell.in_interval else "no",
+        "p": f"{cell.change.p:.2g}",
+        "n": str(cell.change.repetitions),
+    }
+
+
+def _in_words(cell: Cell) -> str:
+    shaped = f", links of {cell.link_rate_bps / 1e6:g} Mbit/s" if cell.link_rate_bps else ""
+    lasts = f"{cell.flow_bytes:,} B" if cell.flow_bytes else f"{cell.duration_s:g} s"
+    special = "".join(f", {named(name, value)}" for name, value in cell.parameters.items())
+    return f"{cell.workload} over {cell.driver}, {cell.pairs} pair{'s' * (cell.pairs != 1)}, {lasts}{shaped}{special}"
+
+
+def _change_text(change: Change) -> str:
+    return f"{change.change_percent:+.2f} % [{change.low_percent:.2f}, {change.high_percent:.2f}]"

@@ -1,7 +1,7 @@
 """Cumulative distributions: a line per driver, a panel per system and pair count; the form of C's figures 3, 5 and 6.
 
-The points of the lines come from by_group, which reduces any number of flows to what a figure can show.
-cdf_lines draws one panel, cdf_panels a whole figure; flow_sizes is of a distribution that traffic is drawn from.
+The points of the lines come from by_group, which reduces any number of flows to the resolution of a figure.
+cdf_lines draws one panel, cdf_panels a whole figure; flow_sizes draws the distribution of a traffic's flow sizes.
 """
 
 from functools import partial
@@ -14,17 +14,17 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from pairlab.analysis.driver_order import ordered
-from pairlab.analysis.figures import estimates, grid, style
+from pairlab.analysis.figures import grid, style
 from pairlab.analysis.output.formatting import span
 from pairlab.analysis.selection import SYSTEM
-from pairlab.model.traffic.flow_sizes import FlowSizes, described
+from pairlab.model.flow_sizes import FlowSizes, described
 
-_FINEST = 250  # steps of a line: more are closer than its width, and make a large file
+_FINEST = 250  # steps of a line: more would be closer than its width, and make a large file
 
 
 def cdf_lines(
     line_points: pd.DataFrame,
-    ax: Axes | None = None,
+    ax: Axes,
     *,
     label: str,
     scale: float = 1,
@@ -33,16 +33,16 @@ def cdf_lines(
 ) -> Axes:
     """The share of the flows up to each value, a line per driver.
 
-    line_points: as ByGroup.cdf, of one panel. label names the value with its unit, and scale brings it there:
-    "Flow completion time (ms)" and 1e3; of: what has it. A linear axis begins at zero, so that panels can be compared
-    by eye.
+    line_points: as ByGroup.cdf, of one panel. label: name and unit of the value, and scale: the factor to that unit,
+    such as "Flow completion time (ms)" and 1e3; of: flows, or another item. A linear axis begins at zero, so that
+    panels can be compared by eye.
     """
-    ax = grid.single(ax)
     if log:
         grid.logarithmic(ax.xaxis)
     for driver in ordered(line_points["driver"]):
-        mine = line_points[line_points["driver"] == driver]
-        steps(ax, mine["value"] * scale, mine["share"], **style.driver_style(driver) | {"marker": ""}, label=driver)
+        points = line_points[line_points["driver"] == driver]
+        look = style.driver_style(driver) | {"marker": ""}
+        steps(ax, points["value"] * scale, points["share"], **look, label=driver)
     if not log:
         ax.set_xlim(left=0)
         ax.xaxis.set_major_locator(MaxNLocator(4))
@@ -53,13 +53,13 @@ def cdf_lines(
 
 
 def steps(ax: Axes, values: pd.Series, shares: pd.Series, **look: object) -> None:
-    """The steps of a CDF, whose shares may end below 1: values and shares as of distributions.cdf."""
+    """Draws a CDF, whose shares may end below 1: values and shares of distributions.cdf."""
     reached = shares.groupby(values).max()
     reached = reached[~(_FINEST * reached).round().duplicated(keep="last")]
     rises = reached.diff().fillna(reached)
     seaborn.ecdfplot(x=rises.index, weights=rises.to_numpy(), stat="count", ax=ax, clip_on=False, **look)
     x = np.asarray(ax.lines[-1].get_xdata())
-    ax.lines[-1].set_xdata([x[1], *x[1:]])  # seaborn's begin at -∞, which no logarithmic axis has
+    ax.lines[-1].set_xdata([x[1], *x[1:]])  # seaborn's lines begin at -∞, which no logarithmic axis has
 
 
 def cdf_panels(
@@ -71,17 +71,17 @@ def cdf_panels(
     across: str = "pairs",
     conditions: str = "",
 ) -> Figure:
-    """A row of panels per system, one for each value of `across`; where that has one value, systems side by side.
+    """A row of panels per system, one for each value of `across`; for a single value, systems side by side.
 
-    line_points, label, scale, log: as cdf_lines. Where all systems have all values, panels of a column share their
-    axis if it is logarithmic. Else each panel has its own, since times at 10 and at 150 pairs lie an order apart, and
-    panels follow each other without a hole.
+    line_points, label, scale, log: as cdf_lines. If all systems have all values, the panels of a column share a
+    logarithmic axis. Else each panel has an axis of its own, since times at 10 and at 150 pairs differ by an order of
+    magnitude, and no place between panels stays free.
     """
     columns = line_points[across].nunique()
     panels = line_points.drop_duplicates([*SYSTEM, across])
     whole = len(panels) == columns * line_points.groupby(list(SYSTEM)).ngroups
     if not whole:  # up to four in a row, or three where that leaves fewer places free
-        in_row = len(panels) if len(panels) <= 4 else min((4, 3), key=lambda each: -len(panels) % each)
+        in_row = len(panels) if len(panels) <= 4 else min((4, 3), key=lambda number: -len(panels) % number)
     elif columns > 1:
         in_row = columns
     else:
@@ -90,7 +90,6 @@ def cdf_panels(
         line_points,
         partial(cdf_lines, label=label, scale=scale, log=log),
         column=across,
-        title=estimates.title_by(across),
         note=note(line_points),
         conditions=conditions,
         across=in_row,
@@ -100,7 +99,7 @@ def cdf_panels(
 
 
 def note(line_points: pd.DataFrame, of: str = "flows") -> str:
-    """What a reader must know of the flows behind the lines: repetitions, flows of a line, and how many failed."""
+    """The note on the flows of the lines: the repetitions, the flows of a line, and the number of failed flows."""
     lines = line_points.drop_duplicates([*SYSTEM, "driver", *{"pairs", "role"} & set(line_points)])
     counted = f"n = {span(lines['repetitions'])} repetitions, {span(lines['flows'])} {of} in each line"
     failed = int(lines["failed_flows"].sum())
@@ -108,7 +107,7 @@ def note(line_points: pd.DataFrame, of: str = "flows") -> str:
 
 
 def flow_sizes(sizes: FlowSizes) -> Figure:
-    """The CDF that traffic draws its flow sizes from."""
+    """The CDF of a traffic's flow sizes."""
     shares = np.unique(np.concatenate([np.linspace(0.001, 1, 500), sizes.shares[sizes.shares > 0]]))
     values = sizes.quantile(shares)
     least = max(values[0], 1)

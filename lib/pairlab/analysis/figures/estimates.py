@@ -16,51 +16,32 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
 
-from pairlab.analysis.cell_estimates import unit_of
+from pairlab.analysis.cell_estimates import pairing_text, unit_of
 from pairlab.analysis.driver_order import ordered
-from pairlab.analysis.figures import style
-from pairlab.analysis.figures.grid import (
-    facets,
-    grid,
-    in_larger_unit,
-    logarithmic,
-    name_categories,
-    name_drivers,
-    single,
-    turn_names,
-)
+from pairlab.analysis.figures import grid, style
 from pairlab.analysis.figures.style import LEAST_IN_BOX, driver_style
 from pairlab.analysis.output.formatting import span
-from pairlab.analysis.output.measures import Measure
+from pairlab.analysis.output.measures import Quantity
 from pairlab.analysis.selection import SYSTEM
 
-#: What a change is called in notes.
-CHANGE = "change, paired by repetition,"
-#: Points of estimates, with a rim that sets them off, whole where they lie on an axis; and the bars of their intervals.
+#: Points of estimates, with a rim, not clipped at an axis; and the bars of their intervals.
 _POINTS = {"markersize": 4.4, "zorder": 3, "clip_on": False, "linewidth": 1.1}
 _RIM = {"markeredgecolor": "white", "markeredgewidth": 0.4}
 _HOLLOW = {"markerfacecolor": "white", "markeredgewidth": 0.8}
 _BARS = {"linewidth": 0.7, "zorder": 2, "clip_on": False}
 _LEVEL: dict[str, Any] = {"color": "0.4", "linewidth": 0.6, "zorder": 1}
-#: Points of repetitions. Places are numbers, and none is moved aside by chance.
-_REPETITIONS: dict[str, Any] = {
-    "legend": False,
-    "native_scale": True,
-    "jitter": False,
-    "size": 3.4,
-    "alpha": 0.75,
-    "zorder": 3,
-    "clip_on": False,
-}
-_ROOM = 0.62  # of the place of a category that its drivers take
-_BOXES = 0.78  # of the room between two pair counts
-_BESIDE = 0.05  # of an axis of counts, left free beside the first and the last
-_APART, _CAP = 0.006, 0.015  # of such an axis, between the points of neighbouring drivers, and of a bar's end
-_OUTSIDE = 1.3  # times the least and the largest size, to where an axis of sizes reaches
-_WIDE = 3  # from so many times the largest value on, an interval would press the values onto the axis
-_FAR = 30  # from so many times the median on, an outlier would
+#: Points of repetitions. Places are numbers; no jitter moves them.
+_REPETITIONS: dict[str, Any] = {"legend": False, "native_scale": True, "jitter": False, "clip_on": False}
+_REPETITIONS |= {"size": 3.4, "alpha": 0.75, "zorder": 3}
+_ROOM = 0.62  # share of a category's width for its drivers
+_BOXES = 0.78  # share of the distance of two pair counts
+_BESIDE = 0.05  # share of an axis of counts, left free beside the first and the last
+_APART, _CAP = 0.006, 0.015  # shares of such an axis: between the points of neighbouring drivers, and a bar's end
+_OUTSIDE = 1.3  # factor by which an axis of sizes extends beyond the smallest and the largest size
+_WIDE = 3  # an interval beyond this multiple of the largest value makes the axis logarithmic
+_FAR = 30  # so does an outlier beyond this multiple of the median
 _AS_IMAGE = 1000  # points of a panel; more are drawn as an image
-_TURNED = 30  # characters of names below an axis that would run into each other
+_TURNED = 30  # characters of tick labels that would overlap
 
 
 def by_system(
@@ -75,24 +56,19 @@ def by_system(
 ) -> Figure:
     """One panel per system, on one scale, with a note below; options go to `draw`.
 
-    frame: what `draw` takes, of any number of systems. column: a system has a row, and in it a panel for each value of
-    this column. note: what a reader must know of n; empty: note_of the frame. conditions: how it was measured, added to
-    the note. One panel is a column wide (wide: two columns), several share the width of the page. Systems measured with
-    different numbers of pairs have these in their titles.
+    frame: the argument of `draw`, for any number of systems. column: each system has a row, with a panel for each value
+    of this column. note: about n; empty: as caption. conditions: of the measurements, added to the note. One panel is a
+    column wide (wide: two columns), several share the width of the page. If systems differ in the number of pairs, it
+    is in their titles.
     """
 
     def drawn(part: pd.DataFrame, ax: Axes) -> Axes:
         return draw(part, ax, **options)
 
-    told: dict[str, Any] = {"note": note or note_of(frame), "conditions": conditions}
+    notes: dict[str, Any] = {"note": note or caption(frame), "conditions": conditions}
     if column:
-        return facets(frame, drawn, column=column, title=title_by(column), **told)
-    return grid(_titled(frame), drawn, wide=wide, share_y=True, **told)
-
-
-def title_by(column: str) -> str:
-    """The title of a panel, as grid.facets takes it, for values of that column."""
-    return "{row}: {each}" + " pairs" * (column == "pairs")
+        return grid.facets(frame, drawn, column=column, **notes)
+    return grid.grid(_titled(frame), drawn, wide=wide, share_y=True, **notes)
 
 
 def pairs_text(pairs: int) -> str:
@@ -102,8 +78,8 @@ def pairs_text(pairs: int) -> str:
 def above_each_other(rows: Sequence[tuple[pd.DataFrame, Callable[..., Axes]]], *, conditions: str = "") -> Figure:
     """Several measures of the same systems: a row for each, a column per system, with a note on the last row's n.
 
-    rows: from the top, estimates of the systems and what draws those of one of them onto its Axes. The first row has
-    all systems; where another one lacks one, its place is free.
+    rows: from the top, the estimates of the systems, and the function that draws one system. The first row has all
+    systems; the place of a system that another row lacks stays free.
     """
     panels = []
     for number, (frame, _) in enumerate(rows):
@@ -116,21 +92,22 @@ def above_each_other(rows: Sequence[tuple[pd.DataFrame, Callable[..., Axes]]], *
         return rows[part["row"].iloc[0]][1](part, ax)
 
     across = len(panels) // len(rows)
-    return grid(panels, draw, note=note_of(rows[-1][0]), conditions=conditions, across=across, share_x="col")
+    return grid.grid(panels, draw, note=caption(rows[-1][0]), conditions=conditions, across=across, share_x="col")
 
 
 def _titled(frame: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """The part of each system with its name, and its number of pairs where each has one, but not all the same."""
+    """Title and part of each system. The title has the number of pairs if each system has one and these differ."""
     parts = [(", ".join(names), part) for names, part in frame.groupby(list(SYSTEM), sort=True)]
     if "pairs" not in frame or frame["pairs"].nunique() == 1 or any(part["pairs"].nunique() > 1 for _, part in parts):
         return parts
     return [(f"{name}: {part['pairs'].iloc[0]} pairs", part) for name, part in parts]
 
 
-def note_of(frame: pd.DataFrame, what: str = "mean", by: Sequence[str] = (*SYSTEM, "driver", "pairs")) -> str:
-    """What a reader must know of estimates, or of repetitions: of how many pairs and repetitions, and what is drawn.
+def caption(frame: pd.DataFrame, what: str = "", by: Sequence[str] = (*SYSTEM, "driver", "pairs")) -> str:
+    """The caption of estimates or repetitions: the numbers of pairs and repetitions, and the plotted quantity.
 
-    by: what sets apart the cells of repetitions.
+    what: the plotted quantity, if not means or changes; for changes, the comparison. by: the columns that distinguish
+    the cells of repetitions.
     """
     if "repetition" in frame:
         n = frame.groupby(list(by))["repetition"].nunique()
@@ -142,6 +119,7 @@ def note_of(frame: pd.DataFrame, what: str = "mean", by: Sequence[str] = (*SYSTE
     alike = "pairs" in frame and frame["pairs"].nunique() == 1
     pairs = f"{pairs_text(frame['pairs'].iloc[0])}; " if alike else ""
     n, unit = known["n"], unit_of(frame)
+    what = f"{what or 'change'}, {pairing_text(frame)}," if "pairing" in frame else what or "mean"
     if n.max() == 1:
         return f"{pairs}{what} of n = 1 {unit}, which has no interval"
     partly = "" if frame.loc[known.index, ["low", "high"]].notna().all(axis=None) else " (none where n < 3)"
@@ -164,45 +142,45 @@ def points(
 ) -> None:
     """Estimates with their intervals along a column, a series per driver in its colour and marker.
 
-    order: the categories of that column; None: it has numbers, and each has its place. joined: by a line, which is
-    broken where a driver has no value; flat: values are on the x axis, and the other names the drivers. apart: how far
-    the first and the last driver are drawn from each other, so that no bar hides another; cap: how wide the end of a
-    bar is; both as parts of the least distance of two places. An estimate of one repetition is hollow.
+    order: the categories of that column; None: a column of numbers. joined: by a line, broken where a driver has no
+    value; flat: values are on the x axis, drivers on the y axis. apart: the distance of the first driver to the last,
+    so that no bar hides another; cap: the width of a bar's end; both relative to the smallest distance of two places.
+    An estimate of one repetition is hollow.
     """
     drivers = ordered(cells["driver"])
-    own = pd.DataFrame([driver_style(driver) for driver in drivers])
-    # As a median and the extremes of three values, seaborn draws a value and the bounds that are known.
+    styles = pd.DataFrame([driver_style(driver) for driver in drivers])
+    # As a median and the extremes of three values, seaborn draws a value and the bounds that are not NaN.
     bounds, names = ["low", "value", "high"], list({along, "driver", "n"})
     three = cells[[*names, *bounds]].melt(names, bounds, value_name="shown")
     three = three.assign(shown=scale * three["shown"].astype(float))
-    drawn: dict[str, Any] = {
+    options: dict[str, Any] = {
         "x": along,
         "y": "shown",
         "order": order,
         "native_scale": order is None,
         "hue": "driver",
         "hue_order": drivers,
-        "palette": list(own["color"]),
+        "palette": list(styles["color"]),
         "legend": False,
         "ax": ax,
         "estimator": "median",
         "errorbar": ("pi", 100),
         "capsize": cap,
         "err_kws": _BARS,
-        "markers": list(own["marker"]),
+        "markers": list(styles["marker"]),
         "dodge": apart if len(drivers) > 1 else False,
         **_POINTS,
     }
     if flat:
-        drawn |= {"x": "shown", "y": along, "orient": "y"}
+        options |= {"x": "shown", "y": along, "orient": "y"}
     before = len(ax.lines)
-    seaborn.pointplot(three, **drawn, **_RIM, linestyles=list(own["linestyle"]) if joined else "none")
+    seaborn.pointplot(three, **options, **_RIM, linestyles=list(styles["linestyle"]) if joined else "none")
     series = [line for line in ax.lines[before:] if line.get_marker() != "None"]
     for line, driver in zip(series, drivers, strict=True):
         line.set_label("" if flat else driver)
     if (cells["n"] == 1).any():
-        single_ones = three.assign(shown=three["shown"].where(three["n"] == 1))
-        seaborn.pointplot(single_ones, **drawn, **_HOLLOW, linestyles="none")
+        single = three.assign(shown=three["shown"].where(three["n"] == 1))
+        seaborn.pointplot(single, **options, **_HOLLOW, linestyles="none")
     for line in ax.lines[before:]:
         if not np.isfinite(np.array(line.get_data(), dtype=float)).all(axis=0).any():  # a bar without an interval
             line.remove()
@@ -210,9 +188,9 @@ def points(
 
 def by_number(
     cells: pd.DataFrame,
-    ax: Axes | None = None,
+    ax: Axes,
     *,
-    measure: Measure,
+    measure: Quantity,
     number: str = "pairs",
     name: str = "Pairs",
     label: str = "",
@@ -221,14 +199,13 @@ def by_number(
     level: float | None = None,
     log_y: bool = False,
 ) -> Axes:
-    """An estimate over a number, a line per driver with interval bars: the form of paper C's figures 2 and 10.
+    """An estimate over a number, a line per driver with interval bars: as in Boeira et al. 2021, figures 2 and 10.
 
-    cells: estimates of one system, with a column `number`; at one with a gap, the line is broken. name: of the x axis;
-    label: of the y axis, if not the measure's title. ticks: what the marks of an axis of powers of two say, and where
-    they are; None: an axis of counts, of these or of those of the cells. level: a value that a thin line marks; log_y:
-    the values span decades, so that a linear axis would hide the small ones.
+    cells: estimates of one system, with a column `number`; a missing estimate breaks the line. name: of the x axis;
+    label: of the y axis, if not the measure's title. ticks: places and labels of an axis of powers of two; None: an
+    axis of `counts` and of the cells' numbers. level: a value that a thin line marks; log_y: the values span decades,
+    so that a linear axis would hide the small ones.
     """
-    ax = single(ax)
     places = np.array(sorted(ticks or {*cells[number], *counts}), dtype=float)
     if ticks:
         ax.set_xscale("log", base=2)
@@ -236,24 +213,23 @@ def by_number(
         ax.xaxis.set_minor_locator(NullLocator())
         ax.set_xticks(list(ticks), list(ticks.values()))
         if max(map(len, ticks.values())) * len(ticks) > _TURNED:
-            turn_names(ax, 50)
+            grid.turn_names(ax, 50)
     else:
         count_axis(ax, places)
-    of_cells = ax.xaxis.get_transform().transform(np.array(sorted(cells[number].unique()), dtype=float))
-    whole = ax.xaxis.get_transform().transform(places[[0, -1]])
-    gap = _least_gap(of_cells, float(np.ptp(whole)))
+    cell_places = ax.xaxis.get_transform().transform(np.array(sorted(cells[number].unique()), dtype=float))
+    ends = ax.xaxis.get_transform().transform(places[[0, -1]])
+    gap = _least_gap(cell_places, float(np.ptp(ends)))
     apart = _APART * (cells["driver"].nunique() - 1)
     points(ax, cells, along=number, scale=measure.scale, joined=True, apart=apart / gap, cap=_CAP / gap)
-    ax.set(xlabel=name, ylabel=label or measure.title)
-    _scale_y(ax, cells, measure, level, log_y)
-    return ax
+    ax.set_xlabel(name)
+    return _scaled(ax, cells, measure, label, level, log_y)
 
 
 def by_category(
     cells: pd.DataFrame,
-    ax: Axes | None = None,
+    ax: Axes,
     *,
-    measure: Measure,
+    measure: Quantity,
     category: str,
     order: Sequence,
     name: str,
@@ -262,62 +238,63 @@ def by_category(
     level: float | None = None,
     log_y: bool = False,
 ) -> Axes:
-    """An estimate with its interval bar for each category and driver: the form of paper C's figures 7 to 9.
+    """An estimate with its interval bar for each category and driver: as in Boeira et al. 2021, figures 7 to 9.
 
-    cells: estimates of one system, with a column `category`; one with a gap is not drawn. order: the categories from
-    left to right, those of all systems, so that panels agree; ticks: their names, if not themselves. name: of the x
-    axis; label: of the y axis, if not the measure's title. level: a value that a thin line marks. Where an interval
-    goes so far beyond the values that it would press them onto the axis, and all is above zero, that is logarithmic;
-    so it is with log_y, for values that span decades.
+    cells: estimates of one system, with a column `category`; missing estimates are not drawn. order: the categories of
+    all systems from left to right, so that panels agree; ticks: their labels, if not the categories. name: of the x
+    axis; label: of the y axis, if not the measure's title. level: a value that a thin line marks. The y axis is
+    logarithmic with log_y (for values that span decades), or if an interval extends beyond _WIDE times the largest
+    value; provided that all bounds are above zero.
     """
-    ax = single(ax)
     drivers = cells["driver"].nunique()
     points(ax, cells, along=category, order=order, scale=measure.scale, apart=_ROOM * (drivers - 1) / drivers)
-    name_categories(ax, ticks or order, name)
-    ax.set_ylabel(label or measure.title)
-    _scale_y(ax, cells, measure, level, log_y or bool(cells["high"].max() > _WIDE * cells["value"].max()))
-    return ax
+    grid.name_categories(ax, ticks or order, name)
+    return _scaled(ax, cells, measure, label, level, log_y or cells["high"].max() > _WIDE * cells["value"].max())
 
 
 def repetitions_by_pairs(
-    repetitions: pd.DataFrame, ax: Axes | None = None, *, value: str, measure: Measure, label: str = ""
+    repetitions: pd.DataFrame, ax: Axes, *, value: str, measure: Quantity, label: str = ""
 ) -> Axes:
-    """A value of each repetition by pairs and driver: points, with boxes from LEAST_IN_BOX on (paper E, figure 3).
+    """A value of each repetition by pairs and driver: points, with boxes from LEAST_IN_BOX on.
 
-    repetitions: a row per repetition, of one system. The box spans the quartiles, its line is the median, the whiskers
-    reach the extremes.
+    As in Boeira and Ferreto, figure 3. repetitions: a row per repetition, of one system. The box spans the quartiles,
+    its line is the median, the whiskers reach the extremes.
     """
-    ax = single(ax, style.PAGE_IN)
     drivers, pairs = ordered(repetitions["driver"]), sorted(repetitions["pairs"].unique())
     width = _BOXES / len(drivers)
-    for number, driver in enumerate(drivers):
-        mine = repetitions[repetitions["driver"] == driver]
-        places = mine["pairs"].map(pairs.index) + width * (number - (len(drivers) - 1) / 2)
-        repeated(ax, mine[value] * measure.scale, places, driver, width=0.7 * width)
+    places = beside_each_other(repetitions, drivers, pairs, width)
+    for driver in drivers:
+        rows = repetitions["driver"] == driver
+        repeated(ax, repetitions.loc[rows, value] * measure.scale, places[rows], driver, width=0.7 * width)
         ax.plot([], [], **driver_style(driver) | {"linestyle": "none"}, label=driver)
-    name_categories(ax, pairs, "Pairs")
+    grid.name_categories(ax, pairs, "Pairs")
     ax.set_ylabel(label or measure.title)
     from_zero(ax)
     return ax
 
 
+def beside_each_other(frame: pd.DataFrame, drivers: Sequence[str], pairs: Sequence[int], width: float) -> pd.Series:
+    """The x of each row: at the number of pairs, drivers beside each other, each of that width."""
+    return frame["pairs"].map(pairs.index) + width * (frame["driver"].map(drivers.index) - (len(drivers) - 1) / 2)
+
+
 def repetitions_by_driver(
-    repetitions: pd.DataFrame, ax: Axes, *, value: str, measure: Measure, label: str = ""
+    repetitions: pd.DataFrame, ax: Axes, *, value: str, measure: Quantity, label: str = ""
 ) -> Axes:
-    """A value of each repetition by driver: points, with boxes from LEAST_IN_BOX on (paper M, figure 3)."""
+    """A value of each repetition by driver: points, with boxes from LEAST_IN_BOX on (Mentz et al. 2020, figure 3)."""
     drivers = ordered(repetitions["driver"])
     for place, driver in enumerate(drivers):
-        mine = repetitions.loc[repetitions["driver"] == driver, value] * measure.scale
-        repeated(ax, mine, pd.Series(float(place), mine.index), driver, width=0.55)
-    name_drivers(ax, drivers)
+        values = repetitions.loc[repetitions["driver"] == driver, value] * measure.scale
+        repeated(ax, values, pd.Series(float(place), values.index), driver, width=0.55)
+    grid.name_drivers(ax, drivers)
     ax.set_ylabel(label or measure.title)
     from_zero(ax)
-    in_larger_unit(ax.yaxis, measure.unit)
+    grid.in_larger_unit(ax.yaxis, measure.unit)
     return ax
 
 
 def repeated(ax: Axes, values: pd.Series, places: pd.Series, driver: str, *, width: float = 0.0) -> None:
-    """A point of a driver for each repetition; if `width` is not 0, and LEAST_IN_BOX are in a place, with a box."""
+    """A driver's points, one per repetition; with a box where `width` is not 0 and a place has LEAST_IN_BOX points."""
     color, marker = driver_style(driver)["color"], driver_style(driver)["marker"]
     seaborn.stripplot(x=places, y=values, ax=ax, color=color, marker=marker, **_REPETITIONS)
     for place, of_place in values.groupby(places):
@@ -353,9 +330,9 @@ def stacked(
     scale: float = 1,
     flat: bool = False,
 ) -> None:
-    """A stacked bar for each value of the column `bar`, in that order, of those of the column `part`.
+    """A stacked bar for each value of the column `bar`, in the given order; its parts are the values of `part`.
 
-    parts: with a column value. colours: of the parts from below; flat: bars lie, their parts from the left.
+    parts: with a column value. colours: of the parts from below; flat: horizontal bars, parts from the left.
     """
     side = {"y" if flat else "x": parts[bar].map(list(order).index).to_numpy()}
     seaborn.histplot(
@@ -377,10 +354,19 @@ def stacked(
             patch.remove()
 
 
-def published_shape(ours: pd.DataFrame, published: pd.DataFrame, *, measure: Measure, conditions: str = "") -> Figure:
+def stacked_by_driver(parts: pd.DataFrame, ax: Axes, *, part: str, label: str, **bars: Any) -> Axes:
+    """A stacked bar for each driver; bars: options of `stacked`."""
+    drivers = ordered(parts["driver"])
+    stacked(ax, parts, bar="driver", part=part, order=drivers, **bars)
+    grid.name_drivers(ax, drivers)
+    ax.set_ylabel(label)
+    return ax
+
+
+def published_shape(ours: pd.DataFrame, published: pd.DataFrame, *, measure: Quantity, conditions: str = "") -> Figure:
     """The published totals and ours beside each other on the same axes, by pairs; a line marks the reference.
 
-    ours, published: the cells of throughput_cells.normalised_shape, by SYSTEM and by paper: multiples of their own
+    ours, published: the cells of questions.throughput.normalised_shape, by SYSTEM and by paper: multiples of their own
     reference.
     """
     panels = [(f"paper {name}, means", part.assign(n=np.nan)) for name, part in published.groupby("paper")]
@@ -391,12 +377,12 @@ def published_shape(ours: pd.DataFrame, published: pd.DataFrame, *, measure: Mea
         ax.axvline(int(part["reference_pairs"].iloc[0]), **_LEVEL)
         return by_number(part, ax, measure=measure, level=1, counts=counts)
 
-    return grid(panels, draw, note=f"here: {note_of(ours)}", conditions=conditions)
+    return grid.grid(panels, draw, note=f"here: {caption(ours)}", conditions=conditions)
 
 
 def scatter(
     clients: pd.DataFrame,
-    ax: Axes | None = None,
+    ax: Axes,
     *,
     x: str,
     y: str,
@@ -405,23 +391,22 @@ def scatter(
     x_scale: float = 1,
     y_scale: float = 1,
 ) -> Axes:
-    """A point per client, and at both axes a stroke for each: the form of paper C's figure 4.
+    """A point per client, and a stroke for it at both axes: as in Boeira et al. 2021, figure 4.
 
     clients: columns driver, repetition, x and y, of one system. Each repetition has a shade of the driver's colour, as
-    clients of one run may be closer to each other than to those of another run. Points are translucent, so that many in
-    one place show as many; very many are an image, as each of them would make the file larger.
+    clients may be more alike within a run than between runs. Points are translucent, so that density shows; more than
+    _AS_IMAGE points are rasterized, to keep the file small.
     """
-    ax = single(ax)
     for driver in ordered(clients["driver"]):
-        mine = clients[clients["driver"] == driver]
-        look, runs = driver_style(driver), mine["repetition"].nunique()
-        across, up = mine[x] * x_scale, mine[y] * y_scale
+        rows = clients[clients["driver"] == driver]
+        look, runs = driver_style(driver), rows["repetition"].nunique()
+        xs, ys = rows[x] * x_scale, rows[y] * y_scale
         shades = seaborn.light_palette(look["color"], runs + 2)[2:]  # the palest are hard to see
-        shown: dict[str, Any] = {"marker": look["marker"], "s": 7, "linewidth": 0, "alpha": 0.75, "clip_on": False}
-        shown |= {"rasterized": len(clients) > _AS_IMAGE, "zorder": 3, "legend": False}
-        seaborn.scatterplot(x=across, y=up, hue=mine["repetition"], palette=shades, ax=ax, **shown)
+        options: dict[str, Any] = {"marker": look["marker"], "s": 7, "linewidth": 0, "alpha": 0.75, "clip_on": False}
+        options |= {"rasterized": len(clients) > _AS_IMAGE, "zorder": 3, "legend": False}
+        seaborn.scatterplot(x=xs, y=ys, hue=rows["repetition"], palette=shades, ax=ax, **options)
         strokes = {"height": 0.02, "linewidth": 0.4, "alpha": 0.35, "rasterized": True, "expand_margins": False}
-        seaborn.rugplot(x=across, y=up, color=look["color"], ax=ax, legend=False, **strokes)
+        seaborn.rugplot(x=xs, y=ys, color=look["color"], ax=ax, legend=False, **strokes)
         ax.plot([], [], **look | {"linestyle": "none"}, label=driver)
     ax.grid(True, axis="x")
     ax.set_xmargin(_BESIDE)
@@ -435,16 +420,16 @@ def scatter(
 
 
 def count_axis(ax: Axes, counts: Iterable[float]) -> None:
-    """An x axis of counts: linear from zero, or logarithmic where that sets those measured more evenly apart.
+    """An x axis of counts: linear from zero, or logarithmic where that spaces the measured counts more evenly.
 
-    It is marked at those measured where they have room.
+    The measured counts are the ticks if they fit.
     """
     measured = np.array(sorted(set(counts)), dtype=float)
     linear = _least_gap(measured)
     by_log = _least_gap(np.log(measured)) if measured[0] > 0 else 0.0
     if by_log > linear:
         beside = (measured[-1] / measured[0]) ** _BESIDE
-        logarithmic(ax.xaxis)
+        grid.logarithmic(ax.xaxis)
         ax.set_xlim(measured[0] / beside, measured[-1] * beside)
     else:
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -456,21 +441,23 @@ def count_axis(ax: Axes, counts: Iterable[float]) -> None:
 
 
 def _least_gap(places: np.ndarray, whole: float = 0.0) -> float:
-    """The least distance of two neighbours, as a share of the distance of the first to the last, or of the whole."""
+    """The smallest distance of two neighbours, as a share of `whole`, or else of the distance of first and last."""
     return float(np.diff(places).min() / (whole or places[-1] - places[0])) if len(places) > 1 else 1.0
 
 
-def _scale_y(ax: Axes, cells: pd.DataFrame, measure: Measure, level: float | None, log: bool) -> None:
-    """Logarithmic if that is asked for, and all is above zero; else from zero, or around the zero of changes."""
+def _scaled(ax: Axes, cells: pd.DataFrame, measure: Quantity, label: str, level: float | None, log: bool) -> Axes:
+    """Sets the y axis: logarithmic if `log` and all bounds are positive; else from zero, or around zero for changes."""
+    ax.set_ylabel(label or measure.title)
     bounds = measure.scale * cells[["value", "low", "high"]].to_numpy(dtype=float)
     if level is not None or measure.change:
         ax.axhline(level or 0, **_LEVEL)
-    if (log and (bounds[~np.isnan(bounds)] > 0).all()) or ax.get_yscale() == "log":  # as a panel that shares the axis
-        logarithmic(ax.yaxis)
+    if (log and (bounds[~np.isnan(bounds)] > 0).all()) or ax.get_yscale() == "log":  # set by a panel that shares it
+        grid.logarithmic(ax.yaxis)
     elif not measure.change:
         from_zero(ax)
+    return ax
 
 
 def from_zero(ax: Axes, axis: Literal["x", "y"] = "y") -> None:
-    ax.autoscale(axis=axis)  # anew, as panels share the axis and an earlier one has fixed it
+    ax.autoscale(axis=axis)  # again, as an earlier panel that shares the axis has fixed it
     ax.set(**{f"{axis}lim": (0, None)})

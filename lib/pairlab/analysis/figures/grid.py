@@ -1,4 +1,4 @@
-"""What all figures agree on: panels on shared axes, one legend above, one note below, gaps where nothing is."""
+"""The layout of all figures: panels on shared axes, one legend above, one note below, gaps for missing panels."""
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -20,10 +20,10 @@ from pairlab.analysis.figures.style import COLUMN_IN, EDGE, HEIGHT_IN, NOTE, PAG
 from pairlab.analysis.output.measures import LARGER
 from pairlab.analysis.selection import SYSTEM
 
-_NAMES_PER_IN = 13  # characters of names side by side in an inch of an axis
-_MANY_DECADES = {"x": 1.6, "y": 2.8}  # have room for marks at powers of ten only
+_NAMES_PER_IN = 13  # characters of tick labels in an inch of an axis
+_MANY_DECADES = {"x": 1.6, "y": 2.8}  # from so many decades on, only powers of ten are ticks
 _ACROSS = 7  # names in a row of a legend
-_TITLE = 0.85  # of a panel's width in which its title has as many characters as a note
+_TITLE = 0.85  # characters per inch of a title, relative to a note
 
 
 def facets(
@@ -33,25 +33,26 @@ def facets(
     column: str,
     order: Sequence | None = None,
     rows: Sequence[str] = SYSTEM,
-    title: str = "{row}: {each}",
+    title: str = "",
     packed: bool = False,
     **layout: Any,
 ) -> Figure:
-    """A row of panels for each of `rows` (by default, each system), one for each value of `column`, as `grid`.
+    """A row of panels for each of `rows` (by default, each system), with a panel for each value of `column`.
 
-    order: these values from left to right; None: sorted. title: of a panel, by the name of its row and the value.
-    layout: options of `grid`. A place where nothing is stays free; packed: the next panel takes it. Where there is one
-    value only, rows are beside each other, each with its own scale.
+    order: these values from left to right; None: sorted. title: of a panel, with fields `row` and `each` (the value).
+    layout: options of `grid`. The place of a missing panel stays free; packed: the next panel takes it. With a single
+    value, rows are beside each other, each with its own scale.
     """
-    columns = sorted(frame[column].unique()) if order is None else list(order)
+    values = sorted(frame[column].unique()) if order is None else list(order)
+    title = title or "{row}: {each}" + " pairs" * (column == "pairs")
     panels = [
-        (title.format(row=", ".join(map(str, names)), each=each), row[row[column] == each])
+        (title.format(row=", ".join(map(str, names)), each=value), row[row[column] == value])
         for names, row in frame.groupby(list(rows), sort=True)
-        for each in columns
+        for value in values
     ]
     panels = [(title, part) for title, part in panels if len(part) or not packed]
-    beside: dict[str, Any] = {"across": len(columns)} if len(columns) > 1 else {"share_y": False}
-    return grid(panels, draw, **beside | layout)
+    defaults: dict[str, Any] = {"across": len(values)} if len(values) > 1 else {"share_y": False}
+    return grid(panels, draw, **defaults | layout)
 
 
 def grid(
@@ -71,17 +72,17 @@ def grid(
 ) -> Figure:
     """Titled panels of one form that distinguish the drivers, with a note below.
 
-    panels: a title each, and the frame that `draw` takes, with a column driver; row by row. An empty frame leaves its
-    place free. conditions: how it was measured, added to the note. across: panels in a row; None: by their number;
-    widths: of these, against each other. One panel is a column wide (wide: two columns), several beside each other
-    share the width of the page. Only the outer panels carry the names of the axes. height_in: of a row of panels.
-    The legend shows what `draw` labels with a driver's name; a driver alone is named in the note. handles: what the
-    legend shows instead, handles_across of them in a row.
+    panels: titles and frames for `draw`, with a column driver; row by row. An empty frame leaves its place free.
+    conditions: of the measurements, added to the note. across: panels in a row; None: by their number; widths: the
+    relative widths of these. One panel is a column wide (wide: two columns), several beside each other share the width
+    of the page. Only the outer panels have axis labels. height_in: of a row of panels. The legend has the artists that
+    `draw` labels with a driver's name; a single driver is named in the note. handles: the legend's artists instead,
+    handles_across in a row.
     """
     across = 1 if wide else across or (len(panels) if len(panels) <= 3 else 2)
     down = -(-len(panels) // across)
     width_in = COLUMN_IN if across == 1 and not wide else PAGE_IN
-    height_in = height_in or (HEIGHT_IN if down == 1 else 1.6 + 0.8 / down)  # rows share legend, note and x axis's name
+    height_in = height_in or (HEIGHT_IN if down == 1 else 1.6 + 0.8 / down)  # rows share legend, note and x label
     with mpl.rc_context(STYLE):
         figure, axes = plt.subplots(
             down,
@@ -107,14 +108,14 @@ def grid(
             ax.yaxis.label.set_visible(first)
         drivers = ordered(driver for _, part in panels for driver in part["driver"])
         alone = drivers[0] if len(drivers) == 1 and not handles else ""
-        figure.supxlabel(text(wrapped(noted(alone, note, conditions), width_in)), **NOTE)
-        if shown := handles or ([] if alone else _of_drivers(figure, drivers)):
-            add_legend(figure, shown, handles_across)
+        figure.supxlabel(text(wrapped(with_conditions(alone, note, conditions), width_in)), **NOTE)
+        if handles := handles or ([] if alone else _driver_artists(figure, drivers)):
+            add_legend(figure, handles, handles_across)
     return figure
 
 
-def _of_drivers(figure: Figure, drivers: Sequence[str]) -> list[Artist]:
-    """How each driver is drawn; those that no panel has a label of are left out."""
+def _driver_artists(figure: Figure, drivers: Sequence[str]) -> list[Artist]:
+    """An artist of each driver that a panel labels, for the legend."""
     labelled = [zip(*ax.get_legend_handles_labels(), strict=True) for ax in figure.axes]
     drawn = {driver: artist for panel in labelled for artist, driver in panel}
     for driver, artist in drawn.items():
@@ -122,34 +123,29 @@ def _of_drivers(figure: Figure, drivers: Sequence[str]) -> list[Artist]:
     return [drawn[driver] for driver in drivers if driver in drawn]
 
 
-def add_legend(figure: Figure, shown: Sequence[Artist], across: int = _ACROSS) -> None:
-    """One legend above all panels, in as many columns as there is room for."""
-    lines = any(not isinstance(each, Line2D) or each.get_linestyle() != "None" for each in shown)
+def add_legend(figure: Figure, handles: Sequence[Artist], across: int = _ACROSS) -> None:
+    """One legend above all panels, in as many columns as fit, at most `across`."""
+    lines = any(not isinstance(handle, Line2D) or handle.get_linestyle() != "None" for handle in handles)
     length = mpl.rcParams["legend.handlelength"] if lines else 1
-    for columns in range(min(len(shown), across), 0, -1):
-        legend = figure.legend(handles=shown, loc="outside upper center", ncols=columns, handlelength=length)
+    for columns in range(min(len(handles), across), 0, -1):
+        legend = figure.legend(handles=handles, loc="outside upper center", ncols=columns, handlelength=length)
         if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
             return
         legend.remove()
 
 
 def patches(colours: Mapping[str, str]) -> list[Artist]:
-    """What a legend shows of the parts of bars."""
+    """The legend's artists for the parts of bars."""
     return [Patch(facecolor=colour, **EDGE, label=part) for part, colour in colours.items()]
 
 
-def noted(*parts: str) -> str:
-    """The parts of a note, such as what n is and the conditions of measuring, as one text."""
+def with_conditions(*parts: str) -> str:
+    """A note as one text; its parts are, for example, n and the conditions of the measurement."""
     return "; ".join(part for part in parts if part)
 
 
-def single(ax: Axes | None, width_in: float = COLUMN_IN) -> Axes:
-    """What a draw function draws on: the panel it was given, or else one that is a whole figure."""
-    return ax or plt.subplots(figsize=(width_in, HEIGHT_IN), layout="constrained")[1]
-
-
 def logarithmic(axis: XAxis | YAxis, many: float = 0.0) -> None:
-    """Makes the axis logarithmic, with plain numbers; at powers of ten only, where there are so many decades."""
+    """Makes the axis logarithmic, with plain numbers; from `many` decades on, only powers of ten are ticks."""
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})
     axis.set_major_locator(_Decades(many or _MANY_DECADES[axis.axis_name]))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
@@ -157,13 +153,13 @@ def logarithmic(axis: XAxis | YAxis, many: float = 0.0) -> None:
 
 
 def in_larger_unit(axis: Axis, unit: str) -> None:
-    """Has the marks of an axis say the next larger unit where it reaches a thousand: "20 ms", and not 20,000 µs."""
+    """Labels the ticks in the next larger unit if the axis reaches a thousand: "20 ms", and not 20,000 µs."""
     if unit in LARGER and axis.get_view_interval()[1] >= 1000:
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1000:g} {LARGER[unit]}" if value else "0"))
 
 
 def name_categories(ax: Axes, names: Sequence[Hashable], label: str) -> None:
-    """An x axis of categories, set apart by thin lines."""
+    """Makes the x axis one of categories, separated by thin lines."""
     for between in range(1, len(names)):
         ax.axvline(between - 0.5, color="0.85", linewidth=0.4, zorder=0)
     ax.set_xticks(range(len(names)), [text(str(name)) for name in names])
@@ -171,14 +167,21 @@ def name_categories(ax: Axes, names: Sequence[Hashable], label: str) -> None:
     ax.tick_params(axis="x", length=0)
 
 
+def name_rows(ax: Axes, names: Sequence[str]) -> None:
+    """Makes the y axis one of categories, the first at the top, for values on the x axis."""
+    ax.set_yticks(range(len(names)), [text(name) for name in names])
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.grid(False, axis="y")
+
+
 def name_drivers(ax: Axes, drivers: Sequence[str]) -> None:
-    """An x axis of drivers, whose names are turned where they would run into each other."""
+    """Makes the x axis one of drivers, whose names are turned if they would overlap."""
     name_categories(ax, drivers, "Driver")
     turn_crowded(ax, drivers)
 
 
 def turn_crowded(ax: Axes, names: Sequence[Hashable]) -> None:
-    """Turns the names below an axis where they would run into each other."""
+    """Turns the names below an axis if they would overlap."""
     width_in = ax.bbox.width / mpl.rcParams["figure.dpi"]
     if len(names) * max(len(str(name)) for name in names) > _NAMES_PER_IN * width_in:
         turn_names(ax, 35)
@@ -190,7 +193,7 @@ def turn_names(ax: Axes, degrees: float) -> None:
 
 
 class _Decades(LogLocator):
-    """Marks at 1, 2 and 5 where they have room, else at powers of ten only."""
+    """Ticks at 1, 2 and 5 below `many` decades, else at powers of ten only."""
 
     def __init__(self, many: float):
         super().__init__()

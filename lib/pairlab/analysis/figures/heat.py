@@ -1,4 +1,4 @@
-"""Heat maps of changes: where values move, which way, and how far, at one look."""
+"""Heat maps of changes: sign and size of each, at a glance."""
 
 from functools import partial
 
@@ -12,29 +12,23 @@ from pairlab.analysis.driver_order import ordered
 from pairlab.analysis.figures import grid, style
 from pairlab.analysis.output.formatting import span
 
-#: Falls are violet and rises are brown, in the same greys. A change has a colour by its logarithm; one to so many times
-#: as much, or to that part of it, has the full one: so many that black numbers can be read on all that occur.
+#: Falls are violet and rises are brown, with equal greys. The colour follows the logarithm of the change, up to a
+#: factor of _FULL or 1/_FULL: so large that black numbers can be read on the colours of all changes that occur.
 _COLOURS, _FULL = "PuOr_r", 100
 _ROW_IN, _AROUND_IN = 0.24, 1.0
 _ACROSS = 9  # columns that fit beside each other
 
 
-def change_map(changes: pd.DataFrame, ax: Axes | None = None, *, column: str, name: str) -> Axes:
-    """The change of each driver (a row) in each column, in percent, as number and colour.
-
-    changes: estimates in the form of cell_estimates.COLUMNS with columns driver and `column`, of one panel; what these
-    are is `name`, and their order that of the rows. Numbers whose interval holds zero are in brackets; a place without
-    a value is empty.
-    """
-    ax = grid.single(ax)
-    told = changes.assign(driver=changes["driver"].map(style.text), text=changes.apply(_text, axis=1))
+def _change_map(changes: pd.DataFrame, ax: Axes, column: str, name: str) -> Axes:
+    """The change of each driver (a row) in each column, in percent, as number and colour; empty without a change."""
+    labelled = changes.assign(driver=changes["driver"].map(style.text), text=changes.apply(_text, axis=1))
     drivers = [style.text(driver) for driver in ordered(changes["driver"])]
-    shown = told.pivot(index="driver", columns=column).reindex(drivers)
+    table = labelled.pivot(index="driver", columns=column).reindex(drivers)
     columns = list(dict.fromkeys(changes[column]))
     seaborn.heatmap(
-        np.log(1 + shown["value"][columns].astype(float) / 100),
+        np.log(1 + table["value"][columns].astype(float) / 100),
         ax=ax,
-        annot=shown["text"][columns].fillna(""),
+        annot=table["text"][columns].fillna(""),
         fmt="",
         cmap=_COLOURS,
         vmin=-np.log(_FULL),
@@ -53,20 +47,22 @@ def change_map(changes: pd.DataFrame, ax: Axes | None = None, *, column: str, na
 def change_maps(changes: pd.DataFrame, *, panel: str, column: str, name: str, conditions: str = "") -> Figure:
     """A heat map for each value of `panel` that has a change, those with the fewest columns first.
 
-    All are in one row, each as wide as its columns, where they have room; then drivers that all have are named once.
+    changes: estimates in the form of cell_estimates.COLUMNS with columns driver, `panel` and `column`; columns of a map
+    are in the order of the rows. name: the label of `column`. Changes whose interval holds zero are in brackets. If
+    they fit, all maps are in one row, with widths by their columns; if all have the same drivers, these are named once.
     """
-    known = changes[changes["value"].notna()]
-    panels = [(name.replace(": ", ":\n"), changes[changes[panel] == name]) for name in dict.fromkeys(known[panel])]
-    panels.sort(key=lambda each: each[1][column].nunique())
+    present = changes[changes["value"].notna()]
+    panels = [(name.replace(": ", ":\n"), changes[changes[panel] == name]) for name in dict.fromkeys(present[panel])]
+    panels.sort(key=lambda titled: titled[1][column].nunique())
     widths = [part[column].nunique() for _, part in panels]
     in_a_row = sum(widths) <= _ACROSS
     same_rows = len({tuple(ordered(part["driver"])) for _, part in panels}) == 1
-    note = f"change in %, of n = {span(known['n'])} repetitions; in brackets: the interval holds zero"
+    note = f"change in %, of n = {span(present['n'])} repetitions; in brackets: the interval holds zero"
     if any(part["value"].isna().any() for _, part in panels):
         note += "; empty: too few flows, or some failed"
     figure = grid.grid(
         panels,
-        partial(change_map, column=column, name=name),
+        partial(_change_map, column=column, name=name),
         note=note,
         conditions=conditions,
         height_in=_AROUND_IN + _ROW_IN * max(part["driver"].nunique() for _, part in panels),
@@ -74,7 +70,7 @@ def change_maps(changes: pd.DataFrame, *, panel: str, column: str, name: str, co
         across=len(panels) if in_a_row else None,
         widths=widths if in_a_row else None,
     )
-    # The layout finds the places of panels of unlike widths to a millionth only: drawn again, they would not be alike.
+    # The layout of panels of different widths is exact to a millionth only: drawn again, the figure would differ.
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     for ax in figure.axes:

@@ -1,4 +1,4 @@
-"""The style of all figures: the sizes of a page's columns, fonts, and one style for each driver everywhere."""
+"""The style of all figures: widths of a page's columns, fonts, and the style of each driver."""
 
 import hashlib
 import textwrap
@@ -12,12 +12,11 @@ from pairlab.base import entry_points
 #: Widths of one and two columns of an IEEE page (21 and 43 pica, as IEEEtran has them), and a panel's height.
 COLUMN_IN, PAGE_IN, HEIGHT_IN = 3.48, 7.13, 2.4
 
-#: The same colour, marker and line for a driver in every figure. The hues are those of Okabe and Ito, which the
-#: colour-blind can distinguish; their blue and vermilion are darker here and the green is lighter, so that the three
-#: are different greys too.
+#: Colour, marker and line of a driver, the same in every figure. The hues are by Okabe and Ito, for readers with
+#: colour-blindness; blue and vermilion are darker here and green is lighter, so that the three differ in grey, too.
 _FIRST = (("#00558F", "o", "-"), ("#C44E00", "s", "--"), ("#0BA27A", "^", "-."), ("#000000", "D", ":"))
 DRIVERS = dict(zip(driver_order.FIRST, _FIRST, strict=True))
-#: Those that the papers' other figures hold against each other: no two have both colour and line, or the marker, alike.
+#: Drivers of the papers' other figures: no two share both colour and line, and no two share the marker.
 _VIOLET, _LILAC, _BROWN = "#6304C0", "#AD64F3", "#6F2611"
 _DOTS, _LONG_DASHES, _DASH_DOTS = (0, (1, 1)), (0, (5, 1)), (0, (3, 1, 1, 1))
 _NAMED = {
@@ -28,8 +27,8 @@ _NAMED = {
     "container": (_LILAC, "d", _DASH_DOTS),
     "none": (_BROWN, "*", _DASH_DOTS),
 }
-#: All other drivers have a violet, a lilac or a brown of their own, drawn from the name alone: red, green and blue lie
-#: between these, where they are apart from the above with any eyes.
+#: Any other driver has a violet, a lilac or a brown derived from its name: red, green and blue are within these bounds,
+#: which even readers with colour-blindness can distinguish from the colours above.
 _OTHER_COLOURS = (
     ((92, 106), (0, 8), (184, 200)),
     ((164, 182), (92, 108), (236, 250)),
@@ -37,7 +36,7 @@ _OTHER_COLOURS = (
 )
 _OTHER_MARKERS = ("v", "P", "X", "p", "<", ">", "h", "d")
 _OTHER_LINES = (_DOTS, _LONG_DASHES, _DASH_DOTS)
-#: From so many repetitions on they are drawn as a box; fewer, as points.
+#: The least number of repetitions for a box; fewer are drawn as points only.
 LEAST_IN_BOX = 6
 
 STYLE: dict[str, Any] = {
@@ -50,7 +49,7 @@ STYLE: dict[str, Any] = {
     "legend.fontsize": 8,
     "xtick.labelsize": 7.5,
     "ytick.labelsize": 7.5,
-    # Black on white, whatever the theme around it and whatever style came before.
+    # Black on white, in any theme, and after any earlier style.
     "figure.facecolor": "white",
     "axes.facecolor": "white",
     "savefig.facecolor": "white",
@@ -76,20 +75,30 @@ STYLE: dict[str, Any] = {
     "figure.dpi": 130,
     "savefig.dpi": 300,
     "pdf.fonttype": 42,
-    "svg.fonttype": "path",  # text as outlines: a browser has no Times of ours
-    "svg.hashsalt": "pairlab",  # the same figure, the same names of its parts
+    "svg.fonttype": "path",  # text as outlines: browsers lack our Times look-alike
+    "svg.hashsalt": "pairlab",  # the same ids in the same figure
     "pgf.texsystem": "pdflatex",
     "pgf.rcfonts": False,
     "pgf.preamble": r"\usepackage[utf8]{inputenc}\usepackage[T1]{fontenc}\renewcommand{\rmdefault}{ptm}",
 }
+#: The colour of each part of CPU time: none is a driver's, and all differ in grey.
+CPU_COLOURS = {
+    "usr": "#DCD3EC",
+    "sys": "#A58BC9",
+    "softirq": "#5B2A86",
+    "irq": "#1F0A33",
+    "steal": "0.45",
+    "iowait": "0.75",
+    "idle": "0.95",
+}
 #: The edge of the parts of a bar, and the style of a figure's note.
 EDGE: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.4}
 NOTE = {"fontsize": 7, "color": "0.3"}
-_NOTE_PER_IN = 20  # characters of a note in an inch of its line
+_NOTE_PER_IN = 20  # characters per inch of a note
 
 
 class DriverStyle(TypedDict):
-    """How a driver is drawn, as matplotlib takes it."""
+    """A driver's style, in matplotlib's keywords."""
 
     color: str
     marker: str
@@ -97,30 +106,30 @@ class DriverStyle(TypedDict):
 
 
 def driver_style(driver: str) -> DriverStyle:
-    """color, marker and linestyle of a driver; for one that pairlab does not know, drawn from its name alone."""
-    color, marker, line = DRIVERS.get(driver) or _NAMED.get(driver) or _added(driver) or _drawn(driver)
+    """color, marker and linestyle of a driver; for one unknown to pairlab, derived from the name."""
+    color, marker, line = DRIVERS.get(driver) or _NAMED.get(driver) or _added(driver) or _derived(driver)
     return {"color": color, "marker": marker, "linestyle": line}
 
 
 def _added(driver: str) -> tuple[str, str, str | tuple] | None:
-    """That of a driver whose package gives it one: entry point `pairlab.styles`, by the driver's name."""
+    """The style from the driver's package: entry point `pairlab.styles`, by the driver's name."""
     point = entry_points.added("styles").get(driver)
     return entry_points.load(point) if point else None
 
 
-def _drawn(driver: str) -> tuple[str, str, tuple]:
-    drawn = hashlib.sha256(driver.encode()).digest()
-    family = _OTHER_COLOURS[drawn[0] % len(_OTHER_COLOURS)]
-    color = [(low + part % (high - low + 1)) / 255 for part, (low, high) in zip(drawn[1:4], family, strict=True)]
-    return to_hex(color), _OTHER_MARKERS[drawn[4] % len(_OTHER_MARKERS)], _OTHER_LINES[drawn[5] % len(_OTHER_LINES)]
+def _derived(driver: str) -> tuple[str, str, tuple]:
+    digest = hashlib.sha256(driver.encode()).digest()
+    family = _OTHER_COLOURS[digest[0] % len(_OTHER_COLOURS)]
+    color = [(low + part % (high - low + 1)) / 255 for part, (low, high) in zip(digest[1:4], family, strict=True)]
+    return to_hex(color), _OTHER_MARKERS[digest[4] % len(_OTHER_MARKERS)], _OTHER_LINES[digest[5] % len(_OTHER_LINES)]
 
 
 def text(name: str) -> str:
-    """A name as figures show it, literally: a dollar sign in it begins no formula."""
+    """A name for a figure, literal: a dollar sign in it begins no formula."""
     return name.encode("utf-8", "replace").decode().replace("$", r"\$")
 
 
 def wrapped(note: str, width_in: float) -> str:
-    """A note in lines that fit a figure of that width."""
+    """The note, broken into lines that fit a figure of that width."""
     lines = note.split("\n")
     return "\n".join(textwrap.fill(line, int(width_in * _NOTE_PER_IN)) for line in lines)

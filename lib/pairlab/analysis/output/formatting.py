@@ -7,7 +7,7 @@ import pandas as pd
 
 from pairlab.analysis.selection import SYSTEM
 
-#: The text of a cell that has no value.
+#: The text of a cell without a value.
 MISSING = "–"
 
 
@@ -16,15 +16,15 @@ def systems(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {"-".join(names): part for names, part in frame.groupby(list(SYSTEM), sort=True)}
 
 
-def with_half(value: float, high: float, digits: int) -> str:
-    """A mean and half its interval, as "56.39 ± 0.52"; without an interval the mean alone, without it a dash."""
+def plus_minus(value: float, high: float, digits: int) -> str:
+    """A mean and half its interval, as "56.39 ± 0.52"; the mean alone without an interval, a dash without a mean."""
     if value != value:
         return MISSING
     half = f" ± {high - value:.{digits}f}" if high > value else ""  # NaN: no interval; equal: no spread
     return f"{value:.{digits}f}{half}"
 
 
-def with_bounds(value: float, low: float, high: float, digits: int, *, sign: str = "") -> str:
+def with_interval(value: float, low: float, high: float, digits: int, *, sign: str = "") -> str:
     """An estimate whose interval need not be symmetric, as "0.42 [0.10, 0.66]"; sign "+": each number has one."""
     if value != value:
         return MISSING
@@ -38,7 +38,7 @@ def interval(low: float, high: float, digits: int, *, sign: str = "") -> str:
 
 
 def _number(value: float, digits: int, sign: str) -> str:
-    """The number with its digits; from a million on with its power of ten, as a bound from few repetitions can be."""
+    """The number with its digits; from a million on with a power of ten, for bounds from few repetitions."""
     return f"{value:{sign}z.{digits}f}" if abs(value) < 1e6 else f"{value:{sign}.0e}"  # z: 0.0 has no minus
 
 
@@ -49,7 +49,7 @@ def three_digits(*values: float) -> int:
 
 
 def p_text(p: float) -> str:
-    """A p-value as text: three decimals, "< 0.001" below, a dash where there is none."""
+    """A p-value as text: three decimals, "< 0.001" below, a dash for NaN."""
     if p != p:
         return MISSING
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
@@ -61,36 +61,39 @@ def span(counts: pd.Series) -> str:
     return str(low) if low == high else f"{low} to {high}"
 
 
-def repetitions_text(n: pd.Series) -> str:
-    """How many repetitions the cells of a frame have: "4 repetitions", "2 to 4 repetitions"."""
-    return f"{span(n)} repetition{'s' * bool(n.max() > 1)}"
-
-
 def remarks(cells: pd.DataFrame) -> str:
-    """What the estimates of a system rest on: how many repetitions, and what failed in them."""
-    counted = f"{repetitions_text(cells['n'])} per cell"
+    """The numbers of repetitions and failed flows behind the estimates of a system."""
+    text = f"{span(cells['n'])} repetition{'s' * bool(cells['n'].max() > 1)} per cell"
     if "failed_flows" in cells:
-        counted += f"; {int(cells['failed_flows'].sum())} of {int(cells['flows'].sum())} flows failed"
-    return counted
+        text += f"; {int(cells['failed_flows'].sum())} of {int(cells['flows'].sum())} flows failed"
+    return text
 
 
 def slug(text: object) -> str:
-    """A name as a part of a key: lower case, with what a key cannot hold as hyphens."""
+    """A name as a part of a key: lower case, with hyphens for characters that keys lack."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in str(text).lower()).strip("-.")
 
 
+def size_text(size: float) -> str:
+    """64 bytes as "64 B", 1024 as "1 KiB"; other sizes in bytes, with a comma from a thousand on."""
+    for unit, step in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= step and size % step == 0:
+            return f"{size // step:g} {unit}"
+    return f"{size:,.0f} B"
+
+
 def percentile_name(q: float) -> str:
-    """A percentile as it is called in tables and keys: p50, p99.9."""
+    """The name of a percentile in tables and keys: p50, p99.9."""
     return f"p{100 * q:g}"
 
 
-def lines_or(lines: Iterable[str], otherwise: str) -> str:
-    """Lines as one text, or what to say when there are none."""
+def lines_or_default(lines: Iterable[str], otherwise: str) -> str:
+    """Lines as one text; `otherwise` without any."""
     return "\n".join(line for line in lines if line) or otherwise
 
 
 def gaps(*frames: pd.DataFrame) -> Iterable[str]:
-    """Why numbers are missing in frames of estimates: each reason once, with how many cells have it."""
+    """The reasons for missing numbers in frames of estimates, each once, with its number of cells."""
     reasons = pd.concat([frame["gap"] for frame in frames])
     for reason, count in reasons[reasons != ""].value_counts().items():
         yield f"{count} without a number: {reason}"

@@ -1,4 +1,4 @@
-"""Keyed numbers and tables for paper/: text in, .tex files out, each saying which runs it was made from."""
+"""Keyed numbers and tables for paper/: text in, .tex files out, each naming its runs."""
 
 import itertools
 import re
@@ -13,14 +13,14 @@ from pairlab.analysis.output.formatting import MISSING
 from pairlab.analysis.output.provenance import Origin, write_atomically
 from pairlab.errors import BadInput
 
-#: A character and the command that LaTeX has for it in text.
+#: Characters, each with its LaTeX command in text.
 _IN_TEXT = r"""
     \ textbackslash ~ textasciitilde ^ textasciicircum ` textasciigrave < textless > textgreater | textbar
     − textminus — textemdash ‘ textquoteleft ’ textquoteright “ textquotedblleft ” textquotedblright „ quotedblbase
     « guillemotleft » guillemotright ° textdegree · textperiodcentered • textbullet § S £ pounds © textcopyright
     ® textregistered ß ss æ ae Æ AE ø o Ø O ł l Ł L œ oe Œ OE ð dh Ð DH þ th Þ TH đ dj Đ DJ ı i
 """
-#: The same in formulas.
+#: Characters, each with its LaTeX command in formulas.
 _IN_FORMULAS = """
     ± pm × times ÷ div ≤ leq ≥ geq ≠ neq ≈ approx ≡ equiv ∼ sim ∝ propto ≪ ll ≫ gg ∞ infty √ surd ∂ partial ∇ nabla
     ∑ sum ∏ prod ∫ int ∈ in ∅ emptyset ∧ wedge ∨ vee ∩ cap ∪ cup ⊂ subset ⊆ subseteq ¬ neg
@@ -43,7 +43,7 @@ _SPECIAL = {
     **{character: character for character in "–µ→"},  # T1 and TS1 have them, and inputenc knows
     **dict(zip("μ⁄‐‑ΑΒΕΖΗΙΚΜΝΟΡΤΧο", "µ/--ABEZHIKMNOPTXo", strict=True)),
 }
-#: By the combining mark.
+#: LaTeX's accents by combining mark.
 _ACCENTS = dict(
     zip(
         "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0323\u0327\u0328",
@@ -51,7 +51,7 @@ _ACCENTS = dict(
         strict=True,
     )
 )
-#: The first of two that a font would join.
+#: The first of two characters that a font would join.
 _JOINED = re.compile(r"-(?=-)|'(?=')|,(?=,)")
 _NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?: ± (\d+)(?:\.(\d+))?)?", re.ASCII)
 #: Before a column of wrapped text.
@@ -61,55 +61,51 @@ _KEY = re.compile(r"[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*")
 
 
 def escape(text: object) -> str:
-    """The text as LaTeX sets it literally, with the minus of numbers; line breaks become spaces.
+    """The text as literal LaTeX, with minus signs in numbers; line breaks become spaces.
 
-    A character that pdflatex's usual fonts lack is given by its code point: [U+4E2D].
+    A character that pdflatex's usual fonts lack appears as its code point: [U+4E2D].
     """
     return literal(_MINUS.sub("−", " ".join(str(text).split())))
 
 
 def literal(text: str) -> str:
-    """The same with spaces and hyphens as they are."""
-    return _JOINED.sub(r"\g<0>{}", "".join(map(_character, unicodedata.normalize("NFC", text))))
+    """The text as literal LaTeX, with spaces and hyphens unchanged."""
+    set_as = [(each, _latex_of(each)) for each in unicodedata.normalize("NFC", text)]
+    return _JOINED.sub(r"\g<0>{}", "".join(f"[U+{ord(each):04X}]" if text is None else text for each, text in set_as))
 
 
-def _character(character: str) -> str:
-    known = _known(character)
-    return f"[U+{ord(character):04X}]" if known is None else known
-
-
-def _known(character: str) -> str | None:
-    """One character as LaTeX sets it, by itself or by what Unicode says that it is made of; None where it cannot."""
+def _latex_of(character: str) -> str | None:
+    """The LaTeX of one character, directly or by its Unicode decomposition; None if there is none."""
     if character in _SPECIAL:
         return _SPECIAL[character]
     if " " <= character <= "~":
         return character
     kind = unicodedata.category(character)
-    if kind == "Cf" or "\N{VARIATION SELECTOR-1}" <= character <= "\N{VARIATION SELECTOR-16}":  # nothing to be seen
+    if kind == "Cf" or "\N{VARIATION SELECTOR-1}" <= character <= "\N{VARIATION SELECTOR-16}":  # invisible
         return ""
     if kind.startswith("Z"):
         return " "
-    apart = unicodedata.normalize("NFD", character)
-    if apart[1:] and set(apart[1:]) <= _ACCENTS.keys():
-        letter = _known(apart[0])
-        for mark in apart[1:]:
+    decomposed = unicodedata.normalize("NFD", character)
+    if decomposed[1:] and set(decomposed[1:]) <= _ACCENTS.keys():
+        letter = _latex_of(decomposed[0])
+        for mark in decomposed[1:]:
             letter = rf"\{_ACCENTS[mark]}{{{letter}}}"
         return letter
     parts = unicodedata.normalize("NFKD", character)
-    known = [_known(part) for part in parts if part != character]
-    if not known or None in known:
+    texts = [_latex_of(part) for part in parts if part != character]
+    if not texts or None in texts:
         return None
     raised = {"<super>": "superscript", "<sub>": "subscript"}.get(
         unicodedata.decomposition(character).partition(" ")[0]
     )
-    together = "".join(part for part in known if part)
-    return rf"\text{raised}{{{together}}}" if raised else together
+    composed = "".join(part for part in texts if part)
+    return rf"\text{raised}{{{composed}}}" if raised else composed
 
 
 class Values:
     r"""Numbers for the prose of the paper, by key: `\result{throughput/netns-flowgen/bridge/10/total}`.
 
-    A key without its number stops the build of the paper, and so does a typing error in one.
+    A key without a number stops the build of the paper, and so does a misspelt key.
     """
 
     def __init__(self, topic: str):
@@ -124,23 +120,22 @@ class Values:
         return len(self._texts)
 
     def text(self, key: str, text: object) -> None:
-        """A text, which is escaped. Raises BadInput for a malformed key, or one that has another text."""
+        """Adds a text, escaped. Raises BadInput for a malformed key, or one that has another text."""
         self._add(key, escape(text))
 
     def number(self, key: str, value: float, digits: int, unit: str = "") -> None:
-        r"""A number with that many decimals, and its unit behind a narrow space that does not break."""
+        r"""Adds a number with that many decimals, and its unit behind a narrow space that does not break."""
         self._add(key, escape(f"{value:.{digits}f}") + (rf"\,{escape(unit)}" if unit else ""))
 
     def names(self, key: str, names: list[str]) -> None:
-        r"""Names over which `\eachresult` repeats a part of the paper."""
+        r"""Adds a list of names over which `\eachresult` repeats a part of the paper."""
         self._lists[self._checked(key)] = list(names)
 
     def write(self, notebook: str, origin: Origin) -> Path:
         """Writes paper/values/<label>/<notebook>.tex."""
         lines = [rf"\defineresult{{{key}}}{{{text}}}" for key, text in sorted(self._texts.items())]
         lines += [rf"\definelist{{{key}}}{{{','.join(names)}}}" for key, names in sorted(self._lists.items())]
-        text = origin.comment(f"values of {notebook}") + "\n".join(lines) + "\n"
-        return write_atomically(paths.paper() / "values" / origin.label / f"{notebook}.tex", text.encode())
+        return _write(f"values of {notebook}", "\n".join(lines) + "\n", "values", notebook, origin)
 
     def _add(self, key: str, text: str) -> None:
         key = self._checked(key)
@@ -159,9 +154,9 @@ def write_table(table: pd.DataFrame, name: str, origin: Origin, *, wrapped: Mapp
     """Writes paper/tables/<label>/<name>.tex: a booktabs tabular without float or caption, and below it, no wider than
     the table, the conditions of its origin.
 
-    table: its index becomes the first columns, its columns (one level or two) the head. A column of texts
-    such as "56.39" or "56.39 ± 0.52" (and MISSING) is aligned by siunitx at the point; all other text is
-    escaped. wrapped: columns of texts that are as wide as that share of the page's text, and break into lines.
+    table: its index becomes the first columns, its columns (one level or two) the head. siunitx aligns a column of
+    texts such as "56.39" or "56.39 ± 0.52" (and MISSING) at the point; all other text is escaped. wrapped: columns of
+    text that break into lines, with their widths as a share of the text width.
     """
     wrapped = wrapped or {}
     flat = table.reset_index(allow_duplicates=True) if table.index.names != [None] else table
@@ -181,41 +176,44 @@ def write_table(table: pd.DataFrame, name: str, origin: Origin, *, wrapped: Mapp
     )
     if body.columns.nlevels > 1:
         tabular = tabular.replace("\\\\\n", "\\\\\n" + _rules(body.columns) + "\n", 1)
-    text = origin.comment(f"table {name}") + _noted(tabular, origin.conditions)
-    return write_atomically(paths.paper() / "tables" / origin.label / f"{name}.tex", text.encode())
+    return _write(f"table {name}", _noted(tabular, origin.conditions), "tables", name, origin)
 
 
 def write_lines(lines: Iterable[str], name: str, origin: Origin) -> Path:
-    """Writes paper/tables/<label>/<name>.tex of lines of LaTeX, with the conditions of their origin behind."""
+    """Writes paper/tables/<label>/<name>.tex from lines of LaTeX, and the conditions of their origin after them."""
     note = rf"\par{{\scriptsize\noindent {escape(origin.conditions)}\par}}" if origin.conditions else ""
-    text = origin.comment(f"list {name}") + "\n".join([*lines, note]) + "\n"
-    return write_atomically(paths.paper() / "tables" / origin.label / f"{name}.tex", text.encode())
+    return _write(f"list {name}", "\n".join([*lines, note]) + "\n", "tables", name, origin)
+
+
+def _write(what: str, text: str, folder: str, name: str, origin: Origin) -> Path:
+    file = paths.paper() / folder / origin.label / f"{name}.tex"
+    return write_atomically(file, (origin.comment(what) + text).encode())
 
 
 def _noted(tabular: str, note: str) -> str:
-    """The table with a note below it that is as wide."""
+    """The table with a note of the same width below it."""
     if not note:
         return tabular
     small = rf"\parbox[t]{{\wd0}}{{\raggedright\scriptsize\rule{{0pt}}{{9pt}}{escape(note)}}}"
-    together = rf"\begin{{tabular}}[b]{{@{{}}l@{{}}}}\usebox0\\{small}\end{{tabular}}"
-    return f"\\sbox0{{%\n{tabular.rstrip()}}}%\n{together}\n"
+    stacked = rf"\begin{{tabular}}[b]{{@{{}}l@{{}}}}\usebox0\\{small}\end{{tabular}}"
+    return f"\\sbox0{{%\n{tabular.rstrip()}}}%\n{stacked}\n"
 
 
 def _column_format(cells: list[str]) -> str:
-    told = [cell for cell in cells if cell not in (MISSING, "")]
-    found = [match for cell in told if (match := _NUMBER.fullmatch(cell))]
-    if not found or len(found) < len(told):
+    filled = [cell for cell in cells if cell not in (MISSING, "")]
+    matches = [match for cell in filled if (match := _NUMBER.fullmatch(cell))]
+    if not matches or len(matches) < len(filled):
         return "l"
-    sign = "-" if any(match[1] for match in found) else ""
-    whole = max(len(match[2]) for match in found)
-    decimals = max(len(match[3] or "") for match in found)
-    spread = max((len(match[4].lstrip("0") + (match[5] or "")) for match in found if match[4]), default=0)
+    sign = "-" if any(match[1] for match in matches) else ""
+    whole = max(len(match[2]) for match in matches)
+    decimals = max(len(match[3] or "") for match in matches)
+    spread = max((len(match[4].lstrip("0") + (match[5] or "")) for match in matches if match[4]), default=0)
     point = f".{decimals}" if decimals else ""
     return f"S[table-format={sign}{whole}{point}{f'({spread})' if spread else ''}]"
 
 
 def _rules(columns: pd.MultiIndex) -> str:
-    """A rule below each head that spans several columns."""
+    """The rules below heads that span several columns."""
     spans = [(head, len(list(group))) for head, group in itertools.groupby(columns.get_level_values(0))]
     ends = list(itertools.accumulate(width for _, width in spans))
     return "".join(
@@ -225,6 +223,6 @@ def _rules(columns: pd.MultiIndex) -> str:
 
 def _cell(text: str, column_format: str, *, first: bool) -> str:
     escaped = escape(text)
-    if not column_format.startswith("S"):  # what a row begins with is else an option of the line before
+    if not column_format.startswith("S"):  # else LaTeX reads the first cell as an option of the line before
         return "{}" * (first and escaped.startswith(("[", "*"))) + escaped
     return text.replace(" ± ", " +- ") if _NUMBER.fullmatch(text) else f"{{{escaped}}}"

@@ -1,6 +1,6 @@
-"""From frames of estimates to tables and keyed numbers: a question declares each of its measures once, and has both.
+"""From frames of estimates to tables and keyed numbers: a question declares each quantity once for both.
 
-Estimates are frames in the form of cell_estimates.COLUMNS, a row per cell. Names of a cell are its columns, and
+Estimates are frames in the form of cell_estimates.COLUMNS, a row per cell. Names of a cell are columns of the frame, or
 "system", which is backend-workload.
 """
 
@@ -17,16 +17,16 @@ from pairlab.analysis.output.latex import Values
 from pairlab.statistics.intervals import no_interval
 from pairlab.store.dataset import Runs
 
-#: The names of cells, and the text of each.
+#: The text of each cell, by its names.
 Texts = dict[tuple, str]
-#: What names a column: a text, or a tuple of them.
+#: The title of a column: a text, or a tuple of texts.
 Title = TypeVar("Title", bound=Hashable)
 
-#: By unit, the one in which a thousand and more of it are shown: 20.5 ms, and not 20549.7 µs.
+#: The unit for a thousand and more, by unit: 20.5 ms, and not 20549.7 µs.
 LARGER = {"µs": "ms"}
 
 
-class Measure(NamedTuple):
+class Quantity(NamedTuple):
     """A quantity as tables, figures and keys show it.
 
     title: the head of its column and the name of its axis, with the unit. key: the last part of its keys. digits:
@@ -44,7 +44,7 @@ class Measure(NamedTuple):
     less_is_better: bool = False
 
     def texts(self, estimates: pd.DataFrame, *names: str) -> Texts:
-        """Each estimate as text: as mean ± half its interval where all intervals are symmetric, else with bounds."""
+        """Each estimate as text: mean ± half its interval if all intervals are symmetric, else with bounds."""
         values, low, high = (estimates[name].astype(float) * self.scale for name in ("value", "low", "high"))
         lopsided = (high + low - 2 * values).abs() >= 10**-self.digits
         bounds = self.change or self.short or lopsided.any()
@@ -53,19 +53,19 @@ class Measure(NamedTuple):
             value, low, high, unit = self._fitting(cell)
             own = f" {unit}" if unit != self.unit else ""
             if not bounds:
-                return formatting.with_half(value, high, self.digits) + own
+                return formatting.plus_minus(value, high, self.digits) + own
             digits = formatting.three_digits(value, low, high) if self.short else self.digits
-            return formatting.with_bounds(value, low, high, digits, sign="+" * self.change) + own
+            return formatting.with_interval(value, low, high, digits, sign="+" * self.change) + own
 
         return texts(estimates, names, text)
 
     def put(self, found: Values, estimates: pd.DataFrame, *names: str, key: str = "") -> None:
-        """The keyed numbers of estimates, below the names of their cells and `key` (the measure's own, if empty)."""
+        """The keyed numbers of estimates, below the names of their cells and `key` (the quantity's own, if empty)."""
         for cell in estimates.itertuples():
             self.put_one(found, f"{key_of(cell, *names)}/{key or self.key}", cell)
 
     def put_one(self, found: Values, key: str, cell) -> None:
-        """An estimate below `key`: its value, and below `key`-interval its bounds. Nothing where it has a gap."""
+        """An estimate below `key`: its value, and below `key`-interval its bounds. Nothing for a gap."""
         value, low, high, unit = self._fitting(cell)
         if value != value:
             return
@@ -78,7 +78,7 @@ class Measure(NamedTuple):
         found.text(f"{key}-interval", bounds if low == low else no_interval(cell.n, unit))
 
     def _fitting(self, cell) -> tuple[float, float, float, str]:
-        """An estimate's value and bounds, in the measure's unit or one of LARGER, and which."""
+        """An estimate's value and bounds with their unit: the quantity's or one of LARGER."""
         value, low, high = (getattr(cell, name) * self.scale for name in ("value", "low", "high"))
         if self.unit in LARGER and abs(value) >= 1000:
             return value / 1000, low / 1000, high / 1000, LARGER[self.unit]
@@ -96,21 +96,21 @@ def p_values(frame: pd.DataFrame, *names: str, column: str = "p_holm") -> Texts:
 
 
 def across(by_cell: Texts, *above: str, order: Sequence[Hashable] | None = None) -> dict[Hashable, Texts]:
-    """A column for each value of the cells' last name, in order, else as drivers are; `above`: heads above each."""
-    found: dict[Hashable, Texts] = {}
+    """A column for each value of the cells' last name, in `order`, else as drivers; `above`: heads above each."""
+    columns: dict[Hashable, Texts] = {}
     for (*names, last), text in by_cell.items():
-        found.setdefault(last, {})[tuple(names)] = text
-    every: Sequence[Hashable] = order or ordered(names[-1] for names in by_cell)
-    return {((*above, each) if above else each): found.get(each, {}) for each in every}
+        columns.setdefault(last, {})[tuple(names)] = text
+    heads: Sequence[Hashable] = order or ordered(names[-1] for names in by_cell)
+    return {((*above, head) if above else head): columns.get(head, {}) for head in heads}
 
 
 def tabulate(
     heads: Mapping[str, str], columns: Mapping[Title, Texts], order: Mapping[str, Sequence] | None = None
 ) -> pd.DataFrame:
-    """A table of texts, with a row for each cell that a column has, sorted by its names, and a dash for what is absent.
+    """A table of texts, with a row for each cell of any column, sorted by its names, and a dash for a missing text.
 
-    heads: the names of the cells and what the table calls them. columns: texts by cell, by title (a tuple: several
-    levels). order: of names whose values have another order than their own, and than drivers have.
+    heads: the table's heads by the names of the cells. columns: texts by cell, by title (a tuple: several levels).
+    order: the order of values of a name, if not the natural one, or that of drivers.
     """
     cells = {cell for column in columns.values() for cell in column}
     if "driver" in heads:
@@ -119,7 +119,7 @@ def tabulate(
     ranks = [{value: rank for rank, value in enumerate((order or {}).get(name, ()))} for name in heads]
     rows = sorted(cells, key=lambda cell: [rank.get(value, value) for rank, value in zip(ranks, cell, strict=True)])
     shown = [tuple(f"{value:g}" if isinstance(value, float) else value for value in row) for row in rows]
-    index = pd.MultiIndex.from_tuples(shown, names=list(heads.values())) if shown else _no_rows(list(heads.values()))
+    index = pd.MultiIndex.from_arrays(list(zip(*shown, strict=True)) or [[]] * len(heads), names=list(heads.values()))
     titles = list(columns)
     body = [[columns[title].get(row, MISSING) for title in titles] for row in rows]
     nested = bool(titles) and isinstance(titles[0], tuple)
@@ -127,7 +127,7 @@ def tabulate(
 
 
 def by_system(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The part of a table for each system, which its first index names, without the columns that it has nothing in."""
+    """The part of a table for each system, by its first index, without empty columns."""
     names = table.index.get_level_values(0)
     parts = {name: table[names == name].droplevel(0) for name in dict.fromkeys(names)}
     return {name: part.loc[:, ((part != MISSING) & (part != "")).any()] for name, part in parts.items()}
@@ -139,32 +139,32 @@ def key_of(cell, *names: str) -> str:
 
 
 def common_values(topic: str, runs: Runs, frame: pd.DataFrame, *gaps: str) -> Values:
-    r"""The keyed numbers of a topic as far as all topics have them, for the notebook's own to be added.
+    r"""The keyed numbers that all topics share; the notebook adds its own.
 
-    frame: a row per cell, of all systems; where it has no rows there are only these: runs (that count), left-out, the
-    list `systems`, empty, and missing: the gaps as one text. Else also confidence, and for each <system>:
-    <system>/backend, workload, drivers, pairs (all counts measured), remarks (repetitions and failures).
+    frame: a row per cell, of all systems. Without rows there are only runs (that count), left-out, the list `systems`,
+    empty, and missing: the gaps as one text. Else also confidence, and for each <system>: <system>/backend, workload,
+    drivers, pairs (all measured numbers), remarks (repetitions and failures).
     """
-    found = Values(topic)
-    found.number("runs", sum(run.status == "ok" for run in runs), 0)
-    found.number("left-out", len(runs.left_out) + len(runs.unread), 0)
-    found.names("systems", list(systems(frame)))
+    values = Values(topic)
+    values.number("runs", sum(run.status == "ok" for run in runs), 0)
+    values.number("left-out", len(runs.left_out) + len(runs.unread), 0)
+    values.names("systems", list(systems(frame)))
     if missing := "; ".join(gap for gap in gaps if gap):
-        found.text("missing", missing)
+        values.text("missing", missing)
     if "confidence" in frame and len(frame):
-        found.text("confidence", f"{frame['confidence'].iloc[0] * 100:g} %")
+        values.text("confidence", f"{frame['confidence'].iloc[0] * 100:g} %")
     for system, part in systems(frame).items():
-        found.text(f"{system}/backend", part["backend"].iloc[0])
-        found.text(f"{system}/workload", part["workload"].iloc[0])
-        found.text(f"{system}/drivers", ", ".join(ordered(part["driver"])))
-        found.text(f"{system}/pairs", ", ".join(map(str, sorted(part["pairs"].unique()))))
+        values.text(f"{system}/backend", part["backend"].iloc[0])
+        values.text(f"{system}/workload", part["workload"].iloc[0])
+        values.text(f"{system}/drivers", ", ".join(ordered(part["driver"])))
+        values.text(f"{system}/pairs", ", ".join(map(str, sorted(part["pairs"].unique()))))
         if "n" in part:
-            found.text(f"{system}/remarks", formatting.remarks(part))
-    return found
+            values.text(f"{system}/remarks", formatting.remarks(part))
+    return values
 
 
 def put_p(found: Values, frame: pd.DataFrame, *names: str, key: str, column: str = "p_holm") -> None:
-    """The keyed p-values of a column, below the names of their cells and `key`; nothing where there is none."""
+    """The keyed p-values of a column, below the names of their cells and `key`; nothing for NaN."""
     for row in frame[frame[column].notna()].itertuples():
         found.text(f"{key_of(row, *names)}/{key}", formatting.p_text(getattr(row, column)))
 
@@ -172,7 +172,3 @@ def put_p(found: Values, frame: pd.DataFrame, *names: str, key: str, column: str
 def _name(row, name: str) -> object:
     value = f"{row.backend}-{row.workload}" if name == "system" else getattr(row, name)
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _no_rows(heads: list[str]) -> pd.MultiIndex:
-    return pd.MultiIndex.from_arrays([[] for _ in heads], names=heads)

@@ -1,4 +1,4 @@
-"""Builds paper/main.pdf from the values, tables and figures of one label, none older than the runs it shows."""
+"""Builds paper/main.pdf from the values, tables and figures of one label, none older than its runs."""
 
 import hashlib
 import re
@@ -18,15 +18,14 @@ _ERROR = re.compile(r"^(?:! |\S+\.(?:tex|sty|pgf):\d+: ).*$", re.MULTILINE)
 def build(label: str = "reference", *, runs: Runs | str | Path | None = None, sweep: str = "") -> Path:
     """Runs latexmk over paper/main.tex with the results of `label`, and returns the finished paper/main.pdf.
 
-    runs: what the paper is to be of: all runs of the label (of the `sweep`, if named), or their folder. Each value
-    file, table and figure that the paper reads must have been made of just these; without `runs`, that is not looked
-    at. LaTeX learns the label from paper/build/label.tex, and what the paper is made of (`inputs_digest`), which is
-    then MadeOf in the PDF's document information. With PAIRLAB_OUT the results are read from there and the PDF goes
-    there.
+    runs: all runs of the label (of the `sweep`, if named), or their folder. Each value file, table and figure that the
+    paper reads must have been made of just these; without `runs`, this is not checked. LaTeX reads the label from
+    paper/build/label.tex, with the digest of the paper's inputs (`inputs_digest`), which becomes MadeOf in the PDF's
+    document information. With PAIRLAB_OUT the results are read from there and the PDF is written there.
 
     Raises Unavailable without LaTeX or a part of it, NoRuns without results of that label, OutOfDate naming the files
-    made of other runs and the notebooks that make them, and PairlabError with the first error of LaTeX, or the time
-    that it had, and the path of its log. Then paper/main.pdf stays as it was.
+    made of other runs and their notebooks, and PairlabError with the first error of LaTeX, or its timeout, and the path
+    of its log. Then paper/main.pdf is unchanged.
     """
     if runs is not None and not isinstance(runs, Runs):
         runs = load_runs(runs, sweep=sweep)
@@ -39,14 +38,15 @@ def build(label: str = "reference", *, runs: Runs | str | Path | None = None, sw
             f"no results labelled {label!r} in {place / 'values'}: run the notebooks in"
             " notebooks/analysis over the runs first; the label is the sweep's name, else the runs folder's"
         )
-    if runs is not None:  # before LaTeX, whose error over a key that is new would hide that the file is old
-        main = (paths.PAPER / "main.tex").read_text(encoding="utf-8")
+    if runs is not None:  # before LaTeX, whose error over a new key would hide that the file is old
+        main = _main().read_text(encoding="utf-8")
         named = (place / "values" / label / f"{name}.tex" for name in _USED.findall(main))
         _check_current([file for file in named if file.exists()], runs)
-    known = rf"\newcommand{{\runslabel}}{{{label}}}\newcommand{{\madeof}}{{{inputs_digest(label)}}}" + "\n"
-    write_atomically(place / "build" / "label.tex", known.encode())
-    settings = {"TEXINPUTS": f".:{paths.PAPER}:", "max_print_line": "1000"}  # unbroken lines in the log
-    command = ["latexmk", "-norc", "-r", str(paths.PAPER / "latexmkrc"), str(paths.PAPER / "main.tex")]
+    defined = rf"\newcommand{{\runslabel}}{{{label}}}\newcommand{{\madeof}}{{{inputs_digest(label)}}}" + "\n"
+    write_atomically(place / "build" / "label.tex", defined.encode())
+    inputs = f".:{_main().parent}:{paths.PAPER}:"
+    settings = {"TEXINPUTS": inputs, "max_print_line": "1000"}  # unbroken lines in the log
+    command = ["latexmk", "-norc", "-r", str(paths.PAPER / "latexmkrc"), str(_main())]
     log = place / "build" / "main.log"
     try:
         status, printed = texlive.run(command, folder=place, settings=settings)
@@ -63,20 +63,29 @@ def build(label: str = "reference", *, runs: Runs | str | Path | None = None, sw
     return write_atomically(place / "main.pdf", (place / "build" / "main.pdf").read_bytes())
 
 
+def _main() -> Path:
+    """The document: the study's own paper/main.tex, or the one that comes with pairlab."""
+    own = paths.STUDY / "paper" / "main.tex"
+    return own if paths.STUDY != paths.ROOT and own.exists() else paths.PAPER / "main.tex"
+
+
 def inputs_digest(label: str) -> str:
-    """A digest of all that a paper with results of that label can be made of: by it, a PDF tells whether it is old."""
-    place, found = paths.paper(), hashlib.sha256()
-    sources = {f"paper/{name}": paths.PAPER / name for name in ("main.tex", "pairlab.sty")}
+    """A digest of all inputs of a paper with results of that label, by which an old PDF is recognised.
+
+    A figure counts by its SVG, the only form of it in git.
+    """
+    place, digest = paths.paper(), hashlib.sha256()
+    sources = {"paper/main.tex": _main(), "paper/pairlab.sty": paths.PAPER / "pairlab.sty"}
     for folder in (place / "values" / label, place / "tables" / label, paths.figures() / label):
-        made = (file for file in folder.glob("*") if file.suffix in (".tex", ".pgf"))
-        sources |= {f"{folder.parent.name}/{file.name}": file for file in made}
+        results = (file for file in folder.glob("*") if file.suffix in (".tex", ".svg"))
+        sources |= {f"{folder.parent.name}/{file.name}": file for file in results}
     for name, file in sorted(sources.items()):  # by names that are the same in every checkout
-        found.update(f"{name}\n".encode() + file.read_bytes())
-    return found.hexdigest()[:16]
+        digest.update(f"{name}\n".encode() + file.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _read_by_latex(place: Path, label: str) -> list[Path]:
-    """The results of the label that the paper was really made of, as LaTeX recorded them."""
+    """The results of the label that LaTeX read, by its record."""
     folders = [place / "values" / label, place / "tables" / label, place.parent / "figures" / label]
     folders = [folder.resolve() for folder in folders]
     recorded = (place / "build" / "main.fls").read_text(errors="replace").splitlines()
@@ -98,9 +107,9 @@ def _check_current(files: Iterable[Path], runs: Runs) -> None:
 
 
 def _maker(file: Path) -> str:
-    """The analysis notebook that makes a result: its number is in the name of values, its topic begins other names."""
-    notebooks = sorted(paths.ANALYSES.glob("[0-9][0-9]-*.ipynb"), key=lambda path: -len(path.stem))
+    """The analysis notebook of a result: the name of values is the notebook's, other names begin with its topic."""
+    notebooks = sorted(paths.beside("notebooks/analysis", "*.ipynb"), key=lambda path: -len(path.stem))
     for notebook in notebooks:
-        if file.stem == notebook.stem or f"{file.stem}-".startswith(f"{notebook.stem[3:]}-"):
+        if file.stem == notebook.stem or f"{file.stem}-".startswith(f"{paths.notebook_name(notebook)}-"):
             return paths.from_root(notebook)
-    return f"by a notebook in {paths.from_root(paths.ANALYSES)}"
+    return "by a notebook in notebooks/analysis"

@@ -1,4 +1,4 @@
-"""What the paper needs of LaTeX, and which of Debian's packages have it: named here for all messages."""
+"""The parts of LaTeX that the paper needs, and their Debian packages, for all messages."""
 
 import os
 import shutil
@@ -9,16 +9,10 @@ from pathlib import Path
 
 from pairlab.errors import PairlabError
 
-PACKAGES = (
-    "latexmk",
-    "texlive-latex-recommended",
-    "texlive-pictures",
-    "texlive-publishers",
-    "texlive-science",
-)
+PACKAGES = ("latexmk", "texlive-latex-recommended", "texlive-pictures", "texlive-publishers", "texlive-science")
 REMEDY = f"sudo apt-get install {' '.join(PACKAGES)}"
 
-#: LaTeX that waits or loops would else never end; the paper takes a twentieth of this.
+#: The timeout of LaTeX, which may wait or loop; the paper takes a twentieth of this.
 WITHIN_S = 600.0
 
 _PROGRAMS = ("latexmk", "pdflatex", "kpsewhich")
@@ -26,20 +20,20 @@ _FILES = ("IEEEtran.cls", "siunitx.sty", "booktabs.sty", "pgf.sty")
 
 
 def missing() -> list[str]:
-    """The programs that are missing here; where there are all, the files of LaTeX's that are."""
+    """The missing programs; if there are none, the missing files of LaTeX."""
     if programs := [name for name in _PROGRAMS if not shutil.which(name)]:
         return programs
-    found = {Path(line).name for line in run(["kpsewhich", *_FILES])[1].splitlines()}
-    return [name for name in _FILES if name not in found]
+    present = {Path(line).name for line in run(["kpsewhich", *_FILES])[1].splitlines()}
+    return [name for name in _FILES if name not in present]
 
 
 def run(
     command: Sequence[str], *, folder: Path | None = None, settings: dict[str, str] | None = None
 ) -> tuple[int, str]:
-    """The exit status of a program of LaTeX's and what it printed.
+    """The exit status and output of a program of LaTeX.
 
-    folder: where it runs; the current one if None. settings: environment variables besides. Raises PairlabError where
-    it takes longer than WITHIN_S; then it is ended, with what it started.
+    folder: the working directory; None: the current one. settings: further environment variables. Raises PairlabError
+    if it takes longer than WITHIN_S; its process group is killed then.
     """
     with subprocess.Popen(
         command,
@@ -50,7 +44,7 @@ def run(
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        start_new_session=True,  # so that it can be ended with its children
+        start_new_session=True,  # so that it can be killed with its children
     ) as process:
         try:
             printed = process.communicate(timeout=WITHIN_S)[0]

@@ -1,87 +1,31 @@
-"""What every network carries within one host and between hosts, and how long it takes to be answered over it.
+"""Networks within one host and between hosts: what each carries, how long a request takes over it, and what it costs.
 
-Totals are held against the least that there can be in between.
+Totals are held against the least that there can be in between, service demands against no containers.
 """
 
-import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
 
 import pandas as pd
+from matplotlib.figure import Figure
 
-from pairlab.analysis import cell_estimates, selection, throughput_cells
-from pairlab.analysis.driver_order import ordered
-from pairlab.analysis.output.latex import Values
-from pairlab.analysis.output.measures import Measure, Texts, common_values, tabulate
+from pairlab.analysis import layers, published
+from pairlab.analysis.figures import causes as figures_causes
+from pairlab.analysis.figures import networks as figures
+from pairlab.analysis.output.formatting import MISSING
+from pairlab.analysis.output.measures import Quantity
+from pairlab.analysis.output.provenance import conditions
+from pairlab.analysis.question import Across, Answer, Change, Column, Frame, Mean, Question, Table
+from pairlab.analysis.repetitions import table, values
+from pairlab.analysis.selection import CELL, select
+from pairlab.analysis.sentences import changes, extremes
 from pairlab.model.latencies import SHARES, measure
-from pairlab.model.summaries import MEASURES, summaries
-from pairlab.store.dataset import Runs
+from pairlab.model.records import Run
 
 #: What sets cells apart besides CELL.
 PLACE = ("hosts", "placement")
-BY = (*selection.CELL, *PLACE)
-#: What the others are held against: within a host a veth pair and nothing else, between hosts the uplinks alone.
-LIMIT_WITHIN, LIMIT_BETWEEN = "p2p", "process"
-TOTAL = Measure("Total (Gbit/s)", "total", 2, 1e-9, "Gbit/s")
-CHANGE = Measure("Against the limit (%)", "change", 1, unit="%", change=True, short=True)
-#: Of transactions, by the column of `latency_repetitions`.
-LATENCIES = {
-    measure(key): Measure(
-        f"Latency {key} (µs)", key, 2, 1e6, "µs", short=True, less_is_better=MEASURES[measure(key)].less_is_better
-    )
-    for key in SHARES
-}
-
-_NAMES = {"system": "System", "place": "Place", "pairs": "Pairs", "driver": "Network"}
-
-
-def repetitions(flows: pd.DataFrame) -> pd.DataFrame:
-    """One row per repetition, network and place: as throughput_by_repetition, with columns hosts and placement."""
-    return throughput_cells.throughput_by_repetition(flows, also=PLACE)
-
-
-def cells(repetitions: pd.DataFrame, confidence: float) -> pd.DataFrame:
-    """The mean total throughput in bit/s by network and place, as cell_estimates.means."""
-    return cell_estimates.means(repetitions, BY, "total_bps", confidence)
-
-
-def changes(repetitions: pd.DataFrame, confidence: float) -> pd.DataFrame:
-    """The change of the total against that of the limit with as many pairs in the same place, in percent.
-
-    The limit is LIMIT_WITHIN on one host and LIMIT_BETWEEN on several. Paired by repetition, as cell_estimates.changes.
-    """
-    by = [name for name in BY if name != "driver"]
-    within = repetitions["hosts"] == 1
-    parts = [
-        cell_estimates.changes(part, by, "total_bps", setting="driver", against=limit, confidence=confidence)
-        for part, limit in ((repetitions[within], LIMIT_WITHIN), (repetitions[~within], LIMIT_BETWEEN))
-    ]
-    return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
-
-
-def latency_repetitions(runs: Runs) -> pd.DataFrame:
-    """One row per run of transactions that counts: the columns of BY, repetition, and those of LATENCIES in s."""
-    columns = [*BY, "repetition"]
-    counted = [run for run in runs if run.status == "ok"]
-    rows = [
-        {name: getattr(run.spec, name) for name in columns}
-        | {name: found.get(name, math.nan) for name in LATENCIES}  # a tool may count transactions only
-        for run in counted
-        for found in [summaries(run)]
-    ]
-    return pd.DataFrame(rows, columns=[*columns, *LATENCIES])
-
-
-def latency_cells(repetitions: pd.DataFrame, confidence: float) -> dict[str, pd.DataFrame]:
-    """The mean of each of LATENCIES in s by network and place, as cell_estimates.means."""
-    return {name: cell_estimates.means(repetitions, BY, name, confidence) for name in LATENCIES}
-
-
-def latency_table(cells: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Latencies by place, pairs and network."""
-    columns: dict[Hashable, Texts] = {
-        each.title: each.texts(_placed(cells[name]), *_NAMES) for name, each in LATENCIES.items()
-    }
-    return tabulate(_NAMES, columns, {"place": places(cells["latency_p50_s"])})
+_KEYS = ("system", "driver", "hosts", "pairs")
 
 
 def place_text(hosts: int, placement: str) -> str:
@@ -89,46 +33,196 @@ def place_text(hosts: int, placement: str) -> str:
     return "one host" if hosts == 1 else f"{hosts} hosts, {placement}"
 
 
+_PLACE_WORDS = {"place": (PLACE, place_text)}
+
+
 def places(cells: pd.DataFrame) -> list[str]:
-    """The places of the cells in words, the fewest hosts first."""
-    known = cells[list(PLACE)].drop_duplicates().sort_values(list(PLACE))
-    return [place_text(*each) for each in known.itertuples(index=False)]
+    """The places of cells in words, the fewest hosts first."""
+    return list(cells.sort_values(list(PLACE))["place"].drop_duplicates())
 
 
-def fastest_first(drivers: Iterable[str], cells: pd.DataFrame, *, measure: Measure = TOTAL) -> list[str]:
-    """Each driver once: by its largest total, or its longest latency; the fastest first, those without any last.
+def _in_order(name: str) -> Any:
+    return lambda answer: {"place": places(answer[name])}
 
-    measure: what the cells have, which says whether less of it is better.
+
+def by_network(answer: Answer, name: str, column: str, order: Sequence[str]) -> Figure | None:
+    """Estimates of each network, a panel for each of these values of a column."""
+    if answer.known(name).empty:
+        return None
+    return figures.by(answer[name], column, order, answer.conditions_of(name), answer.measure(name))
+
+
+def _by_place(answer: Answer, name: str) -> Figure | None:
+    return by_network(answer, name, "place", places(answer[name]))
+
+
+# --- throughput, and the latency of requests
+
+#: What the others are held against: within a host a veth pair and nothing else, between hosts the uplinks alone.
+LIMIT_WITHIN, LIMIT_BETWEEN = "p2p", "process"
+LATENCIES = {
+    measure(key): Quantity(f"Latency {key} (µs)", key, 2, 1e6, "µs", short=True, less_is_better=True) for key in SHARES
+}
+_NAMES = {"place": "Place", "pairs": "Pairs", "driver": "Network"}
+
+NETWORKS = Question(
+    topic="networks",
+    beside=["latency"],
+    by=PLACE,
+    quantities=("total_bps", *LATENCIES),
+    words={**_PLACE_WORDS, "within": (("hosts",), lambda hosts: hosts == 1)},
+    estimates={
+        "total": Mean(Quantity("Total (Gbit/s)", "total", 2, 1e-9, "Gbit/s"), "total_bps"),
+        "change": Change(
+            Quantity("Against the limit (%)", "change", 1, unit="%", change=True, short=True),
+            *("total_bps", "driver", lambda part: LIMIT_WITHIN if part["hosts"].iloc[0] == 1 else LIMIT_BETWEEN),
+            each=("within",),
+        ),
+        **{name: Mean(each, name, experiment="latency") for name, each in LATENCIES.items()},
+    },
+    tables={
+        "networks": Table(_NAMES, ["total", "change"], _in_order("total"), remarks="total"),
+        "network-latencies": Table(_NAMES, list(LATENCIES), _in_order("latency_p50_s"), remarks="latency_p50_s"),
+    },
+    figures={
+        "networks": lambda answer: _by_place(answer, "total"),
+        "network-latencies": lambda answer: _by_place(answer, "latency_p50_s"),
+    },
+    keys=_KEYS,
+    answer=[
+        changes("change", "Total throughput against the limit of the place", "place"),
+        extremes("latency_p50_s", "median latency", ("place",)),
+    ],
+)
+
+
+# --- what a transaction costs in CPU time, and how busy it keeps either end: Suo et al. 2018, table V
+
+#: A host's own network, without containers, which Suo et al. 2018 hold the others against.
+REFERENCE = "process"
+#: Which of our networks has the name that Suo et al. 2018 use, where these differ. Their flannel had VXLAN.
+STATED_AS = {"flannel-vxlan": "flannel"}
+DEMAND = Quantity("CPU time (µs/transaction)", "demand", 2, 1e6, "µs", short=True, less_is_better=True)
+_WHOLE = {
+    "service_demand_s": DEMAND,
+    "transactions_per_s": Quantity("Transactions (1/s)", "rate", 0, 1, "1/s", short=True),
+}
+#: Of CPUs that either end had for itself: cpu_use.by_side.
+_SIDES = {
+    "client_share": Quantity("Client's CPU (%)", "client-cpu", 1, 100, "%"),
+    "server_share": Quantity("Server's CPU (%)", "server-cpu", 1, 100, "%"),
+    "client_demand_s": Quantity("Client's CPU (µs)", "client-demand", 2, 1e6, "µs", short=True),
+    "server_demand_s": Quantity("Server's CPU (µs)", "server-demand", 2, 1e6, "µs", short=True),
+}
+#: Layers with a smaller part of the service demand everywhere have no column.
+_LEAST = 0.01
+
+
+def demand_by_layer(run: Run) -> Iterator[dict[str, object]]:
+    """Of each layer (layers.names) demand_s: the service demand times its share in the samples of CPUs that were not
+    idle.
     """
-    largest = cells.groupby("driver")["value"].max()
-    sign = 1 if measure.less_is_better else -1
-    return sorted(ordered(drivers), key=lambda driver: sign * largest.get(driver, math.inf * sign))
+    demand_s = values(run, ["service_demand_s"])["service_demand_s"]
+    for layer, share in layers.shares(zip(run.profile["stack"], run.profile["samples"], strict=True)).items():
+        yield {"layer": layer, "demand_s": share * demand_s}
 
 
-def table(cells: pd.DataFrame, changes: pd.DataFrame) -> pd.DataFrame:
-    """Total throughput by place, pairs and network, and its change against the limit of that place."""
-    columns: dict[Hashable, Texts] = {
-        measure.title: measure.texts(_placed(frame), *_NAMES) for measure, frame in ((TOTAL, cells), (CHANGE, changes))
-    }
-    return tabulate(_NAMES, columns, {"place": places(cells)})
+def _profiled(answer: Answer) -> Any:
+    by_profile: dict[str, Any] = {"sweep": answer.origin.sweep, "which": lambda spec: spec.profile}
+    return select(str(answer.used.root), experiment=answer.question.experiment, **by_profile).runs
 
 
-def values(
-    runs: Runs, cells: pd.DataFrame, changes: pd.DataFrame, of_latencies: dict[str, pd.DataFrame], *gaps: str
-) -> Values:
-    r"""The keyed numbers of networks, all below `networks/`: those of measures.common_values, and
-
-    <system>/<driver>/<hosts>/<pairs>/total, total-interval; change, change-interval against the limit; the quantiles of
-    latencies by the names of SHARES, each with its interval.
-    """
-    found = common_values("networks", runs, cells, *gaps)
-    names = ("system", "driver", "hosts", "pairs")
-    TOTAL.put(found, cells, *names)
-    CHANGE.put(found, changes, *names)
-    for name, each in LATENCIES.items():
-        each.put(found, of_latencies[name], *names)
-    return found
+def _by_layer(answer: Answer) -> pd.DataFrame:
+    """Each layer's part of the service demand in s, of runs with a profile."""
+    parts: dict[str, Any] = {"parts": demand_by_layer, "of_parts": ["layer"], "alike": False}
+    return table(answer.once(_profiled), (*CELL, *PLACE), ["demand_s"], **parts)
 
 
-def _placed(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.assign(place=[place_text(*each) for each in frame[list(PLACE)].itertuples(index=False)])
+def _shown(answer: Answer) -> list[str]:
+    cells = answer["by layer"]
+    parts = cells["value"] / cells.groupby([*CELL, *PLACE])["value"].transform("sum")
+    most = parts.groupby(cells["layer"]).max()
+    return [layer for layer in layers.names() if most.get(layer, 0.0) >= _LEAST]
+
+
+def _layers_figure(answer: Answer) -> Figure | None:
+    if answer.known("by layer").empty:
+        return None
+    return figures_causes.by_transaction(answer["by layer"], conditions(answer.once(_profiled)))
+
+
+def published_table() -> pd.DataFrame:
+    """Suo et al. 2018, table V: CPU use and service demand of client and server by network, and its change."""
+    rows = published.load("service_demands")
+    return pd.DataFrame(
+        {
+            "Client's CPU (%)": rows["client_cpu_percent"],
+            "Server's CPU (%)": rows["server_cpu_percent"],
+            "Client (µs)": (1e6 * rows["client_demand_s"]).round(1),
+            "Server (µs)": (1e6 * rows["server_demand_s"]).round(1),
+            "Both, against process (%)": _stated(rows).map(lambda change: f"{change:+.0f}"),
+        }
+    ).set_axis(pd.Index(rows["driver"], name="Network"))
+
+
+def stated_changes() -> dict[str, str]:
+    """By network as ours are called, the change of client's and server's service demand together, in percent."""
+    rows = published.load("service_demands")
+    ours = {theirs: mine for mine, theirs in STATED_AS.items()}
+    named = zip(rows["driver"], _stated(rows), strict=True)
+    return {ours.get(driver, driver): f"{change:+.0f}" for driver, change in named if driver != REFERENCE}
+
+
+def _stated(rows: pd.DataFrame) -> pd.Series:
+    both = rows["client_demand_s"] + rows["server_demand_s"]
+    return 100 * (both / float(both[rows["driver"] == REFERENCE].iloc[0]) - 1)
+
+
+_COST_NAMES = {"place": "Place", "driver": "Network"}
+
+COST = Question(
+    topic="cost",
+    experiment="cpu-overhead",
+    by=PLACE,
+    quantities=(*_WHOLE, *_SIDES),
+    alike=False,
+    words=_PLACE_WORDS,
+    estimates={
+        **{name: Mean(each, name) for name, each in _WHOLE.items()},
+        **{name: Mean(each, name, partial(pd.DataFrame.dropna, subset=name)) for name, each in _SIDES.items()},
+        "change": Change(
+            Quantity("Against process (%)", "change", 1, unit="%", change=True, short=True),
+            *("service_demand_s", "driver", REFERENCE),
+        ),
+        "between hosts": Frame(lambda answer: answer["service_demand_s"].query("hosts > 1")),
+        "by layer": Mean(
+            DEMAND,
+            "demand_s",
+            by=(*CELL, *PLACE, "layer"),
+            rows=_by_layer,
+            key=lambda row: f"{layers.key(row.layer)}-demand",
+        ),
+    },
+    tables={
+        "cpu-overhead": Table(
+            _COST_NAMES,
+            [
+                *(*_WHOLE, *_SIDES, "change"),
+                Column("Paper S (%)", "between hosts", lambda row: stated_changes().get(row.driver, MISSING)),
+            ],
+            _in_order("service_demand_s"),
+            remarks="service_demand_s",
+        ),
+        "cpu-overhead-layers": Table(_COST_NAMES, [Across("by layer", "layer", _shown)], _in_order("by layer")),
+    },
+    figures={
+        "cpu-overhead-demand": lambda answer: _by_place(answer, "service_demand_s"),
+        "cpu-overhead-change": lambda answer: _by_place(answer, "change"),
+        "cpu-overhead-layers": _layers_figure,
+    },
+    keys=dict.fromkeys((*_WHOLE, *_SIDES, "change", "by layer"), _KEYS),
+    answer=[
+        changes("change", "CPU time of a transaction against process, over all places"),
+        extremes("service_demand_s", "CPU time of a transaction", ("place",)),
+    ],
+)

@@ -1,75 +1,46 @@
 """UDP beside TCP: what the clients of each get, and how many datagrams are lost or reordered."""
 
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from pairlab.analysis import cell_estimates, selection
-from pairlab.analysis.output.formatting import systems, with_bounds
-from pairlab.analysis.output.latex import Values
-from pairlab.analysis.output.measures import Measure, tabulate
-from pairlab.model.summaries import carried_bps
+from pairlab.analysis import cell_estimates
+from pairlab.analysis.figures import estimates
+from pairlab.analysis.output.measures import Quantity
+from pairlab.analysis.question import Answer, Change, Mean, Question, Table
+from pairlab.analysis.selection import CELL
+from pairlab.analysis.sentences import changes, extremes
+from pairlab.model.rates import carried_bps
+from pairlab.model.records import Run
 
-ALSO = ("udp_share", "udp_rate_bps")
-BY = (*selection.CELL, *ALSO, "protocol")
-MEASURES = {
-    "client_bps": Measure("Mean per client (Gbit/s)", "client", 3, 1e-9, "Gbit/s"),
-    "lost_share": Measure("Lost (%)", "lost", 2, 100, "%"),
-    "reordered_share": Measure("Reordered (%)", "reordered", 3, 100, "%"),
-}
-CHANGE = Measure("Change (%)", "client-change", 1, unit="%", change=True)
+CLIENT = Quantity("Mean per client (Gbit/s)", "client", 3, 1e-9, "Gbit/s")
+LOST = Quantity("Lost (%)", "lost", 2, 100, "%")
+_COUNTS = ("datagrams_sent", "datagrams_received", "datagrams_lost", "datagrams_reordered")
 
 
-def repetitions(flows: pd.DataFrame) -> pd.DataFrame:
-    """One row per repetition, cell and protocol: BY, repetition, client_bps, lost_share, reordered_share, counts.
-
-    flows: as Runs.flows of the experiment udp. client_bps is the mean goodput of a client of that protocol; a failed
-    flow adds zero. lost_share is of the datagrams sent, reordered_share of those received (RFC 4737, section 3); both
-    are missing for TCP, where the kernel repairs them. Raises AnalysisError where runs do not belong together.
+def by_protocol(run: Run) -> Iterator[dict[str, object]]:
+    """Of each protocol client_bps, the mean goodput of a client of it, where a failed flow adds zero; lost_share, of
+    the datagrams sent, and reordered_share, of those received (RFC 4737, section 3): both are missing for TCP, where
+    the kernel repairs them.
     """
-    selection.check_comparable(flows, ALSO)
-    names = ("datagrams_sent", "datagrams_received", "datagrams_lost", "datagrams_reordered")
-    counted = flows.assign(
-        throughput_bps=carried_bps(flows),
-        protocol=flows["protocol"].where(flows["protocol"] != "", "unknown"),
-        failed=flows["status"] != "ok",
-        **{name: flows[name].astype(float) for name in names},
+    flows = run.flows.assign(
+        carried_bps=carried_bps(run.flows), protocol=run.flows["protocol"].where(run.flows["protocol"] != "", "unknown")
     )
-    rows = []
-    for key, group in counted.groupby([*BY, "repetition"], sort=True):
-        sent, received, lost, reordered = (group[name].sum(min_count=1) for name in names)
-        mean = float(group["throughput_bps"].sum()) / group["pair"].nunique()
-        shares = [lost / sent if sent else np.nan, reordered / received if received else np.nan]
-        rows.append([*key, mean, *shares, len(group), int(group["failed"].sum())])
-    columns = ["client_bps", "lost_share", "reordered_share", "flows", "failed_flows"]
-    return pd.DataFrame(rows, columns=[*BY, "repetition", *columns])
-
-
-def cells(repetitions: pd.DataFrame, confidence: float) -> dict[str, pd.DataFrame]:
-    """The mean of each of MEASURES over repetitions, as cell_estimates.means, by its name; loss for UDP only."""
-    udp = repetitions[repetitions["protocol"] == "udp"]
-    frames = {name: repetitions if name == "client_bps" else udp for name in MEASURES}
-    return {name: placed(cell_estimates.means(frame, BY, name, confidence)) for name, frame in frames.items()}
-
-
-def changes(repetitions: pd.DataFrame, confidence: float) -> pd.DataFrame:
-    """The change in percent of what a TCP client gets, against runs without UDP, paired by repetition.
-
-    As cell_estimates.changes, with the column load: the share and the rate of UDP as text.
-    """
-    tcp = repetitions[repetitions["protocol"] == "tcp"]
-    tcp = _with_load(tcp)
-    return cell_estimates.changes(
-        tcp, selection.CELL, "client_bps", setting="load", against=load_text(0, 0), confidence=confidence
-    )
-
-
-def beside(changes: pd.DataFrame) -> list[str]:
-    """In words what a TCP client gets beside UDP, against runs without it; of the cells that have both."""
-    return [
-        f"{row.backend}-{row.workload}, {row.driver}, {row.pairs} pairs, {row.load}: a TCP client's throughput"
-        f" changes by {with_bounds(row.value, row.low, row.high, 1)} %"
-        for row in changes[changes["value"].notna()].itertuples()
-    ]
+    for protocol, part in flows.groupby("protocol", sort=True):
+        sent, received, lost, reordered = (part[name].astype(float).sum(min_count=1) for name in _COUNTS)
+        yield {
+            "protocol": protocol,
+            "client_bps": float(part["carried_bps"].sum()) / part["pair"].nunique(),
+            "lost_share": lost / sent if sent else np.nan,
+            "reordered_share": reordered / received if received else np.nan,
+            "flows": len(part),
+            "failed_flows": int((part["status"] != "ok").sum()),
+        }
 
 
 def load_text(share: float, rate_bps: float) -> str:
@@ -79,52 +50,74 @@ def load_text(share: float, rate_bps: float) -> str:
     return f"{share * 100:g} % UDP at {rate_bps / 1e6:g} Mbit/s" if rate_bps else f"{share * 100:g} % UDP at full rate"
 
 
-def placed(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with `place`: protocol, share and rate of UDP, as an axis shows it."""
-    names = []
-    for row in frame.itertuples():
-        share = f"{row.udp_share * 100:g} % UDP"
-        rate = f"\n{row.udp_rate_bps / 1e6:g} Mbit/s" if row.udp_rate_bps else ""
-        names.append(f"{row.protocol.upper()}\nat {share}{rate}")
-    return frame.assign(place=pd.Series(names, index=frame.index, dtype=object))
+def _place(protocol: str, share: float, rate_bps: float) -> str:
+    """Protocol, share and rate of UDP, as an axis shows it."""
+    rate = f"\n{rate_bps / 1e6:g} Mbit/s" if rate_bps else ""
+    return f"{protocol.upper()}\nat {share * 100:g} % UDP{rate}"
 
 
-def places(cells: pd.DataFrame) -> list[str]:
-    """All places, by the share and rate of UDP, TCP before UDP."""
-    return list(cells.sort_values([*ALSO, "protocol"])["place"].drop_duplicates())
+def _of(protocol: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    return lambda repetitions: repetitions[repetitions["protocol"] == protocol]
 
 
-def table(cells: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """What a client gets by protocol, driver and load, and what of UDP was lost or reordered."""
-    names = {"system": "System", "driver": "Driver", "pairs": "Pairs", "load": "Load", "protocol": "Protocol"}
-    loads = _with_load(cells["client_bps"]).sort_values(list(ALSO))["load"].drop_duplicates()
-    columns = {measure.title: measure.texts(_with_load(cells[name]), *names) for name, measure in MEASURES.items()}
-    return tabulate(names, columns, {"load": list(loads)})
+def _beside_tcp(answer: Answer) -> Figure | None:
+    """Goodput by protocol and share of UDP, and below it the share of datagrams lost; a column per system."""
+    if not len(answer["client"]):
+        return None
+    goodput, lost = (cell_estimates.at_pairs(answer[name]) for name in ("client", "lost"))
+    order = list(goodput.sort_values(["udp_share", "udp_rate_bps", "protocol"])["place"].drop_duplicates())
+    # Both rows have the places of the first, so that a loss stands below its goodput; TCP repairs its own.
+    names: dict[str, Any] = {"category": "place", "order": order, "name": "Protocol, and the share of UDP clients"}
+    by_place: Callable[..., Axes] = partial(estimates.by_category, **names)
+
+    def draw_lost(part: pd.DataFrame, ax: Axes) -> Axes:
+        by_place(part, ax, measure=LOST)
+        ax.set_ylim(0, 100)
+        return ax
+
+    rows = [(goodput, partial(by_place, measure=CLIENT, log_y=True))]
+    return estimates.above_each_other(
+        [*rows, (lost, draw_lost)] if lost["value"].notna().any() else rows, conditions=answer.conditions
+    )
 
 
-def put_cells(found: Values, cells: dict[str, pd.DataFrame], changes: pd.DataFrame, gap: str) -> None:
-    r"""The keyed numbers of UDP beside TCP, below udp/:
+def _loads(answer: Answer) -> dict[str, list[str]]:
+    return {"load": list(answer["client"].sort_values(["udp_share", "udp_rate_bps"])["load"].drop_duplicates())}
 
-    - missing: why there are none; systems (a list under udp/systems);
-    - <system>/<driver>/<pairs>/<percent>-<Mbit/s>/<protocol>/client, lost, reordered, with -interval, where percent is
-      the share of UDP and 0 Mbit/s means as fast as it can; .../tcp/client-change: against no UDP, in percent.
-    """
-    if gap:
-        found.text("udp/missing", gap)
-    found.names("udp/systems", list(systems(cells["client_bps"])))
-    names = ("question", "system", "driver", "pairs", "setting", "protocol")
-    settings: dict[str, str] = {}
-    for name, frame in cells.items():
-        frame = _with_load(frame).assign(
-            question="udp",
-            setting=[f"{row.udp_share * 100:g}-{row.udp_rate_bps / 1e6:g}" for row in frame.itertuples()],
+
+UDP = Question(
+    topic="udp",
+    which=lambda spec: True,
+    by=["udp_share", "udp_rate_bps"],
+    parts=by_protocol,
+    of_parts=["protocol"],
+    quantities=("client_bps", "lost_share", "reordered_share"),
+    words={
+        "load": (("udp_share", "udp_rate_bps"), load_text),
+        "setting": (("udp_share", "udp_rate_bps"), lambda share, bps: f"{share * 100:g}-{bps / 1e6:g}"),
+        "place": (("protocol", "udp_share", "udp_rate_bps"), _place),
+    },
+    estimates={
+        "client": Mean(CLIENT, "client_bps"),
+        "lost": Mean(LOST, "lost_share", _of("udp")),
+        "reordered": Mean(Quantity("Reordered (%)", "reordered", 3, 100, "%"), "reordered_share", _of("udp")),
+        "change": Change(
+            Quantity("Change (%)", "client-change", 1, unit="%", change=True),
+            *("client_bps", "load", load_text(0, 0), _of("tcp"), CELL),
+            keep=("udp_share", "udp_rate_bps", "protocol"),
+        ),
+    },
+    tables={
+        "beyond-udp": Table(
+            {"driver": "Driver", "pairs": "Pairs", "load": "Load", "protocol": "Protocol"},
+            ["client", "lost", "reordered"],
+            _loads,
         )
-        settings |= dict(zip(frame["load"], frame["setting"], strict=True))
-        MEASURES[name].put(found, frame, *names)
-    setting = changes["load"].map(settings)
-    CHANGE.put(found, changes.assign(question="udp", protocol="tcp", setting=setting), *names)
-
-
-def _with_load(frame: pd.DataFrame) -> pd.DataFrame:
-    loads = [load_text(row.udp_share, row.udp_rate_bps) for row in frame.itertuples()]
-    return frame.assign(load=pd.Series(loads, index=frame.index, dtype=object))
+    },
+    figures={"beyond-udp": _beside_tcp},
+    keys=("system", "driver", "pairs", "setting", "protocol"),
+    answer=[
+        changes("change", "A TCP client beside UDP against TCP alone", "load"),
+        extremes("client", "goodput of a client", ("load", "protocol")),
+    ],
+)

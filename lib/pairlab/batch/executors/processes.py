@@ -1,4 +1,4 @@
-"""The processes of Dask that pairlab starts: a scheduler that listens at this host, and a worker with one testbed."""
+"""pairlab's Dask processes: a scheduler that listens on this host, and a worker with one testbed."""
 
 import asyncio
 import contextlib
@@ -7,49 +7,44 @@ import logging
 import socket
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pairlab.base import credentials, schedulers
-from pairlab.base.optional_imports import require
 from pairlab.batch import kernels
 from pairlab.errors import Unavailable
 from pairlab.testbed.cleanup.workdir import working_directory
 
-#: A worker samples its own stack a hundred times a second, unless told not to: that would be in each measurement.
+#: By default a worker samples its stack a hundred times a second, also during measurements.
 QUIET = {"distributed.worker.profile.enabled": False, "distributed.admin.system-monitor.interval": "5s"}
-#: What Dask logs of each connection and each cell, pairlab says in its own words.
-LOUD = "distributed"
 
 
 def serve_scheduler(host: str, port: int, dashboard_port: int, file: Path, *, say: Callable[[str], None]) -> None:
-    """Runs a scheduler until it is interrupted. Raises Unavailable where it cannot listen there.
+    """Runs a scheduler until it is interrupted. Raises Unavailable if it cannot listen there.
 
-    file: of credentials, made where it is not there. dashboard_port: another one is taken where it is in use; say is
-    called with it.
+    file: of credentials, made if missing. dashboard_port: if it is in use, another one is taken; say is called with it.
     """
-    require("distributed", "dask")
+    schedulers.require()
     from distributed import Scheduler
 
-    logging.getLogger(LOUD).setLevel(logging.WARNING)
-
     async def serve() -> None:
-        asked: dict[str, Any] = _listening(host, dashboard_port) | {"port": port, "protocol": "tls://"}
-        async with Scheduler(**asked, security=secured) as scheduler:
+        listening = _listening(host, dashboard_port)
+        async with Scheduler(**listening, port=port, protocol="tls://", security=secured) as scheduler:
             say(f"scheduler at {scheduler.address}: `pairlab worker --scheduler {scheduler.address}` on each host")
             say(
                 f"whoever has {file} can run commands as the workers' users: copy it to their hosts, and to nobody else"
             )
             if importlib.util.find_spec("bokeh"):
-                say(f"Dask's dashboard at http://{asked['host']}:{scheduler.http_server.port}/status")
+                say(f"Dask's dashboard at http://{listening['host']}:{scheduler.http_server.port}/status")
             await scheduler.finished()
 
     credentials.make(file)
     secured = credentials.security(file)
     try:
-        # UserWarning: of a dashboard's port in use
-        with warnings.catch_warnings(action="ignore", category=UserWarning), _own_folder():
+        # UserWarning: the dashboard's port is in use
+        with warnings.catch_warnings(action="ignore", category=UserWarning), _dasks_settings():
             asyncio.run(serve())
     except (OSError, RuntimeError) as error:
         why = _cause(error)
@@ -59,24 +54,21 @@ def serve_scheduler(host: str, port: int, dashboard_port: int, file: Path, *, sa
 
 
 def serve_worker(address: str, host: str | None, wait_s: float, file: Path, *, say: Callable[[str], None]) -> None:
-    """Runs a worker until it is interrupted; comes back to a scheduler that was gone.
+    """Runs a worker until it is interrupted; reconnects to a scheduler that was gone.
 
-    file: of credentials. host: where it listens, by default only at the address from which this host reaches the
-    scheduler. Raises Unavailable where there was no scheduler for longer than wait_s, or where the worker cannot
-    listen there.
+    file: of credentials. host: the address to listen at, by default the one from which this host reaches the scheduler.
+    Raises Unavailable after wait_s without a scheduler, or if the worker cannot listen there.
     """
-    require("distributed", "dask")
-    import dask
+    schedulers.require()
     from distributed import Worker
 
     schedulers.check_address(address)
     secured = credentials.security(file)
-    logging.getLogger(LOUD).setLevel(logging.WARNING)
 
     async def serve() -> None:
-        asked = Worker(
+        async with Worker(
             address,
-            nthreads=2,  # one measures; the other can say who it is meanwhile
+            nthreads=2,  # one measures; the other can describe the host meanwhile
             resources={schedulers.RESOURCE: 1},
             memory_limit=0,
             dashboard=False,
@@ -84,12 +76,11 @@ def serve_worker(address: str, host: str | None, wait_s: float, file: Path, *, s
             **_listening(host or _own_address_towards(address), 0),
             protocol="tls://",
             security=secured,
-        )
-        async with asked as worker:
+        ) as worker:
             say(f"worker at {worker.address}: waits for cells from {address}")
             await worker.finished()
 
-    with dask.config.set(QUIET), _own_folder(), kernels.kept():
+    with _dasks_settings(QUIET), kernels.kept():
         gone_at = time.monotonic()
         while True:
             try:
@@ -99,8 +90,9 @@ def serve_worker(address: str, host: str | None, wait_s: float, file: Path, *, s
             except (OSError, RuntimeError) as error:
                 why = _cause(error)
                 if host and why is not error:
-                    told = f"no worker can listen at {host}: {why.strerror or why}: give another --host"
-                    raise Unavailable(told) from error
+                    raise Unavailable(
+                        f"no worker can listen at {host}: {why.strerror or why}: give another --host"
+                    ) from error
                 if time.monotonic() - gone_at > wait_s:
                     raise Unavailable(
                         f"no Dask scheduler answered at {address} for {wait_s:g} s: start one with `pairlab scheduler`,"
@@ -110,7 +102,7 @@ def serve_worker(address: str, host: str | None, wait_s: float, file: Path, *, s
 
 
 def _cause(error: OSError | RuntimeError) -> OSError:
-    """What Dask's scheduler or worker raised, of which Dask makes a RuntimeError. Raises others of these again."""
+    """The OSError of Dask's scheduler or worker, also if wrapped in a RuntimeError. Raises any other error again."""
     why = error if isinstance(error, OSError) else error.__cause__
     if not isinstance(why, OSError):
         raise error
@@ -118,22 +110,23 @@ def _cause(error: OSError | RuntimeError) -> OSError:
 
 
 @contextlib.contextmanager
-def _own_folder() -> Iterator[None]:
-    """Dask's files are in a folder of this process: Dask's own default is one for all users of a host, the first's."""
+def _dasks_settings(more: Mapping[str, Any] = MappingProxyType({})) -> Iterator[None]:
+    """Makes Dask log little, with its files in a folder of this process: the default folder is for all users."""
     import dask
 
-    with working_directory() as folder, dask.config.set({"temporary-directory": str(folder)}):
+    logging.getLogger("distributed").setLevel(logging.WARNING)
+    with working_directory() as folder, dask.config.set({"temporary-directory": str(folder), **more}):
         yield
 
 
 def _listening(host: str, dashboard_port: int) -> dict[str, Any]:
-    """Dask's options to listen only there: an address of IPv6 is in brackets for the one, and not for the other."""
+    """Dask's options to listen only there: an IPv6 address takes brackets in the first option only."""
     bare = host.strip("[]")
     return {"host": f"[{bare}]" if ":" in bare else bare, "dashboard_address": (bare, dashboard_port)}
 
 
 def _own_address_towards(address: str) -> str:
-    """The address from which this host reaches that scheduler; nothing is sent. Raises OSError where it has no way."""
+    """The address from which this host reaches the scheduler; nothing is sent. Raises OSError without a route."""
     from distributed.comm import get_address_host_port
 
     (family, _, _, _, target), *_ = socket.getaddrinfo(*get_address_host_port(address), type=socket.SOCK_DGRAM)

@@ -16,7 +16,7 @@ LEAST_INTERVALS = 8
 BAND_DEVIATIONS, BAND_SHARE = 4.0, 0.1
 #: A warm-up is not above this multiple of the later half's median: else the throughput collapsed after it.
 MOST_OVER = 2.0
-#: What is below this share of the most is silence, which tells nothing of how values spread.
+#: What is below this share of the most is silence, and not part of how values spread.
 SILENT = 0.05
 #: Of so many intervals, the band for outliers is twice as wide as of very many.
 FEW = 8
@@ -69,7 +69,7 @@ def outliers(values: Sequence[float]) -> float | None:
     """By what share outlying intervals, wherever they are, change the mean of the others; None: too few intervals.
 
     A stall of a tenth of the time makes it -0.1. Intervals are outlying as in warm-up: outside the band around the
-    median of those that are not silent, which is wider where few intervals tell how wide it is. In a series that goes
+    median of those that are not silent, which is wider where it is estimated from few intervals. In a series that goes
     to and fro between two speeds, each speed has a median and a band. Moments that are faster, with usual ones before
     and after them, are none: where one disturbance takes most of the time, what it leaves is at an end.
     """

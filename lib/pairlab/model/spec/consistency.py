@@ -1,14 +1,24 @@
-"""Which values of a Spec fit together. Each rule raises ValueError: what does not fit, and what to give instead."""
+"""Rules for combinations of a Spec's values. Each raises ValueError with the conflict and an alternative."""
 
+from collections.abc import Iterator
 from typing import Any
 
-from pairlab.model.traffic import asked
+from pydantic import BaseModel
+
+from pairlab.model import traffic_parameters
+from pairlab.model.spec.fields import Mark, defaults
 
 #: The kernel's weight of a cgroup where none is set (cpu.shares).
 USUAL_CPU_SHARES = 1024
 LEAST_MTU_BYTES = 576
 #: The kernel's delays are in microseconds.
 LEAST_DELAY_S = 1e-6
+
+
+def _others(spec: Any, mark: Mark | None = None, prefix: str = "") -> Iterator[str]:
+    """The fields with other values than the default, among those with that mark or prefix."""
+    model: type[BaseModel] = type(spec)
+    return (name for name, default in defaults(model, mark, prefix).items() if getattr(spec, name) != default)
 
 
 def require(spec: Any) -> None:
@@ -65,7 +75,23 @@ def _flows_fit(spec: Any) -> None:
 
 
 def _traffic_fits(spec: Any) -> None:
-    asked.require_fitting(spec, {name: field.default for name, field in type(spec).model_fields.items()})
+    if not spec.flow_sizes:
+        if name := next(_others(spec, Mark.TRAFFIC), ""):
+            raise ValueError(f"{name}: is of flows from a distribution: give flow_sizes, or leave it out")
+        return
+    if name := next(_others(spec, Mark.OTHERS), ""):
+        raise ValueError(f"{name}: says nothing of flows from a distribution: leave it out, or flow_sizes")
+    weights = traffic_parameters.fan_outs(spec.fan_out)
+    if not sum(weights.values()):
+        raise ValueError("fan_out: all weights are 0: give one of them a weight above 0")
+    if (most := max(weights)) > spec.pairs:
+        servers = f"{spec.pairs} server{'s' * (spec.pairs != 1)}"
+        raise ValueError(f"fan_out: a request cannot ask {most} of {servers} (pairs): take more pairs, or a lower one")
+    if spec.arrivals == "fixed" and not spec.offered_load_bps:
+        raise ValueError("arrivals: in a closed loop a request follows another: give offered_load_bps, or 'poisson'")
+    if spec.may_fall_behind and not (spec.offered_load_bps and spec.requests):
+        absent = "offered_load_bps, behind which they fall" if spec.requests else "requests, all of which are made"
+        raise ValueError(f"may_fall_behind: needs {absent}: give it, or leave may_fall_behind out")
 
 
 def _ranks_fit(spec: Any) -> None:
@@ -126,21 +152,11 @@ def _hosts_fit(spec: Any) -> None:
 
 
 def _disturbances_fit(spec: Any) -> None:
-    fields = type(spec).model_fields
     for needed in ("background_pairs", "interference_workers"):
         kind = needed.partition("_")[0]
-        for name in fields:
-            default = fields[name].default
-            if name.startswith(f"{kind}_") and getattr(spec, name) != default and not getattr(spec, needed):
-                raise ValueError(f"{name}: there is no {kind}: give {needed}, or leave {name} at {default!r}")
-
-
-#: What a spec of launches can have besides the testbed itself.
-_OF_LAUNCHES = (
-    *("experiment", "backend", "driver", "pairs", "workload", "repetition", "seed", "launches", "idle_pairs", "hosts"),
-    *("placement", "mtu_bytes", "uplink_mtu_bytes", "uplink_rate_bps", "uplink_delay_s", "uplink_jitter_s"),
-    *("limited_uplinks", "duration_s", "cpus_awake"),
-)
+        if not getattr(spec, needed) and (name := next(_others(spec, prefix=f"{kind}_"), "")):
+            default = type(spec).model_fields[name].default
+            raise ValueError(f"{name}: there is no {kind}: give {needed}, or leave {name} at {default!r}")
 
 
 def _launches_fit(spec: Any) -> None:
@@ -148,8 +164,8 @@ def _launches_fit(spec: Any) -> None:
         raise ValueError("idle_pairs: nothing is launched beside them: give launches, or leave it at 0")
     if not spec.launches:
         return
-    others = [name for name, field in type(spec).model_fields.items() if getattr(spec, name) != field.default]
-    if strange := [name for name in others if name not in _OF_LAUNCHES]:
-        raise ValueError(f"{strange[0]}: launches send no traffic: leave it out, or launches")
+    known = {*_others(spec, Mark.LAUNCHES)}
+    if strange := next((name for name in _others(spec) if name not in known), ""):
+        raise ValueError(f"{strange}: launches send no traffic: leave it out, or launches")
     if spec.workload not in ("auto", "flowgen"):
         raise ValueError(f"workload: what is launched is flowgen, which waits, and not {spec.workload!r}: leave it out")

@@ -1,4 +1,4 @@
-"""What testbeds of dead processes left on this host. There should be nothing; `pairlab clean` removes it."""
+"""Leftovers of dead processes' testbeds on this host. There should be none; `pairlab clean` removes them."""
 
 import contextlib
 import os
@@ -16,19 +16,19 @@ from pairlab.testbed.cleanup.workdir import PREFIX, lock_of
 from pairlab.testbed.host import cgroups
 
 LINKS = Path("/sys/class/net")
-#: A directory is empty for milliseconds until it names its owner; one that still is after that time is left behind.
+#: A directory is empty for milliseconds until it names its owner; one still empty after this time is a leftover.
 NAMED_WITHIN_S = 300.0
 
 
 class Leftover(NamedTuple):
-    """Something of a dead process's testbed: what it is, and how to remove it."""
+    """A leftover of a dead process's testbed: its description, and the function that removes it."""
 
     what: str
     remove: Callable[[], None]
 
 
 class Found(NamedTuple):
-    """dead: what is left of dead processes. unclear: what may be of a living one, or not; it is only named."""
+    """dead: leftovers of dead processes. unclear: descriptions of things whose owner may live."""
 
     dead: list[Leftover]
     unclear: list[str]
@@ -37,7 +37,7 @@ class Found(NamedTuple):
 def find() -> Found:
     """Cgroups, containers and networks, links, temporary folders; never those of the living, or of others."""
     dead, unclear = [], []
-    # Directories come last, as their locks tell of the rest, also in another call.
+    # Directories come last, as their locks show the owners of the rest, also to another call.
     for state, thing in (*_cgroups(), *_docker_testbeds(), *_links(), *_directories(), *_temporary_folders()):
         if state is Liveness.DEAD:
             dead.append(thing)
@@ -54,7 +54,7 @@ def _cgroups() -> Iterator[tuple[Liveness, Leftover]]:
 
 def _docker_testbeds() -> Iterator[tuple[Liveness, Leftover]]:
     from pairlab.testbed.docker import daemon
-    from pairlab.testbed.docker.reaper import LABEL, remove_all
+    from pairlab.testbed.docker.reaper import LABEL, OWNER_LABEL, remove_all
 
     try:
         client = daemon.connect(20)
@@ -70,8 +70,8 @@ def _docker_testbeds() -> Iterator[tuple[Liveness, Leftover]]:
         except daemon.DOCKER_ERRORS as error:
             yield _unknown_to(daemon.explain(error).what)
             return
-        owners = {thing["Labels"][LABEL]: thing["Labels"].get("pairlab.owner", "") for thing in things}
-        # After a start of this host none runs: what does is of another one, whose socket was forwarded to here.
+        owners = {thing["Labels"][LABEL]: thing["Labels"].get(OWNER_LABEL, "") for thing in things}
+        # No container survives a boot of this host: a running one is on another host, whose socket was forwarded here.
         running = {each["Labels"][LABEL] for each in containers if each.get("State") == "running"}
         for run, owner in sorted(owners.items()):
             state = ownership.liveness(owner, lock=lock_of(run), remote=remote or run in running)
@@ -83,7 +83,7 @@ def _unknown_to(why: str) -> tuple[Liveness, Leftover]:
 
 
 def _links() -> Iterator[tuple[Liveness, Leftover]]:
-    """Links that Docker's macvlan networks sat on; their ifalias says who made them."""
+    """Parent links of Docker's macvlan networks; their ifalias names the owner."""
     from pairlab.testbed.docker.reaper import remove_link
 
     for link in sorted(LINKS.glob("pl*")) if os.geteuid() == 0 else ():  # only root makes any
@@ -108,7 +108,7 @@ def _temporary_folders() -> Iterator[tuple[Liveness, Leftover]]:
 
 
 def _liveness_of_owner(directory: Path) -> Liveness | None:
-    """None where it is no working directory, but something else with a name like one's."""
+    """None for a directory that only has a working directory's prefix."""
     if directory.name.startswith(temporary_folder.PREFIX):
         return None
     file = directory / "owner"

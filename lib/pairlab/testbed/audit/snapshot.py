@@ -1,6 +1,6 @@
-"""The host at two moments, and what differs: the proof that a testbed left it as it was found.
+"""Snapshots of the host, and their differences: the proof that a testbed left the host unchanged.
 
-take() reads the host; all else here is pure.
+take() reads the host; all other functions are pure.
 """
 
 import json
@@ -11,40 +11,39 @@ from datetime import UTC, datetime
 
 from pairlab.base.environment import boot_id
 from pairlab.errors import BadInput
-from pairlab.testbed.audit import network, system, view
-from pairlab.testbed.audit.attribution import OTHERS, OURS, UNKNOWN, Attribution
-from pairlab.testbed.audit.view import Thing, Unseen, View
+from pairlab.testbed.audit import things, view
+from pairlab.testbed.audit.view import OTHERS, OURS, UNKNOWN, Attribution, Thing, Unseen, View
 from pairlab.testbed.cleanup.process_table import SESSION, read_processes
 
-#: 2: what a thing is like is its `detail`.
+#: 2: a thing's settings are its `detail`.
 VERSION = 2
 #: Kinds of thing whose settings can change, so that their details are compared too.
 CHANGEABLE = ("sysctl", "link")
-#: Kinds that stay until somebody removes them: where an unknown one is gone, we may have removed it.
+#: Kinds that stay until they are removed: if an unknown one has vanished, we may have removed it.
 LASTING = ("link", "switch", "firewall rule", "sysctl")
 APPEARED, VANISHED, CHANGED, UNSEEN = "appeared", "vanished", "changed", "unseen"
 
-#: Every kind that is listed, by what one of its things is called.
+#: The listing function of every kind, by the kind's name.
 KINDS: dict[str, Callable[[View], Iterator[Thing]]] = {
-    "container": system.containers,
-    "docker network": network.networks,
-    "process": system.processes,
-    "namespace": network.namespaces,
-    "link": network.links,
-    "switch": network.switches,
-    "firewall rule": network.firewall,
-    "sysctl": system.sysctls,
-    "cgroup": system.cgroups,
-    "temporary file": system.temporary_files,
-    "mount": system.mounts,
+    "container": things.containers,
+    "docker network": things.networks,
+    "process": things.processes,
+    "namespace": things.namespaces,
+    "link": things.links,
+    "switch": things.switches,
+    "firewall rule": things.firewall,
+    "sysctl": things.sysctls,
+    "cgroup": things.cgroups,
+    "temporary file": things.temporary_files,
+    "mount": things.mounts,
 }
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What there was on the host. seen: the kinds listed; unseen: why others could not be.
+    """The things on the host. seen: the kinds listed; unseen: why other kinds could not be listed.
 
-    session: whose things count as ours (see attribution.py); empty: all of pairlab's. conntrack_entries: for
+    session: the one whose things count as ours (see Attribution); empty: all of pairlab's. conntrack_entries: for
     information only.
     """
 
@@ -62,7 +61,7 @@ class Snapshot:
 
     @classmethod
     def from_json(cls, text: str) -> "Snapshot":
-        """Raises BadInput for what is no snapshot, or one of a newer pairlab."""
+        """Raises BadInput for other text, and for a snapshot of another version."""
         try:
             fields = json.loads(text)
             version = fields.pop("version")
@@ -89,7 +88,7 @@ class Difference:
 
     @property
     def counts(self) -> bool:
-        """Whether it counts against pairlab: all that is not known to be others', but for things of ours that went."""
+        """Whether it counts against pairlab: any difference not known to be others', except our vanished things."""
         if self.change == VANISHED:
             return self.whose == UNKNOWN and self.kind in LASTING
         return self.whose != OTHERS
@@ -102,18 +101,18 @@ class Difference:
 
 
 def take() -> Snapshot:
-    """Reads the host; changes nothing. Why a kind cannot be listed is in `unseen`."""
+    """Reads the host; changes nothing. `unseen` has the reasons for kinds that cannot be listed."""
     docker = view.ask_docker()
     session = os.environ.get(SESSION, "")
     owners: dict[str, str] = {}
     attribution = Attribution(read_processes(), owners, session, os.getpid())
     owners.update({each["Id"]: view.whose_labels(attribution, each["Config"]["Labels"]) for each in docker.containers})
     seen_now = View(attribution, docker, owners)
-    things: list[Thing] = []
+    listed: list[Thing] = []
     unseen: dict[str, str] = {}
     for kind, list_things in KINDS.items():
         try:
-            things.extend(list_things(seen_now))
+            listed.extend(list_things(seen_now))
         except Unseen as why:
             unseen[kind] = str(why)
     return Snapshot(
@@ -122,13 +121,13 @@ def take() -> Snapshot:
         session=session,
         seen=frozenset(KINDS.keys() - unseen.keys()),
         unseen=unseen,
-        things=tuple(sorted(things, key=lambda each: (each.kind, each.name))),
-        conntrack_entries=system.conntrack_entries(),
+        things=tuple(sorted(listed, key=lambda each: (each.kind, each.name))),
+        conntrack_entries=things.conntrack_entries(),
     )
 
 
 def diff(before: Snapshot, after: Snapshot) -> list[Difference]:
-    """What came, went or changed. A kind that could be listed before and cannot now is a difference too.
+    """The things that appeared, vanished or changed. A kind that can no longer be listed is a difference too.
 
     Raises BadInput for snapshots that cannot be compared: of other hosts, of another boot, of another session.
     """
@@ -138,22 +137,22 @@ def diff(before: Snapshot, after: Snapshot) -> list[Difference]:
         raise BadInput(f"the snapshots were taken with different values of {SESSION}: take both with the same")
     was = {(each.kind, each.name): each for each in before.things}
     now = {(each.kind, each.name): each for each in after.things}
-    found = [Difference(UNSEEN, kind, "", OURS, after.unseen[kind]) for kind in sorted(before.seen - after.seen)]
+    differences = [Difference(UNSEEN, kind, "", OURS, after.unseen[kind]) for kind in sorted(before.seen - after.seen)]
     for key in sorted(was.keys() | now.keys()):
         old, new = was.get(key), now.get(key)
         if key[0] not in before.seen & after.seen and not (new and new.whose == OURS):
-            continue  # nothing to compare it with
+            continue  # the kind was not listed in both
         if new is None:
-            found.append(Difference(VANISHED, *key, was[key].whose, was[key].detail))
+            differences.append(Difference(VANISHED, *key, was[key].whose, was[key].detail))
         elif old is None:
-            found.append(Difference(APPEARED, *key, new.whose, new.detail))
+            differences.append(Difference(APPEARED, *key, new.whose, new.detail))
         elif key[0] == "namespace" and new.whose == OURS != old.whose:  # its number was used again
-            found.append(Difference(APPEARED, *key, OURS, new.detail))
+            differences.append(Difference(APPEARED, *key, OURS, new.detail))
         elif key[0] in CHANGEABLE and new.detail != old.detail:
-            found.append(Difference(CHANGED, *key, new.whose, new.detail, before=old.detail))
-    return found
+            differences.append(Difference(CHANGED, *key, new.whose, new.detail, before=old.detail))
+    return differences
 
 
 def counted(differences: Sequence[Difference], *, ours_only: bool = False) -> list[Difference]:
-    """Those that count against pairlab. ours_only: only what is known to be ours, where others use the host too."""
+    """The differences that count against pairlab. ours_only: only those known to be ours, if others use the host."""
     return [each for each in differences if each.counts and not (ours_only and each.whose == UNKNOWN)]

@@ -1,15 +1,103 @@
-"""What is known of the host before its things are listed: processes, Docker, and who has what open."""
+"""The basis of the lists of things: the owners of processes, Docker's state, and open files and namespaces."""
 
 import contextlib
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from pairlab.testbed.audit.attribution import OTHERS, OURS, UNKNOWN, Attribution
+from pairlab.testbed.cleanup import ownership
+from pairlab.testbed.cleanup.ownership import Liveness
+from pairlab.testbed.cleanup.process_table import HostProcess
 from pairlab.testbed.cleanup.workdir import PREFIX
+
+OURS, UNKNOWN, OTHERS = "ours", "unknown", "others"
+
+
+class Attribution:
+    """The owner of a process, a container or a testbed of this host: pairlab, somebody else, or unknown.
+
+    All of pairlab's processes inherit PAIRLAB_OWNER (cleanup/ownership.py), even if they are renamed or orphaned.
+    If pairlab is used several times on one host, PAIRLAB_SESSION in the environment (session) separates the uses:
+    processes with the same value are ours, and pairlab's others are somebody else's.
+    containers: the owner of each Docker container, by id. observer: the process that takes the snapshot.
+    """
+
+    def __init__(
+        self, processes: Mapping[int, HostProcess], containers: Mapping[str, str], session: str, observer: int
+    ):
+        self.processes = processes
+        self.session = session
+        self.observer = observer
+        self._containers = containers
+        self._above = set(_ancestry(processes, observer))
+        self._cleaners: dict[str, set[str]] = {}
+        for pid, each in processes.items():
+            for run in each.runs if each.owner or each.session else ():
+                self._cleaners.setdefault(run, set()).add(self.whose(pid))
+
+    def whose(self, pid: int) -> str:
+        """Whose process that is. The observer and its parents are no left-overs: they count as others."""
+        process = self.processes.get(pid)
+        if process is None:
+            return UNKNOWN
+        if pid in self._above:
+            return OTHERS
+        if process.zombie:  # a zombie has no environment
+            return OURS if process.parent not in self._above and self.whose(process.parent) == OURS else OTHERS
+        if self.session:
+            if process.session:
+                return OURS if process.session == self.session else OTHERS
+        elif process.owner or _is_pairlabs(process.words):
+            return OURS
+        return self.whose_container(process.container) if process.container else OTHERS
+
+    def whose_container(self, identity: str) -> str:
+        """Whose container that is; unknown where Docker does not list it, as it may have lost it."""
+        return self._containers.get(identity, UNKNOWN)
+
+    def whose_testbed(self, run: str, owner: str = "") -> str:
+        """Whose one of pairlab's testbeds is: ours, unless it is another session's.
+
+        run: its id, which its cleanup processes have in their command lines, also after its owner died. owner: who
+        made it (see ownership.me), for where there is no such process.
+        """
+        if not self.session:
+            return OURS
+        if cleaners := self._cleaners.get(run):
+            return OURS if OURS in cleaners else OTHERS
+        if not owner or (state := ownership.liveness(owner)) is Liveness.DEAD:
+            return OURS  # left behind, by whomever
+        if state is Liveness.UNKNOWN or not (named := ownership.Owner.parse(owner)):
+            return UNKNOWN
+        return OURS if named.pid in self._above or self.whose(named.pid) == OURS else OTHERS
+
+
+def _ancestry(processes: Mapping[int, HostProcess], pid: int) -> Iterator[int]:
+    """That process, its parent, and so on."""
+    while pid in processes:
+        yield pid
+        pid = processes[pid].parent
+
+
+def _is_pairlabs(words: tuple[str, ...]) -> bool:
+    """Whether a command line is one of pairlab's own, for processes started by hand."""
+    programs = {os.path.basename(word) for word in words[:2]}
+    return bool(
+        programs & {"pairlab", "flowgen"}
+        or any(word.startswith("pairlab.testbed.") for word in words)
+        or any("/tmp/pairlab-" in word for word in words)
+    )
+
+
+def combined(owners: Iterable[str]) -> str:
+    """Whose something is that several have a part in: ours if any is, else unknown if any is."""
+    every = set(owners)
+    return OURS if OURS in every else UNKNOWN if UNKNOWN in every else OTHERS
+
 
 NAMESPACES = ("net", "mnt", "pid", "user")
 NAMED_NAMESPACES = (Path("/run/netns"), Path("/run/docker/netns"))
@@ -46,22 +134,22 @@ def ask_docker() -> DockerState:
 
     try:
         with contextlib.closing(daemon.connect(20)) as client:
-            found = []
+            containers = []
             for each in client.api.containers(all=True):
                 with contextlib.suppress(NotFound):  # removed meanwhile
-                    found.append(_inspected(client, each["Id"]))
-            return DockerState(tuple(found), tuple(client.api.networks()))
+                    containers.append(_inspected(client, each["Id"]))
+            return DockerState(tuple(containers), tuple(client.api.networks()))
     except daemon.DOCKER_ERRORS as error:
         return DockerState(lack=daemon.explain(error).what)
 
 
-def _inspected(client, identity: str) -> dict:
-    """Docker's description of that container, asked once: what is used of it does not change while it runs."""
+def _inspected(client: Any, identity: str) -> dict[str, Any]:
+    """Docker's description of that container, cached: the fields in use do not change while it runs."""
     if identity not in _inspections:
-        found = client.api.inspect_container(identity)
-        if not found["State"]["Running"]:
-            return found
-        _inspections[identity] = found
+        description = client.api.inspect_container(identity)
+        if not description["State"]["Running"]:
+            return description
+        _inspections[identity] = description
     return _inspections[identity]
 
 
@@ -69,7 +157,7 @@ _inspections: dict[str, dict] = {}
 
 
 class View:
-    """Whose the processes are, what Docker has, and who has which file or namespace open."""
+    """The owners of processes, Docker's state, and the processes that hold files and namespaces open."""
 
     def __init__(self, attribution: Attribution, docker: DockerState, containers: Mapping[str, str]):
         self.attribution = attribution
@@ -77,19 +165,19 @@ class View:
         self.containers = containers
         self.networks = {each["Id"]: whose_labels(attribution, each["Labels"]) for each in docker.networks}
         self.open_files: dict[str, set[int]] = {}
-        self.held: dict[str, set[int]] = {}  # net:[4026531992]: who holds it by a descriptor
-        self.inside: dict[str, set[int]] = {}  # and who is in it
+        self.held: dict[str, set[int]] = {}  # net:[4026531992]: the processes with a descriptor of it
+        self.inside: dict[str, set[int]] = {}  # and the processes in it
         for pid in attribution.processes:
             self._note_open(pid)
 
     def _note_open(self, pid: int) -> None:
-        place = f"/proc/{pid}"
+        folder = f"/proc/{pid}"
         for name in NAMESPACES:
             with contextlib.suppress(OSError):
-                self.inside.setdefault(os.readlink(f"{place}/ns/{name}"), set()).add(pid)
-        links = [f"{place}/cwd"]
+                self.inside.setdefault(os.readlink(f"{folder}/ns/{name}"), set()).add(pid)
+        links = [f"{folder}/cwd"]
         with contextlib.suppress(OSError):
-            links += [f"{place}/fd/{number}" for number in os.listdir(f"{place}/fd")]
+            links += [f"{folder}/fd/{number}" for number in os.listdir(f"{folder}/fd")]
         for link in links:
             with contextlib.suppress(OSError):
                 target = os.readlink(link)
@@ -108,12 +196,12 @@ class View:
 
 
 def whose_labels(attribution: Attribution, labels: Mapping[str, str] | None) -> str:
-    """Whose a container or network is: all of pairlab's bear its label."""
-    from pairlab.testbed.docker.reaper import LABEL
+    """The owner of a container or network: all of pairlab's have its label."""
+    from pairlab.testbed.docker.reaper import LABEL, OWNER_LABEL
 
     if not labels or LABEL not in labels:
         return OTHERS
-    return attribution.whose_testbed(labels[LABEL], labels.get("pairlab.owner", ""))
+    return attribution.whose_testbed(labels[LABEL], labels.get(OWNER_LABEL, ""))
 
 
 def require_docker(docker: DockerState) -> None:
@@ -123,7 +211,7 @@ def require_docker(docker: DockerState) -> None:
 
 
 def whose_namespace_file(view: View, file: Path) -> str:
-    """Whose a namespace is that is mounted at that file."""
+    """The owner of the namespace that is mounted at that file."""
     if PREFIX in file.name:
         return OURS
     if file.parent.name == "netns" and file.parent.parent.name != "docker":

@@ -1,25 +1,25 @@
-"""The owner of a testbed, and whether it still runs: to find what a crash left behind."""
+"""The owner of a testbed, and whether it still runs: to find leftovers of a crash."""
 
 import contextlib
 import enum
 import fcntl
 import os
 import re
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import IO, NamedTuple, Self
 
 from pairlab.base.environment import boot_id
-from pairlab.testbed.cleanup.forks import closed_in_forks
 
-#: Names the owner in the environment of all that pairlab starts; children inherit it.
+#: Names the owner in the environment of all processes that pairlab starts; children inherit it.
 MARK = "PAIRLAB_OWNER"
 
 _OWNER = re.compile(r"([0-9]{1,9})@([0-9]+)\.([0-9]+)\.([0-9]+)\.([0-9a-f]{32})")
 
 
 class Liveness(enum.Enum):
-    """Whether an owner runs. UNKNOWN: it cannot be told from here, so nothing of its is removed."""
+    """Whether an owner runs. UNKNOWN: it cannot be determined here, so none of the owner's things are removed."""
 
     ALIVE = "alive"
     DEAD = "dead"
@@ -27,10 +27,10 @@ class Liveness(enum.Enum):
 
 
 class Owner(NamedTuple):
-    """A process, named uniquely over all PID namespaces and boots; no step of a clock changes the name.
+    """A process, named uniquely over all PID namespaces and boots; clock steps do not change the name.
 
-    start_ticks: when it began, in clock ticks since boot; two processes with one id never share it. As /proc gives the
-    time since boot of the reader's time namespace, that is part of the name. The namespaces are inode numbers.
+    start_ticks: its start, in clock ticks since boot; two processes with one id never share it. As /proc counts from
+    the boot of the reader's time namespace, that namespace is part of the name. The namespaces are inode numbers.
     Source: proc(5), /proc/pid/stat; namespaces(7); time_namespaces(7).
     """
 
@@ -45,11 +45,11 @@ class Owner(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """None for what is no such name, such as `1@1700000000`, an older pairlab's."""
-        if not (found := _OWNER.fullmatch(text)):
+        """None for other text, such as `1@1700000000`, an older pairlab's name."""
+        if not (match := _OWNER.fullmatch(text)):
             return None
-        pid, start_ticks, pid_namespace, time_namespace = map(int, found.groups()[:4])
-        return cls(pid, start_ticks, pid_namespace, time_namespace, found[5])
+        pid, start_ticks, pid_namespace, time_namespace = map(int, match.groups()[:4])
+        return cls(pid, start_ticks, pid_namespace, time_namespace, match[5])
 
 
 def me() -> str:
@@ -74,8 +74,8 @@ def liveness(owner: str, *, lock: Path | None = None, remote: bool = False) -> L
     that process is another one, or a zombie                                dead
     ======================================================================= =======
 
-    lock: the file that the owner holds (see `held`), where it may be here. It counts if it is this user's and names
-    that owner. remote: what is owned may be on another host, such as a container of a remote Docker daemon.
+    lock: the file that the owner holds (see `held`), if it may be on this host. It counts if it is this user's and
+    names that owner. remote: the testbed may be on another host, such as a container of a remote Docker daemon.
     """
     by_lock = _lock(lock, owner) if lock else Liveness.UNKNOWN
     named = Owner.parse(owner)
@@ -88,20 +88,20 @@ def liveness(owner: str, *, lock: Path | None = None, remote: bool = False) -> L
             return Liveness.UNKNOWN if remote else Liveness.DEAD
         if named.pid_namespace != _namespace("pid"):
             return Liveness.UNKNOWN
-        with contextlib.suppress(PermissionError):  # it exists, and is another user's
+        with contextlib.suppress(PermissionError):  # another user's process
             os.kill(named.pid, 0)
         if named.time_namespace != _namespace("time") or not _proc_is_of_our_namespace():
             return Liveness.UNKNOWN
         state, _, start_ticks = read_stat(Path(f"/proc/{named.pid}"))
     except ProcessLookupError:
         return Liveness.DEAD
-    except (OSError, ValueError, IndexError):  # such as one that hidepid hides
+    except (OSError, ValueError, IndexError):  # such as a process that hidepid hides
         return Liveness.UNKNOWN
     return Liveness.ALIVE if start_ticks == named.start_ticks and state not in "ZX" else Liveness.DEAD
 
 
 def alive(owner: str) -> bool:
-    """Whether the process of that name may still run: what cannot be told counts as alive."""
+    """Whether the process of that name may still run: unknown counts as alive."""
     return liveness(owner) is not Liveness.DEAD
 
 
@@ -109,7 +109,7 @@ def alive(owner: str) -> bool:
 def held(file: Path) -> Iterator[None]:
     """Makes that file, names this process in it, and holds its lock (flock(2)) in the block, or until the process dies.
 
-    The lock tells from any namespace whether the owner lives. Raises OSError.
+    The lock shows in any namespace whether the owner lives. Raises OSError.
     """
     with file.open("xb", buffering=0) as opened:
         closed_in_forks(opened)  # a fork shares the lock
@@ -118,22 +118,22 @@ def held(file: Path) -> Iterator[None]:
         yield
 
 
-def read_stat(place: Path) -> tuple[str, int, int]:
-    """State, parent and start (clock ticks since boot) of the process of that folder in /proc.
+def read_stat(folder: Path) -> tuple[str, int, int]:
+    """State, parent and start (clock ticks since boot) of the process with that folder in /proc.
 
-    Raises OSError, ValueError or IndexError where it ended, or is hidden.
+    Raises OSError, ValueError or IndexError where the process has ended, or is hidden.
     """
-    state, parent, *rest = (place / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    state, parent, *rest = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
     return state, int(parent), int(rest[17])
 
 
 def _lock(file: Path, owner: str) -> Liveness:
-    """Whether that owner holds its lock on the file; unknown where the file is somebody else's, or is not here."""
+    """Whether that owner holds its lock on the file; unknown if the file is another user's, or not on this host."""
     try:
         with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)) as opened:
             if os.fstat(opened.fileno()).st_uid != os.geteuid() or opened.read(200) != owner:
                 return Liveness.UNKNOWN
-            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: others may ask at the same time
+            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: other processes may test it at the same time
             return Liveness.DEAD
     except BlockingIOError:
         return Liveness.ALIVE
@@ -150,6 +150,24 @@ def _namespace(kind: str) -> int:
 
 
 def _proc_is_of_our_namespace() -> bool:
-    """Whether the ids in /proc are those of our PID namespace, not of one around it: pid_namespaces(7)."""
+    """Whether the ids in /proc are of our PID namespace, not of an ancestor: pid_namespaces(7)."""
     (ids,) = re.findall(r"^NSpid:(.*)$", Path("/proc/self/status").read_text(), re.MULTILINE) or [""]
     return len(ids.split()) <= 1
+
+
+#: Files that show that this process lives: a forked child that kept them open would do so after its death. Programs do
+#: not inherit them, as they are close-on-exec.
+_files: "weakref.WeakSet[IO[bytes]]" = weakref.WeakSet()
+
+
+def closed_in_forks(file: IO[bytes]) -> None:
+    """Closes that file in every child that Python forks from now on (os.fork, multiprocessing)."""
+    _files.add(file)
+
+
+def _close() -> None:
+    for each in list(_files):
+        each.close()
+
+
+os.register_at_fork(after_in_child=_close)

@@ -1,4 +1,4 @@
-"""The processes of this host, as /proc has them."""
+"""The processes of this host, from /proc."""
 
 import os
 import re
@@ -7,12 +7,12 @@ from pathlib import Path
 
 from pairlab.testbed.cleanup import ownership
 
-#: Names one use of pairlab among several on one host; inherited by all it starts.
+#: Names one use of pairlab among several on one host; all its processes inherit it.
 SESSION = "PAIRLAB_SESSION"
 
-#: An id of Docker's, in the cgroup of a container's processes and in the command line of its shim.
+#: A container's id, in the cgroup of its processes and in the command line of its shim.
 CONTAINER = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
-#: A testbed's id, in the path of its working directory and in that of its cgroup.
+#: A testbed's id, in the paths of its working directory and of its cgroup.
 RUN = re.compile(r"/pairlab-(?:[0-9]+@[0-9a-f.]+-)?([0-9A-Za-z_]{8})(?![^/ ])")
 
 
@@ -35,13 +35,13 @@ class HostProcess:
 
     @property
     def is_shim(self) -> bool:
-        """Whether it is containerd's shim of a container, on the host's side."""
+        """Whether it is containerd's shim of a container."""
         return _is_shim(self.words)
 
     @property
     def runs(self) -> set[str]:
         """The testbeds whose working directory or cgroup is in its command line."""
-        return {found for word in self.words for found in RUN.findall(word)}
+        return {run for word in self.words for run in RUN.findall(word)}
 
     @property
     def command(self) -> str:
@@ -54,26 +54,26 @@ def _is_shim(words: tuple[str, ...]) -> bool:
 
 def read_processes() -> dict[int, HostProcess]:
     """All processes by id, without the kernel's own threads."""
-    found = {}
-    for place in Path("/proc").glob("[0-9]*"):
+    processes = {}
+    for folder in Path("/proc").glob("[0-9]*"):
         try:
-            one = _read(place)
+            process = _read(folder)
         except (OSError, ValueError, IndexError):  # it ended meanwhile
             continue
-        if one.pid != 2 and one.parent != 2:
-            found[one.pid] = one
-    return found
+        if process.pid != 2 and process.parent != 2:
+            processes[process.pid] = process
+    return processes
 
 
-def _read(place: Path) -> HostProcess:
-    state, parent, begun = ownership.read_stat(place)
-    environment = dict(line.partition("=")[::2] for line in _strings(place / "environ"))
-    container = CONTAINER.search((place / "cgroup").read_text())
-    words = tuple(_strings(place / "cmdline"))
+def _read(folder: Path) -> HostProcess:
+    state, parent, begun = ownership.read_stat(folder)
+    environment = dict(line.partition("=")[::2] for line in _strings(folder / "environ"))
+    container = CONTAINER.search((folder / "cgroup").read_text())
+    words = tuple(_strings(folder / "cmdline"))
     if container is None and _is_shim(words):
         container = CONTAINER.search(" ".join(words))
     return HostProcess(
-        pid=int(place.name),
+        pid=int(folder.name),
         parent=parent,
         begun=begun,
         zombie=state == "Z",
@@ -85,7 +85,7 @@ def _read(place: Path) -> HostProcess:
 
 
 def _strings(file: Path) -> list[str]:
-    """The zero-ended strings in a file of /proc; none where it is not ours to read."""
+    """The zero-terminated strings in a file of /proc; none if we may not read it."""
     try:
         return file.read_bytes().decode(errors="replace").rstrip("\0").split("\0")
     except OSError:

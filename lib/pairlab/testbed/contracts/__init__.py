@@ -1,47 +1,25 @@
-"""What a driver, a workload, a pinning and a backend are. Read this first.
+"""The interfaces of drivers, workloads and backends. Read this first.
 
 A *testbed* is a number of client/server pairs of *endpoints* on one network. A backend makes the endpoints
-(containers, or bare network namespaces), a driver connects them, a workload says what runs in them and reads what
-it printed, and a pinning binds each to a core. A plugin is one class in one file of its folder, or an entry point of
-another package; no other file has to mention it.
+(containers, or bare network namespaces), a driver connects them, a workload gives the commands that run in them and
+parses their output, and a pinning (pinnings.py) binds each endpoint to a core. A plugin is a class in a file of its
+folder, or an entry point of another package; no other file has to mention it.
 
 Nothing heavy is imported here, as the process inside a sandbox starts with it.
 """
 
-from pairlab.model.metrics.declared import Metric
-from pairlab.testbed.contracts.backends import Backend, Progress, silent
-from pairlab.testbed.contracts.networks import ISOLATIONS, BridgedNetwork, Daemon, DockerNetwork, Lan, NetworkDriver
-from pairlab.testbed.contracts.pinnings import Pinning
+from pairlab.model.metrics import Metric
+from pairlab.testbed.contracts.backends import Backend, Layout, Progress, Site, no_progress
+from pairlab.testbed.contracts.networks import ISOLATIONS, BridgedNetwork, DockerNetwork, NetworkDriver
+from pairlab.testbed.contracts.reports import incomplete, transaction_totals
 from pairlab.testbed.contracts.rounds import USUAL_MESSAGE_BYTES, AllToAllWorkload
-from pairlab.testbed.contracts.sites import Site
 from pairlab.testbed.contracts.workloads import (
     FEATURES,
+    FlowgenWorkload,
+    FlowReport,
     FlowTable,
-    Measured,
     Workload,
-    incomplete,
-    transaction_totals,
+    token_options,
+    write_token,
 )
-
-__all__ = [
-    "FEATURES",
-    "ISOLATIONS",
-    "USUAL_MESSAGE_BYTES",
-    "AllToAllWorkload",
-    "Backend",
-    "BridgedNetwork",
-    "Daemon",
-    "DockerNetwork",
-    "FlowTable",
-    "Lan",
-    "Measured",
-    "Metric",
-    "NetworkDriver",
-    "Pinning",
-    "Progress",
-    "Site",
-    "Workload",
-    "incomplete",
-    "silent",
-    "transaction_totals",
-]
+from pairlab.testbed.links.lan import Daemon, Lan

@@ -1,20 +1,28 @@
-"""What workloads share in which every container sends a message to every other one, round after round."""
+"""Base class of all-to-all workloads: in every round, each container sends a message to every other one."""
 
-import json
+from __future__ import annotations
+
 from abc import abstractmethod
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pairlab.errors import BadSpec
-from pairlab.model.metrics.declared import Metric
-from pairlab.testbed.contracts.workloads import Measured, Workload, transaction_totals
+from pairlab.model.metrics import Metric
+from pairlab.testbed.contracts import reports
+from pairlab.testbed.contracts.backends import Site
+from pairlab.testbed.contracts.workloads import FlowReport, Workload
+from pairlab.testbed.endpoints import Endpoint, Pair
 
-#: The largest message that is exchanged in rounds, by flowgen too: alltoall.c.
-MOST_MESSAGE_BYTES = 1 << 20
+if TYPE_CHECKING:
+    from pairlab.model.spec import Spec
 
-#: What a message has where the spec does not say: as in paper S.
+#: A rank's total as it printed it, and the histogram of its rounds' times: (time in s, number of rounds).
+_RankReport = tuple[dict[str, Any], list[tuple[float, int]]]
+
+#: The default message size: as in Suo et al. 2018.
 USUAL_MESSAGE_BYTES = 1024
 
-#: Of each pair's ranks; the mean over all ranks is the mean latency of the transactions.
+#: Metrics of each pair's ranks; the mean over all ranks is the transactions' mean latency.
 RANK_METRICS = (
     Metric("rank_least_mean_s", "s", "mean round of the rank with the shortest", less_is_better=True, of_run="min"),
     Metric("rank_most_mean_s", "s", "mean round of the rank with the longest", less_is_better=True, of_run="max"),
@@ -22,59 +30,54 @@ RANK_METRICS = (
 
 
 class AllToAllWorkload(Workload):
-    """Rounds between all containers: client and server of each pair are a rank each.
+    """Rounds between all containers: client and server of each pair are one rank each.
 
-    A rank prints objects in JSON, one a line: `latencies`, whose buckets are pairs of a round's time in ns and how many
-    rounds took it, and then `rank`, with how many ranks and rounds there were, message_bytes, connected_ns, duration_s,
-    lasted_s, mean_s, and received_bytes where it knows them. A round of a rank is a transaction.
+    A rank prints JSON objects, one per line: `latencies`, whose buckets are pairs of a round's time in ns and the
+    number of rounds with it, and then `rank`, with the numbers of ranks and rounds, message_bytes, connected_ns,
+    duration_s, lasted_s, mean_s, and received_bytes if known. A round of a rank is a transaction.
     """
 
-    can = frozenset({"time", "message", "ranks"})
+    features = frozenset({"time", "message", "ranks"})
+    takes: ClassVar[Mapping[str, tuple[int, int]]] = {"message_bytes": (1, 1 << 20)}  # alltoall.c has this limit, too
     metrics: ClassVar[tuple[Metric, ...]] = RANK_METRICS
     all_connect = True
     one_port = False
 
     most_ranks: ClassVar[int | None] = None
-    """How many there can be, where there is a limit."""
+    """The largest number of ranks; None: no limit."""
 
     @abstractmethod
-    def rank(self, pair, endpoint, spec, site):
-        """The command of that endpoint, client or server of the pair, as a rank (pair.ranks)."""
+    def rank(self, pair: Pair, endpoint: Endpoint, spec: Spec, site: Site) -> list[str]:
+        """The command of the rank (pair.ranks) at that endpoint, client or server of the pair."""
 
-    def check(self, spec):
-        if spec.message_bytes > MOST_MESSAGE_BYTES:
-            raise BadSpec(f"message_bytes: all-to-all sends at most {MOST_MESSAGE_BYTES}, not {spec.message_bytes}")
+    def check(self, spec: Spec) -> None:
+        super().check(spec)
         if self.most_ranks and 2 * spec.pairs > self.most_ranks:
             raise BadSpec(
                 f"pairs: all-to-all is between at most {self.most_ranks} containers, two for each of {spec.pairs}"
             )
 
-    def server(self, pair, spec, site):
+    def server(self, pair: Pair, spec: Spec, site: Site) -> list[str]:
         if pair.server.name not in {rank.endpoint for rank in pair.ranks}:  # the last of an odd number: it has no rank
             return [site.flowgen, "server", "--bind", pair.server.address, "--port", str(pair.port)]
         return self.rank(pair, pair.server, spec, site)
 
-    def client(self, pair, spec, site):
+    def client(self, pair: Pair, spec: Spec, site: Site) -> list[str]:
         return self.rank(pair, pair.client, spec, site)
 
-    def parse(self, stdout, served=""):
-        try:
-            client, server = ([json.loads(line) for line in text.splitlines()] for text in (stdout, served))
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{self.name} printed no complete report: {error}") from None
-        try:
-            reports = [_rank_report(self.name, lines) for lines in (client, server)]
-            if reports[0] is None:
+    def parse(self, stdout: str, served: str = "") -> list[FlowReport]:
+        client, server = (reports.json_lines(self.name, text) for text in (stdout, served))
+        with reports.read(self.name):
+            ranks = [_rank_report(self.name, lines) for lines in (client, server)]
+            if ranks[0] is None:
                 raise ValueError(f"{self.name}'s client printed no report of its rounds")
-            return [_measured(self.name, [report for report in reports if report])]
-        except (KeyError, TypeError, AttributeError, OverflowError) as error:
-            raise ValueError(f"{self.name}'s report is incomplete: {error!r}") from None
+            return [_measured(self.name, [each for each in ranks if each])]
 
 
-def _rank_report(name, lines):
-    """What one program printed: its rank's total and the buckets of its histogram, or None where it printed no total.
+def _rank_report(name: str, lines: list[Any]) -> _RankReport | None:
+    """One program's output: the rank's total and the latencies of its rounds; None without a total.
 
-    The server that has no rank, the last of an odd number, prints none.
+    The server without a rank, the last of an odd number, prints none.
     """
     buckets = [bucket for line in lines if line["event"] == "latencies" for bucket in line["buckets"]]
     totals = [line for line in lines if line["event"] == "rank"]
@@ -84,36 +87,35 @@ def _rank_report(name, lines):
         return None
     if len(totals) > 1:
         raise ValueError(f"{name} printed {len(totals)} totals for one rank: a damaged report")
-    return totals[0], [(int(value_ns) / 1e9, int(count)) for value_ns, count in buckets]
+    if totals[0].get("error"):
+        return totals[0], []
+    return totals[0], reports.latencies_s(name, buckets, int(totals[0]["rounds"]))
 
 
-def _measured(name, reports):
-    """A pair, from the reports of its client's rank and, if that has one, of its server's."""
-    client, *others = ranks = [total for total, _ in reports]
+def _measured(name: str, of_ranks: list[_RankReport]) -> FlowReport:
+    """A pair's report, from those of its client's rank and, if there is one, its server's rank."""
+    client, *others = ranks = [total for total, _ in of_ranks]
     if errors := [f"{name}: {each['error']}" for each in ranks if each.get("error")]:
-        return Measured({}, error=errors[0])
-    for total, latencies in reports:
-        if sum(count for _, count in latencies) != int(total["rounds"]):
-            raise ValueError(f"{name}'s histogram has not as many latencies as there were rounds: a damaged report")
+        return FlowReport({}, error=errors[0])
     rounds = sum(int(each["rounds"]) for each in ranks)
     if not rounds:
-        return Measured({}, error=f"{name}: no round was complete in this time: give more duration_s")
+        return FlowReport({}, error=f"{name}: no round was complete in this time: give more duration_s")
     duration_s = float(client["duration_s"])
     flow_bytes = sum(int(each["rounds"]) * (int(each["ranks"]) - 1) * int(each["message_bytes"]) for each in ranks)
     means_s = [float(each["mean_s"]) for each in ranks]
-    return Measured(
-        transaction_totals(duration_s, rounds, flow_bytes // rounds)
+    return FlowReport(
+        reports.transaction_totals(duration_s, rounds, flow_bytes // rounds)
         | {"rank_least_mean_s": min(means_s), "rank_most_mean_s": max(means_s)},
         connected_ns=int(client["connected_ns"]),
         lasted_s=float(client["lasted_s"]),
         **_received(client, others),
-        latencies=[latency for _, latencies in reports for latency in latencies],
+        latencies=[latency for _, latencies in of_ranks for latency in latencies],
         windowed=True,
     )
 
 
-def _received(client, others):
-    """What server and client received, where it tells that."""
+def _received(client: dict[str, Any], others: list[dict[str, Any]]) -> dict[str, Any]:
+    """Bytes that server and client received, if reported."""
     if "received_bytes" not in client:
         return {}
     received_bytes = sum(int(each["received_bytes"]) for each in others)

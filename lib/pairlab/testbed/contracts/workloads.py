@@ -1,7 +1,8 @@
-"""What a traffic tool is, and what it reports."""
+"""The interface of a traffic tool, and of its reports."""
 
 from __future__ import annotations
 
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,8 +10,9 @@ from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pairlab.model.metrics.declared import Metric
-from pairlab.testbed.contracts.sites import Site
+from pairlab.errors import BadSpec
+from pairlab.model.metrics import Metric
+from pairlab.testbed.contracts.backends import Site
 from pairlab.testbed.endpoints import Pair
 from pairlab.testbed.requirements import Program
 
@@ -20,27 +22,27 @@ if TYPE_CHECKING:
     from pairlab.model.spec import Spec
 
 
-#: The columns that are texts, as far as tools report them.
+#: The text columns of a tool's report; all others are numbers.
 TEXTS = frozenset({"congestion_control"})
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What a tool reported of one flow, in the columns of tables.TABLES.
+class FlowReport:
+    """A tool's report of one flow, in the columns of tables.TABLES.
 
-    flow: totals, as columns of `flows`; intervals: rows of `intervals`, with start_s and end_s from its connection.
-    latencies: of its transactions, each latency in s, with how many took it. transactions: the same as rows of
-    `transactions`, with latency_s, count, and the workload's own metrics of that table. windowed: whether the tool
-    itself left out the warm-up, which else its intervals tell of. number: of the flow within its pair, from 0.
-    received_bytes: payload that its server received of it, over its whole time, where the tool reports it;
-    received_datagrams: in how many datagrams; answered_bytes: what that sent back; unread_bytes: what was sent besides,
-    and may have arrived unread. direction: `down` of a flow that its server sent: all that is said here of its client
-    and its server is then of the other one, and its number counts from 0 too. error: why this flow failed, where others
-    of its client did not. lasted_s: how long it was sending, where its duration_s is another time. connect_s: how long
-    connecting took, where the tool reports that instead of the moment. netns_retransmits: what the kernel had counted
-    in the client's network namespace, since that was made, just before and just after the tool counted last.
-    Moments, CLOCK_MONOTONIC in ns, where the tool reports them: when the connection was established, when the server
-    had the first byte, and when a flow with an end was complete.
+    flow: totals, as columns of `flows`. intervals: rows of `intervals`; start_s and end_s count from the connection.
+    latencies: a histogram of the transactions' latencies: each latency in s, and the number of transactions with it.
+    transactions: the same as rows of `transactions`, with latency_s, count, and the workload's own metrics of that
+    table. windowed: whether the tool excluded the warm-up itself; else pairlab does, by the intervals. number: the
+    flow's index within its pair, from 0. received_bytes: payload that the server received, over the whole time;
+    received_datagrams: the number of datagrams; answered_bytes: payload that the server sent back; unread_bytes:
+    payload sent beyond received_bytes, which may have arrived unread. direction: `down` if the server sent the flow:
+    client and server swap roles in this description, and numbers count from 0 too. error: why this flow failed, if
+    other flows of its client did not. lasted_s: the sending time, if duration_s is another time. connect_s: the
+    connection time, if the tool reports that instead of the moment. netns_retransmits: the kernel's count of
+    retransmitted segments in the client's network namespace, just before and just after the tool's last count.
+    Moments, CLOCK_MONOTONIC in ns, if the tool reports them: connected_ns, the connection was established;
+    first_byte_ns, the server had the first byte; completed_ns, a flow with an end was complete.
     """
 
     flow: Mapping[str, Any]
@@ -62,14 +64,14 @@ class Measured:
     received_datagrams: int | None = None
     windowed: bool = False
 
-    def __post_init__(self):
-        """Raises ValueError for what no tool can have measured, so that it gets into no table and no mean."""
-        whole = {key: getattr(self, key) for key in ("connected_ns", "first_byte_ns", "completed_ns", "number")}
-        by_kernel = {f"netns_retransmits[{place}]": count for place, count in enumerate(self.netns_retransmits or ())}
+    def __post_init__(self) -> None:
+        """Raises ValueError for impossible values, so that none gets into a table or a mean."""
+        integers = {key: getattr(self, key) for key in ("connected_ns", "first_byte_ns", "completed_ns", "number")}
+        by_kernel = {f"netns_retransmits[{index}]": count for index, count in enumerate(self.netns_retransmits or ())}
         timed = [{"latency_s": latency_s, "count": count} for latency_s, count in self.latencies]
-        tables: list[Mapping[str, Any]] = [self.flow, whole, by_kernel, *self.intervals, *timed, *self.transactions]
-        for values in tables:
-            for column, value in values.items():
+        rows: list[Mapping[str, Any]] = [self.flow, integers, by_kernel, *self.intervals, *timed, *self.transactions]
+        for row in rows:
+            for column, value in row.items():
                 if column in TEXTS and isinstance(value, str):
                     value.encode()  # JSON can escape half a surrogate pair, which no file takes
                 elif value is not None and not _is_number(value):
@@ -78,43 +80,17 @@ class Measured:
                     raise ValueError(f"{column} cannot be {str(value)[:40]}: the report is damaged")
 
 
-def transaction_totals(
-    duration_s: float, transactions: int, transaction_bytes: int, *, lost: int = 0, failed: int = 0
-) -> dict[str, float]:
-    """The totals of a flow of requests and responses (Measured.flow).
-
-    transactions: answered in duration_s, each of transaction_bytes, request and response together. lost, failed: not
-    answered, and not sent.
-    """
-    flow_bytes = transactions * transaction_bytes
-    return {
-        "duration_s": duration_s,
-        "flow_bytes": flow_bytes,
-        "throughput_bps": flow_bytes * 8 / duration_s,
-        "transactions": transactions,
-        "transactions_lost": lost,
-        "transactions_failed": failed,
-    }
-
-
-def incomplete(tool: str, printed: str, expected: str) -> ValueError:
-    """The error of a tool of whose report a line is missing that it should have: expected."""
-    last = printed.rstrip().rpartition("\n")[2].strip()
-    ended = f"the last line that it printed is {last[:160]!r}" if last else "it printed nothing"
-    return ValueError(f"{tool} reported no complete test: {ended}; expected {expected!r}")
-
-
 def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)
 class FlowTable:
-    """All flows of a client that asks all servers, in the order of their requests: arrays of one length.
+    """All flows of one client with several servers, in the order of requests: arrays of equal length.
 
-    pair: that of the flow's server. request: its number. size_bytes: asked for. Moments in ns of CLOCK_MONOTONIC:
-    intended_ns, when it was due; start_ns, when it was asked for; first_byte_ns and completed_ns, when its client had
-    its first byte and its last; 0: it did not come to that. errno: why a flow failed; 0: it is complete.
+    pair: the server's pair. request: the request's number. size_bytes: the requested size. Moments in ns of
+    CLOCK_MONOTONIC: intended_ns, the request was due; start_ns, it was sent; first_byte_ns and completed_ns, the client
+    had the first and the last byte; 0: never. errno: why a flow failed; 0: it is complete.
     """
 
     pair: np.ndarray
@@ -128,7 +104,7 @@ class FlowTable:
     errno: np.ndarray
 
 
-#: What a spec can ask of a tool: by feature, whether it does, and in words.
+#: Features that a spec may require of a tool: by name, whether the spec does, and the feature in words.
 FEATURES: Mapping[str, tuple[Callable[[Spec], bool], str]] = {
     "time": (lambda spec: not spec.flows_end, "send for a given time: give flow_bytes"),
     "bytes": (lambda spec: spec.flow_bytes > 0, "send flows of a given size (flow_bytes)"),
@@ -151,95 +127,142 @@ FEATURES: Mapping[str, tuple[Callable[[Spec], bool], str]] = {
 
 
 class Workload(ABC):
-    """A traffic tool: its command lines, and how to read what it prints."""
+    """A traffic tool: its command lines, and the parser of its output."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    can: ClassVar[frozenset[str]] = frozenset({"time"})
-    """Which of FEATURES it has. A spec that asks for another is refused before anything is built."""
+    features: ClassVar[frozenset[str]] = frozenset({"time"})
+    """The FEATURES of the tool. A spec that requires another is refused before anything is built."""
     chooses_congestion_control: ClassVar[bool] = False
-    """Whether it has an option for the spec's congestion_control. Needed only where the endpoints' routes cannot have
-    it (Backend.lacks_routes); else the spec that its commands are made from asks for none."""
+    """Whether the tool has an option for the spec's congestion_control. Needed only if the endpoints' routes cannot
+    set it (Backend.missing_routes); else the commands' spec has none."""
+    takes: ClassVar[Mapping[str, tuple[int, int]]] = {}
+    """Smallest and largest accepted value of the spec's numbers, by field. 0, the default, is always accepted."""
+    whole_seconds: ClassVar[bool] = False
+    """Whether the tool sends for whole seconds only."""
     metrics: ClassVar[tuple[Metric, ...]] = ()
-    """Columns of its own: what it reports besides those of tables.TABLES."""
+    """The tool's own columns, besides those of tables.TABLES."""
     programs: ClassVar[tuple[Program, ...]] = ()
-    """Programs it needs inside the endpoints."""
+    """Programs required inside the endpoints."""
     version_argv: ClassVar[tuple[str, ...]] = ()
-    """Prints the tool's version, on its first line: `version_command`."""
-    waits_s: ClassVar[float] = 0.0
-    """How long a client waits, from its start, before it sends."""
+    """The command that prints the tool's version on its first line: `version_command`."""
+    start_delay_s: ClassVar[float] = 0.0
+    """The time from a client's start until it sends."""
     connects_first: ClassVar[bool] = False
-    """Whether a client sends nothing before all its connections are established: one late connection delays all."""
-    ends_by_itself_s: ClassVar[float] = 10.0
-    """How long after its sending time a client may take to end before it counts as hung."""
+    """Whether a client sends only once all its connections are established: one late connection delays all."""
+    exit_grace_s: ClassVar[float] = 10.0
+    """The time that a client may take to exit after its sending time; then it counts as hung."""
     serves_once: ClassVar[bool] = False
-    """Whether the server ends by itself after its client, and prints its report only then."""
-    says_when_signalled: ClassVar[str] = ""
-    """Words that client and server print where a signal ended them that they caught: then nothing else tells so."""
+    """Whether the server exits by itself after its client, and prints its report only then."""
+    signal_message: ClassVar[str] = ""
+    """Words that client and server print after a caught signal, if their exit status does not show the signal."""
     one_port: ClassVar[bool] = True
-    """Whether all that its client sends goes to pair.port: else a driver that publishes this port cannot carry it."""
+    """Whether the client sends to pair.port only: else a driver that publishes this port cannot carry the traffic."""
     listens_by_tcp: ClassVar[bool] = False
-    """Whether its server listens by TCP where the task is UDP, too: for its control connection."""
-    late_s: ClassVar[float] = 0.0
-    """How long before its end a client may take its last count, so that the kernel counts more than it reports."""
-    endless: ClassVar[bool] = False
-    """Whether it can be the background: stopped before its time is over, its client reports what it sent by TCP until
+    """Whether the server listens by TCP for UDP tasks too: for its control connection."""
+    counter_lag_s: ClassVar[float] = 0.0
+    """The time between a client's last count and its end, at most: the kernel counts that much longer."""
+    runs_until_stopped: ClassVar[bool] = False
+    """Whether the tool can be the background: a client that is stopped early reports the TCP payload sent until
     then, by intervals (`endless_client`, `parse_stopped`)."""
-    carries: ClassVar[bool] = True
-    """Whether its flows carry anything; else its client computes, for duration_s at most, and metrics tell the rest."""
+    sends_traffic: ClassVar[bool] = True
+    """Whether flows carry payload; else the client computes, for duration_s at most, and reports metrics."""
     times_messages: ClassVar[bool] = False
-    """Whether it times each message of message_bytes (and one with the feature transactions each request)."""
+    """Whether the tool times each message of message_bytes (with the feature transactions: each request)."""
     one_client: ClassVar[bool] = False
-    """Whether one client, the first pair's, asks all servers (pair.targets); `flow_table` then reads its flows."""
+    """Whether one client, the first pair's, requests from all servers (pair.targets); `flow_table` reads its flows."""
     all_connect: ClassVar[bool] = False
     """Whether every endpoint exchanges messages with every other one: each has a rank (pair.ranks)."""
     counts_connections: ClassVar[bool] = False
-    """Whether client and server know which direction a connection has by the order in which it was made: a proxy in
-    between may change that, and then nothing is sent."""
+    """Whether client and server infer a connection's direction from the order of connections: a proxy may change the
+    order, and then nothing is sent."""
     prints_payload: ClassVar[bool] = False
     """Whether the server echoes the payload to stdout, which is then discarded."""
 
     @classmethod
     def version_command(cls, flowgen: str) -> Sequence[str]:
-        """The command that prints its version; () where it has none. flowgen: the path of pairlab's own generator."""
+        """The command that prints the tool's version; (): none. flowgen: the path of pairlab's own generator."""
         return cls.version_argv
 
-    def check(self, spec: Spec) -> None:  # noqa: B027
-        """Raises BadSpec, before anything is built, where the tool cannot do what the spec asks, besides FEATURES."""
+    def check(self, spec: Spec) -> None:
+        """Raises BadSpec, before anything is built, for values that the tool cannot carry out, besides FEATURES."""
+        if self.whole_seconds and spec.total_s != int(spec.total_s):
+            names = "warmup_s + duration_s" if "warmup" in self.features else "duration_s"
+            raise BadSpec(
+                f"{self.name} sends for whole seconds only, and {names} is {spec.total_s:g}: change it, or take another"
+                " workload"
+            )
+        for field, (least, most) in self.takes.items():
+            if (value := getattr(spec, field)) and not least <= value <= most:
+                raise BadSpec(f"{self.name} takes {field} from {least} to {most}, not {value}")
 
     def prepare(self, spec: Spec, directory: Path) -> None:  # noqa: B027
-        """Makes the files that its commands read, in the testbed's working directory (site.directory inside)."""
+        """Writes the commands' input files into the testbed's working directory (site.directory in endpoints)."""
 
     @abstractmethod
     def server(self, pair: Pair, spec: Spec, site: Site) -> list[str]:
-        """The server's command; it must listen on pair.port (TCP, or UDP where that is the pair's task)."""
+        """The server's command; it must listen on pair.port (TCP, or UDP if that is the pair's task)."""
 
     @abstractmethod
     def client(self, pair: Pair, spec: Spec, site: Site) -> list[str]:
-        """The client's command; it must send pair.task and then end: after spec.total_s, or its flow_bytes."""
+        """The client's command; it must send pair.task and then exit: after spec.total_s, or the task's flow_bytes."""
 
     def client_reads(self, pair: Pair, spec: Spec, site: Site) -> str:
-        """The file that the client has as its standard input; empty: there is nothing to read."""
+        """The client's file for standard input; empty: none."""
         return ""
 
     def endless_client(self, pair: Pair, spec: Spec, site: Site) -> list[str]:
-        """The command of a client in the background; it is stopped (SIGTERM) before spec.total_s is over."""
+        """The command of a background client; it is stopped by SIGTERM before spec.total_s is over."""
         return self.client(pair, spec, site)
 
-    def parse_stopped(self, stdout: str, served: str = "") -> list[Measured]:
-        """As `parse`, of such a client, which was stopped."""
+    def parse_stopped(self, stdout: str, served: str = "") -> list[FlowReport]:
+        """Like `parse`, for a stopped background client."""
         return self.parse(stdout, served)
 
     def flow_table(self, spec: Spec, directory: Path) -> FlowTable:
-        """The flows that the one client has written into the testbed's working directory.
+        """The flows that the one client recorded in the testbed's working directory.
 
-        Raises ValueError, with what is wrong, where it has written none, or a part.
+        Raises ValueError, naming the problem, for a missing or incomplete record.
         """
         raise NotImplementedError(f"{self.name} has one client for all servers, and reads no table of its flows")
 
     @abstractmethod
-    def parse(self, stdout: str, served: str = "") -> list[Measured]:
-        """Reads what the client printed (stdout) and what its server printed (served): a Measured for each flow.
+    def parse(self, stdout: str, served: str = "") -> list[FlowReport]:
+        """Parses the output of the client (stdout) and of its server (served) into a FlowReport for each flow.
 
-        Raises ValueError, with what is wrong, where that is no complete report.
+        Raises ValueError, naming the problem, for an incomplete report.
         """
+
+
+#: The token that authenticates clients to flowgen's servers, whose ports others may reach too: lib/flowgen/src/token.h.
+_TOKEN, _TOKEN_BYTES = "token", 16
+
+
+def write_token(directory: Path) -> None:
+    """Writes a new token to its file in that directory."""
+    (directory / _TOKEN).write_bytes(secrets.token_bytes(_TOKEN_BYTES))
+    (directory / _TOKEN).chmod(0o644)  # a container's user is not ours; other users do not get into the directory
+
+
+def token_options(site: Site) -> list[str]:
+    """Options of flowgen's servers and clients for the token's file."""
+    return ["--token-file", f"{site.directory}/{_TOKEN}"]
+
+
+class FlowgenWorkload(Workload):
+    """A workload by flowgen, pairlab's own generator, whose servers answer only clients with the testbed's token."""
+
+    @classmethod
+    def version_command(cls, flowgen: str) -> Sequence[str]:
+        return (flowgen, "version")
+
+    def prepare(self, spec: Spec, directory: Path) -> None:
+        write_token(directory)
+
+    def server(self, pair: Pair, spec: Spec, site: Site) -> list[str]:
+        return self.listening(pair, site)
+
+    def listening(self, pair: Pair, site: Site, kind: str = "server") -> list[str]:
+        """The command of flowgen's server for that pair. kind: flowgen's subcommand."""
+        address = ["--bind", pair.server.address, "--port", str(pair.port)]
+        return [site.flowgen, kind, *address, *token_options(site)]

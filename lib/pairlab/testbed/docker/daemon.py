@@ -1,4 +1,4 @@
-"""The user's Docker daemon: which one, as the docker CLI chooses it, and why it cannot be used where that is so."""
+"""The user's Docker daemon, as the docker CLI chooses it, and the reason if it cannot be used."""
 
 import contextlib
 import hashlib
@@ -20,13 +20,13 @@ from docker.tls import TLSConfig
 from docker.utils import parse_host
 
 from pairlab.testbed.host import facts
-from pairlab.testbed.requirements import Lack
+from pairlab.testbed.requirements import MissingRequirement
 
 #: Errors of a daemon that refuses, or does not answer.
 DOCKER_ERRORS = (DockerException, requests.RequestException)
 #: Calls to the daemon under way at once.
 AT_ONCE = 16
-#: How long a daemon may take to answer a ping, and any one call: starts wait for each other.
+#: The time limits for a ping, and for any one call: starts wait for each other.
 PING_S, ANSWER_S = 5, 60
 #: docker-py's address of any daemon behind a Unix socket.
 _LOCAL = "http+docker://localhost"
@@ -37,7 +37,7 @@ _INSTALL = "sudo apt-get install docker.io, and start it: sudo systemctl start d
 
 
 class NoContext(DockerException):
-    """The context that the user chose is not there, or cannot be read."""
+    """The context that the user chose does not exist, or cannot be read."""
 
 
 class BadAddress(DockerException):
@@ -45,7 +45,7 @@ class BadAddress(DockerException):
 
 
 class Context(NamedTuple):
-    """A context of the docker CLI: its name, and what docker.DockerClient takes to reach its daemon."""
+    """A context of the docker CLI: its name, and docker.DockerClient's arguments for its daemon."""
 
     name: str
     base_url: str
@@ -57,26 +57,42 @@ def connect(timeout_s: int | None = None) -> docker.DockerClient:
 
     timeout_s: for any one call; by default ANSWER_S. Raises DockerException within PING_S where none answers.
     """
-    asked: dict[str, Any] = {"timeout": PING_S, "max_pool_size": AT_ONCE}
+    options: dict[str, Any] = {"timeout": PING_S, "max_pool_size": AT_ONCE}
     if chosen := context():
-        client = docker.DockerClient(base_url=chosen.base_url, tls=chosen.tls or False, **asked)
+        _require_socket(chosen.base_url)
+        client = docker.DockerClient(base_url=chosen.base_url, tls=chosen.tls or False, **options)
     else:
-        _check_address(os.environ.get("DOCKER_HOST"))
-        client = docker.from_env(**asked)
+        _require_socket(_url_of(os.environ.get("DOCKER_HOST")))
+        client = docker.from_env(**options)
     client.api.timeout = timeout_s or ANSWER_S
     return client
 
 
-def _check_address(address: str | None) -> None:
-    """Raises BadAddress where DOCKER_HOST is none."""
+def _url_of(address: str | None) -> str:
+    """The URL of DOCKER_HOST. Raises BadAddress where that is no address."""
     try:
-        _ = urlsplit(parse_host(address)).port
+        url = str(parse_host(address))
+        _ = urlsplit(url).port
     except (ValueError, DockerException) as error:
         raise BadAddress(f"DOCKER_HOST is {address!r}, which is no address: {error}") from None
+    return url
+
+
+def _require_socket(url: str) -> None:
+    """Raises DockerException if no process listens at that Unix socket: docker-py would leave a socket open."""
+    scheme, _, path = url.partition("://")
+    if "unix" not in scheme:
+        return
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(PING_S)
+        try:
+            probe.connect("/" + path.lstrip("/"))
+        except OSError as error:
+            raise DockerException(f"{path}: {error}") from error
 
 
 def is_remote(client: docker.DockerClient) -> bool:
-    """Whether its daemon may be on another host: it is not reached by a Unix socket."""
+    """Whether the client's daemon may be on another host: it is not reached by a Unix socket."""
     return client.api.base_url != _LOCAL
 
 
@@ -110,7 +126,7 @@ def context() -> Context | None:
     return Context(name, host, tls)
 
 
-def lack() -> Lack | None:
+def missing() -> MissingRequirement | None:
     """Why there is no Docker daemon for us, or None."""
     try:
         with contextlib.closing(connect(2 * PING_S)) as client:
@@ -120,12 +136,12 @@ def lack() -> Lack | None:
     except DOCKER_ERRORS as error:
         return explain(error)
     if podman := [each for each in engines if each.get("Name") == "Podman Engine"]:
-        return Lack(
+        return MissingRequirement(
             f"Podman {podman[0].get('Version', '')} answers at {where()}, and is no Docker Engine",
             "set DOCKER_HOST to the socket of Docker Engine, or take backend 'netns', which needs neither",
         )
     if not here:
-        return Lack(
+        return MissingRequirement(
             f"the Docker daemon runs on another host ({info['Name']})",
             "CPU use is measured where pairlab runs: run pairlab there",
         )
@@ -135,8 +151,8 @@ def lack() -> Lack | None:
 def is_here(client: docker.DockerClient, info: dict[str, Any]) -> bool:
     """Whether the daemon runs on this host.
 
-    One that was started before the host was renamed may still have the old name. So, unless this is a container, whose
-    name is another anyway, the kernel and the size of the memory decide behind a Unix socket.
+    A daemon that was started before the host was renamed may still report the old name. So behind a Unix socket the
+    kernel and the memory size decide, unless this is a container, whose name differs anyway.
     """
     if info["KernelVersion"] != platform.release():
         return False
@@ -147,7 +163,7 @@ def is_here(client: docker.DockerClient, info: dict[str, Any]) -> bool:
 
 
 def where() -> str:
-    """Where the daemon is asked, for a text."""
+    """The daemon's address, for messages."""
     with contextlib.suppress(NoContext):
         if chosen := context():
             return f"{chosen.base_url} (context {chosen.name!r})"
@@ -155,44 +171,50 @@ def where() -> str:
 
 
 def is_absent(error: Exception) -> bool:
-    """Whether no daemon is there at all, or none for this user, so that it can have nothing of ours."""
+    """Whether there is no daemon, or none for this user, and so no container of ours."""
     return any(
         isinstance(each, (FileNotFoundError, ConnectionRefusedError, PermissionError)) for each in _causes(error)
     )
 
 
-def explain(error: Exception) -> Lack:
-    """What an error of DOCKER_ERRORS, as `connect` and clients raise them, says of the daemon, and what to do."""
+def explain(error: Exception) -> MissingRequirement:
+    """Explains an error of DOCKER_ERRORS, from `connect` or a client, with the remedy."""
     causes = list(_causes(error))
     if isinstance(error, NoContext):
-        return Lack(str(error), "`docker context ls` lists those there are; choose one with `docker context use`")
+        return MissingRequirement(
+            str(error), "`docker context ls` lists those there are; choose one with `docker context use`"
+        )
     if isinstance(error, BadAddress):
-        return Lack(str(error), f"unset DOCKER_HOST, or give one such as unix://{_USUAL}")
+        return MissingRequirement(str(error), f"unset DOCKER_HOST, or give one such as unix://{_USUAL}")
     if refused := next((each for each in causes if isinstance(each, APIError)), None):
-        said = " ".join(str(refused.explanation or refused).split())
-        if said.startswith("<"):
-            return _no_daemon(f"HTTP {refused.status_code}, with the page {_title(said)!r}")
-        what = f"the Docker daemon at {where()} refuses ({refused.status_code}): {said}"
-        return Lack(what, "ask who runs it, or take backend 'netns', which needs none")
+        reason = " ".join(str(refused.explanation or refused).split())
+        if reason.startswith("<"):
+            return _no_daemon(f"HTTP {refused.status_code}, with the page {_title(reason)!r}")
+        what = f"the Docker daemon at {where()} refuses ({refused.status_code}): {reason}"
+        return MissingRequirement(what, "ask who runs it, or take backend 'netns', which needs none")
     if any(isinstance(each, (json.JSONDecodeError, KeyError)) for each in causes):  # no JSON, or another's
         return _no_daemon("something else than the Docker API")
     if any(isinstance(each, InvalidVersion) for each in causes):
-        return Lack(f"the Docker daemon at {where()} is too old: {error}", "update Docker Engine")
+        return MissingRequirement(f"the Docker daemon at {where()} is too old: {error}", "update Docker Engine")
     if any(isinstance(each, PermissionError) for each in causes):
-        return Lack("the Docker daemon refuses this user", "sudo usermod -aG docker $USER, and log in again")
+        return MissingRequirement(
+            "the Docker daemon refuses this user", "sudo usermod -aG docker $USER, and log in again"
+        )
     if any(isinstance(each, requests.Timeout) for each in causes):
         what = f"the Docker daemon at {where()} did not answer in time"
-        return Lack(what, "see its log, journalctl -u docker, or restart it: sudo systemctl restart docker")
-    known = "" if is_absent(error) else f": {' '.join(str(error).split())}"
+        return MissingRequirement(
+            what, "see its log, journalctl -u docker, or restart it: sudo systemctl restart docker"
+        )
+    detail = "" if is_absent(error) else f": {' '.join(str(error).split())}"
     chosen = "" if where() == _USUAL else ", or choose another by DOCKER_HOST or `docker context use`"
-    return Lack(f"no Docker daemon answers at {where()}{known}", f"{_INSTALL}{chosen}")
+    return MissingRequirement(f"no Docker daemon answers at {where()}{detail}", f"{_INSTALL}{chosen}")
 
 
-def _no_daemon(answer: str) -> Lack:
+def _no_daemon(answer: str) -> MissingRequirement:
     proxied = where().startswith("tcp://") and any(os.environ.get(name) for name in ("http_proxy", "HTTP_PROXY"))
     through = " (a proxy's, perhaps: HTTP_PROXY is set)" if proxied else ""
     what = f"what answers at {where()} is no Docker daemon: it sent {answer}{through}"
-    return Lack(what, "correct DOCKER_HOST or the context, or name its host in NO_PROXY")
+    return MissingRequirement(what, "correct DOCKER_HOST or the context, or name its host in NO_PROXY")
 
 
 def _title(page: str) -> str:
@@ -201,12 +223,12 @@ def _title(page: str) -> str:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error, what it came of, and what these were made of: requests and urllib3 keep errors in their arguments."""
-    seen: list[BaseException] = []
-    left: list[object] = [error]
-    while left:
-        each = left.pop(0)
-        if isinstance(each, BaseException) and not any(each is other for other in seen):
-            seen.append(each)
-            left += [each.__cause__, each.__context__, *each.args, getattr(each, "reason", None)]
-    yield from seen
+    """The error and its causes, also those in arguments of exceptions, as requests and urllib3 have them."""
+    causes: list[BaseException] = []
+    pending: list[object] = [error]
+    while pending:
+        each = pending.pop(0)
+        if isinstance(each, BaseException) and not any(each is other for other in causes):
+            causes.append(each)
+            pending += [each.__cause__, each.__context__, *each.args, getattr(each, "reason", None)]
+    yield from causes

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import docker
 from docker.errors import BuildError, ImageNotFound
 
 from pairlab import paths
+from pairlab.base import study_file
 from pairlab.base.temporary_folder import TemporaryFolder
 from pairlab.errors import Unavailable
 from pairlab.testbed.contracts import Progress
@@ -21,7 +23,7 @@ SUITE = "bookworm"
 MMDEBSTRAP = Program("mmdebstrap", "mmdebstrap")
 
 PHASE = "building the container image"
-#: A step of a Dockerfile, as the builder prints it: "Step 2/3 : COPY packages.txt /tmp/packages.txt".
+#: The builder's output for a step of a Dockerfile: "Step 2/3 : COPY packages.txt /tmp/packages.txt".
 _STEP = re.compile(r"Step (\d+)/(\d+) : ")
 #: Steps of mmdebstrap 1.3, as it prints them: "I: extracting archives...". The last one is Docker's import.
 _STEPS = (
@@ -35,19 +37,20 @@ _STEPS = (
     "importing",
 )
 
-#: How long mmdebstrap may take to remove what it has made, when it is stopped.
+#: How long mmdebstrap may take to remove its files, when it is stopped.
 _ENDS_WITHIN_S = 10.0
 
 
 def tag() -> str:
     """The image's name; its tag is a hash of its sources, so that a change builds a new one."""
-    files = (paths.IMAGE / "Dockerfile", paths.IMAGE / "packages.txt")
-    return f"{REPOSITORY}:{hashlib.sha256(b''.join(file.read_bytes() for file in files)).hexdigest()[:12]}"
+    sources = (paths.IMAGE / "Dockerfile").read_bytes() + "".join(f"{name}\n" for name in packages()).encode()
+    return f"{REPOSITORY}:{hashlib.sha256(sources).hexdigest()[:12]}"
 
 
 def packages() -> list[str]:
-    """Debian packages in the image."""
-    return (paths.IMAGE / "packages.txt").read_text().split()
+    """Debian packages in the image: pairlab's own, and the study's (pairlab.toml)."""
+    own = (paths.IMAGE / "packages.txt").read_text().split()
+    return [*own, *(name for name in study_file.image_packages() if name not in own)]
 
 
 def ensure(client: docker.DockerClient, progress: Progress) -> str:
@@ -56,14 +59,14 @@ def ensure(client: docker.DockerClient, progress: Progress) -> str:
     Raises Unavailable where neither way works, with both reasons.
     """
     try:
-        return client.images.get(tag()).id
+        return _id(client)
     except ImageNotFound:
         progress(PHASE, 0, 0)
     try:
         return _build(client, progress)
     except (BuildError, *DOCKER_ERRORS) as error:
         from_registry = f"docker build failed ({str(error).strip().splitlines()[0][:200]})"
-    if missing := MMDEBSTRAP.lack():
+    if missing := MMDEBSTRAP.missing():
         raise Unavailable(f"the container image: {from_registry}, and without a registry {missing}")
     try:
         return _from_packages(client, progress)
@@ -75,14 +78,21 @@ def ensure(client: docker.DockerClient, progress: Progress) -> str:
         ) from error
 
 
+def _id(client: docker.DockerClient) -> str:
+    return str(client.images.get(tag()).id)
+
+
 def _build(client: docker.DockerClient, progress: Progress) -> str:
     """By the daemon, from the Dockerfile. Raises BuildError."""
-    for message in client.api.build(path=str(paths.IMAGE), tag=tag(), rm=True, network_mode="host", decode=True):
-        if "error" in message:
-            raise BuildError(message["error"], [])
-        if step := _STEP.match(message.get("stream", "")):
-            progress(PHASE, int(step[1]) - 1, int(step[2]))
-    return client.images.get(tag()).id
+    with TemporaryFolder() as place:
+        shutil.copy(paths.IMAGE / "Dockerfile", place)
+        (Path(place) / "packages.txt").write_text("".join(f"{name}\n" for name in packages()))
+        for message in client.api.build(path=str(place), tag=tag(), rm=True, network_mode="host", decode=True):
+            if "error" in message:
+                raise BuildError(message["error"], iter(()))
+            if step := _STEP.match(message.get("stream", "")):
+                progress(PHASE, int(step[1]) - 1, int(step[2]))
+    return _id(client)
 
 
 def _from_packages(client: docker.DockerClient, progress: Progress) -> str:
@@ -93,16 +103,16 @@ def _from_packages(client: docker.DockerClient, progress: Progress) -> str:
         progress(PHASE, len(_STEPS) - 1, len(_STEPS))
         repository, version = tag().split(":")
         client.api.import_image_from_file(str(archive), repository=repository, tag=version)
-    return client.images.get(tag()).id
+    return _id(client)
 
 
 def _bootstrap(archive: Path, progress: Progress) -> None:
     include = f"--include={','.join(packages())}"
-    command = [MMDEBSTRAP.path(), "--variant=minbase", include, SUITE, str(archive)]
+    command = [MMDEBSTRAP.command, "--variant=minbase", include, SUITE, str(archive)]
     trouble = []
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as running:
         try:
-            for line in running.stderr:
+            for line in running.stderr or ():
                 if (step := _step(line)) is not None:
                     progress(PHASE, step, len(_STEPS))
                 elif not line.startswith("I: "):

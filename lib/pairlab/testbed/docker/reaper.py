@@ -1,16 +1,16 @@
-"""The lifeline of a Docker testbed: removes all of it when its parent asks, or when the parent died.
+"""The lifeline of a Docker testbed: removes the testbed when its parent asks, or when the parent has died.
 
-It is a process of its own, in a session of its own, that reads from a pipe: a line means that the parent is done; the
-pipe's end without one means that it died. Everything of a testbed bears the label pairlab.run with the testbed's id, so
-nothing else is ever touched. If it is killed, its shell starts it again, or its parent does at the end.
+It is a process in a session of its own that reads from a pipe: a line means that the parent is done; end of file
+without a line means that it has died. All containers and networks of a testbed have the label pairlab.run with its id,
+so nothing else is ever touched. If the lifeline is killed, its shell starts it again, or its parent does at the end.
 
 Containers also end without it. Each waits on a FIFO in the testbed's directory that the parent and the lifeline keep
 open: when both are dead, or have no daemon to ask, no process stays. That is the exception, as all containers then end
-at once, and Docker may miscount a network's endpoints (moby issue 42119). What only the daemon can remove is removed
-when it is back: by the lifeline, which waits for DAEMON_S, as a daemon that crashed is back in seconds; after that by
-`pairlab clean`. A daemon that is killed while it starts a container forgets it: runc's process would keep the network
-namespace and its links for good, and the shim and cgroups would stay. So the parent records each container before it
-is started, and the lifeline kills what is left of them; that takes root where the daemon is root's.
+at once, and Docker may miscount a network's endpoints (moby issue 42119). Objects that only the daemon can remove are
+removed when it is back: by the lifeline, which waits for DAEMON_S, as a crashed daemon is back in seconds; after that
+by `pairlab clean`. A daemon that is killed while it starts a container forgets it: runc's process would keep the
+network namespace and its links for good, and the shim and cgroups would stay. So the parent records each container
+before it is started, and the lifeline kills its remaining processes; that takes root where the daemon is root's.
 """
 
 import contextlib
@@ -29,12 +29,13 @@ from docker.errors import APIError, NotFound
 
 from pairlab.base.threads import run_before_flows
 from pairlab.errors import PairlabError, TestbedError
-from pairlab.testbed.cleanup import child_environment, workdir
+from pairlab.testbed.cleanup import child_processes, workdir
 from pairlab.testbed.cleanup.process_table import read_processes
 from pairlab.testbed.docker.daemon import DOCKER_ERRORS, connect
 from pairlab.testbed.host import cgroups
 
-LABEL = "pairlab.run"
+#: Labels of a testbed's containers and networks: the testbed's id, and its owner.
+LABEL, OWNER_LABEL = "pairlab.run", "pairlab.owner"
 #: The FIFO, in the testbed's directory.
 FIFO = "lifeline"
 #: The file with the ids of the containers made, one per line; in the same place.
@@ -43,6 +44,9 @@ MADE = "containers"
 REMOVED_AT_ONCE = 2
 #: How long a lifeline without a parent waits for a daemon to come back.
 DAEMON_S = 120.0
+
+#: Consecutive looks, 0.4 s apart, that must find nothing of a testbed whose parent died during a request.
+ORPHAN_LOOKS = 5
 
 REMOVED = "removed"
 _AGAIN_IF_KILLED = 'until "$@"; do [ $? -gt 128 ] || exit 1; done'
@@ -54,12 +58,10 @@ def lifeline(run: str, directory: Path, link: str) -> Iterator[None]:
 
     Raises TestbedError where cleanup was incomplete; an error of the block then says so too.
     """
-    os.mkfifo(directory / FIFO)
-    (directory / FIFO).chmod(0o644)  # readable for the container's user; a writer could keep it open
-    held = os.open(directory / FIFO, os.O_RDWR | os.O_CLOEXEC)
+    held = make_fifo(directory)
     (directory / MADE).touch(mode=0o600)
 
-    def start() -> subprocess.Popen:
+    def start() -> subprocess.Popen[str]:
         words = [sys.executable, "-P", "-m", "pairlab.testbed.docker.reaper", run, str(directory), link]
         return subprocess.Popen(
             ["/bin/sh", "-c", _AGAIN_IF_KILLED, "sh", *words],
@@ -67,7 +69,7 @@ def lifeline(run: str, directory: Path, link: str) -> Iterator[None]:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            env=child_environment.needed_with_docker(),
+            env=child_processes.needed_with_docker(),
             cwd="/",
             start_new_session=True,  # Ctrl-C is for us to handle
         )
@@ -87,21 +89,32 @@ def lifeline(run: str, directory: Path, link: str) -> Iterator[None]:
         raise TestbedError(stays)
 
 
+def make_fifo(directory: Path) -> int:
+    """Makes the FIFO that containers wait on; returns the descriptor that keeps it open."""
+    os.mkfifo(directory / FIFO)
+    (directory / FIFO).chmod(0o644)  # readable for the container's user; a writer could keep it open
+    return os.open(directory / FIFO, os.O_RDWR | os.O_CLOEXEC)
+
+
 def note(directory: Path, container: str) -> None:
     """Records a container that is about to be started, so that the lifeline can end it without the daemon."""
     with (directory / MADE).open("a") as file:
         file.write(f"{container}\n")
 
 
-def _have_removed(process: subprocess.Popen, start: Callable[[], subprocess.Popen], held: int, run: str) -> str:
-    """Has the lifeline remove everything and waits; returns what stays and why, or an empty string."""
+def _have_removed(
+    process: subprocess.Popen[str], start: Callable[[], subprocess.Popen[str]], held: int, run: str
+) -> str:
+    """Tells the lifeline to remove everything and waits; returns the leftovers and the reason, or an empty string."""
     os.close(held)
     for _ in range(3):
+        assert process.stdin
+        assert process.stdout
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write("done\n")
             process.stdin.close()
-        with process.stdout:
-            answer = process.stdout.readline().strip()
+        with process.stdout as output:
+            answer = output.readline().strip()
         if answer:
             break
         process = start()  # it was killed, and its shell with it
@@ -147,15 +160,15 @@ def remove_all(
     made: Collection[str] = (),
     patience_s: float = 20.0,
 ) -> None:
-    """Removes it until nothing is found any more; asks a daemon that refuses again.
+    """Removes the testbed until nothing of it is found; tries again if the daemon refuses.
 
-    It refuses, for instance, to remove a network while the last of its containers is ending. orphaned: the parent
-    died, and the daemon may still work on its last request; so nothing may be found five times within two seconds.
-    made: containers of the testbed, which are then killed, known to the daemon or not. Raises the daemon's last refusal
-    after patience_s, and at once the error of a daemon that is not there.
+    The daemon refuses, for instance, to remove a network while its last container is ending. orphaned: the parent has
+    died, and the daemon may still work on its last request; so ORPHAN_LOOKS looks must find nothing, and the
+    containers `made` are killed, known to the daemon or not. Raises the daemon's last refusal after patience_s, and at
+    once the error of an absent daemon.
     """
     deadline, quiet = time.monotonic() + patience_s, 0
-    while quiet < (5 if orphaned else 1):
+    while quiet < (ORPHAN_LOOKS if orphaned else 1):
         try:
             quiet = 0 if remove(client, run) else quiet + 1
         except APIError:
@@ -167,7 +180,8 @@ def remove_all(
             if quiet > 1:  # the shims of removed containers have ended by then
                 _kill(made, shims=True)
                 cgroups.remove_of_containers(made)
-            time.sleep(0.4)
+            if quiet < ORPHAN_LOOKS:
+                time.sleep(0.4)
 
 
 def _remove_container(client: docker.DockerClient, container: str) -> None:

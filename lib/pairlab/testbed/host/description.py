@@ -1,4 +1,4 @@
-"""What a network namespace has, as the kernel tells it: links, addresses and routes."""
+"""The links, addresses and routes of a network namespace, from the kernel."""
 
 import errno
 import socket
@@ -10,16 +10,16 @@ from pyroute2.netlink import nla
 from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg, ifinfveth
 
-#: Kinds of link whose settings are left out: they are the kernel's defaults, and many.
+#: Kinds of link whose many settings are omitted, as they are the kernel's defaults.
 _PLAIN = ("", "bridge", "veth", "tun")
-#: Of a link's flags (netdevice(7)).
+#: A flag of links (netdevice(7)).
 IFF_UP = 1
-#: The table of routes to others (rtnetlink(7)).
+#: The main routing table (rtnetlink(7)).
 _MAIN = 254
 
 
 class _Netkit(nla):
-    """The attributes of netkit links, which pyroute2 does not know; an attribute's place in the list is its number."""
+    """The attributes of netkit links, which pyroute2 lacks; an attribute's index in the list is its number."""
 
     prefix = "IFLA_"
     nla_map = (
@@ -32,7 +32,7 @@ class _Netkit(nla):
     )
 
     @staticmethod
-    def info_peer(self, *_, **__):  # pyroute2 calls it with the attribute
+    def info_peer(self: Any, *_: Any, **__: Any) -> Any:  # pyroute2 calls it with the attribute
         return ifinfveth
 
 
@@ -47,14 +47,14 @@ def describe(but: Collection[str] = ()) -> dict[str, list]:
         for each in ipr.get_addr(family=socket.AF_INET):
             addresses.setdefault(each["index"], []).append(f"{each.get_attr('IFA_ADDRESS')}/{each['prefixlen']}")
         messages = [each for index, name in names.items() if name not in but for each in _message(ipr, index)]
-        # Those that are down nobody made here: a tunnel's module puts one into every namespace.
+        # Links that are down are not ours: a tunnel's module adds one to every namespace.
         links = [_link(each, names, addresses) for each in messages if each["flags"] & IFF_UP]
         routes = [_route(each, names) for each in ipr.get_routes(family=socket.AF_INET, table=_MAIN)]
     return {"links": links, "routes": routes}
 
 
 def _message(ipr: IPRoute, index: int) -> tuple:
-    """The kernel's message about that link; none where it has gone since: a daemon moves links into its containers."""
+    """The kernel's message about that link; () if it is gone by now: a daemon moves links into its containers."""
     try:
         return ipr.link("get", index=index)
     except NetlinkError as error:
@@ -67,7 +67,7 @@ def _link(message: Any, names: dict[int, str], addresses: dict[int, list[str]]) 
     info = message.get_attr("IFLA_LINKINFO")
     kind = (info and info.get_attr("IFLA_INFO_KIND")) or ""
     master = message.get_attr("IFLA_MASTER")
-    found = {
+    columns = {
         "name": message.get_attr("IFLA_IFNAME"),
         "kind": kind or ("loopback" if message.get_attr("IFLA_IFNAME") == "lo" else "other"),
         "mtu_bytes": message.get_attr("IFLA_MTU"),
@@ -76,7 +76,7 @@ def _link(message: Any, names: dict[int, str], addresses: dict[int, list[str]]) 
         "master": names.get(master, "") if master else "",
         "settings": _settings(kind, info.get_attr("IFLA_INFO_DATA")) if info and kind not in _PLAIN else {},
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in columns.items() if value}
 
 
 def _settings(kind: str, data: Any) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def _settings(kind: str, data: Any) -> dict[str, Any]:
 
 
 def _route(message: Any, names: dict[int, str]) -> str:
-    """As ip-route(8) writes it."""
+    """A route in the notation of ip-route(8)."""
     target = message.get_attr("RTA_DST")
     gateway, link = message.get_attr("RTA_GATEWAY"), names.get(message.get_attr("RTA_OIF") or 0, "")
     words = [f"{target}/{message['dst_len']}" if target else "default"]

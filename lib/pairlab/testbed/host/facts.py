@@ -15,37 +15,38 @@ from pairlab.base.environment import BOOT
 from pairlab.model.tables import MACHINE
 from pairlab.testbed import cpu_sleep
 from pairlab.testbed.endpoints import Endpoint, HostPlan
-from pairlab.testbed.host import cgroup_tree, foreign_load
+from pairlab.testbed.host import cgroups, foreign_load
+from pairlab.testbed.requirements import setting
 
-#: The environment variable by which a container is told which machine it is on.
+#: The environment variable with the machine's name in a container.
 MACHINE_NAME = "PAIRLAB_MACHINE"
 
 
 def host() -> dict:
-    """Machine, kernel, and which part of it this process may use.
+    """Machine, kernel, and the resources that this process may use.
 
-    `fingerprint` is equal for hosts of one kind: same CPUs, same kernel. cpu_quota: CPUs' worth of time that this
-    process's control groups leave it; 0: all. cpu_weights: of its control group and those above it, against others.
-    cpus_allowed: on how many CPUs it may run (sched_setaffinity(2), cpuset).
+    `fingerprint` is equal for hosts of one kind: same CPUs, same kernel. cpu_quota: in CPUs, by this process's control
+    groups; 0: no limit. cpu_weights: of its control group and the group's ancestors. cpus_allowed: the number of
+    allowed CPUs (sched_setaffinity(2), cpuset).
     """
-    groups = cgroup_tree.hierarchy()
+    groups = cgroups.hierarchy()
     return {
         **_host(),
-        "cpu_quota": cgroup_tree.quota(groups),
-        "cpu_weights": cgroup_tree.weights(groups),
+        "cpu_quota": cgroups.quota(groups),
+        "cpu_weights": cgroups.weights(groups),
         "cpus_allowed": len(os.sched_getaffinity(0)),
     }
 
 
-def hosts(plans: Sequence[HostPlan]) -> list[dict]:
-    """What each host of a testbed is, by `kind`: the `machine` itself, or a `namespace` on it.
+def hosts(plans: Sequence[HostPlan], kind: str) -> list[dict]:
+    """The hosts of a testbed, each with its kind: the `machine` itself, or Backend.host_kind.
 
-    Namespaces share the machine's kernel, CPUs, memory and clock, so `host` and all CPU telemetry are of all of them.
-    address: of the uplink by which the others reach it.
+    Namespaces share the machine's kernel, CPUs, memory and clock, so `host` and all CPU telemetry cover all of them;
+    hosts with kernels of their own share its CPUs and memory. address: of the host's uplink.
     """
-    if len(plans) == 1:
+    if len(plans) == 1 and kind == "namespace":
         return [{"name": MACHINE, "kind": "machine"}]
-    return [{"name": each.name, "kind": "namespace", "on": MACHINE, "address": each.address} for each in plans]
+    return [{"name": each.name, "kind": kind, "on": MACHINE, "address": each.address} for each in plans]
 
 
 @functools.cache
@@ -63,35 +64,34 @@ def _host() -> dict:
         "distribution": _distribution(),
         "virtualization": "virtual machine" if "hypervisor" in _cpuinfo("flags").split() else "none seen",
         "cpuidle_driver": cpu_sleep.driver(),
-        "cpu_governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "cpu_governor": setting("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "cgroup": "v2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "v1",
-        "default_qdisc": _read("/proc/sys/net/core/default_qdisc"),
-        "rmem_max": _read("/proc/sys/net/core/rmem_max"),
-        "wmem_max": _read("/proc/sys/net/core/wmem_max"),
+        "default_qdisc": setting("/proc/sys/net/core/default_qdisc"),
+        "rmem_max": setting("/proc/sys/net/core/rmem_max"),
+        "wmem_max": setting("/proc/sys/net/core/wmem_max"),
         "python": platform.python_version(),
     }
 
 
 def machine() -> str:
-    """12 hex digits that name this machine, the same after each reboot but in a container; empty where it has no name.
+    """12 hex digits that name this machine, stable over reboots except in a container; empty: unknown.
 
-    They are made from machine-id(5) by a keyed hash, as that page asks, so that a shared run does not give the id away.
-    A copy of a virtual machine has the name of the original, unless it was given a new id. In a container, whose
-    machine-id is its image's, or new with each container, the name is that of this start of the kernel (random(4)):
-    after the next one, the container may be on any machine. MACHINE_NAME in the environment stands for the id, wherever
-    it is set. A host without an id, as some virtual machines are, is named after what its CPUs say of themselves beside
-    their model's name, which a hypervisor may have blurred.
+    A keyed hash of machine-id(5), as its page requires, so that a shared run does not disclose the id. A copy of a
+    virtual machine has the original's name unless it has a new id. In a container, whose machine-id is the image's or
+    the container's, the name is derived from the kernel's boot id (random(4)): after the next boot, the container may
+    be on any machine. MACHINE_NAME in the environment, if set, replaces the id. A host without an id, such as some
+    virtual machines, is named after its CPUs' properties, besides the model's name, which a hypervisor may hide.
     """
     if named := os.environ.get(MACHINE_NAME):
         return _named_after(named.encode())
     if in_container():
-        start = _read(BOOT)
-        return _named_after(start.encode()) if start else ""
-    machine_id = _read("/etc/machine-id") or _read("/var/lib/dbus/machine-id") or ""
+        boot_id = setting(BOOT)
+        return _named_after(boot_id.encode()) if boot_id else ""
+    machine_id = setting("/etc/machine-id") or setting("/var/lib/dbus/machine-id") or ""
     if re.fullmatch(r"[0-9a-f]{32}", machine_id):
         return _named_after(bytes.fromhex(machine_id))
-    known = [_cpuinfo(field) for field in ("vendor_id", "cpu family", "model", "stepping", "cache size")]
-    return _named_after("; ".join(known).encode()) if any(known) else ""
+    properties = [_cpuinfo(field) for field in ("vendor_id", "cpu family", "model", "stepping", "cache size")]
+    return _named_after("; ".join(properties).encode()) if any(properties) else ""
 
 
 def _named_after(key: bytes) -> str:
@@ -104,21 +104,14 @@ def in_container() -> bool:
 
 
 def version(endpoint: Endpoint, argv: Sequence[str]) -> str:
-    """The first line a tool prints of its version."""
-    done = endpoint.run(list(argv), unprivileged=True)
-    return next(iter((done.stdout + done.stderr).strip().splitlines()), "unknown")
-
-
-def _read(path: str | Path) -> str | None:
-    try:
-        return Path(path).read_text().strip()
-    except OSError:
-        return None
+    """The first line of a tool's version output."""
+    completed = endpoint.run(list(argv), unprivileged=True)
+    return next(iter((completed.stdout + completed.stderr).strip().splitlines()), "unknown")
 
 
 @functools.cache
 def _cpuinfo(field: str) -> str:
-    for line in (_read("/proc/cpuinfo") or "").splitlines():
+    for line in (setting("/proc/cpuinfo") or "").splitlines():
         name, _, value = line.partition(":")
         if name.strip() == field:
             return value.strip()

@@ -1,9 +1,9 @@
-"""Disturbances while traffic flowed: CPU time of others, throttled cores, CPU quotas; and what clocks say.
+"""Disturbances during traffic: CPU time of other programs, throttled cores, CPU quotas; and clocks' readings.
 
-Two samples, just before the release and just after the last end; nothing runs in between. The kernel says how long all
-CPUs were busy (proc_stat(5)). Of that, the testbed, pairlab itself, kernel threads and the other processes have their
-parts; what is left over was used by what cannot be seen: processes of other PID namespaces, and those that ended and
-whose parent waited for none (sigaction(2), SA_NOCLDWAIT).
+Two samples, just before the release and just after the last end; no sampling in between. The busy time of all CPUs
+(proc_stat(5)) is divided among the testbed, pairlab itself, kernel threads and the other processes; the remainder was
+used by invisible processes: those of other PID namespaces, and those that ended and whose parent waited for none
+(sigaction(2), SA_NOCLDWAIT).
 """
 
 import math
@@ -15,19 +15,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from pairlab.testbed.host.cgroup_tree import Throttling, hierarchy, throttled_share, throttlings
+from pairlab.testbed.host.cgroups import Throttling, hierarchy, throttled_share, throttlings
 
 PROC, CPUS = Path("/proc"), Path("/sys/devices/system/cpu")
 KERNEL_THREAD = 0x00200000  # PF_KTHREAD, in proc_pid_stat(5)'s flags
-#: Kernel threads that process packets: while traffic flows, their work is its.
+#: Kernel threads that process packets: their CPU time counts to the traffic.
 _OF_PACKETS = ("ksoftirqd/", "napi/")
-#: The least share of the CPU time for which a process is named: what texts show as 0.1 %.
+#: The least share of CPU time for naming a process: rounded to 0.1 % in texts.
 _NAMED_FROM = 0.0005
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class _Entry(NamedTuple):
-    """One line of proc_pid_stat(5). cpu_s: user and system time; children_s: that of the children it has reaped."""
+    """One line of proc_pid_stat(5). cpu_s: user and system time; children_s: that of reaped children."""
 
     name: str
     parent: int
@@ -38,11 +38,10 @@ class _Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class OwnProcesses:
-    """How to tell the testbed's processes from others.
+    """Identifies the testbed's processes.
 
-    roots: processes that are its, with all that descend from them. marks: words in the command lines of others that
-    are, too. reported_s: of launchers, the CPU time of the process that each has launched, where that has ended; it is
-    more precise than the kernel's ticks.
+    roots: the testbed's processes, by id; their descendants belong to it, too. marks: words in the command lines of
+    further roots. reported_s: by launcher, the CPU time of its process if that has ended; more precise than ticks.
     """
 
     roots: Collection[int] = ()
@@ -52,10 +51,10 @@ class OwnProcesses:
 
 @dataclass(frozen=True)
 class CpuUse:
-    """CPU time in seconds up to one moment, of each part of the machine's processes.
+    """CPU time in seconds up to one moment, by group of processes.
 
     busy_s: of all CPUs. testbed_s, pairlab_s: the testbed's, and this process's. packets_s: kernel threads that process
-    packets; kernel_s: the other kernel threads. others_s: all other processes; None where they are hidden.
+    packets; kernel_s: the other kernel threads. others_s: all other processes; None: hidden.
     """
 
     busy_s: float
@@ -67,7 +66,7 @@ class CpuUse:
 
 
 class Used(NamedTuple):
-    """CPU time in seconds of a process, with that of its children that have ended and that it has waited for."""
+    """CPU time in seconds of a process, including its reaped children."""
 
     name: str
     used_s: float
@@ -78,8 +77,8 @@ class Used(NamedTuple):
 class HostSample:
     """The host at one moment.
 
-    throttled: throttlings since boot; None: unknown. quotas: how often those of our own control groups were enforced.
-    processes: by the check that their time counts to, what each process has used, by its id.
+    throttled: throttlings since boot; None: unknown. quotas: throttling of our own control groups.
+    processes: each process's use by its id, grouped by the check that it counts to.
     """
 
     at_s: float
@@ -95,23 +94,23 @@ def take_sample(
     cpus: Path = CPUS,
     clock_s: Callable[[int], float | None] | None = None,
 ) -> HostSample:
-    """Samples now. clock_s: the CPU time of a process by its id, where that is known better than by ticks."""
+    """Samples the host now. clock_s: a process's CPU time by its id, if known more precisely than in ticks."""
     use, processes = _cpu_use(testbed or OwnProcesses(), proc, clock_s or cpu_clock_s)
     return HostSample(time.monotonic(), use, _throttled(cpus), throttlings(hierarchy()), processes)
 
 
 def clock_offset_ns() -> int:
-    """The wall clock less the monotonic one, read between two readings of that one."""
+    """The wall clock less the monotonic clock, which is read before and after."""
     before_ns = time.monotonic_ns()
     wall_ns = time.time_ns()
     return wall_ns - (before_ns + time.monotonic_ns()) // 2
 
 
 def compare(before: HostSample, after: HostSample) -> dict[str, float | None]:
-    """What happened between two samples, by the names of verdict.CHECKS; of CPU time, shares of that of all CPUs.
+    """Disturbances between two samples, by the names of checks.CHECKS; CPU times as shares of all CPUs' time.
 
-    The time of a process that ended in between is its parent's, once that has reaped it: so the sums are right. (One
-    that ends at the very moment of a sample is missed in it, and counts with all its time: hence the bounds.)
+    A process's time passes to the parent that reaps it, so the sums are right. (A process that ends during a sample is
+    missing from it, and then counts with all its time: hence the bounds.)
     """
     capacity_s = (after.at_s - before.at_s) * cpus_online()
     old, new = before.cpu, after.cpu
@@ -136,7 +135,7 @@ def compare(before: HostSample, after: HostSample) -> dict[str, float | None]:
 
 
 def others_share(before: HostSample, after: HostSample, but: Collection[int] = ()) -> float:
-    """The share of all CPU time that other processes used, those `but` left out: for what an engine does for us."""
+    """The share of all CPU time that other processes used. but: the ids of excluded ones, such as an engine's."""
     capacity_s = (after.at_s - before.at_s) * cpus_online()
     earlier_s, now_s = (
         sum(each.used_s for pid, each in sample.processes["foreign_cpu"].items() if pid not in but)
@@ -146,43 +145,42 @@ def others_share(before: HostSample, after: HostSample, but: Collection[int] = (
 
 
 def largest(before: HostSample, after: HostSample, check: str, most: int = 3) -> list[tuple[str, int, float]]:
-    """Whose time between two samples counts most to foreign_cpu or kernel_cpu: names, process ids, shares as there.
+    """The processes with the most time between two samples in foreign_cpu or kernel_cpu: name, id and share.
 
-    The time of processes that ended in between is their parent's, where that has waited for them; but for what they had
-    used before.
+    A parent's time includes its reaped children's, except their time before the first sample.
     """
     capacity_s = (after.at_s - before.at_s) * cpus_online()
-    known, now = before.processes.get(check, {}), after.processes.get(check, {})
+    old, new = before.processes.get(check, {}), after.processes.get(check, {})
     earlier_s: dict[int, float] = defaultdict(float)
-    for pid, each in known.items():
+    for pid, each in old.items():
         heir = pid
-        while heir in known and heir not in now:
-            heir = known[heir].parent
+        while heir in old and heir not in new:
+            heir = old[heir].parent
         earlier_s[heir] += each.used_s
-    spent = [(_printable(each.name), pid, (each.used_s - earlier_s[pid]) / capacity_s) for pid, each in now.items()]
-    found = sorted((each for each in spent if each[2] >= _NAMED_FROM), key=lambda each: each[2], reverse=True)
-    return found[:most]
+    shares = [(_printable(each.name), pid, (each.used_s - earlier_s[pid]) / capacity_s) for pid, each in new.items()]
+    large = sorted((each for each in shares if each[2] >= _NAMED_FROM), key=lambda each: each[2], reverse=True)
+    return large[:most]
 
 
 def _printable(name: str) -> str:
-    """A process may have given itself any name (prctl(2), PR_SET_NAME)."""
+    """The name with unprintable characters replaced: a process may give itself any name (prctl(2), PR_SET_NAME)."""
     return "".join(char if char.isprintable() else "?" for char in name)
 
 
 def cpus_online() -> int:
-    """How many CPUs are online. (os.cpu_count is what PYTHON_CPU_COUNT says, from Python 3.13 on.)"""
+    """The number of online CPUs. (From Python 3.13 on, PYTHON_CPU_COUNT overrides os.cpu_count.)"""
     return os.sysconf("SC_NPROCESSORS_ONLN")
 
 
 def frequencies_hz(cpus: Path = CPUS) -> tuple[float, ...]:
-    """Each core's present frequency, by cpufreq; empty where unknown, as in most virtual machines."""
-    found = []
+    """Each core's present frequency, by cpufreq; empty if unknown, as in most virtual machines."""
+    hertz = []
     for file in sorted(cpus.glob("cpu[0-9]*/cpufreq/scaling_cur_freq")):
         try:
-            found.append(float(file.read_text()) * 1e3)
+            hertz.append(float(file.read_text()) * 1e3)
         except (OSError, ValueError):
             return ()
-    return tuple(found)
+    return tuple(hertz)
 
 
 def _cpu_use(
@@ -203,7 +201,7 @@ def _cpu_use(
             packets_s += entry.cpu_s
         elif entry.kernel:
             kernel[pid] = Used(entry.name, entry.cpu_s, entry.parent)
-        else:  # of this process, its children count: the testbed's have not ended
+        else:  # of this process, only its reaped children count: none of them is the testbed's
             used_s = entry.children_s + (entry.cpu_s if pid != me else 0.0)
             others[pid] = Used(entry.name, used_s, entry.parent)
     visible = proc.joinpath("1/stat").exists()  # hidepid= hides other users' processes (proc(5))
@@ -214,18 +212,18 @@ def _cpu_use(
 
 
 def cpu_clock_s(pid: int) -> float | None:
-    """The CPU time of a process, with all its threads, by its clock (clock_getcpuclockid(3)); None: it has none."""
+    """The CPU time of a process, with all its threads, by its clock (clock_getcpuclockid(3)); None: no clock."""
     try:
-        return time.clock_gettime(~pid << 3 | 2)  # what the kernel makes of a process's id
+        return time.clock_gettime(~pid << 3 | 2)  # the kernel's clock id of a process
     except OSError:
         return None
 
 
 def _busy_s(proc: Path) -> float:
-    """CPU time that all CPUs have spent on anything but waiting and other machines (proc_stat(5)).
+    """The busy time of all CPUs: without idle, iowait and steal (proc_stat(5)).
 
-    A kernel that times interrupts keeps them out of the processes' times, so they are left out here, too; one that
-    does not has never counted a hardware interrupt.
+    A kernel that accounts interrupts' time excludes it from processes' times, so it is excluded here, too; without such
+    accounting, the time of hardware interrupts is 0.
     """
     words = proc.joinpath("stat").read_text().split("\n", 1)[0].split()[1:]
     user, nice, system, _, _, irq, softirq = (int(word) / TICKS_PER_S for word in words[:7])
@@ -233,7 +231,7 @@ def _busy_s(proc: Path) -> float:
 
 
 def _error_s(capacity_s: float) -> float:
-    """Two standard errors, at most, of CPU time that the kernel counts by ticks: whole ones, of who runs just then."""
+    """Two standard errors, at most, of CPU time counted in ticks, each charged to the task that runs just then."""
     return math.sqrt(max(0.0, capacity_s) / TICKS_PER_S)
 
 
@@ -246,32 +244,32 @@ def _entries(proc: Path) -> Iterable[tuple[int, _Entry]]:
                 continue  # it ended meanwhile
             begin, end = text.index("("), text.rindex(")")
             fields = text[end + 2 :].split()
-            own_s, children_s = (sum(map(int, fields[place : place + 2])) / TICKS_PER_S for place in (11, 13))
+            own_s, children_s = (sum(map(int, fields[index : index + 2])) / TICKS_PER_S for index in (11, 13))
             kernel = bool(int(fields[6]) & KERNEL_THREAD)
             yield int(name), _Entry(text[begin + 1 : end], int(fields[1]), kernel, own_s, children_s)
 
 
 def _descendants(entries: Mapping[int, _Entry], testbed: OwnProcesses, proc: Path) -> set[int]:
-    """The roots of a testbed, those with a mark, and all that descend from them."""
+    """A testbed's roots, marked processes, and all descendants."""
     marks = testbed.marks
     roots = {*testbed.roots, *(pid for pid in entries if marks and _is_marked(pid, entries[pid], marks, proc))}
-    known: dict[int, bool] = {}
+    member: dict[int, bool] = {}
 
     def belongs(pid: int) -> bool:
         path = []
-        while pid in entries and pid not in known and pid not in roots:
+        while pid in entries and pid not in member and pid not in roots:
             path.append(pid)
-            known[pid] = False  # ends a circle of parents
+            member[pid] = False  # ends a cycle of parents
             pid = entries[pid].parent
-        answer = pid in roots or known.get(pid, False)
-        known.update(dict.fromkeys(path, answer))
-        return answer
+        is_member = pid in roots or member.get(pid, False)
+        member.update(dict.fromkeys(path, is_member))
+        return is_member
 
     return {pid for pid in entries if belongs(pid)}
 
 
 def _is_marked(pid: int, entry: _Entry, marks: Collection[str], proc: Path) -> bool:
-    if not entry.name.startswith("containerd-shim"):  # there are thousands of others, and each is a file to read
+    if not entry.name.startswith("containerd-shim"):  # thousands of others would each be a file to read
         return False
     try:
         words = (proc / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")

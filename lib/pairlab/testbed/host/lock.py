@@ -1,14 +1,14 @@
 """One measurement at a time on a host, whoever starts it: two at once would measure each other.
 
-The lock is an abstract Unix socket (unix(7)): it belongs to whichever process is bound to it, leaves no file behind,
-ends with its process whatever that dies of, and the kernel names its holder (SO_PEERCRED). It is seen by all users of
-one network namespace. Who has it also locks the folder /dev/shm itself (flock(2)), which network namespaces of one host
-share; containers have one of their own, unless they run with --ipc=host. Measurements in containers that share neither
-do not see each other's locks, but what they take of the CPUs: the check hidden_cpu.
+The lock is an abstract Unix socket (unix(7)): it belongs to the process bound to it, leaves no file behind, ends with
+its process in any case, and the kernel names its holder (SO_PEERCRED). All users of one network namespace see it. The
+holder also locks the folder /dev/shm itself (flock(2)), which network namespaces of one host share; containers have one
+of their own, unless they run with --ipc=host. Measurements in containers that share neither do not see each other's
+locks, only each other's CPU use: the check hidden_cpu.
 
-Whatever all users of a host may lock, any of them may keep locked: a process that is no pairlab can take the name, too.
-It can delay measurements, and no more: two never run at once, and who waits sees the process, its user and its command,
-or how to find it where it hides. One that only root can lock would shut users out.
+A lock for all users of a host can be held by any of them: other programs than pairlab can take the name, too. They can
+only delay measurements: two never run at once, and a waiting user sees the holder's process, user and command, or how
+to find them if hidden. A lock for root only would exclude users.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from pairlab.errors import HostBusy
 
 ADDRESS = "\0pairlab-measuring"
 SHARED = "/dev/shm"
-#: How long a holder may take from binding to listening; it is two system calls.
+#: A holder's longest time from binding to listening, two system calls.
 _SILENT_S = 2.0
 _AGAIN_S = 0.2
 
@@ -35,22 +35,22 @@ _AGAIN_S = 0.2
 def measuring(wait: bool = True, show: Callable[[str], None] = lambda text: None) -> Iterator[None]:
     """Holds the host. Waits for another holder, after showing who it is; with wait=False, raises HostBusy instead."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock:
-        shown, begun = None, time.monotonic()
+        shown, begun_s = None, time.monotonic()
         while not _bind(lock):
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-                named = _holder(connection)
-                if named is None and time.monotonic() - begun < _SILENT_S:
-                    time.sleep(0.01)  # it has ended, or does not listen yet
+                name = _holder(connection)
+                if name is None and time.monotonic() - begun_s < _SILENT_S:
+                    time.sleep(0.01)  # the holder has ended, or does not listen yet
                     continue
-                who = named or f"a process that does not answer ({_remedy()})"
+                who = name or f"a process that does not answer ({_remedy()})"
                 if not wait:
                     raise HostBusy(f"{who} is measuring on this host: wait for it to end, or stop it")
                 if who != shown:
                     show(f"waiting for {who}, which is measuring on this host")
                     shown = who
                 _await_end(connection)
-                if named:
-                    begun = time.monotonic()  # the next holder has as long to answer
+                if name:
+                    begun_s = time.monotonic()  # the next holder has as much time to answer
         lock.listen(64)
         with _shared_by_namespaces(wait, show):
             yield
@@ -58,7 +58,7 @@ def measuring(wait: bool = True, show: Callable[[str], None] = lambda text: None
 
 @contextlib.contextmanager
 def _shared_by_namespaces(wait: bool, show: Callable[[str], None]) -> Iterator[None]:
-    """Holds the lock that other network namespaces see, too, where there is one."""
+    """Holds the lock that is visible to other network namespaces, too, if there is one."""
     try:
         folder = os.open(SHARED, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
@@ -78,8 +78,14 @@ def _shared_by_namespaces(wait: bool, show: Callable[[str], None]) -> Iterator[N
         os.close(folder)
 
 
+def holder() -> str:
+    """The process that measures on this host now; empty if there is none, or none visible in this network namespace."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        return _holder(connection) or ""
+
+
 def await_turn(wait: bool = True, show: Callable[[str], None] = lambda text: None) -> None:
-    """Waits until nobody measures on this host, as `measuring`; somebody may begin right after."""
+    """Waits until nobody measures on this host, like `measuring`; another measurement may begin right after."""
     with measuring(wait, show):
         pass
 
@@ -95,7 +101,7 @@ def _bind(lock: socket.socket) -> bool:
 
 
 def _holder(connection: socket.socket) -> str | None:
-    """Who holds the lock, by a connection to it; None where nobody answers."""
+    """The lock's holder, by a connection to it; None: no answer."""
     connection.settimeout(0)  # a full queue of waiters must not block us silently
     try:
         connection.connect(ADDRESS)
@@ -110,7 +116,7 @@ def _holder(connection: socket.socket) -> str | None:
 
 
 def _await_end(connection: socket.socket) -> None:
-    """Returns when the holder is done, or dead; after a moment where it does not answer."""
+    """Returns when the holder is done or dead, or after a moment if it does not answer."""
     try:
         while connection.recv(64):
             pass

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from typing import Self
 
 from pairlab.base.threads import run_before_flows
 from pairlab.errors import MeasurementFailed
@@ -11,8 +12,8 @@ from pairlab.errors import MeasurementFailed
 class Ticker:
     """Calls `sample` on entering its block (a context manager), then every interval, and on leaving.
 
-    A late call does not shift the next ones. The thread runs before flows where it may. Raises MeasurementFailed on
-    leaving where `sample` raised an error, after which it was not called any more.
+    A late call does not shift the next ones. The thread has priority over flows if permitted. If `sample` raises an
+    error, it is not called again, and leaving raises MeasurementFailed.
     """
 
     def __init__(self, interval_s: float, sample: Callable[[], None], name: str):
@@ -22,7 +23,7 @@ class Ticker:
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._sample_until_done, name=name, daemon=True)
 
-    def __enter__(self) -> "Ticker":
+    def __enter__(self) -> Self:
         self._sample()  # in this thread, so that nothing after it is missed
         self._thread.start()
         return self
@@ -37,13 +38,13 @@ class Ticker:
     def _sample_until_done(self) -> None:
         try:
             self._sample_on_time()
-        except Exception as error:  # of whatever it reads: what is missing then must not pass for nothing missed
+        except Exception as error:  # any error: missing samples must not go unnoticed
             self._error = error
 
     def _sample_on_time(self) -> None:
         run_before_flows()
-        begun, number, done = time.monotonic(), 0, False
+        begun_s, number, done = time.monotonic(), 0, False
         while not done:
             number += 1
-            done = self._done.wait(max(0.0, begun + number * self._interval_s - time.monotonic()))
+            done = self._done.wait(max(0.0, begun_s + number * self._interval_s - time.monotonic()))
             self._sample()

@@ -1,40 +1,45 @@
-"""The process inside a sandbox: process 1 of its PID namespace, so that all in it ends when it does.
+"""The process inside a sandbox: process 1 of the PID namespace, so that all processes of the sandbox end with it.
 
-It is started by sandbox.Sandbox and takes calls from there over a socket. When that socket closes, whatever its parent
-died of, it ends, and everything in the sandbox with it.
+sandbox.Sandbox starts the agent and sends it calls over a socket. When that socket closes, for whatever reason, the
+agent exits, and the sandbox ends.
 """
 
 import contextlib
+import functools
 import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from pairlab.base.error_location import located
-from pairlab.errors import PairlabError, TestbedError
+from pairlab.base.study_file import import_plugin
+from pairlab.errors import PairlabError, TestbedError, located
 from pairlab.testbed.cleanup.workdir import remove
 from pairlab.testbed.endpoints import EndpointPlan, Link, Uplink
-from pairlab.testbed.netns import protocol
-from pairlab.testbed.netns.lan import SandboxLan
-from pairlab.testbed.netns.namespaces import inside
+from pairlab.testbed.links.lan import Daemon, Lan, in_memory
+from pairlab.testbed.links.namespaces import inside
+from pairlab.testbed.netns import protocol, routes, shaping, underlay
 from pairlab.testbed.netns.networks import Networks
-from pairlab.testbed.requirements import Lack
+from pairlab.testbed.requirements import MissingRequirement
 
-#: Least time between two messages that say how far a call is.
+#: Least time between two progress messages of a call.
 _PROGRESS_EVERY_S = 0.05
 
 
 class Agent(Networks):
-    """What can be called from outside; one testbed each."""
+    """The methods that can be called from outside the sandbox; one agent per testbed."""
 
     def __init__(self, directory: Path | None, progress: Callable[[int], None], caller: int):
         super().__init__(directory, progress, caller)
-        self._daemons: list[Any] = []
-        self._launching: Any = None
+        self._daemons: list[Daemon] = []
+
+    @functools.cached_property
+    def _launching(self) -> Any:
+        from pairlab.testbed.netns.launching import Launching
+
+        return Launching(self._networks, self._namespaces, self._hosts)
 
     @property
     def has_daemons(self) -> bool:
@@ -42,110 +47,101 @@ class Agent(Networks):
 
     def kinds_there(self, kinds: Sequence[str]) -> dict[str, bool]:
         """Whether the kernel can make each of these kinds of link."""
-        lan = SandboxLan({}, Path())
+        lan = Lan({}, Path())
         return {kind: lan.has_kind(kind) for kind in kinds}
 
-    def lacks_probed(self, driver: str, name: str) -> list[Lack]:
-        """What the kernel lacks for what that driver tries (module:Class). For a sandbox of its own."""
+    def missing_probed(self, driver: str, name: str) -> list[MissingRequirement]:
+        """The kernel features that the driver (module:Class) probes for and lacks. Needs a sandbox of its own."""
         module, kind = driver.split(":")
         try:
-            getattr(import_module(module), kind)().probe(SandboxLan({}, Path()))
+            getattr(import_plugin(module), kind)().probe(Lan({}, Path()))
         except TestbedError as error:
-            return [Lack(f"this kernel refuses what it builds ({error})", f"load the modules, or leave {name!r} out")]
+            return [
+                MissingRequirement(
+                    f"this kernel refuses what it builds ({error})", f"load the modules, or leave {name!r} out"
+                )
+            ]
         return []
 
     def start_daemons(
         self, commands: Mapping[str, Sequence[str]], directories: Mapping[str, str], within_s: float
     ) -> None:
-        """Starts one on each host, by its name; returns when all say that they are ready.
+        """Starts one daemon on each host, by the host's name; returns when all have reported readiness.
 
-        directories: of their files. What they put into `data` there stays in memory, as a disk would take longer.
-        Raises TestbedError, with its last words, where one ends, or is not ready by then.
+        directories: for the daemons' files, by host. `data` in each is in memory, as a disk would be slower.
+        Raises TestbedError, with the last lines of the log, where a daemon ends, or is not ready in time.
         """
-        from pairlab.testbed.launch import daemons
-
-        daemons.in_memory(Path("/run"))  # they find nothing of this host's daemons there, and leave nothing
+        in_memory(Path("/run"))  # hides the sockets and files of this host's own daemons, and leaves none
         for host, argv in commands.items():
             directory = Path(directories[host])
             (directory / "data").mkdir()
-            daemons.in_memory(directory / "data")
+            in_memory(directory / "data")
             name = f"{os.path.basename(argv[0])} of {host}"
             with inside(self._hosts[host]) if host in self._hosts else contextlib.nullcontext():
-                self._daemons.append(daemons.Daemon(name, argv, directory))
+                self._daemons.append(Daemon(name, argv, directory))
         deadline_s = time.monotonic() + within_s
         for each in self._daemons:
             each.await_ready(deadline_s, self._caller)
 
     def shape(self, links: Mapping[str, Link]) -> dict:
-        """Shapes these endpoints' links; returns what was set."""
-        from pairlab.testbed.netns import shaping
-
+        """Shapes these endpoints' links; returns the settings in force."""
         return shaping.shape(self._namespaces, links)
 
-    def lacks_shaping(self, link: Link) -> list[Lack]:
-        """What is missing to shape a link so. For a sandbox of its own: leaves a rule."""
-        from pairlab.testbed.netns import shaping
+    def missing_shaping(self, link: Link) -> list[MissingRequirement]:
+        """The missing requirements of such a link. Needs a sandbox of its own: leaves a rule."""
+        return shaping.missing(link)
 
-        return shaping.lacks(link)
-
-    def lacks_uplink(self, uplink: Uplink) -> list[Lack]:
-        """What is missing to shape an uplink so. For a sandbox of its own: leaves its loopback shaped."""
-        from pairlab.testbed.netns import underlay
-
-        return underlay.lacks(uplink)
+    def missing_uplink(self, uplink: Uplink) -> list[MissingRequirement]:
+        """The missing requirements of such an uplink. Needs a sandbox of its own: leaves the loopback shaped."""
+        return underlay.missing(uplink)
 
     def route_congestion_control(self, name: str) -> str:
-        """Sets it on the routes by which endpoints reach each other; returns what is set."""
-        from pairlab.testbed.netns import routes
-
+        """Sets this congestion control on the routes between endpoints; returns the one in force."""
         if not self._namespaces:
             return routes.set_here(name, routes.LOCAL)
         return routes.set_in(set(self._namespaces.values()), name, routes.tables_of(self._networks[0].driver))
 
     def route_hosts(self, name: str) -> None:
-        """Sets it on the hosts' own routes, where processes on them relay connections."""
-        from pairlab.testbed.netns import routes
-
+        """Sets this congestion control on the hosts' own routes, for processes there that relay connections."""
         for _, lan, _ in self._networks:
             with lan.entered():
                 routes.set_here(name)
 
-    def spawn(self, calls: Sequence[tuple[str, Sequence[str]]]) -> None:
-        """Starts flowgen's launcher for each (endpoint, argv); it enters the endpoint's namespace by itself."""
+    def spawn(self, calls: Sequence[tuple[str, Sequence[str]]]) -> list[int]:
+        """Starts flowgen's launcher for each (endpoint, argv); it enters the endpoint's namespace itself.
+
+        Returns the launchers' pids.
+        """
         self._reap()
-        quiet = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
+        null_stdin = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
+        pids = []
         for endpoint, argv in calls:
             argv = list(argv)
             if endpoint in self._namespaces:
                 argv[2:2] = ["--netns", f"/proc/1/fd/{self._namespaces[endpoint]}"]
-            os.posix_spawn(argv[0], argv, os.environ, file_actions=quiet)
+            pids.append(os.posix_spawn(argv[0], argv, os.environ, file_actions=null_stdin))
+        return pids
 
     def launch(
         self, endpoints: Sequence[EndpointPlan], argv: Sequence[str], within_s: float, pings: bool
     ) -> list[dict[str, Any]]:
-        """Launches these on the networks that are up, and removes them: as launching/in_sandbox.py has it."""
-        from pairlab.testbed.netns.launching.in_sandbox import Launching
-
-        self._launching = self._launching or Launching(self._networks, self._namespaces, self._hosts)
+        """Launches these endpoints on the networks that are up, and removes them (Launching.run)."""
         return self._launching.run(endpoints, argv, within_s, pings)
 
     def join(self, endpoint: EndpointPlan, pid: int) -> None:
-        """Attaches one endpoint, whose first process in here this is, to the networks that are up."""
-        from pairlab.testbed.netns.launching.in_sandbox import Launching
-
-        self._launching = self._launching or Launching(self._networks, self._namespaces, self._hosts)
-        space = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+        """Attaches an endpoint to the networks that are up. pid: of the endpoint's first process, in the sandbox."""
+        namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
         try:
-            self._launching.join(endpoint, space)
+            self._launching.join(endpoint, namespace)
         finally:
-            os.close(space)
+            os.close(namespace)
 
     def leave(self, endpoint: EndpointPlan) -> None:
-        """Removes what `join` made."""
+        """Detaches an endpoint that `join` attached."""
         self._launching.detach(endpoint)
 
     def check(self) -> None:
-        """Raises TestbedError where the driver's network broke."""
+        """Raises TestbedError where a daemon or the driver's network failed."""
         self._reap()  # else an exited daemon still has its entry in /proc
         for each in self._daemons:
             each.check()
@@ -159,7 +155,7 @@ class Agent(Networks):
 
 
 def _rate_limited(progress: Callable[[int], None]) -> Callable[[int], None]:
-    """Drops calls that come too soon after the one before."""
+    """Drops calls that follow too soon on the previous one."""
     next_s = time.monotonic()
 
     def limited(done: int) -> None:
@@ -171,8 +167,8 @@ def _rate_limited(progress: Callable[[int], None]) -> Callable[[int], None]:
     return limited
 
 
-def serve(connection: Connection, agent: Agent) -> None:
-    """Answers calls until the other end closes."""
+def serve(connection: Connection, agent: Any) -> None:
+    """Answers calls until the connection closes."""
     while True:
         try:
             name, arguments = protocol.receive(connection, protocol.OF_CALLS)
@@ -191,20 +187,21 @@ def serve(connection: Connection, agent: Agent) -> None:
             protocol.send(connection, answer)
         except BrokenPipeError:
             return
-        except TypeError as error:  # a driver's facts are no JSON
+        except TypeError as error:  # the driver's facts cannot be encoded as JSON
             protocol.send(connection, (False, ("TestbedError", f"{name} in the sandbox: {error}")))
 
 
-def main() -> None:
+def main(kind: Callable[[Path | None, Callable[[int], None], int], Any] = Agent) -> None:
+    """kind: the agent's class."""
     directory = Path(sys.argv[2]) if sys.argv[2] else None
-    os.set_inheritable(int(sys.argv[1]), False)  # traffic tools have no part in this conversation
+    os.set_inheritable(int(sys.argv[1]), False)  # traffic tools must not inherit this socket
     connection = Connection(int(sys.argv[1]))
     progress = _rate_limited(lambda done: protocol.send(connection, (protocol.PROGRESS, done)))
-    agent = Agent(directory, progress, connection.fileno())
+    agent = kind(directory, progress, connection.fileno())
     try:
         serve(connection, agent)
     finally:
-        # The parent and its watchdog do this too, unless they were killed. Daemons may have mounts in it until the end.
+        # The parent and its watchdog do this too, unless they were killed. Daemons may keep mounts in the directory.
         if directory and not agent.has_daemons:
             remove(directory)
         os._exit(0)

@@ -1,65 +1,66 @@
 """netns: the embedded backend. Endpoints are network namespaces in a sandbox; no daemon, no image, no root."""
 
 import contextlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from pairlab import paths
-from pairlab.testbed.contracts import Backend, Site
-from pairlab.testbed.endpoints import UPLINK, pairs_of
-from pairlab.testbed.host import cgroup_tree, cgroups
+from pairlab.testbed.capture import TCPDUMP
+from pairlab.testbed.contracts import Backend, Layout, NetworkDriver, Progress, Site
+from pairlab.testbed.endpoints import EndpointPlan, Link
+from pairlab.testbed.host import cgroups
 from pairlab.testbed.limits import cpu_list
 from pairlab.testbed.netns import sandbox
-from pairlab.testbed.netns.sandbox import Sandbox
-from pairlab.testbed.requirements import ROUTED, Lack, Program
+from pairlab.testbed.netns.sandbox import Sandbox, import_path
+from pairlab.testbed.requirements import ROUTED, MissingRequirement, Program, missing_programs
 
 
 class NetnsSite(Site):
-    def __init__(self, running, directory, endpoints, facts, driver, groups, workers=()):
+    """groups: the cgroups of endpoints whose CPU time is limited, by name."""
+
+    def __init__(
+        self, layout: Layout, facts: Mapping[str, Any], running: Sandbox, directory: Path, groups: Mapping[str, Path]
+    ):
+        super().__init__(layout, facts)
         self.sandbox = running
         self.flowgen = str(paths.flowgen())
         self.directory = str(directory)
-        self.addresses = {each.name: each.address for each in endpoints}
-        self.published = {each.name: each.published for each in endpoints if each.published}
-        self.interface, self.interface_is_own = traffic_link(endpoints, driver)
-        self.on_host_network = {each.name for each in endpoints if each.uses_host_network}
-        self.hosts = {each.name: each.host for each in (*endpoints, *workers)}
-        self._facts = facts
-        self._built = None
-        self._limits = {each.name: each.limits for each in (*endpoints, *workers)}
         self._groups = groups
 
-    def launch_options(self, endpoint):
-        cpus = self._limits[endpoint].cpus
-        options = ["--cpus", cpu_list(cpus)] if cpus is not None else []
+    def launch_options(self, endpoint: str) -> list[str]:
+        limits = self.layout.limits.get(endpoint)
+        options = ["--cpus", cpu_list(limits.cpus)] if limits and limits.cpus is not None else []
         return options + (["--cgroup", str(self._groups[endpoint])] if endpoint in self._groups else [])
 
-    def limits_in_force(self):
-        return {name: cgroup_tree.read(group) for name, group in self._groups.items()}
+    def limits_in_force(self) -> Mapping[str, Mapping[str, float]]:
+        return {name: cgroups.read(group) for name, group in self._groups.items()}
 
-    def spawn(self, calls):
+    def spawn(self, calls: Sequence[tuple[str, Sequence[str]]]) -> None:
         self.sandbox.call("spawn", [(name, list(argv)) for name, argv in calls])
 
-    def roots(self):
+    def root_pids(self) -> Collection[int]:
         return [self.sandbox.pid]
 
-    def port_counts(self):
+    def port_counts(self) -> tuple[int, int] | None:
         return self.sandbox.port_counts()
 
-    def refused_connections(self):
+    def refused_connections(self) -> int:
         return self.sandbox.call("refused_connections")
 
-    def launch(self, endpoints, within_s, pings):
+    def launch(self, endpoints: Sequence[EndpointPlan], within_s: float, pings: bool) -> list[dict[str, Any]]:
         return self.sandbox.call("launch", list(endpoints), [self.flowgen, "pause"], within_s, pings)
 
-    def shape(self, links):
-        self._facts = {**self._facts, "shaping": self.sandbox.call("shape", dict(links))}
+    def shape(self, links: Mapping[str, Link]) -> None:
+        self._facts["shaping"] = self.sandbox.call("shape", dict(links))
 
-    def route_congestion_control(self, name):
-        self._facts = {**self._facts, ROUTED: self.sandbox.call("route_congestion_control", name)}
+    def route_congestion_control(self, name: str) -> None:
+        self._facts[ROUTED] = self.sandbox.call("route_congestion_control", name)
 
-    def facts(self):
-        if self._built is None:  # it takes the kernel a while to tell, and does not change
-            self._built = self.sandbox.call("built")
-        return {**self._facts, "hosts": self._built}
+    def facts(self) -> Mapping[str, Any]:
+        if "hosts" not in self._facts:  # reading takes a while, and the facts do not change
+            self._facts["hosts"] = self.sandbox.call("built")
+        return super().facts()
 
 
 class Netns(Backend):
@@ -69,83 +70,78 @@ class Netns(Backend):
     summary = "network namespaces in a sandbox; needs neither root nor Docker"
     endpoint = "namespace"
 
-    def lacks(self):
-        return [*filter(None, (sandbox.lack(), flowgen_lack()))]
+    def missing(self) -> list[MissingRequirement]:
+        return [*filter(None, (sandbox.missing(), missing_flowgen()))]
 
-    def lacks_for(self, driver):
+    def missing_driver(self, driver: type[NetworkDriver]) -> list[MissingRequirement]:
         return [*sandbox.missing_links(driver), *missing_for(driver), *sandbox.missing_probed(driver)]
 
-    def lacks_program(self, program):
-        return program.lack()
+    def missing_programs(
+        self, programs: Iterable[Program], driver: type[NetworkDriver] | None = None
+    ) -> list[MissingRequirement]:
+        return missing_programs(programs)
 
-    def tool_version(self, workload, driver):
-        program, *arguments = workload.version_command(str(paths.flowgen())) or ("",)
+    def missing_capture(self) -> list[MissingRequirement]:
+        missing = missing_programs([TCPDUMP])
+        if not sandbox.privileged():  # tcpdump calls setgroups(2), which our user namespaces forbid
+            missing.append(MissingRequirement("tcpdump captures as root only", "run pairlab as root"))
+        return missing
+
+    def missing_routes(self, layout: Layout) -> list[MissingRequirement]:
+        return []  # all namespaces of the sandbox are ours, the loopback of `host` too
+
+    def missing_for(self, layout: Layout) -> dict[str, list[MissingRequirement]]:
+        return {
+            "limits of CPU use": missing_limits(layout),
+            "shaped links": sandbox.missing_shaping(layout.links.values()),
+            f"{len(layout.hosts)} hosts": missing_hosts(layout),
+        }  # launches need nothing: we may allow pings in the sandbox's namespaces
+
+    def tool_version(self, command: Sequence[str], driver: type[NetworkDriver]) -> str:
+        program, *arguments = command or ("",)
         return Program(program, "").first_line(*arguments)
 
-    def lacks_limits(self, driver, limits):
-        missing = cgroups.lack() if any(each.cpu_quota or each.cpu_shares for each in limits) else None
-        return [missing] if missing else []
-
-    def lacks_hosts(self, hosts):
-        if len(hosts) == 1:
-            return []
-        return [*sandbox.missing_kinds(("bridge", "veth"), "take one host"), *sandbox.missing_uplink(hosts[-1].uplink)]
-
-    def lacks_workers(self, workers):
-        return []
-
-    def lacks_launches(self, driver, hosts):
-        return []  # all its namespaces are ours, and we may let ourselves ping from them
-
-    def lacks_links(self, links):
-        return sandbox.missing_shaping(links)
-
-    def lacks_routes(self, driver, hosts):
-        return []  # all its namespaces are ours, the loopback of `host` too
-
     @contextlib.contextmanager
-    def open(self, endpoints, driver, hosts, directory, progress, workers=()):
+    def open(self, layout: Layout, directory: Path, progress: Progress) -> Iterator[Site]:
         directory.chmod(0o700)  # no other user needs the gates and the control socket
         run = directory.name.removeprefix("pairlab-")
-        limits = {each.name: each.limits for each in (*endpoints, *workers)}
-        with cgroups.groups(run, limits) as groups, Sandbox(directory) as running:  # its processes end before them
-            facts = build(running, driver, endpoints, hosts, progress)
-            yield NetnsSite(running, directory, endpoints, facts, driver, groups, workers)
+        with cgroups.groups(run, layout.limits) as groups, Sandbox(directory) as running:  # processes end before groups
+            yield NetnsSite(layout, build(running, layout, progress), running, directory, groups)
             running.check()
 
 
-def build(running, driver, endpoints, hosts, progress):
-    """Builds these endpoints' network in that sandbox, and returns its facts."""
+def build(running: Sandbox, layout: Layout, progress: Progress) -> dict[str, Any]:
+    """Builds the layout's network in that sandbox, and returns the network's facts."""
+    count = len(layout.endpoints)
 
-    def show(done):
-        progress("bringing up", done, len(endpoints))
+    def show(done: int) -> None:
+        progress("bringing up", done, count)
 
     show(0)
-    facts = running.call("build", import_path(driver), endpoints, hosts, progress=show)
-    show(len(endpoints))
+    facts = running.call("build", import_path(layout.driver), layout.endpoints, layout.hosts, progress=show)
+    show(count)
     return facts
 
 
-def traffic_link(endpoints, driver):
-    """The link that endpoints' traffic leaves by, and where they share it whether it carries all of their traffic."""
-    if driver.has_links():
-        return "eth0", True
-    if driver.isolated:
-        return "lo", True
-    crossing = {client.host != server.host for client, server in pairs_of(endpoints)}
-    return (UPLINK if True in crossing else "lo"), len(crossing) == 1
+def missing_limits(layout: Layout) -> list[MissingRequirement]:
+    """The missing requirements of CPU limits on processes without containers."""
+    missing = cgroups.missing() if any(each.cpu_quota or each.cpu_shares for each in layout.limits.values()) else None
+    return [missing] if missing else []
 
 
-def import_path(driver):
-    """How the sandbox's agent finds the driver's class."""
-    return f"{type(driver).__module__}:{type(driver).__qualname__}"
+def missing_hosts(layout: Layout) -> list[MissingRequirement]:
+    """The missing requirements of a wire between hosts that are namespaces of a sandbox."""
+    if len(layout.hosts) == 1:
+        return []
+    kinds = sandbox.missing_kinds(("bridge", "veth"), "take one host")
+    return [*kinds, *sandbox.missing_uplink(layout.hosts[-1].uplink)]
 
 
-def missing_for(driver):
-    """The programs that the driver runs on this host and does not find, and what else it says it lacks."""
-    return [*filter(None, (program.lack() for program in driver.programs)), *driver.lacks()]
+def missing_for(driver: type[NetworkDriver]) -> list[MissingRequirement]:
+    """The driver's missing programs on this host, and the other missing requirements that it reports."""
+    return [*missing_programs(driver.programs), *driver.missing()]
 
 
-def flowgen_lack():
-    """Whether pairlab's own generator is not built yet."""
-    return None if paths.flowgen().exists() else Lack("flowgen is not built", "make setup")
+def missing_flowgen() -> MissingRequirement | None:
+    """The requirement of flowgen, if it is not built yet."""
+    return None if paths.flowgen().exists() else MissingRequirement("flowgen is not built", "make setup")

@@ -1,7 +1,7 @@
 """Neighbours known before there is traffic: partners by their MAC address, and each MAC address by its switch's port.
 
-Otherwise all connections begin with a broadcast, at once. On a bridge with a thousand ports each of these is a
-thousand frames, more than the kernel's backlog takes; what is lost is asked again a second later, and after three
+Otherwise all connections begin with a broadcast, at once. On a bridge with a thousand ports each broadcast is a
+thousand frames, more than the kernel's backlog takes; a lost request is repeated a second later, and after three
 seconds a connection fails with "No route to host".
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from pairlab.errors import TestbedError
 from pairlab.testbed.endpoints import EndpointPlan, mac_of, pairs_of
-from pairlab.testbed.netns.namespaces import inside
+from pairlab.testbed.links.namespaces import inside
 
 LINK = b"eth0"
 #: ioctl(2) requests: netdevice(7), arp(7).
@@ -24,16 +24,20 @@ ATF_COM, ATF_PERM = 0x02, 0x04
 DISCARD_PORT = 9
 
 
-def introduce(namespaces: Mapping[str, int], endpoints: Sequence[EndpointPlan]) -> dict[str, str]:
-    """Makes the ends of each pair, or all that meet all, permanent neighbours, and has every switch learn their ports.
+def set_partners(
+    namespaces: Mapping[str, int], endpoints: Sequence[EndpointPlan], *, with_remote: bool = False
+) -> dict[str, str]:
+    """Makes the ends of each pair, or all endpoints that meet all, permanent neighbours; switches learn their ports.
 
-    Where a partner is in another subnet, its gateway is the neighbour: see `know`. namespaces: descriptors by endpoint
-    name, with eth0 up and addressed. Returns the endpoints' hardware addresses, by name. Raises TestbedError where the
-    kernel refuses.
+    For a partner in another subnet, the gateway is the neighbour (set_static). namespaces: descriptors by endpoint
+    name, with eth0 up and addressed; endpoints without one are in another kernel. with_remote: whether these get
+    entries with their planned hardware addresses, or are left to ARP. Returns the endpoints' hardware addresses, by
+    name. Raises TestbedError where the kernel refuses.
     """
     try:
-        macs = {}
-        for endpoint in endpoints:
+        local = [each for each in endpoints if each.name in namespaces]
+        macs = {each.name: _packed(each.mac) for each in endpoints if with_remote}
+        for endpoint in local:
             with inside(namespaces[endpoint.name]), _socket() as sock:
                 macs[endpoint.name] = fcntl.ioctl(sock, SIOCGIFHWADDR, struct.pack("16s16x", LINK))[18:24]
                 _send_to_itself(sock, endpoint, macs[endpoint.name])
@@ -44,10 +48,10 @@ def introduce(namespaces: Mapping[str, int], endpoints: Sequence[EndpointPlan]) 
             partners[server.name].append(client.name)
         meeting = [each.name for each in endpoints if each.meets_all]
         partners |= {name: [other for other in meeting if other != name] for name in meeting}
-        for endpoint in endpoints:
+        for endpoint in local:
             with inside(namespaces[endpoint.name]), _socket() as sock:
                 for partner in partners[endpoint.name]:
-                    if ipaddress.ip_address(addresses[partner]) in _network(endpoint):
+                    if partner in macs and ipaddress.ip_address(addresses[partner]) in _network(endpoint):
                         _set_neighbour(sock, addresses[partner], macs[partner])
                 if endpoint.gateway:
                     _set_neighbour(sock, endpoint.gateway, _packed(mac_of(endpoint.gateway)))
@@ -56,14 +60,14 @@ def introduce(namespaces: Mapping[str, int], endpoints: Sequence[EndpointPlan]) 
         raise TestbedError(f"neighbours could not be set: {error}") from error
 
 
-def forget(address: str, sock: socket.socket) -> None:
-    """Has the namespace of that socket ask anew for that neighbour of eth0, where it knows it or asks for it."""
+def delete(address: str, sock: socket.socket) -> None:
+    """Deletes that neighbour of eth0 in the socket's namespace, complete or not, so that ARP begins anew."""
     with contextlib.suppress(OSError):
         fcntl.ioctl(sock, SIOCDARP, _arp_request(address, bytes(6)))
 
 
-def know(link: str, macs: Mapping[str, str]) -> None:
-    """Makes these permanent neighbours of the present namespace by that link: hardware addresses by IPv4 address.
+def set_static(link: str, macs: Mapping[str, str]) -> None:
+    """Sets permanent neighbours of the present namespace on that link. macs: hardware addresses by IPv4 address.
 
     Raises TestbedError where the kernel refuses.
     """
@@ -80,15 +84,15 @@ def _socket() -> socket.socket:
 
 
 def _send_to_itself(sock: socket.socket, endpoint: EndpointPlan, mac: bytes) -> None:
-    """Sends a frame from this MAC address to itself: switches learn the port of its source, and forward it nowhere.
+    """Sends a frame from this MAC address to itself: switches learn the source's port, and do not forward the frame.
 
-    Through an address that nobody has, the network's last. (A packet socket would be plainer; closing one takes the
-    kernel milliseconds, packet_release's synchronize_net.)
+    The frame goes to an unused IP address, the network's last. (A packet socket would be plainer, but closing one
+    takes the kernel milliseconds, packet_release's synchronize_net.)
     """
-    nobody = str(_network(endpoint).broadcast_address - 1)
-    _set_neighbour(sock, nobody, mac)
-    sock.sendto(b"", (nobody, DISCARD_PORT))
-    fcntl.ioctl(sock, SIOCDARP, _arp_request(nobody, mac))
+    unused = str(_network(endpoint).broadcast_address - 1)
+    _set_neighbour(sock, unused, mac)
+    sock.sendto(b"", (unused, DISCARD_PORT))
+    fcntl.ioctl(sock, SIOCDARP, _arp_request(unused, mac))
 
 
 def _network(endpoint: EndpointPlan) -> ipaddress.IPv4Network:

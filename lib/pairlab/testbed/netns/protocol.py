@@ -1,6 +1,6 @@
-"""What a sandbox and its agent say to each other: JSON, in which a few kinds of plain values have their name.
+"""The messages between a sandbox and its agent: JSON, in which dataclasses of a few kinds are marked by name.
 
-What runs in a sandbox is not trusted: an answer can be wrong, but never be more than data.
+Processes in a sandbox are not trusted: an answer can be wrong, but never more than data.
 """
 
 import json
@@ -10,44 +10,53 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from pairlab.testbed.endpoints import EndpointPlan, HostPlan, Limits, Link, Uplink
-from pairlab.testbed.requirements import Lack
+from pairlab.testbed.requirements import MissingRequirement
 
 #: The key of a value's kind; no fact of a driver has it.
 _KIND = "pairlab kind"
-_KINDS = {kind.__name__: kind for kind in (EndpointPlan, HostPlan, Lack, Limits, Link, Uplink)}
+_KINDS = {kind.__name__: kind for kind in (EndpointPlan, HostPlan, MissingRequirement, Limits, Link, Uplink)}
 
-#: What a call may have in it, and what an answer may.
-OF_CALLS, OF_ANSWERS = (EndpointPlan, HostPlan, Limits, Link, Uplink), (Lack,)
+#: The kinds allowed in calls, and in answers.
+OF_CALLS, OF_ANSWERS = (EndpointPlan, HostPlan, Limits, Link, Uplink), (MissingRequirement,)
 
-#: Far more than the facts of any network; 5,000 pairs' plans have 2 MB.
+#: Far more than the facts of any network; the plans of 5,000 pairs take 2 MB.
 _MOST_BYTES = 64 * 2**20
 
-#: Marks a message that is no answer yet, but says how far the call is.
+#: Marks a progress message, sent before the answer.
 PROGRESS = "progress"
 
 
 def send(connection: Connection, value: Any) -> None:
-    """Raises OSError where the other end is gone, TypeError for what JSON has not."""
-    connection.send_bytes(json.dumps(value, default=_named).encode())
+    """Raises OSError where the other end is gone, TypeError for values that JSON lacks."""
+    connection.send_bytes(encoded(value))
+
+
+def encoded(value: Any) -> bytes:
+    """The bytes that `send` sends. Raises TypeError for values that JSON lacks."""
+    return json.dumps(value, default=_named).encode()
 
 
 def receive(connection: Connection, kinds: Collection[type]) -> Any:
-    """The next value, in which only these kinds may be.
+    """The next value. kinds: the only kinds that it may contain.
 
-    Raises EOFError or OSError where the other end is gone, or sends too much, ValueError where it is nothing that
-    `send` sends.
+    Raises EOFError or OSError where the other end is gone or sends too much, ValueError for a malformed message.
     """
+    return decoded(connection.recv_bytes(_MOST_BYTES), kinds)
+
+
+def decoded(text: bytes, kinds: Collection[type]) -> Any:
+    """The inverse of `encoded`, for these kinds only. Raises ValueError for a malformed message."""
     names = {kind.__name__ for kind in kinds}
 
-    def unnamed(found: dict[str, Any]) -> Any:
-        if _KIND not in found:
-            return found
-        name = found.pop(_KIND)
+    def unnamed(values: dict[str, Any]) -> Any:
+        if _KIND not in values:
+            return values
+        name = values.pop(_KIND)
         if name not in names:
             raise ValueError(f"a {name!r} is not expected here")
-        return _made(_KINDS[name], found)
+        return _instance(_KINDS[name], values)
 
-    return json.loads(connection.recv_bytes(_MOST_BYTES), object_hook=unnamed)
+    return json.loads(text, object_hook=unnamed)
 
 
 def _named(value: Any) -> dict[str, Any]:
@@ -56,8 +65,8 @@ def _named(value: Any) -> dict[str, Any]:
     return {_KIND: type(value).__name__, **{field.name: getattr(value, field.name) for field in fields(value)}}
 
 
-def _made(kind: type, values: dict[str, Any]) -> Any:
-    """JSON has lists only, and these kinds none. Raises ValueError where the values are not that kind's."""
+def _instance(kind: type, values: dict[str, Any]) -> Any:
+    """Lists become tuples, which JSON lacks. Raises ValueError where the values are not that kind's fields."""
     try:
         return kind(**{name: tuple(each) if isinstance(each, list) else each for name, each in values.items()})
     except TypeError as error:

@@ -1,39 +1,40 @@
-"""A congestion control on routes (ip-route(8), congctl): in force for all TCP over them, whatever the tool.
+"""A congestion control on routes (ip-route(8), congctl): in force for all TCP connections over them, with any tool.
 
-The kernel takes it from the route when a connection is made, at either end. It is locked, so that no program has
-another one. So a tool needs no option for it, nor the capability that choosing it may take (tcp(7)).
+The kernel takes it from the route when a connection is made, at either end. It is locked, so that no program can
+choose another. So a tool needs no option for it, nor the capability that the choice may require (tcp(7)).
 
 This module imports nothing heavy, as the process inside a sandbox uses it.
 """
 
 import socket
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from pairlab.errors import TestbedError
 from pairlab.testbed.contracts import NetworkDriver
-from pairlab.testbed.netns.namespaces import inside
+from pairlab.testbed.links.namespaces import inside
 
 #: Tables of routes (rtnetlink(7)): to other hosts, and to this one, where both ends are on one loopback.
 MAIN, LOCAL = 254, 255
 #: Kinds of route that can carry traffic: RTN_UNICAST and RTN_LOCAL.
 CARRYING = (1, 2)
-#: What of a route is kept as it is.
+#: A route's attributes that a change must repeat.
 KEPT = ("RTA_DST", "RTA_OIF", "RTA_GATEWAY", "RTA_PREFSRC", "RTA_PRIORITY")
 #: In RTAX_LOCK, the bit of RTAX_CC_ALGO.
 LOCK = 1 << 16
 
 
-def tables_of(driver: NetworkDriver) -> Sequence[int]:
+def tables_of(driver: type[NetworkDriver] | NetworkDriver) -> Sequence[int]:
     """The tables of the routes by which endpoints reach each other on that driver's network."""
-    if driver.pair_shares:
+    if driver.pair_shares_namespace:
         return [LOCAL]
     return [MAIN] if driver.isolated else [MAIN, LOCAL]
 
 
 def set_in(namespaces: Iterable[int], name: str, tables: Sequence[int]) -> str:
-    """Sets it on the IPv4 routes of these network namespaces (descriptors); returns what the kernel then says is set.
+    """Sets the congestion control on IPv4 routes of these network namespaces (descriptors); returns the one in force.
 
-    Raises TestbedError where the kernel refuses. Not where an event loop runs.
+    Raises TestbedError where the kernel refuses. Must not run in an event loop.
     """
     for namespace in namespaces:
         with inside(namespace):
@@ -43,7 +44,7 @@ def set_in(namespaces: Iterable[int], name: str, tables: Sequence[int]) -> str:
 
 
 def set_here(name: str, table: int = MAIN) -> str:
-    """The same for one table of the present namespace, in which there must be routes."""
+    """The same for one table of the present namespace, which must have routes."""
     from pyroute2 import IPRoute
     from pyroute2.netlink.exceptions import NetlinkError
 
@@ -55,17 +56,17 @@ def set_here(name: str, table: int = MAIN) -> str:
                 ipr.route("change", table=table, metrics={"cc_algo": name, "lock": LOCK}, **same)
         except NetlinkError as error:
             raise TestbedError(f"the kernel refuses the congestion control {name!r} for a route: {error}") from error
-        found = {_congestion_control(route) for route in _routes(ipr, table)}
-    if found != {name}:
-        raise TestbedError(f"the congestion control of routes is {sorted(found) or 'of none'}, not {name!r}")
+        in_force = {_congestion_control(route) for route in _routes(ipr, table)}
+    if in_force != {name}:
+        raise TestbedError(f"the congestion control of routes is {sorted(in_force) or 'of none'}, not {name!r}")
     return name
 
 
-def _routes(ipr, table: int) -> list:
+def _routes(ipr: Any, table: int) -> list[Any]:
     every = ipr.get_routes(family=socket.AF_INET)
     return [each for each in every if each.get_attr("RTA_TABLE") == table and each["type"] in CARRYING]
 
 
-def _congestion_control(route) -> str:
+def _congestion_control(route: Any) -> str:
     metrics = route.get_attr("RTA_METRICS")
     return (metrics and metrics.get_attr("RTAX_CC_ALGO")) or ""

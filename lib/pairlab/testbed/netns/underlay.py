@@ -1,67 +1,118 @@
 """Hosts that are network namespaces of one sandbox: each has an uplink to one wire, a bridge of the sandbox.
 
-They share the kernel, its CPUs and its clock, and differ in everything that a network namespace has: links, addresses,
-routes, filters. An uplink is a veth pair. What a host sends is held to the uplink's rate (tc-tbf(8)) and delayed
-(tc-netem(8)) where it leaves the host, and what it receives is held to the rate where it leaves the wire.
+They share the kernel, its CPUs and its clock, and each has the links, addresses, routes and filters of a network
+namespace. An uplink is a veth pair. A host's packets are limited to the uplink's rate (tc-tbf(8)) and delayed
+(tc-netem(8)) where they leave the host; packets to it are limited to that rate where they leave the wire.
 """
 
+import contextlib
 import errno
+import fcntl
+import os
 import socket
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pairlab.errors import TestbedError, Unavailable
 from pairlab.testbed.endpoints import UPLINK, HostPlan, Uplink, mac_of
-from pairlab.testbed.netns import neighbours, rtnetlink, shaping
-from pairlab.testbed.netns.namespaces import inside
-from pairlab.testbed.requirements import Lack
+from pairlab.testbed.links import rtnetlink
+from pairlab.testbed.links.namespaces import inside
+from pairlab.testbed.netns import neighbours, shaping
+from pairlab.testbed.requirements import MissingRequirement
 
 WIRE = "wire0"
-#: Packets that netem holds at most: 12 Gbit/s of packets of 1500 bytes for a second. It drops the rest.
+#: netem's queue limit: 12 Gbit/s of packets of 1500 bytes for a second. It drops the rest.
 _DELAYED_PACKETS = 1_000_000
+#: Requests of tun(4), and IFF_TAP | IFF_NO_PI | IFF_VNET_HDR.
+_TUNSETIFF, _TUNSETPERSIST, _TAP_FLAGS = 0x400454CA, 0x400454CB, 0x0002 | 0x1000 | 0x4000
 #: The queueing discipline within netem (tc-netem(8)).
 _WITHIN_NETEM = 0x10001
 
-NO_DELAY = Lack("this kernel cannot delay packets", "sudo modprobe sch_netem, or leave out uplink_delay_s")
+NO_DELAY = MissingRequirement(
+    "this kernel cannot delay packets", "sudo modprobe sch_netem, or leave out uplink_delay_s"
+)
 
 
 def connect(hosts: Sequence[HostPlan], namespaces: Sequence[int]) -> dict[str, Any]:
-    """Connects these hosts, each the network namespace of that descriptor, and returns what a record should say.
+    """Connects these hosts, each with the namespace of that descriptor, and returns the underlay's facts.
 
-    Each has its uplink, addressed and up, and knows the others' hardware addresses. Raises Unavailable where the
-    kernel lacks what the uplinks ask for, and TestbedError where it refuses for another reason.
+    Each has its uplink, addressed and up, with the others as static neighbours. Raises Unavailable where the kernel
+    lacks a feature of the uplinks, and TestbedError where it refuses for another reason.
     """
-    mtu = {"mtu": hosts[0].uplink.mtu_bytes}
-    try:
-        rtnetlink.ask(rtnetlink.link(WIRE, "bridge", up=True, **mtu))
-        wire = socket.if_nametoindex(WIRE)
-        for host, namespace in zip(hosts, namespaces, strict=True):
-            peer = {"ifname": UPLINK, "net_ns_fd": namespace, "address": mac_of(host.address), **mtu}
-            rtnetlink.ask(rtnetlink.link(host.name, "veth", up=True, master=wire, peer=peer, **mtu))
-            rtnetlink.ask(rtnetlink.bridge_port(socket.if_nametoindex(host.name), mac_of(host.address)))
-        set_up: dict[str, Any] = {}
+    shaped: dict[str, Any] = {}
+    with _refused():
+        facts = make_wire(hosts, "veth", namespaces)
         for host, namespace in zip(hosts, namespaces, strict=True):
             with inside(namespace):
-                set_up |= _set_up(host, [each for each in hosts if each != host])
-            if host.uplink.rate_bps:
-                shaping.limit_rate(host.name, host.uplink.rate_bps, paced=host.uplink.paced)
+                shaped |= set_up_uplink(host, [each for each in hosts if each != host])
+    return {**facts, **shaped, **limited(hosts)}
+
+
+@contextlib.contextmanager
+def _refused() -> Iterator[None]:
+    """Raises TestbedError where the kernel refuses to connect the hosts."""
+    try:
+        yield
     except OSError as error:
         raise TestbedError(f"hosts could not be connected: {error}") from error
-    return {"wire": "bridge", "uplink": "veth", **mtu, **set_up, **limited(hosts)}
+
+
+def device_of(host: HostPlan) -> str:
+    """The sandbox's link that backs the uplink of a host with a kernel of its own."""
+    return f"to-{host.name}"
+
+
+def make_wire(hosts: Sequence[HostPlan], kind: str, namespaces: Sequence[int] = ()) -> dict[str, Any]:
+    """Makes the wire between hosts; returns the wire's facts.
+
+    kind: `veth`, to the uplinks in these namespaces; or for hosts with kernels of their own, which take over the links
+    device_of, `tap` or `raw` (an end of a veth pair). Raises TestbedError where this kernel refuses.
+    """
+    mtu = {"mtu": hosts[0].uplink.mtu_bytes}
+    with _refused():
+        rtnetlink.ask(rtnetlink.link(WIRE, "bridge", up=True, **mtu))
+        wire = socket.if_nametoindex(WIRE)
+        for number, host in enumerate(hosts):
+            port = device_of(host) if kind == "tap" else host.name
+            if kind == "tap":
+                _make_tap(port)
+                rtnetlink.ask(rtnetlink.change(socket.if_nametoindex(port), up=True, master=wire, **mtu))
+            else:
+                peer: dict[str, Any] = {"ifname": device_of(host)}
+                if kind == "veth":
+                    peer = {"ifname": UPLINK, "net_ns_fd": namespaces[number], "address": mac_of(host.address)}
+                rtnetlink.ask(rtnetlink.link(host.name, "veth", up=True, master=wire, peer=peer | mtu, **mtu))
+            if kind == "raw":
+                rtnetlink.ask(rtnetlink.up(socket.if_nametoindex(device_of(host))))
+            rtnetlink.ask(rtnetlink.bridge_port(socket.if_nametoindex(port), mac_of(host.address)))
+            if host.uplink.rate_bps:
+                shaping.limit_rate(port, host.uplink.rate_bps, paced=host.uplink.paced)
+    return {"wire": "bridge", "uplink": kind, **mtu}
+
+
+def _make_tap(name: str) -> None:
+    """Makes a persistent tap that carries GSO aggregates (tun(4), IFF_VNET_HDR)."""
+    device = os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(device, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _TAP_FLAGS))
+        fcntl.ioctl(device, _TUNSETPERSIST, 1)
+    finally:
+        os.close(device)
 
 
 def limited(hosts: Sequence[HostPlan]) -> dict[str, Any]:
-    """The names of the hosts whose uplinks alone are shaped; nothing where all are, or none is."""
+    """The names of the hosts with shaped uplinks; empty if all are shaped, or none."""
     names = [each.name for each in hosts if each.uplink.rate_bps or each.uplink.delay_s]
     return {"limited_hosts": names} if 0 < len(names) < len(hosts) else {}
 
 
-def _set_up(host: HostPlan, others: Sequence[HostPlan]) -> dict[str, Any]:
-    """Sets up the uplink of the host whose network namespace is the present one; returns how it is shaped."""
+def set_up_uplink(host: HostPlan, others: Sequence[HostPlan]) -> dict[str, Any]:
+    """Sets up the uplink of the host whose network namespace is the present one; returns its shaping."""
     index = socket.if_nametoindex(UPLINK)
-    wanted = [rtnetlink.address(index, host.address, host.prefix), rtnetlink.up(index)]
-    rtnetlink.ask(*wanted, rtnetlink.up(rtnetlink.LOOPBACK))
-    neighbours.know(UPLINK, {each.address: mac_of(each.address) for each in others})
+    requests = [rtnetlink.address(index, host.address, host.prefix), rtnetlink.up(index)]
+    rtnetlink.ask(*requests, rtnetlink.up(rtnetlink.LOOPBACK))
+    neighbours.set_static(UPLINK, {each.address: mac_of(each.address) for each in others})
     delayed = _delay(host.uplink) if host.uplink.delay_s else {}
     if not host.uplink.rate_bps:
         return delayed
@@ -70,14 +121,14 @@ def _set_up(host: HostPlan, others: Sequence[HostPlan]) -> dict[str, Any]:
 
 
 def _delay(uplink: Uplink, name: str = UPLINK) -> dict[str, Any]:
-    """Delays what that link of the present namespace sends."""
-    asked = {"delay": round(uplink.delay_s * 1e6), "jitter": round(uplink.jitter_s * 1e6), "limit": _DELAYED_PACKETS}
+    """Delays the packets that leave by that link of the present namespace."""
+    options = {"delay": round(uplink.delay_s * 1e6), "jitter": round(uplink.jitter_s * 1e6), "limit": _DELAYED_PACKETS}
     from pyroute2 import IPRoute
     from pyroute2.netlink.exceptions import NetlinkError
 
     with IPRoute() as ipr:
         try:
-            ipr.tc("add", "netem", socket.if_nametoindex(name), handle=0x10000, **asked)
+            ipr.tc("add", "netem", socket.if_nametoindex(name), handle=0x10000, **options)
         except NetlinkError as error:
             if error.code == errno.ENOENT:
                 raise Unavailable(str(NO_DELAY)) from None
@@ -85,17 +136,17 @@ def _delay(uplink: Uplink, name: str = UPLINK) -> dict[str, Any]:
     return {"netem": {"delay_s": uplink.delay_s, "jitter_s": uplink.jitter_s, "limit_packets": _DELAYED_PACKETS}}
 
 
-def lacks(uplink: Uplink) -> list[Lack]:
-    """What this host misses to shape uplinks so: tried on the loopback of the present namespace, and left there."""
-    found = []
+def missing(uplink: Uplink) -> list[MissingRequirement]:
+    """The missing requirements of such uplinks: probed on the present namespace's loopback, which stays shaped."""
+    requirements = []
     try:
         if uplink.delay_s:
             _delay(uplink, "lo")
     except Unavailable:
-        found.append(NO_DELAY)
+        requirements.append(NO_DELAY)
     try:
         if uplink.rate_bps:
-            shaping.limit_rate("lo", uplink.rate_bps, _WITHIN_NETEM if uplink.delay_s and not found else None)
+            shaping.limit_rate("lo", uplink.rate_bps, _WITHIN_NETEM if uplink.delay_s and not requirements else None)
     except Unavailable:
-        found.append(shaping.NO_FILTER)
-    return found
+        requirements.append(shaping.NO_FILTER)
+    return requirements

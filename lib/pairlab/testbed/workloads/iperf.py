@@ -1,15 +1,22 @@
-"""iperf 2, the tool of papers C and E."""
+"""iperf 2, the tool of Boeira et al. 2021."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
-from pairlab.testbed.contracts import Measured, Workload
+from pairlab.model.spec import Spec
+from pairlab.testbed.contracts import FlowReport, Site, Workload
+from pairlab.testbed.endpoints import Pair
 from pairlab.testbed.requirements import Program
 
-# A line of the enhanced report, in which amounts below 1,000 have decimals. After the rate, a server's has reads, and a
-# client's has writes; where its system has TCP_INFO also retries, the window (NA or -1: unknown), the RTT (0: unknown)
-# and the rate over it, which then is no number; the RTT's variance since 2.1; and packets, and what is in flight before
-# the window, since 2.2.
+#: Of the table `intervals`.
+Row = dict[str, Any]
+
+# A line of the enhanced report, in which amounts below 1,000 have decimals. After the rate, a server's line has reads,
+# and a client's has writes and, on systems with TCP_INFO, retries, the window (NA or -1: unknown), the RTT (0: unknown)
+# and the rate over the RTT, which then is no number; since 2.1 also the RTT's variance; since 2.2 also packets, and
+# bytes in flight before the window.
 LINE = re.compile(
     r"^\[ *(?P<stream>\d{1,9})\] +(?:(?P<start>\d{1,9}\.\d+)- *(?P<end>\d{1,9}\.\d+) +sec"
     r" +(?P<bytes>\d{1,18}(?:\.\d{1,3})?) +Bytes +(?P<rate>\d{1,18}(?:\.\d{1,3})?) +bits/sec"
@@ -20,20 +27,20 @@ LINE = re.compile(
     re.MULTILINE,
 )
 
-#: Those whose lines are read.
+#: The versions with known lines.
 KNOWN_VERSIONS = "2.1.8 to 2.2.1"
 
 #: The enhanced report, in bytes and bits.
 REPORT = ("-e", "-f", "b")
 
-# What was asked for, and since 2.2 what is used: also where nothing was asked, and where it could not be set.
+# The requested congestion control, and since 2.2 the one in use: also without a request, or if setting it failed.
 CONGESTION = re.compile(
     r"^TCP congestion control (?:set to (?P<asked>[\w.-]{1,15})(?: using (?P<used>[\w.-]{0,15}))?"
     r"|using (?P<default>[\w.-]{1,15})|(?P<unknown>[^\n]*))$",
     re.MULTILINE,
 )
 
-# Which stream is which: by the client's port, which both sides report. And how long the client took to connect.
+# Identifies streams by the client's port, which both sides report. Also the client's connection time.
 CONNECTED = re.compile(
     r"^\[\s*(?P<stream>\d{1,9})\] local \S{1,99} port (?P<own>\d{1,5})"
     r" connected with \S{1,99} port (?P<peer>\d{1,5})\b(?:[^\n]{0,99}\(ct=(?P<connect_ms>\d{1,9}\.\d{1,9}) ms\))?",
@@ -44,24 +51,24 @@ CONNECTED = re.compile(
 class Iperf(Workload):
     """TCP at full rate: bytes received by the server, and retries, window and RTT of the client (-e on both sides).
 
-    A client counts what it has written, which includes what its socket buffer still holds, sometimes megabytes. So
-    totals and intervals are the server's; without its report (older runs) they are the client's.
+    A client counts written bytes, including those in its socket buffer, sometimes megabytes. So totals and intervals
+    are the server's; without its report (older runs) they are the client's.
     """
 
     name = "iperf"
     summary = "iperf 2: TCP at full rate (the papers' tool)"
-    can = frozenset({"time", "flows", "message", "warmup", "intervals"})
+    features = frozenset({"time", "flows", "message", "warmup", "intervals"})
     chooses_congestion_control = True
     programs = (Program("iperf", "iperf"),)
     version_argv = ("iperf", "--version")
     serves_once = True
-    endless = True
+    runs_until_stopped = True
 
-    def server(self, pair, spec, site):
+    def server(self, pair: Pair, spec: Spec, site: Site) -> list[str]:
         argv = ["iperf", "-s", "-B", pair.server.address, "-p", str(pair.port)]
         return [*argv, *REPORT, "-i", f"{spec.interval_s:g}", "-P", str(spec.flows_per_pair)]  # ends after as many
 
-    def client(self, pair, spec, site):
+    def client(self, pair: Pair, spec: Spec, site: Site) -> list[str]:
         argv = ["iperf", "-c", pair.target, "-p", str(pair.port)]
         argv += ["-t", f"{spec.total_s:g}", "-i", f"{spec.interval_s:g}", *REPORT]
         argv += ["-P", str(spec.flows_per_pair)] if spec.flows_per_pair > 1 else []
@@ -69,29 +76,30 @@ class Iperf(Workload):
         argv += ["-Z", spec.congestion_control] if spec.congestion_control else []
         return argv
 
-    def parse(self, stdout, served=""):
+    def parse(self, stdout: str, served: str = "") -> list[FlowReport]:
         sent, received = _streams(stdout), _streams(served)
         if not sent:
             raise ValueError("iperf reported no transfer")
         congestion = _congestion(stdout)
-        connected = {int(found["stream"]): found for found in CONNECTED.finditer(stdout)}
+        connected = {int(match["stream"]): match for match in CONNECTED.finditer(stdout)}
         if served:
-            ports = {stream: found["own"] for stream, found in connected.items()}
-            streams = {found["peer"]: int(found["stream"]) for found in CONNECTED.finditer(served)}
+            ports = {stream: match["own"] for stream, match in connected.items()}
+            streams = {match["peer"]: int(match["stream"]) for match in CONNECTED.finditer(served)}
             if len(sent) == len(received) == len(ports) == 1:  # a proxy in between connects from a port of its own
                 streams = dict.fromkeys(ports.values(), next(iter(received)))
             sent = {
-                stream: _received(rows, received.get(streams.get(ports.get(stream)))) for stream, rows in sent.items()
+                stream: _received(rows, received.get(streams.get(ports.get(stream, ""), -1)))
+                for stream, rows in sent.items()
             }
-        found = [
+        flows = [
             _measured(number, sent[stream], congestion, connected.get(stream))
             for number, stream in enumerate(sorted(sent))
         ]
-        return [replace(each, received_bytes=each.flow["flow_bytes"]) for each in found] if served else found
+        return [replace(each, received_bytes=each.flow["flow_bytes"]) for each in flows] if served else flows
 
 
-def _congestion(text):
-    """The congestion control. 2.1 prints none where it could not set it, and uses the kernel's default."""
+def _congestion(text: str) -> dict[str, str]:
+    """The congestion control. iperf 2.1 prints none if setting it failed, and uses the kernel's default."""
     line = CONGESTION.search(text)
     if not line:
         return {}
@@ -100,7 +108,7 @@ def _congestion(text):
     return {"congestion_control": used} if used else {}
 
 
-def _check_known(line):
+def _check_known(line: re.Match[str]) -> None:
     if line["unknown"] is not None:
         raise ValueError(
             f"iperf printed {line[0][:160]!r}, a layout that pairlab does not know: install iperf {KNOWN_VERSIONS},"
@@ -108,16 +116,16 @@ def _check_known(line):
         )
 
 
-def _streams(text):
-    """Each stream's rows, by its number; the last is its total, of one interval too."""
-    found: dict[int, list[dict[str, float]]] = {}
+def _streams(text: str) -> dict[int, list[Row]]:
+    """Each stream's rows, by its number; the last row is the total, even of a single interval."""
+    rows: dict[int, list[dict[str, float]]] = {}
     for line in LINE.finditer(text):
         _check_known(line)
-        found.setdefault(int(line["stream"]), []).append(_row(line))
-    return found
+        rows.setdefault(int(line["stream"]), []).append(_row(line))
+    return rows
 
 
-def _received(sent, received):
+def _received(sent: list[Row], received: list[Row] | None) -> list[Row]:
     """The server's rows, each with the client's TCP values of the same interval."""
     if not received:
         raise ValueError("iperf's server reported no transfer of this connection")
@@ -129,8 +137,8 @@ def _received(sent, received):
     return [*rows, *_rest(rows, total), total]
 
 
-def _rest(rows, total):
-    """The time after the last interval, which the server reports in its total only."""
+def _rest(rows: list[Row], total: Row) -> list[Row]:
+    """The rest after the last interval, which the server reports in its total only."""
     duration_s = total["end_s"] - rows[-1]["end_s"]
     interval_bytes = total["interval_bytes"] - sum(row["interval_bytes"] for row in rows)
     if duration_s <= 0 or interval_bytes <= 0:
@@ -146,16 +154,18 @@ def _rest(rows, total):
     return [rest]
 
 
-def _tcp(row):
+def _tcp(row: Row) -> Row:
     return {key: row[key] for key in ("retransmits", "rtt_s", "cwnd_bytes") if key in row}
 
 
-def _check_total(rows, whose):
+def _check_total(rows: list[Row], whose: str) -> None:
     if len(rows) < 2 or rows[-1]["start_s"] != rows[0]["start_s"]:
         raise ValueError(f"{whose} reported no total; its last interval ended at {rows[-1]['end_s']:g} s")
 
 
-def _measured(number, rows, congestion, connected):
+def _measured(
+    number: int, rows: list[Row], congestion: Mapping[str, str], connected: re.Match[str] | None
+) -> FlowReport:
     _check_total(rows, "iperf")
     *intervals, total = rows
     flow = {
@@ -165,21 +175,21 @@ def _measured(number, rows, congestion, connected):
         **_tcp(total),
         **congestion,
     }
-    took_ms = connected and connected["connect_ms"]
-    return Measured(flow, intervals, number=number, connect_s=float(took_ms) * 1e-3 if took_ms else None)
+    connect_ms = connected and connected["connect_ms"]
+    return FlowReport(flow, intervals, number=number, connect_s=float(connect_ms) * 1e-3 if connect_ms else None)
 
 
-def _row(found):
+def _row(line: re.Match[str]) -> Row:
     row = {
-        "start_s": float(found["start"]),
-        "end_s": float(found["end"]),
-        "interval_bytes": int(found["bytes"].partition(".")[0]),
-        "throughput_bps": float(found["rate"]),
+        "start_s": float(line["start"]),
+        "end_s": float(line["end"]),
+        "interval_bytes": int(line["bytes"].partition(".")[0]),
+        "throughput_bps": float(line["rate"]),
     }
-    if found["retries"] is not None:
-        row["retransmits"] = int(found["retries"])
-        if int(found["rtt"]):
-            row["rtt_s"] = int(found["rtt"]) * 1e-6
-        if found["cwnd"] and int(found["cwnd"]) >= 0:
-            row["cwnd_bytes"] = int(found["cwnd"]) * 1024
+    if line["retries"] is not None:
+        row["retransmits"] = int(line["retries"])
+        if int(line["rtt"]):
+            row["rtt_s"] = int(line["rtt"]) * 1e-6
+        if line["cwnd"] and int(line["cwnd"]) >= 0:
+            row["cwnd_bytes"] = int(line["cwnd"]) * 1024
     return row

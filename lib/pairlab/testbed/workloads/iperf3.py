@@ -1,59 +1,53 @@
 """iperf3."""
 
 import json
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
-from pairlab.errors import BadSpec
-from pairlab.testbed.contracts import Measured, Workload
+from pairlab.model.spec import Spec
+from pairlab.testbed.contracts import FlowReport, Site, Workload, reports
+from pairlab.testbed.endpoints import Pair
 from pairlab.testbed.requirements import Program
 
-#: iperf3's own limits.
-MOST_FLOWS, MOST_MESSAGE_BYTES = 128, 1 << 20
+#: Of the table `intervals`.
+Row = dict[str, Any]
 
-#: What a client says that was stopped, and what its server may say then: it may be stopped before it hears of it. Since
-#: 3.19 both add by which signal.
+#: The error of a stopped client, and the possible errors of its server, which may be stopped first. Since 3.19 both add
+#: the signal.
 STOPPED = "interrupt - the client has terminated"
 OF_STOPPED = ("the client has terminated", "interrupt - the server has terminated")
 
-#: Up to this share of what the server read, what it left unread does not matter.
+#: The negligible share of unread bytes, relative to the bytes that the server read.
 KNOWN = 0.002
 
 
 class Iperf3(Workload):
     """TCP at full rate, reported by the client as JSON, with its server's report in it (--get-server-output).
 
-    Bytes are those that the other end received: totals, and the intervals too where its report has them (that of runs
-    before it was asked has not). Retransmits, RTT and window are the sender's.
+    Bytes are those that the other end received: totals, and intervals too if its report has them (older runs have no
+    server's report). Retransmits, RTT and window are the sender's.
     """
 
     name = "iperf3"
     summary = "iperf3: TCP at full rate"
-    can = frozenset({"time", "flows", "message", "warmup", "intervals", "directions"})
+    features = frozenset({"time", "flows", "message", "warmup", "intervals", "directions"})
+    takes: ClassVar[Mapping[str, tuple[int, int]]] = {"flows_per_pair": (1, 128), "message_bytes": (1, 1 << 20)}
+    whole_seconds = True
     chooses_congestion_control = True
-    endless = True
+    runs_until_stopped = True
     programs = (Program("iperf3", "iperf3"),)
     version_argv = ("iperf3", "--version")
     counts_connections = True
-    connects_first = True  # a test starts when the server has the control connection and every stream
+    connects_first = True  # a test starts once the control connection and all streams are established
 
-    says_when_signalled = "interrupt - the "  # and which of the two it is
-    late_s = 0.1  # it counts when it asks its server to end, and closes when it has the server's report
+    signal_message = "interrupt - the "  # followed by which of the two
+    counter_lag_s = 0.1  # the client counts when it ends the test, and closes after the server's report
 
-    def check(self, spec):
-        if spec.total_s != int(spec.total_s):
-            raise BadSpec(
-                f"iperf3 sends for whole seconds only, and warmup_s + duration_s is {spec.total_s:g}:"
-                " change one of them, or take another workload"
-            )
-        if spec.flows_per_pair > MOST_FLOWS:
-            raise BadSpec(f"iperf3 takes at most {MOST_FLOWS} flows_per_pair, not {spec.flows_per_pair}")
-        if spec.message_bytes > MOST_MESSAGE_BYTES:
-            raise BadSpec(f"iperf3 takes message_bytes up to {MOST_MESSAGE_BYTES}, not {spec.message_bytes}")
-
-    def server(self, pair, spec, site):
+    def server(self, pair: Pair, spec: Spec, site: Site) -> list[str]:
         argv = ["iperf3", "-s", "-B", pair.server.address, "-p", str(pair.port)]
         return [*argv, "-i", f"{spec.interval_s:g}", "--json"]
 
-    def client(self, pair, spec, site):
+    def client(self, pair: Pair, spec: Spec, site: Site) -> list[str]:
         argv = ["iperf3", "-c", pair.target, "-p", str(pair.port)]
         argv += ["-t", f"{spec.total_s:.0f}", "-i", f"{spec.interval_s:g}", "--json", "--get-server-output"]
         argv += {"up": [], "down": ["--reverse"], "both": ["--bidir"]}[spec.direction]
@@ -62,14 +56,14 @@ class Iperf3(Workload):
         argv += ["-C", spec.congestion_control] if spec.congestion_control else []
         return argv
 
-    def parse(self, stdout, served=""):
+    def parse(self, stdout: str, served: str = "") -> list[FlowReport]:
         report = _report(stdout)
         if isinstance(report, dict) and "error" in report:
             raise ValueError(f"iperf3: {report['error']}")
         return self._measured(report)
 
-    def parse_stopped(self, stdout, served=""):
-        """A client that is stopped does not ask for its server's report, which that has printed, before others."""
+    def parse_stopped(self, stdout: str, served: str = "") -> list[FlowReport]:
+        """Parses a stopped client's report with its server's own output, as the client does not fetch that report."""
         report, of_server = _report(stdout), _report(served, of_several=True)
         if not isinstance(report, dict) or not isinstance(of_server, dict):
             raise ValueError("iperf3 printed no report")
@@ -77,29 +71,25 @@ class Iperf3(Workload):
             return self.parse(stdout)
         if not str(of_server.pop("error", OF_STOPPED[0])).startswith(OF_STOPPED):
             return self.parse(served)
-        try:
-            if of_server["intervals"][-2:-1] == of_server["intervals"][-1:]:  # it prints the last one once more
+        with reports.read("iperf3"):
+            if of_server["intervals"][-2:-1] == of_server["intervals"][-1:]:  # the last one is printed twice
                 of_server["intervals"].pop()
-            for own, theirs in zip(report["end"]["streams"], of_server["end"]["streams"], strict=True):
-                own["receiver"] = theirs["receiver"]
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"iperf3's report is incomplete: {error!r}") from None
+            for stream, of_stream in zip(report["end"]["streams"], of_server["end"]["streams"], strict=True):
+                stream["receiver"] = of_stream["receiver"]
         return self._measured({**report, "server_output_json": of_server})
 
-    def _measured(self, report):
-        try:
+    def _measured(self, report: Mapping[str, Any]) -> list[FlowReport]:
+        with reports.read("iperf3"):
             streams = report["end"]["streams"]
             if not streams:
                 raise ValueError("iperf3 reported no transfer")
             of_server = _intervals_of_server(report)
-            return [_measured(place, report, of_server) for place in range(len(streams))]
-        except (KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
-            raise ValueError(f"iperf3's report is incomplete: {error!r}") from None
+            return [_measured(index, report, of_server) for index in range(len(streams))]
 
 
-def _report(text, of_several=False):
-    """What was printed; between 3.16 and 3.17, each report twice. of_several: the first of a server's, which prints one
-    more, of no test, when it is stopped.
+def _report(text: str, of_several: bool = False) -> Any:
+    """The printed report; between 3.16 and 3.17, each is printed twice. of_several: take the first of a server's, which
+    prints another, without a test, when it is stopped.
     """
     text = text.strip()
     try:
@@ -113,48 +103,48 @@ def _report(text, of_several=False):
     return report
 
 
-def _intervals_of_server(report):
-    """What the server had of each stream in each interval, by the client's port, if reported.
+def _intervals_of_server(report: Mapping[str, Any]) -> dict[int, Any]:
+    """The server's intervals of each stream, by the client's port, if reported.
 
-    A proxy in between connects from ports of its own. Then a stream is known where no other has its direction.
+    A proxy connects from ports of its own. Then a stream is identified if no other has its direction.
     """
     server = report.get("server_output_json")
     if server is None:
         return {}
     if "error" in server:
         raise ValueError(f"iperf3's server: {server['error']}")
-    own = [int(each["local_port"]) for each in report["start"]["connected"]]
-    ports = [int(each["remote_port"]) for each in server["start"]["connected"]]
+    client_ports = [int(each["local_port"]) for each in report["start"]["connected"]]
+    server_ports = [int(each["remote_port"]) for each in server["start"]["connected"]]
     directions = [_is_down(stream) for stream in report["end"]["streams"]]
-    if not set(own) & set(ports) and len(ports) == len(directions) == len(set(directions)):
-        ports = own
-    if unknown := [port for port in own if port not in ports]:
+    if not set(client_ports) & set(server_ports) and len(server_ports) == len(directions) == len(set(directions)):
+        server_ports = client_ports
+    if unknown := [port for port in client_ports if port not in server_ports]:
         raise ValueError(
             f"iperf3's server reports no stream from its client's port {unknown[0]}, but from"
-            f" {', '.join(map(str, ports)) or 'none'}: a proxy replaces the ports; leave flows_per_pair at 1"
+            f" {', '.join(map(str, server_ports)) or 'none'}: a proxy replaces the ports; leave flows_per_pair at 1"
         )
     streams = zip(*(interval["streams"] for interval in server["intervals"]), strict=True)
-    return dict(zip(ports, streams, strict=True))
+    return dict(zip(server_ports, streams, strict=True))
 
 
-def _is_down(stream):
+def _is_down(stream: Mapping[str, Any]) -> bool:
     return stream["sender"].get("sender") is False
 
 
-def _measured(place, report, of_server):
-    """One flow. In every interval, the streams stand in the same order as at the end, and as they were connected."""
-    stream = report["end"]["streams"][place]
+def _measured(index: int, report: Mapping[str, Any], of_server: Mapping[int, Any]) -> FlowReport:
+    """One flow. Every interval lists the streams in the order of the end report and of their connections."""
+    stream = report["end"]["streams"][index]
     sent, arrived = stream["sender"], stream["receiver"]
     down = _is_down(stream)
-    of_sender = [interval["streams"][place] for interval in report["intervals"]]
-    arrivals = of_server[int(report["start"]["connected"][place]["local_port"])] if of_server else ()
+    of_sender = [interval["streams"][index] for interval in report["intervals"]]
+    arrivals = of_server[int(report["start"]["connected"][index]["local_port"])] if of_server else ()
     if down:
         of_sender, arrivals = arrivals, of_sender
     intervals = [_row(each) for each in of_sender]
     last = intervals[-1] if intervals else {}
     if arrivals:
         intervals = _with_arrivals(intervals, arrivals, _number(sent, "retransmits"))
-    duration_s = float(arrived["end"]) - float(arrived["start"])  # its own clock's; its `seconds` are the sender's
+    duration_s = float(arrived["end"]) - float(arrived["start"])  # the receiver's; its `seconds` are the sender's
     flow_bytes = float(arrived["bytes"])
     flow = {
         "duration_s": duration_s,
@@ -166,39 +156,39 @@ def _measured(place, report, of_server):
         "cwnd_bytes": last.get("cwnd_bytes"),
         "congestion_control": str(report["end"].get("sender_tcp_congestion", "")),
     }
-    # Data in flight when the time was over may have arrived without being read: then the count is unknown.
-    on_its_way = float(sent["bytes"]) - flow_bytes
-    known = flow_bytes if on_its_way <= KNOWN * flow_bytes else None
-    return Measured(
+    # Data in flight at the end may have arrived without being read: then the received bytes are unknown.
+    unread_bytes = float(sent["bytes"]) - flow_bytes
+    received_bytes = flow_bytes if unread_bytes <= KNOWN * flow_bytes else None
+    return FlowReport(
         flow,
         intervals,
-        number=_number_in_direction(place, report),
+        number=_number_in_direction(index, report),
         direction="down" if down else "up",
-        received_bytes=known,
-        unread_bytes=max(0.0, on_its_way),
+        received_bytes=received_bytes,
+        unread_bytes=max(0.0, unread_bytes),
     )
 
 
-def _number_in_direction(place, report):
-    """How many streams of the same direction stand before that one."""
-    senders = [_is_down(stream) for stream in report["end"]["streams"]]
-    return senders[:place].count(senders[place])
+def _number_in_direction(index: int, report: Mapping[str, Any]) -> int:
+    """The number of earlier streams with the same direction."""
+    directions = [_is_down(stream) for stream in report["end"]["streams"]]
+    return directions[:index].count(directions[index])
 
 
-def _with_arrivals(intervals, arrivals, retransmits):
-    """The client's intervals with what its server received in each.
+def _with_arrivals(intervals: list[Row], arrivals: Sequence[Mapping[str, Any]], retransmits: float | None) -> list[Row]:
+    """The client's intervals with the server's received bytes.
 
-    The server may have one more, of what came in when the time was over: what was retransmitted then is the rest. Of a
-    client that was stopped it has one less: that stays as the client has it.
+    The server may have one more interval, after the client's end: its retransmits are the total's rest. After a stop it
+    may have one less: then the client's last interval stays unchanged.
     """
-    known = [row["retransmits"] for row in intervals]
-    rest = None if retransmits is None or None in known else retransmits - sum(known)
+    counts = [row["retransmits"] for row in intervals]
+    rest = None if retransmits is None or None in counts else retransmits - sum(counts)
     more = [{"retransmits": rest}] if len(arrivals) == len(intervals) + 1 else []
     both = zip([*intervals, *more], arrivals, strict=False)
     return [*({**own, **_received(theirs)} for own, theirs in both), *intervals[len(arrivals) :]]
 
 
-def _received(stream):
+def _received(stream: Mapping[str, Any]) -> Row:
     """The columns of an interval that the server measures."""
     return {
         "start_s": float(stream["start"]),
@@ -208,18 +198,14 @@ def _received(stream):
     }
 
 
-def _row(stream):
-    return {
-        "start_s": float(stream["start"]),
-        "end_s": float(stream["end"]),
-        "interval_bytes": float(stream["bytes"]),
-        "throughput_bps": float(stream["bits_per_second"]),
+def _row(stream: Mapping[str, Any]) -> Row:
+    return _received(stream) | {
         "retransmits": _number(stream, "retransmits"),
         "rtt_s": _number(stream, "rtt", 1e-6),
         "cwnd_bytes": _number(stream, "snd_cwnd"),
     }
 
 
-def _number(stream, key, unit=1):
-    """That value in base units, or None where this system's TCP_INFO has it not."""
+def _number(stream: Mapping[str, Any], key: str, unit: float = 1) -> float | None:
+    """That value in base units; None if this system's TCP_INFO lacks it."""
     return float(stream[key]) * unit if key in stream else None

@@ -19,6 +19,7 @@ import socket
 import subprocess
 import sys
 import time
+from typing import Any
 from urllib.parse import quote, unquote
 
 #: How long a rank waits for the process manager to listen, and that for ranks once the process beside it is gone.
@@ -39,7 +40,7 @@ class ProcessManager:
         self._values: dict[str, str] = {}
         self._waiting: list = []
 
-    def answer(self, line: str, sender) -> list:
+    def answer(self, line: str, sender: Any) -> list[tuple[Any, str]]:
         """The replies to one line: pairs of a rank, as `sender` names it, and the text for it."""
         asked = dict(word.split("=", 1) for word in line.split(" ") if "=" in word)
         command = asked.get("cmd", "")

@@ -3,12 +3,14 @@
 import json
 import re
 from abc import abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from pairlab import Spec
 from pairlab.errors import BadSpec
-from pairlab.testbed.contracts import USUAL_MESSAGE_BYTES, AllToAllWorkload, Measured, Metric, Workload
+from pairlab.testbed.contracts import USUAL_MESSAGE_BYTES, AllToAllWorkload, FlowReport, Metric, Site, Workload
+from pairlab.testbed.endpoints import Endpoint, Pair
 from pairlab.testbed.requirements import Program
-from pairlab_mpi.ranks import MOST_PAIR_BYTES, PairOfRanks, join, of_all, of_pair
+from pairlab_mpi.ranks import MOST_PAIR_BYTES, PairOfRanks, Place, join, of_all, of_pair
 
 _OSU = (
     "build the OSU micro-benchmarks (https://mvapich.cse.ohio-state.edu/benchmarks/) with MPICH's mpicc and put their"
@@ -27,19 +29,19 @@ class _Osu(Workload):
     is in the first line of what it printed (run.raw).
     """
 
-    can = frozenset({"time", "message"})
-    carries = False
+    features = frozenset({"time", "message"})
+    sends_traffic = False
     serves_once = True
     program: ClassVar[str]
     most_bytes: ClassVar[int] = MOST_PAIR_BYTES
     line: ClassVar[re.Pattern]
     """A size's line; the first group is the size, and others what `told` reads."""
 
-    def __init_subclass__(cls, **keywords):
+    def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         cls.programs = (Program(cls.program, "", _OSU),)
 
-    def check(self, spec):
+    def check(self, spec: Spec) -> None:
         super().check(spec)
         size = spec.message_bytes
         if size > self.most_bytes or size & (size - 1):
@@ -47,24 +49,24 @@ class _Osu(Workload):
                 f"message_bytes: {self.program} measures powers of two up to {self.most_bytes}: {size} is none of them"
             )
 
-    def rank(self, pair, endpoint, spec, site):
+    def rank(self, pair: Pair, endpoint: Endpoint, spec: Spec, site: Site) -> list[str]:
         size = spec.message_bytes or USUAL_MESSAGE_BYTES
         argv = [self.program, *self.options(size)]
         return join(site, endpoint, self.place(pair, endpoint), argv, "--tell-all", str(size))
 
-    def place(self, pair, endpoint):
+    def place(self, pair: Pair, endpoint: Endpoint) -> Place:
         """As `join` takes it."""
         return of_pair(pair, endpoint)
 
-    def options(self, size):
+    def options(self, size: int) -> list[str]:
         """Its options for messages of that size."""
         return []
 
     @abstractmethod
-    def told(self, numbers):
+    def told(self, numbers: list[float]) -> dict[str, float]:
         """The metrics, from the numbers of the line."""
 
-    def parse(self, stdout, served=""):
+    def parse(self, stdout: str, served: str = "") -> list[FlowReport]:
         *lines, last = stdout.splitlines() or [""]
         try:
             ended = json.loads(last)
@@ -74,7 +76,7 @@ class _Osu(Workload):
         found = [match for line in lines if (match := self.line.fullmatch(line)) and int(match[1]) == size]
         if len(found) != 1:
             raise ValueError(f"{self.name} told {len(found)} results of messages of {size} B, and not one")
-        return [Measured({"duration_s": lasted_s, **self.told(list(map(float, found[0].groups()[1:])))})]
+        return [FlowReport({"duration_s": lasted_s, **self.told(list(map(float, found[0].groups()[1:])))})]
 
 
 class OsuAllToAll(_Osu, AllToAllWorkload):
@@ -83,7 +85,7 @@ class OsuAllToAll(_Osu, AllToAllWorkload):
     name = "osu-all-to-all"
     summary = "osu_alltoall, of the OSU micro-benchmarks: the mean round between all containers"
     program = "osu_alltoall"
-    can = frozenset({"time", "message", "ranks"})
+    features = frozenset({"time", "message", "ranks"})
     metrics = (
         Metric("round_mean_s", "s", "mean round, over all ranks", less_is_better=True),
         *AllToAllWorkload.metrics,
@@ -91,13 +93,13 @@ class OsuAllToAll(_Osu, AllToAllWorkload):
     line = re.compile(r"(\d{1,10})" + 3 * r" {1,30}(\d{1,12}\.\d\d)" + r" {1,30}(\d{1,12})")
     most_bytes = 1 << 20
 
-    def place(self, pair, endpoint):
+    def place(self, pair: Pair, endpoint: Endpoint) -> Place:
         return of_all(pair, endpoint)
 
-    def options(self, size):
+    def options(self, size: int) -> list[str]:
         return ["-m", f"{size}:{size}", "-f", "-i", str(OSU_ROUNDS)]
 
-    def told(self, numbers):
+    def told(self, numbers: list[float]) -> dict[str, float]:
         mean_us, least_us, most_us, _ = numbers
         return {
             "round_mean_s": mean_us / 1e6,
@@ -118,7 +120,7 @@ class OsuLatency(_Osu, PairOfRanks):
     )
     line = re.compile(r"(\d{1,10}) {1,30}(\d{1,12}\.\d\d)")
 
-    def told(self, numbers):
+    def told(self, numbers: list[float]) -> dict[str, float]:
         return {"one_way_mean_s": numbers[0] / 1e6}
 
 
@@ -131,5 +133,5 @@ class OsuBandwidth(_Osu, PairOfRanks):
     metrics = (Metric("bandwidth_bps", "bit/s", "rate of messages, as osu_bw tells it", resolution=8e4),)
     line = re.compile(r"(\d{1,10}) {1,30}(\d{1,12}\.\d\d)")
 
-    def told(self, numbers):
+    def told(self, numbers: list[float]) -> dict[str, float]:
         return {"bandwidth_bps": numbers[0] * 8e6}  # it tells 10⁶ bytes a second

@@ -8,6 +8,7 @@ import json
 import sys
 import time
 from collections import Counter
+from typing import Any
 
 from pairlab_mpi.rounds import leave, middle_ns
 
@@ -20,7 +21,7 @@ class PingPong:
 
     messages = 1
 
-    def __init__(self, world, message_bytes: int):
+    def __init__(self, world: Any, message_bytes: int):
         self._world, self._status = world, new_status()
         self._sent, self._received = bytearray(message_bytes), bytearray(message_bytes)
 
@@ -40,7 +41,7 @@ class Windows:
 
     messages = 64
 
-    def __init__(self, world, message_bytes: int):
+    def __init__(self, world: Any, message_bytes: int):
         self._world, self._statuses = world, [new_status() for _ in range(self.messages)]
         self._message, self._answer = bytearray(message_bytes), bytearray(4)
 
@@ -58,7 +59,7 @@ class Windows:
 PATTERNS: dict[str, type[PingPong] | type[Windows]] = {"ping-pong": PingPong, "windows": Windows}
 
 
-def new_status():
+def new_status() -> Any:
     from mpi4py import MPI
 
     return MPI.Status()

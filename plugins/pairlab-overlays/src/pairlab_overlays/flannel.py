@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from pairlab.errors import TestbedError
 from pairlab.testbed.contracts import BridgedNetwork, Daemon, Lan
 from pairlab.testbed.endpoints import OF_HOSTS, PREFIX_OF_HOST, UPLINK
-from pairlab.testbed.requirements import Lack, Program, missing_tun
+from pairlab.testbed.requirements import MissingRequirement, Program, missing_tun
 
 FLANNELD = Program("flanneld", "", "build it and put it on PATH, as docs/networks/flannel.md says, or take 'overlay'")
 ETCD = Program("etcd", "etcd-server")
@@ -54,7 +54,7 @@ class Flannel(BridgedNetwork):
         file = lan.directory / "subnet.env"
         options = [f"--etcd-endpoints={self.etcd.url}", f"--iface={UPLINK}", f"--subnet-file={file}"]
         # It would let forwarded packets pass a filter that a host's namespace does not have.
-        self.flanneld = lan.start([FLANNELD.path() or "", *options, "--iptables-forward-rules=false"], READY_S)
+        self.flanneld = lan.start([FLANNELD.command, *options, "--iptables-forward-rules=false"], READY_S)
         self.daemons.append(self.flanneld)
         self.lease = read_lease(file.read_text())
         expected = f"{lan.host.gateway}/{PREFIX_OF_HOST}"
@@ -62,7 +62,7 @@ class Flannel(BridgedNetwork):
             raise TestbedError(f"flanneld of {lan.host.name} leased {self.lease.get('FLANNEL_SUBNET')}, not {expected}")
         self.bridge = lan.add_gateway("pairlab0")
 
-    def finish(self, lan: Lan) -> None:
+    def activate(self, lan: Lan) -> None:
         self.await_others(lan)
         self.leases = self.etcd.under(f"{PREFIX}/subnets/")
 
@@ -91,6 +91,7 @@ class FlannelVxlan(Flannel):
     name = "flannel-vxlan"
     summary = "Flannel: flanneld leases each host a subnet from etcd; VXLAN between hosts"
     isolation = "encapsulated"
+    cannot = "cross a network that drops UDP port 8472, nor keep 1500-byte packets whole on an MTU of 1500"
     aliases = ("flannel",)  # the backend that its documentation recommends
     links = (*Flannel.links, "vxlan")
     backend = "vxlan"
@@ -106,6 +107,7 @@ class FlannelHostGw(Flannel):
     name = "flannel-host-gw"
     summary = "Flannel: flanneld leases each host a subnet from etcd; routes between hosts"
     isolation = "routed"
+    cannot = "cross a router between hosts, which must share an Ethernet"
     backend = "host-gw"
 
     def await_others(self, lan: Lan) -> None:
@@ -118,11 +120,12 @@ class FlannelUdp(Flannel):
     name = "flannel-udp"
     summary = "Flannel: flanneld leases each host a subnet from etcd, and carries packets itself"
     isolation = "encapsulated"
+    cannot = "cross a network that drops UDP port 8285, nor keep 1500-byte packets whole on an MTU of 1500"
     backend = "udp"
     overhead_bytes = 28  # IPv4, UDP
 
     @classmethod
-    def lacks(cls) -> list[Lack]:
+    def missing(cls) -> list[MissingRequirement]:
         return missing_tun("flanneld's backend udp")
 
     def await_others(self, lan: Lan) -> None:
@@ -187,7 +190,7 @@ def _encoded(text: str) -> str:
 def _etcd(url: str, directory: str) -> list[str]:
     """The command of an etcd that is the only member of its cluster."""
     return [
-        ETCD.path() or "",
+        ETCD.command,
         *("--data-dir", directory),
         *("--listen-client-urls", url, "--advertise-client-urls", url),
         *("--listen-peer-urls", "http://127.0.0.1:2380"),

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from pairlab.errors import TestbedError
-from pairlab.testbed.contracts import BridgedNetwork
-from pairlab.testbed.endpoints import mac_of
+from pairlab.testbed.contracts import BridgedNetwork, Lan
+from pairlab.testbed.endpoints import EndpointPlan, HostPlan, mac_of
 from pairlab.testbed.requirements import Program
 
 WEAVER = Program("weaver", "", "build it and put it on PATH, as docs/networks/weave.md says, or take 'overlay'")
@@ -31,6 +31,7 @@ class Weave(BridgedNetwork):
     name = "weave"
     summary = "Weave Net: a bridge on each host; weaver carries frames between hosts in UDP (sleeve)"
     isolation = "encapsulated"
+    cannot = "cross a network that drops port 6783, nor keep 1500-byte packets whole on an MTU of 1500"
     links = ("bridge", "veth", "dummy")  # weaver sets its bridge's MTU by a dummy link
     programs = (WEAVER, IPTABLES)
     spans_hosts = True
@@ -39,18 +40,18 @@ class Weave(BridgedNetwork):
     overhead_bytes = 62  # IPv4, UDP, 6 for the sender's name, 14 for the names of both peers and a length, Ethernet
 
     @classmethod
-    def version(cls):
+    def version(cls) -> str:
         return WEAVER.first_line("--version")
 
-    def probe(self, lan):
+    def probe(self, lan: Lan) -> None:
         """Tries rules as weaver makes them before anything else."""
-        iptables = [IPTABLES.path(), "--wait"]
+        iptables = [IPTABLES.command, "--wait"]
         lan.run([*iptables, "--append", "FORWARD", "--match", "conntrack", "--ctstate", "ESTABLISHED", "-j", "ACCEPT"])
         lan.run([*iptables, "--table", "nat", "--new-chain", "WEAVE"])
 
-    def create(self, lan):
+    def create(self, lan: Lan) -> None:
         self.options = self._options(lan.host)
-        argv = [WEAVER.path() or "", *self.options, f"--db-prefix={lan.directory}/weave"]
+        argv = [WEAVER.command, *self.options, f"--db-prefix={lan.directory}/weave"]
         self.weaver = lan.start(
             [*argv, *(other.address for other in lan.others if other.index < lan.host.index)],
             READY_S,
@@ -60,7 +61,7 @@ class Weave(BridgedNetwork):
         )
         self.bridge = lan.set_up(BRIDGE)
 
-    def _options(self, host):
+    def _options(self, host: HostPlan) -> list[str]:
         """Weaver's on that host: it only carries frames; addresses, names and containers are pairlab's."""
         return [
             f"--name={mac_of(host.address)}",
@@ -76,11 +77,11 @@ class Weave(BridgedNetwork):
             "--docker-api=",
         ]
 
-    def attach(self, lan, endpoint):
+    def attach(self, lan: Lan, endpoint: EndpointPlan) -> None:
         super().attach(lan, endpoint)
         lan.turn_off_checksumming(endpoint)
 
-    def finish(self, lan):
+    def activate(self, lan: Lan) -> None:
         mtu_bytes = lan.host.uplink.mtu_bytes - self.overhead_bytes
         others = [other.address for other in lan.others]
         deadline = time.monotonic() + CONNECTED_S
@@ -94,10 +95,10 @@ class Weave(BridgedNetwork):
             time.sleep(_LOOK_EVERY_S)
         self.connections = told.connections
 
-    def check(self):
+    def check(self) -> None:
         self.weaver.check()
 
-    def facts(self):
+    def facts(self) -> Mapping[str, Any]:
         about = {
             "connections": [asdict(each) for each in self.connections],
             "options": self.options,

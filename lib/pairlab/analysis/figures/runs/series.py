@@ -1,4 +1,4 @@
-"""Chosen runs as what a picture of them shows: series of repetitions, each with a name, a style and a place."""
+"""The series of a picture: the repetitions of each cell among the chosen runs, with a label, a style and a place."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
@@ -6,14 +6,13 @@ from typing import Any, NamedTuple
 
 from matplotlib.colors import to_hex, to_rgb
 
-from pairlab.analysis.comparison import spec_text
-from pairlab.analysis.comparison.compute import FIELDS, PLACE, grounds_of, varied
+from pairlab.analysis.comparison.cells import FIELDS, PLACE, described, short, values_of, varied
 from pairlab.analysis.driver_order import rank
 from pairlab.analysis.figures.style import driver_style
 from pairlab.errors import NoRuns
 from pairlab.model.records import Run
 
-#: How the series of one driver differ beside their shade: dash (None: the driver's own), and filling of marks.
+#: The dash (None: the driver's own) and the filling of marks, for the series of one driver; their shades differ, too.
 _VARIANTS = (
     (None, "full"),
     ((0, (4, 1.5)), "none"),
@@ -21,12 +20,12 @@ _VARIANTS = (
     ((0, (5, 1, 1, 1, 1, 1)), "top"),
     ((0, (8, 2)), "right"),
 )
-#: The shades of many series of one driver: how much white the first has in it, and how much black the last.
+#: The shades of many series of one driver: the share of white in the first, and of black in the last.
 _LIGHTEST, _DARKEST = 0.55, -0.45
 
 
 class Series(NamedTuple):
-    """The runs of one cell: alike in all but the repetition. label: what distinguishes it from the others."""
+    """The runs of one cell: they differ in the repetition only. label: the fields that distinguish the series."""
 
     label: str
     runs: tuple[Run, ...]
@@ -34,17 +33,17 @@ class Series(NamedTuple):
 
     @property
     def points(self) -> dict[str, Any]:
-        """The style of marks that no line joins."""
+        """The style of marks without a line."""
         return self.style | {"linestyle": "none"}
 
     @property
     def faintness(self) -> float:
-        """How opaque one of its runs is drawn, so that many do not make a wall."""
+        """The opacity of each run; the more runs, the fainter."""
         return max(0.4, len(self.runs) ** -0.5)
 
 
 class Chosen(NamedTuple):
-    """The series of chosen runs, what all their runs have in common as text, and what is not drawn as a sentence."""
+    """The series of chosen runs. common: the fields that all share, as text; left_out: runs not drawn, in words."""
 
     series: tuple[Series, ...]
     common: str
@@ -57,12 +56,12 @@ class Chosen(NamedTuple):
 
     @property
     def failed(self) -> str:
-        """How many flows failed, as text."""
+        """The number of failed flows, as text."""
         flows, failed = sum(len(run.flows) for _, run in self.each), sum(run.failed_flows for _, run in self.each)
         return f"{failed} of {flows} flows failed and are not shown" if failed else "no flow failed"
 
     def counted(self, drawn: Iterable[Series]) -> str:
-        """How many runs are drawn, as text: "1 run", "3 to 5 runs of each". drawn: the series of each run."""
+        """The number of runs, as text: "1 run", "3 to 5 runs of each". drawn: the series of each run."""
         names = [series.label for series in drawn]
         counts = [names.count(name) for name in dict.fromkeys(names)]
         low, high = min(counts), max(counts)
@@ -71,47 +70,46 @@ class Chosen(NamedTuple):
 
 
 def choose(runs: Run | Iterable[Run]) -> Chosen:
-    """The series of these runs. Those without any flow are not drawn; invalid ones are, and are called so.
+    """The series of these runs. Runs without flows are left out; invalid runs are in, with their status in the label.
 
-    Raises NoRuns where there are none at all.
+    Raises NoRuns without any run.
     """
     every = (runs,) if isinstance(runs, Run) else tuple(runs)
     if not every:
         raise NoRuns("there is no run to draw: choose one, or measure one")
     drawn = [run for run in every if len(run.flows)]
     cells: dict[tuple, list[Run]] = {}
-    on = grounds_of(drawn)
-    values = {id(run): run.spec.model_dump() | on[run.ground] for run in drawn}
+    values = {id(run): of_run for run, of_run in zip(drawn, values_of(drawn), strict=True)}
     for run in drawn:
         cells.setdefault((*(values[id(run)][name] for name in (*FIELDS, *PLACE)), run.status), []).append(run)
     differ = tuple(varied(drawn))
     series: list[Series] = []
     order = sorted(cells.values(), key=lambda cell: _place(cell[0], values[id(cell[0])], differ))
     for driver, group in groupby(order, key=lambda cell: cell[0].spec.driver):
-        mine = list(group)
-        styles = [_style_of(driver, number, len(mine)) for number in range(len(mine))]
+        of_driver = list(group)
+        styles = [_style_of(driver, number, len(of_driver)) for number in range(len(of_driver))]
         series += [
             Series(_label(cell[0], values[id(cell[0])], differ), tuple(cell), style)
-            for cell, style in zip(mine, styles, strict=True)
+            for cell, style in zip(of_driver, styles, strict=True)
         ]
     same = {name: getattr(run.spec, name) for run in drawn[:1] for name in FIELDS if name not in differ}
-    common = [spec_text.cell(same), "the hosts share a kernel" if any(run.namespace_hosts for run in drawn) else ""]
+    common = [described(same), "the hosts share a kernel" if any(run.namespace_hosts for run in drawn) else ""]
     return Chosen(tuple(series), ", ".join(filter(None, common)), _missing(every, drawn))
 
 
 def _place(run: Run, values: Mapping[str, Any], differ: Sequence[str]) -> tuple:
-    """Where a series stands: drivers in their order first, then by what varies."""
+    """The sort key of a series: the driver's rank, then the fields that differ."""
     return (*rank(run.spec.driver), *(values[name] for name in differ), run.status)
 
 
 def _label(run: Run, values: Mapping[str, Any], differ: Sequence[str]) -> str:
     names = ["driver", *(name for name in differ if name != "driver")]
-    name = spec_text.short(values, names)
+    name = short(values, names)
     return name if run.status == "ok" else f"{name} ({run.status})"
 
 
 def _style_of(driver: str, number: int, count: int) -> dict[str, Any]:
-    """The style of one of so many series of a driver; of a single one it is the driver's own."""
+    """The style of series `number` out of `count` of a driver; a single series has the driver's own style."""
     style = driver_style(driver)
     mix = 0.5 * number if count < 3 else _LIGHTEST + (_DARKEST - _LIGHTEST) * number / (count - 1)
     other = 1.0 if mix > 0 else 0.0
@@ -121,8 +119,8 @@ def _style_of(driver: str, number: int, count: int) -> dict[str, Any]:
 
 
 def _missing(every: Sequence[Run], drawn: Sequence[Run]) -> str:
-    lost = [run for run in every if not len(run.flows)]
-    if not lost:
+    empty = [run for run in every if not len(run.flows)]
+    if not empty:
         return ""
-    why = "; ".join(dict.fromkeys("; ".join(run.reasons) or run.status for run in lost))
-    return f"{len(lost)} of {len(every)} runs have no flows and are not drawn ({why})"
+    reasons = "; ".join(dict.fromkeys("; ".join(run.reasons) or run.status for run in empty))
+    return f"{len(empty)} of {len(every)} runs have no flows and are not drawn ({reasons})"

@@ -1,4 +1,4 @@
-"""What pictures of single runs show, as arrays: values of flows, clients over time, retransmits by client."""
+"""The data of pictures of single runs, as arrays: values of flows, throughput over time, retransmits by client."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,66 +6,59 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from pairlab.analysis.output.formatting import with_bounds
+from pairlab.analysis.output.formatting import with_interval
+from pairlab.base import units
 from pairlab.model import latencies
 from pairlab.model.records import Run
 from pairlab.model.summaries import Measure
-from pairlab.model.time_steps import carried_bytes
+from pairlab.model.tables import carried_bytes
 from pairlab.statistics import correlation
 
 #: From this many clients on, a rank correlation is shown.
 LEAST_CLIENTS = 5
-#: Of flows with an end, which may be shorter than an interval, throughput over time is shown in so many steps.
+#: Steps of throughput over time for finite flows, which may be shorter than an interval.
 _STEPS = 50
 
 
-class Quantity(NamedTuple):
-    """What is shown of flows: the column, its name on an axis and in a sentence, and its units.
-
-    units: from which value on (the largest that is shown), the factor, and the unit; the largest first.
-    """
+class Plotted(NamedTuple):
+    """A plotted quantity of flows: its column, its name on an axis and in a sentence, and its base unit."""
 
     column: str
     label: str
     in_words: str
-    units: tuple[tuple[float, float, str], ...]
+    unit: str
 
-    def unit(self, values: Sequence[np.ndarray]) -> tuple[float, str]:
+    def scaled(self, values: Sequence[np.ndarray]) -> tuple[float, str]:
         """The factor and the unit that suit these values."""
+        if self.unit == "share":
+            return 100.0, "%"
+        if len(units.UNITS.get(self.unit, ())) < 2:
+            return 1.0, self.unit
         most = max((float(np.max(part)) for part in values if np.size(part)), default=0.0)
-        return next((factor, unit) for least, factor, unit in self.units if most >= least)
+        factor, unit = units.prefix(most, self.unit)
+        return 1 / factor, unit
 
 
-FCT = Quantity("fct_s", "Flow completion time", "completion time", ((10.0, 1.0, "s"), (0.0, 1e3, "ms")))
-THROUGHPUT = Quantity(
-    "throughput_bps",
-    "Throughput of a flow",
-    "throughput",
-    ((1e9, 1e-9, "Gbit/s"), (1e6, 1e-6, "Mbit/s"), (0.0, 1e-3, "kbit/s")),
-)
+FCT = Plotted("fct_s", "Flow completion time", "completion time", "s")
+THROUGHPUT = Plotted("throughput_bps", "Throughput of a flow", "throughput", "bit/s")
+LATENCY = Plotted("latency_s", "Latency of a transaction", "latency", "s")
 
 
-#: By unit: how its values are shown, as Quantity.units.
-_UNITS = {
-    "s": ((1.0, 1.0, "s"), (1e-3, 1e3, "ms"), (0.0, 1e6, "µs")),
-    "bit/s": THROUGHPUT.units,
-    "B": ((1e9, 1e-9, "GB"), (1e6, 1e-6, "MB"), (1e3, 1e-3, "kB"), (0.0, 1.0, "B")),
-    "share": ((0.0, 100.0, "%"),),
-}
-LATENCY = Quantity("latency_s", "Latency of a transaction", "latency", _UNITS["s"])
-
-
-def shown(name: str, measure: Measure) -> Quantity:
-    """A measure of runs, or a workload's metric, as what is shown of runs."""
+def shown(name: str, measure: Measure) -> Plotted:
+    """A measure of runs, or a workload's metric, as a plotted quantity."""
     label = measure.name if measure.name[1:2].isdigit() else measure.name[:1].upper() + measure.name[1:]
-    return Quantity(name, label, measure.name, _UNITS.get(measure.unit, ((0.0, 1.0, measure.unit),)))
+    return Plotted(name, label, measure.name, measure.unit)
 
 
 class OverTime(NamedTuple):
-    """Throughput over time. edges_s: of the steps, since the release; clients_bps: a row per client, a value a step."""
+    """Throughput over time. edges_s: of the steps, since the release; clients_bps: a row a client, a column a step."""
 
     edges_s: np.ndarray
     clients_bps: np.ndarray
+
+    @property
+    def middles_s(self) -> np.ndarray:
+        return (self.edges_s[:-1] + self.edges_s[1:]) / 2
 
     @property
     def total_bps(self) -> np.ndarray:
@@ -76,13 +69,13 @@ class OverTime(NamedTuple):
         return np.median(self.clients_bps, axis=0)
 
 
-def of_flows(run: Run, what: Quantity) -> np.ndarray:
-    """The values of the flows that did not fail and have one, in base units."""
-    return run.flows.loc[run.flows["status"] == "ok", what.column].dropna().to_numpy(float)
+def of_flows(run: Run, quantity: Plotted) -> np.ndarray:
+    """The quantity of each successful flow that has a value, in base units."""
+    return run.flows.loc[run.flows["status"] == "ok", quantity.column].dropna().to_numpy(float)
 
 
 def of_transactions(run: Run) -> np.ndarray:
-    """How long each answered transaction took, in s, rising: as many values as there were."""
+    """The latency of each answered transaction in s, ascending."""
     counts = latencies.merged(run.transactions)
     return np.repeat(counts.index.to_numpy(float), counts.to_numpy())
 
@@ -90,8 +83,8 @@ def of_transactions(run: Run) -> np.ndarray:
 def over_time(run: Run) -> OverTime | None:
     """The mean throughput of each client in each step of the run; None where the tool reports no intervals.
 
-    A step is an interval of the spec; of flows with an end, _STEPS of them are the whole. What a flow carried in an
-    interval is taken to be spread evenly over it.
+    A step is an interval of the spec; finite flows have _STEPS steps in all. The bytes of an interval are assumed to be
+    spread evenly over it.
     """
     rows = run.intervals
     if rows.empty:
@@ -110,30 +103,27 @@ def over_time(run: Run) -> OverTime | None:
 
 
 def warmup_end_s(run: Run) -> float:
-    """Until when intervals lie in the warm-up, in s since the release; 0: there is none."""
+    """The end of the last interval of the warm-up, in s since the release; 0 without a warm-up."""
     warm = run.intervals.loc[run.intervals["warmup"], "end_s"]
     return float(warm.max()) if len(warm) else 0.0
 
 
 def retransmits(run: Run) -> pd.DataFrame:
-    """retransmits, throughput_bps and of_kernel, a row for each client of which both are known.
+    """Columns retransmits, throughput_bps and of_kernel, a row per client that has both numbers.
 
-    The tool's count, and where it reports none the kernel's for the client's namespace: of_kernel.
+    The count is the tool's, or else the kernel's for the client's namespace: of_kernel.
     """
     by_pair = run.flows[run.flows["status"] == "ok"].groupby("pair")
     tool, kernel = by_pair["retransmits"].sum(min_count=1), by_pair["netns_retransmits"].max()
-    found = pd.DataFrame(
-        {
-            "retransmits": tool.fillna(kernel),
-            "throughput_bps": by_pair["throughput_bps"].sum(min_count=1),
-            "of_kernel": tool.isna(),
-        }
-    )
-    return found.dropna()
+    rates = by_pair["throughput_bps"].sum(min_count=1)
+    columns = {"retransmits": tool.fillna(kernel), "throughput_bps": rates, "of_kernel": tool.isna()}
+    return pd.DataFrame(columns).dropna()
 
 
 def rank_correlation(by_run: Sequence[pd.DataFrame]) -> str:
-    """Spearman's ρ of retransmits and throughput over the clients of a run, with its interval over runs; or why not."""
+    """Spearman's ρ of retransmits and throughput over the clients of a run, with its interval over runs; or why there
+    is none.
+    """
     enough = [clients for clients in by_run if len(clients) >= LEAST_CLIENTS]
     if not enough:
         return f"fewer than {LEAST_CLIENTS} clients"
@@ -141,7 +131,6 @@ def rank_correlation(by_run: Sequence[pd.DataFrame]) -> str:
     if not varied:
         return "all alike"
     rows = pd.concat([clients.assign(run=number) for number, clients in enumerate(varied)])
-    found = correlation.correlation(
-        rows["retransmits"], rows["throughput_bps"], rows["run"], method="spearman"
-    ).estimate()
-    return f"ρ = {with_bounds(found.value, found.low, found.high, 2)}".replace("-", "−")
+    columns = (rows[name] for name in ("retransmits", "throughput_bps", "run"))
+    rho = correlation.correlation(*columns, method="spearman").estimate()
+    return f"ρ = {with_interval(rho.value, rho.low, rho.high, 2)}".replace("-", "−")

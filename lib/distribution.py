@@ -1,0 +1,71 @@
+"""What a wheel of pairlab has besides its modules: notebooks, sweeps, the paper's template, the image's list, flowgen.
+
+They are in the wheel as in a checkout, below pairlab/shipped (pairlab/paths.py). flowgen is linked statically, so that
+the wheel's tag needs no libc; another machine's, with ziglang: FLOWGEN_ARCH=aarch64 pip wheel --no-deps .
+"""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_py import build_py
+
+ROOT = Path(__file__).resolve().parent.parent
+SHIPPED = (
+    "notebooks/compare.ipynb",
+    "notebooks/workbench.ipynb",
+    "notebooks/experiments/*.ipynb",
+    "notebooks/analysis/*.ipynb",
+    "sweeps/*.yaml",
+    "paper/main.tex",
+    "paper/pairlab.sty",
+    "paper/latexmkrc",
+    "lib/image/*",
+)
+ARCHITECTURE = os.environ.get("FLOWGEN_ARCH") or os.uname().machine
+
+
+class BuildPy(build_py):
+    """Copies them, and builds flowgen; not for an editable install, which finds them in the checkout."""
+
+    def run(self):
+        super().run()
+        if self.editable_mode:
+            return
+        place = Path(self.build_lib) / "pairlab" / "shipped"
+        for pattern in SHIPPED:
+            for file in sorted(ROOT.glob(pattern)):
+                target = place / file.relative_to(ROOT)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(file, target)
+        build_flowgen(place / "lib" / "flowgen" / "build" / "flowgen")
+
+
+class BdistWheel(bdist_wheel):
+    """A wheel for each architecture, and for any Python 3 there."""
+
+    def finalize_options(self):
+        self.distribution.has_ext_modules = lambda: True  # a program is no less of one machine
+        super().finalize_options()
+
+    def get_tag(self):
+        return "py3", "none", f"manylinux_2_17_{ARCHITECTURE}.manylinux2014_{ARCHITECTURE}"
+
+
+def build_flowgen(target: Path) -> None:
+    """By CC, else the system's compiler for its own architecture, else by ziglang."""
+    own = os.uname().machine == ARCHITECTURE and "FLOWGEN_ARCH" not in os.environ and shutil.which("cc")
+    zig = f"{shlex.quote(sys.executable)} -m ziglang cc -target {ARCHITECTURE}-linux-musl"
+    compiler = os.environ.get("CC") or ("cc" if own else zig)
+    sources = Path(target.parents[1]) / "sources"
+    shutil.copytree(ROOT / "lib" / "flowgen", sources, ignore=shutil.ignore_patterns("build", "fuzz"))
+    try:
+        subprocess.run(["make", "-s", "-C", str(sources), f"CC={compiler}"], check=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(sources / "build" / "flowgen", target)
+    finally:
+        shutil.rmtree(sources)

@@ -1,0 +1,162 @@
+"""Which runs are alike, in what others differ, and both as text: "macvlan", "20 pairs", "pinning spread"."""
+
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pairlab.analysis import selection
+from pairlab.analysis.driver_order import ordered
+from pairlab.base import units
+from pairlab.errors import AnalysisError
+from pairlab.model import cpu_use
+from pairlab.model import environment as environments
+from pairlab.model.environment import Environment
+from pairlab.model.records import Run
+from pairlab.model.spec import Mark, Spec, marked
+
+#: What sets the repetitions of a cell apart from each other.
+REPLICATE = marked(Mark.REPLICATE)
+#: The fields of Spec that runs can be compared by: all others, but what a run is only judged by.
+FIELDS = tuple(name for name in Spec.model_fields if name not in (*REPLICATE, *marked(Mark.BOUND)))
+#: What it can be of a run's environment; and what of that runs of one cell share.
+ENVIRONMENT = ("host", "kernel", "engine", "tool", "switch", "code", "label")
+PLACE = ("host", "kernel", "label")
+#: What of selection.in_force a field decides by itself.
+_DECIDES = {"congestion_control": "congestion control", "driver": "datapath"}
+#: Fields whose values say by themselves what they are; and those that are named of a cell even with their default.
+_PLAIN = ("experiment", "backend", "driver", "workload", *ENVIRONMENT, *_DECIDES.values())
+_ALWAYS = ("experiment", "backend", "workload", "driver", "pairs")
+
+#: What a network namespace's TCP may hold: whoever has less of it is slower, whatever network carries it.
+MEMORY = ("tcp_rmem", "tcp_wmem")
+#: What links do for the kernel. A network may have links of another kind: then it is in what is compared.
+LINKS = ("mtu_bytes", "tso", "gso", "gro", "rx_checksum", "tx_checksum", "scatter_gather")
+#: What is compared by these has links of its own.
+OF_LINKS = ("driver", "backend", "hosts", "placement", "mtu_bytes")
+#: Recorded facts (recorded.FACTS), and what they are called in words.
+FACTS = {
+    **{name: name for name in (*MEMORY, *LINKS, "tcp_ecn", "tcp_sack", "tcp_timestamps")},
+    **{name: name.replace("_", " ") for name in ("default_qdisc", "rmem_max", "wmem_max")},
+    **{name: name.replace("_", " ") for name in ("cpu_governor", "cpuidle_driver", "memory_bytes")},
+    "pairlab": "the version of pairlab",
+    "harness_cpus": "the CPUs that pairlab may use",
+}
+#: From this difference on, in shares of the CPU time, what others used is named.
+FOREIGN = 0.05
+
+Cell = tuple[dict[str, Any], dict[Any, list[Run]]]
+
+
+def environments_of(runs: Iterable[Run]) -> dict[Environment, dict[str, str]]:
+    """The values of ENVIRONMENT for each environment of these runs; an older run's unknown machine is taken for the
+    known one.
+    """
+    same = environments.same(run.environment for run in runs)
+    hosts = environments.host_names(same)
+    return {
+        environment: {**{name: getattr(whole, name) for name in ENVIRONMENT}, "host": hosts[environment]}
+        for environment, whole in same.items()
+    }
+
+
+def values_of(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """The parameters of each run and the values of its environment, by name."""
+    on = environments_of(runs)
+    return [run.spec.model_dump() | on[run.environment] for run in runs]
+
+
+def varied(runs: Iterable[Run]) -> dict[str, list]:
+    """The fields in which these runs differ beside the repetition, and their values: what they can be compared by."""
+    rows = values_of(list(runs))
+    values = {name: sorted({row[name] for row in rows}) for name in (*FIELDS, *PLACE)}
+    return {name: found for name, found in values.items() if len(found) > 1}
+
+
+def cells(runs: Sequence[Run], by: str, over: str = "") -> list[Cell]:
+    """What the runs of a cell have in common, and its runs by the value of `by`; all in order.
+
+    over: "host", where runs of several hosts and kernels share a cell.
+    """
+    found: dict[tuple, dict[Any, list[Run]]] = {}
+    shared = [name for name in (*FIELDS, *(("label",) if over else PLACE)) if name != by]
+    runs = sorted(runs, key=lambda run: (run.spec.repetition, run.spec.seed))
+    for run, values in zip(runs, values_of(runs), strict=True):
+        in_force = {name: value for name, value in selection.in_force(run).items() if name != _DECIDES.get(by)}
+        alike = tuple(({name: values[name] for name in shared} | in_force).items())
+        found.setdefault(alike, {}).setdefault(values[by], []).append(run)
+    order = ordered if by == "driver" else by_version if by in ENVIRONMENT else sorted
+    return [(dict(alike), {value: sides[value] for value in order(sides)}) for alike, sides in sorted(found.items())]
+
+
+def recorded_differences(
+    by: str, sides: Sequence[tuple[Hashable, Sequence[Run]]], despite: Sequence[str] = ()
+) -> list[str]:
+    """A note for each of FACTS that was recorded on both sides and is not the same on both, and of what others used.
+
+    Raises AnalysisError for a fact that surely matters, and is neither what is compared nor in `despite`.
+    """
+    runs = [its for _, its in sides]
+    differ = {}
+    for name, words in FACTS.items():
+        one, other = (" or ".join(sorted(map(str, {run.fact(name) for run in its} - {None}))) for its in runs)
+        if one and other and one != other:
+            differ[name] = f"{words} ({one} against {other})"
+    matters = (*MEMORY, *(() if by in OF_LINKS else LINKS))
+    grave = [name for name in differ if name in matters and name not in (by, *despite)]
+    if grave:
+        anyhow = " ".join(f"--despite {name}" for name in grave)
+        raise AnalysisError(
+            f"Not compared: the sides differ in {'; '.join(differ[name] for name in grave)}. Measure both alike, or"
+            f" compare them nevertheless, with {anyhow}."
+        )
+    of_links = LINKS if by in OF_LINKS else ()
+    told = [f"they differ in {text}, too" for name, text in differ.items() if name not in (by, *of_links)]
+    shares = [float(np.mean([cpu_use.others_share(run) for run in its])) if its else 0.0 for its in runs]
+    if abs(shares[0] - shares[1]) >= FOREIGN:
+        told.append(
+            f"others used {shares[0]:.0%} of the CPU time beside one side, and {shares[1]:.0%} beside the other"
+        )
+    return told
+
+
+def by_version(values: Iterable[str]) -> list[str]:
+    """Texts in order, numbers within them by value: 6.2 before 6.18."""
+    return sorted(values, key=lambda text: re.sub(r"\d+", lambda number: number[0].zfill(12), text))
+
+
+def named(field: str, value: Any) -> str:
+    """A value of a field of Spec, or of ENVIRONMENT, as a name."""
+    if field in ("pairs", "hosts"):
+        return f"{value} {field[:-1]}{'s' * (value != 1)}"
+    if field == "kernel":
+        return f"kernel {value}" if value else "a kernel that was not recorded"
+    if field in _PLAIN and value != "":
+        return str(value)
+    if unit := units.unit_of(field):
+        text = units.describe(value, unit)
+        shown = text if units.read(text, unit) == value else f"{value:,g} {unit}"
+        return f"{units.stem(field).replace('_', ' ')} {shown}"
+    shown = "default" if value == "" else f"{value:g}" if isinstance(value, float) else value
+    return f"{field.replace('_', ' ')} {shown}"
+
+
+def described(alike: Mapping[str, Any]) -> str:
+    """What runs have in common, as text: what is always named, and what is not the default."""
+    return ", ".join(named(name, value) for name, value in alike.items() if name in _ALWAYS or _special(name, value))
+
+
+def apart(alike: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> str:
+    """What sets a cell apart from others, as text; empty where nothing does."""
+    return short(alike, [name for name, value in alike.items() if any(other[name] != value for other in others)])
+
+
+def short(values: Mapping[str, Any], names: Iterable[str]) -> str:
+    """These of the values as text, without defaults, whose values do not say what they are."""
+    return ", ".join(named(name, values[name]) for name in names if name in _PLAIN or _special(name, values[name]))
+
+
+def _special(name: str, value: Any) -> bool:
+    """Whether a field has another value than by default; the number of pairs always counts as one."""
+    return name == "pairs" or (name in Spec.model_fields and value != Spec.model_fields[name].default)

@@ -1,1 +1,0 @@
-"""Paper M: drivers on several allocations of containers to hosts."""

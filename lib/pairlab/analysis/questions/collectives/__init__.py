@@ -1,1 +1,0 @@
-"""Communication of several containers together, which wait for each other."""

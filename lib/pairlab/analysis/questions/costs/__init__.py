@@ -1,1 +1,0 @@
-"""What networks cost in CPU time: paper S, section IV-B."""

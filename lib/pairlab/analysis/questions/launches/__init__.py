@@ -1,1 +1,0 @@
-"""How long it takes until a container answers: paper S, table VI."""

@@ -1,1 +1,0 @@
-"""Commands that hold stored runs against each other."""

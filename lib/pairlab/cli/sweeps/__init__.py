@@ -1,1 +1,0 @@
-"""`pairlab sweep`, and what several machines need to share one."""

@@ -1,0 +1,140 @@
+"""Interference: processes that use CPU time beside the pairs."""
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from pairlab.base.threads import before_flows
+from pairlab.measurement.checks import Value, silence
+from pairlab.measurement.getting_ready import READY_S
+from pairlab.measurement.window import expected_s
+from pairlab.testbed.cleanup.process_table import read_processes
+from pairlab.testbed.contracts import Progress
+from pairlab.testbed.host.foreign_load import cpu_clock_s
+from pairlab.testbed.host.link_telemetry import LEAST_S, SAMPLES
+from pairlab.testbed.host.ticker import Ticker
+from pairlab.testbed.interference import command
+from pairlab.testbed.open import Testbed
+from pairlab.testbed.process_launcher import UNPRIVILEGED, Process
+
+#: Time limit for all workers to use CPU time, and the interval between checks of it.
+RUNNING_S, EVERY_S = 10.0, 0.02
+#: How long a worker that is stopped may take to end its own processes.
+GRACE_S = 1.0
+
+
+class Interference:
+    """The interference of one measurement, step by step. Of a spec without one, each step does nothing."""
+
+    def __init__(self, bed: Testbed):
+        self._bed = bed
+        self.processes: Sequence[Process] = ()
+        self._are_running = False
+        self._ended = 0
+        self._moments_ns: list[int] = []
+        self._used_s: list[list[float]] = []
+
+    def get_ready(self, progress: Progress) -> None:
+        """Starts the workers, which then wait at a gate of their own."""
+        bed = self._bed
+        if not bed.workers:
+            return
+        self._gate = bed.launcher.gate()
+        commands = [(worker, command(bed.spec, bed.site.flowgen)) for worker in bed.workers]
+        options = [[UNPRIVILEGED, "--grace", f"{GRACE_S:g}"]] * len(commands)
+        self.processes = bed.launcher.start(commands, gate=self._gate, options=options)
+        bed.launcher.wait_ready(self.processes, READY_S, progress, "interference ready")
+
+    def release(self) -> None:
+        """Releases the workers, and waits until each has used CPU time, at most RUNNING_S."""
+        if not self.processes:
+            return
+        with before_flows():
+            before_s = _used_s(_at_work(self.processes))  # held as yet
+            self._gate.release()
+            begun_s = time.monotonic()
+            while not self._are_running and time.monotonic() - begun_s < RUNNING_S:
+                self._bed.launcher.wait_ended(self.processes, EVERY_S)
+                self._at_work = _at_work(self.processes)
+                rising = sum(
+                    now_s > earlier_s for now_s, earlier_s in zip(_used_s(self._at_work), before_s, strict=True)
+                )
+                self._are_running = rising == len(self.processes)
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """While the pairs send, the workers' CPU time is sampled."""
+        if not self._are_running or not self._bed.spec.telemetry:
+            yield
+            return
+        every_s = max(expected_s(self._bed.spec) / SAMPLES, LEAST_S)
+        with Ticker(every_s, self._sample, "interference-telemetry"):
+            yield
+
+    def _sample(self) -> None:
+        self._moments_ns.append(time.monotonic_ns())
+        self._used_s.append(_used_s(self._at_work))
+
+    def note_ended(self) -> None:
+        """Notes how many workers have exited; call it when the pairs have ended."""
+        self._bed.launcher.wait_ended(self.processes, 0.0)
+        self._ended = sum(each.ended for each in self.processes)
+
+    def stop(self) -> None:
+        self._bed.launcher.stop(self.processes)
+        self._bed.launcher.results(self.processes)
+
+    def facts(self) -> Mapping[str, object]:
+        """The CPUs that each worker used: CPU time (getrusage) over the time from start to end."""
+        if not self.processes:
+            return {}
+        hosts = self._bed.plan.hosts
+        return {
+            "interference": [
+                {
+                    "name": each.endpoint.name,
+                    "host": hosts[self._bed.site.hosts.get(each.endpoint.name, 0)].name,
+                    "cpus_used": each.end_ns and each.start_ns and each.cpu_s * 1e9 / (each.end_ns - each.start_ns),
+                }
+                for each in self.processes
+            ]
+        }
+
+    def checks(self, release_ns: int, window_s: tuple[float, float]) -> Mapping[str, Value]:
+        """window_s: in which the pairs sent, from their release."""
+        if not self.processes:
+            return {}
+        return {
+            "interference_running": self._are_running,
+            "interference_ended": self._ended,
+            "interference_silence_s": self._longest_silence_s(release_ns, window_s),
+        }
+
+    def _longest_silence_s(self, release_ns: int, window_s: tuple[float, float]) -> float | None:
+        """The longest time in which a worker used no CPU time; None where that was not sampled."""
+        moments_s = (np.array(self._moments_ns, float) - release_ns) / 1e9
+        within = (moments_s >= window_s[0]) & (moments_s <= window_s[1])
+        if within.sum() < 2:
+            return None
+        took_s, used_s = np.diff(moments_s[within]), np.diff(np.array(self._used_s)[within], axis=0)
+        return max(silence.longest_run_s(took_s, of_worker <= 0) for of_worker in used_s.T)
+
+
+def _at_work(workers: Sequence[Process]) -> list[list[int]]:
+    """The process ids of each worker's processes that have started no others."""
+    every = read_processes()
+    parents = {each.parent for each in every.values()}
+    pids: dict[int | None, list[int]] = {each.pid: [] for each in workers}
+    for process in every.values():
+        above: int | None = process.parent
+        while above in every and above not in pids:
+            above = every[above].parent
+        if above in pids and process.pid not in parents:
+            pids[above].append(process.pid)
+    return [pids[each.pid] for each in workers]
+
+
+def _used_s(at_work: Sequence[Sequence[int]]) -> list[float]:
+    return [sum(cpu_clock_s(pid) or 0.0 for pid in pids) for pids in at_work]

@@ -1,1 +1,0 @@
-"""Launching endpoints on a testbed that is up, with the moment of each phase."""

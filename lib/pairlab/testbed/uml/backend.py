@@ -1,0 +1,104 @@
+"""Endpoints on hosts with kernels of their own, in a sandbox: no root, no KVM, no image."""
+
+import contextlib
+import functools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pairlab.testbed import registry
+from pairlab.testbed.cleanup.workdir import working_directory
+from pairlab.testbed.contracts import Backend, Layout, NetworkDriver, Progress, Site
+from pairlab.testbed.host.link_recorder import LinkSamples
+from pairlab.testbed.netns.backend import Netns, NetnsSite, build
+from pairlab.testbed.netns.sandbox import Sandbox, import_path
+from pairlab.testbed.requirements import MissingRequirement
+from pairlab.testbed.uml import kernel
+
+AGENT = "pairlab.testbed.uml.hosts"
+
+
+class UmlSite(NetnsSite):
+    """Endpoints on hosts of user-mode Linux."""
+
+    def release(self, gate: str) -> int | None:
+        return self.sandbox.call("open_gate", gate)
+
+    def clock_error_s(self) -> float:
+        return self.sandbox.call("clock_error_s")
+
+    def link_recorder(self, slots: Sequence[str], every_s: float, counter: str) -> "RemoteLinkRecorder":
+        return RemoteLinkRecorder(self.sandbox, slots, self.interface, every_s, counter)
+
+    def cpu_counts(self) -> list[str]:
+        return self.sandbox.call("cpu_counts")
+
+
+class RemoteLinkRecorder:
+    """A LinkRecorder in each of the hosts, for the processes there."""
+
+    def __init__(self, running: Sandbox, slots: Sequence[str], *how: Any):
+        self._sandbox, self._slots, self._how = running, list(slots), how
+        self._name = f"{how[-1]} of {slots[0]}"
+        self.samples = LinkSamples()
+
+    def __enter__(self) -> None:
+        self._sandbox.call("begin_links", self._name, self._slots, *self._how)
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:  # else there may be nobody to ask
+            self.samples = LinkSamples(*self._sandbox.call("end_links", self._name, self._slots))
+
+
+class Uml(Netns):
+    """Hosts that are processes of user-mode Linux, each with namespaces as endpoints."""
+
+    name = "uml"
+    summary = "network namespaces on hosts with kernels of their own, user-mode Linux; needs no root"
+    host_kind = "uml"
+
+    def missing(self) -> list[MissingRequirement]:
+        return super().missing() + kernel.missing()
+
+    def missing_driver(self, driver: type[NetworkDriver]) -> list[MissingRequirement]:
+        path, known = import_path(driver), _known_drivers()
+        return _missing_for(known if path in known else (path,))[path]
+
+    def missing_to_span(self, driver: type[NetworkDriver]) -> list[MissingRequirement]:
+        return []  # a driver that cannot is missing as such
+
+    def missing_capture(self) -> list[MissingRequirement]:
+        return Backend.missing_capture(self)
+
+    def missing_for(self, layout: Layout) -> dict[str, list[MissingRequirement]]:
+        """Its hosts have no control groups yet, and no launches."""
+        asked = {
+            "limits of CPU use": any(each.cpu_quota or each.cpu_shares or each.cpus for each in layout.limits.values()),
+            "interference": bool(layout.workers),
+            "launches": bool(layout.launched),
+        }
+        lacking = MissingRequirement("hosts of user-mode Linux have none", "take backend 'netns'")
+        return {what: [lacking] if is_asked else [] for what, is_asked in asked.items()}
+
+    def version(self) -> str:
+        return f"user-mode Linux {kernel.release()}"
+
+    @contextlib.contextmanager
+    def open(self, layout: Layout, directory: Path, progress: Progress) -> Iterator[Site]:
+        directory.chmod(0o700)
+        with Sandbox(directory, agent=AGENT) as running:
+            facts = build(running, layout, progress) | {self.name: self.version()}
+            yield UmlSite(layout, facts, running, directory, {})
+            running.check()
+
+
+@functools.cache
+def _missing_for(drivers: tuple[str, ...]) -> dict[str, list[MissingRequirement]]:
+    """The drivers' missing requirements in a kernel booted for this probe: it differs from this machine's own."""
+    with working_directory() as directory, Sandbox(directory, agent=AGENT) as running:
+        return running.call("missing_for_drivers", drivers)
+
+
+def _known_drivers() -> tuple[str, ...]:
+    kinds = (registry.drivers.get(name) for name in registry.drivers.names())
+    return tuple(import_path(kind) for kind in kinds if Uml.name not in kind.absent_in)
