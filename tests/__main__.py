@@ -26,8 +26,9 @@ OF_DOCKER = (
     *(str(each.relative_to(ROOT)) for each in sorted((ROOT / "tests/faults").glob("test_killed_docker*.py"))),
     "tests/faults/test_swarm_of_the_user.py",
 )
-#: Faults of which numbers are held against the truth: they need a machine to themselves, as tests/host does.
-OF_NUMBERS = tuple(f"tests/faults/test_{name}.py" for name in ("calibrate", "load", "truth"))
+#: Faults of which numbers are held against the truth, and of launches, where a busy daemon's clean-up takes most of the
+#: five seconds that it may: they need a machine to themselves, as tests/host does.
+OF_NUMBERS = tuple(f"tests/faults/test_{name}.py" for name in ("calibrate", "killed_launches", "load", "truth"))
 
 #: Host tests of which some see nothing right where others take the CPUs: how much is carried, or counted by when. And
 #: all that read the shared runs (tests/support/shared.py), which are so measured once.
@@ -38,6 +39,8 @@ MEASURING = (
 )
 #: flowgen by itself mostly waits.
 OF_FLOWGEN = ("tests/host/flowgen",)
+#: What pages and guides show, as their readers do it.
+OF_THE_PROJECT = ("tests/host/project",)
 
 #: The parts of each tier, one after the other: by the name of its report, what pytest is called with.
 TIERS = {
@@ -57,7 +60,14 @@ PARTS = {name: {name: words} for parts in TIERS.values() for name, words in part
 PARTS |= {
     "host-measuring": {"host-measuring": MEASURING},
     "host-flowgen": {"host-flowgen": OF_FLOWGEN},
-    "host-others": {"host-others": ("tests/host", *(f"--ignore={each}" for each in (*MEASURING, *OF_FLOWGEN)))},
+    "host-project": {"host-project": OF_THE_PROJECT},
+    "host-testbed": {"host-testbed": ("tests/host/testbed", *(f"--ignore={each}" for each in MEASURING))},
+    "host-others": {
+        "host-others": (
+            *("tests/host", "--ignore=tests/host/testbed"),
+            *(f"--ignore={each}" for each in (*MEASURING, *OF_FLOWGEN, *OF_THE_PROJECT)),
+        )
+    },
 }
 QUICK = ("unit", "notebooks", "host", "browser")
 MEMORY, ROOM_BYTES = Path("/dev/shm"), 4 * 2**30

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from tests.support import evidence, host
 
 # What is imported here is imported by each process of the tests, also by the one that only hands them out.
-sys.modules.setdefault("rfc3987_syntax", None)  # as pairlab.batch.execute.imported_papermill does
+sys.modules.setdefault("rfc3987_syntax", None)  # as pairlab.batch.execute does
 
 TESTS = Path(__file__).parent
 
@@ -129,19 +129,25 @@ def clean_host():
 
 
 @pytest.fixture
-def begins_late(monkeypatch):
-    """Has flowgen's clients begin so many seconds after their release, all but the first pair's."""
+def changed_tool(monkeypatch):
+    """changed_tool(method, change): has that method of a workload return change(what it returns, *its arguments)."""
     from pairlab.testbed import registry
 
-    workload = registry.workloads.get("flowgen")
-    real = workload.client
+    def changed_tool(method, change, *, workload="flowgen"):
+        kind = registry.workloads.get(workload)
+        real = getattr(kind, method)
+        monkeypatch.setattr(kind, method, lambda self, *arguments: change(real(self, *arguments), *arguments))
 
-    def begins_late(delay_s):
-        def client(self, pair, spec, site):
-            argv = real(self, pair, spec, site)
-            return ["sh", "-c", f'sleep {delay_s}; exec "$@"', "sh", *argv] if pair.index else argv
+    return changed_tool
 
-        monkeypatch.setattr(workload, "client", client)
+
+@pytest.fixture
+def begins_late(changed_tool):
+    """Has a tool's clients begin so many seconds after their release, all but the first pair's."""
+
+    def begins_late(delay_s, **of):
+        late = ["sh", "-c", f'sleep {delay_s}; exec "$@"', "sh"]
+        changed_tool("client", lambda argv, pair, *_: [*late, *argv] if pair.index else argv, **of)
 
     return begins_late
 
@@ -151,7 +157,14 @@ def backend_and_driver(*, hosts=1):
 
     What the others lack is said once, by tests/host/testbed/test_testbed.py.
     """
-    return [each for each in every_backend_and_driver(hosts=hosts) if not lack_of(*each, hosts)]
+    return [each for each in every_backend_and_driver(hosts=hosts) if not missing_for(*each, hosts)]
+
+
+def at_once():
+    """The backends whose testbeds are there at once; the one that boots kernels has tests/host/testbed/test_uml.py."""
+    from pairlab.testbed import registry
+
+    return [name for name in registry.backends.names() if registry.backends.get(name).host_kind == "namespace"]
 
 
 def every_backend_and_driver(*, hosts):
@@ -161,7 +174,7 @@ def every_backend_and_driver(*, hosts):
     kinds = {name: registry.drivers.get(name) for name in registry.drivers.names()}
     return [
         (backend, driver)
-        for backend in registry.backends.names()
+        for backend in at_once()
         for driver, kind in kinds.items()
         if kind.carries_traffic
         and (kind.spans_hosts if hosts > 1 else not kind.needs_hosts)
@@ -170,12 +183,12 @@ def every_backend_and_driver(*, hosts):
 
 
 @functools.cache
-def lack_of(backend, driver, hosts):
+def missing_for(backend, driver, hosts):
     """What this machine lacks for that driver on so many hosts, in words; empty: nothing."""
     from pairlab.model.spec import Spec
 
     several = {"hosts": hosts, "pairs": hosts, "placement": "spread"} if hosts > 1 else {}
-    return lacks_of(Spec(backend=backend, driver=driver, workload="flowgen", **several))
+    return missing(Spec(backend=backend, driver=driver, workload="flowgen", **several))
 
 
 def with_links():
@@ -211,9 +224,7 @@ def diagonal(*axes):
 
 def any_backend():
     """All of them, as parameters of a test that asks nothing of the backend itself: those but netns are for CI."""
-    from pairlab.testbed import registry
-
-    return in_ci(registry.backends.names(), but=["netns"])
+    return in_ci(at_once(), but=["netns"])
 
 
 def _at_hand(combination):
@@ -245,9 +256,9 @@ def combinations():
         (*where, workload)
         for where in backend_and_driver()
         for workload in registry.workloads.names()
-        if registry.workloads.get(workload).carries
+        if registry.workloads.get(workload).sends_traffic
         if where[1] == "bridge" or where == ("netns", "host") or workload == "flowgen"
-        if not (registry.workloads.get(workload).one_client and registry.drivers.get(where[1]).pairs_apart)
+        if not (registry.workloads.get(workload).one_client and registry.drivers.get(where[1]).only_own_partner)
     ]
     return in_ci(every, but=[each for each in every if each[:2] == ("netns", "bridge") or _at_hand(each)])
 
@@ -261,12 +272,12 @@ def need(backend, driver="bridge", workload="flowgen"):
 
 def need_all_of(spec):
     """Skips the test, with the reasons, where this machine lacks something that the spec needs."""
-    if lacks := lacks_of(spec):
+    if lacks := missing(spec):
         pytest.skip(lacks)
 
 
-def lacks_of(spec):
+def missing(spec):
     """What this machine lacks for the spec, in words; empty: nothing."""
     from pairlab.testbed import plans
 
-    return "; ".join(str(lack) for found in plans.layout(spec).lacks().values() for lack in found)
+    return "; ".join(str(lack) for found in plans.layout(spec).missing().values() for lack in found)

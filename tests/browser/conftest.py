@@ -22,7 +22,7 @@ SCREENSHOTS = paths.ROOT / ".cache" / "screenshots"
 @pytest.fixture(scope="package")
 def browser():
     """Chromium, for all tests."""
-    if lacks := doctor.browser_lacks():
+    if lacks := doctor.missing_browser():
         pytest.skip("; ".join(map(str, lacks)))
     with chromium() as running:
         yield running
@@ -59,7 +59,7 @@ def workbench(desk, lab, request):
 
 @pytest.fixture
 def loaded_workbench(desk, lab, request):
-    """The same in a page that has just loaded, before any of its cells is run."""
+    """The same in a page that has just loaded, before anything is clicked."""
     with _used(desk, lab, request):
         yield desk.load_anew()
 
@@ -87,14 +87,12 @@ class Desk:
     def workbench(self):
         """With its form as new, but for what `forgive` sets; opened where its page is closed, or its kernel ended."""
         if not self._workbench or self._workbench.page.is_closed() or not self._lab.kernel_pids():
-            self._load()
-            self._workbench.clear_all_outputs()
-            self._workbench.run_panel_cell()
+            self._load().run_all_cells()
         self._workbench.page.set_viewport_size(SIZE)
         return self._workbench.reset()
 
     def load_anew(self):
-        """In a new page, with a new kernel; no cell was run."""
+        """In a new page, with a new kernel; nothing was clicked."""
         self._lab.end_kernels()
         self._lab.restore_notebooks()
         return self._load()

@@ -52,7 +52,7 @@ class Lab:
         self._log = place / "log"
         environment = {
             **os.environ,
-            "PAIRLAB_ROOT": str(self.root),
+            "PAIRLAB_STUDY": str(self.root),
             "PAIRLAB_RUNS": str(self.root / "runs"),
             "PAIRLAB_FLOWGEN": str(self.flowgen),
             "JUPYTERLAB_SETTINGS_DIR": str(place / "settings"),
@@ -61,7 +61,7 @@ class Lab:
         }
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "pairlab.apps.lab", "--no-browser", "--ServerApp.port=0"],
+                [sys.executable, "-m", "pairlab", "lab", "--no-browser", "--ServerApp.port=0"],
                 cwd=self.root,
                 env=environment,
                 stdin=subprocess.DEVNULL,

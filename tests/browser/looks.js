@@ -1,7 +1,11 @@
 /* What cannot be read, and what is cut off, in an element. Both return a list of sentences, empty if all is well. */
 ({
   unreadable(root) {
-    const numbers = text => text.match(/[\d.]+/g).map(Number);
+    /* Also of what color-mix() makes: color(srgb 0.2 0.4 0.6 / 0.5). */
+    const numbers = text => {
+      const found = text.replace("color(srgb", "").match(/[\d.]+/g).map(Number);
+      return text.startsWith("color(srgb") ? found.map((each, i) => i < 3 ? 255 * each : each) : found;
+    };
     const over = (front, back) => front.slice(0, 3).map((each, i) => each * front[3] + back[i] * (1 - front[3]));
     const rgba = text => (found => found.length > 3 ? found : [...found, 1])(numbers(text));
     const light = color => color
@@ -21,7 +25,7 @@
       const style = getComputedStyle(element);
       const back = behind(element);
       const drawn = element.closest("svg") ? style.fill : style.color;
-      if (!drawn.startsWith("rgb")) continue;
+      if (!/^(rgb|color\(srgb)/.test(drawn)) continue;
       const front = over(rgba(drawn), back);
       const [dark, bright] = [light(front), light(back)].sort((a, b) => a - b);
       const contrast = (bright + 0.05) / (dark + 0.05);
@@ -38,6 +42,7 @@
     for (const element of root.querySelectorAll("*")) {
       if (!element.checkVisibility() || element.closest("svg") || element.tagName == "OPTION") continue;
       const box = element.getBoundingClientRect();
+      if (element.closest(".pairlab-table-rows")) continue; // a table may be wider than its place, and is scrolled
       if (box.width && (box.right > edge.right + 1 || box.left < edge.left - 1))
         found.push(`${named(element)} reaches from ${box.left} to ${box.right}, beyond ${edge.left} to ${edge.right}`);
       const clips = getComputedStyle(element).overflowX != "visible";

@@ -2,8 +2,10 @@
 
 from playwright.sync_api import expect
 
+from pairlab import store
 from pairlab.testbed.audit import snapshot
 from tests.browser.conftest import wait_clean
+from tests.support.runs import made_up
 
 #: A field, what is typed into it, and a word of what is told.
 TROUBLES = [
@@ -15,19 +17,20 @@ TROUBLES = [
 
 
 def test_the_keyboard_alone_measures(loaded_workbench, lab):
-    """Shift-Enter runs a cell, as everywhere in JupyterLab; from there on Tab, Space, arrows and Enter."""
+    """The page shows the panel by itself; from there on Tab, Space, arrows and Enter."""
     workbench, page = loaded_workbench, loaded_workbench.page
     press = page.keyboard.press
-    page.wait_for_function("document.activeElement.closest('.jp-Notebook')")
-    press("Shift+Enter")
-    press("Shift+Enter")
-    expect(workbench.ready).to_be_visible()
+    expect(workbench.field("experiment").locator("select")).to_be_focused()
+    workbench.forgive()
+    workbench.field("experiment").locator("select").focus()
     tab_to(page, ".pairlab-field-driver select")
     drivers = workbench.field("driver").locator("select")
     names = drivers.evaluate("select => [...select.options].map(option => option.value)")
     steps = names.index("macvlan") - names.index(drivers.input_value())
-    for key in ("Space", *["ArrowDown" if steps > 0 else "ArrowUp"] * abs(steps), "Enter"):
-        press(key)  # with its list closed, arrows are JupyterLab's
+    press("Space")
+    expect(workbench.field("driver").locator("select:open")).to_be_visible()  # while closed, arrows are JupyterLab's
+    for key in (*["ArrowDown" if steps > 0 else "ArrowUp"] * abs(steps), "Enter"):
+        press(key)
     expect(drivers).to_have_value("macvlan")
     tab_to(page, ".pairlab-field-pairs input")
     page.keyboard.type("3")  # over what was there, as Tab selects it
@@ -44,6 +47,22 @@ def test_the_keyboard_alone_measures(loaded_workbench, lab):
     tab_to(page, ".pairlab-tabs button[aria-label='Box plot'], .pairlab-tabs button:has-text('Box plot')")
     press("Space")
     expect(workbench.view.locator("img[alt^='Box plot']")).to_be_visible()
+
+
+def test_a_field_says_what_it_means_to_the_pointer_and_to_the_focus(workbench, picture):
+    field = workbench.field("duration_s")
+    meaning = field.locator(".pairlab-help")
+    workbench.page.mouse.move(0, 0)
+    workbench.field("driver").locator("select").focus()
+    expect(meaning).to_be_hidden()
+    field.hover()
+    expect(meaning).to_contain_text("measuring window")
+    expect(meaning).to_be_visible()
+    picture(workbench.page, "meaning")
+    workbench.page.mouse.move(0, 0)
+    expect(meaning).to_be_hidden()
+    field.locator("input").focus()
+    expect(meaning).to_be_visible()
 
 
 def test_bad_input_is_told_at_its_field_and_builds_nothing(workbench, lab):
@@ -104,3 +123,30 @@ def tab_to(page, selector):
             return
         page.keyboard.press("Tab")
     raise AssertionError(f"Tab never came to {selector}")
+
+
+def test_screen_readers_are_told_what_is_wrong_unfolded_and_selected(workbench):
+    panel = workbench.panel
+    pairs = workbench.field("pairs").locator("input")
+    workbench.choose(pairs="many")
+    expect(pairs).to_have_attribute("aria-invalid", "true")
+    workbench.choose(pairs=2)
+    expect(pairs).to_have_attribute("aria-invalid", "false")
+    more = panel.get_by_role("button", name="More parameters")
+    was = more.get_attribute("aria-expanded")
+    more.click()
+    expect(more).to_have_attribute("aria-expanded", "false" if was == "true" else "true")
+    more.click()
+    file = panel.get_by_role("button", name="As sweep file")
+    file.click()
+    expect(file).to_have_attribute("aria-expanded", "true")
+    file.click()
+
+
+def test_the_view_that_is_open_is_the_tab_that_is_selected(workbench, lab):
+    store.write(made_up(pairs=3), lab.root / "runs")
+    workbench.reset()
+    workbench.choose_runs("", len(lab.runs()))
+    for name in ("CDF", "Summary"):
+        workbench.tab(name)
+        expect(workbench.panel.get_by_role("tab", selected=True)).to_have_text(name)

@@ -9,11 +9,13 @@ from pairlab.testbed.audit import snapshot
 from tests.browser.conftest import wait_clean
 from tests.browser.jupyter import KERNEL
 
+#: In a page: whether the panel says that its kernel is gone.
+SAYS_SO = "getComputedStyle(document.querySelector('.pairlab-panel'), '::before').content.includes('was restarted')"
 LIVE = re.compile(r"total [0-9.]+ [kMG]?bit/s")
 
 
 @pytest.mark.ci
-def test_restarting_the_kernel_in_mid_run_ends_the_measurement(workbench, lab):
+def test_restarting_the_kernel_in_mid_run_ends_the_measurement(workbench, lab, picture):
     before = snapshot.take()
     workbench.choose(pairs=5, duration_s=60)
     workbench.run()
@@ -25,6 +27,8 @@ def test_restarting_the_kernel_in_mid_run_ends_the_measurement(workbench, lab):
     lab.wait_for_end(kernels)  # Jupyter asks a kernel to leave, and is patient with it
     wait_clean(before, but=(KERNEL,))
     assert lab.runs() == []
+    workbench.page.wait_for_function(SAYS_SO)
+    picture(workbench.page, "kernel-restarted")
     workbench.run_all_cells()  # a panel as new, for the same notebook
 
 
@@ -41,7 +45,7 @@ def test_a_run_whose_page_is_closed_ends_and_is_stored(workbench, lab):
     wait_clean(before)
 
 
-def test_a_notebook_that_is_shut_down_in_mid_run_leaves_a_clean_host(workbench, lab):
+def test_a_notebook_that_is_shut_down_in_mid_run_leaves_a_clean_host(workbench, lab, picture):
     before = snapshot.take()
     workbench.choose(pairs=5, duration_s=60)
     workbench.run()
@@ -49,3 +53,5 @@ def test_a_notebook_that_is_shut_down_in_mid_run_leaves_a_clean_host(workbench, 
     lab.end_kernels()  # as File, Close and Shut Down Notebook does
     wait_clean(before)
     assert lab.runs() == []
+    workbench.page.wait_for_function(SAYS_SO)
+    picture(workbench.page, "kernel-ended")

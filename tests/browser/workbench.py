@@ -6,6 +6,7 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
+from pairlab.batch import experiments
 from tests.browser.jupyter import PATIENCE_S, Lab
 
 #: How long a page may take for anything: a loaded machine has its time.
@@ -21,7 +22,7 @@ def exactly(words: str) -> re.Pattern[str]:
 
 
 class Workbench:
-    """An open notebook. panel: the panel's element, once `open` was there; ready: Run, while it would measure."""
+    """An open notebook. panel: the panel's element, after `load`; ready: Run, while it would measure."""
 
     def __init__(self, page: Page, lab: Lab):
         self.page = page
@@ -34,12 +35,23 @@ class Workbench:
         self.figures = self.panel.locator(".pairlab-numbers")
         self.view = self.panel.locator(".pairlab-view")
 
+    @classmethod
+    def with_panel(cls, page: Page, lab: Lab) -> "Workbench":
+        """The workbench in that page, loaded, its panel shown and forgiving of what else the host does."""
+        page.set_default_timeout(PATIENCE_MS)
+        expect.set_options(timeout=PATIENCE_MS)
+        workbench = cls(page, lab)
+        workbench.load()
+        workbench.forgive()
+        return workbench
+
     def load(self) -> None:
-        """Opens the address that `make lab` printed, and waits for the kernel."""
+        """Opens the address that `make lab` printed, and waits for the kernel and the panel."""
         self.page.goto(self.lab.address)
         expect(self.page.locator(".jp-Notebook .jp-Cell").first).to_be_visible()
         expect(self.page.locator("#jp-main-statusbar")).to_contain_text("pairlab | Idle")  # a kernel by that name
         expect(self.page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]")).to_be_attached()
+        expect(self.ready).to_be_visible()  # by itself
 
     def menu(self, name: str, command: str) -> None:
         """Chooses an item of the menu bar."""
@@ -47,20 +59,11 @@ class Workbench:
         self.page.locator(f"[data-command='{command}'][data-type=command]").click()
 
     def run_all_cells(self) -> None:
-        """As the Run menu does; the panel is there then."""
+        """As the Run menu does; a new panel is there then, and one of before is gone."""
+        self.panel.evaluate_all("panels => panels.forEach(each => each.classList.add('of-before'))")
         self.menu("Run", "runmenu:run-all")
+        expect(self.page.locator(".pairlab-panel.of-before")).to_have_count(0)
         expect(self.ready).to_be_visible()
-
-    def run_panel_cell(self) -> None:
-        """Runs the first two cells, a text and the panel's, as the Run menu does; the panel is there then."""
-        for _ in range(2):
-            self.menu("Run", "runmenu:run")
-        expect(self.ready).to_be_visible()
-
-    def clear_all_outputs(self) -> None:
-        """As the Edit menu does; no panel is there then."""
-        self.menu("Edit", "editmenu:clear-all")
-        expect(self.panel).to_have_count(0)
 
     def choose_theme(self, name: str) -> None:
         """As Settings, Theme does. name: Light or Dark."""
@@ -71,11 +74,6 @@ class Workbench:
         light = "true" if name == "Light" else "false"
         expect(self.page.locator(f"body[data-jp-theme-light={light}]")).to_be_attached()
 
-    def open(self) -> "Workbench":
-        self.load()
-        self.run_all_cells()
-        return self
-
     def field(self, name: str) -> Locator:
         """The field of that parameter, with its label and what is wrong with it."""
         return self.panel.locator(f".pairlab-field-{name.replace('_', '-')}")
@@ -84,7 +82,9 @@ class Workbench:
         """Fills in the form; a driver or a backend is chosen from its list."""
         for name, value in values.items():
             field = self.field(name)
-            if field.locator("select").count():
+            if name == "experiment":  # its options are headings of notebooks
+                field.locator("select").select_option(experiments.title(str(value)))
+            elif field.locator("select").count():
                 field.locator("select").select_option(str(value))
             else:
                 field.locator("input").fill(str(value))
@@ -102,8 +102,9 @@ class Workbench:
         expect(self.field("background_pairs")).to_have_count(0)
         self.forgive()
         self.choose(**NEW_FORM)
+        self.panel.get_by_role("textbox", name="Find", exact=True).fill("")
         self.panel.get_by_role("button", name="Refresh").click()
-        expect(self.history().locator("option")).to_have_count(len(self.lab.runs()))
+        expect(self.runs()).to_have_count(len(self.lab.runs()))
         expect(self.panel.locator(".pairlab-preview")).to_contain_text("2 client and 2 server namespaces on bridge")
         expect(self.ready).to_be_visible()
         return self
@@ -131,7 +132,14 @@ class Workbench:
 
     def tab(self, name: str) -> None:
         """Opens a view of the results."""
-        self.panel.locator(".pairlab-tabs").get_by_role("button", name=name, exact=True).click()
+        self.panel.get_by_role("tab", name=name, exact=True).click()
 
-    def history(self) -> Locator:
-        return self.panel.locator(".pairlab-history select[multiple]")
+    def runs(self) -> Locator:
+        """The rows of the table of runs."""
+        return self.panel.locator(".pairlab-table tbody tr")
+
+    def choose_runs(self, words: str, count: int) -> None:
+        """Ticks those that `words` finds, which are so many."""
+        self.panel.get_by_role("textbox", name="Find", exact=True).fill(words)
+        expect(self.runs()).to_have_count(count)
+        self.panel.get_by_label("choose all that are listed").check()

@@ -35,10 +35,14 @@ def forking(folders_of_our_own):
 
 
 @pytest.fixture
-def clean(record_property):
+def before(runs_dir):
+    return snapshot.take()
+
+
+@pytest.fixture
+def clean(before, record_property):
     """clean(): within 5 s the host is as it was when the test began, or the test fails."""
-    before = snapshot.take()
-    return lambda: record_property("clean_after_s", round(wait_clean(before), 2))
+    return lambda: record_property("clean_after_s", round(wait_clean(before), 3))
 
 
 @pytest.fixture(scope="module")
@@ -57,12 +61,7 @@ def client():
 
 
 @pytest.fixture
-def before(client, runs_dir):
-    return snapshot.take()
-
-
-@pytest.fixture
-def measuring(before):
+def measuring(client, before):
     """measuring(as Measuring): starts one, whose process is killed at the end if it is still there."""
     started = []
 

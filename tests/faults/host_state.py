@@ -9,7 +9,7 @@ import os
 import time
 
 from pairlab.testbed.audit import snapshot
-from pairlab.testbed.audit.attribution import OURS
+from pairlab.testbed.audit.view import OURS
 from tests.support import host
 
 assert host.MARK  # the mark is set where that module is imported

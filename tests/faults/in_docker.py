@@ -5,12 +5,13 @@ import json
 import os
 import signal
 import time
+from pathlib import Path
 
 import psutil
 
-from pairlab.testbed.contracts import silent
+from pairlab.testbed.contracts import no_progress
 from pairlab.testbed.docker import image
-from pairlab.testbed.docker.reaper import LABEL
+from pairlab.testbed.docker.reaper import FIFO, LABEL
 from tests.faults.forked import Forked
 from tests.faults.processes import DYING_S
 
@@ -113,6 +114,15 @@ class Measuring:
         found = {process.name() == "sh": process for process in self.below("pairlab.testbed.docker.reaper")}
         return found[True], found[False]
 
+    def lifeline_that_stands(self):
+        """The lifeline, once it holds the FIFO that containers wait on, or None."""
+        for process in self.below("pairlab.testbed.docker.reaper"):
+            with contextlib.suppress(OSError):
+                held = [os.readlink(each) for each in Path(f"/proc/{process.pid}/fd").iterdir()]
+                if any(each.endswith(f"/{FIFO}") for each in held):
+                    return process
+        return None
+
     def containers(self, client):
         return [each for each in owned(client, f"{self.pid}@") if "Image" in each]
 
@@ -139,7 +149,7 @@ def until(condition, within_s=10.0):
 def someone_elses(client, name, labels=None):
     """A container on a network of its own; yields what tells how both are, the same each time if they are untouched."""
     api, unique = client.api, f"{name}-{os.getpid()}"
-    image.ensure(client, silent)
+    image.ensure(client, no_progress)
     with contextlib.ExitStack() as stack:
         network = api.create_network(unique, driver="bridge", labels=labels)["Id"]
         stack.callback(api.remove_network, network)

@@ -15,11 +15,11 @@ import pytest
 from pairlab import Spec, measure
 from pairlab.testbed import registry
 from pairlab.testbed.audit import snapshot
-from pairlab.testbed.audit.attribution import OURS
+from pairlab.testbed.audit.view import OURS
 from pairlab.testbed.cleanup.process_table import SESSION
 from pairlab.testbed.docker import image
 from pairlab.testbed.drivers.ovs import SCHEMA
-from pairlab.testbed.host import cgroup_tree, cgroups
+from pairlab.testbed.host import cgroups
 from tests.conftest import need
 from tests.faults.host_state import SHARED, wait_clean
 from tests.faults.test_killed_netns import measuring
@@ -49,7 +49,7 @@ def begun(stack, *argv, **options):
 def a_container(stack):
     import docker
 
-    if registry.backends.get("docker")().lacks():
+    if registry.backends.get("docker")().missing():
         return
     client = stack.enter_context(contextlib.closing(docker.from_env()))
     image.ensure(client, lambda *progress: None)
@@ -64,7 +64,7 @@ def a_container(stack):
 
 def a_switch(stack, place, monkeypatch):
     """An Open vSwitch where the host's would be, as far as the programs' environment tells."""
-    if registry.backends.get("netns")().lacks_for(registry.drivers.get("ovs")):
+    if registry.backends.get("netns")().missing_driver(registry.drivers.get("ovs")):
         return
     monkeypatch.setenv("OVS_RUNDIR", str(place))
     database = f"unix:{place}/db.sock"
@@ -109,8 +109,8 @@ def processes_and_folders(stack):
     stack.callback(shutil.rmtree, folder)
     (folder / "page").write_text("mine")
     yield "temporary file", str(folder)
-    if not cgroups.lack():
-        group = cgroup_tree.hierarchy().base() / f"pairlab-{NAME}"
+    if not cgroups.missing():
+        group = cgroups.hierarchy().base() / f"pairlab-{NAME}"
         group.mkdir()
         stack.callback(group.rmdir)
         yield "cgroup", str(group)

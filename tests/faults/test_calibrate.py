@@ -53,7 +53,7 @@ def test_equals_are_reported_as_different_no_more_often_than_the_level(
     record_property("p_of_all", round(cell.change.p, 3))
     record_property("variation_percent", round(100 * power.variation(cell.values), 2))
     record_property("variation_within_percent", round(100 * cell.spread_within, 2))
-    record_property("smallest_detectable_percent_at_5", round(cell.detectable_percent(5), 2))
+    record_property("smallest_detectable_percent_at_5", round(power.percent(cell.detectable(5)), 2))
     assert comparisons >= 3
     assert within <= power.most_rejections(comparisons)
     assert ranks <= power.most_rejections(comparisons)

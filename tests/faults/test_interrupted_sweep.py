@@ -9,7 +9,7 @@ from pairlab import load_runs
 from tests.faults.processes import await_process, ours
 from tests.host.batch.test_main_job import BIN, pairlab, place  # noqa: F401  (place: a fixture)
 from tests.support import host
-from tests.support.spoilt import sound
+from tests.support.attempts import sound
 
 THREE = """
 name: three

@@ -50,14 +50,12 @@ def run_lasts_s(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("driver", "point"), diagonal(("bridge", "host", "macvlan", "ovs"), MOMENTS))
-def test_the_measuring_process_killed_at_any_point_leaves_nothing(
-    driver, point, before, measuring, run_lasts_s, record_property
-):
+def test_the_measuring_process_killed_at_any_point_leaves_nothing(driver, point, clean, measuring, run_lasts_s):
     need("docker", driver)
     moment_s = point * run_lasts_s(driver)
     while not _killed_after(measuring(driver), moment_s):
         moment_s *= 0.9  # this one was faster, and a kill that comes too late tells nothing
-    record_property("clean_after_s", round(wait_clean(before), 3))
+    clean()
 
 
 def _killed_after(one, moment_s):
@@ -71,7 +69,7 @@ def _killed_after(one, moment_s):
 
 
 @pytest.mark.parametrize("victims", [[0], [1], [0, 1]], ids=["its shell", "itself", "both"])
-def test_without_its_lifeline_a_testbed_is_removed_all_the_same(victims, before, measuring, record_property):
+def test_without_its_lifeline_a_testbed_is_removed_all_the_same(victims, clean, measuring):
     one = measuring("macvlan", 1)
     one.until("clients ready")
     lifeline = one.lifeline()
@@ -81,17 +79,17 @@ def test_without_its_lifeline_a_testbed_is_removed_all_the_same(victims, before,
     status, _, _ = one.ended()
     assert status in MEASURED
     assert "not taken down whole" not in one.complaint
-    record_property("clean_after_s", round(wait_clean(before), 3))
+    clean()
 
 
-def test_a_lifeline_that_was_killed_and_came_back_still_serves(before, measuring, record_property):
+def test_a_lifeline_that_was_killed_and_came_back_still_serves(clean, measuring):
     one = measuring("bridge", 30)
     one.until("measuring (s)")
     _, first = one.lifeline()
     first.kill()
-    until(lambda: len(set(one.below("pairlab.testbed.docker.reaper")) - {first}) == 2, DYING_S)
+    until(one.lifeline_that_stands, DYING_S)
     one.kill()
-    record_property("clean_after_s", round(wait_clean(before), 3))
+    clean()
 
 
 def test_when_all_who_could_remove_them_are_dead_containers_end_by_themselves(
@@ -117,7 +115,7 @@ def test_when_all_who_could_remove_them_are_dead_containers_end_by_themselves(
 
 
 @pytest.mark.parametrize(("side", "how"), diagonal(("client", "server"), ("its process", "its container")))
-def test_one_end_that_is_killed_is_a_failed_flow(side, how, before, measuring, client, record_property):
+def test_one_end_that_is_killed_is_a_failed_flow(side, how, clean, measuring, client):
     """iperf's clients and servers are under flowgen too; here it is flowgen's own.
 
     Flows leave the CPUs to others, so that what is told of the phase is told while they last.
@@ -137,7 +135,7 @@ def test_one_end_that_is_killed_is_a_failed_flow(side, how, before, measuring, c
     status, _, flows = one.ended()
     assert flows == ["ok", "failed"]
     assert status in MEASURED
-    record_property("clean_after_s", round(wait_clean(before), 3))
+    clean()
 
 
 def _line_in(process, first):
@@ -154,7 +152,7 @@ def _own(process):
 
 
 @pytest.mark.parametrize("victim", ["pairlab.testbed.netns.agent", "ovs-vswitchd", "ovsdb-server"])
-def test_a_switch_that_is_killed_leaves_nothing(victim, before, measuring, record_property):
+def test_a_switch_that_is_killed_leaves_nothing(victim, clean, measuring):
     need("docker", "ovs")
     one = measuring("ovs", 1, stopped="clients ready")
     one.until_stopped()
@@ -168,11 +166,11 @@ def test_a_switch_that_is_killed_leaves_nothing(victim, before, measuring, recor
     one.process.communicate(timeout=60)
     (run,) = load_runs()
     assert run.status == "failed"
-    record_property("clean_after_s", round(wait_clean(before), 3))
+    clean()
 
 
 @pytest.mark.parametrize("phase", ["bringing up", "clients ready", "measuring (s)", "taking down"])
-def test_ctrl_c_leaves_nothing_and_no_half_run(phase, before, measuring, tmp_path, record_property):
+def test_ctrl_c_leaves_nothing_and_no_half_run(phase, clean, measuring, tmp_path):
     """From outside; but taking down lasts a second, which may be over before this process hears that it has begun."""
     by_itself = phase == "taking down"
     one = measuring("bridge", DURATION_S, phase) if by_itself else measuring("bridge", 30)
@@ -181,7 +179,7 @@ def test_ctrl_c_leaves_nothing_and_no_half_run(phase, before, measuring, tmp_pat
         os.killpg(one.pid, signal.SIGINT)
     _, output = one.process.communicate(timeout=60)
     assert output.rstrip().endswith("KeyboardInterrupt")
-    record_property("clean_after_s", round(wait_clean(before), 3))
+    clean()
     assert not list((tmp_path / "runs").glob("throughput/*"))
 
 

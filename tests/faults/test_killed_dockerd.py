@@ -57,13 +57,7 @@ def dockerd():
 
 
 @pytest.fixture
-def runs(tmp_path, monkeypatch):
-    monkeypatch.setenv("PAIRLAB_RUNS", str(tmp_path / "runs"))
-    return tmp_path / "runs"
-
-
-@pytest.fixture
-def measuring(dockerd, runs):
+def measuring(dockerd, runs_dir):
     """Starts a measurement; afterwards nothing is left, with the daemon up again."""
     before = left(dockerd)
     assert not any(before.values())
@@ -138,13 +132,13 @@ def everything_gone(dockerd):
     ("driver", "moment"), diagonal(("bridge", "macvlan"), ("bringing up", "measuring (s)", "taking down"))
 )
 def test_dockerd_killed_is_a_failed_run_whose_containers_end_without_it(
-    driver, moment, dockerd, measuring, runs, record_property
+    driver, moment, dockerd, measuring, runs_dir, record_property
 ):
     one = measuring(driver, TRAFFIC_S if moment == "measuring (s)" else 1.0)
     come_to(one, moment, done=2 if moment == "bringing up" else 0)
     dockerd.kill()
     kind, message = outcome(one)
-    (run,) = load_runs(runs)
+    (run,) = load_runs(runs_dir)
     if kind in ("ok", "invalid"):  # it was measured, and could only not be taken down
         assert moment == "taking down"
         assert "daemon does not answer" in run.facts["left_behind"]
@@ -158,7 +152,7 @@ def test_dockerd_killed_is_a_failed_run_whose_containers_end_without_it(
 
 
 def test_what_dockerd_forgets_of_a_container_that_it_was_starting_ends_all_the_same(
-    dockerd, measuring, runs, record_property
+    dockerd, measuring, runs_dir, record_property
 ):
     dockerd.set_trap()
     kind, message = outcome(measuring())
@@ -182,7 +176,9 @@ def test_dockerd_and_the_measuring_process_killed_at_once(dockerd, measuring, re
 
 
 @pytest.mark.parametrize("moment", ["bringing up", "measuring (s)"])
-def test_a_daemon_that_does_not_answer_is_reported_within_a_bound(moment, dockerd, measuring, runs, record_property):
+def test_a_daemon_that_does_not_answer_is_reported_within_a_bound(
+    moment, dockerd, measuring, runs_dir, record_property
+):
     one = measuring(duration_s=TRAFFIC_S)
     come_to(one, moment, done=2 if moment == "bringing up" else 0)
     begun = time.monotonic()
@@ -195,12 +191,12 @@ def test_a_daemon_that_does_not_answer_is_reported_within_a_bound(moment, docker
         gone(lambda: list(dockerd.processes()), "processes")
     finally:
         dockerd.signal(signal.SIGCONT)
-    (run,) = load_runs(runs)
+    (run,) = load_runs(runs_dir)
     assert run.status == "failed"
     record_property("all_gone_after_its_return_s", everything_gone(dockerd))
 
 
-def test_a_sweep_counts_the_cell_as_failed(dockerd, measuring, runs, tmp_path):
+def test_a_sweep_counts_the_cell_as_failed(dockerd, measuring, runs_dir, tmp_path):
     (tmp_path / "sweep.yaml").write_text(SWEEP)
     command = ["from pairlab.cli import main; main()", "sweep", str(tmp_path / "sweep.yaml")]
     with dockerd.python(*command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as sweep:
@@ -209,7 +205,7 @@ def test_a_sweep_counts_the_cell_as_failed(dockerd, measuring, runs, tmp_path):
         output, _ = sweep.communicate(timeout=90)
     assert sweep.returncode == 3, output  # none of its cells is done
     assert "daemon stopped" in output
-    (run,) = load_runs(runs)
+    (run,) = load_runs(runs_dir)
     assert run.status == "failed"
     dockerd.start()
     everything_gone(dockerd)

@@ -8,7 +8,6 @@ import pytest
 from pairlab import Spec
 from tests.conftest import diagonal, need, need_all_of
 from tests.faults.forked import Forked
-from tests.faults.host_state import wait_clean
 
 LAUNCHING = """
 import sys
@@ -46,7 +45,7 @@ def test_killed_amid_a_launch_in_namespaces_nothing_is_left(driver, moment_s, cl
 
 
 @pytest.mark.parametrize(("driver", "moment_s"), diagonal(("bridge", "macvlan"), MOMENTS_S["docker"]))
-def test_killed_amid_a_launch_in_docker_nothing_is_left(driver, moment_s, before, record_property):
+def test_killed_amid_a_launch_in_docker_nothing_is_left(driver, moment_s, clean):
     need("docker", driver)
     killed_after(moment_s, "docker", driver, 1)
-    record_property("clean_after_s", round(wait_clean(before), 3))
+    clean()

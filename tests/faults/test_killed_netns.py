@@ -18,7 +18,7 @@ from pairlab.store.dataset import load_runs
 from pairlab.testbed.cleanup import process_table
 from tests.conftest import diagonal, need, need_all_of
 from tests.faults.forked import Forked
-from tests.faults.processes import DYING_S, await_traffic, ours
+from tests.faults.processes import DYING_S, await_process, await_traffic, ours
 
 DRIVERS = ("bridge", "macvlan", "ovs", "host")
 #: The phases as measure() reports them; a run is killed at the beginning of each.
@@ -67,21 +67,26 @@ def length_s(tmp_path_factory):
     return length_s
 
 
-@pytest.mark.parametrize(("driver", "phase"), diagonal(DRIVERS, PHASES))
-def test_a_measuring_process_killed_as_a_phase_begins_leaves_nothing(driver, phase, clean):
-    need("netns", driver)
-    with measuring(driver, phase) as process:
-        output = process.stdout.read()
-    assert process.returncode == -signal.SIGKILL
-    assert output.endswith(f"{phase}\n")
-    clean()
+ON_UML_HOSTS = MEASURING.replace("duration_s=0.5", "duration_s=0.5, hosts=2, placement='across', backend='uml'")
+ON_TWO_HOSTS = MEASURING.replace("duration_s=0.5", "duration_s=0.5, hosts=2, placement='across'")
 
 
-@pytest.mark.parametrize(("driver", "phase"), diagonal(SPANNING, PHASES))
-def test_a_measuring_process_killed_as_a_phase_begins_leaves_nothing_of_two_hosts(driver, phase, clean):
-    need_all_of(TWO_HOSTS.replace(driver=driver))
-    on_two = MEASURING.replace("duration_s=0.5", "duration_s=0.5, hosts=2, placement='across'")
-    with measuring(driver, phase, on_two) as process:
+@pytest.mark.parametrize(
+    ("script", "driver", "phase"),
+    [
+        pytest.param(script, *each.values, marks=each.marks, id="-".join([*each.values, hosts]))
+        for script, hosts, drivers in (
+            (MEASURING, "one", DRIVERS),
+            (ON_TWO_HOSTS, "two", SPANNING),
+            (ON_UML_HOSTS, "two-kernels", ("overlay", "process")),
+        )
+        for each in diagonal(drivers, PHASES)
+    ],
+)
+def test_a_measuring_process_killed_as_a_phase_begins_leaves_nothing(script, driver, phase, clean):
+    on_two = TWO_HOSTS.replace(driver=driver, backend="uml" if script == ON_UML_HOSTS else "netns")
+    need_all_of(spec(driver=driver) if script == MEASURING else on_two)
+    with measuring(driver, phase, script) as process:
         output = process.stdout.read()
     assert process.returncode == -signal.SIGKILL
     assert output.endswith(f"{phase}\n")
@@ -97,6 +102,15 @@ def test_a_measuring_process_killed_anywhere_in_its_run_leaves_nothing(driver, s
         time.sleep(wait_s)  # a moment is what this is about; which phase it falls into differs
         process.kill()
     assert process.returncode in (-signal.SIGKILL, 0)  # 0: this run was faster than the first
+    clean()
+
+
+def test_a_measuring_process_killed_while_a_host_does_not_answer_leaves_nothing(clean):
+    need_all_of(TWO_HOSTS.replace(driver="overlay", backend="uml"))
+    with measuring("overlay", script=ON_UML_HOSTS) as process:
+        os.kill(await_process(lambda: ours("linux.uml")).pid, signal.SIGSTOP)
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
     clean()
 
 
@@ -131,10 +145,6 @@ def the_tool_of(endpoint):
     return next(iter(children(launcher.pid)))
 
 
-def the_switch():
-    return next(each for each in ours("ovs-vswitchd") if each.words[0].endswith("ovs-vswitchd"))
-
-
 def killing(find):
     """A progress callback that kills that process once, when traffic flows."""
     killed = []
@@ -162,40 +172,38 @@ def test_a_killed_sandbox_is_a_failed_run_that_says_so(driver, victim, clean, ru
     assert "the sandbox ended" in run.reasons[0]
 
 
-def test_a_switch_that_died_is_a_failed_run_although_flows_came_to_an_end(clean, runs_dir):
-    need("netns", "ovs")
-    with pytest.raises(MeasurementFailed, match="ovs-vswitchd has ended, and with it the network"):
-        measure(spec(driver="ovs"), progress=killing(the_switch))
-    clean()
-    (run,) = load_runs(runs_dir)
-    assert run.status == "failed"
-
-
 def the_program(name):
-    return next(each for each in ours(name) if each.words[0].endswith(f"/{name}"))
+    return next(each for each in ours(name) if each.words[0].endswith(name))
 
 
-def the_router():
-    return the_program("bird")
-
-
-def test_a_router_that_died_is_a_failed_run_although_flows_came_to_an_end(clean, runs_dir):
-    need_all_of(TWO_HOSTS.replace(driver="bgp"))
-    with pytest.raises(MeasurementFailed, match="bird has ended, and with it the routes between hosts"):
-        measure(TWO_HOSTS.replace(driver="bgp"), progress=killing(the_router))
+def test_a_killed_kernel_of_a_host_is_a_failed_run_that_says_so(clean, runs_dir):
+    on_kernels = TWO_HOSTS.replace(backend="uml", driver="process", duration_s=4)
+    need_all_of(on_kernels)
+    with pytest.raises(PairlabError, match=r"host-\d ended: it was killed"):
+        measure(on_kernels, progress=killing(lambda: the_program("linux.uml")))
     clean()
     (run,) = load_runs(runs_dir)
     assert run.status == "failed"
 
 
-@pytest.mark.parametrize(
-    ("driver", "daemon"), [("flannel-vxlan", "flanneld"), ("flannel-vxlan", "etcd"), ("weave", "weaver")]
-)
-def test_a_networks_daemon_that_died_is_a_failed_run_with_its_last_words(driver, daemon, clean, runs_dir):
-    spanning = TWO_HOSTS.replace(driver=driver)
-    need_all_of(spanning)
-    with pytest.raises(MeasurementFailed, match=rf"{daemon} of host-\d has ended. Its last words: .*\w"):
-        measure(spanning, progress=killing(lambda: the_program(daemon)))
+#: A network's daemons, and what is said of their end.
+DAEMONS = [
+    (spec(driver="ovs"), "ovs-vswitchd", "ovs-vswitchd has ended, and with it the network"),
+    (TWO_HOSTS.replace(driver="bgp"), "bird", "bird has ended, and with it the routes between hosts"),
+    *(
+        (TWO_HOSTS.replace(driver=driver), daemon, rf"{daemon} of host-\d has ended. Its last words: .*\w")
+        for driver, daemon in (("flannel-vxlan", "flanneld"), ("flannel-vxlan", "etcd"), ("weave", "weaver"))
+    ),
+]
+
+
+@pytest.mark.parametrize(("measured", "daemon", "told"), DAEMONS, ids=[daemon for _, daemon, _ in DAEMONS])
+def test_a_networks_daemon_that_died_is_a_failed_run_although_flows_came_to_an_end(
+    measured, daemon, told, clean, runs_dir
+):
+    need_all_of(measured)
+    with pytest.raises(MeasurementFailed, match=told):
+        measure(measured, progress=killing(lambda: the_program(daemon)))
     clean()
     (run,) = load_runs(runs_dir)
     assert run.status == "failed"
@@ -218,15 +226,18 @@ def test_an_uplink_that_goes_down_is_told_by_its_flows(clean, runs_dir):
 
 
 @pytest.mark.parametrize(("driver", "side"), diagonal(DRIVERS, ("client", "server")))
-def test_one_of_five_killed_is_a_failed_flow_in_a_run_that_stays_and_says_so(driver, side, clean):
+def test_one_of_five_killed_is_a_failed_flow_in_a_run_that_stays_and_says_so(driver, side, clean, runs_dir):
     need("netns", driver)
     run = measure(spec(driver=driver, pairs=5), progress=killing(lambda: the_tool_of(f"{side}-3")))
     clean()
     failed = run.flows[run.flows.status != "ok"]
     assert list(failed.pair) == [3]
-    assert failed.error.iloc[0]
+    assert "SIGKILL" in failed.error.iloc[0] or "signal 9" in failed.error.iloc[0] or side == "server"
+    assert failed.throughput_bps.isna().all()
     assert run.flows[run.flows.pair != 3].throughput_bps.gt(0).all()
     assert "1 of 5 flows failed" in str(run)
+    (stored,) = load_runs(runs_dir, environment="all").runs
+    assert (stored.status, stored.reasons, stored.failed_flows) == (run.status, run.reasons, 1)
 
 
 def test_a_killed_guard_is_not_missed(clean):

@@ -1,14 +1,14 @@
-"""Load, at a size that fits: the promises of the soak (tests/soak/__main__.py), with fewer pairs and cells.
+"""Load, at a size that fits: the promises of the soak (lib/soak/__main__.py), with fewer pairs and cells.
 
 Many pairs come and go and leave nothing; a sweep under kills ends with every cell done.
 """
 
 import pytest
 
+from soak import disturbed
+from soak import load as soak_load
+from soak import sweep as soak_sweep
 from tests.conftest import need
-from tests.soak import disturbed
-from tests.soak import load as soak_load
-from tests.soak import sweep as soak_sweep
 
 
 def test_many_pairs_in_namespaces_come_and_go_and_leave_nothing(record_property):

@@ -57,12 +57,12 @@ def hidden(root):
 def clean(root):
     """As `pairlab clean` does. It must have known of all that is hidden."""
     left = hidden(root)
-    found = list(store.debris(root))
+    found = list(store.leftovers(root))
     assert {path for path, _ in found} == left
     for path, _ in found:
-        store.discard(path)
+        store.clean_up(path)
     assert hidden(root) == set()
-    assert list(store.debris(root)) == []
+    assert list(store.leftovers(root)) == []
 
 
 def replaced(root):
@@ -239,7 +239,7 @@ def test_all_of_a_run_is_on_the_disk_before_it_has_its_name_and_then_the_name(pl
 
 def on_a_file_system_of_its_own(script, place):
     """Runs the script where `place` is a tmpfs of 192 KiB that goes with the process; returns what it printed."""
-    if missing := sandbox.lack():
+    if missing := sandbox.missing():
         pytest.skip(str(missing))
     place.mkdir()
     prelude = """
@@ -322,7 +322,7 @@ def test_notebooks_and_notes_of_sweeps_that_do_not_fit_on_the_disk_leave_the_old
                 raise AssertionError("it fitted")
         assert (kept.path / "notebook.ipynb").read_text() == "old"
         assert store.keys_of_sweep("small", root) == {Spec().key}
-        assert list(store.debris(root)) == []
+        assert list(store.leftovers(root)) == []
         (root / "ballast").unlink()
         for attempt in attempts:
             attempt()

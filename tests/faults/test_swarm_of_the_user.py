@@ -8,7 +8,7 @@ import pytest
 from docker.errors import APIError
 
 from pairlab import Spec, measure
-from pairlab.testbed.contracts import silent
+from pairlab.testbed.contracts import no_progress
 from tests.conftest import need_all_of
 from tests.faults.forked import Forked
 from tests.faults.processes import DYING_S, await_process
@@ -74,7 +74,7 @@ def _networks(client, name):
 def test_a_swarm_of_the_user_stays_as_it_was(swarm, client, clean):
     before = swarm()
     assert before[0][0] == "active"
-    run = measure(OVERLAY.replace(duration_s=0.5, max_foreign_cpu=1), progress=silent, attempts=3)
+    run = measure(OVERLAY.replace(duration_s=0.5, max_foreign_cpu=1), progress=no_progress, attempts=3)
     assert set(run.flows["status"]) == {"ok"}
     assert swarm() == before
     with Forked(MEASURING) as process:

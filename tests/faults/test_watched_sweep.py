@@ -62,7 +62,7 @@ def test_beside_a_sweep_that_is_killed_and_started_again_the_board_tells_how_it_
     watcher = Watcher("beside")
     first = sweeping()
     board = until(watcher, lambda board: board.count.left < 3)
-    assert (board.state, board.pid) == ("running", first.pid)
+    assert (board.state, board.start.pid) == ("running", first.pid)
     first.kill()
     first.wait()
     board = watcher.board()
@@ -71,7 +71,7 @@ def test_beside_a_sweep_that_is_killed_and_started_again_the_board_tells_how_it_
     assert ended >= 1
 
     second = sweeping()
-    board = until(watcher, lambda board: board.pid == second.pid)
+    board = until(watcher, lambda board: board.start.pid == second.pid)
     assert 3 - board.count.left >= ended  # nothing that was measured is lost
     board = until(watcher, lambda board: board.complete)
     assert second.wait(SOON_S) == (0 if board.good else 1), second.stdout.read()

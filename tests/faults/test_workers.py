@@ -50,7 +50,7 @@ def test_a_shared_sweep_loses_nothing_and_never_measures_two_cells_at_once_on_a_
     assert "Traceback" not in said
     assert measured.keys() == cells
     assert not two_at_once
-    runs = load_runs(made.runs, ground="all")
+    runs = load_runs(made.runs, environment="all")
     assert Counter(run.spec.key for run in runs) == dict.fromkeys(cells, 1)
     again = measured.total() - len(cells)
     assert again <= 3 * len(kills)  # what was under way at the moment of a kill

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pairlab import paths
-from pairlab.testbed.cleanup.parent_death_signal import killed_with_parent
+from pairlab.testbed.cleanup.child_processes import killed_with_parent
 from pairlab.testbed.requirements import Program
 
 CACHE = paths.ROOT / ".cache" / "kernels"
@@ -85,7 +85,7 @@ def ensure(kernel: str) -> Image:
     kernel: as apt-get install takes it; NAME/bookworm-backports is the one of Debian's backports.
     Raises CannotBuild.
     """
-    missing = [program.package for program in NEEDED if program.lack()]
+    missing = [program.package for program in NEEDED if program.missing()]
     if missing:
         raise CannotBuild(f"needs {', '.join(missing)}: apt-get install --no-install-recommends {' '.join(missing)}")
     if not UV.exists():

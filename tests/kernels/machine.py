@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pairlab import paths
-from pairlab.testbed.cleanup.parent_death_signal import killed_with_parent
+from pairlab.testbed.cleanup.child_processes import killed_with_parent
 from tests.kernels.image import Image
 
 #: /dev/kvm may be there and guests hang nevertheless, on hosts that are virtual machines themselves: so never KVM.

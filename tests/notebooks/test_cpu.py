@@ -1,15 +1,16 @@
-import shutil
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from pairlab.analysis.figures.cpu import parts_by_pairs
-from pairlab.analysis.questions import cpu
+from pairlab import store
+from pairlab.analysis import question, repetitions
+from pairlab.analysis.question import Answer
+from pairlab.analysis.questions import throughput
 from pairlab.model.tables import table
-from pairlab.store.dataset import load_runs
-from tests.support.executed import Executed, figures, tables
+from pairlab.store.dataset import Runs, load_runs
+from tests.support.executed import Executed
 from tests.support.synthetic import run
 from tests.support.synthetic_flows import write_cpu
 
@@ -20,24 +21,12 @@ def runs(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def repetitions(runs):
-    return cpu.by_repetition(load_runs(runs))
+def answer(runs):
+    return question.ask("cpu", runs)
 
 
-@pytest.fixture(scope="module")
-def cells(repetitions):
-    return cpu.cells(repetitions)
-
-
-@pytest.mark.ci
-def test_the_notebook_makes_every_figure_table_and_value(runs, tmp_path):
-    done = Executed("09-cpu", runs, tmp_path)
-    assert done.made == figures("busy", "cpu-busy", "cpu-parts") | {
-        "paper/values/busy/09-cpu.tex",
-        *tables("busy", "cpu-netns-flowgen", "cpu-docker-flowgen", "cpu-saturation"),
-    }
-    assert done.told("table").endswith("every cell has CPU samples in its window\n")
-    assert r"\defineresult{cpu/netns-flowgen/ovs/saturated-from}{5}" in done.values("09-cpu")
+def rows_of(*made):
+    return repetitions.table(Runs(made), quantities=throughput.CPU.quantities)
 
 
 def test_one_repetition_of_one_driver_has_no_interval_and_is_never_surely_saturated(tmp_path):
@@ -48,23 +37,15 @@ def test_one_repetition_of_one_driver_has_no_interval_and_is_never_surely_satura
     assert r"\defineresult{cpu/netns-flowgen/ovs/1/busy-interval}{no interval from one repetition}" in values
 
 
-def test_without_runs_of_its_experiment_the_notebook_writes_the_reason_only(runs, tmp_path):
-    shutil.copytree(runs / "throughput", tmp_path / "other" / "fct")
-    done = Executed("09-cpu", tmp_path / "other", tmp_path)
-    assert done.made == {"paper/values/other/09-cpu.tex"}
-    assert r"\defineresult{cpu/missing}{there are no runs of 'throughput'}" in done.values("09-cpu")
-
-
-def test_only_what_lies_in_the_window_counts(repetitions):
+def test_only_what_lies_in_the_window_counts(answer):
     # Before the window of 0.5 to 2.5 s and after it the CPUs of these runs are idle; within, half busy for one pair.
-    one = repetitions.query("pairs == 1")
+    one = answer.repetitions.query("pairs == 1")
     assert one["busy"].mean() == pytest.approx(0.5, abs=0.005)
     assert (one["sys"] / one["busy"]).to_numpy() == pytest.approx(0.5)
-    assert (one["cpus"] == 2).all()
 
 
-def test_taken_time_is_busy_but_used_by_nobody_here(repetitions):
-    one = repetitions.query("pairs == 10 and driver == 'bridge'").iloc[0]
+def test_taken_time_is_busy_but_used_by_nobody_here(answer):
+    one = answer.repetitions.query("pairs == 10 and driver == 'bridge'").iloc[0]
     moved_gb_per_s = one["total_bps"] / 8e9
     # Both over the same time and bytes: of 2.5 s the CPUs worked in the 2 s of the window, and all 2.5 s carried data.
     assert one["host_s_per_gb"] == pytest.approx(2 * one["busy"] * 0.95 * 2 / (2.5 * moved_gb_per_s), rel=1e-3)
@@ -72,16 +53,15 @@ def test_taken_time_is_busy_but_used_by_nobody_here(repetitions):
     assert one["processes_s_per_gb"] < one["host_s_per_gb"]
 
 
-@pytest.mark.ci
-def test_a_run_without_samples_is_a_gap_and_is_never_called_saturated(runs):
-    found = [
-        replace(run, cpu=table("cpu")) if (run.spec.driver, run.spec.pairs) == ("ovs", 10) else run
-        for run in load_runs(runs)
-    ]
-    cells = cpu.cells(cpu.by_repetition(found))
-    cell = cells["busy"].query("driver == 'ovs' and pairs == 10")
+@pytest.mark.long
+def test_a_run_without_samples_is_a_gap_and_is_never_called_saturated(runs, tmp_path):
+    for made in load_runs(runs):
+        lacks = (made.spec.driver, made.spec.pairs) == ("ovs", 10)
+        store.write(replace(made, cpu=table("cpu")) if lacks else made, tmp_path)
+    answer = question.ask("cpu", tmp_path)
+    cell = answer["busy"].query("driver == 'ovs' and pairs == 10")
     assert cell["gap"].str.contains("no finite value in 4 of 4 repetitions").all()
-    assert cpu.saturation(cells["busy"]).query("driver == 'ovs'")["from_pairs"].isna().all()
+    assert answer["saturation"].query("driver == 'ovs'")["from_pairs"].isna().all()
 
 
 def sending(**changes):
@@ -94,7 +74,7 @@ def sending(**changes):
 
 def test_what_processes_cost_counts_what_they_sent_in_the_warmup_that_was_found():
     def cost(made):
-        return cpu.by_repetition([made])["processes_s_per_gb"].item()
+        return rows_of(made)["processes_s_per_gb"].item()
 
     warm = {"pair": 0, "flow": 0, "start_s": 0.0, "end_s": 0.5, "interval_bytes": 5e8, "warmup": True}
     later = warm | {"start_s": 0.5, "end_s": 2.0, "interval_bytes": 2e9, "warmup": False}
@@ -105,8 +85,8 @@ def test_what_processes_cost_counts_what_they_sent_in_the_warmup_that_was_found(
 
 
 def test_where_no_run_counts_there_is_no_row():
-    assert cpu.by_repetition([sending(status="invalid")]).empty
-    assert cpu.cells(cpu.by_repetition([]))["busy"].empty
+    assert rows_of(sending(status="invalid")).empty
+    assert rows_of().empty
 
 
 def test_saturation_begins_where_all_later_pair_counts_are_saturated_too():
@@ -114,33 +94,32 @@ def test_saturation_begins_where_all_later_pair_counts_are_saturated_too():
         frame = pd.DataFrame({"pairs": [1, 2, 5, 10], "value": shares, "low": shares, "high": shares})
         return frame.assign(backend="netns", workload="iperf", driver="bridge")
 
-    assert cpu.saturation(line(0.5, 0.96, 0.97, 1.0))["from_pairs"].item() == 2
-    assert cpu.saturation(line(0.99, 0.9, 0.97, 1.0))["from_pairs"].item() == 5
-    assert cpu.saturation(line(0.99, 0.99, 0.97, 1.0))["from_pairs"].item() == 1
-    assert cpu.saturation(line(1.0, 1.0, 1.0, 0.9))["from_pairs"].isna().item()
+    assert throughput.saturation(line(0.5, 0.96, 0.97, 1.0))["from_pairs"].item() == 2
+    assert throughput.saturation(line(0.99, 0.9, 0.97, 1.0))["from_pairs"].item() == 5
+    assert throughput.saturation(line(0.99, 0.99, 0.97, 1.0))["from_pairs"].item() == 1
+    assert throughput.saturation(line(1.0, 1.0, 1.0, 0.9))["from_pairs"].isna().item()
 
 
 def test_what_other_processes_used_is_told_at_its_most_or_as_unknown():
-    assert cpu.others([sending(checks={"foreign_cpu": 0.004}), sending(checks={"foreign_cpu": 0.021})]) == (
-        "other processes: at most 2.1 % of the CPU time"
-    )
-    assert cpu.others([sending(checks={"foreign_cpu": 0.004}), sending(checks={})]) == (
-        "other processes' use not recorded"
-    )
-    invalid = sending(status="invalid", checks={"foreign_cpu": 0.5})
-    assert "at most 0.4 %" in cpu.others([sending(checks={"foreign_cpu": 0.004}), invalid])
+    def others(*made):
+        return throughput.others(Runs(made))
+
+    little, more = (sending(checks={"foreign_cpu": share}) for share in (0.004, 0.021))
+    assert others(little, more) == "other processes: at most 2.1 % of the CPU time"
+    assert others(little, sending(checks={})) == "other processes' use not recorded"
+    assert "at most 0.4 %" in others(little, sending(status="invalid", checks={"foreign_cpu": 0.5}))
 
 
-def test_a_panel_has_the_pair_counts_of_its_own_driver_only(cells):
-    few = {name: part[(part["driver"] != "host") | (part["pairs"] > 1)] for name, part in cells.items()}
-    counts = {ax.get_title(): [mark.get_text() for mark in ax.get_xticklabels()] for ax in parts_by_pairs(few).axes}
-    assert {"1" in marks for title, marks in counts.items() if "host" not in title} == {True}
-    assert {"1" in marks for title, marks in counts.items() if "host" in title} <= {False}
+def test_a_panel_has_the_pair_counts_of_its_own_driver_only(runs):
+    few = load_runs(runs).where(lambda run: run.spec.driver != "bridge" or run.spec.pairs > 1)
+    figure = throughput.CPU.figures["cpu-parts"](Answer(throughput.CPU, few, "", None, 0.95))
+    counts = {ax.get_title(): [mark.get_text() for mark in ax.get_xticklabels()] for ax in figure.axes}
+    assert {"1" in marks for title, marks in counts.items() if "bridge" not in title} == {True}
+    assert {"1" in marks for title, marks in counts.items() if "bridge" in title} == {False}
 
 
-def test_the_stacked_parts_reach_one_hundred_percent(cells):
-    figure = parts_by_pairs(cells)
-    for ax in figure.axes:
+def test_the_stacked_parts_reach_one_hundred_percent(answer):
+    for ax in answer.figure("cpu-parts").axes:
         tops = {round(bar.get_x(), 2): 0.0 for bar in ax.patches}
         for bar in ax.patches:
             tops[round(bar.get_x(), 2)] += bar.get_height()

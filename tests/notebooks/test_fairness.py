@@ -2,39 +2,42 @@ import numpy as np
 import pytest
 
 from pairlab import store
-from pairlab.analysis import cell_estimates
-from pairlab.analysis.questions import fairness
+from pairlab.analysis import cell_estimates, question
+from pairlab.analysis.questions import throughput
 from pairlab.statistics import intervals
 from pairlab.store.dataset import load_runs
 from tests.support import synthetic_contention as synthetic
-from tests.support.executed import Executed, figures, tables
-from tests.support.synthetic import write_campaign
+from tests.support.executed import Executed
 
 
-def clients_of(root, *runs):
+def asked(root, *runs):
     for made in runs:
         store.write(made, root)
-    return fairness.clients(load_runs(root).flows)
+    return question.ask("fairness", root)
+
+
+def clients_of(answer):
+    return throughput.clients(answer.found.flows)
 
 
 def test_a_client_with_several_flows_is_one_client(tmp_path):
-    clients = clients_of(tmp_path, synthetic.client_run([3, 5], flows_per_pair=4))
+    clients = clients_of(asked(tmp_path, synthetic.client_run([3, 5], flows_per_pair=4)))
     assert list(clients["throughput_bps"]) == [3e9, 5e9]
 
 
 def test_a_client_that_failed_got_nothing_and_leaves_the_ratio_without_bound(tmp_path):
-    found = fairness.by_repetition(clients_of(tmp_path, synthetic.client_run([4, 2, 2], failed=1))).iloc[0]
+    found = asked(tmp_path, synthetic.client_run([4, 2, 2], failed=1)).repetitions.iloc[0]
     assert (found["least_bps"], found["most_bps"], found["failed_flows"]) == (0, 4e9, 1)
-    assert np.isinf(found["ratio"])
-    assert found["least_share"] == 0
+    assert np.isinf(found["most_over_least"])
+    assert found["least_over_most"] == 0
     assert found["jain_index"] == pytest.approx(36 / (3 * 20))
 
 
 def test_each_repetition_gives_one_ratio_and_the_interval_is_over_them(tmp_path):
     made = [synthetic.client_run(rates, repetition=number) for number, rates in enumerate([[1, 2], [2, 2], [1, 3]])]
-    repetitions = fairness.by_repetition(clients_of(tmp_path, *made))
-    assert list(repetitions["ratio"]) == [2, 1, 3]
-    cell = fairness.cells(repetitions, 0.95)["ratio"].iloc[0]
+    answer = asked(tmp_path, *made)
+    assert list(answer.repetitions["most_over_least"]) == [2, 1, 3]
+    cell = answer["ratio"].iloc[0]
     assert tuple(cell[["value", "low", "high", "n"]]) == pytest.approx(
         tuple(intervals.mean_interval([2, 1, 3], scale=intervals.FROM_ONE))
     )
@@ -42,9 +45,9 @@ def test_each_repetition_gives_one_ratio_and_the_interval_is_over_them(tmp_path)
 
 def test_the_mean_ratio_is_a_gap_where_a_client_got_nothing(tmp_path):
     made = [synthetic.client_run([4, 2], failed=number, repetition=number) for number in (0, 1)]
-    cell = fairness.cells(fairness.by_repetition(clients_of(tmp_path, *made)), 0.95)["ratio"].iloc[0]
+    cell = asked(tmp_path, *made)["ratio"].iloc[0]
     assert np.isnan(cell["value"])
-    assert cell["gap"] == "ratio has no finite value in 1 of 2 repetitions"
+    assert cell["gap"] == "most_over_least has no finite value in 1 of 2 repetitions"
 
 
 def test_drivers_are_compared_by_repetition(tmp_path):
@@ -55,27 +58,27 @@ def test_drivers_are_compared_by_repetition(tmp_path):
         for number in range(5)
         for rest in ({"repetition": number},)
     ]
-    repetitions = fairness.by_repetition(clients_of(tmp_path, *made))
-    between = fairness.pairs_of_drivers(repetitions).set_index("measure")
-    assert between.loc["jain_index", "delta"] == between.loc["least_share", "delta"] == -1
+    answer = asked(tmp_path, *made)
+    between = answer["pairs"].set_index("measure")
+    assert between.loc["jain_index", "delta"] == between.loc["least_over_most", "delta"] == -1
     assert between.loc["jain_index", "p_holm"] == pytest.approx(2 / 252)  # all of 5 above all of 5: 2 of C(10, 5)
     assert list(between["n_first"]) == [5, 5]
-    assert (fairness.drivers_differ(repetitions)["p"] < 0.01).all()
+    for name in ("jain differs", "min-max differs"):
+        assert (answer[name]["p"] < 0.01).all()
 
 
 @pytest.mark.parametrize(("slow", "failed", "apart"), [(0.1, 0, True), (0.1, 1, False), (1, 0, False)])
 def test_drivers_tenfold_apart_need_a_logarithmic_axis_which_has_no_place_for_zero(tmp_path, slow, failed, apart):
     made = [synthetic.client_run([slow] * 3, failed=failed), synthetic.client_run([2] * 3, driver="ovs")]
-    assert fairness.far_apart(clients_of(tmp_path, *made)) is apart
+    assert throughput.far_apart(clients_of(asked(tmp_path, *made))) is apart
 
 
 def test_a_single_repetition_carries_no_test_and_says_so(tmp_path):
-    made = [synthetic.client_run([1, 2], driver=driver) for driver in ("bridge", "ovs")]
-    repetitions = fairness.by_repetition(clients_of(tmp_path, *made))
-    differ = fairness.drivers_differ(repetitions)
-    assert differ["p"].isna().all()
-    assert differ["gap"].str.contains("has 1 repetition").all()
-    assert fairness.pairs_of_drivers(repetitions).empty
+    answer = asked(tmp_path, *(synthetic.client_run([1, 2], driver=driver) for driver in ("bridge", "ovs")))
+    for name in ("jain differs", "min-max differs"):
+        assert answer[name]["p"].isna().all()
+        assert answer[name]["gap"].str.contains("has 1 repetition").all()
+    assert answer["pairs"].empty
 
 
 def test_the_pairs_looked_at_are_the_asked_ones_or_the_most(tmp_path):
@@ -91,28 +94,14 @@ def executed(campaign, tmp_path_factory):
     return Executed("02-fairness", campaign, tmp_path_factory.mktemp("fairness"))
 
 
-@pytest.mark.ci
-def test_the_notebook_makes_every_figure_table_and_value_from_two_backends(executed):
-    names = [f"fairness{kind}-{backend}-flowgen" for kind in ("", "-drivers") for backend in ("netns", "docker")]
-    values = {"paper/values/campaign/02-fairness.tex"}
-    assert executed.made == figures("campaign", "fairness-cdf", "fairness-jain") | tables("campaign", *names) | values
-
-
 def test_failed_clients_stay_in_view(executed):
     told = executed.values("02-fairness")
-    assert r"{fairness/netns-flowgen/ovs/ratio-gap}{ratio has no finite value in 1 of 3 repetitions}" in told
+    assert (
+        r"{fairness/netns-flowgen/ovs/ratio-gap}{most\_over\_least has no finite value in 1 of 3 repetitions}" in told
+    )
     assert "fairness/netns-flowgen/ovs/ratio}" not in told
     assert r"{fairness/c/bridge/ratio}{2.7}" in told
     assert r"1 of 90 flows failed" in told
-
-
-@pytest.mark.ci
-def test_the_notebook_works_with_one_driver_and_one_repetition(tmp_path):
-    write_campaign(tmp_path / "few", backends=("netns",), drivers=("ovs",), pairs=(2,), repetitions=1)
-    executed = Executed("02-fairness", tmp_path / "few", tmp_path, pairs=2)
-    assert "a comparison needs at least 2 of driver" in executed.told("drivers")
-    assert figures("few", "fairness-cdf", "fairness-jain") <= executed.made
-    assert r"{no interval from one repetition}" in executed.values("02-fairness")
 
 
 def test_without_plain_runs_the_notebook_says_why_and_draws_nothing(tmp_path):

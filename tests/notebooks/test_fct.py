@@ -2,9 +2,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pairlab.analysis import flow_changes, question
 from pairlab.analysis.questions import fct
 from pairlab.store.dataset import load_runs
-from tests.support.executed import Executed, figures, tables
+from tests.support.executed import Executed
 from tests.support.synthetic_flows import CONNECTED, FIRST_BYTE, write_fct
 
 
@@ -25,39 +26,13 @@ def of(frame, **names):
 
 
 @pytest.mark.ci
-def test_the_notebook_makes_every_figure_table_and_value_from_two_backends_and_tools(runs, tmp_path):
-    done = Executed("04-fct", runs, tmp_path)
-    systems = [f"{backend}-{tool}" for backend in ("netns", "docker") for tool in ("flowgen", "netcat")]
-    assert done.made == figures("times", "fct-cdf-log", "fct-changes") | {
-        "paper/values/times/04-fct.tex",
-        *tables("times", "fct-change", "fct-tools", "fct-phases"),
-        *tables("times", *(f"fct-percentiles-{system}" for system in systems)),
-        *tables("times", *(f"fct-drivers-{system}" for system in systems)),
-    }
-    assert done.told("failed") == "4 of 4800 flows failed\n"
-    assert "p99 needs at least 100 flows, and there are 50" in done.told("percentiles")
-    values = done.values("04-fct")
-    assert r"\definelist{fct/exact}{docker-flowgen,netns-flowgen}" in values
-    assert r"\defineresult{fct/c/macvlan/10-50/p99}{+39.8 \%}" in values
-    assert r"\defineresult{fct/netns-flowgen/largest-lead}{1.00 ms}" in values
-    assert "fct/missing" not in values
-
-
-@pytest.mark.ci
 @pytest.mark.parametrize("repetitions", [1, 2])
 def test_few_repetitions_of_one_tool_and_driver_leave_named_gaps(tmp_path, repetitions):
     few = {"backends": ("netns",), "workloads": ("netcat",), "drivers": ("ovs",), "repetitions": repetitions}
     done = Executed("04-fct", write_fct(tmp_path / "few", **few), tmp_path)
-    assert done.told("tools") == "there are not two tools\n"
+    assert done.told("tools") == "fct-tools: there are not two tools\n"
     assert not any("tools" in name or "phases" in name or "drivers" in name for name in done.made)
     assert r"\definelist{fct/exact}{netns-netcat}" in done.values("04-fct")
-
-
-@pytest.mark.ci
-def test_without_runs_of_its_experiment_the_notebook_writes_the_reason_only(campaign, tmp_path):
-    done = Executed("04-fct", campaign, tmp_path)
-    assert done.made == {"paper/values/campaign/04-fct.tex"}
-    assert r"\defineresult{fct/missing}{there are no runs of 'fct'}" in done.values("04-fct")
 
 
 @pytest.mark.ci
@@ -73,7 +48,7 @@ def test_a_cell_has_the_percentiles_of_its_flows_and_counts_those_that_failed(fl
 
 
 def test_the_change_between_pair_counts_covers_the_true_one(flows):
-    medians = of(fct.changes_by_pairs(flows), q=0.5)
+    medians = of(flow_changes.by_pairs(flows), q=0.5)
     assert len(medians) == 16
     assert medians["value"].mean() == pytest.approx(30, abs=4)
     assert (medians["low"].le(30) & medians["high"].ge(30)).sum() >= 14
@@ -101,17 +76,17 @@ def test_a_change_is_of_all_flows_and_not_of_those_that_are_left(flows):
 
 def test_drivers_that_differ_are_told_apart_and_a_driver_from_itself_is_not(flows):
     part = of(flows, backend="netns", workload="flowgen", pairs=50)
-    found = fct.distributions(part).set_index(["first", "second"])
+    found = flow_changes.distributions(part).set_index(["first", "second"])
     assert found.loc[("bridge", "host"), "distance"] > 0.4
     assert found.loc[("bridge", "host"), "p_holm"] < 0.05
     same = of(part, driver="bridge")
-    twice = fct.distributions(pd.concat([same, same.assign(driver="ovs")], ignore_index=True))
+    twice = flow_changes.distributions(pd.concat([same, same.assign(driver="ovs")], ignore_index=True))
     assert twice["distance"].item() == pytest.approx(0, abs=1e-6)
     assert twice["p"].item() == 1
 
 
 def test_netcat_beside_flowgen_finds_the_five_percent_that_it_is_longer(flows):
-    medians = of(fct.tools(flows), q=0.5)
+    medians = of(flow_changes.by_workload(flows), q=0.5)
     assert len(medians) == 16
     assert set(medians["workload"]) == {"netcat"}
     assert medians["value"].mean() == pytest.approx(5, abs=4)
@@ -124,8 +99,8 @@ def test_the_parts_of_a_flow_are_where_its_tool_says(flows):
     assert list(share) == pytest.approx([CONNECTED, FIRST_BYTE - CONNECTED, 1 - FIRST_BYTE])
 
 
-def test_the_table_of_changes_has_what_the_paper_states_beside_it(flows):
-    table = fct.change_table(fct.changes_by_pairs(flows))
+def test_the_table_of_changes_has_what_the_paper_states_beside_it(runs):
+    table = question.ask("fct", runs).table("fct-change")
     stated = table["Paper C, 10 to 50", "p99"]
     assert stated.loc[("netns-flowgen", "bridge")] == "+31.3"
     assert stated.loc[("netns-flowgen", "host")] == "–"

@@ -1,121 +1,92 @@
-import re
+"""Suo et al. (2018), and networks in other places: what the questions say besides what is planted (test_questions)."""
+
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from pairlab import store
-from pairlab.analysis.questions import networks
-from pairlab.store.dataset import load_runs
-from tests.support import synthetic
-from tests.support.executed import Executed, figures, tables
+from pairlab.analysis.questions import modes, networks
+from tests.support import asked, claimed
 
-#: What each network carries of its place's limit, in two places: within a host and across two.
-PARTS = {1: {"p2p": 1.0, "bridge": 0.9, "overlay": 0.7}, 2: {"process": 1.0, "overlay": 0.6, "nat": 1.0}}
 NAMESPACES = [{"name": f"host-{number}", "kind": "namespace", "on": "machine"} for number in (0, 1)]
 
 
-def write_networks(root, parts=PARTS, repetitions=5):
-    random = np.random.default_rng(3)
-    for repetition in range(repetitions):
-        for hosts, of_limit in parts.items():
-            place = {"hosts": hosts, "placement": "across" if hosts > 1 else "same-host"}
-            drift = random.normal(1, 0.1)  # of the machine: the same for all that is measured in this repetition
-            for driver, part in of_limit.items():
-                for pairs in (1, 4):
-                    rates = [20 * part * drift * random.normal(1, 0.01) / pairs] * pairs
-                    asked = {"driver": driver, "repetition": repetition, "experiment": "networks", **place}
-                    made = synthetic.run(rates, **asked)
-                    kinds = {"hosts": NAMESPACES} if hosts > 1 else {}
-                    store.write(replace(made, facts={**made.facts, **kinds}), root)
-                store.write(transactions(driver, part, drift, repetition, place), root)
-    return root
-
-
-def transactions(driver, part, drift, repetition, place):
-    """Of a hundred, two took ten times as long as the median: 10 µs over the limit, and more where less is carried."""
-    usual_s = 10e-6 * drift / part
-    asked = {"driver": driver, "repetition": repetition, "experiment": "latency", **place}
-    return synthetic.transacting({usual_s: 98, 10 * usual_s: 2}, **asked)
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    return write_networks(tmp_path_factory.mktemp("runs") / "nets")
-
-
-@pytest.fixture(scope="module")
-def changes(runs):
-    found = networks.changes(networks.repetitions(load_runs(runs, experiment="networks").flows), 0.95)
-    return found.set_index(["driver", "hosts", "pairs"])
-
-
-@pytest.mark.parametrize(
-    ("driver", "hosts", "percent"), [("bridge", 1, -10), ("overlay", 1, -30), ("overlay", 2, -40), ("nat", 2, 0)]
-)
-def test_what_a_network_takes_is_found_against_the_limit_of_its_own_place(changes, driver, hosts, percent):
-    for pairs in (1, 4):
-        found = changes.loc[driver, hosts, pairs]
-        assert found["value"] == pytest.approx(percent, abs=2)
-        assert found["low"] <= percent <= found["high"]
-        assert found["high"] - found["low"] < 5  # the drift of the machine has cancelled
-
-
-def test_latencies_are_those_of_each_place_and_wander_with_the_machine(runs):
-    repetitions = networks.latency_repetitions(load_runs(runs, experiment="latency"))
-    cells = {
-        name: each.set_index(["driver", "hosts"]) for name, each in networks.latency_cells(repetitions, 0.95).items()
-    }
-    for (driver, hosts), median in cells["latency_p50_s"].iterrows():
-        assert median["low"] <= 10e-6 / PARTS[hosts][driver] <= median["high"]
-        assert cells["latency_p99_s"].loc[(driver, hosts), "value"] == pytest.approx(10 * median["value"])
-    assert set(cells["latency_p50_s"].index) == {(driver, hosts) for hosts in PARTS for driver in PARTS[hosts]}
-    fastest = networks.fastest_first(
-        ["nat", "overlay"],
-        cells["latency_p50_s"].loc[(slice(None), 2), :].reset_index(),
-        measure=networks.LATENCIES["latency_p50_s"],
-    )
-    assert fastest == ["nat", "overlay"]
-
-
-def test_the_limits_are_held_against_nothing(changes):
-    assert {(driver, hosts) for driver, hosts, _ in changes.index} == {
-        *(("bridge", 1), ("overlay", 1)),
-        *(("overlay", 2), ("nat", 2)),
-    }
-
-
-def test_where_the_limit_was_not_measured_a_change_has_a_gap(tmp_path):
-    made = write_networks(tmp_path / "alone", {2: {"overlay": 0.6, "nat": 1.0}}, repetitions=3)
-    found = networks.changes(networks.repetitions(load_runs(made, experiment="networks").flows), 0.95)
+def test_the_limits_are_held_against_nothing_and_without_them_a_change_has_a_gap(ask):
+    runs = asked.runs_of("networks", 2)
+    found = ask("networks", runs)["change"]
+    cells = {*zip(found["driver"], found["hosts"], strict=True)}
+    assert cells == {("bridge", 1), ("ovs", 1), ("overlay", 2), ("nat", 2)}
+    found = ask("networks", [run for run in runs if run.spec.driver != "process"])["change"].query("hosts == 2")
     assert found["value"].isna().all()
-    assert set(found["gap"]) == {"no repetition also has driver process"}
+    assert set(found["gap"]) == {"nothing was measured with driver process"}
 
 
-@pytest.mark.ci
-def test_the_notebook_makes_its_figure_tables_and_values(runs, tmp_path):
-    done = Executed("15-networks", runs, tmp_path)
-    made = figures("nets", "networks", "network-latencies")
-    made |= tables("nets", "networks-netns-flowgen", "network-latencies-netns-rr")
-    assert done.made == made | {"paper/values/nets/15-networks.tex"}
-    key = re.escape("{networks/netns-flowgen/overlay/2/4/change}{\\textminus{}")
-    (fall,) = re.findall(rf"{key}([\d.]+)", done.values("15-networks"))
-    assert float(fall) == pytest.approx(40, abs=2)
-    assert "no number is missing" in done.told("table")
-    key = re.escape("{networks/netns-rr/overlay/2/1/p50}{")
-    (median,) = re.findall(rf"{key}([\d.]+)", done.values("15-networks"))
-    assert float(median) == pytest.approx(10 / 0.6, rel=0.2)
+def test_a_figure_of_namespaces_says_that_they_share_a_kernel(ask):
+    runs = [
+        replace(run, facts={**run.facts, "hosts": NAMESPACES[: run.spec.hosts]}) for run in asked.runs_of("networks", 1)
+    ]
+    note = ask("networks", runs).figure("networks").get_supxlabel()
+    assert "2 hosts that share a kernel" in note.replace("\n", " ")
 
 
-@pytest.mark.ci
-def test_a_figure_of_namespaces_says_that_they_share_a_kernel(runs, tmp_path):
-    Executed("15-networks", runs, tmp_path)
-    (table,) = (tmp_path / "out").rglob("networks-netns-flowgen.tex")
-    assert "2 hosts that share a kernel" in table.read_text()
+def test_a_layers_part_is_its_share_of_busy_samples_times_the_demand(ask):
+    cost = ask("cost", asked.runs_of("cost", 2))
+    cells = cost["by layer"].set_index(["driver", "layer"])["value"]
+    assert cells["overlay", "VXLAN"] / cells["overlay", "UDP"] == pytest.approx(0.5)
+    assert (cells["process", "VXLAN"], cells["nat", "VXLAN"]) == (0, 0)
+    assert cells.groupby("driver").sum().to_dict() == pytest.approx(
+        cost["service_demand_s"].set_index("driver")["value"].to_dict()
+    )
 
 
-def test_without_its_experiment_the_notebook_says_so_and_draws_nothing(campaign, tmp_path):
-    done = Executed("15-networks", campaign, tmp_path)
-    assert done.made == {"paper/values/campaign/15-networks.tex"}
-    missing = r"{networks/missing}{there are no runs of 'networks' as this question needs them; "
-    assert missing in done.values("15-networks")
+def test_the_published_table_has_the_changes_of_both_sides_together():
+    told = networks.stated_changes()
+    assert (told["overlay"], told["flannel-vxlan"], told["bgp"]) == ("+73", "+111", "+66")
+    assert networks.published_table().loc["weave", "Client (µs)"] == 150.7
+
+
+def test_what_the_paper_states_of_messages_stands_beside(ask):
+    stated = ask("packet-size", asked.runs_of("packet-size", 1)).table("packet-size-throughput")["Paper S (%)"]
+    by_name = {(what, size, driver): text for (_, what, size, driver), text in stated.items()}
+    assert by_name["TCP", "256 B", "overlay"] == "-82"
+    assert by_name["UDP", "256 B", "nat"] == "-24"
+    assert by_name["TCP", "1 KiB", "overlay"] == "–"
+
+
+def test_hosts_that_share_a_kernel_answer_nothing_whatever_they_are_called(ask):
+    kinds = [claimed.sending(1.0, experiment="virtualization", host_kind=kind) for kind in ("physical", "virtual")]
+    answer = ask("virtualization", [replace(run, facts={**run.facts, "hosts": NAMESPACES}) for run in kinds])
+    assert str(answer).startswith("not comparable: the hosts share one kernel")
+    assert answer["throughput"].empty
+    assert answer["change"].empty
+
+
+def test_the_mode_without_a_network_is_a_fact_and_no_number(ask):
+    answer = ask("single-host-modes", asked.runs_of("single-host-modes", 2))
+    assert "none" not in set(answer.repetitions["driver"])
+    told = "netns-flowgen, none: 2 connections tried, 0 reached their server; links: lo; "
+    assert modes.isolated(answer.found).startswith(told)
+
+
+def test_a_run_whose_transactions_all_failed_is_a_latency_without_a_number_and_no_throughput(ask):
+    def spoilt(run):
+        if not (run.spec.request_bytes and run.spec.driver == "bridge"):
+            return run
+        lost = run.flows.assign(status="failed", error="broke", transactions=np.nan, throughput_bps=np.nan)
+        return replace(run, flows=lost, transactions=run.transactions.iloc[:0])
+
+    answer = ask("single-host-modes", map(spoilt, asked.runs_of("single-host-modes", 2)))
+    assert set(answer["throughput"]["workload"]) == {"flowgen"}
+    bridge = answer["latency"].query("driver == 'bridge'")
+    assert bridge["gap"].to_list() == ["latency_mean_s has no finite value in 2 of 2 repetitions"] * 2
+    assert answer["latency change"].query("driver == 'bridge'")["gap"].ne("").all()
+
+
+def test_what_runs_beside_loops_by_the_servers_is_not_of_mentz_et_al(ask):
+    assert ask("interference", asked.runs_of("by-network", 1)).gap.startswith("there are no runs of 'interference'")
+
+
+def test_an_odd_number_of_containers_is_a_number_of_its_own(ask):
+    found = ask("all-to-all", [claimed.exchanging(1, pairs=2, ranks=3)])["round"]
+    assert found["containers"].to_list() == [3]
+    assert found["value"].to_list() == pytest.approx([100e-6])

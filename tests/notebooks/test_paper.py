@@ -61,7 +61,7 @@ def test_an_unknown_result_stops_the_paper_and_is_named(results, monkeypatch, tm
 
 @needs_latex
 def test_words_that_are_bound_to_a_claim_stand_only_where_all_that_judged_it_agree(tmp_path):
-    asked = {"a": "holds", "b": "contradicted", "c": "mixed", "d": "not judged"}
+    asked = {"a": "holds", "b": "contradicted", "c": "mixed", "d": "not judged", "f": "holds in direction"}
     known = "".join(rf"\defineresult{{claims/{claim}/verdict}}{{{verdict}}}" for claim, verdict in asked.items())
     says = "".join(
         rf"\ifholds{{{claim}}}{{\typeout{{{claim}: it holds}}}}{{\typeout{{{claim}: otherwise}}}}"
@@ -72,9 +72,10 @@ def test_words_that_are_bound_to_a_claim_stand_only_where_all_that_judged_it_agr
     (tmp_path / "main.tex").write_text(rf"{head}{known}\begin{{document}}{says}\end{{document}}")
     (tmp_path / "wrong.tex").write_text(rf"{head}\begin{{document}}\ifholds{{e}}{{yes}}{{no}}\end{{document}}")
     done, wrong = pdflatex(tmp_path), pdflatex(tmp_path, "wrong.tex")
-    assert re.findall(r"^[a-d]: .*", done.stdout, re.MULTILINE) == [
+    assert re.findall(r"^[a-f]: .*", done.stdout, re.MULTILINE) == [
         *("a: it holds", "a: as asked", "b: otherwise", "b: as asked"),
         *("c: otherwise", "c: as asked", "d: otherwise", "d: as asked"),
+        *("f: it holds", "f: as asked"),
     ]
     assert "There is no claim 'e' labelled 'x'" in wrong.stdout
     assert wrong.returncode != 0

@@ -1,15 +1,15 @@
 import numpy as np
 import pytest
 
-from pairlab.analysis.questions.reasons import starting
+from pairlab.analysis.questions import starting
 from pairlab.store.dataset import load_runs
-from tests.support.executed import Executed, figures, tables
+from tests.support.executed import Executed
 from tests.support.synthetic_flows import write_starting
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Where a spacing of 57 ms explains all of the difference to paper C, and one of 30 ms half of it."""
+    """Where a spacing of 57 ms explains all of the difference to Boeira et al. (2021), and one of 30 ms half of it."""
     return write_starting(tmp_path_factory.mktemp("runs") / "apart", explained=1.0)
 
 
@@ -68,28 +68,9 @@ def test_a_failed_flow_took_longer_than_any_other(flows):
     assert known.query("q == 0.99")["gap"].str.contains("flows failed").all()
 
 
-def test_the_notebook_makes_its_figure_tables_and_values(runs, tmp_path):
-    done = Executed("13-starting", runs, tmp_path)
-    made = figures("apart", "starting") | tables("apart", "starting-netns-flowgen", "starting-change")
-    assert done.made == made | {"paper/values/apart/13-starting.tex"}
-    values = done.values("13-starting")
-    assert r"{starting/netns-flowgen/spacings}{0 ms, 30 ms, 57 ms}" in values
-    assert r"{starting/c/bridge/p99-change}{+31.3 \%}" in values
-    assert r"{starting/netns-flowgen/bridge/57-ms/explained}" in values
-    assert r"{starting/netns-flowgen/bridge/50/57-ms/p99}" in values
-    assert "netns-flowgen, ovs, 57 ms: starts 57 ms apart explain " in done.told("changes")
-
-
 def test_few_repetitions_of_one_driver_leave_named_gaps(tmp_path):
     few = write_starting(tmp_path / "few", explained=1.0, drivers=("bridge",), repetitions=2)
     done = Executed("13-starting", few, tmp_path)
     assert "p99 needs at least 100 flows, and there are 20" in done.told("percentiles")
     assert "explained-missing" in done.values("13-starting")
     assert "/explained}" not in done.values("13-starting")
-
-
-def test_without_its_experiment_the_notebook_says_so_and_draws_nothing(campaign, tmp_path):
-    done = Executed("13-starting", campaign, tmp_path)
-    assert done.made == {"paper/values/campaign/13-starting.tex"}
-    assert r"\defineresult{starting/missing}{there are no runs of 'starting'}" in done.values("13-starting")
-    assert done.told("changes").startswith("nothing to explain")

@@ -1,20 +1,15 @@
 import pytest
 
-from pairlab import paths
-from pairlab.analysis import published, throughput_cells
-from pairlab.analysis.output.measures import by_system
-from pairlab.analysis.questions import throughput
-from pairlab.store.dataset import load_runs
+from pairlab.analysis import question
+from pairlab.analysis.questions.throughput import CLIENT, TOTAL
 from tests.support.executed import Executed, figures, tables
 from tests.support.synthetic import write_campaign
-
-NOTEBOOK = paths.ANALYSES / "01-throughput.ipynb"
 
 
 @pytest.mark.ci
 def test_the_notebook_makes_every_figure_table_and_value_from_two_backends(campaign, tmp_path):
     executed = Executed("01-throughput", campaign, tmp_path)
-    assert executed.told("load").startswith("72 runs read, 70 count, 2 left out")
+    assert "\n72 runs read, 70 count, 2 left out" in executed.told("load")
     assert "netns-flowgen: 2 to 3 repetitions per cell; 1 of 161 flows failed" in executed.told("table")
     made = figures("campaign", *(f"throughput-{name}" for name in ("total", "box", "published")))
     made |= tables("campaign", *(f"throughput-{name}" for name in ("netns-flowgen", "docker-flowgen", "published")))
@@ -24,39 +19,32 @@ def test_the_notebook_makes_every_figure_table_and_value_from_two_backends(campa
 def test_the_notebook_works_with_one_driver_and_says_why_there_is_no_comparison(tmp_path):
     write_campaign(tmp_path / "few", backends=("netns",), drivers=("ovs",), pairs=(1, 2), repetitions=1)
     executed = Executed("01-throughput", tmp_path / "few", tmp_path)
-    assert executed.told("published") == "netns, flowgen: no bridge at 10 pairs to be the reference\n"
+    why = "throughput-published: netns, flowgen: no bridge at 10 pairs to be the reference\n"
+    assert executed.told("published") == 2 * why  # of the table and of the figure
     assert not [name for name in executed.made if "throughput-published" in name]
 
 
 def test_the_table_has_the_form_of_the_published_one(campaign):
-    cells = throughput.cells(throughput_cells.throughput_by_repetition(load_runs(campaign).flows))
-    table = by_system(throughput.table(cells))["netns-flowgen"]
+    answer = question.ask("throughput", campaign)
+    table = answer.table("throughput").loc["netns-flowgen"]
     assert list(table.index) == [1, 2, 5, 10]
     assert table.columns.tolist() == [
-        (what.title, driver)
-        for what in (throughput.CLIENT, throughput.TOTAL)
-        for driver in ("bridge", "macvlan", "ovs")
+        (what.title, driver) for what in (CLIENT, TOTAL) for driver in ("bridge", "macvlan", "ovs")
     ]
-    cell = cells["total_bps"].set_index(["backend", "driver", "pairs"]).loc[("netns", "ovs", 5)]
+    cell = answer["total"].set_index(["backend", "driver", "pairs"]).loc[("netns", "ovs", 5)]
     value, low, high = (cell[name] / 1e9 for name in ("value", "low", "high"))
-    assert table.loc[5, (throughput.TOTAL.title, "ovs")] == f"{value:.2f} [{low:.2f}, {high:.2f}]"
+    assert table.loc[5, (TOTAL.title, "ovs")] == f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
 
 def test_the_comparison_lists_only_cells_that_both_have(campaign):
-    ours = throughput_cells.normalised_shape(throughput_cells.throughput_by_repetition(load_runs(campaign).flows))
-    theirs = throughput_cells.normalised_shape(published.load("throughput"), by=["paper"])
-    found = throughput.comparison(ours.cells, theirs.cells)
+    found = question.ask("throughput", campaign).table("throughput-published")
     assert found["paper E"].to_dict() == {(10, "bridge"): "1.00", (10, "macvlan"): "1.17", (10, "ovs"): "1.27"}
 
 
 def test_short_keys_are_given_to_a_single_system_only(campaign, tmp_path):
     write_campaign(tmp_path / "one", backends=("netns",), repetitions=2)
     for root, short in ((campaign, False), (tmp_path / "one", True)):
-        runs = load_runs(root)
-        repetitions = throughput_cells.throughput_by_repetition(runs.flows)
-        cells, shape = throughput.cells(repetitions), throughput_cells.normalised_shape(repetitions)
-        compared = throughput.comparison(shape.cells, shape.cells.assign(paper="E"))
-        values = throughput.values(runs, cells, shape, shape, compared)
+        values = question.ask("throughput", root).values
         long = values["netns-flowgen/bridge/10/total"]
         if short:
             assert values["bridge/10/total"] == long

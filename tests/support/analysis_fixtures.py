@@ -33,3 +33,25 @@ def campaign(tmp_path_factory):
     from tests.support import synthetic
 
     return synthetic.write_campaign(tmp_path_factory.mktemp("runs") / "campaign")
+
+
+@pytest.fixture
+def ask(monkeypatch, closes_figures):
+    """As question.ask, of runs that are in no folder."""
+    from pairlab.analysis import question, selection
+    from pairlab.errors import NoRuns
+    from pairlab.store.dataset import Runs
+
+    def answer(topic, runs, **options):
+        every = tuple(runs)
+
+        def load(root, experiment, sweep):
+            mine = tuple(run for run in every if run.spec.experiment in experiment)
+            if not mine:
+                raise NoRuns("there are none")
+            return Runs(mine, experiments=experiment)
+
+        monkeypatch.setattr(selection, "load_runs", load)
+        return question.ask(topic, "runs/made-up", **options)
+
+    return answer

@@ -16,7 +16,7 @@ from pathlib import Path
 from pyroute2 import IPRoute
 
 from pairlab.testbed.docker.hosts import DOCKERD
-from pairlab.testbed.launch.daemons import Daemon, in_memory
+from pairlab.testbed.links.lan import Daemon, in_memory
 from tests.support.dask_workers import PAIRLAB, ROOT
 
 APART = ("unshare", "--net", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc")

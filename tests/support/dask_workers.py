@@ -27,8 +27,8 @@ PAIRLAB = str(Path(sys.executable).with_name("pairlab"))
 LOG, CELL_S = "PAIRLAB_TEST_LOG", "PAIRLAB_TEST_CELL_S"
 
 
-def made_up_cell(values, notebook, attempts, wait):
-    """Stands in for worker.measure_cell: takes its time, and notes who else measured on this worker meanwhile."""
+def made_up_cell(values, *_):
+    """Stands in for workers.measure_cell: takes its time, and notes who else measured on this worker meanwhile."""
     folder = Path(os.environ[LOG])
     spec = Spec(**values)
     with open(folder / f"worker-{os.getpid()}", "a+") as mine:
@@ -41,7 +41,7 @@ def made_up_cell(values, notebook, attempts, wait):
     with working_directory() as place:
         host = {"cpu_model": "a CPU", "cpus": 2, "machine": str(os.getpid()), "kernel": facts.host()["kernel"]}
         run = replace(made_up(), spec=spec, measured_at=datetime.now(UTC), facts={"host": host})
-        content = store.packed(store.write(run, place))
+        content = store.export_run(store.write(run, place))
     return {"state": "done", "text": "made up", "run": content, "counts": True}
 
 
@@ -143,8 +143,7 @@ def main():
     from pairlab.batch.executors.workers import WorkerPool
 
     plan = files.load(sys.argv[1])
-    asked = {"attempts": 100, "wait_s": float(sys.argv[3]), "measure": made_up_cell}
-    with WorkerPool(sys.argv[2], list(runner.rules(plan)), **asked) as pool:
+    with WorkerPool(sys.argv[2], wait_s=float(sys.argv[3]), measure=made_up_cell) as pool:
         tally = runner.run(plan, pool=pool, attempts=100, say=lambda text: print(text, file=sys.stderr))
     print(tally.done, len(tally.not_done))
 

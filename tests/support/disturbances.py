@@ -29,8 +29,8 @@ from pairlab.measurement.checks import crosschecks
 from pairlab.testbed import registry
 from pairlab.testbed.contracts import Site
 from pairlab.testbed.endpoints import Limits
-from pairlab.testbed.host import cgroup_tree, cgroups, foreign_load
-from pairlab.testbed.launch.conductor import Process
+from pairlab.testbed.host import cgroups, foreign_load
+from pairlab.testbed.process_launcher import Process
 from tests.support.punctual import PUNCTUAL
 
 #: As many processes as there are CPUs, busy until their input ends.
@@ -218,11 +218,11 @@ def shaped(bed: Testbed) -> Iterator[None]:
 @contextlib.contextmanager
 def quota(bed: Testbed) -> Iterator[None]:
     """Some tools may use a fifth of a CPU only."""
-    if cgroups.lack():
+    if cgroups.missing():
         yield
         return
     which = tools(bed.some(bed.chance.choice([bed.clients, bed.servers])))
-    home = Path(cgroup_tree.hierarchy().base())
+    home = Path(cgroups.hierarchy().base())
     with cgroups.groups(f"disturbed_{os.getpid()}", {"tools": Limits(cpu_quota=0.2)}) as made:
         for group in (made["tools"], home):
             for each in which:
@@ -334,7 +334,7 @@ def measured_under(
 
     def watch(bed, clients, release_ns, *others):
         known = {id(each) for each in (*clients, *ready["servers"])}
-        running = [each for each in bed.conductor._processes.values() if not each.over]
+        running = [each for each in bed.launcher._processes.values() if not each.ended]
         beside = [each for each in running if id(each) not in known]
         testbed = Testbed(list(clients), ready["servers"], random.Random(seed), beside)
         ready["counted"].beside = tools(beside)
@@ -372,19 +372,19 @@ def _count(counted: Counted, over: threading.Event, release_ns: int) -> None:
     counted.close()
 
 
-def told_and_true_bps(run: Run, counted: Counted) -> tuple[float, float]:
+def reported_and_true_bps(run: Run, counted: Counted) -> tuple[float, float]:
     """The total that a run tells, and what the kernel counted while all its flows sent, after the warm-up.
 
     Of a tool that does not tell when it began, its run knows that it was after the release, and at the latest as long
     before its end as it sent. Of the times from the one and from the other, that counts of which the kernel's count is
     the nearer one.
     """
-    told_bps, header_bytes = run.total_throughput_bps, crosschecks.header_bytes(run.facts["network"])
+    reported_bps, header_bytes = run.total_throughput_bps, crosschecks.header_bytes(run.facts["network"])
     if run.spec.flow_sizes:  # all of it, at its client
         _, link_bytes, packets, _ = np.subtract(counted.rows[-1], counted.rows[0])
         return float(run.flows["flow_bytes"].sum()), float(link_bytes - header_bytes * packets)
     if run.spec.request_bytes and registry.drivers.get(run.spec.driver).isolated:  # no responses come to the servers
-        told_bps /= 2
+        reported_bps /= 2
     begun_s = run.flows["connected_s"]
     latest_s = begun_s.fillna(run.flows["pair"].map(run.intervals.groupby("pair")["start_s"].min())).fillna(0.0)
     found = []
@@ -395,7 +395,7 @@ def told_and_true_bps(run: Run, counted: Counted) -> tuple[float, float]:
             found.append(counted.udp_bps(run.spec.message_bytes, begin_s, end_s))
         else:
             found.append(counted.tcp_bps(header_bytes, begin_s, end_s))
-    return told_bps, min(found, key=lambda true_bps: abs(told_bps - true_bps))
+    return reported_bps, min(found, key=lambda true_bps: abs(reported_bps - true_bps))
 
 
 def stood_still(run: Run, counted: Counted) -> bool:
@@ -421,7 +421,7 @@ def random_case(seed: int) -> tuple[Spec, str, float, float]:
     there = [
         each
         for each in ("flowgen", "iperf", "iperf3")
-        if not backend.lacks_programs(registry.workloads.get(each).programs)
+        if not backend.missing_programs(registry.workloads.get(each).programs)
     ]
     udp = chance.random() < 0.15
     workload = "flowgen" if udp else chance.choice(there)

@@ -62,7 +62,7 @@ def held_to_the_rules(save):
             rule(figure, name)
         svg_is_small_and_needs_no_font(next(path for path in written if path.suffix == ".svg").read_text(), name)
         if origin.label == "reference":
-            assert (paths.ROOT / "figures" / "reference" / f"{name}.png").exists(), f"{name} is not committed"
+            assert (paths.ROOT / "figures" / "reference" / f"{name}.svg").exists(), f"{name} is not committed"
         return written
 
     return saved
@@ -97,7 +97,7 @@ def drivers_are_named(figure, name):
     words = {word for text in told for word in re.findall(r"[a-z]+", text)}
     shown = {text for ax in figure.axes for text in ax.get_legend_handles_labels()[1]}
     assert shown <= words | {*told}, name
-    # What sets apart is a driver, or whether there are containers (paper S, figure 9).
+    # What sets apart is a driver, or whether there are containers (Suo et al. 2018, figure 9).
     assert words & {*registry.drivers.names(), "without"}, name
     assert not (figure.findobj(Annotation) and figure.legends), f"{name} names its lines twice"
 

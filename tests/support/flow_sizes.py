@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import stats
 
-from pairlab.model.traffic.flow_sizes import FlowSizes
+from pairlab.model.flow_sizes import FlowSizes
 
 
 def ks_p(flow_bytes: np.ndarray, sizes: FlowSizes) -> float:

@@ -14,11 +14,9 @@ import time
 import uuid
 from pathlib import Path
 
-import requests
-
 from pairlab.testbed.cleanup import ownership, process_table
 from pairlab.testbed.cleanup.process_table import SESSION
-from pairlab.testbed.docker.daemon import DOCKER_ERRORS, connect
+from pairlab.testbed.docker.daemon import DOCKER_ERRORS, connect, is_absent
 from pairlab.testbed.docker.reaper import LABEL
 
 MARK = SESSION
@@ -50,7 +48,7 @@ def started(command, stderr=subprocess.PIPE):
 _BUILDER = """
 from pairlab import Spec, open_testbed
 with open_testbed(Spec(**{asked!r})) as bed:
-    bed.conductor.start([(pair.server, [bed.site.flowgen, "pause"]) for pair in bed.pairs])
+    bed.launcher.start([(pair.server, [bed.site.flowgen, "pause"]) for pair in bed.pairs])
     print("up", flush=True)
     input()
 """
@@ -153,7 +151,7 @@ def _labelled():
                 found = [(each["Names"][0], each["Labels"]) for each in client.api.containers(all=True, filters=ours)]
                 return found + [(each["Name"], each["Labels"]) for each in client.api.networks(filters=ours)]
         except DOCKER_ERRORS as error:
-            if isinstance(error.__cause__, requests.ConnectionError):  # nobody listens there
+            if is_absent(error):
                 return []
             if time.monotonic() > deadline:
                 raise

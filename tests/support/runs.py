@@ -2,7 +2,7 @@
 
 import errno
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
@@ -11,18 +11,23 @@ from pairlab.model.tables import table
 WHEN = datetime(2024, 5, 1, 12, 30, tzinfo=UTC)
 
 
-def made_up(rate_bps=1e9, *, status="ok", reasons=(), host="a machine", ground=None, at=WHEN, raw=None, **spec):
+def block_of(repetition):
+    """The label of a block: cells of one repetition are measured side by side."""
+    return f"{WHEN + repetition * timedelta(hours=1):%Y-%m-%dT%H:%M:%S.%fZ} made up"
+
+
+def made_up(rate_bps=1e9, *, status="ok", reasons=(), host="a machine", environment=None, at=WHEN, raw=None, **spec):
     """A run with one flow of that rate."""
     spec = Spec(**{"duration_s": 2.0} | spec)
     rows = (
         [] if status in ("failed", "skipped") else [{"pair": 0, "flow": 0, "status": "ok", "throughput_bps": rate_bps}]
     )
     times = {"up_s": 0.25}
-    facts = {"host": {"fingerprint": host}}
-    if ground:
-        model = ground.host.removesuffix(", 2 CPUs")
-        known = {"cpu_model": model, "cpus": 2, "machine": ground.machine, "kernel": ground.kernel}
-        facts = {"host": facts["host"] | known, "versions": {spec.workload: ground.tool}}
+    facts = {"host": {"fingerprint": host}, "block": block_of(spec.repetition)}
+    if environment:
+        model = environment.host.removesuffix(", 2 CPUs")
+        known = {"cpu_model": model, "cpus": 2, "machine": environment.machine, "kernel": environment.kernel}
+        facts |= {"host": facts["host"] | known, "versions": {spec.workload: environment.tool}}
     return Run(spec, status, reasons, at, 0.001, 0.02, times, facts, flows=table("flows", rows), raw=raw or {})
 
 

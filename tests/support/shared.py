@@ -9,10 +9,10 @@ from pairlab import Spec
 from pairlab.model.records import Run
 from pairlab.testbed import registry
 from pairlab.testbed.host.live_sampler import Sample
-from pairlab.testbed.launch.conductor import Conductor, Gate
+from pairlab.testbed.process_launcher import Gate, ProcessLauncher
 from tests.conftest import need, need_all_of
 from tests.support import host, sockets
-from tests.support.spoilt import measured
+from tests.support.attempts import measured
 
 #: The size of each flow where a workload cannot send for a given time.
 FLOW_BYTES = 2_000_000
@@ -40,7 +40,7 @@ class Observed:
 
 def asking(workload, **values):
     """A spec of 2 pairs and, unless told otherwise, 1 s of traffic, or one flow where it can do no other."""
-    can = registry.workloads.get(workload).can
+    can = registry.workloads.get(workload).features
     sends = {"duration_s": 1} if "time" in can else {"duration_s": 20, "flow_bytes": FLOW_BYTES}
     if "sizes" in can:
         sends |= {"flow_sizes": "prv2-1", "offered_load_bps": 1e8, "flows_per_pair": 64}
@@ -92,22 +92,22 @@ def shared_datagrams(tmp_path_factory):
 def watched(spec, root):
     before, listening_before = host.snapshot(), sockets.listening_here()
     seen, processes = Observed(None, []), []
-    real_start, real_release = Conductor.start, Gate.release
+    real_start, real_release = ProcessLauncher.start, Gate.release
 
-    def start(conductor, commands, *, options=None, **others):
-        started = real_start(conductor, commands, options=options, **others)
+    def start(launcher, commands, *, options=None, **others):
+        started = real_start(launcher, commands, options=options, **others)
         processes.extend(zip(started, options or [[]] * len(started), strict=True))
         return started
 
     def release(gate):
-        alive = [each for each in processes if not each[0].over]
+        alive = [each for each in processes if not each[0].ended]
         seen.at_release = {process.endpoint.name: look(process, options) for process, options in alive}
         seen.new_listeners = sockets.listening_here() - listening_before
-        seen.samples.clear()  # those of an attempt that the machine spoilt
+        seen.samples.clear()  # those of a disturbed attempt
         return real_release(gate)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Conductor, "start", start)
+        patch.setattr(ProcessLauncher, "start", start)
         patch.setattr(Gate, "release", release)
         seen.run = measured(spec, root=root, watch=seen.samples.append)
     assert host.settled(before), host.difference(before)

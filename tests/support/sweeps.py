@@ -48,12 +48,12 @@ class Executor:
     """Stores a made-up run for each cell it is given; `trouble` maps a cell to what comes of it instead."""
 
     def __init__(self, trouble=lambda spec: None):
-        self.trouble = trouble
+        self.failure = trouble
         self.given = []
 
     def __call__(self, spec):
         self.given.append(spec)
-        trouble = self.trouble(spec)
+        trouble = self.failure(spec)
         if isinstance(trouble, BaseException):
             raise trouble
         status, reasons = trouble or ("ok", ())

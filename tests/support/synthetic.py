@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -24,25 +25,24 @@ FACTS = {
 }
 
 
+def measured_at(spec):
+    """When a made-up run was measured."""
+    return datetime(2024, 5, 1, 12, spec.repetition, tzinfo=UTC)
+
+
+def facts_of(spec):
+    """What a made-up run records: cells of one repetition are measured side by side."""
+    return FACTS | {"block": f"{measured_at(spec):%Y-%m-%dT%H:%M:%S.%fZ} made up"}
+
+
 def run(rates_gbps, *, status="ok", reasons=(), failed=0, **spec) -> Run:
     """A run whose flows carry these rates; the last `failed` of them failed."""
     spec = Spec.stored({"workload": "flowgen", "pairs": len(rates_gbps), "duration_s": 2.0} | spec)
-    rows = []
-    for pair, rate in enumerate(rates_gbps):
-        if pair >= len(rates_gbps) - failed:
-            rows.append({"pair": pair, "flow": 0, "status": "failed", "error": "connection refused"})
-        else:
-            rows.append(
-                {
-                    "pair": pair,
-                    "flow": 0,
-                    "status": "ok",
-                    "throughput_bps": rate * 1e9,
-                    "duration_s": spec.duration_s,
-                }
-            )
-    when = datetime(2024, 5, 1, 12, spec.repetition, tzinfo=UTC)
-    return Run(spec, status, reasons, when, 0.001, facts=FACTS, flows=table("flows", rows))
+    good = {"status": "ok", "duration_s": spec.duration_s}
+    rows = [{"pair": pair, "flow": 0, "throughput_bps": rate * 1e9} | good for pair, rate in enumerate(rates_gbps)]
+    for pair in range(len(rows) - failed, len(rows)):
+        rows[pair] = {"pair": pair, "flow": 0, "status": "failed", "error": "connection refused"}
+    return Run(spec, status, reasons, measured_at(spec), 0.001, facts=facts_of(spec), flows=table("flows", rows))
 
 
 def bulk(rates_gbps, *, retransmits=None, busy=None, iowait=0.0, **spec) -> Run:
@@ -74,8 +74,7 @@ def ending(fcts_s, *, roles=None, failed=0, **spec) -> Run:
         else:
             row |= {"status": "failed", "error": "not complete in time"}
         rows.append(row)
-    when = datetime(2024, 5, 1, 12, spec.repetition, tzinfo=UTC)
-    return Run(spec, "ok", (), when, 0.001, facts=FACTS, flows=table("flows", rows))
+    return Run(spec, "ok", (), measured_at(spec), 0.001, facts=facts_of(spec), flows=table("flows", rows))
 
 
 def transacting(latencies_s, *, lost=0, failed=0, **spec) -> Run:
@@ -85,9 +84,8 @@ def transacting(latencies_s, *, lost=0, failed=0, **spec) -> Run:
     rows = [{"pair": 0, "flow": 0, "status": "ok", "throughput_bps": 2e9, "duration_s": spec.duration_s, **answered}]
     rows += [{"pair": 1 + each, "flow": 0, "status": "failed", "error": "broke"} for each in range(failed)]
     buckets = [{"pair": 0, "flow": 0, "latency_s": each, "count": count} for each, count in latencies_s.items()]
-    when = datetime(2024, 5, 1, 12, spec.repetition, tzinfo=UTC)
     tables = {"flows": table("flows", rows), "transactions": table("transactions", buckets)}
-    return Run(spec, "ok", (), when, 0.001, facts=FACTS, **tables)
+    return Run(spec, "ok", (), measured_at(spec), 0.001, facts=facts_of(spec), **tables)
 
 
 def write_campaign(
@@ -101,23 +99,20 @@ def write_campaign(
     """A whole campaign with some drift, one failed flow and one invalid run; the same at every call."""
     random = np.random.default_rng(7)
     lead = {"bridge": 1.0, "macvlan": 1.13, "ovs": 1.22}
-    for backend in backends:
-        for repetition in range(repetitions):
-            drift = random.normal(1, 0.03)
-            for driver in drivers:
-                for count in pairs:
-                    level = 20 * (1 - np.exp(-count / 1.5)) * (1.06 if count == 5 else 1)
-                    total = level * lead.get(driver, 1.3) * drift * random.normal(1, 0.02)
-                    total *= 0.8 if backend == "docker" else 1
-                    rates = total * random.dirichlet([30] * count)
-                    odd = {}
-                    if (driver, count, repetition) == ("ovs", pairs[-1], 0):
-                        odd = {"failed": 1}
-                    if (driver, count, repetition) == ("macvlan", pairs[0], 1):
-                        odd = {
-                            "status": "invalid",
-                            "reasons": ("the clients started within 0.200 s, not 0.100 s",),
-                        }
-                    made = run(rates, backend=backend, driver=driver, repetition=repetition, duration_s=10.0, **odd)
-                    store.write(made, root)
+    odd = {
+        ("ovs", pairs[-1], 0): {"failed": 1},
+        ("macvlan", pairs[0], 1): {
+            "status": "invalid",
+            "reasons": ("the clients started within 0.200 s, not 0.100 s",),
+        },
+    }
+    for backend, repetition in product(backends, range(repetitions)):
+        drift = random.normal(1, 0.03)
+        for driver, count in product(drivers, pairs):
+            level = 20 * (1 - np.exp(-count / 1.5)) * (1.06 if count == 5 else 1)
+            total = level * lead.get(driver, 1.3) * drift * random.normal(1, 0.02)
+            total *= 0.8 if backend == "docker" else 1
+            rates = total * random.dirichlet([30] * count)
+            cell = {"backend": backend, "driver": driver, "repetition": repetition, "duration_s": 10.0}
+            store.write(run(rates, **cell, **odd.get((driver, count, repetition), {})), root)
     return root

@@ -1,6 +1,6 @@
 """Small runs of the experiments beside plain throughput, with known effects, made without measuring anything."""
 
-from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +9,7 @@ from pairlab import store
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.model.tables import table
-from tests.support.synthetic import FACTS
+from tests.support.synthetic import facts_of, measured_at
 
 LEAD = {"bridge": 1.0, "macvlan": 1.13, "ovs": 1.22}
 DRIVERS = tuple(LEAD)
@@ -28,32 +28,27 @@ def client_run(rates_gbps, *, failed=0, columns=None, **spec) -> Run:
             row = {"pair": pair, "flow": flow, "status": "ok", "protocol": "tcp", "duration_s": spec.duration_s}
             row["throughput_bps"] = rate * 1e9 / spec.flows_per_pair
             rows.append(row | {name: values[pair] for name, values in (columns or {}).items()})
-    for row in rows[len(rows) - failed :]:
-        row.clear()
-    for number, row in enumerate(rows):
-        if not row:
-            pair, flow = divmod(number, spec.flows_per_pair)
-            row.update({"pair": pair, "flow": flow, "status": "failed", "error": "connection refused"})
-    when = datetime(2024, 5, 1, 12, spec.repetition, tzinfo=UTC)
-    return Run(spec, "ok", (), when, 0.001, facts=FACTS, flows=table("flows", rows))
+    for number in range(len(rows) - failed, len(rows)):
+        pair, flow = divmod(number, spec.flows_per_pair)
+        rows[number] = {"pair": pair, "flow": flow, "status": "failed", "error": "connection refused"}
+    return Run(spec, "ok", (), measured_at(spec), 0.001, facts=facts_of(spec), flows=table("flows", rows))
 
 
 def _write(root: Path, cells, *, backends=BACKENDS, drivers=DRIVERS, repetitions=3, columns=None, seed=7) -> Path:
     """cells: each (what it multiplies the total by, concentration of the shares, spec), visited once per repetition."""
     random = np.random.default_rng(seed)
-    for backend in backends:
-        for repetition in range(repetitions):
-            drift = random.normal(1, 0.03)
-            for driver in drivers:
-                for factor, evenness, spec in cells(driver):
-                    spec = dict(spec)
-                    failed = spec.pop("failed", 0) if repetition == 0 else spec.pop("failed", 0) * 0
-                    total = 20 * LEAD.get(driver, 1.3) * drift * random.normal(1, 0.01) * factor
-                    total *= 0.8 if backend == "docker" else 1
-                    rates = total * random.dirichlet([evenness] * spec["pairs"])
-                    more = columns(random, rates) if columns else None
-                    told = {"backend": backend, "driver": driver, "repetition": repetition} | spec
-                    store.write(client_run(rates, failed=failed, columns=more, **told), root)
+    for backend, repetition in product(backends, range(repetitions)):
+        drift = random.normal(1, 0.03)
+        for driver in drivers:
+            for factor, evenness, spec in cells(driver):
+                spec = dict(spec)
+                failed = spec.pop("failed", 0) * (repetition == 0)
+                total = 20 * LEAD.get(driver, 1.3) * drift * random.normal(1, 0.01) * factor
+                total *= 0.8 if backend == "docker" else 1
+                rates = total * random.dirichlet([evenness] * spec["pairs"])
+                more = columns(random, rates) if columns else None
+                told = {"backend": backend, "driver": driver, "repetition": repetition} | spec
+                store.write(client_run(rates, failed=failed, columns=more, **told), root)
     return root
 
 
@@ -153,27 +148,16 @@ def write_udp(root: Path, *, shares=(0.0, 0.5), **how) -> Path:
     """Half of the clients send UDP and take a third from TCP; 2 % of it is lost and 0.1 % overtaken."""
     backends, drivers = how.pop("backends", BACKENDS), how.pop("drivers", DRIVERS)
     random = np.random.default_rng(3)
-    for backend in backends:
-        for repetition in range(how.get("repetitions", 3)):
-            for driver in drivers:
-                for share in shares:
-                    protocols = ["udp" if pair < 4 * share else "tcp" for pair in range(4)]
-                    rates = [1.0 if name == "udp" else 3.0 * (2 / 3 if share else 1) for name in protocols]
-                    counts = {
-                        "protocol": protocols,
-                        "datagrams_sent": [1e5 if name == "udp" else None for name in protocols],
-                        "datagrams_received": [98e3 if name == "udp" else None for name in protocols],
-                        "datagrams_lost": [2e3 if name == "udp" else None for name in protocols],
-                        "datagrams_reordered": [98.0 if name == "udp" else None for name in protocols],
-                    }
-                    made = client_run(
-                        [rate * random.normal(1, 0.02) for rate in rates],
-                        columns=counts,
-                        experiment="udp",
-                        udp_share=share,
-                        backend=backend,
-                        driver=driver,
-                        repetition=repetition,
-                    )
-                    store.write(made, root)
+    datagrams = {"sent": 1e5, "received": 98e3, "lost": 2e3, "reordered": 98.0}
+    for backend, repetition, driver, share in product(backends, range(how.get("repetitions", 3)), drivers, shares):
+        protocols = ["udp" if pair < 4 * share else "tcp" for pair in range(4)]
+        rates = [1.0 if name == "udp" else 3.0 * (2 / 3 if share else 1) for name in protocols]
+        counts = {
+            f"datagrams_{what}": [count if name == "udp" else None for name in protocols]
+            for what, count in datagrams.items()
+        }
+        rates = [rate * random.normal(1, 0.02) for rate in rates]
+        cell = {"backend": backend, "driver": driver, "repetition": repetition, "udp_share": share}
+        made = client_run(rates, columns={"protocol": protocols, **counts}, experiment="udp", **cell)
+        store.write(made, root)
     return root

@@ -12,7 +12,7 @@ PROTOCOLS = {"ipip": 4, "tcp": 6, "udp": 17, "esp": 50}
 
 def on_the_wire(bed, *command, **options):
     """What this command says where the wire is."""
-    children = [each for each in process_table.read_processes().values() if each.parent in bed.site.roots()]
+    children = [each for each in process_table.read_processes().values() if each.parent in bed.site.root_pids()]
     inside = ["nsenter", "--target", str(children[0].pid), "--net", *command]
     return subprocess.run(inside, capture_output=True, text=True, check=True, **options).stdout
 

@@ -76,7 +76,7 @@ def lab(tmp_path):
     }
     with (tmp_path / "log").open("w") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "pairlab.apps.lab", "--no-browser", "--ServerApp.port=0"],
+            [sys.executable, "-m", "pairlab", "lab", "--no-browser", "--ServerApp.port=0"],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -97,7 +97,7 @@ def lab(tmp_path):
 
 def test_make_lab_starts_it():
     done = subprocess.run(["make", "--dry-run", "lab"], cwd=paths.ROOT, capture_output=True, text=True, check=True)
-    assert re.search(r"^\.venv/bin/python -m pairlab\.apps\.lab\s*$", done.stdout, re.MULTILINE)
+    assert re.search(r"^\.venv/bin/pairlab lab\s*$", done.stdout, re.MULTILINE)
 
 
 @pytest.mark.ci

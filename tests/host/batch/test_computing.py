@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -14,6 +15,7 @@ import pytest
 from pairlab import paths
 from pairlab.analysis import executors, flow_parts
 from pairlab.analysis.questions import fct
+from pairlab.base import schedulers
 from pairlab.base.caller import VARIABLE
 from pairlab.errors import DamagedRun, StoreError, TooFewSamples, Unavailable
 from pairlab.store.dataset import load_runs
@@ -29,6 +31,14 @@ def begins_and_waits(flag):
     """Until its worker is killed."""
     Path(flag).touch()
     threading.Event().wait()
+
+
+def begins_and_ends(folder):
+    """Until it may."""
+    (Path(folder) / "begun").touch()
+    while not (Path(folder) / "may end").exists():
+        threading.Event().wait(0.02)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +135,31 @@ def test_a_scheduler_that_is_gone_in_between_and_workers_that_die_in_turn_are_sa
                 wait([asked], timeout=0.02)
             scheduler.kill()
             with pytest.raises(Unavailable, match=f"the scheduler {made.address} is gone: start it"):
+                asked.result()
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("silent_s", [60.0, 1.0])
+def test_a_scheduler_that_does_not_answer_is_waited_for_and_not_for_ever(silent_s, tmp_path, root, monkeypatch):
+    """As one does on a busy machine."""
+    monkeypatch.setattr(executors, "LOOK_S", 0.2)
+    monkeypatch.setattr(executors, "SILENT_S", silent_s)
+    monkeypatch.setattr(schedulers, "ANSWER_S", 0.3)
+    with Processes(tmp_path, free_port()) as made, ThreadPoolExecutor(1) as pool:
+        scheduler = made.scheduler()
+        made.worker()
+        monkeypatch.setenv(VARIABLE, json.dumps({"scheduler": made.address}))
+        asked = pool.submit(executors.on_workers, begins_and_ends, [str(tmp_path)], [root])
+        while not ((tmp_path / "begun").exists() or asked.done()):
+            wait([asked], timeout=0.02)
+        os.kill(scheduler.pid, signal.SIGSTOP)
+        wait([asked], timeout=2.0 if silent_s > 2 else 30.0)
+        os.kill(scheduler.pid, signal.SIGCONT)
+        (tmp_path / "may end").touch()
+        if silent_s > 2:
+            assert asked.result() == [str(tmp_path)]
+        else:
+            with pytest.raises(Unavailable, match=f"the scheduler {made.address} is gone"):
                 asked.result()
 
 

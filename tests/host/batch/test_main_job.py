@@ -1,4 +1,4 @@
-"""The whole way, from a sweep file to figures, with real traffic."""
+"""Experiments by papermill and by the command, with real traffic, and what is refused before it."""
 
 import json
 import os
@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pairlab import load_runs, paths, store
-from pairlab.base.caller import asking
+from pairlab import paths, store
+from pairlab.base.caller import caller_with
 from pairlab.errors import BadSpec
 from tests.conftest import need
+from tests.support.attempts import ATTEMPTS
 from tests.support.executed import run_cells
-from tests.support.spoilt import ATTEMPTS
 
 BIN = Path(sys.executable).parent
 SWEEP = """
@@ -46,44 +46,14 @@ def pairlab(*arguments):
     return subprocess.run([BIN / "pairlab", *arguments], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.long  # CI calls `make run`, which does it, too
-def test_a_sweep_becomes_runs_figures_tables_and_numbers(place, clean_host):
-    done = pairlab("sweep", str(place / "tiny.yaml"))
-    assert done.returncode == 0, done.stdout
-    assert "4 done, 0 skipped, 0 not done" in done.stdout
-    runs = load_runs(place / "runs", experiment="throughput", sweep="tiny")
-    assert sorted(runs.index.groupby(["driver", "pairs"]).size()) == [2, 2]
-    assert set(runs.index["status"]) == {"ok"}
-    assert all((run.path / "notebook.ipynb").exists() for run in runs)
-
-    again = pairlab("sweep", str(place / "tiny.yaml"))
-    assert again.stdout.count(" stored ") == 4
-
-    report = pairlab("report", "--runs", str(place / "runs"), "--sweep", "tiny")
-    assert report.returncode == 0, report.stderr
-    assert "netns-flowgen: total throughput in Gbit/s" in report.stdout
-    for name in ("throughput-total.png", "throughput-total.pdf", "throughput-box.png", "01-throughput.ipynb"):
-        assert (place / "figures" / "tiny" / name).stat().st_size > 1000
-    values = (place / "paper" / "values" / "tiny" / "01-throughput.tex").read_text()
-    assert "throughput/netns-flowgen/bridge/3/total" in values
-    assert "throughput-total.png" not in values
-
-
 @pytest.mark.ci
 def test_plain_papermill_gives_the_same_record_as_a_sweep(place, clean_host):
-    parameters = {
-        "driver": "bridge",
-        "pairs": 1,
-        "workload": "flowgen",
-        "duration_s": 2,
-        "max_skew_s": 5,
-        "max_foreign_cpu": 1.0,
-        "seed": 3,
-    }
+    parameters = {"driver": "bridge", "pairs": 1, "workload": "flowgen", "duration_s": 2, "seed": 3}
+    parameters |= {"max_skew_s": 5, "max_foreign_cpu": 1.0}
     options = [word for name, value in parameters.items() for word in ("-p", name, str(value))]
     notebook = paths.EXPERIMENTS / "01-throughput.ipynb"
     words = [BIN / "papermill", str(notebook), str(place / "out.ipynb"), *options]
-    with asking(attempts=ATTEMPTS):
+    with caller_with(attempts=ATTEMPTS):
         subprocess.run(words, check=True, capture_output=True, cwd="/")
     (run,) = [store.read(each) for each in store.directories(place / "runs")]
     listed = pairlab("sweep", str(place / "tiny.yaml"), "--dry-run")

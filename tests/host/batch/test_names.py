@@ -32,7 +32,7 @@ def test_an_experiment_runs_from_a_checkout_into_runs_that_both_have_hostile_nam
         ],
         env={
             **os.environ,
-            "PAIRLAB_ROOT": str(root),
+            "PAIRLAB_STUDY": str(root),
             "PAIRLAB_RUNS": str(runs),
             "PYTHONPATH": str(paths.ROOT / "lib"),
         },

@@ -7,7 +7,6 @@ import sys
 import psutil
 import pytest
 
-from pairlab import Spec
 from pairlab.base import credentials
 from pairlab.batch import runner, sweep_file
 from pairlab.batch.executors import workers
@@ -63,7 +62,7 @@ def test_a_sweep_on_a_worker_ends_with_the_same_cells_as_without(tmp_path, clean
             reports.append(report)
             boards.append(Watcher("shared").board())
 
-        with WorkerPool(made.address, list(runner.rules(plan)), attempts=3, wait_s=30) as pool:
+        with WorkerPool(made.address, wait_s=30) as pool:
             tally = runner.run(plan, pool=pool, tell=tell)
         assert (tally.done, tally.good) == (4, True)
         assert [report.spec for report in reports] == runner.cells(plan)
@@ -77,7 +76,7 @@ def test_a_sweep_on_a_worker_ends_with_the_same_cells_as_without(tmp_path, clean
 
         patch.setattr(workers, "__version__", "9.9.9")
         said = []
-        with WorkerPool(made.address, [Spec(workload="flowgen")], attempts=1, wait_s=1) as pool:
+        with WorkerPool(made.address, wait_s=1) as pool:
             assert pool.arrived(said.append) == []
         (text,) = said
         assert "is left out: it has pairlab 0." in text
@@ -91,7 +90,7 @@ def test_a_scheduler_that_has_no_worker_is_said_so(tmp_path, runs_dir):
     with Processes(tmp_path, free_port()) as made:
         made.scheduler()
         with (
-            WorkerPool(made.address, [Spec(workload="flowgen")], attempts=1, wait_s=1) as pool,
+            WorkerPool(made.address, wait_s=1) as pool,
             pytest.raises(Unavailable, match="has had no worker that can measure this sweep: start `pairlab worker"),
         ):
             runner.run(plan, pool=pool)
@@ -100,15 +99,14 @@ def test_a_scheduler_that_has_no_worker_is_said_so(tmp_path, runs_dir):
 @pytest.mark.ci
 def test_who_has_the_schedulers_credentials_connects_and_nobody_else(tmp_path):
     """A key of another scheduler's is none, nor is no key."""
-    cells = [Spec(workload="flowgen")]
     credentials.make(theirs := tmp_path / "theirs.pem")
     with Processes(tmp_path, free_port()) as made:
         made.scheduler()
         made.worker()
-        with WorkerPool(made.address, cells, attempts=1, wait_s=10) as pool:
+        with WorkerPool(made.address, wait_s=10) as pool:
             assert len(pool.arrived(print)) == 1
         with pytest.raises(Unavailable, match=f"no Dask scheduler answers at {made.address}"):
-            WorkerPool(made.address, cells, attempts=1, wait_s=1, credentials=theirs).__enter__()
+            WorkerPool(made.address, wait_s=1, credentials=theirs).__enter__()
         words = "import sys; from distributed import Client; Client(sys.argv[1], timeout=3).submit(print).result()"
         plain = made.address.replace("tls:", "tcp:")
         script = [sys.executable, "-c", words]
@@ -140,6 +138,6 @@ def test_a_scheduler_that_is_not_there_is_said_so():
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         port = nobody.getsockname()[1]
     with pytest.raises(Unavailable, match="no Dask scheduler answers at tls"):
-        WorkerPool(f"tls://127.0.0.1:{port}", [Spec(workload="flowgen")], attempts=1, wait_s=1).__enter__()
+        WorkerPool(f"tls://127.0.0.1:{port}", wait_s=1).__enter__()
     with pytest.raises(BadInput, match="give tls://HOST:PORT"):
-        WorkerPool("gopher://somewhere", [Spec(workload="flowgen")], attempts=1, wait_s=1).__enter__()
+        WorkerPool("gopher://somewhere", wait_s=1).__enter__()

@@ -11,7 +11,7 @@ import pytest
 from pairlab.base import credentials
 from pairlab.batch import runner, sweep_file
 from pairlab.store.dataset import load_runs
-from pairlab.testbed.contracts import silent
+from pairlab.testbed.contracts import no_progress
 from pairlab.testbed.docker import image
 from tests.conftest import need
 from tests.support import dask_hosts
@@ -35,7 +35,7 @@ def test_two_workers_with_hosts_and_docker_of_their_own_measure_a_sweep(tmp_path
     need("docker")
     archive, file, runs = tmp_path / "image.tar", tmp_path / "apart.yaml", tmp_path / "runs"
     with contextlib.closing(docker.from_env()) as client:
-        image.ensure(client, silent)
+        image.ensure(client, no_progress)
         with archive.open("wb") as content:
             content.writelines(client.images.get(image.tag()).save(named=True))
     file.write_text(SWEEP)
@@ -47,8 +47,8 @@ def test_two_workers_with_hosts_and_docker_of_their_own_measure_a_sweep(tmp_path
     assert done.returncode == 0, done.stdout + done.stderr
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert events[-1]["done"] == 8, events[-1]
-    found = load_runs(runs, ground="all")
+    found = load_runs(runs, environment="all")
     assert {run.key for run in found} == {spec.key for spec in runner.cells(sweep_file.load(file))}
-    measured_by = {(run.spec.repetition, run.ground.host) for run in found}
+    measured_by = {(run.spec.repetition, run.environment.host) for run in found}
     assert len(measured_by) == len({host for _, host in measured_by}) == 2  # a block stays on one host
     assert all(run.flows["throughput_bps"].gt(0).all() for run in found)

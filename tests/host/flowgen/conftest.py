@@ -96,6 +96,13 @@ def hold(flowgen, start, tmp_path):
 
 
 @pytest.fixture
+def out(tmp_path):
+    """A file for what a child prints."""
+    (tmp_path / "out").touch()
+    return tmp_path / "out"
+
+
+@pytest.fixture
 def gate(tmp_path):
     gate = Gate(tmp_path / "gate")
     yield gate

@@ -102,26 +102,44 @@ def on_the_way(port: int) -> int:
 
 
 class Server:
-    def __init__(self, start, flowgen: str, *options):
-        self.port = free_port()
+    """A server on 127.0.0.1 that is ready; before: what runs it."""
+
+    def __init__(self, start, flowgen: str, *options, command="server", before=(), **streams):
+        self.port, self.flowgen = free_port(), flowgen
+        argv = [*before, flowgen, command, "--port", self.port, "--bind", "127.0.0.1", *options]
         # unbuffered: select() must see every line that readline() has not taken
-        command = [flowgen, "server", "--port", self.port, "--bind", "127.0.0.1", *options]
-        self.process = start(*command, stdout=subprocess.PIPE, bufsize=0)
-        until(lambda: listens(self.port), "the server to listen")
-        assert self.received()["flow_bytes"] == 0  # the probe itself
+        self.process = start(*argv, stdout=subprocess.PIPE, bufsize=0, **streams)
+        table, state = ("udp", "07") if "--udp" in options else ("tcp", "0A")  # of both ports, UDP's is bound last
+        bound = f":{self.port:04X} 00000000:0000 {state}"
+        until(lambda: bound in Path(f"/proc/net/{table}").read_text(), "the server to listen")
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return "127.0.0.1", self.port
+
+    @property
+    def target(self) -> list[str]:
+        """A client's option."""
+        return ["--connect", f"127.0.0.1:{self.port}"]
 
     def received(self) -> dict:
         assert select.select([self.process.stdout], [], [], PATIENCE_S)[0], "no line from the server"
         return json.loads(self.process.stdout.readline())
 
     def stop(self) -> list[dict]:
+        """The lines that it has not been asked for."""
+        return self.stop_and_tell()[0]
+
+    def stop_and_tell(self) -> tuple[list[dict], str]:
+        """The same, and what it complained of, where that is piped."""
         self.process.terminate()
-        rest, _ = self.process.communicate(timeout=PATIENCE_S)
-        return [json.loads(line) for line in rest.splitlines()]
+        said, complaint = self.process.communicate(timeout=PATIENCE_S)
+        assert self.process.returncode == 0, complaint
+        return [json.loads(line) for line in said.splitlines()], (complaint or b"").decode()
 
 
 def client(flowgen: str, server: Server, *options) -> tuple[list[dict], dict]:
-    done = run(flowgen, "client", "--connect", f"127.0.0.1:{server.port}", *options)
+    done = run(flowgen, "client", *server.target, *options)
     assert done.returncode == 0, done.stderr
     *intervals, total = (json.loads(line) for line in done.stdout.splitlines())
     return intervals, total
@@ -138,6 +156,11 @@ class Hold:
         """The next event; None when the launcher has closed the connection."""
         packet = self.control.recv(65536)
         return json.loads(packet) if packet else None
+
+    def ready(self) -> Hold:
+        """Itself, when that is its next event."""
+        assert (event := self.event())["event"] == "ready", event
+        return self
 
     def is_silent(self) -> bool:
         return not select.select([self.control], [], [], 0)[0]

@@ -50,8 +50,8 @@ def test_all_ranks_make_equally_many_rounds_and_each_is_in_the_histogram_once(ra
         mean_s = sum(value * times for value, times in latencies["buckets"]) / rank["rounds"] / 1e9
         assert mean_s == pytest.approx(rank["mean_s"], rel=0.001)
         assert rank["min_s"] <= rank["mean_s"] <= rank["max_s"]
-        assert rank["duration_s"] == pytest.approx(0.2, abs=0.1)
-        assert rank["duration_s"] < rank["lasted_s"]
+        assert rank["duration_s"] >= 0.2  # by its own clock, whenever it looked
+        assert rank["lasted_s"] >= 0.1 + rank["duration_s"]
 
 
 def test_what_all_ranks_sent_all_ranks_received(ranks):

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.host.flowgen.helpers import client, free_port, listens, run, until
+from tests.host.flowgen.helpers import Server, client, free_port, listens, run, until
 
 NEVER_TAKEN = 100_000  # bytes: more than a small receive buffer holds, and less than a send buffer
 
@@ -46,6 +46,22 @@ def test_a_finite_flow_ends_when_the_server_has_had_all_of_it(flowgen, server, s
     assert received["peer"] == total["local"]
     assert total["connect_ns"] < total["connected_ns"] < total["sent_ns"] < total["end_ns"] < time.monotonic_ns()
     assert total["connect_ns"] < received["first_ns"] <= received["last_ns"] < total["end_ns"]
+
+
+def test_moments_are_told_by_the_clock_of_whoever_measures(flowgen, start, monkeypatch):
+    """As on a host with a kernel of its own, whose clock began later."""
+    offset_ns = 10**15
+    monkeypatch.setenv("FLOWGEN_CLOCK_OFFSET_NS", str(offset_ns))
+    before_ns = time.monotonic_ns()
+    server = Server(start, flowgen)
+    _, total = client(flowgen, server, "--bytes", 1000)
+    received = server.received()
+    after_ns = time.monotonic_ns()
+    moments = [total[name] for name in ("connect_ns", "connected_ns", "sent_ns", "end_ns")]
+    moments += [received[name] for name in ("accept_ns", "first_ns", "last_ns")]
+    for moment_ns in moments:
+        assert before_ns < moment_ns - offset_ns < after_ns
+    assert 0 < total["duration_s"] < 100
 
 
 def test_a_finite_flow_is_sampled_at_every_interval(flowgen, silent):
@@ -99,7 +115,7 @@ def test_a_server_that_closes_before_it_has_all_is_a_failure(flowgen, silent, st
 
 
 def test_several_flows_are_told_apart(flowgen, server):
-    done = run(flowgen, "client", "--connect", f"127.0.0.1:{server.port}", "--bytes", 300_000, "--flows", 5)
+    done = run(flowgen, "client", *server.target, "--bytes", 300_000, "--flows", 5)
     assert done.returncode == 0, done.stderr
     totals = [line for line in lines(done.stdout) if line["event"] == "total"]
     received = {line["peer"]: line["flow_bytes"] for line in (server.received() for _ in totals)}
@@ -110,7 +126,7 @@ def test_several_flows_are_told_apart(flowgen, server):
 
 
 def test_several_flows_run_at_once_each_with_its_own_intervals(flowgen, server):
-    done = run(flowgen, "client", "--connect", f"127.0.0.1:{server.port}", "--duration", 0.5, "--interval", 0.2,
+    done = run(flowgen, "client", *server.target, "--duration", 0.5, "--interval", 0.2,
                "--flows", 3)  # fmt: skip
     told = lines(done.stdout)
     totals = [line for line in told if line["event"] == "total"]

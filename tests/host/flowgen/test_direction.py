@@ -17,7 +17,7 @@ def sending(start, flowgen) -> Server:
 
 
 def asked(flowgen, server, *options) -> list[dict]:
-    done = run(flowgen, "client", "--connect", f"127.0.0.1:{server.port}", *options)
+    done = run(flowgen, "client", *server.target, *options)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -62,7 +62,7 @@ def test_a_flow_with_an_end_comes_whole(flowgen, sending):
 
 
 def test_a_server_that_is_stopped_says_so_of_the_flow_that_it_sends(flowgen, sending, start):
-    target = ["--connect", f"127.0.0.1:{sending.port}", "--direction", "down", "--duration", 60, "--interval", 30]
+    target = [*sending.target, "--direction", "down", "--duration", 60, "--interval", 30]
     client = start(flowgen, "client", *target, stdout=subprocess.PIPE)
     assert not select.select([client.stdout], [], [], 0.3)[0]
     (total,) = [line for line in lines_of(sending) if line["event"] == "total"]

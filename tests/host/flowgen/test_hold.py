@@ -81,8 +81,7 @@ def test_a_held_child_has_become_the_program_and_executed_nothing_of_it(hold, ga
 
 
 def test_a_released_child_is_traced_by_nobody(hold_at_gate, gate):
-    held = hold_at_gate("--", "sleep", "1000")
-    assert held.event()["event"] == "ready"
+    held = hold_at_gate("--", "sleep", "1000").ready()
     child = child_of(held)
     gate.release()
     until(lambda: status_of(child)["Name"] == "sleep", "the child to become sleep")
@@ -128,8 +127,7 @@ def test_a_held_child_that_someone_kills_is_reported_as_never_started(hold, gate
 
 
 def test_a_killed_launcher_takes_its_held_child_with_it(hold_at_gate, gate, tmp_path):
-    held = hold_at_gate("--", "touch", tmp_path / "mark")
-    assert held.event()["event"] == "ready"
+    held = hold_at_gate("--", "touch", tmp_path / "mark").ready()
     child = child_of(held)
     held.process.kill()
     assert has_gone(child)
@@ -247,8 +245,7 @@ def test_a_launcher_without_a_controller_says_so_and_runs_nothing(flowgen, tmp_p
 
 def test_a_server_is_ready_when_its_port_is_listened_on(hold, flowgen):
     port = free_port()
-    held = hold("--listen", port, "--", flowgen, "server", "--port", port, "--bind", "127.0.0.1")
-    assert held.event()["event"] == "ready"
+    held = hold("--listen", port, "--", flowgen, "server", "--port", port, "--bind", "127.0.0.1").ready()
     socket.create_connection(("127.0.0.1", port)).close()  # refused, were it not
     held.control.send(b"term")
     ended = held.event()
@@ -267,8 +264,7 @@ def test_an_ipv6_listener_counts_as_well(hold):
         "server = socket.create_server(('::1', int(sys.argv[1])), family=socket.AF_INET6)\n"
         "signal.pause()"
     )
-    held = hold("--listen", port, "--", sys.executable, "-c", script, port)
-    assert held.event()["event"] == "ready"
+    hold("--listen", port, "--", sys.executable, "-c", script, port).ready()
 
 
 def test_a_server_that_ends_before_it_listens_is_never_ready(hold):
@@ -295,8 +291,7 @@ def test_a_port_that_another_listens_on_is_not_taken_for_the_child(hold, server)
     ],
 )
 def test_exit_codes_and_signals_are_reported_and_passed_on(hold, script, exit_code, number, status):
-    held = hold("--", "sh", "-c", script)
-    assert held.event()["event"] == "ready"
+    held = hold("--", "sh", "-c", script).ready()
     ended = held.event()
     assert (ended["exit_code"], ended["signal"]) == (exit_code, number)
     assert held.exit_status() == status
@@ -337,17 +332,14 @@ def test_slot_names_with_quotes_and_backslashes_come_back_as_they_were(hold):
     assert held.event()["slot"] == slot
 
 
-def test_the_command_finds_signals_and_descriptors_as_if_started_from_a_shell(hold_at_gate, gate, tmp_path):
-    out = tmp_path / "out"
-    out.write_text("")
+def test_the_command_finds_signals_and_descriptors_as_if_started_from_a_shell(hold_at_gate, gate, out):
     script = "grep -E '^Sig(Blk|Ign)' /proc/self/status; ls /proc/self/fd | wc -l"
     # SIGPIPE and SIGCHLD ignored in the controller must not pass through to the workload
     ignoring = [sys.executable, "-c", (
         "import os, signal, sys; [signal.signal(s, signal.SIG_IGN) for s in (13, 17)];"
         "os.execv(sys.argv[1], sys.argv[1:])"
     )]  # fmt: skip
-    held = hold_at_gate("--stdout", out, "--", "sh", "-c", script, before=ignoring)
-    assert held.event()["event"] == "ready"
+    held = hold_at_gate("--stdout", out, "--", "sh", "-c", script, before=ignoring).ready()
     gate.release()
     assert held.event()["exit_code"] == 0
     blocked, ignored, descriptors = out.read_text().splitlines()
@@ -357,9 +349,7 @@ def test_the_command_finds_signals_and_descriptors_as_if_started_from_a_shell(ho
     assert int(descriptors) == 4  # in, out, err, and the one of ls itself
 
 
-def test_the_child_runs_in_the_given_network_namespace(hold, namespace, tmp_path):
-    out = tmp_path / "out"
-    out.write_text("")
+def test_the_child_runs_in_the_given_network_namespace(hold, namespace, out):
     inside = ["nsenter", "--target", namespace, "--user", "--preserve-credentials"]
     path = f"/proc/{namespace}/ns/net"
     held = hold("--netns", path, "--stdout", out, "--", "readlink", "/proc/self/ns/net", before=inside)
@@ -374,8 +364,7 @@ def test_readiness_is_that_of_the_port_in_the_given_network_namespace(hold, name
     options = ["--netns", f"/proc/{namespace}/ns/net", "--listen", server.port]
     held = hold(*options, "--", "sh", "-c", "exit 3", before=inside)
     assert held.event()["exit_code"] == 3
-    held = hold(*options, "--", flowgen, "server", "--port", server.port, before=inside)
-    assert held.event()["event"] == "ready"
+    held = hold(*options, "--", flowgen, "server", "--port", server.port, before=inside).ready()
 
 
 def on_cpu_or_due_ns(pid):
@@ -399,6 +388,5 @@ def test_a_neighbour_that_does_not_answer_delays_a_launch_by_a_second_and_no_mor
         except PermissionError:
             pytest.skip("only root may open a port below 1024")
         begun = time.monotonic()
-        held = hold("--resolve", "127.0.0.2", "--", "sleep", "1000")
-        assert held.event()["event"] == "ready"
+        hold("--resolve", "127.0.0.2", "--", "sleep", "1000").ready()
         assert time.monotonic() - begun >= 1.0

@@ -12,12 +12,18 @@ import pytest
 
 from tests.host.flowgen.helpers import REFUSED, child_of, has_gone, pids, read_line, run
 
+#: How a launcher is told to end its child, or ends itself.
+ENDS = {
+    "packet": lambda held: held.control.send(b"term"),
+    "signal": lambda held: held.process.send_signal(signal.SIGTERM),
+    "lifeline": lambda held: held.control.close(),
+    "killed": lambda held: held.process.kill(),
+}
 FAMILY = 'sleep 1000 & echo $$ $! > "$0"; wait'  # a child, and a grandchild in the same group
 
 
 def test_a_closed_control_socket_ends_the_child_and_its_children(hold, tmp_path):
-    held = hold("--", "sh", "-c", FAMILY, tmp_path / "pids")
-    assert held.event()["event"] == "ready"
+    held = hold("--", "sh", "-c", FAMILY, tmp_path / "pids").ready()
     child, grandchild = pids(tmp_path / "pids")
     held.control.close()
     assert has_gone(child)
@@ -27,8 +33,7 @@ def test_a_closed_control_socket_ends_the_child_and_its_children(hold, tmp_path)
 
 def test_children_that_ignore_sigterm_are_killed_soon_after(hold, tmp_path):
     stubborn = "trap '' TERM; " + FAMILY
-    held = hold("--", "sh", "-c", stubborn, tmp_path / "pids")
-    assert held.event()["event"] == "ready"
+    held = hold("--", "sh", "-c", stubborn, tmp_path / "pids").ready()
     child, grandchild = pids(tmp_path / "pids")
     asked_ns = time.monotonic_ns()
     held.control.send(b"term")
@@ -44,8 +49,7 @@ def test_one_that_reports_at_sigterm_has_the_time_that_it_was_given(hold, tmp_pa
     """It takes longer than others have."""
     slow = "trap 'sleep 0.5; echo told; exit 0' TERM; echo $$ > \"$0\"; while :; do sleep 0.01; done"
     (tmp_path / "out").touch()
-    held = hold("--grace", "20", "--stdout", tmp_path / "out", "--", "sh", "-c", slow, tmp_path / "pid")
-    assert held.event()["event"] == "ready"
+    held = hold("--grace", "20", "--stdout", tmp_path / "out", "--", "sh", "-c", slow, tmp_path / "pid").ready()
     pids(tmp_path / "pid")
     held.control.send(b"term")
     ended = held.event()
@@ -55,13 +59,9 @@ def test_one_that_reports_at_sigterm_has_the_time_that_it_was_given(hold, tmp_pa
 
 @pytest.mark.parametrize("way", ["packet", "signal"])
 def test_term_ends_the_child_at_once_and_its_end_is_still_reported(hold, way):
-    held = hold("--", "sleep", "1000")
-    assert held.event()["event"] == "ready"
+    held = hold("--", "sleep", "1000").ready()
     asked_ns = time.monotonic_ns()
-    if way == "packet":
-        held.control.send(b"term")
-    else:
-        held.process.send_signal(signal.SIGTERM)
+    ENDS[way](held)
     ended = held.event()
     assert (ended["event"], ended["signal"], ended["exit_code"]) == ("ended", signal.SIGTERM, None)
     assert asked_ns < ended["end_ns"]
@@ -69,23 +69,18 @@ def test_term_ends_the_child_at_once_and_its_end_is_still_reported(hold, way):
     assert held.exit_status() == 128 + signal.SIGTERM
 
 
-@pytest.mark.parametrize("end", ["hang-up", "signal"])
+@pytest.mark.parametrize("end", ["lifeline", "signal"])
 def test_one_that_lingers_exits_when_the_controller_hangs_up_or_a_signal_says_so(hold, end):
     held = hold("--linger", "--", "sh", "-c", "exit 3")
     assert [held.event()["event"] for _ in range(2)] == ["ready", "ended"]
     held.control.send(b"term")  # late, and no end
     with pytest.raises(subprocess.TimeoutExpired):
         held.process.wait(0.1)
-    if end == "signal":
-        held.process.send_signal(signal.SIGTERM)
-    else:
-        held.control.close()
+    ENDS[end](held)
     assert held.exit_status() == 3
 
 
-def test_term_leaves_time_to_write_a_last_word(hold, tmp_path):
-    out = tmp_path / "out"
-    out.write_text("")
+def test_term_leaves_time_to_write_a_last_word(hold, out):
     script = "trap 'echo last word; exit 5' TERM; echo up; while :; do sleep 0.01; done"
     held = hold("--stdout", out, "--", "sh", "-c", script)
     assert read_line(out) == "up"
@@ -97,15 +92,9 @@ def test_term_leaves_time_to_write_a_last_word(hold, tmp_path):
 
 @pytest.mark.parametrize("way", ["packet", "signal", "lifeline"])
 def test_term_at_the_gate_ends_a_child_that_never_started(hold_at_gate, held_at, gate, tmp_path, way):
-    held = hold_at_gate("--", "touch", tmp_path / "mark")
-    assert held.event()["event"] == "ready"
+    held = hold_at_gate("--", "touch", tmp_path / "mark").ready()
     number = signal.SIGKILL if held_at == "exec" else signal.SIGTERM
-    if way == "packet":
-        held.control.send(b"term")
-    elif way == "signal":
-        held.process.send_signal(signal.SIGTERM)
-    else:
-        held.control.close()
+    ENDS[way](held)
     if way != "lifeline":
         ended = held.event()
         assert (ended["event"], ended["start_ns"], ended["signal"]) == ("ended", None, number)
@@ -115,20 +104,12 @@ def test_term_at_the_gate_ends_a_child_that_never_started(hold_at_gate, held_at,
     assert not (tmp_path / "mark").exists()
 
 
-@pytest.mark.parametrize("way", ["packet", "signal", "lifeline", "killed"])
+@pytest.mark.parametrize("way", ENDS)
 def test_a_child_that_is_due_later_ends_at_once_and_never_starts(hold_at_gate, held_at, gate, tmp_path, way):
-    held = hold_at_gate("--start-after", "1000", "--", "touch", tmp_path / "mark")
-    assert held.event()["event"] == "ready"
+    held = hold_at_gate("--start-after", "1000", "--", "touch", tmp_path / "mark").ready()
     child = child_of(held)
     gate.release()
-    if way == "packet":
-        held.control.send(b"term")
-    elif way == "signal":
-        held.process.send_signal(signal.SIGTERM)
-    elif way == "killed":
-        held.process.kill()
-    else:
-        held.control.close()
+    ENDS[way](held)
     if way in ("packet", "signal"):
         number = signal.SIGKILL if held_at == "exec" else signal.SIGTERM
         ended = held.event()
@@ -139,8 +120,7 @@ def test_a_child_that_is_due_later_ends_at_once_and_never_starts(hold_at_gate, h
 
 
 def test_an_unknown_packet_changes_nothing(hold_at_gate, gate):
-    held = hold_at_gate("--", "true", stderr=subprocess.PIPE, text=True)
-    assert held.event()["event"] == "ready"
+    held = hold_at_gate("--", "true", stderr=subprocess.PIPE, text=True).ready()
     held.control.send(b"terminate")
     assert "ignored an unknown packet" in held.process.stderr.readline()
     gate.release()
@@ -148,8 +128,7 @@ def test_an_unknown_packet_changes_nothing(hold_at_gate, gate):
 
 
 def test_what_a_child_leaves_behind_ends_with_it(hold, tmp_path):
-    held = hold("--", "sh", "-c", 'sleep 1000 & echo $! > "$0"; exit 4', tmp_path / "pids")
-    assert held.event()["event"] == "ready"
+    held = hold("--", "sh", "-c", 'sleep 1000 & echo $! > "$0"; exit 4', tmp_path / "pids").ready()
     assert held.event()["exit_code"] == 4
     (orphan,) = pids(tmp_path / "pids")
     with pytest.raises(ProcessLookupError):  # gone, and reaped, before its slot was reported as ended
@@ -157,8 +136,7 @@ def test_what_a_child_leaves_behind_ends_with_it(hold, tmp_path):
 
 
 def test_a_killed_launcher_takes_its_child_with_it(hold, tmp_path):
-    held = hold("--", "sh", "-c", 'echo $$ > "$0"; exec sleep 1000', tmp_path / "pids")
-    assert held.event()["event"] == "ready"
+    held = hold("--", "sh", "-c", 'echo $$ > "$0"; exec sleep 1000', tmp_path / "pids").ready()
     (child,) = pids(tmp_path / "pids")
     held.process.kill()
     assert has_gone(child)

@@ -56,8 +56,7 @@ def test_cpus_that_are_not_there_fail_the_launch(hold):
 
 def test_a_child_joins_its_cgroup_before_it_is_ready_and_its_launcher_does_not(hold_at_gate, cgroup):
     folder, path = cgroup
-    held = hold_at_gate("--cgroup", folder, "--", "sleep", "1000")
-    assert held.event()["event"] == "ready"
+    held = hold_at_gate("--cgroup", folder, "--", "sleep", "1000").ready()
     assert f":{path}\n" in Path(f"/proc/{child_of(held)}/cgroup").read_text()
     assert path not in Path(f"/proc/{held.process.pid}/cgroup").read_text()
     held.control.send(b"term")
@@ -69,8 +68,7 @@ def test_a_child_joins_every_cgroup_it_is_given(hold, tmp_path):
     for folder in folders:
         folder.mkdir()
         (folder / "cgroup.procs").touch()
-    held = hold("--cgroup", folders[0], "--cgroup", folders[1], "--", "true")
-    assert held.event()["event"] == "ready"
+    hold("--cgroup", folders[0], "--cgroup", folders[1], "--", "true").ready()
     assert [(folder / "cgroup.procs").read_text() for folder in folders] == ["0", "0"]  # 0: who writes
 
 

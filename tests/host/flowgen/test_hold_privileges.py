@@ -16,12 +16,6 @@ SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root has capabilities to lose")
 
 
-@pytest.fixture
-def out(tmp_path):
-    (tmp_path / "out").touch()
-    return tmp_path / "out"
-
-
 def setpriv(*options: str) -> list[str]:
     """What runs a command with other privileges."""
     if not shutil.which("setpriv"):
@@ -35,7 +29,7 @@ def rights_of(text: str) -> dict[str, int]:
 
 
 def ended_well(held, gate) -> None:
-    assert held.event()["event"] == "ready"
+    held.ready()
     gate.release()
     ended = held.event()
     assert (ended["event"], ended["exit_code"]) == ("ended", 0), ended
@@ -89,8 +83,7 @@ def test_a_program_is_found_where_only_root_may_look(hold, flowgen, tmp_path, ou
 
 
 def test_a_killed_launcher_takes_its_unprivileged_child_with_it(hold_at_gate):
-    held = hold_at_gate("--unprivileged", "--", "sleep", "1000")
-    assert held.event()["event"] == "ready"
+    held = hold_at_gate("--unprivileged", "--", "sleep", "1000").ready()
     child = child_of(held)
     held.process.kill()
     assert has_gone(child)

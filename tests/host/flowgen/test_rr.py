@@ -15,36 +15,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.host.flowgen.helpers import PATIENCE_S, free_port, run, until
+from tests.host.flowgen.helpers import PATIENCE_S, Server, free_port, run, until
 
 OPENING = struct.Struct("=16sIIII")  # token, magic, bytes of requests and of responses, flags: lib/flowgen/src/rrwire.h
 MAGIC = 0x72657173
 
 
-class RrServer:
+class RrServer(Server):
     def __init__(self, start, flowgen: str, *options):
-        self.port, self._flowgen = free_port(), flowgen
-        command = [flowgen, "rr-server", "--port", self.port, "--bind", "127.0.0.1", *options]
-        self.process = start(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        table, state = ("udp", "07") if "--udp" in options else ("tcp", "0A")
-        listens = f":{self.port:04X} 00000000:0000 {state}"
-        until(lambda: listens in Path(f"/proc/net/{table}").read_text(), "the server to listen")
-
-    @property
-    def address(self) -> tuple[str, int]:
-        return "127.0.0.1", self.port
+        super().__init__(start, flowgen, *options, command="rr-server", stderr=subprocess.PIPE)
 
     def ask(self, *options) -> tuple[list[dict], list[list[list[int]]]]:
         """Totals and buckets of each connection of a client."""
-        done = run(self._flowgen, "rr", "--connect", f"127.0.0.1:{self.port}", *options)
+        done = run(self.flowgen, "rr", *self.target, *options)
         assert done.returncode == 0, done.stderr
         return read(done.stdout)
-
-    def stop(self) -> tuple[dict, str]:
-        self.process.terminate()
-        said, complaint = self.process.communicate(timeout=PATIENCE_S)
-        assert self.process.returncode == 0, complaint
-        return json.loads(said), complaint
 
 
 def read(said: str) -> tuple[list[dict], list[list[list[int]]]]:
@@ -69,7 +54,7 @@ def test_each_response_that_came_is_in_the_histogram_once(serve):
     assert mean_s == pytest.approx(total["mean_s"], rel=0.001)
     assert buckets[0][0] / 1e9 == pytest.approx(total["min_s"], rel=0.001)
     assert buckets[-1][0] / 1e9 == pytest.approx(total["max_s"], rel=0.001)
-    served, _ = server.stop()
+    (served,) = server.stop()
     both = {"requests": total["requests"], "responses": total["responses"]}
     assert served == {"event": "served", "protocol": "tcp", "connections": 1} | both
 
@@ -105,7 +90,7 @@ def test_udp_takes_the_largest_datagrams(serve):
 def test_a_connection_per_request_is_one_for_each(serve):
     server = serve()
     totals, _ = server.ask("--duration", 0.3, "--connect-per-request", "--connections", 2)
-    served, _ = server.stop()
+    (served,) = server.stop()
     assert served["connections"] == sum(total["requests"] for total in totals) > 20
     assert [total["failed"] for total in totals] == [0, 0]
 
@@ -189,7 +174,7 @@ def test_a_datagram_without_a_response_is_lost_and_late_ones_are_of_no_other(flo
 
 def test_a_server_that_ends_breaks_the_connection(serve, start, flowgen):
     server = serve()
-    asked = ["rr", "--connect", f"127.0.0.1:{server.port}", "--duration", "60"]
+    asked = ["rr", *server.target, "--duration", "60"]
     client = start(flowgen, *asked, stdout=-1, stderr=-1, text=True)
     established = f":{server.port:04X} 0100007F"
     until(lambda: established in Path("/proc/net/tcp").read_text(), "the client to connect")
@@ -209,12 +194,12 @@ def test_only_those_with_the_token_are_served(serve, flowgen, tmp_path, protocol
     other.write_bytes(secrets.token_bytes(16))
     server = serve("--token-file", token, *protocol)
     (total,), _ = server.ask("--token-file", token, "--duration", 0.1, *protocol)
-    target = ["rr", "--connect", f"127.0.0.1:{server.port}", "--duration", 0.1, *protocol]
+    target = ["rr", *server.target, "--duration", 0.1, *protocol]
     for others in ([], ["--token-file", other]):
         done = run(flowgen, *target, *others)
         assert done.returncode == 1
         assert "rr-server" in done.stderr
-    served, complaint = server.stop()
+    (served,), complaint = server.stop_and_tell()
     assert served["requests"] == total["requests"] > 0
     assert "refused without the token: 2 " in complaint
 

@@ -8,22 +8,12 @@ import select
 import socket
 import subprocess
 
-from tests.host.flowgen.helpers import PATIENCE_S, free_port, run, until
+from tests.host.flowgen.helpers import PATIENCE_S, Server, run, until
 
 
 def test_the_server_takes_many_flows_at_once_and_starves_none(flowgen, server, start):
-    senders = [
-        start(
-            flowgen,
-            "client",
-            "--connect",
-            f"127.0.0.1:{server.port}",
-            "--duration",
-            0.5,
-            stdout=subprocess.PIPE,
-        )
-        for _ in range(8)
-    ]
+    argv = [flowgen, "client", *server.target, "--duration", 0.5]
+    senders = [start(*argv, stdout=subprocess.PIPE) for _ in range(8)]
     totals = [json.loads(sender.communicate(timeout=PATIENCE_S)[0].splitlines()[-1]) for sender in senders]
     received = [server.received() for _ in senders]
     assert len({line["peer"] for line in received}) == 8
@@ -32,7 +22,7 @@ def test_the_server_takes_many_flows_at_once_and_starves_none(flowgen, server, s
 
 
 def test_a_stopped_server_exits_cleanly_and_reports_flows_that_are_still_open(flowgen, server):
-    with socket.create_connection(("127.0.0.1", server.port)) as peer:
+    with socket.create_connection(server.address) as peer:
         peer.sendall(b"x" * 1000)
         (line,) = server.stop()
         assert line["flow_bytes"] == 1000
@@ -41,30 +31,21 @@ def test_a_stopped_server_exits_cleanly_and_reports_flows_that_are_still_open(fl
 
 
 def test_a_reset_connection_is_reported_with_its_error(flowgen, server):
-    peer = socket.create_connection(("127.0.0.1", server.port))
+    peer = socket.create_connection(server.address)
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # close resets
     peer.close()
     assert server.received()["error"] == "Connection reset by peer"
 
 
 def test_a_server_out_of_descriptors_makes_peers_wait_and_serves_them_later(flowgen, start):
-    limited = ["sh", "-c", 'ulimit -n 16; exec "$@"', "sh", flowgen]
-    port = free_port()
-    process = start(
-        *limited,
-        "server",
-        "--port",
-        port,
-        "--bind",
-        "127.0.0.1",
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    limited = ["sh", "-c", 'ulimit -n 16; exec "$@"', "sh"]
+    server = Server(start, flowgen, before=limited, stderr=subprocess.PIPE)
+    process = server.process
     peers = []
 
     def connects() -> bool:
         with contextlib.suppress(ConnectionRefusedError):
-            peers.append(socket.create_connection(("127.0.0.1", port)))
+            peers.append(socket.create_connection(server.address))
         return len(peers) == 20
 
     until(connects, "20 connections")

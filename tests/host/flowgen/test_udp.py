@@ -127,7 +127,7 @@ def test_what_a_full_receive_buffer_drops_is_lost(flowgen, udp_server, start):
         return int(line.split()[-1])
 
     udp_server.process.send_signal(signal.SIGSTOP)
-    target = ["--connect", f"127.0.0.1:{udp_server.port}", "--duration", "0.3", "--rate", "100000000"]
+    target = [*udp_server.target, "--duration", "0.3", "--rate", "100000000"]
     sender = start(flowgen, "client", "--udp", *target, stdout=subprocess.PIPE)
     until(lambda: dropped() > 10, "the kernel to drop")
     udp_server.process.send_signal(signal.SIGCONT)
@@ -291,8 +291,7 @@ def test_a_udp_port_in_use_is_an_error_that_names_it(flowgen, silent):
 
 def test_a_hold_of_a_server_of_both_waits_for_both(hold, flowgen):
     port = free_port()
-    held = hold("--listen", port, "--listen-udp", port, "--",
-                flowgen, "server", "--port", port, "--bind", "127.0.0.1", "--udp")  # fmt: skip
-    assert held.event()["event"] == "ready"
+    serving = [flowgen, "server", "--port", port, "--bind", "127.0.0.1", "--udp"]
+    hold("--listen", port, "--listen-udp", port, "--", *serving).ready()
     done, _ = send(flowgen, port, "--duration", 0.01, "--rate", 1_000_000)
     assert done.returncode == 0, done.stderr

@@ -10,9 +10,9 @@ from pairlab.analysis import layers, selection
 from pairlab.errors import AnalysisError, Unavailable
 from pairlab.measurement import measure as measurement
 from pairlab.testbed import registry
-from pairlab.testbed.profiling import counters
+from pairlab.testbed.host import kernel_counters as counters
 from tests.conftest import any_backend, need, need_all_of
-from tests.support.spoilt import measured, sound
+from tests.support.attempts import measured, sound
 
 
 @pytest.fixture(scope="module")
@@ -52,14 +52,6 @@ def test_what_a_run_counts_lies_within_what_was_counted_around_it(profiled):
             assert 0 <= count <= around[name], name
     packets = run.facts["counters"]["softnet_processed"]
     assert packets > run.flows["flow_bytes"].sum() / 2**17  # no packet is larger than 64 KiB, and each has an answer
-
-
-def test_without_telemetry_nothing_is_counted_but_switches(runs_dir):
-    need("netns")
-    run = measure(Spec(workload="flowgen", duration_s=0.5, telemetry=False, max_skew_s=5))
-    assert "counters" not in run.facts
-    assert "profile" not in run.facts
-    assert run.flows["client_voluntary_switches"].notna().all()
 
 
 def test_a_client_that_sleeps_has_switched_as_often(runs_dir, monkeypatch):
@@ -102,7 +94,7 @@ def test_a_profile_is_small_on_disk_and_most_runs_have_none(profiled, shared_run
 
 def test_profiled_runs_do_not_mix_with_others(profiled, shared_run):
     run, _ = profiled
-    assert not selection.plain(run.spec)
+    assert not selection.as_in_papers(run.spec)
     with pytest.raises(AnalysisError, match="differ in profile"):
         selection.check_alike([run, shared_run("netns", "bridge").run])
 
@@ -139,7 +131,7 @@ def test_what_a_host_refuses_is_told_before_anything_is_built(runs_dir, monkeypa
     def refused(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("pairlab.testbed.profiling.perf_events.open_event", refused)
+    monkeypatch.setattr("pairlab.testbed.host.perf_events.open_event", refused)
     begun = time.monotonic()
     with pytest.raises(Unavailable, match=r"profile: samples of all CPUs may not be read here .*: run pairlab as root"):
         measure(Spec(workload="flowgen", duration_s=20.0, profile=True))

@@ -12,10 +12,10 @@ import threading
 import pytest
 
 from pairlab import Spec, measure
-from pairlab.testbed import registry
+from pairlab.testbed.workloads.iperf import Iperf
 from tests.conftest import need
+from tests.support.attempts import ATTEMPTS, sound
 from tests.support.disturbances import OFFLOADS, inside, measured_under, signalled, tools
-from tests.support.spoilt import sound
 
 
 def spec_of(**values):
@@ -24,22 +24,20 @@ def spec_of(**values):
 
 
 @pytest.mark.parametrize("driver", ["bridge", "host"])
-def test_a_client_that_begins_late_is_found_though_its_tool_says_nothing(driver, runs_dir, monkeypatch):
+def test_a_client_that_begins_late_is_found_though_its_tool_says_nothing(driver, runs_dir, begins_late):
     """iperf reports how long connecting took, and not that it was held up before: here by a script around it."""
     need("netns", workload="iperf")
-    tool = registry.workloads.get("iperf")
-    real = tool.client
-
-    def client(self, pair, spec, site):
-        argv = real(self, pair, spec, site)
-        return ["sh", "-c", 'sleep 1; exec "$@"', "sh", *argv] if pair.index else argv
-
-    monkeypatch.setattr(tool, "client", client)
-    run = measure(spec_of(workload="iperf", driver=driver))
-    assert run.status == "invalid"
-    assert run.reasons[0].startswith("a connection took "), run.reasons
-    assert run.checks["connect_s"] >= 0.99  # and not only one that the machine held up
-    assert run.checks["overlap"] < 0.5
+    begins_late(1, workload="iperf")
+    for _ in range(ATTEMPTS):
+        run = measure(spec_of(workload="iperf", driver=driver), fresh=True)
+        assert run.status == "invalid"
+        assert run.reasons[0].startswith("a connection took "), run.reasons
+        assert run.checks["connect_s"] >= 0.99  # and not only one that the machine held up
+        (other,) = Iperf().parse(run.raw["client-0.out"], run.raw.get("server-0.out", ""))
+        if other.connect_s < 0.5:  # else a lost SYN made the other client a second late, too
+            assert run.checks["overlap"] < 0.5
+            return
+    pytest.skip(f"in each of {ATTEMPTS} attempts, this machine made the other client late, too")
 
 
 @pytest.mark.ci

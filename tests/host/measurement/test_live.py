@@ -13,12 +13,12 @@ import pytest
 
 from pairlab import Spec, measure
 from pairlab.measurement import measure as measurement
-from pairlab.model.time_steps import carried_bytes
+from pairlab.model.tables import carried_bytes
 from pairlab.testbed.endpoints import Endpoint
 from pairlab.testbed.host import live_sampler
-from pairlab.testbed.host.link_counters import sent_in
-from pairlab.testbed.launch.conductor import Process
-from tests.conftest import every_driver, need
+from pairlab.testbed.host.kernel_counters import sent_in
+from pairlab.testbed.process_launcher import Process
+from tests.conftest import any_backend, every_driver, need
 from tests.support import CAPTURED
 
 #: /proc/PID/net/dev of a client that has sent.
@@ -73,6 +73,9 @@ class Site:
         self.interface = interface
         self.interface_is_own = interface_is_own
 
+    def facts(self):
+        return {}
+
 
 def test_bytes_and_packets_sent_are_read_by_link():
     assert sent_in(NET_DEV) == {"lo": (0, 0), "eth0": (3550077080, 59012)}
@@ -119,9 +122,9 @@ def test_a_link_of_a_known_rate_is_seen_to_carry_it_and_nothing_when_its_client_
     assert statistics.median(full_bps) == pytest.approx(rate_bps, rel=0.1)  # of one, the moments may be late
 
 
-def test_without_namespaces_of_their_own_clients_are_unseen_and_the_loopback_is_theirs(clean_host):
-    need("netns", "host")
-    run, samples = watched(spec(driver="host", pairs=2))
+def test_without_namespaces_of_their_own_clients_are_unseen_and_the_loopback_is_theirs(shared_run):
+    seen = shared_run("netns", "host")
+    run, samples = seen.run, seen.samples
     assert {each.client_bps for each in samples} == {(None, None)}
     assert carried_bits(samples) == pytest.approx(run.flows["flow_bytes"].sum() * 8, rel=0.25)
 
@@ -175,7 +178,7 @@ def test_a_client_that_cannot_be_seen_has_no_rate_and_is_no_error(pid):
 
 def test_a_client_that_never_started_counts_nothing_and_hides_not_what_others_send():
     seen = []
-    clients = [process(over=True), process(pid=os.getpid())]
+    clients = [process(ended=True), process(pid=os.getpid())]
     with live_sampler.Sampler(clients, Site(), True, 10.0, seen.append) as sampler:
         sampler.look(0.5)
     assert seen[0].client_bps[0] == 0
@@ -221,3 +224,22 @@ def test_no_file_stays_open():
     with live_sampler.Sampler([process(pid=os.getpid())] * 3, Site(), True, 1.0, print):
         assert len(os.listdir("/proc/self/fd")) == before + 3
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("workload", ["rr", "all-to-all"])
+@pytest.mark.parametrize("backend", any_backend())
+def test_latencies_are_seen_while_they_are_counted(backend, workload):
+    need(backend, workload=workload)
+    run, samples = watched(spec(backend=backend, workload=workload, pairs=2))
+    known = [each for each in samples if each.latency_p50_s is not None]
+    assert known
+    assert all(0 < each.latency_p50_s <= each.latency_p99_s for each in known)
+    transactions = run.flows["transactions"].sum()
+    moments = [0.0, *(each.elapsed_s for each in samples)]
+    seen = sum(
+        (each.transactions_per_s or 0) * (later - earlier)
+        for each, (earlier, later) in zip(samples, itertools.pairwise(moments), strict=True)
+    )
+    assert transactions / 2 < seen <= transactions + 1e-3  # some are after the last sample
+    slowest = max(each.latency_p99_s for each in known)
+    assert run.latency_quantiles_s["p50"] <= slowest

@@ -6,7 +6,7 @@ from pairlab import Spec, measure
 from pairlab.errors import BadSpec
 from pairlab.model.summaries import default_measure, summaries
 from tests.conftest import any_backend, need
-from tests.support.spoilt import measured, sound
+from tests.support.attempts import measured, sound_run
 
 
 @pytest.mark.parametrize("backend", any_backend())
@@ -28,9 +28,7 @@ def test_other_tools_over_no_network_are_refused(runs_dir):
 
 @pytest.mark.parametrize("backend", any_backend())
 def test_a_fixed_number_of_operations_takes_its_time_and_carries_nothing(backend, runs_dir, clean_host):
-    need(backend, workload="stress-ng-cpu")
-    run = measured(Spec(backend=backend, workload="stress-ng-cpu", duration_s=30.0, max_foreign_cpu=1.0))
-    assert sound(run), run.reasons
+    run = sound_run(Spec(backend=backend, workload="stress-ng-cpu", duration_s=30.0, max_foreign_cpu=1.0))
     (flow,) = run.flows.itertuples()
     assert flow.calculation_s == flow.duration_s > 0.1
     assert flow.throughput_bps != flow.throughput_bps

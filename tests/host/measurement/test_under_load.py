@@ -5,13 +5,13 @@ import pytest
 
 from pairlab import Spec, measure
 from pairlab.measurement import measure as measurement
-from pairlab.model.summaries import client_bps
+from pairlab.model.rates import client_bps
 from pairlab.testbed.host import foreign_load
-from pairlab.testbed.launch.conductor import Conductor
+from pairlab.testbed.process_launcher import ProcessLauncher
 from tests.conftest import in_ci, need_all_of
 from tests.support import host
+from tests.support.attempts import measured, sound, sound_run
 from tests.support.disturbances import tools
-from tests.support.spoilt import measured, sound
 
 LINK_BPS = 1e8
 #: What a link of that rate carries of TCP's payload: 1,448 of 1,514 B.
@@ -132,9 +132,7 @@ def test_cpus_that_are_kept_awake_do_not_sleep(runs_dir, clean_host):
 def test_the_cpu_stressor_of_stress_ng_is_interference_like_any(runs_dir, clean_host):
     spec = Spec(workload="flowgen", udp_share=1.0, udp_rate_bps=1e6, interference_workers=1, max_foreign_cpu=1)
     spec = spec.replace(interference_tool="stress-ng", duration_s=1.0, max_skew_s=5)
-    need_all_of(spec)
-    run = measured(spec)
-    assert sound(run), run.reasons
+    run = sound_run(spec)
     (used,) = (each["cpus_used"] for each in run.facts["interference"])
     assert used > 0.1  # of the time from its start, in which it also starts its own processes
 
@@ -154,7 +152,7 @@ def test_interference_is_no_foreign_load(runs_dir, clean_host, monkeypatch):
     real, found = measurement._watch, []
 
     def watch(bed, *others):
-        testbed = foreign_load.OwnProcesses(bed.site.roots(), bed.site.marks())
+        testbed = foreign_load.OwnProcesses(bed.site.root_pids(), bed.site.process_marks())
         found.append(foreign_load.take_sample(testbed).cpu)
         real(bed, *others)
         found.append(foreign_load.take_sample(testbed).cpu)
@@ -167,7 +165,7 @@ def test_interference_is_no_foreign_load(runs_dir, clean_host, monkeypatch):
 
 @pytest.mark.ci
 def test_a_background_or_a_worker_that_ends_before_the_others_makes_the_run_invalid(runs_dir, clean_host, monkeypatch):
-    real_watch, real_start, started = measurement._watch, Conductor.start, {}
+    real_watch, real_start, started = measurement._watch, ProcessLauncher.start, {}
 
     def start(*arguments, **options):
         processes = real_start(*arguments, **options)
@@ -179,7 +177,7 @@ def test_a_background_or_a_worker_that_ends_before_the_others_makes_the_run_inva
             victim.kill()
         real_watch(*arguments)
 
-    monkeypatch.setattr(Conductor, "start", start)
+    monkeypatch.setattr(ProcessLauncher, "start", start)
     monkeypatch.setattr(measurement, "_watch", watch)
     spec = LOADED.replace(pairs=1, duration_s=1.0, link_rate_bps=0.0)
     run = measure(spec)

@@ -1,22 +1,24 @@
 """What README.md, CONTRIBUTING.md and the pages of docs/ tell a reader to type works as it stands there."""
 
+import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-from pathlib import Path
+from dataclasses import replace
 from types import SimpleNamespace
 
 import click
 import pytest
 import yaml
 
-from pairlab import paths
+from pairlab import paths, store
 from pairlab.batch import sweep_file
 from pairlab.cli import main
 from pairlab.errors import Unavailable
+from pairlab.store.dataset import load_runs
 from pairlab.testbed.requirements import require
 from tests.conftest import in_ci, need
 from tests.support import documents
@@ -55,16 +57,34 @@ def measured_at_least(done):
     return succeeded(done) or (done.returncode == 1 and invalid)
 
 
-def run(argv, place, good=succeeded):
-    done = subprocess.run(argv, cwd=place, capture_output=True, text=True, check=False)
-    assert good(done), f"{shlex.join(map(str, argv))}\n{done.stdout}\n{done.stderr}"
+def python(*arguments, place, good=succeeded):
+    done = subprocess.run([sys.executable, *arguments], cwd=place, capture_output=True, text=True, check=False)
+    assert good(done), f"{shlex.join(arguments)}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
 
-@pytest.mark.parametrize("page", in_ci(with_blocks("python"), but=["README.md"]))
-def test_the_python_of_a_page_runs(page, reader, clean_host):
+def pairlab(*arguments, **how):
+    return python("-m", "pairlab", *arguments, **how)
+
+
+def test_the_python_of_the_readme_runs(reader, clean_host):
     need("netns")
-    run([sys.executable, "-m", "tests.support.documents", page], reader)
+    python("-m", "tests.support.documents", "README.md", place=reader)
+
+
+@pytest.mark.ci
+def test_the_python_of_the_pages_runs_and_the_tutorials_also_for_who_has_measured_its_sweep(reader, clean_host):
+    """In one process, and with one store: what one page has measured, another need not."""
+    need("netns")
+    pages = [page for page in with_blocks("python") if page != "README.md"]
+    python("-m", "tests.support.documents", *pages, place=reader)
+    (run, *_) = load_runs(reader / "runs", experiment="throughput").where(pairs=4)
+    (sweep,) = documents.blocks("docs/tutorial.md", "yaml")
+    (reader / "sweeps" / "question.yaml").write_text(sweep.text)
+    for spec in sweep_file.cells(sweep_file.load(reader / "sweeps" / "question.yaml")):
+        store.write(replace(run, spec=spec), reader / "runs")
+    python("-m", "tests.support.documents", "docs/tutorial.md", place=reader)
+    assert {4, 20} <= {each.spec.pairs for each in load_runs(reader / "runs")}
 
 
 @pytest.mark.parametrize("page", in_ci(with_blocks("console"), but=["docs/tutorial.md"]))
@@ -76,7 +96,7 @@ def test_the_commands_of_a_page_run(page, reader, clean_host):
         program, *arguments = shlex.split(command)
         assert program == "pairlab", f"{page}: a console block has commands of pairlab; others are sh: {command}"
         more, good = (ON_A_BUSY_MACHINE, measured_at_least) if arguments[0] == "run" else ((), succeeded)
-        run([Path(sys.executable).parent / "pairlab", *arguments, *more], reader, good)
+        pairlab(*arguments, *more, place=reader, good=good)
 
 
 def pairlab_commands(lines):
@@ -99,7 +119,7 @@ def test_every_command_shown_is_one_that_pairlab_takes(page):
 
 @pytest.mark.parametrize("page", documents.pages())
 def test_every_command_told_of_in_prose_has_the_options_it_is_told_with(page):
-    for name, *words in pairlab_commands(re.findall(r"`([^`\n]+)`", (paths.ROOT / page).read_text())):
+    for name, *words in pairlab_commands(re.findall(r"`([^`\n]+)`", documents.text_of(page))):
         assert name in main.commands, f"{page}: pairlab {name}"
         known = {option for each in main.commands[name].params for option in each.opts} | {"--help"}
         assert {word for word in words if word.startswith("-")} <= known, f"{page}: pairlab {name}"
@@ -123,19 +143,18 @@ def test_every_block_of_code_is_held_to_something():
 
 
 def lines_of(page):
-    return (paths.ROOT / page).read_text().splitlines()
+    return documents.text_of(page).splitlines()
 
 
 def test_the_refusal_of_a_daemon_elsewhere_is_told_in_its_own_words(monkeypatch):
-    import docker
-
     from pairlab.testbed.docker import backend
+    from pairlab.testbed.docker import daemon as daemons
 
     daemon = SimpleNamespace(version=dict, api=SimpleNamespace(), close=lambda: None)
     daemon.info = lambda: {"Name": "big", "KernelVersion": "0"}
-    monkeypatch.setattr(docker, "from_env", lambda **_: daemon)
+    monkeypatch.setattr(daemons, "connect", lambda timeout_s: daemon)
     with pytest.raises(Unavailable) as refused:
-        require({"backend 'docker'": backend.Docker().lacks()})
+        require({"backend 'docker'": backend.Docker().missing()})
     (shown,) = documents.blocks("docs/how-to/remote-docker.md", "text")
     assert str(refused.value).startswith(" ".join(shown.text.split()))
 
@@ -153,33 +172,29 @@ def shown_plugin(page, place, kind, name, attribute):
     (package / "entry_points.txt").write_text(f"[pairlab.{kind}]\n{name} = {name}_plugin:{attribute}\n")
 
 
-def measured(place, **spec):
-    script = (
-        "from pairlab import Spec, measure\n"
-        "from pairlab.testbed import registry\n"
-        "from pairlab.measurement.verdict import CHECKS\n"
-        "print(*registry.drivers.names(), *registry.workloads.names())\n"
-        f"run = measure(Spec(pairs=2, duration_s=2, max_foreign_cpu=1, max_skew_s=5, **{spec!r}))\n"
-        f"reasons = [CHECKS[name].reason(run.checks[name], run.spec) for name in {ABOUT_THE_PLUGIN}]\n"
-        "print((run.flows['flow_bytes'] > 1e5).all(), *filter(None, reasons), *run.flows['error'])\n"
-    )
-    return run([sys.executable, "-c", script], place).splitlines()
+#: The guides' plugins: their page, kind, name and class, and what is measured with each.
+GUIDES = (
+    ("docs/how-to/driver.md", "drivers", "hub", "Hub", {"driver": "hub", "workload": "flowgen"}),
+    ("docs/how-to/driver.md", "drivers", "cable", "Cable", {"driver": "cable", "workload": "flowgen"}),
+    ("docs/how-to/workload.md", "workloads", "dd", "Dd", {"workload": "dd", "message_bytes": 16384}),
+)
+
+#: Prints, of each run, whether its flows carried something, and what is wrong with it that is up to a plugin.
+MEASURE = f"""
+import json, sys
+from pairlab import Spec, measure
+from pairlab.measurement.checks import CHECKS
+for asked in json.loads(sys.argv[1]):
+    run = measure(Spec(pairs=2, duration_s=1, max_foreign_cpu=1, max_skew_s=5, **asked))
+    reasons = [CHECKS[name].reason(run.checks[name], run.spec) for name in {ABOUT_THE_PLUGIN}]
+    print((run.flows["flow_bytes"] > 1e5).all(), *filter(None, reasons), *run.flows["error"])
+"""
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("driver", in_ci(["hub", "cable"], but=["cable"]))
-def test_a_driver_of_the_guide_works_from_a_package_of_its_own(driver, reader, clean_host):
-    need("netns")
-    shown_plugin("docs/how-to/driver.md", reader, "drivers", driver, driver.capitalize())
-    names, told = measured(reader, driver=driver, workload="flowgen")
-    assert driver in names.split()
-    assert told.split() == ["True"]
-
-
-@pytest.mark.ci
-def test_the_workload_of_the_guide_works_from_a_package_of_its_own(reader, clean_host):
+def test_the_plugins_of_the_guides_work_from_packages_of_their_own(reader, clean_host):
     need("netns", workload="netcat")
-    shown_plugin("docs/how-to/workload.md", reader, "workloads", "dd", "Dd")
-    names, told = measured(reader, workload="dd", message_bytes=16384)
-    assert "dd" in names.split()
-    assert told.split() == ["True"]
+    for page, kind, name, attribute, _ in GUIDES:
+        shown_plugin(page, reader, kind, name, attribute)
+    told = python("-c", MEASURE, json.dumps([asked for *_, asked in GUIDES]), place=reader)
+    assert [line.split() for line in told.splitlines()] == [["True"]] * len(GUIDES)

@@ -8,7 +8,7 @@ import pytest
 
 from pairlab import Spec, measure, open_testbed
 from pairlab.errors import MeasurementFailed
-from pairlab.testbed.docker import container_options
+from pairlab.testbed.docker import engine
 from pairlab.testbed.docker.reaper import LABEL
 from tests.conftest import in_ci, need
 
@@ -39,7 +39,7 @@ def inside(bed, *argv):
 def test_docker_was_told_to_confine_every_container(inspected):
     for told in inspected:
         host, config = told["HostConfig"], told["Config"]
-        assert config["User"] == container_options.USER
+        assert config["User"] == engine.USER
         assert (host["CapAdd"], host["CapDrop"]) == (None, ["ALL"])
         assert "no-new-privileges:true" in host["SecurityOpt"]
         assert not any(option.startswith(("seccomp", "apparmor")) for option in host["SecurityOpt"])  # the default's
@@ -47,7 +47,7 @@ def test_docker_was_told_to_confine_every_container(inspected):
         assert (host["PortBindings"] or {}, host["PublishAllPorts"]) == ({}, False)
         assert not config.get("ExposedPorts")
         assert host["LogConfig"]["Type"] == "none"
-        assert host["PidsLimit"] == container_options.MOST_PIDS
+        assert host["PidsLimit"] == engine.MOST_PIDS
         assert host["Memory"] > 1 << 28
         assert not host["Devices"]
         written = [mount["Destination"] for mount in told["Mounts"] if mount["RW"]]
@@ -102,7 +102,7 @@ def test_its_limits_are_in_force(bed):
     """As its cgroup's files tell, in both versions of cgroups(7)."""
     here = "/sys/fs/cgroup"
     told = inside(bed, "sh", "-c", f"cat {here}/pids.max {here}/pids/pids.max 2>/dev/null")[1].split()
-    assert str(container_options.MOST_PIDS) in told
+    assert str(engine.MOST_PIDS) in told
 
 
 @pytest.fixture

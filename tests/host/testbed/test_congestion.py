@@ -11,11 +11,11 @@ import pytest
 from pairlab import Spec, measure, open_testbed
 from pairlab.errors import Unavailable
 from pairlab.measurement import measure as measurement
-from pairlab.testbed import registry, requirements
+from pairlab.testbed import requirements
 from pairlab.testbed.docker.backend import Docker
-from pairlab.testbed.endpoints import HostPlan
 from pairlab.testbed.netns.backend import Netns
-from pairlab.testbed.requirements import Lack
+from pairlab.testbed.plans import layout
+from pairlab.testbed.requirements import MissingRequirement
 from tests.conftest import in_ci, need, need_all_of
 from tests.support.punctual import PUNCTUAL
 from tests.support.shared import asking
@@ -47,8 +47,8 @@ def seen_by_kernel(spec, monkeypatch):
     seen, real = {"client": set(), "server": set()}, measurement._watch
 
     def watch(bed, clients, *others):
-        unseen = [each for each in bed.conductor._processes.values() if each.ready and not each.over]
-        real_wait = bed.conductor.wait_ended
+        unseen = [each for each in bed.launcher._processes.values() if each.ready and not each.ended]
+        real_wait = bed.launcher.wait_ended
 
         def wait_ended(*arguments):
             for each in list(unseen):
@@ -59,11 +59,11 @@ def seen_by_kernel(spec, monkeypatch):
                 if found := set(re.findall(r"(\w+) wscale:", told)):
                     seen[each.endpoint.name.partition("-")[0]] |= found
                     unseen.remove(each)
-            real_wait(clients, min(arguments[1], 0.05) if unseen else arguments[1])
+            real_wait(clients, min(arguments[1], 0.05) if unseen else arguments[1], *arguments[2:])
 
-        monkeypatch.setattr(bed.conductor, "wait_ended", wait_ended)
+        monkeypatch.setattr(bed.launcher, "wait_ended", wait_ended)
         real(bed, clients, *others)
-        monkeypatch.setattr(bed.conductor, "wait_ended", real_wait)
+        monkeypatch.setattr(bed.launcher, "wait_ended", real_wait)
 
     monkeypatch.setattr(measurement, "_watch", watch)
     return measure(spec), seen
@@ -172,7 +172,7 @@ def settings(tmp_path, monkeypatch):
 
 
 #: As a backend says that it can set no routes.
-NO_ROUTES = [Lack("the routes stay as they are", "take another driver")]
+NO_ROUTES = [MissingRequirement("the routes stay as they are", "take another driver")]
 
 
 def lacks(name, by_route=(), chooses=True):
@@ -226,6 +226,6 @@ def test_where_the_host_does_not_say_nothing_is_refused(settings):
 )
 def test_routes_are_set_where_they_are_ours_and_can_be(backend, driver, user, refused, monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: user)
-    found = backend().lacks_routes(registry.drivers.get(driver), [HostPlan()])
+    found = backend().missing_routes(layout(Spec(driver=driver)))
     assert bool(found) == bool(refused)
     assert all(refused in str(lack) for lack in found)

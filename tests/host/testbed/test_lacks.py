@@ -13,7 +13,7 @@ from pairlab.testbed import registry
 from pairlab.testbed.contracts import NetworkDriver
 from pairlab.testbed.netns import sandbox
 from pairlab.testbed.open import open_testbed
-from pairlab.testbed.requirements import Lack
+from pairlab.testbed.requirements import MissingRequirement
 from tests.conftest import need
 
 
@@ -29,14 +29,14 @@ def test_without_a_docker_daemon_the_remedy_is_named_and_the_skip_recorded(monke
 @pytest.mark.parametrize("place", ["tcp://127.0.0.1:1", "ssh://nobody"])
 def test_a_docker_host_that_is_none_is_a_lack_and_no_crash(monkeypatch, place):
     monkeypatch.setenv("DOCKER_HOST", place)
-    (lack,) = (lack for lack in registry.backends.get("docker")().lacks() if "Docker" in lack.what)
+    (lack,) = (lack for lack in registry.backends.get("docker")().missing() if "Docker" in lack.what)
     assert lack.what.startswith(f"no Docker daemon answers at {place}")
     assert "choose another by DOCKER_HOST" in lack.remedy
 
 
 def test_a_tool_that_is_not_installed_is_named_with_its_package(monkeypatch, runs_dir):
     need("netns")
-    registry.backends.get("netns")().lacks()  # its answer is kept: found while unshare could be
+    registry.backends.get("netns")().missing()  # its answer is kept: found while unshare could be
     monkeypatch.setenv("PATH", "/nonexistent")
     told = r"workload 'iperf3': iperf3 is not installed: sudo apt-get install iperf3"
     with pytest.raises(Unavailable, match=told):
@@ -77,7 +77,8 @@ def test_a_mistake_in_a_driver_is_reported_with_its_file_and_line(monkeypatch, t
     (tmp_path / "faulty_driver.py").write_text(FAULTY)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setitem(registry.drivers._known, "faulty", importlib.import_module("faulty_driver").Faulty)
+    faulty = importlib.import_module("faulty_driver").Faulty
+    monkeypatch.setitem(registry.drivers._loaders, "faulty", lambda: faulty)
     message = r"ValueError: invalid literal for int\(\) with base 10: 'eleven' \(.*/faulty_driver\.py, line 9\)"
     with pytest.raises(TestbedError, match=message), open_testbed(Spec(driver="faulty")):
         pass
@@ -85,7 +86,7 @@ def test_a_mistake_in_a_driver_is_reported_with_its_file_and_line(monkeypatch, t
 
 def test_a_kind_of_link_the_kernel_lacks_is_told_before_anything_is_built(monkeypatch, runs_dir):
     need("netns")
-    monkeypatch.setitem(registry.drivers._known, "imaginary", Imaginary)
+    monkeypatch.setitem(registry.drivers._loaders, "imaginary", lambda: Imaginary)
     told = "driver 'imaginary': this kernel has no imaginary links: sudo modprobe imaginary, or leave 'imaginary' out"
     with pytest.raises(Unavailable, match=told):
         measure.check(Spec(driver="imaginary", workload="flowgen"))
@@ -115,7 +116,7 @@ def rootless_host(monkeypatch, tmp_path):
         monkeypatch.setenv("PATH", str(stub.parent), prepend=os.pathsep)
         monkeypatch.setattr(sandbox, "SYSCTLS", tmp_path / "sys")
         monkeypatch.setattr(os, "geteuid", lambda: 0 if root else 1000)
-        return sandbox.lack.__wrapped__()
+        return sandbox.missing.__wrapped__()
 
     return rootless_host
 
@@ -142,7 +143,7 @@ def rootless_host(monkeypatch, tmp_path):
 def test_without_user_namespaces_the_switch_to_turn_is_named(rootless_host, switches, remedy):
     lack = rootless_host(**switches)
     what = "no sandbox can be made (unshare: write failed /proc/self/uid_map: Operation not permitted)"
-    assert lack == Lack(what, remedy)
+    assert lack == MissingRequirement(what, remedy)
 
 
 def test_root_without_its_rights_is_not_told_to_become_root(rootless_host):
@@ -154,7 +155,7 @@ def test_root_without_its_rights_is_not_told_to_become_root(rootless_host):
 
 def test_the_backend_tells_what_its_sandbox_lacks(rootless_host, monkeypatch):
     lack = rootless_host(max_user_namespaces=0)
-    monkeypatch.setattr(sandbox, "lack", lambda: lack)
+    monkeypatch.setattr(sandbox, "missing", lambda: lack)
     with pytest.raises(Unavailable, match=r"backend 'netns': no sandbox can be made.*user\.max_user_namespaces=15000"):
         measure.check(Spec(workload="flowgen"))
     with pytest.raises(Unavailable, match=r"user\.max_user_namespaces=15000"):

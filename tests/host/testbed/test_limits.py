@@ -13,13 +13,13 @@ from pairlab.testbed import registry
 from pairlab.testbed.audit import leftovers
 from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.endpoints import Limits
-from pairlab.testbed.host import cgroup_tree, cgroups, lock
+from pairlab.testbed.host import cgroups, lock
 from pairlab.testbed.limits import cpu_list
-from pairlab.testbed.requirements import require
-from tests.conftest import any_backend, in_ci, need, need_all_of
+from pairlab.testbed.plans import layout
+from tests.conftest import any_backend, at_once, in_ci, need, need_all_of
 from tests.support import host
+from tests.support.attempts import measured, sound_run
 from tests.support.owners import ended
-from tests.support.spoilt import measured, sound
 
 CPUS = sorted(os.sched_getaffinity(0))
 
@@ -64,47 +64,40 @@ def tree(tmp_path, monkeypatch):
         (group / "cgroup.procs").write_text("")
         (group / "cgroup.subtree_control").write_text("")
     (tmp_path / "user" / "cgroup.subtree_control").write_text("cpu\n")
-    monkeypatch.setattr(cgroup_tree, "hierarchies", lambda: [(2, tmp_path, "/")])
-    monkeypatch.setattr(cgroup_tree, "groups_of", lambda process: {2: "/user/app/shell"})
+    monkeypatch.setattr(cgroups, "hierarchies", lambda: [(2, tmp_path, "/")])
+    monkeypatch.setattr(cgroups, "groups_of", lambda process: {2: "/user/app/shell"})
     return tmp_path
 
 
 def test_in_v2_groups_are_made_in_the_nearest_group_above_that_hands_the_controller_down(tree):
-    assert cgroup_tree.hierarchy().base() == tree / "user"
-    assert cgroups.lack() is None
+    assert cgroups.hierarchy().base() == tree / "user"
+    assert cgroups.missing() is None
     (tree / "user" / "cgroup.subtree_control").write_text("io\n")
-    assert cgroup_tree.hierarchy().base() is None
-    assert "cgroup.subtree_control" in cgroups.lack().remedy or os.geteuid() != 0
+    assert cgroups.hierarchy().base() is None
+    assert "cgroup.subtree_control" in cgroups.missing().remedy or os.geteuid() != 0
 
 
 def test_a_user_without_a_group_of_its_own_is_told_what_to_do(tree, monkeypatch):
     monkeypatch.setattr(cgroups.os, "access", lambda path, mode: False)
     monkeypatch.setattr(cgroups.os, "geteuid", lambda: 1000)
-    assert "run as root, or --backend docker" in cgroups.lack().remedy
+    assert "run as root, or --backend docker" in cgroups.missing().remedy
     with pytest.raises(Unavailable, match="run as root, or --backend docker"):
-        require(
-            {
-                "limits": registry.backends.get("netns")().lacks_limits(
-                    registry.drivers.get("bridge"), [Limits(cpu_quota=1)]
-                )
-            }
-        )
-    assert (
-        registry.backends.get("netns")().lacks_limits(registry.drivers.get("bridge"), [Limits((0,))]) == []
-    )  # affinity is anybody's
+        layout(Spec(backend="netns", cpu_quota=1)).require()
+    pinned = layout(Spec(backend="netns", pinning="same-core"))
+    assert pinned.backend.missing_for(pinned)["limits of CPU use"] == []  # affinity is anybody's
 
 
 def test_a_group_in_v2_is_read_as_it_is_written(tree):
     (tree / "user" / "cpu.max").write_text("25000 100000\n")
     (tree / "user" / "cpu.weight").write_text("39\n")
-    assert cgroup_tree.read(tree / "user") == {"cpu_quota": 0.25, "cpu_weight": 39}
+    assert cgroups.read(tree / "user") == {"cpu_quota": 0.25, "cpu_weight": 39}
     (tree / "user" / "cpu.max").write_text("max 100000\n")
-    assert cgroup_tree.read(tree / "user")["cpu_quota"] == 0
+    assert cgroups.read(tree / "user")["cpu_quota"] == 0
 
 
 def need_groups():
     need("netns")
-    if lack := cgroups.lack():
+    if lack := cgroups.missing():
         pytest.skip(str(lack))
 
 
@@ -113,7 +106,7 @@ def test_groups_are_there_with_their_limits_and_gone_afterwards(clean_host):
     limits = {"client-0": Limits((0,), 0.5, 512), "server-0": Limits((0,))}
     with cgroups.groups("test", limits) as groups:
         assert list(groups) == ["client-0"]  # affinity needs none
-        told = cgroup_tree.read(groups["client-0"])
+        told = cgroups.read(groups["client-0"])
         assert told.pop("cpu_quota") == 0.5
         assert told in ({"cpu_shares": 512}, {"cpu_weight": 20})
         assert not [each for each in leftovers.find().dead if each.what == f"cgroup {groups['client-0'].parent}"]
@@ -122,7 +115,7 @@ def test_groups_are_there_with_their_limits_and_gone_afterwards(clean_host):
 
 def test_a_group_that_nobody_removed_is_found_by_its_dead_owner(clean_host):
     need_groups()
-    left = cgroup_tree.hierarchy().base() / f"{cgroups.PREFIX}{ended()}-x1_y"
+    left = cgroups.hierarchy().base() / f"{cgroups.PREFIX}{ended()}-x1_y"
     mine = left.with_name(f"{cgroups.PREFIX}{ownership.me()}-x1_y")
     try:
         mine.mkdir()
@@ -158,7 +151,7 @@ def allowed(endpoint):
     return line.split()[1]
 
 
-PINNED = list(itertools.product(registry.backends.names(), ["same-core", "different-cores"], ["bridge", "host"]))
+PINNED = list(itertools.product(at_once(), ["same-core", "different-cores"], ["bridge", "host"]))
 AT_HAND = [each for each in PINNED if each[0] == "netns"]
 
 
@@ -186,8 +179,7 @@ def test_a_run_tells_where_its_processes_were(backend, runs_dir, clean_host):
         pytest.skip("needs 2 CPUs")
     limits = {"pinning": "different-cores", "cores": 2, "cpu_quota": 0.5, "cpu_shares": 512}
     spec = limited(backend, workload="flowgen", pairs=3, duration_s=1, max_skew_s=5, max_foreign_cpu=1, **limits)
-    run = measured(spec)
-    assert sound(run), run.reasons
+    run = sound_run(spec)
     told = dict(run.facts["pinning"])
     assert told.pop("cpus") == {str(CPUS[0]): 3, str(CPUS[1]): 3}
     assert told.pop("harness_cpus") == cpu_list(CPUS)
@@ -204,8 +196,9 @@ def test_processes_that_are_not_where_they_were_asked_to_be_make_the_run_invalid
     spec = limited(backend, workload="flowgen", pairs=2, duration_s=0.5, max_skew_s=5, max_foreign_cpu=1, cores=1)
     real = registry.backends.get(backend).open
 
-    def forgetful(self, endpoints, *others):
-        return real(self, [replace(each, limits=Limits()) for each in endpoints], *others)
+    def forgetful(self, layout, *others):
+        endpoints = tuple(replace(each, limits=Limits()) for each in layout.endpoints)
+        return real(self, replace(layout, endpoints=endpoints), *others)
 
     monkeypatch.setattr(registry.backends.get(backend), "open", forgetful)
     run = measure(spec)
@@ -219,13 +212,13 @@ def test_a_quota_holds_what_runs_in_an_endpoint_to_its_share_of_time(backend, cl
     """CPU time used, against what the quota allows: a busy process gets all it may and no more."""
     seconds, quota = 1.0, 0.2
     with lock.measuring(), open_testbed(limited(backend, cpu_quota=quota, pairs=1)) as bed:
-        gate = bed.conductor.gate()
+        gate = bed.launcher.gate()
         ends = (bed.pairs[0].client, bed.pairs[0].server)
-        busy = bed.conductor.start([(end, ["sh", "-c", "while :; do :; done"]) for end in ends], gate=gate)
-        bed.conductor.wait_ready(busy, 10)
+        busy = bed.launcher.start([(end, ["sh", "-c", "while :; do :; done"]) for end in ends], gate=gate)
+        bed.launcher.wait_ready(busy, 10)
         gate.release()
-        bed.conductor.wait_ended(busy, seconds)
-        bed.conductor.stop(busy)
+        bed.launcher.wait_ended(busy, seconds)
+        bed.launcher.stop(busy)
     for process in busy:
         ran_s = (process.end_ns - process.start_ns) / 1e9
         assert 0 < process.cpu_s <= quota * (ran_s + 0.1) * 1.5  # it may use up one period's quota at once
@@ -250,17 +243,8 @@ def test_limited_endpoints_leave_nothing_behind_when_their_process_is_killed(bac
     assert host.settled(clean_host, within_s=20), host.difference(clean_host)
 
 
-def test_a_backend_that_knows_nothing_of_limits_refuses_them():
-    class Plain(registry.backends.get("netns")):
-        name = "plain"
-        lacks_limits = registry.Backend.lacks_limits
-
-    assert Plain().lacks_limits(registry.drivers.get("bridge"), []) == []
-    assert "limits no CPU use" in str(Plain().lacks_limits(registry.drivers.get("bridge"), [Limits((0,))])[0])
-
-
 def test_the_mounted_hierarchies_of_this_host_are_read():
-    found = cgroup_tree.hierarchy()
+    found = cgroups.hierarchy()
     if found is None:
         pytest.skip("no CPU controller is mounted")
     assert found.own.is_dir()

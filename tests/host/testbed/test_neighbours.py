@@ -20,7 +20,7 @@ from tests.support.shared import asking, watched
 #: Replaces what a sandbox's agent introduces neighbours with, in an agent that finds this as its sitecustomize.py.
 INTRODUCES_NOBODY = """
 from pairlab.testbed.netns import neighbours
-neighbours.introduce = lambda namespaces, endpoints: None
+neighbours.set_partners = lambda *asked, **how: None
 """
 
 
@@ -126,7 +126,7 @@ def room_for(tmp_path, monkeypatch):
 
 def lacks(pairs, driver="macvlan", backend="docker"):
     plan = layout(Spec(pairs=pairs, driver=driver, backend=backend))
-    return plan.backend.lacks_pairs(plan.driver, pairs)
+    return plan.backend.missing_for(plan).get(f"{pairs} pairs", [])
 
 
 def test_more_endpoints_than_the_kernel_can_know_are_refused_with_the_setting_that_helps(room_for):

@@ -18,9 +18,9 @@ from pairlab.model.spec import Spec
 from pairlab.testbed import registry
 from pairlab.testbed.open import open_testbed
 from tests.conftest import any_backend, backend_and_driver, combinations, in_ci, need
+from tests.support.attempts import measured
 from tests.support.shared import asking
 from tests.support.sockets import listening_here
-from tests.support.spoilt import measured
 
 
 def test_what_listens_here_is_seen():
@@ -64,15 +64,11 @@ def assert_inside(backend, driver, servers, new_on_the_host):
         assert all(address.is_loopback for address, _ in new)
 
 
-def test_who_reaches_a_server_all_the_same_changes_nothing_of_what_flowgen_counts(tmp_path, monkeypatch):
+def test_who_reaches_a_server_all_the_same_changes_nothing_of_what_flowgen_counts(tmp_path, changed_tool):
     """With Docker's `host`, all of this host's users can; in namespaces and on a bridge nobody but root."""
     need("docker", "host")
-    workload, ports = registry.workloads.get("flowgen"), set()
-    real = workload.server
-
-    def server(self, pair, spec, site):
-        ports.add(pair.port)
-        return real(self, pair, spec, site)
+    ports = set()
+    changed_tool("server", lambda argv, pair, *_: ports.add(pair.port) or argv)
 
     def intrude(_):
         with socket.socket(type=socket.SOCK_DGRAM) as udp:
@@ -81,7 +77,6 @@ def test_who_reaches_a_server_all_the_same_changes_nothing_of_what_flowgen_count
                 with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)) as tcp:
                     tcp.sendall(bytes(1000))
 
-    monkeypatch.setattr(workload, "server", server)
     asked = asking("flowgen", backend="docker", driver="host", udp_share=0.5, udp_rate_bps=2e7, duration_s=2)
     run = measured(asked, root=tmp_path, watch=intrude)
     assert list(run.flows["status"]) == ["ok"] * 2, run.flows["error"]

@@ -161,7 +161,7 @@ from pairlab.testbed.cleanup.workdir import working_directory
 from pairlab.testbed.endpoints import Limits
 from pairlab.testbed.host import cgroups
 with working_directory() as directory:
-    limits = {} if cgroups.lack() else {"client-0": Limits(cpu_shares=512)}
+    limits = {} if cgroups.missing() else {"client-0": Limits(cpu_shares=512)}
     with cgroups.groups(directory.name.removeprefix("pairlab-"), limits) as groups:
         print(directory.parent, *(each.parent for each in groups.values()), flush=True)
         sys.stdin.read()
@@ -217,8 +217,8 @@ def test_clean_here_leaves_what_is_in_use_in(place, tmp_path):
 
 
 def test_clean_lists_the_cgroup_whose_owner_it_cannot_tell_and_leaves_it(tmp_path):
-    if cgroups.lack():
-        pytest.skip(str(cgroups.lack()))
+    if cgroups.missing():
+        pytest.skip(str(cgroups.missing()))
     group = cgroups.hierarchy().base() / f"{cgroups.PREFIX}{changed(pid_namespace=1)}-x1y2z3a4"
     group.mkdir()
     try:

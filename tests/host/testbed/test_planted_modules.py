@@ -11,40 +11,9 @@ from pairlab.testbed.requirements import Program
 from tests.conftest import any_backend, need
 from tests.support import host
 
-#: What interpreters import early, and what pairlab's do.
-NAMES = (
-    *("argparse", "ast", "asyncio", "base64", "collections", "contextlib", "copy", "ctypes", "dataclasses", "datetime"),
-    *(
-        "encodings",
-        "enum",
-        "errno",
-        "fcntl",
-        "functools",
-        "gc",
-        "importlib",
-        "io",
-        "itertools",
-        "json",
-        "logging",
-        "math",
-    ),
-    *(
-        "multiprocessing",
-        "numpy",
-        "os",
-        "pairlab",
-        "pathlib",
-        "pickle",
-        "platform",
-        "psutil",
-        "pyroute2",
-        "random",
-        "re",
-    ),
-    *("select", "selectors", "shutil", "signal", "site", "sitecustomize", "socket", "stat", "string", "struct"),
-    *("subprocess", "sys", "tempfile", "threading", "time", "traceback", "types", "typing", "usercustomize", "uuid"),
-    *("warnings", "weakref", "yaml", "zipfile", "IPython", "ipykernel", "docker", "mpi4py", "docutils", "pandas"),
-)
+#: All that Python has, what interpreters run at their start, and what pairlab's import.
+NAMES = (*sys.stdlib_module_names, "sitecustomize", "usercustomize", "IPython", "docker", "docutils", "ipykernel")
+NAMES += ("mpi4py", "numpy", "pairlab", "pandas", "psutil", "pyroute2", "yaml")
 PLANTED = """
 with open({canary!r}, "a") as canary:
     canary.write(__name__ + " ")

@@ -18,8 +18,8 @@ from pairlab.testbed.plans import layout
 from pairlab.testbed.requirements import Program
 from tests.conftest import any_backend, every_driver, need, need_all_of
 from tests.support import host
+from tests.support.attempts import sound
 from tests.support.shared import asking
-from tests.support.spoilt import sound
 
 #: The largest packet that Linux hands over in one piece, as tbf counts it: each segment of it with all its headers.
 LARGEST_PACKET_BYTES = 65536 + 46 * 66
@@ -126,28 +126,23 @@ def test_where_nothing_is_timed_large_packets_stay_whole():
     ("asked", "told"),
     [
         ({"link_rate_bps": -1.0}, "link_rate_bps: input should be greater than or equal to 0"),
+        ({"link_rate_bps": float("nan")}, "link_rate_bps: input should be a finite number, not nan"),
         ({"link_loss": 1.0}, "link_loss: input should be less than 1"),
         ({"link_loss": -0.1}, "link_loss: input should be greater"),
-        ({"link_rate_bps": float("nan")}, "link_rate_bps: input should be greater than or equal to 0, not nan"),
+        *(({"link_rate_bps": rate}, r"link_rate_bps: must be from 100000 to 3\.4e") for rate in (1.0, 9.9e4, 1e12)),
+        ({"driver": "host", "link_rate_bps": 1e8}, "driver 'host' gives endpoints no links of their own"),
+        ({"driver": "host", "link_loss": 0.01}, "driver 'host' gives endpoints no links of their own"),
+        ({"driver": "host", "mtu_bytes": 9000}, "mtu_bytes: driver 'host' gives endpoints no links of their own"),
     ],
 )
-def test_rates_and_losses_that_cannot_be_are_refused(asked, told):
+def test_links_that_cannot_be_so_are_refused(asked, told):
     with pytest.raises(BadSpec, match=told):
-        Spec(**asked)
+        layout(Spec(**{"workload": "flowgen", **asked}))
 
 
-@pytest.mark.parametrize("rate_bps", [1.0, 9.9e4, 1e12])
-def test_rates_out_of_the_filters_reach_are_refused_before_anything_is_built(rate_bps, runs_dir, clean_host):
-    need("netns")
-    with pytest.raises(BadSpec, match=r"link_rate_bps: must be from 100000 to 3\.4e"):
-        measure(Spec(workload="flowgen", link_rate_bps=rate_bps))
-    assert not runs_dir.exists()
-
-
-@pytest.mark.parametrize("asked", [{"link_rate_bps": 1e8}, {"link_loss": 0.01}])
-def test_where_endpoints_share_one_stack_there_is_no_link_to_shape(asked, runs_dir, clean_host):
+def test_where_endpoints_share_one_stack_nothing_is_built_to_shape(runs_dir, clean_host):
     need("netns", "host")
-    spec = Spec(workload="flowgen", driver="host", **asked)
+    spec = Spec(workload="flowgen", driver="host", link_rate_bps=1e8)
     with pytest.raises(BadSpec, match="driver 'host' gives endpoints no links of their own"):
         measure(spec)
     with pytest.raises(BadSpec, match="take another driver"), open_testbed(spec):
@@ -163,13 +158,13 @@ def test_a_kernel_without_the_filter_is_told_of(monkeypatch):
         raise OSError(errno.ENOENT, "Specified qdisc kind is unknown")
 
     monkeypatch.setattr(shaping.rtnetlink, "ask", unknown_kind)
-    (lack,) = shaping.lacks(Link(rate_bps=1e8))
+    (lack,) = shaping.missing(Link(rate_bps=1e8))
     assert "sudo modprobe sch_tbf" in str(lack)
 
 
 def test_a_host_without_iptables_is_told_how_to_get_it(monkeypatch):
     monkeypatch.setattr(shaping, "IPTABLES", Program("no-such-iptables", "iptables"))
-    (lack,) = shaping.lacks(Link(loss=0.1))
+    (lack,) = shaping.missing(Link(loss=0.1))
     assert str(lack) == "no-such-iptables is not installed: sudo apt-get install iptables"
 
 
@@ -178,21 +173,23 @@ def test_an_iptables_without_the_statistic_match_is_told_of_in_its_own_words(mon
     lame.write_text("#!/bin/sh\necho \"Couldn't load match 'statistic'\" >&2\nexit 2\n")
     lame.chmod(0o755)
     monkeypatch.setattr(shaping, "IPTABLES", Program(str(lame), "iptables"))
-    (lack,) = shaping.lacks(Link(loss=0.1))
+    (lack,) = shaping.missing(Link(loss=0.1))
     assert "Couldn't load match 'statistic'" in lack.what
     assert "sudo modprobe -a xt_statistic" in lack.remedy
 
 
 def test_who_is_not_root_is_told_that_dockers_links_take_it(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    (lack,) = registry.backends.get("docker")().lacks_links([Link(loss=0.1)])
+    lossy, plain = (layout(Spec(backend="docker", driver="bridge", link_loss=loss)) for loss in (0.1, 0.0))
+    (lack,) = lossy.backend.missing_for(lossy)["shaped links"]
     assert "needs root" in lack.what
-    assert registry.backends.get("docker")().lacks_links([]) == []
+    assert plain.backend.missing_for(plain)["shaped links"] == []
 
 
 def test_links_that_this_host_cannot_shape_are_a_recorded_skip(runs_dir, monkeypatch, clean_host):
     need("netns")
-    monkeypatch.setattr(registry.backends.get("netns"), "lacks_links", lambda self, links: [shaping.NO_FILTER])
+    found = {"shaped links": [shaping.NO_FILTER]}
+    monkeypatch.setattr(registry.backends.get("netns"), "missing_for", lambda self, layout: found)
     with pytest.raises(Unavailable, match="no token bucket filter: sudo modprobe sch_tbf"):
         measure(Spec(workload="flowgen", link_rate_bps=1e8))
     (run,) = load_runs(runs_dir)
@@ -285,17 +282,13 @@ def test_links_with_another_mtu_than_asked_make_a_run_invalid(runs_dir, monkeypa
     need("netns")
     real = registry.backends.get("netns").open
 
-    def forgetful(self, endpoints, *others):
-        return real(self, [replace(each, mtu_bytes=0) for each in endpoints], *others)
+    def forgetful(self, layout, *others):
+        endpoints = tuple(replace(each, mtu_bytes=0) for each in layout.endpoints)
+        return real(self, replace(layout, endpoints=endpoints), *others)
 
     monkeypatch.setattr(registry.backends.get("netns"), "open", forgetful)
     run = measure(shaped("netns", mtu_bytes=9000, duration_s=0.5))
     assert "2 links had another MTU than 9000 B, the first: client-0's had 1500 B" in run.reasons
-
-
-def test_a_driver_without_links_of_its_own_has_no_mtu_to_set():
-    with pytest.raises(BadSpec, match="mtu_bytes: driver 'host' gives endpoints no links of their own"):
-        layout(Spec(driver="host", mtu_bytes=9000))
 
 
 @pytest.mark.ci  # within 1 %, of every tool: tests/faults/test_truth.py

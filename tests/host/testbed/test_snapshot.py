@@ -11,11 +11,10 @@ from click.testing import CliRunner
 
 from pairlab import Spec, cli, open_testbed
 from pairlab.errors import BadInput
-from pairlab.testbed.audit import attribution, snapshot
-from pairlab.testbed.audit.attribution import OTHERS, OURS, UNKNOWN
+from pairlab.testbed.audit import snapshot, view
 from pairlab.testbed.audit.snapshot import Snapshot, counted, diff
-from pairlab.testbed.audit.view import Thing
-from pairlab.testbed.cleanup import child_environment, process_table
+from pairlab.testbed.audit.view import OTHERS, OURS, UNKNOWN, Thing
+from pairlab.testbed.cleanup import child_processes, process_table
 from pairlab.testbed.cleanup.process_table import SESSION
 from tests.conftest import need, with_links
 from tests.support.owners import changed, ended
@@ -45,8 +44,9 @@ def test_on_a_busy_host_what_bears_no_sign_can_be_left_out_of_account():
     assert [each.name for each in counted(found, ours_only=True)] == ["5@9"]
 
 
-def test_that_ours_went_is_well_and_that_something_unknown_went_is_not():
-    found = diff(taken(Thing("process", "5@9", OURS), Thing("link", "veth0", UNKNOWN)), taken())
+@pytest.mark.parametrize("whose", [OURS, UNKNOWN], ids=["ours", "unknown"])
+def test_that_a_process_went_is_well_and_that_a_link_went_is_not(whose):
+    found = diff(taken(Thing("process", "5@9", whose), Thing("link", "veth0", UNKNOWN)), taken())
     assert [(each.name, each.counts) for each in found] == [("veth0", True), ("5@9", False)]
 
 
@@ -112,26 +112,19 @@ def test_a_testbed_that_is_up_is_seen_whole_and_is_ours(driver):
     assert kinds.count("process") >= 3  # the sandbox, its agent, the guard
 
 
-def test_what_pairlab_starts_is_known_by_its_environment_whatever_it_is_called(monkeypatch):
-    monkeypatch.delenv(SESSION)
+@pytest.mark.parametrize("by_session", [False, True], ids=["by its owner", "by the session of its own"])
+def test_what_pairlab_starts_is_known_by_its_environment_whatever_it_is_called(by_session, monkeypatch):
+    """A session sets apart what others do with pairlab meanwhile."""
+    known, other = child_processes.needed(), None
+    if by_session:
+        known, other = None, {**known, SESSION: "another"}
+    else:
+        monkeypatch.delenv(SESSION)
     before = snapshot.take()
-    with (
-        subprocess.Popen(["sleep", "60"], env=child_environment.needed()) as marked,
-        subprocess.Popen(["sleep", "61"]) as not_,
-    ):
+    with subprocess.Popen(["sleep", "60"], env=known) as ours, subprocess.Popen(["sleep", "61"], env=other) as theirs:
         found = {each.detail: each.whose for each in diff(before, snapshot.take()) if each.kind == "process"}
-        marked.kill()
-        not_.kill()
-    assert (found["sleep 60"], found["sleep 61"]) == (OURS, OTHERS)
-
-
-def test_a_session_of_its_own_sets_apart_what_others_do_with_pairlab_meanwhile():
-    before = snapshot.take()
-    elsewhere = {**child_environment.needed(), SESSION: "another"}
-    with subprocess.Popen(["sleep", "60"]) as own, subprocess.Popen(["sleep", "61"], env=elsewhere) as other:
-        found = {each.detail: each.whose for each in diff(before, snapshot.take()) if each.kind == "process"}
-        own.kill()
-        other.kill()
+        ours.kill()
+        theirs.kill()
     assert (found["sleep 60"], found["sleep 61"]) == (OURS, OTHERS)
 
 
@@ -192,7 +185,7 @@ def test_doctor_refuses_what_it_cannot_compare(arguments, why):
 
 
 def attribution_of(*processes, session="mine"):
-    return attribution.Attribution({each.pid: each for each in processes}, {}, session, observer=1)
+    return view.Attribution({each.pid: each for each in processes}, {}, session, observer=1)
 
 
 def process(pid, *words, parent=0, session="", begun=1, zombie=False):
@@ -235,8 +228,3 @@ def test_an_unreaped_child_is_ours_if_its_living_parent_is():
         process(7, parent=1, zombie=True),
     )
     assert (known.whose(6), known.whose(7)) == (OURS, OTHERS)  # the observer reaps its own
-
-
-def test_that_something_passing_went_is_nobodys_fault():
-    before = taken(Thing("process", "5@9", UNKNOWN), Thing("link", "veth0", UNKNOWN))
-    assert [(each.name, each.counts) for each in diff(before, taken())] == [("veth0", True), ("5@9", False)]

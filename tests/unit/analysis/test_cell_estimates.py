@@ -57,7 +57,7 @@ def test_a_repetition_without_its_reference_is_not_used_and_none_at_all_is_a_gap
     made = frame(("ovs", "none", 0, 10.0), ("ovs", "new", 0, 20.0), ("ovs", "new", 1, 99.0), ("bridge", "new", 0, 5.0))
     found = change(made).set_index("driver")
     assert tuple(found.loc["ovs", ["value", "n"]]) == (pytest.approx(100), 1)
-    assert found.loc["bridge", "gap"] == "no repetition also has setting none"
+    assert found.loc["bridge", "gap"] == "nothing was measured with setting none"
 
 
 def test_a_repetition_without_a_value_is_not_left_out_of_a_change():
@@ -71,14 +71,54 @@ def test_a_repetition_without_a_value_is_not_left_out_of_a_change():
     ]
     found = change(frame(*[("ovs", *row) for row in rows])).iloc[0]
     assert np.isnan(found["value"])
-    assert found["gap"] == "the change has no finite value in 1 of 3 repetitions"
+    assert found["gap"] == "the change has no finite value in 1 of 6 repetitions"
 
 
 def test_a_total_of_zero_makes_the_relative_change_a_gap():
     made = frame(*[("ovs", *row) for row in (("none", 0, 10.0), ("new", 0, 0.0), ("none", 1, 10.0), ("new", 1, 5.0))])
     found = change(made).iloc[0]
     assert np.isnan(found["value"])
-    assert found["gap"] == "the change has no finite value in 1 of 2 repetitions"
+    assert found["gap"] == "the change has no finite value in 1 of 4 repetitions"
+
+
+@pytest.mark.parametrize(("n", "few"), [(2, 0), (3, 1), (4, 1), (5, 0)])
+def test_means_over_few_repetitions_are_counted_and_changes_are_not(n, few):
+    rows = [("ovs", setting, number, 1.0 + number) for setting in ("none", "new") for number in range(n)]
+    mean = cell_estimates.means(frame(*rows[:n]), selection.CELL, "value")
+    told = cell_estimates.few_repetitions([mean, change(frame(*rows))])
+    assert told.partition(" intervals")[0] == (str(few) if few else "")
+
+
+def beginning(*minutes):
+    """Labels of blocks that begin at these minutes."""
+    return [f"2024-05-01T{12 + minute // 60:02}:{minute % 60:02}:00.000000Z made up" for minute in minutes]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "pairing"),
+    [
+        ((0, 60, 120), (0, 60, 120), "by block"),  # though the blocks are hours apart
+        ((0, 61, 122), (1, 60, 121), "unpaired"),  # hours apart, and in turn
+        ((0, 1, 2), (3, 4, 5), "unpaired"),  # within ten minutes
+        ((0, 60, 120), (180, 240, 300), "measured apart"),
+        ((0, 1, 2), (60, 61, 62), "measured apart"),
+    ],
+)
+def test_what_was_measured_side_by_side_is_paired_and_what_was_measured_apart_has_no_interval(before, after, pairing):
+    made = frame(*[("ovs", *row) for row in (("none", 0, 10.0), ("none", 1, 20.0), ("none", 2, 40.0))])
+    other = made.assign(setting="new", value=1.1 * made["value"])
+    blocks = [*beginning(*before), *beginning(*after)]
+    found = change(pd.concat([made, other], ignore_index=True).assign(block=blocks)).iloc[0]
+    assert found["pairing"] == pairing
+    assert found["value"] == pytest.approx(10)
+    width = found["high"] - found["low"]
+    assert (
+        np.isnan(width)
+        if pairing == "measured apart"
+        else width == pytest.approx(0)
+        if pairing == "by block"
+        else width > 100
+    )
 
 
 def test_p_is_corrected_over_all_changes_of_a_system():
@@ -91,11 +131,16 @@ def test_p_is_corrected_over_all_changes_of_a_system():
 def test_changes_without_a_difference_are_found_as_often_as_alpha_says():
     random = np.random.default_rng(5)
     drift = random.normal(10, 2, (1500, 4))
-    p = [
-        cell_estimates._change(after, before, True, 0.95)[-1]
-        for after, before in zip(drift * random.lognormal(0, 0.05, drift.shape), drift, strict=True)
+    noisy = drift * random.lognormal(0, 0.05, drift.shape)
+    rows = [
+        (trial, setting, number, values[trial, number])
+        for setting, values in (("none", drift), ("new", noisy))
+        for trial in range(len(drift))
+        for number in range(4)
     ]
-    assert np.mean(np.array(p) < 0.05) == pytest.approx(0.05, abs=0.017)  # three standard errors of 1500 draws
+    assert np.mean(change(frame(*rows))["p"] < 0.05) == pytest.approx(
+        0.05, abs=0.017
+    )  # three standard errors of 1500 draws
 
 
 def test_equal_latencies_in_whole_microseconds_are_known_within_half_of_one():

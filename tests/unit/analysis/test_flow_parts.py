@@ -6,10 +6,9 @@ from functools import partial
 import pandas as pd
 import pytest
 
-from pairlab.analysis import flow_parts
+from pairlab.analysis import flow_changes, flow_parts
 from pairlab.analysis.flow_parts import Part
-from pairlab.analysis.questions import fct
-from pairlab.analysis.questions.allocations import traffic
+from pairlab.analysis.questions import fct, traffic
 from pairlab.errors import DamagedRun
 from pairlab.model.tables import TABLES
 from pairlab.store.dataset import Runs, load_runs
@@ -19,10 +18,10 @@ REDUCTIONS = {
     "percentiles": fct.percentiles,
     "intended": partial(fct.percentiles, value="intended_fct_s"),
     "cdfs": lambda flows: fct.percentiles_and_cdfs(flows)[1],
-    "changes by pairs": fct.changes_by_pairs,
-    "changes by driver": fct.changes_by_driver,
-    "distributions": fct.distributions,
-    "tools": fct.tools,
+    "changes by pairs": flow_changes.by_pairs,
+    "changes by driver": flow_changes.by_driver,
+    "distributions": flow_changes.distributions,
+    "tools": flow_changes.by_workload,
     "phases": fct.phases,
     "failures": fct.failures,
     "traffic's percentiles": partial(traffic.percentiles, confidence=0.9),
@@ -91,7 +90,7 @@ def test_no_more_flows_are_in_memory_at_once_than_are_allowed(found, in_parts, m
 def test_only_the_columns_that_are_needed_are_read(found, in_parts):
     seen = []
     flow_parts.reduced(lambda flows: seen.append([*flows]) or pd.DataFrame(), found, ["driver"], ["fct_s"])
-    assert {*seen[0]} == {"driver", "repetition", "key", "host", "kernel", "status", "fct_s"}
+    assert {*seen[0]} == {"driver", "repetition", "block", "key", "host", "kernel", "status", "fct_s"}
     assert len(seen[0]) < len(TABLES["flows"]) / 3
 
 

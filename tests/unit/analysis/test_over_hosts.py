@@ -7,12 +7,11 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_rgba
 
-from pairlab.analysis import by_group, cell_estimates, selection
+from pairlab.analysis import by_group, cell_estimates, repetitions, selection
 from pairlab.analysis.figures import estimates, hosts
 from pairlab.analysis.output.latex import Values
 from pairlab.analysis.questions.throughput import TOTAL
 from pairlab.analysis.selection import CELL
-from pairlab.analysis.throughput_cells import throughput_by_repetition
 from pairlab.errors import AnalysisError, MixedHosts
 from pairlab.statistics import changes, intervals
 from pairlab.store.dataset import Runs
@@ -75,7 +74,7 @@ def test_hosts_are_not_pooled_unseen():
 
 
 def test_over_hosts_needs_to_know_them():
-    with pytest.raises(AnalysisError, match=r"no column host: take it along, .*also=\['host'\]"):
+    with pytest.raises(AnalysisError, match=r"no column host: take it along, .*\[\*CELL, 'host'\]"):
         cell_estimates.means(measured().drop(columns="host"), CELL, "value", over="host")
     with pytest.raises(AnalysisError, match="no column host"):
         changed(measured().drop(columns="host"), over="host")
@@ -84,7 +83,7 @@ def test_over_hosts_needs_to_know_them():
 def test_one_host_has_a_mean_and_no_interval_and_that_is_said():
     one = cell_estimates.means(measured({"a": 10.0}), CELL, "value", over="host")
     assert np.isnan(one[["low", "high"]].to_numpy(dtype=float)).all()
-    assert "mean of n = 1 host, which has no interval" in estimates.note_of(one)
+    assert "mean of n = 1 host, which has no interval" in estimates.caption(one)
     found = Values("made-up")
     TOTAL.put(found, one, "driver")
     assert found["bridge/total-interval"] == "no interval from one host"
@@ -143,17 +142,19 @@ def test_a_change_over_hosts_that_is_none_is_not_found():
 
 
 def test_hosts_are_the_samples_where_they_differ_in_the_ratio_and_repetitions_are_not():
-    random = np.random.default_rng(4)
-    hosts = np.repeat(range(5), 6)
+    """Shown of bridge and macvlan on five hosts, of which each has a ratio of its own, around one of 1.1."""
+    random, trials = np.random.default_rng(4), 100
+    made = measured(dict.fromkeys("abcde", 1.0), repetitions=6)
+    hosts = made["host"].map("abcde".index)
     over, pooled = 0, 0
-    for _ in range(500):
-        logs = np.log(1.1) + random.normal(0, 0.05, 5)[hosts] + random.normal(0, 0.02, 30)
-        before = random.lognormal(0, 1, 30)
-        for units in (hosts, None):
-            held = holds(changes.ratio(before, before * np.exp(logs), units=units).estimate(), 10.0)
-            over, pooled = over + (units is not None and held), pooled + (units is None and held)
-    assert likely(over, 500, 0.95)
-    assert pooled < 0.75 * 500
+    for _ in range(trials):
+        ratios = np.log(1.1) + random.normal(0, 0.05, 5)[hosts] + random.normal(0, 0.02, len(made))
+        made["value"] = random.lognormal(0, 0.01, len(made)) * np.exp(ratios * (made["driver"] == "macvlan"))
+        over += holds(changed(made, over="host").iloc[0], 10.0)
+        bridge, macvlan = (made.loc[made["driver"] == name, "value"] for name in ("bridge", "macvlan"))
+        pooled += holds(changes.ratio(bridge, macvlan).estimate(), 10.0)
+    assert likely(over, trials, 0.95)
+    assert pooled < 0.75 * trials
 
 
 def test_a_difference_of_shares_is_over_hosts_too():
@@ -174,11 +175,12 @@ def on(host, kernel, **spec):
 
 def test_each_host_may_have_a_kernel_of_its_own_and_none_may_have_two():
     runs = Runs((*on("one", "6.1"), *on("other", "6.18")))
-    found = cell_estimates.means(throughput_by_repetition(runs.flows, also=["host"]), [*CELL, "host"], "total_bps")
+    by = [*CELL, "host"]
+    found = cell_estimates.means(repetitions.table(runs, by), by, "total_bps")
     assert list(found["host"]) == ["one, 2 CPUs", "other, 2 CPUs"]
     mixed = Runs((*on("one", "6.1"), *on("one", "6.18", driver="macvlan")))
     with pytest.raises(MixedHosts, match=r"2 kernels \(6.1; 6.18\)"):
-        throughput_by_repetition(mixed.flows, also=["host"])
+        repetitions.table(mixed, by)
 
 
 def test_runs_of_two_machines_of_one_kind_are_not_alike():

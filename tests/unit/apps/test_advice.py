@@ -1,5 +1,7 @@
 """The networks that an answer is about, and the sweep that fills its empty cells."""
 
+from dataclasses import replace
+
 import pytest
 
 from pairlab import store
@@ -16,7 +18,7 @@ def test_every_driver_says_how_far_it_isolates_and_means_what_it_does():
         driver = registry.drivers.get(name)
         assert driver.isolation in ISOLATIONS, name
         assert (driver.isolation == "none") == (not driver.isolated), name
-        assert (driver.isolation == "pair") == driver.pair_shares, name
+        assert (driver.isolation == "pair") == driver.pair_shares_namespace, name
         assert driver.spans_hosts or driver.isolation not in ("routed", "published", "encrypted"), name
 
 
@@ -57,6 +59,15 @@ def test_the_sweep_fills_exactly_the_empty_cells_as_the_others_were_measured(run
     assert {spec.duration_s for spec in latency.values()} == {1.0}
     assert max(cells.values()) == 6
     assert not {experiment for experiment, _ in measured} - set(experiments.notebooks())
+
+
+def test_the_launches_that_are_missing_are_measured_as_the_others_were():
+    asked = {"pairs": 1, "hosts": 2, "placement": "across", "launches": 5, "workload": "flowgen"}
+    missing = advice.Missing("launch", "launch-time", "netns", ("overlay",), asked, 5)
+    assert advice._experiment(missing) == ("launch-time", "")
+    loaded = replace(missing, parameters=asked | {"background_pairs": 4})
+    assert advice._experiment(loaded) == ("", "experiment 'launch-time' has no background_pairs")
+    assert advice._experiment(replace(loaded, of="bulk", parameters={"background_pairs": 4}))[0] == "congestion"
 
 
 def test_without_runs_all_is_told_but_numbers_and_all_can_be_measured(tmp_path):

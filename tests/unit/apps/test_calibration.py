@@ -12,15 +12,15 @@ import pytest
 from pairlab import cli, paths, store
 from pairlab.analysis.comparison import noise_floor
 from pairlab.apps import calibration
-from pairlab.batch.eta import OVERHEAD_S
 from pairlab.errors import BadInput, BadSpec, MeasurementFailed, NoRuns, Unavailable
-from pairlab.measurement import in_store
+from pairlab.measurement.estimate import OVERHEAD_S
 from pairlab.model.records import Run
 from pairlab.model.summaries import MEASURES
 from pairlab.model.tables import table
 from pairlab.statistics import changes, quantiles
 from pairlab.statistics.clusters import Clusters
 from pairlab.store.dataset import load_runs
+from pairlab.testbed import environment
 from pairlab.testbed.host import facts
 from tests.support.screen import on_a_terminal
 
@@ -34,7 +34,7 @@ class Host:
         self.noise, self.spoilt, self.asked = noise, spoilt, []
 
     def __call__(self, spec, *, root, fresh=False):
-        stored = in_store.find(spec, root)
+        stored = store.find(spec, root, environment.here(spec))
         if stored and stored.status == "ok" and not fresh:
             return stored
         self.asked.append(spec)
@@ -81,14 +81,15 @@ def test_every_repetition_visits_each_cell_twice_and_each_link_once_in_an_order_
     plan = calibration.plan(**PLAIN | {"pairs": (1, 2)}, repetitions=8, flow_bytes=1_000_000)
     assert [(cell.pairs, cell.flow_bytes) for cell in plan.cells] == [(1, 0), (2, 0), (1, 1_000_000), (2, 1_000_000)]
     order = list(calibration.visits(plan))
-    assert len({visit.spec for visit in order}) == len(order) == 8 * 8 + calibration.PLANTED_REPETITIONS * 4
-    assert [visit.repetition for visit in order] == sorted(visit.repetition for visit in order)
+    assert len(set(order)) == len(order) == 8 * 8 + calibration.PLANTED_REPETITIONS * 4
+    repetitions = [spec.repetition // (1 if spec.link_rate_bps else 2) for spec in order]
+    assert repetitions == sorted(repetitions)
     for cell in plan.cells:
-        asked = [visit.spec.repetition for visit in order if visit.cell == cell and visit.cost_percent is None]
+        asked = [spec.repetition for spec in order if spec.replace(repetition=0) == cell]
         assert sorted(asked) == list(range(16))
         firsts = [repetition % 2 for repetition in asked[::2]]
         assert {0, 1} == set(firsts)  # now the one comes first, now the other
-    links = {visit.spec.link_rate_bps for visit in order if visit.cost_percent is not None}
+    links = {spec.link_rate_bps for spec in order if spec.link_rate_bps}
     assert links == {250e6, 237.5e6, 225e6, 200e6}
     assert order == list(calibration.visits(plan))
     assert order != list(calibration.visits(plan, seed=1))
@@ -106,7 +107,7 @@ def test_what_is_measured_is_recorded_apart_from_all_other_runs(able, tmp_path):
     assert found.planted[2].change.change_percent == pytest.approx(-20, abs=3)
     with pytest.raises(NoRuns):
         load_runs(tmp_path)
-    assert list(store.debris(tmp_path)) == []
+    assert list(store.leftovers(tmp_path)) == []
     assert len(load_runs(tmp_path / noise_floor.FOLDER)) == len(list(calibration.visits(plan)))
 
 
@@ -130,7 +131,7 @@ def test_what_is_measured_under_special_parameters_stands_beside_the_plain_and_r
 @pytest.mark.ci
 def test_an_interrupted_calibration_goes_on_where_it_was_and_fresh_begins_anew(able, tmp_path):
     plan = calibration.plan(**PLAIN, repetitions=3)
-    order = [visit.spec for visit in calibration.visits(plan)]
+    order = list(calibration.visits(plan))
 
     def interrupted(spec):
         if spec == order[4]:

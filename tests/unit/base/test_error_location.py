@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pairlab.base.error_location import located
+from pairlab.errors import located
 
 HERE = str(Path(__file__))
 

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 from pairlab.base import html_repr
 from pairlab.measurement import verdict
+from pairlab.measurement.checks import CHECKS
 from pairlab.model.records import STATUSES, TONES, Run
 from pairlab.model.spec import Spec
 from pairlab.model.tables import table
@@ -136,14 +137,14 @@ def test_a_runs_card_has_outcome_starts_time_host_and_status_in_words():
     assert badge(html) == "ok"
     assert (told["outcome"], told["flows"], told["starts"]) == ("2.50 Gbit/s in total", "1, none failed", "within 1 ms")
     assert told["measured"] == "2024-05-01 12:30:00 UTC"
-    assert "a machine" in told["ground"]
+    assert "a machine" in told["environment"]
 
 
 def test_the_reasons_of_a_run_are_all_there_and_escaped():
     html = made_up(status="invalid", reasons=("one", HOSTILE), host=HOSTILE)._repr_html_()
     assert badge(html) == "invalid"
     assert rows(html)["reasons"] == f"one\n{HOSTILE}"
-    assert HOSTILE in rows(html)["ground"]
+    assert HOSTILE in rows(html)["environment"]
 
 
 def test_a_run_that_was_not_measured_shows_its_reasons_and_no_numbers():
@@ -236,7 +237,7 @@ def test_a_verdicts_card_has_the_meaning_of_every_check():
     html = verdict.of(JUDGED)._repr_html_()
     assert badge(html) == "invalid"
     texts = [text for tag, text in read(html).found if tag == "td"]
-    assert verdict.CHECKS["foreign_cpu"].meaning in texts
+    assert CHECKS["foreign_cpu"].meaning in texts
     assert texts.count("not met") == 2
 
 

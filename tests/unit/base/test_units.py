@@ -28,7 +28,11 @@ from pairlab.base import units
         ("1 500.5 ms", "s", 1.5005),
         (".5", "s", 0.5),
         ("1 Gbit/s", "bit/s", 1e9),
+        ("50,000/s", "1/s", 50_000),
         ("-3", "", -3),
+        ("7 %", "", 0.07),
+        ("1G", "bit/s", 1e9),
+        ("5M", "B", 5e6),
     ],
 )
 def test_a_number_is_read_as_people_write_it(text, unit, value):

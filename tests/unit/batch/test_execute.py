@@ -10,7 +10,7 @@ import nbformat
 import pytest
 
 from pairlab import paths
-from pairlab.base.caller import asking
+from pairlab.base.caller import caller_with
 from pairlab.batch.execute import execute
 from pairlab.errors import MeasurementFailed, StoreError
 from pairlab.progress.relay import Reports
@@ -42,7 +42,7 @@ def test_a_kernel_has_what_its_caller_asks_and_reports_its_runs(tmp_path):
         "relay.report_run('a key', f'{caller().attempts} attempts, waiting: {caller().wait}', Path('/runs/ä'))",
     )
     reports = Reports()
-    with asking(attempts=7, wait=False):
+    with caller_with(attempts=7, wait=False):
         execute(notebook, tmp_path / "out.ipynb", {}, reports)
     assert reports.runs == {"a key": ("7 attempts, waiting: False", Path("/runs/ä"))}
 
@@ -156,7 +156,9 @@ def test_a_disk_that_fills_up_while_a_notebook_runs_is_told_and_leaves_no_half_o
 
 def test_a_notebook_that_stops_is_kept_and_its_error_is_told(tmp_path):
     executed = tmp_path / "out.ipynb"
-    with pytest.raises(MeasurementFailed, match=r"the notebook small\.ipynb stopped with ZeroDivisionError"):
+    with pytest.raises(
+        MeasurementFailed, match=r"the notebook small\.ipynb stopped in its cell 2 \(pairs / 0\) with ZeroD"
+    ):
         execute(notebook_that(tmp_path, "pairs / 0"), executed, {})
     assert "ZeroDivisionError" in executed.read_text()
     assert "output_path" not in json.loads(executed.read_text())["metadata"]["papermill"]

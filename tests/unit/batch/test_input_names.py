@@ -18,7 +18,7 @@ from pairlab.model.spec import Spec
 from pairlab.testbed.cleanup.workdir import working_directory
 from tests.support import hostile
 
-SOURCES = sorted((paths.ROOT / "lib").rglob("*.py"))
+SOURCES = sorted([*(paths.ROOT / "lib").glob("*.py"), *(paths.ROOT / "lib" / "pairlab").rglob("*.py")])
 
 each_name = pytest.mark.parametrize("name", hostile.NAMES.values(), ids=hostile.NAMES)
 
@@ -80,7 +80,7 @@ def test_no_source_hands_a_shell_more_than_a_constant_script():
             assert not any(argument.arg == "shell" for argument in node.keywords), (file, ast.unparse(node))
         for script in shell_scripts(tree):
             text = ast.unparse(script)
-            prefixed = file.name == "watchdog.py" and text == "f'read -r _; {script}'"
+            prefixed = file.name == "child_processes.py" and text == "f'read -r _; {script}'"
             assert text in constants(tree) or prefixed, (file, text)
         for node in calls:
             if called(node).endswith(("guarded", "guarded_directory")):
@@ -93,7 +93,7 @@ def test_no_source_hands_a_shell_more_than_a_constant_script():
 
 def test_the_shells_there_are_are_seen():
     seen = {file.name for file in SOURCES if list(shell_scripts(ast.parse(file.read_text(encoding="utf-8"))))}
-    assert "watchdog.py" in seen
+    assert "child_processes.py" in seen
 
 
 # --- parameters
@@ -171,7 +171,7 @@ def test_a_folder_whose_name_is_no_text_is_refused_before_anything_is_measured(t
 def test_a_working_directory_is_removed_by_its_guard_alone_whatever_it_is_called(tmp_path, canary, monkeypatch):
     """The guard's script, with a hostile directory: it removes that, and nothing beside."""
     from pairlab.testbed.cleanup import workdir
-    from pairlab.testbed.cleanup.watchdog import guarded
+    from pairlab.testbed.cleanup.child_processes import guarded
 
     for name in hostile.NAMES.values():
         place, beside = tmp_path / name, tmp_path / "beside"

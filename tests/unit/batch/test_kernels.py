@@ -55,7 +55,7 @@ def test_what_a_notebook_imports_is_imported_once_and_in_one_thread(output_of):
 @pytest.mark.ci
 def test_a_kernel_has_its_parents_answer_on_which_links_this_host_has(output_of):
     need("netns")
-    told = "from pairlab.testbed.netns import sandbox; print(sandbox._known_links.cache_info().currsize)"
+    told = "from pairlab.testbed.netns import sandbox; print(sandbox._probed.cache_info().currsize)"
     with kernels.kept():
         assert output_of(told, imports=kernels.probing(Spec(backend="netns", driver="bridge"))) == "1"
         assert output_of(told) == "1"

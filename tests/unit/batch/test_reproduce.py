@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from papermill.cli import papermill as command
 
-from pairlab.batch import experiments, reproduce, sweep_file
+from pairlab.batch import experiments, sweep_file
 from pairlab.errors import BadSpec
 from pairlab.measurement.measure import resolve
 from pairlab.model.spec import Spec
@@ -36,14 +36,14 @@ def parameters_of(line):
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.experiment)
 def test_the_papermill_command_gives_the_same_key(spec):
-    notebook, values = parameters_of(reproduce.papermill_command(spec))
+    notebook, values = parameters_of(experiments.papermill_command(spec))
     assert notebook == f"notebooks/experiments/{experiments.notebook_of(spec.experiment).name}"
     assert resolve(experiments.spec_of(spec.experiment, values)).key == resolve(spec).key
 
 
 def test_the_command_tells_only_what_differs_from_the_notebook():
     spec = experiments.spec_of("throughput", {"pairs": 9})
-    assert reproduce.papermill_command(spec) == (
+    assert experiments.papermill_command(spec) == (
         "papermill notebooks/experiments/01-throughput.ipynb out.ipynb -p pairs 9"
     )
 
@@ -52,14 +52,14 @@ def test_the_command_tells_only_what_differs_from_the_notebook():
 @settings(max_examples=100)
 def test_a_text_stays_a_text_even_where_it_looks_like_a_number(text):
     spec = experiments.spec_of("throughput", {"congestion_control": text, "workload": "flowgen"})
-    _, values = parameters_of(reproduce.papermill_command(spec))
+    _, values = parameters_of(experiments.papermill_command(spec))
     assert experiments.spec_of("throughput", values).key == spec.key
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.experiment)
 def test_the_sweep_file_has_the_cell_and_its_repetitions(spec, tmp_path):
     file = Path(tmp_path / "sweep.yaml")
-    file.write_text(reproduce.sweep_file(spec, repetitions=2))
+    file.write_text(experiments.sweep_text(spec, repetitions=2))
     keys = {cell.key for cell in sweep_file.cells(sweep_file.load(file))}
     assert {resolve(spec).key, resolve(spec.replace(repetition=spec.repetition + 1)).key} <= keys
     assert len(keys) == spec.repetition + 2
@@ -67,4 +67,4 @@ def test_the_sweep_file_has_the_cell_and_its_repetitions(spec, tmp_path):
 
 def test_what_the_notebook_cannot_be_told_is_refused_by_name():
     with pytest.raises(BadSpec, match="message_bytes: the notebook of 'throughput' has no such parameter"):
-        reproduce.papermill_command(Spec(experiment="throughput", message_bytes=64, workload="flowgen"))
+        experiments.papermill_command(Spec(experiment="throughput", message_bytes=64, workload="flowgen"))

@@ -8,7 +8,6 @@ import pytest
 
 from pairlab import store
 from pairlab.batch import experiments, runner
-from pairlab.batch.executors import local
 from pairlab.errors import BadSpec, HostBusy, MeasurementFailed, StoreError, TestbedError, Unavailable
 from pairlab.measurement import measure
 from pairlab.model.records import Run
@@ -20,7 +19,7 @@ from tests.support.sweeps import Executor, load
 
 
 def statuses():
-    return Counter(run.status for run in load_runs(ground="all"))
+    return Counter(run.status for run in load_runs(environment="all"))
 
 
 def test_every_cell_is_measured_in_order_and_stored(tmp_path, runs_dir, any_host):
@@ -64,7 +63,7 @@ def test_a_sweep_resumed_after_a_kernel_update_measures_its_cells_beside_the_old
     runner.run(plan, execute=execute, say=said.append, tell=lambda report: states.append(report.state))
     assert said == ["1 cell was measured before, with kernel 6.1, now 6.18: measured again, beside that"]
     assert states == ["done"] * 8
-    kernels = [store.read(place).ground.kernel for place in store.directories_of(first.spec)]
+    kernels = [store.read(place).environment.kernel for place in store.directories_of(first.spec)]
     assert kernels == ["6.1", "6.18"]
     said.clear()
     runner.run(plan, execute=Executor(), say=said.append)
@@ -241,7 +240,7 @@ def test_a_backend_that_goes_away_is_a_failure_and_no_skip(tmp_path, runs_dir, m
             raise Unavailable("backend 'docker': no daemon answers")
 
     class Backend:
-        def lacks(self):
+        def missing(self):
             return gone
 
         def version(self):
@@ -255,7 +254,7 @@ def test_a_backend_that_goes_away_is_a_failure_and_no_skip(tmp_path, runs_dir, m
         return TestbedError("the daemon does not answer any more")
 
     monkeypatch.setattr(measure, "check", check)
-    monkeypatch.setattr(local.registry.backends, "get", lambda name: Backend)
+    monkeypatch.setattr(registry.backends, "get", lambda name: Backend)
     executor = Executor(lambda spec: daemon_dies(spec) if spec == todo[2] else None)
     tally = runner.run(plan, execute=executor)
     assert executor.given == todo[:3]
@@ -287,7 +286,7 @@ def iperf(monkeypatch):
     """Whether this host has iperf: a list that is empty where it has."""
     missing = []
     for backend in map(registry.backends.get, ("netns", "docker")):
-        monkeypatch.setattr(backend, "lacks_program", lambda self, program: missing[0] if missing else None)
+        monkeypatch.setattr(backend, "missing_programs", lambda self, programs, driver=None: list(missing))
     return missing
 
 

@@ -12,10 +12,10 @@ import yaml
 
 from pairlab import store
 from pairlab.batch import runner
-from pairlab.batch.executors import worker
+from pairlab.batch.executors import workers
 from pairlab.batch.executors.executor import CellOutcome, WorkerLost, result_text, stored_outcome
 from pairlab.errors import StoreError, Unavailable
-from pairlab.model import ground
+from pairlab.model import environment
 from pairlab.store.dataset import load_runs
 from tests.support.runs import made_up
 from tests.support.sweeps import GRID, load
@@ -27,14 +27,14 @@ class Worker:
     def __init__(self, name, machine, fate=lambda number: None, log=None):
         self.name = name
         self.facts = {"cpu_model": "a CPU", "cpus": 2, "machine": machine, "kernel": "6.1"}
-        self.host = ground.of_host(self.facts)
+        self.host = environment.of_host(self.facts)
         self.fate = fate
         self.lost = ""
         self.log = [] if log is None else log
         self.given = []
         self.gone = threading.Event()
 
-    def measure_cell(self, spec):
+    def measure_cell(self, spec, block=""):
         if ended := stored_outcome(store.find(spec), False):
             return ended
         self.given.append(spec)
@@ -55,6 +55,9 @@ class Crowd:
         self._new, self._later = list(workers), list(later)
         self._present = set()
 
+    def begin(self, cells, **how):
+        self.cells, self.how = list(cells), how
+
     def arrived(self, say):
         new, self._new = self._new, []
         self._present |= set(new)
@@ -66,7 +69,7 @@ class Crowd:
         self._new.append(worker)
         self._present.add(worker)
 
-    def leave(self, worker):
+    def remove(self, worker):
         if self._later:
             self.come(self._later.pop(0))
         self._present.discard(worker)
@@ -79,8 +82,8 @@ class Crowd:
 def hosts_of_repetitions(plan):
     """By repetition, the machines that its cells were measured on."""
     found = {}
-    for run in load_runs(ground="all"):
-        found.setdefault(run.spec.repetition, set()).add(run.ground.machine)
+    for run in load_runs(environment="all"):
+        found.setdefault(run.spec.repetition, set()).add(run.environment.machine)
     return found
 
 
@@ -88,8 +91,11 @@ def test_two_workers_share_a_sweep_and_each_repetition_stays_on_one_host(tmp_pat
     plan = load(tmp_path, repetitions=6)
     first, second = Worker("first", "a"), Worker("second", "b")
     reports = []
-    tally = runner.run(plan, pool=Crowd(first, second), tell=reports.append)
+    crowd = Crowd(first, second)
+    tally = runner.run(plan, pool=crowd, tell=reports.append)
     assert (tally.done, tally.good) == (24, True)
+    assert crowd.cells == list(runner.rules(plan))
+    assert crowd.how == {"attempts": plan.attempts, "retry": False, "wait": True}
     assert Counter(first.given + second.given) == Counter(dict.fromkeys(runner.cells(plan), 1))
     assert all(len(machines) == 1 for machines in hosts_of_repetitions(plan).values())
     assert [report.number for report in reports] == list(range(1, 25))
@@ -106,7 +112,7 @@ def test_what_a_lost_worker_was_measuring_is_measured_elsewhere_and_nothing_twic
     assert said == ["dies: its connection is lost"]
     assert len(dies.given) == 3
     assert Counter(spec for _, spec in log) == {**dict.fromkeys(runner.cells(plan), 1), dies.given[-1]: 2}
-    assert len(load_runs(ground="all")) == 12
+    assert len(load_runs(environment="all")) == 12
 
 
 def test_what_is_left_of_a_block_goes_back_to_the_same_host_before_another_takes_it(tmp_path, runs_dir):
@@ -124,18 +130,18 @@ def test_a_cell_whose_every_worker_dies_has_failed_and_the_sweep_goes_on(tmp_pat
     poison = runner.cells(plan)[1]
 
     class Dies(Worker):
-        def measure_cell(self, spec):
+        def measure_cell(self, spec, block=""):
             if spec == poison:
                 raise WorkerLost("out of memory")
-            return super().measure_cell(spec)
+            return super().measure_cell(spec, block)
 
     workers = [Dies(f"worker {number}", "a") for number in range(4)]
     tally = runner.run(plan, pool=Crowd(workers[0], later=workers[1:]), attempts=3)
     assert (tally.done, len(tally.not_done)) == (3, 1)
     assert "3 workers were lost while measuring it, the last one: out of memory" in tally.not_done[0]
-    (kept,) = [run for run in load_runs(ground="all") if run.status == "failed"]
+    (kept,) = [run for run in load_runs(environment="all") if run.status == "failed"]
     assert kept.spec == poison
-    assert kept.ground.machine == "a"
+    assert kept.environment.machine == "a"
 
 
 def test_a_worker_that_is_lost_for_good_takes_no_more_than_the_cell_it_was_measuring(tmp_path, runs_dir):
@@ -145,7 +151,7 @@ def test_a_worker_that_is_lost_for_good_takes_no_more_than_the_cell_it_was_measu
     tally = runner.run(plan, pool=Crowd(dead, later=[Worker("rest", "b")]), attempts=1)
     assert (tally.done, len(tally.not_done)) == (11, 1)
     assert len(dead.given) == 3
-    assert len(load_runs(ground="all").where(status="failed")) == 1
+    assert len(load_runs(environment="all").where(status="failed")) == 1
 
 
 def test_a_worker_that_is_back_before_its_loss_is_noticed_measures_on(tmp_path, runs_dir):
@@ -154,7 +160,7 @@ def test_a_worker_that_is_back_before_its_loss_is_noticed_measures_on(tmp_path, 
     begun, back = threading.Event(), Worker("vm", "a", lambda number: begun.set())
     lost = Worker("vm", "a")
 
-    def is_lost(spec):
+    def is_lost(spec, block):
         crowd.come(back)
         begun.wait()
         raise WorkerLost("its connection is lost")
@@ -197,7 +203,7 @@ def test_without_any_worker_the_sweep_stops_and_goes_on_when_it_is_started_again
     dies = Worker("dies", "a", lambda number: WorkerLost("killed") if number == 3 else None)
     with pytest.raises(Unavailable, match="nobody is left"):
         runner.run(plan, pool=Crowd(dies))
-    assert len(load_runs(ground="all")) == 3
+    assert len(load_runs(environment="all")) == 3
     rest, states = Worker("rest", "b"), Counter()
     assert runner.run(plan, pool=Crowd(rest), tell=lambda report: states.update([report.state])).good
     assert states == {"stored": 3, "done": 5}
@@ -217,14 +223,16 @@ def test_what_stops_one_worker_for_good_stops_all(tmp_path, runs_dir):
     full = Worker("full", "a", lambda number: StoreError("no room on the disk") if number == 1 else None)
     waits = Worker("waits", "b")
 
-    def until_stopped(spec):
+    def until_stopped(spec, block):
         waits.gone.wait()
         raise WorkerLost("the sweep has ended")
 
     waits.measure_cell = until_stopped
     with pytest.raises(StoreError, match="no room"):
         runner.run(plan, pool=Crowd(full, waits), attempts=1)
-    assert set(load_runs(ground="all").index["status"]) == {"ok"}  # what it was measuring then is still to be measured
+    assert set(load_runs(environment="all").index["status"]) == {
+        "ok"
+    }  # what it was measuring then is still to be measured
 
 
 def test_a_stopping_rule_sees_all_workers_before_it_asks_for_more(tmp_path, runs_dir):
@@ -243,7 +251,7 @@ def test_a_worker_that_is_asked_for_two_cells_measures_one_after_the_other(runs_
         def __init__(self, *_, **__):
             pass
 
-        def measure_cell(self, spec):
+        def measure_cell(self, spec, block=""):
             places.append(os.environ["PAIRLAB_RUNS"])
             if len(places) == 2:
                 second_inside.set()
@@ -251,9 +259,9 @@ def test_a_worker_that_is_asked_for_two_cells_measures_one_after_the_other(runs_
             assert os.environ["PAIRLAB_RUNS"] == places[-1]
             return CellOutcome("failed", "made up")
 
-    monkeypatch.setattr(worker, "LocalExecutor", Stub)
+    monkeypatch.setattr(workers, "LocalExecutor", Stub)
     with ThreadPoolExecutor(2) as pool:
-        replies = [pool.submit(worker.measure_cell, {"pairs": pairs}, None, 1, True) for pairs in (1, 2)]
+        replies = [pool.submit(workers.measure_cell, {"pairs": pairs}, None, 1, True) for pairs in (1, 2)]
     assert [reply.result()["text"] for reply in replies] == ["made up"] * 2
     assert len(set(places)) == 2
 
@@ -262,13 +270,13 @@ def test_packed_and_received_a_run_is_the_same_and_what_is_none_is_refused(tmp_p
     here, there = tmp_path / "here", tmp_path / "there"
     run = store.write(made_up(raw={"client.out": "a report"}), here)
     (run.path / "notebook.ipynb").write_text("{}")
-    content = store.packed(run)
-    received = store.receive(content, run.spec, there)
+    content = store.export_run(run)
+    received = store.import_run(content, run.spec, there)
     assert received.flows.equals(run.flows)
     assert dict(received.raw) == {"client.out": "a report"}
     assert (received.path / "notebook.ipynb").exists()
     for wrong, spec in ((content[:700], run.spec), (b"nothing", run.spec), (content, run.spec.replace(pairs=7))):
         with pytest.raises(StoreError):
-            store.receive(wrong, spec, there)
+            store.import_run(wrong, spec, there)
     assert len(store.directories(there)) == 1
     assert not list(there.rglob("*.pairlab-draft"))

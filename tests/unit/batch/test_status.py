@@ -14,13 +14,13 @@ import pytest
 
 from pairlab import store
 from pairlab.batch import sweep_manifest
-from pairlab.batch.eta import OVERHEAD_S
-from pairlab.batch.executors import activity as activities
-from pairlab.batch.executors.activity import WorkerActivity
+from pairlab.batch.executors.workers import WorkerActivity
 from pairlab.batch.watcher import Watcher
 from pairlab.errors import NoRuns, StoreError
+from pairlab.measurement.estimate import OVERHEAD_S
 from pairlab.model import reasons
 from pairlab.store import follower as following
+from pairlab.store.paths import untagged
 from tests.support import sweeps
 from tests.support.runs import truncate
 from tests.support.sweeps import START, end
@@ -222,7 +222,7 @@ def test_a_sweep_whose_process_is_gone_says_since_when_and_how_to_go_on(begin):
     its = Watcher("small").board()
     assert (its.died, its.heard_at) == (True, START + timedelta(seconds=9))
     assert f"process {os.getpid()} has ended; its last sign of life was at " in str(its)
-    assert f"`pairlab sweep {its.file} --backend netns --retry` measures the rest" in str(its)
+    assert f"`pairlab sweep {its.start.file} --backend netns --retry` measures the rest" in str(its)
     for spec in todo:
         end(spec)
     assert not Watcher("small").board().died
@@ -321,13 +321,14 @@ def test_reasons_that_name_other_processes_are_one_and_the_last_ones_are_named(b
 
 def test_a_damaged_run_is_named_and_left_and_a_half_written_one_is_not_shown(begin):
     todo = begin()
-    truncate(end(todo[0]).path / "run.json")
+    place = end(todo[0]).path
+    truncate(place / "run.json")
     with store.draft(todo[1]) as draft:
         (draft / "run.json").write_text("{")
         its = Watcher("small").board()
     assert counted(its) == (0, 0, 0, 0, 8)
     assert len(its.damaged) == 1
-    assert f"{todo[0].key} is not a whole run" in str(its)
+    assert f"{place} is not a whole run" in str(its)
 
 
 def test_a_run_whose_table_proves_to_be_damaged_is_named(begin):
@@ -354,7 +355,7 @@ def test_a_start_that_cannot_be_read_says_to_start_again(runs_dir, begin, start)
 def test_a_watcher_reads_each_run_once(begin, monkeypatch):
     todo = begin()
     read, real = [], following.read
-    monkeypatch.setattr(following, "read", lambda place: read.append(place.name) or real(place))
+    monkeypatch.setattr(following, "read", lambda place: read.append(untagged(place.name)) or real(place))
     watcher = Watcher("small")
     for number, spec in enumerate(todo):
         end(spec, after_s=number)
@@ -396,7 +397,10 @@ def test_text_says_where_it_stands_what_is_new_and_what_to_do(begin):
     lines = str(board).splitlines()
     assert lines[0].startswith("sweep small (netns): complete, started 2026-03-01 ")
     assert lines[1] == f"[{'#' * 40}] 8 of 8 cells ended: 7 done, 1 failed"
-    assert lines[2] == f"`pairlab sweep {board.file} --backend netns --retry` measures again what failed or was invalid"
+    assert (
+        lines[2]
+        == f"`pairlab sweep {board.start.file} --backend netns --retry` measures again what failed or was invalid"
+    )
     assert lines[-1] == "  1 failed: the bridge broke"
 
 
@@ -433,7 +437,7 @@ SHARED = SimpleNamespace(address="tls://10.0.0.1:8786", credentials="", dashboar
 def test_a_shared_sweep_is_resumed_on_its_scheduler(begin):
     begin(pool=SHARED)
     its = Watcher("small").board()
-    assert its.scheduler == "tls://10.0.0.1:8786"
+    assert its.start.scheduler == "tls://10.0.0.1:8786"
     assert "--backend netns --scheduler tls://10.0.0.1:8786` measures the rest" in str(its)
 
 
@@ -454,31 +458,31 @@ def test_the_time_left_of_a_shared_sweep_goes_by_what_all_workers_have_measured(
 def test_every_worker_that_has_begun_a_cell_is_shown_with_it(begin, monkeypatch):
     todo = begin(pool=SHARED)
     activity = WorkerActivity("small")
-    activity.note()
-    monkeypatch.setattr(activities, "_EACH_S", 1000.0)
+    activity.save()
+    monkeypatch.setattr(WorkerActivity, "EACH_S", 1000.0)
     with store.running("small", ("netns",)):
         for worker, spec in zip((FIRST, SECOND, THIRD), todo, strict=False):
-            activity.begins(worker, spec)
-        activity.leaves(THIRD)
-        activity.note()
+            activity.set(worker, spec)
+        activity.remove(THIRD)
+        activity.save()
         assert not Watcher("small").board().workers  # the store is written once in that time at most
-        monkeypatch.setattr(activities, "_EACH_S", 0.0)
-        activity.note()
+        monkeypatch.setattr(WorkerActivity, "EACH_S", 0.0)
+        activity.save()
         workers = Watcher("small").board().workers
     assert [(each.name, each.cell) for each in workers] == [("first", str(todo[0])), ("second", str(todo[1]))]
 
 
-def test_a_worker_that_waits_for_others_is_not_counted_among_those_at_work(begin):
+def test_a_worker_that_is_idle_is_not_counted_among_those_at_work(begin):
     todo = begin(pool=SHARED)
     activity = WorkerActivity("small")
     for worker in (FIRST, SECOND):
-        activity.begins(worker, todo[0])
-        activity.measured(worker)
+        activity.set(worker, todo[0])
+        activity.set(worker, todo[1], measured=1)
     assert activity.at_work == 2
-    activity.waits(SECOND)
+    activity.set(SECOND, None)
     assert activity.at_work == 1
-    activity.note()
+    activity.save()
     with store.running("small", ("netns",)):
         told = str(Watcher("small").board())
     assert re.search(r"first measures throughput.* since .*, after 1 cells", told)
-    assert re.search(r"second waits since .*, after 1 cells", told)
+    assert re.search(r"second is idle since .*, after 1 cells", told)

@@ -221,7 +221,7 @@ def test_each_cell_is_repeated_until_its_own_estimate_is_known(load):
     assert (reports[5].total, reports[5].most) == (11, 11)  # after 3 of each: bridge is known, host will need all
     assert reports[-1].left_s == 0
     assert reports[5].left_s > reports[6].left_s > reports[-2].left_s > 0
-    assert len(load_runs(sweep="small", ground="all")) == 11
+    assert len(load_runs(sweep="small", environment="all")) == 11
 
 
 def test_blocks_visit_each_cell_that_still_needs_it_once_and_are_shuffled_by_the_seed(load):
@@ -240,7 +240,7 @@ def test_it_goes_on_where_it_was_and_decides_as_it_would_have(load):
     whole = Executor()
     runner.run(plan, execute=whole)
     for spec in whole.given[7:]:
-        store.discard(store.find(spec).path)
+        store.clean_up(store.find(spec).path)
     rest, states = Executor(), []
     tally = runner.run(plan, execute=rest, tell=lambda report: states.append(report.state))
     assert rest.given == whole.given[7:]

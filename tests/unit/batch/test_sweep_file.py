@@ -158,3 +158,17 @@ def test_what_is_written_as_a_sweep_is_read_back_with_texts_as_texts(tmp_path):
     }
     (tmp_path / "x.yaml").write_text(safe_yaml.text(content))
     assert safe_yaml.read(tmp_path / "x.yaml") == content
+
+
+def test_a_sample_covers_each_axis_evenly_and_is_the_same_each_time(tmp_path):
+    axes = {"driver": ["bridge", "macvlan"], "pairs": [1, 2, 3, 4, 5], "duration_s": [1, 2, 3]}
+    declared = {"name": "drawn", "seed": 3, "experiments": {"throughput": {**axes, "sample": 12}}}
+    cells = sweep_file.cells(sweep_file.SweepFile(**declared))
+    assert len(cells) == len(set(cells)) == 12
+    assert cells == sweep_file.cells(sweep_file.SweepFile(**declared))
+    for name, values in axes.items():
+        counts = [sum(getattr(spec, name) == value for spec in cells) for value in values]
+        assert min(counts) >= 12 / len(values) / 2, (name, counts)
+    everything = sweep_file.SweepFile(name="all", experiments={"throughput": {**axes, "sample": 30}})
+    with pytest.raises(BadSweep, match="sample: 30 is not fewer than the combinations"):
+        sweep_file.cells(everything)

@@ -1,11 +1,13 @@
 """Which of a scheduler's workers measure a sweep, and which are asked again after a loss. No Dask, and no network."""
 
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
+from types import SimpleNamespace
 
 import pytest
 
 from pairlab import Spec
 from pairlab._version import __version__
+from pairlab.base import schedulers
 from pairlab.batch.executors import workers as workers_module
 from pairlab.batch.executors.executor import WorkerLost
 from pairlab.batch.executors.workers import WorkerPool
@@ -49,7 +51,8 @@ class Scheduler(WorkerPool):
     """The workers of a scheduler that is made up. present: what each says that it lacks, by its address."""
 
     def __init__(self, present, cell=None, status="error"):
-        super().__init__("tls://10.0.0.9:8786", [Spec(pairs=1), Spec(pairs=2)], attempts=3)
+        super().__init__("tls://10.0.0.9:8786")
+        self.begin([Spec(pairs=1), Spec(pairs=2)], attempts=3)
         self.present, self.cell, self.status = present, cell, status
         self.said, self.broken, self.silent, self.machines = [], False, set(), {}
 
@@ -131,7 +134,7 @@ def test_a_worker_that_sends_nonsense_for_a_cell_is_not_asked_again(runs_dir, re
     with pytest.raises(WorkerLost, match="what it sent is no result of a cell: ") as lost:
         worker.measure_cell(Spec(pairs=1))
     assert lost.value.measuring
-    workers.leave(worker)
+    workers.remove(worker)
     assert workers.names() == []
 
 
@@ -143,7 +146,7 @@ def test_a_worker_that_comes_back_before_its_loss_is_noticed_stays():
     assert before.lost
     workers.present = {HERE: {}}
     (now,) = workers.arrived(workers.said.append)
-    workers.leave(before)  # by its thread, which has only now seen that it is lost
+    workers.remove(before)  # by its thread, which has only now seen that it is lost
     assert workers.names() == []
     assert not now.lost
 
@@ -184,6 +187,21 @@ def test_a_slow_newcomer_is_taken_when_it_has_answered():
     assert not workers.said
 
 
+def test_a_scheduler_that_is_slow_to_answer_holds_up_nobody_and_loses_no_worker(monkeypatch):
+    """Asked who is there, it has some seconds: those that it had measure on, and its answer counts when it comes."""
+    answers, asked = [Future(), Future()], []
+    monkeypatch.setattr(schedulers, "ask_for_workers", lambda client: asked.append(client) or answers[len(asked) - 1])
+    monkeypatch.setattr(workers_module, "_LOOK_S", 0.01)
+    pool = WorkerPool("tls://10.0.0.9:8786")
+    pool._client, pool._workers = SimpleNamespace(status="running"), {HERE: None}
+    assert [pool._present() for _ in range(3)] == [{HERE}] * 3
+    answers[0].set_result({THERE})
+    assert pool._present() == {THERE}
+    assert len(asked) == 1
+    answers[1].cancel()  # as where its connection is closed
+    assert pool._present() == {HERE}
+
+
 @pytest.mark.parametrize(("machines", "told"), [({HERE: "", THERE: ""}, 1), ({HERE: "a", THERE: ""}, 0), ({}, 0)])
 def test_workers_that_would_count_as_one_host_are_told_how_to_say_which_they_are_on(machines, told):
     workers = Scheduler({HERE: {}, THERE: {}})
@@ -200,7 +218,7 @@ def test_a_worker_whose_connection_broke_is_asked_again(runs_dir):
         with pytest.raises(WorkerLost, match="connection reset") as lost:
             worker.measure_cell(Spec(pairs=1))
         assert lost.value.measuring
-        workers.leave(worker)
+        workers.remove(worker)
 
 
 def test_a_worker_whose_host_is_busy_is_not_asked_again_and_the_cell_has_lost_no_attempt(runs_dir):
@@ -209,7 +227,7 @@ def test_a_worker_whose_host_is_busy_is_not_asked_again_and_the_cell_has_lost_no
     with pytest.raises(WorkerLost, match="somebody else measures") as lost:
         worker.measure_cell(Spec(pairs=1))
     assert not lost.value.measuring
-    workers.leave(worker)
+    workers.remove(worker)
     assert workers.names() == []
 
 
@@ -226,7 +244,7 @@ def test_a_worker_that_fails_twice_in_a_row_is_not_asked_again(runs_dir, error):
             with pytest.raises(WorkerLost, match=str(error)) as lost:
                 worker.measure_cell(Spec(pairs=1))
             assert lost.value.measuring
-        workers.leave(worker)
+        workers.remove(worker)
     assert workers.names() == []
 
 

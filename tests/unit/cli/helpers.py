@@ -7,14 +7,17 @@ from pairlab import store
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.model.tables import table
+from tests.support.runs import block_of
 
 WHEN = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
 
 def made_up(at=WHEN, status="ok", facts=None, rate_bps=4.2e9, **spec):
     flows = table("flows", [{"pair": 0, "flow": 0, "status": "ok", "throughput_bps": rate_bps}])
+    spec = Spec(**spec)
+    facts = {"block": block_of(spec.repetition)} | (facts or {})
     times = {"up_s": 0.5, "traffic_s": 3.0}
-    return store.write(Run(Spec(**spec), status, (), at, times_s=times, facts=facts or {}, flows=flows))
+    return store.write(Run(spec, status, (), at, times_s=times, facts=facts, flows=flows))
 
 
 def sweep_file(tmp_path, **parameters):

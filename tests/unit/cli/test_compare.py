@@ -1,10 +1,11 @@
 """`pairlab compare`."""
 
 import json
+from datetime import timedelta
 
 import pytest
 
-from tests.unit.cli.helpers import made_up
+from tests.unit.cli.helpers import WHEN, made_up
 
 
 def on(kernel):
@@ -62,3 +63,40 @@ def test_what_cannot_be_compared_is_said(pairlab, runs_dir):
     ):
         status, _, err = pairlab("compare", *words)
         assert (status, why in err) == (2, True), err
+
+
+@pytest.mark.parametrize(("change", "verdict", "expected"), [(1.0, "passes", 0), (0.5, "fails", 1)])
+def test_a_gate_ends_with_the_status_that_its_verdict_has(pairlab, runs_dir, change, verdict, expected):
+    for number in range(4):
+        for label, rate_bps in (("before", 1e9), ("after", change * 1e9)):
+            at = WHEN + timedelta(seconds=60 * number + (label == "after"))
+            made_up(at=at, rate_bps=rate_bps * (1 + number / 1000), repetition=number, facts={"label": label})
+    status, out, err = pairlab("compare", "before", "after", "--fail-if", "throughput worse 5 %")
+    assert (status, err) == (expected, "")
+    assert f"{verdict}: throughput worse 5 %" in out
+    status, out, _ = pairlab("compare", "before", "after", "--fail-if", "throughput worse 5 %", "--json")
+    (row,) = json.loads(out)["comparisons"]
+    assert (status, row["gate"], row["base"], row["other"]) == (expected, verdict, "before", "after")
+
+
+def test_a_gate_that_is_not_decided_ends_with_status_3(pairlab, runs_dir):
+    for label, hours in (("before", 0), ("after", 9)):
+        for number in range(3):
+            at = WHEN + timedelta(hours=hours, minutes=number)
+            made_up(at=at, repetition=number, facts={"label": label, "block": f"{at:%Y-%m-%dT%H:%M:%S.%fZ} x"})
+    status, out, _ = pairlab("compare", "before", "after", "--fail-if", "throughput worse 5 %")
+    assert status == 3
+    assert "undecided: throughput worse 5 %" in out
+    assert pairlab("compare", "before")[0] == 2
+
+
+def test_two_values_of_a_parameter_are_sides_and_a_measure_that_is_not_there_decides_nothing(pairlab, runs_dir):
+    for number in range(4):
+        for driver, rate_bps in (("bridge", 1e9), ("ovs", 0.5e9), ("macvlan", 2e9)):
+            made_up(rate_bps=rate_bps * (1 + number / 1000), repetition=number, driver=driver)
+    words = ["compare", "driver=bridge", "driver=ovs", "pairs=1", "--fail-if", "throughput worse 5 %"]
+    status, out, _ = pairlab(*words)
+    assert status == 1
+    assert out.startswith("ovs is 50.00 % slower than bridge")
+    status, _, err = pairlab("compare", "driver=bridge", "driver=ovs", "--fail-if", "p99 worse 5 %")
+    assert (status, "p99 worse 5 % is not decided" in err) == (3, True)

@@ -16,7 +16,7 @@ def test_a_distribution_is_drawn_as_text_with_its_summary_and_source(pairlab):
     bars = {line.split()[0]: line.count("█") for line in out.splitlines() if "█" in line}
     assert bars["1.00"] == 60 > bars["0.99"] > bars["0.90"] > bars["0.50"] > bars["0.10"] == 1
     assert "mean 55.5 kB, median 900 B, p99 1.5 MB, largest 2.2 MB; the largest 10 % of flows carry 96.4 %" in out
-    assert "source: Paper M" in out
+    assert "source: Mentz et al. 2020" in out
 
 
 def test_a_terminal_without_blocks_gets_question_marks_for_them(monkeypatch):

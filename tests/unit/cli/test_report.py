@@ -11,10 +11,11 @@ import pytest
 
 from pairlab import store
 from pairlab.batch import report
-from pairlab.errors import NoRuns, PairlabError
+from pairlab.errors import NoRuns, PairlabError, Unavailable
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.model.tables import table
+from tests.support.runs import block_of
 from tests.support.screen import on_a_terminal
 from tests.unit.cli.helpers import made_up
 
@@ -30,7 +31,7 @@ def analysed(monkeypatch):
 @pytest.fixture
 def no_paper(monkeypatch, tmp_path):
     def build(label, *, runs):
-        raise PairlabError("the paper was not built: ! Undefined control sequence.")
+        raise Unavailable("the paper needs latexmk, which LaTeX here lacks")
 
     monkeypatch.setattr(report.paper, "build", build)
     monkeypatch.setenv("PAIRLAB_OUT", str(tmp_path / "out"))
@@ -46,9 +47,21 @@ def test_a_report_without_a_paper_still_shows_its_results(pairlab, analysed, no_
     assert (status, err) == (0, "")
     assert "1 runs read, 1 count, 0 left out" in out
     assert "netns-flowgen: total throughput in Gbit/s" in out
-    assert out.splitlines()[-1].endswith("none: the paper was not built: ! Undefined control sequence.")
+    assert out.splitlines()[-1].endswith("none: the paper needs latexmk, which LaTeX here lacks")
     status, _, err = pairlab("report", "--need-paper")
-    assert (status, err) == (1, "pairlab: the paper was not built: ! Undefined control sequence.\n")
+    assert (status, err) == (3, "pairlab: the paper needs latexmk, which LaTeX here lacks\n")
+
+
+def test_a_paper_that_latex_stops_over_is_a_failure_once_all_else_is_shown(pairlab, analysed, no_paper, monkeypatch):
+    def build(label, *, runs):
+        raise PairlabError("the paper was not built: ! Undefined control sequence.")
+
+    monkeypatch.setattr(report.paper, "build", build)
+    made_up(workload="flowgen")
+    status, out, err = pairlab("report")
+    assert (status, "netns-flowgen: total throughput in Gbit/s" in out) == (1, True)
+    assert "the paper: the paper was not built: ! Undefined control sequence." in err
+    assert pairlab("report", "--json")[0] == 1
 
 
 def test_a_report_is_of_the_folder_that_pairlab_runs_names_unless_told_another(
@@ -100,7 +113,7 @@ def test_programs_are_told_of_each_step_and_of_what_was_made_a_json_object_a_lin
     ]
     assert made["event"] == "report"
     assert made["paper"] is None
-    assert made["no_paper"] == "the paper was not built: ! Undefined control sequence."
+    assert made["no_paper"] == "the paper needs latexmk, which LaTeX here lacks"
     assert made["figures"].startswith(str(tmp_path / "out" / "figures"))
     assert "1 runs read, 1 count" in made["account"]
 
@@ -142,7 +155,7 @@ def test_a_report_says_first_what_the_runs_show(pairlab, analysed, no_paper):
         for driver, bps in (("bridge", 4e9), ("macvlan", 4e9 * noise**2), ("ovs", 2e9)):
             flows = table("flows", [{"pair": 0, "flow": 0, "status": "ok", "throughput_bps": bps * noise}])
             spec = Spec(driver=driver, pairs=5, workload="flowgen", repetition=repetition)
-            facts = {"host": {"fingerprint": "a machine"}}
+            facts = {"host": {"fingerprint": "a machine"}, "block": block_of(repetition)}
             store.write(Run(spec, "ok", (), datetime(2024, 5, 1, 12, tzinfo=UTC), facts=facts, flows=flows))
     out = pairlab("report")[1]
     assert out.index("throughput (netns, flowgen): ") < out.index("analysing: throughput")
@@ -197,9 +210,9 @@ SLOW = """
 import sys, time
 from pairlab import cli
 from pairlab.batch import report
-from pairlab.errors import PairlabError
+from pairlab.errors import Unavailable
 def build(label, runs):
-    raise PairlabError("no paper")
+    raise Unavailable("no paper")
 report.execute = lambda *given: time.sleep(0.3)
 report.paper.build = build
 cli.main(sys.argv[1:], prog_name="pairlab")

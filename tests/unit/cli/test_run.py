@@ -28,7 +28,7 @@ from tests.unit.cli.helpers import made_up
         (
             "drivr",
             "bridge",
-            "'throughput' has no parameter 'drivr'; did you mean 'driver'? (there are: backend, driver",
+            "'throughput' has no parameter 'drivr'; did you mean 'driver'? (there are: driver, pairs, ",
         ),
         ("pairs", "0", "pairs: input should be greater than or equal to 1, not 0"),
         ("pairs", "many", "pairs: 'many' is not a number"),
@@ -186,8 +186,10 @@ def test_programs_are_told_of_each_phase_and_of_the_run_a_json_object_a_line(pai
         for done in range(3):
             progress("bringing up", done, 2)
         progress("measuring (s)", 0.5, 2.0)
-        return made_up(pairs=7)
+        stored.append(made_up(pairs=7))
+        return stored[0]
 
+    stored = []
     monkeypatch.setattr(experiments, "run", run)
     status, out, err = pairlab("run", "throughput", "--json")
     assert (status, err) == (0, "")
@@ -206,7 +208,7 @@ def test_programs_are_told_of_each_phase_and_of_the_run_a_json_object_a_line(pai
         "common_throughput_bps": None,
         "flows": 1,
         "failed_flows": 0,
-        "path": str(paths.runs() / "throughput" / Spec(pairs=7).key),
+        "path": str(stored[0].path),
     }
     monkeypatch.setattr(experiments, "run", lambda *given, **how: store.write(Run(Spec(), "failed", ("it broke",))))
     status, out, _ = pairlab("run", "throughput", "--json")
@@ -358,3 +360,10 @@ def test_a_notebook_that_names_no_kernel_is_an_experiment(pairlab, measured, tmp
 def test_a_notebook_without_tagged_parameters_is_refused(refused, no_notebook, measured, tmp_path):
     status, said = refused("run", str(notebook_of(tmp_path, "pairs = 7", tagged=False)))
     assert (status, f"{tmp_path}/mine.ipynb has no cell tagged 'parameters': give this tag" in said) == (2, True)
+
+
+def test_the_parameters_of_an_experiment_are_listed_with_their_meaning(pairlab, no_notebook):
+    status, out, err = pairlab("run", "throughput", "--help-parameters")
+    assert (status, err) == (0, "")
+    assert "pairs = 2  # client/server pairs, all active at once" in out.splitlines()
+    assert [line.partition(" = ")[0] for line in out.splitlines()] == list(experiments.parameters("throughput"))

@@ -50,6 +50,14 @@ def test_help_names_the_environment_variables_and_so_does_the_reference():
     told = CliRunner().invoke(cli.main, ["--help"]).output
     page = (paths.ROOT / "docs" / "reference" / "command-line.md").read_text()
     assert "<!-- made: environment -->" in page
-    for name in ("PAIRLAB_RUNS", "PAIRLAB_OUT", "PAIRLAB_ROOT"):
+    for name in ("PAIRLAB_RUNS", "PAIRLAB_OUT", "PAIRLAB_STUDY"):
         assert name in told
         assert name in paths.VARIABLES
+
+
+def test_what_a_command_does_is_said_whole_in_the_list_of_commands():
+    listed = CliRunner().invoke(cli.main, ["--help"], terminal_width=80).output
+    for name, command in cli.main.commands.items():
+        summary = command.help.splitlines()[0]
+        assert len(summary) <= 60, (name, summary)
+        assert summary in listed, name

@@ -4,17 +4,22 @@ import json
 import os
 import re
 import sys
+from dataclasses import replace
 
 import pytest
 
 from pairlab import paths, store
+from pairlab.base import units
 from pairlab.batch import runner
 from pairlab.errors import TestbedError, Unavailable
 from pairlab.measurement import measure
+from pairlab.measurement.estimate import FLOW_BYTES, OVERHEAD_S, RUN_BYTES, START_S
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.model.tables import table
+from pairlab.progress.describe import duration
 from pairlab.testbed import registry
+from tests.support import runs
 from tests.support.screen import on_a_terminal
 from tests.unit.cli.helpers import made_up, sweep_file
 
@@ -60,17 +65,61 @@ def test_a_dry_run_shows_the_cells_and_measures_nothing(pairlab, no_notebook, ru
     status, out, err = pairlab("sweep", sweep_file(tmp_path, pairs=[1, 2]), "--dry-run")
     assert (status, err) == (0, "")
     assert out.count("throughput: flowgen over bridge") == 2
-    assert out.splitlines()[-1] == "2 cells, about 8 s for those to be measured"
+    space = units.with_prefix(2 * RUN_BYTES + 3 * FLOW_BYTES, "B", 2)
+    assert out.splitlines()[-6:] == [
+        "1 block of cells that are compared, the longest of 8 s",
+        "with --backend docker: 2 cells, about 10 s",
+        "with --backend uml: 2 cells, about 14 s",
+        "time estimated of 2 cells by a rule of thumb: the traffic, 2 s",
+        f"disk space: about {space}, estimated of 2 cells by a rule of thumb",
+        "2 cells, about 8 s for those to be measured; stored: 0",
+    ]
     assert not runs_dir.exists()
+
+
+def test_a_dry_run_estimates_from_what_cells_of_that_network_have_cost_here(pairlab, no_notebook, runs_dir, tmp_path):
+    times_s = {"up_s": 20.0, "traffic_s": 2.0, "down_s": 10.0}
+    run = runs.made_up(host="", backend="docker", workload="flowgen", pairs=10, seed=7)
+    place = store.write(replace(run, times_s=times_s)).path
+    file = sweep_file(tmp_path, driver=["bridge", "host"], pairs=[1, 10])
+    out = pairlab("sweep", file, "--backend", "docker", "--dry-run")[1]
+    # Over the bridge 30 s of 10 pairs, and of one the share of that which one pair has by the rule of thumb.
+    bridge_s = 2 * (2 + START_S) + 30 * (1 + 1.1 / 6.5)
+    host_s = 2 * (2 + OVERHEAD_S) + 0.6 * 11
+    stored_bytes = sum(path.stat().st_size for path in place.iterdir())
+    one = (RUN_BYTES + FLOW_BYTES) / (RUN_BYTES + 10 * FLOW_BYTES)
+    size = units.with_prefix(2 * stored_bytes * (1 + one), "B", 2)
+    assert out.splitlines()[-3:] == [
+        "time estimated of 2 cells from runs of this host over the same network; of 2 cells by a rule of thumb: the"
+        " traffic, 2 s, 0.6 s for each pair, 1.6 s for each host where there are several",
+        f"disk space: about {size}, estimated from runs of their experiments and workloads",
+        f"4 cells, about {duration(bridge_s + host_s)} for those to be measured; stored: 0",
+    ]
+
+
+def test_a_dry_run_tells_what_a_fraction_of_a_factorial_design_cannot_tell_apart(pairlab, no_notebook, tmp_path):
+    axes = {"driver": ["bridge", "host"], "pairs": [1, 2], "flows_per_pair": [1, 4], "mtu_bytes": [1500, 9000]}
+    file = sweep_file(tmp_path, fraction="1/2", **axes)
+    out = pairlab("sweep", file, "--dry-run")[1]
+    design = (
+        "2^(4-1) design of resolution IV, 8 of 16 combinations; generators: mtu_bytes = driver × pairs × flows_per_pair"
+    )
+    aliased = [["driver × pairs", "flows_per_pair × mtu_bytes"], ["driver × flows_per_pair", "pairs × mtu_bytes"]]
+    aliased.append(["driver × mtu_bytes", "pairs × flows_per_pair"])
+    assert out.count("throughput: flowgen over") == 8
+    assert f"throughput: {design}\n" + "".join(f"  aliased: {' = '.join(group)}\n" for group in aliased) in out
+    _, told, *_ = map(json.loads, pairlab("sweep", file, "--dry-run", "--json")[1].splitlines())
+    known = {"experiment": "throughput", "design": design, "resolution": 4, "aliased": aliased}
+    assert told == {"event": "design"} | known
 
 
 def test_a_dry_run_tells_how_often_cells_may_be_repeated(pairlab, no_notebook, runs_dir, tmp_path):
     until = {"estimate": "total_throughput_bps", "within": 0.05, "at_least": 3, "at_most": 20}
     status, out, err = pairlab("sweep", sweep_file(tmp_path, pairs=[1, 2], until=until), "--dry-run")
     assert (status, err) == (0, "")
-    assert out.splitlines()[-2:] == [
+    assert [out.splitlines()[-4], out.splitlines()[-1]] == [
         "2 of these cells, each repeated 3 to 20 times, until total_throughput_bps is within 5 % (95 % confidence)",
-        "6 to 40 cells, about 24 s to 2 min 40 s for those to be measured",
+        "6 to 40 cells, about 24 s to 2 min 40 s for those to be measured; stored: 0",
     ]
     assert not runs_dir.exists()
 
@@ -172,6 +221,7 @@ def test_programs_are_told_of_each_cell_and_of_the_end_a_json_object_a_line(pair
     assert (status, err) == (1, "")
     begun, *cells, end = map(json.loads, out.splitlines())
     counted = {"cells": 2, "cells_at_most": 2, "estimate_s": 8.0, "estimate_at_most_s": 8.0}
+    counted |= {"estimate_bytes": 2 * RUN_BYTES + 3 * FLOW_BYTES}
     assert begun == {"event": "sweep", "name": "small"} | counted
     assert {cell["event"] for cell in cells} == {"cell"}
     assert [(cell["number"], cell["total"], cell["total_at_most"]) for cell in cells] == [(1, 2, 2), (2, 2, 2)]
@@ -237,6 +287,53 @@ def test_on_a_terminal_bars_show_the_cells_that_are_left_and_the_one_at_work(run
     assert sorted(cell[2] for cell in cells) == ["done", "done", "failed"]
     assert shown.left[4] == "2 done, 0 skipped, 1 not done"
     assert "━" not in "".join(shown.left)
+
+
+def test_a_part_of_a_sweep_is_measured_and_more_repetitions_of_it(pairlab, measured_by, tmp_path):
+    measured = []
+
+    def execute(spec):
+        measured.append((spec.driver, spec.pairs, spec.repetition))
+        flows = table("flows", [{"pair": 0, "flow": 0, "status": "ok", "throughput_bps": 1e9}])
+        return store.write(Run(spec, "ok", flows=flows))
+
+    measured_by(execute)
+    file = sweep_file(tmp_path, driver=["bridge", "macvlan"], pairs=[1, 2])
+    assert pairlab("sweep", file, "--where", "driver=macvlan", "--where", "pairs=2")[0] == 0
+    assert measured == [("macvlan", 2, 0)]
+    assert len(store.keys_of_sweep("small")) == 4  # the sweep still has all of its cells
+    assert pairlab("sweep", file, "--where", "pairs=2", "--repetitions", "+2")[0] == 0
+    assert sorted(measured[1:]) == [
+        ("bridge", 2, 0),
+        ("bridge", 2, 1),
+        ("bridge", 2, 2),
+        ("macvlan", 2, 1),
+        ("macvlan", 2, 2),
+    ]
+    assert pairlab("sweep", file, "--repetitions", "1", "--dry-run")[1].endswith("stored: 2\n")
+    for words, why in (
+        (["--where", "pairs"], "'pairs' is no NAME=VALUE, such as driver=bridge"),
+        (["--where", "pair=2"], "--where: no parameter 'pair'; did you mean 'pairs'?"),
+        (["--where", "pairs=7"], "no cell of sweep 'small' has pairs=7"),
+        (["--repetitions", "some"], "'some' is no number, such as 8, or +5"),
+    ):
+        status, _, err = pairlab("sweep", file, *words)
+        assert (status, why in err) == (2, True), err
+
+
+def test_fewer_repetitions_once_take_nothing_from_the_sweep(pairlab, measured_by, tmp_path):
+    def execute(spec):
+        flows = table("flows", [{"pair": 0, "flow": 0, "status": "ok", "throughput_bps": 1e9}])
+        return store.write(Run(spec, "ok", flows=flows))
+
+    measured_by(execute)
+    file = tmp_path / "thrice.yaml"
+    file.write_text(json.dumps({"name": "thrice", "repetitions": 3, "experiments": {"throughput": {"pairs": 1}}}))
+    assert pairlab("sweep", str(file))[0] == 0
+    assert pairlab("sweep", str(file), "--repetitions", "1")[0] == 0
+    assert len(store.keys_of_sweep("thrice")) == 3
+    assert pairlab("sweep", str(file), "--repetitions", "+2")[0] == 0
+    assert len(store.keys_of_sweep("thrice")) == 5
 
 
 def test_a_sweep_of_the_checkout_goes_by_its_name(pairlab, no_notebook, runs_dir):

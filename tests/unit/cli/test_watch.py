@@ -14,7 +14,7 @@ from rich.console import Console
 
 from pairlab import store
 from pairlab.batch.watcher import Watcher
-from pairlab.cli.sweeps import watch
+from pairlab.cli import watch
 from pairlab.errors import HostBusy
 from pairlab.testbed.host import lock
 from tests.support import sweeps
@@ -138,7 +138,7 @@ def test_who_measures_a_shared_sweep_is_shown_in_lines_and_on_a_terminal(runs_di
 
 
 def worker_row(name, spec):
-    return {"worker": name, "cell": str(spec), "since": sweeps.START.isoformat(), "cells": 0}
+    return {"name": name, "cell": str(spec), "since": sweeps.START.isoformat(), "cells": 0}
 
 
 @pytest.fixture

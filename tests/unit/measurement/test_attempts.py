@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pairlab.base.caller import VARIABLE, asking, caller
+from pairlab.base.caller import VARIABLE, caller, caller_with
 from pairlab.measurement import measure, verdict
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
@@ -57,9 +57,9 @@ def test_a_measurement_is_made_once_where_nobody_says_how_often(measured):
 
 def test_a_sweep_says_so_to_the_processes_that_it_starts(measured, monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
-    with asking(attempts=2):
+    with caller_with(attempts=2):
         assert measured([BUSY, OK])[1] == 2
-        with asking(attempts=1):
+        with caller_with(attempts=1):
             assert measured([BUSY, OK], fresh=True)[1] == 1
         assert caller().attempts == 2
     assert VARIABLE not in os.environ
@@ -67,6 +67,6 @@ def test_a_sweep_says_so_to_the_processes_that_it_starts(measured, monkeypatch):
 
 
 def test_a_reason_without_a_check_is_not_the_machines(measured):
-    assert verdict.spoilt_by_machine(BUSY)
-    assert not verdict.spoilt_by_machine(LATE)
-    assert not verdict.spoilt_by_machine(dataclasses.replace(BUSY, status="ok"))
+    assert verdict.worth_retrying(BUSY)
+    assert not verdict.worth_retrying(LATE)
+    assert not verdict.worth_retrying(dataclasses.replace(BUSY, status="ok"))

@@ -8,19 +8,19 @@ import pandas as pd
 import pytest
 
 from pairlab import store
-from pairlab.measurement.processes import steady_rate
-from pairlab.measurement.processes.background_rows import read_background
-from pairlab.measurement.processes.steady_rate import await_steady_rate, is_steady
-from pairlab.measurement.reading import Reading
+from pairlab.measurement import background as background_pairs
+from pairlab.measurement.background import await_steady_rate, is_steady, read_background
+from pairlab.measurement.parsed_flows import ParsedFlows
 from pairlab.measurement.window import of_background_s
 from pairlab.model import cpu_use
+from pairlab.model.rates import client_bps
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
-from pairlab.model.summaries import client_bps, summaries
+from pairlab.model.summaries import summaries
 from pairlab.model.tables import table
 from pairlab.store.dataset import load_runs
 from pairlab.testbed.endpoints import Endpoint
-from pairlab.testbed.launch.conductor import Process
+from pairlab.testbed.process_launcher import Process
 from pairlab.testbed.workloads.flowgen import Flowgen
 from tests.support.runs import WHEN
 
@@ -70,7 +70,7 @@ class Counter:
 
 def test_it_is_awaited_until_the_rate_no_longer_rises(monkeypatch):
     looks = []
-    monkeypatch.setattr(steady_rate, "time", SimpleNamespace(monotonic=lambda: sum(looks)))
+    monkeypatch.setattr(background_pairs, "time", SimpleNamespace(monotonic=lambda: sum(looks)))
     rising = [*(1000 * 1.5**number for number in range(8)), *[20_000] * 50]
     assert await_steady_rate([Counter(map(int, rising))], 60.0, looks.append)
     assert 12 <= len(looks) <= 20
@@ -129,11 +129,11 @@ def test_its_totals_are_of_the_time_in_which_the_others_count_by_its_intervals()
 
 def test_one_that_ended_before_the_others_or_has_no_report_failed_with_the_reason():
     whole = process("client-2", report([1e9] * 6)), process("server-2", served())
-    cut = process("client-2", report([1e9] * 6), exit_code=1, over=True, stderr="the connection broke")
+    cut = process("client-2", report([1e9] * 6), exit_code=1, ended=True, stderr="the connection broke")
     assert read(cut, whole[1], [cut]).flows[0]["error"] == (
         "its client ended before the pairs that are measured: ended with 1: the connection broke"
     )
-    ended = process("server-2", served(), exit_code=0, over=True)
+    ended = process("server-2", served(), exit_code=0, ended=True)
     assert "its server ended before" in read(whole[0], ended, [ended]).flows[0]["error"]
     silent = read(process("client-2", start_s=None), whole[1])
     assert silent.flows[0]["status"] == "failed"
@@ -155,8 +155,8 @@ def test_the_time_in_which_the_others_count(asked, ended_s, window_s):
 
 
 def test_counters_of_all_pairs_are_held_against_the_reports_of_all():
-    own = Reading(received_bytes={0: 5.0, 1: 6.0}, retransmits={0: 1.0}, flows=[{"pair": 0}], spans=[(0, 1)])
-    every = own.and_background(Reading(received_bytes={2: 7.0}, flows=[{"pair": 2}], late_share=0.1))
+    own = ParsedFlows(received_bytes={0: 5.0, 1: 6.0}, retransmits={0: 1.0}, flows=[{"pair": 0}], spans=[(0, 1)])
+    every = own.and_background(ParsedFlows(received_bytes={2: 7.0}, flows=[{"pair": 2}], late_share=0.1))
     assert every.received_bytes == {0: 5.0, 1: 6.0, 2: 7.0}
     assert [row["pair"] for row in every.flows] == [0, 2]
     assert (every.late_share, every.spans) == (0.1, [(0, 1)])

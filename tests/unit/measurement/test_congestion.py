@@ -4,10 +4,10 @@ import pytest
 
 from pairlab.measurement import congestion
 from pairlab.model.spec import Spec
-from pairlab.testbed.contracts import Measured
+from pairlab.testbed.contracts import FlowReport
 from pairlab.testbed.endpoints import Endpoint, Task
-from pairlab.testbed.launch.conductor import Process
 from pairlab.testbed.plans import layout
+from pairlab.testbed.process_launcher import Process
 
 CUBIC = Spec(workload="netcat", flow_bytes=1000, congestion_control="cubic")
 
@@ -15,7 +15,7 @@ CUBIC = Spec(workload="netcat", flow_bytes=1000, congestion_control="cubic")
 def of_flow(tool="", kernel="", unless_chosen="bbr", spec=CUBIC, **task):
     client = Process("client-0.0", Endpoint("client-0", "10.77.0.1", lambda *_: None), ())
     client.diag_congestion_control = kernel
-    measured = Measured({"congestion_control": tool} if tool else {})
+    measured = FlowReport({"congestion_control": tool} if tool else {})
     return congestion.of_flow(spec, Task(**task), measured, client, unless_chosen)
 
 
@@ -66,6 +66,6 @@ def test_where_no_route_can_be_set_a_tools_option_does_it_or_it_is_the_default(w
 
 
 def test_tools_are_not_asked_for_what_routes_do():
-    assert layout(CUBIC).of_tools == CUBIC.replace(congestion_control="")
+    assert layout(CUBIC).tool_spec == CUBIC.replace(congestion_control="")
     on_the_host = CUBIC.replace(backend="docker", driver="host", workload="flowgen")
-    assert layout(on_the_host).of_tools == on_the_host
+    assert layout(on_the_host).tool_spec == on_the_host

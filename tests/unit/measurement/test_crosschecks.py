@@ -13,10 +13,10 @@ from pairlab.measurement.checks.crosschecks import (
     retransmits,
     sent_again_bytes,
 )
-from pairlab.measurement.reading import Reading
+from pairlab.measurement.parsed_flows import ParsedFlows
 from pairlab.model.spec import Spec
 from pairlab.testbed.endpoints import Endpoint
-from pairlab.testbed.launch.conductor import LinkCounts, Process
+from pairlab.testbed.process_launcher import LinkCounts, Process
 
 PAYLOAD, PACKETS, HEADER = 1e9, 700_000, 66
 
@@ -26,7 +26,7 @@ def link(payload=PAYLOAD, packets=PACKETS):
 
 
 def told(*received, **more):
-    return Reading(received_bytes=dict(enumerate(received)), **more)
+    return ParsedFlows(received_bytes=dict(enumerate(received)), **more)
 
 
 def test_headers_are_those_of_ethernet_ip_and_tcp_with_its_timestamps_where_on():
@@ -37,10 +37,10 @@ def test_headers_are_those_of_ethernet_ip_and_tcp_with_its_timestamps_where_on()
 
 
 def test_flows_overlap_for_the_share_of_time_in_which_all_were_active():
-    assert overlap(Reading(spans=[(0.0, 10.0), (1.0, 11.0)])) == pytest.approx(9 / 11)
-    assert overlap(Reading(spans=[(0.0, 1.0), (2.0, 3.0)])) == 0.0
-    assert overlap(Reading(spans=[(0.5, 1.5)])) == 1.0
-    assert overlap(Reading()) is None
+    assert overlap(ParsedFlows(spans=[(0.0, 10.0), (1.0, 11.0)])) == pytest.approx(9 / 11)
+    assert overlap(ParsedFlows(spans=[(0.0, 1.0), (2.0, 3.0)])) == 0.0
+    assert overlap(ParsedFlows(spans=[(0.5, 1.5)])) == 1.0
+    assert overlap(ParsedFlows()) is None
 
 
 def test_flows_are_active_for_the_time_asked_and_those_that_failed_until_their_clients_end():
@@ -49,15 +49,15 @@ def test_flows_are_active_for_the_time_asked_and_those_that_failed_until_their_c
     clients[3].start_ns = None
     statuses = ["ok", "ok", "failed", "failed"]
     flows = [{"pair": pair, "status": status} for pair, status in enumerate(statuses)]
-    reading = Reading(flows=flows, spans=[(0.0, 4.0), (0.1, 4.2)])
-    assert active_share(Spec(duration_s=4.0), reading, clients) == pytest.approx(9 / 16)
-    assert active_share(Spec(workload="flowgen", flow_bytes=1000), reading, clients) is None
+    parsed = ParsedFlows(flows=flows, spans=[(0.0, 4.0), (0.1, 4.2)])
+    assert active_share(Spec(duration_s=4.0), parsed, clients) == pytest.approx(9 / 16)
+    assert active_share(Spec(workload="flowgen", flow_bytes=1000), parsed, clients) is None
 
 
 def test_flows_that_were_over_before_the_last_start_are_counted():
-    reading = Reading(flows=[{"completed_s": 0.01}, {"completed_s": 0.03}, {"status": "failed"}])
-    assert over_early(reading, 0.02) == 0.5
-    assert over_early(Reading(flows=[{"status": "failed"}]), 0.02) is None
+    parsed = ParsedFlows(flows=[{"completed_s": 0.01}, {"completed_s": 0.03}, {"status": "failed"}])
+    assert over_early(parsed, 0.02) == 0.5
+    assert over_early(ParsedFlows(flows=[{"status": "failed"}]), 0.02) is None
 
 
 @pytest.mark.parametrize("lie", [0.98, 1.02, 2.0])
@@ -79,9 +79,9 @@ def test_segments_that_arrived_twice_are_no_lie_and_missing_ones_are():
 
 
 def test_pairs_whose_flow_failed_are_left_out_of_the_comparison():
-    reading = Reading(received_bytes={1: PAYLOAD})
-    assert interface_bytes(reading, [link(5e8), link()], HEADER, False, 0.0) == 0.0
-    assert interface_bytes(Reading(), [link(), link()], HEADER, False, 0.0) is None
+    parsed = ParsedFlows(received_bytes={1: PAYLOAD})
+    assert interface_bytes(parsed, [link(5e8), link()], HEADER, False, 0.0) == 0.0
+    assert interface_bytes(ParsedFlows(), [link(), link()], HEADER, False, 0.0) is None
 
 
 def test_a_link_that_all_share_is_compared_with_all_together_or_not_at_all():
@@ -106,14 +106,14 @@ def test_of_a_link_that_all_share_the_server_that_ended_last_has_seen_everything
 def test_datagrams_on_the_link_are_those_that_came_or_that_the_kernel_dropped(carried, errors, apart):
     """10,000 of 1,448 bytes were received, and so many found no room."""
     came = 10_000 + errors
-    reading = Reading(datagrams={1: came}, datagram_bytes={1: came * 1448.0})
+    parsed = ParsedFlows(datagrams={1: came}, datagram_bytes={1: came * 1448.0})
     links = [None, LinkCounts(carried * (1448 + 28 + 14), carried, 0, 0)]
-    assert datagram_bytes(reading, links, {"mtu_bytes": 1500}) == pytest.approx(apart)
-    assert datagram_bytes(reading, [None, None], {"mtu_bytes": 1500}) is None
-    assert datagram_bytes(reading, links, {"mtu_bytes": 1400}) is None  # they came in fragments
-    assert datagram_bytes(reading, [], {"mtu_bytes": 1500}) is None
-    assert datagram_bytes(Reading(), links, {"mtu_bytes": 1500}) is None
-    nothing_came = Reading(datagrams={1: 0}, datagram_bytes={1: 0.0})
+    assert datagram_bytes(parsed, links, {"mtu_bytes": 1500}) == pytest.approx(apart)
+    assert datagram_bytes(parsed, [None, None], {"mtu_bytes": 1500}) is None
+    assert datagram_bytes(parsed, links, {"mtu_bytes": 1400}) is None  # they came in fragments
+    assert datagram_bytes(parsed, [], {"mtu_bytes": 1500}) is None
+    assert datagram_bytes(ParsedFlows(), links, {"mtu_bytes": 1500}) is None
+    nothing_came = ParsedFlows(datagrams={1: 0}, datagram_bytes={1: 0.0})
     assert datagram_bytes(nothing_came, links, {"mtu_bytes": 1500}) > 1000
 
 
@@ -148,7 +148,7 @@ def test_uplinks_of_hosts_with_servers_and_clients_carry_what_comes_back_to_thos
 def counted(by_tool, by_kernel, **more):
     """by_kernel: of each pair, one count, or the counts just before and just after the tool's."""
     known = {pair: (each, each) if isinstance(each, int) else each for pair, each in by_kernel.items()}
-    return Reading(retransmits=by_tool, netns_retransmits=known, spans=[(0, 1)] * len(by_tool), **more)
+    return ParsedFlows(retransmits=by_tool, netns_retransmits=known, spans=[(0, 1)] * len(by_tool), **more)
 
 
 @pytest.mark.parametrize(
@@ -177,8 +177,8 @@ def test_room_for_what_was_sent_again_is_that_of_the_pairs_compared_and_of_each_
     first = {"pair": 0, "netns_retransmits": 80, "retransmits": 10.0}
     more = [{"pair": 0, "netns_retransmits": None, "retransmits": 10.0} for _ in range(7)]
     failed = {"pair": 1, "netns_retransmits": 5000}
-    reading = told(PAYLOAD, flows=[first, *more, failed], retransmits={0: 80})
-    assert sent_again_bytes(reading, {"mtu_bytes": 1500}) == 80 * 1500
+    parsed = told(PAYLOAD, flows=[first, *more, failed], retransmits={0: 80})
+    assert sent_again_bytes(parsed, {"mtu_bytes": 1500}) == 80 * 1500
     by_the_tool = told(PAYLOAD, PAYLOAD, flows=[{"pair": 0}, {"pair": 1}], retransmits={0: 30})
     assert sent_again_bytes(by_the_tool, {"mtu_bytes": 1500}) == 30 * 1500
     assert sent_again_bytes(by_the_tool, {}) == 0.0

@@ -9,13 +9,20 @@ import pytest
 from pairlab.measurement.observer import Observer
 from pairlab.model.spec import Spec
 from pairlab.testbed.endpoints import Endpoint
-from pairlab.testbed.launch.conductor import Process
-from pairlab.testbed.profiling import perf_events
+from pairlab.testbed.host import perf_events
+from pairlab.testbed.process_launcher import Process
 
 
 def bed(spec):
     """Up as far as an observer asks; this process plays a client whose link is seen."""
-    site = SimpleNamespace(interface="lo", roots=list, marks=list, port_counts=dict)
+    site = SimpleNamespace(
+        interface="lo",
+        root_pids=list,
+        process_marks=list,
+        port_counts=dict,
+        cpu_counts=list,
+        link_recorder=lambda *_: None,
+    )
     return SimpleNamespace(
         spec=spec, site=site, plan=SimpleNamespace(driver=SimpleNamespace(isolated=True), workload=None)
     )

@@ -3,21 +3,21 @@
 import numpy as np
 import pytest
 
-from pairlab.measurement.checks import crosschecks
+from pairlab.measurement.checks import CHECKS, crosschecks
 from pairlab.measurement.flow_rows import read_flows
+from pairlab.measurement.getting_ready import client_options
 from pairlab.measurement.observer import checks_of_flows
-from pairlab.measurement.processes.getting_ready import client_options
-from pairlab.measurement.reading import Reading
-from pairlab.measurement.verdict import CHECKS, judge
+from pairlab.measurement.parsed_flows import ParsedFlows
+from pairlab.measurement.verdict import judge
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.model.tables import table
-from pairlab.testbed.contracts import Measured
+from pairlab.testbed.contracts import FlowReport
 from pairlab.testbed.endpoints import Endpoint
-from pairlab.testbed.launch.conductor import Process
 from pairlab.testbed.plans import draw, layout
 from pairlab.testbed.workloads.flowgen import Flowgen
 from pairlab.testbed.workloads.netcat import Netcat
+from tests.support.reporting import Reporting, ended
 
 RELEASE_NS = 10**9
 INTERVAL_S = 0.5
@@ -26,20 +26,8 @@ TIMED = Spec(workload="flowgen", pairs=3, duration_s=5.0, interval_s=INTERVAL_S,
 FINITE = Spec(workload="flowgen", pairs=3, duration_s=5.0, flow_bytes=1000, start_spacing_s=1.0)
 
 
-class Telling(Flowgen):
-    """Tells of each client's flow what it was given."""
-
-    def __init__(self, told):
-        self._told = told
-
-    def parse(self, stdout, served=""):
-        return [self._told[int(stdout)]]
-
-
 def process(name, start_s=0.0, end_s=1.0, **values):
-    moments = {"start_ns": ns(start_s), "end_ns": ns(end_s)}
-    common = {"ready": True, "over": True, "exit_code": 0}
-    return Process(name, Endpoint(name, "10.77.0.1", lambda *_: None), (), **common | moments | values)
+    return ended(name, **{"start_ns": ns(start_s), "end_ns": ns(end_s), **values})
 
 
 def ns(moment_s):
@@ -70,12 +58,12 @@ def sharing(spec, total_bps=3e8):
             rows.append(row)
         flow = {"duration_s": spec.total_s, "flow_bytes": sum(row["interval_bytes"] for row in rows)}
         flow |= {"throughput_bps": flow["flow_bytes"] * 8 / spec.total_s, "retransmits": 2.0 * len(rows)}
-        told.append(Measured(flow, rows, connected_ns=ns(spec.due_s(pair))))
+        told.append(FlowReport(flow, rows, connected_ns=ns(spec.due_s(pair))))
     return told
 
 
 def reading(spec, told, these=None):
-    return read_flows(spec, draw(spec), Telling(told), these or clients(spec), servers(), RELEASE_NS)
+    return read_flows(spec, draw(spec), Reporting(told), these or clients(spec), servers(), RELEASE_NS)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +87,7 @@ def test_the_common_throughput_is_that_total_too(timed):
 def test_whether_the_total_settled_is_looked_at_while_all_send(timed):
     assert timed.steps_bytes == pytest.approx([3e8 * INTERVAL_S / 8] * 6)
     long = TIMED.replace(duration_s=10.0)
-    assert reading(long, sharing(long)).settling.settled is True
+    assert reading(long, sharing(long)).checks["settled"] is True
 
 
 def test_a_warm_up_is_that_of_the_client_that_starts_last():
@@ -138,7 +126,7 @@ def test_a_client_that_starts_late_is_found_beside_those_that_are_due_later(late
 @pytest.mark.parametrize(("connects_s", "status"), [(0.4, "ok"), (0.6, "invalid")])
 def test_a_connection_is_late_by_when_its_client_was_due(connects_s, status):
     told = sharing(TIMED)
-    told[1] = Measured(told[1].flow, told[1].intervals, connected_ns=ns(1.0 + connects_s))
+    told[1] = FlowReport(told[1].flow, told[1].intervals, connected_ns=ns(1.0 + connects_s))
     found = reading(TIMED, told)
     checks = {"connect_s": crosschecks.connect_s(found)}
     assert checks["connect_s"] == pytest.approx(connects_s)
@@ -162,7 +150,7 @@ def test_flows_with_an_end_may_be_over_before_others_start_where_that_is_asked()
 
 
 def test_a_completion_time_counts_from_the_clients_own_start_and_the_other_from_when_it_was_due():
-    told = [Measured({}, connected_ns=ns(at + 0.01), completed_ns=ns(at + 0.25)) for at in (0.0, 1.0, 2.0)]
+    told = [FlowReport({}, connected_ns=ns(at + 0.01), completed_ns=ns(at + 0.25)) for at in (0.0, 1.0, 2.0)]
     late = clients(FINITE, late_s=(0.0, 0.05, 0.0))
     found = reading(FINITE, told, late)
     assert [row["intended_start_s"] for row in found.flows] == [0.0, 1.0, 2.0]
@@ -207,4 +195,4 @@ def test_each_launcher_is_told_when_its_client_is_due():
 
 def test_a_run_that_never_began_has_no_spread():
     never = [process(f"client-{number}", start_ns=None) for number in range(3)]
-    assert checks_of_flows(FINITE, Flowgen(), Reading(), never, servers())["skew_s"] is None
+    assert checks_of_flows(FINITE, Flowgen(), ParsedFlows(), never, servers())["skew_s"] is None

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pairlab.measurement.traffic.flow_table import _silence_s
+from pairlab.measurement.flow_table import _silence_s
 from pairlab.model import fct
 from pairlab.model.spec import Spec
 from tests.support.synthetic import ending

@@ -2,15 +2,17 @@
 
 import pytest
 
-from pairlab.measurement.reading import Reading
-from pairlab.measurement.verdict import CHECKS, judge
+from pairlab.measurement.checks import CHECKS
+from pairlab.measurement.parsed_flows import ParsedFlows
+from pairlab.measurement.verdict import judge
 from pairlab.model.spec import Spec
 from pairlab.testbed.endpoints import Endpoint
-from pairlab.testbed.launch.conductor import Process
+from pairlab.testbed.process_launcher import Process
 
 SPEC = Spec(workload="flowgen", pairs=2, max_skew_s=0.1, max_foreign_cpu=0.1)
 GOOD = {
     "skew_s": 0.01,
+    "clock_error_s": 0.0002,
     "over_early": None,
     "connect_s": 0.02,
     "overlap": 0.95,
@@ -47,6 +49,7 @@ GOOD = {
     "retransmits": -0.005,
     "load": 0.001,
     "unbegun": 0.0,
+    "incomplete": 0.0,
     "failed_flows": 0,
     "warmup_s": 1.0,
     "settled": True,
@@ -62,15 +65,15 @@ def processes(count=2, **values):
 
 def verdict(checks=GOOD, spec=SPEC, clients=None, servers=None, flows=None, unmet=()):
     flows = [{"status": "ok"}] * 2 if flows is None else flows
-    reading = Reading(flows=flows, spans=[(0.01, 10.01), (0.02, 10.02)])
-    return judge(spec, checks, clients or processes(), servers or processes(), reading, unmet)
+    parsed = ParsedFlows(flows=flows, spans=[(0.01, 10.01), (0.02, 10.02)])
+    return judge(spec, checks, clients or processes(), servers or processes(), parsed, unmet)
 
 
 def test_who_used_the_cpu_time_is_named_beside_the_check_that_it_counts_to():
     largest = {"foreign_cpu": [("firefox", 42, 0.2), ("sshd", 7, 0.05)], "steal": []}.get
-    reading = Reading(flows=[{"status": "ok"}] * 2, spans=[(0.01, 10.01), (0.02, 10.02)])
+    parsed = ParsedFlows(flows=[{"status": "ok"}] * 2, spans=[(0.01, 10.01), (0.02, 10.02)])
     checks = GOOD | {"foreign_cpu": 0.25, "steal": 0.5}
-    _, (foreign, steal) = judge(SPEC, checks, processes(), processes(), reading, largest=largest)
+    _, (foreign, steal) = judge(SPEC, checks, processes(), processes(), parsed, largest=largest)
     assert foreign.endswith("allow more (the largest: firefox (pid 42) 20.0 %, sshd (pid 7) 5.0 %)")
     assert steal.endswith("max_foreign_cpu is 0.1")
 
@@ -83,6 +86,7 @@ def test_a_run_within_all_bounds_counts():
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
+        ("clock_error_s", 0.15, "the clocks of the hosts are known to 0.1500 s only; max_skew_s is 0.1"),
         ("skew_s", 0.2, "client start times are spread over 0.200 s; max_skew_s is 0.1"),
         ("over_early", 0.5, "50 % of the flows completed before the last client started"),
         ("overlap", 0.3, "all flows were active in only 30 % of the time"),
@@ -94,6 +98,7 @@ def test_a_run_within_all_bounds_counts():
         ("killed", 1, "1 clients or servers were killed"),
         ("load", -0.03, "the load was 3.0 % less than offered_load_bps: hosts or network are saturated"),
         ("unbegun", 0.25, "25.0 % of the requests had not begun within duration_s"),
+        ("incomplete", 0.25, "25.0 % of the requests were not complete within duration_s: give more time"),
         ("background_steady", False, "the background did not come to a steady rate within 15 s"),
         ("background_failed", 1, "1 background pairs failed, or ended before the others did"),
         ("interference_running", False, "not all workers of the interference were seen to use CPU time"),
@@ -130,7 +135,7 @@ def test_a_run_within_all_bounds_counts():
         ("refused", 7, "the kernel refused 7 packets for want of room in its tables"),
         ("unread", 0.05, "5.0 % more payload was sent than the servers had read"),
         ("overrun", 0.25, "the last UDP datagrams were received 25.0 % of the time after"),
-        ("late_end", 0.11, "over the time that was asked, the total throughput is 11.0 % more: measure again"),
+        ("late_end", 0.11, "over the requested time, the total throughput is 11.0 % more: measure again"),
         ("settled", False, "the throughput never settled"),
     ],
 )
@@ -138,6 +143,14 @@ def test_one_check_out_of_its_bounds_makes_the_run_invalid_and_says_why(name, va
     status, reasons = verdict({**GOOD, name: value})
     assert (status, len(reasons)) == ("invalid", 1)
     assert told in reasons[0]
+
+
+def test_a_load_that_may_fall_behind_is_reported_and_not_judged():
+    asked = {"flow_sizes": "prv2-1", "offered_load_bps": 1e9, "requests": 10}
+    behind = Spec(workload="traffic", pairs=2, may_fall_behind=True, **asked)
+    assert verdict({**GOOD, "load": -0.7}, spec=behind) == ("ok", [])
+    assert verdict({**GOOD, "load": -0.7}, spec=behind.replace(may_fall_behind=False))[0] == "invalid"
+    assert verdict({**GOOD, "load": 0.03}, spec=behind)[0] == "invalid"
 
 
 def test_what_is_not_known_spoils_nothing():

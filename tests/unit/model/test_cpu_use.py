@@ -3,11 +3,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pairlab.analysis import repetitions
 from pairlab.analysis.claims import run_table
-from pairlab.analysis.questions import cpu
 from pairlab.model import cpu_use
 from pairlab.model.summaries import summaries
 from pairlab.model.tables import table
+from pairlab.store.dataset import Runs
 from tests.support.synthetic import FACTS, run, transacting
 
 
@@ -26,7 +27,8 @@ def seen(*samples, checks=(), waits_s=None, connected_s=np.nan, start_s=0.0, **s
 
 def busy(made):
     """What the ledger says, which is what the notebook says."""
-    (ledger,), (notebook,) = run_table.reduce([made])["busy"], cpu.by_repetition([made])["busy"]
+    rows = repetitions.table(Runs((made,)), quantities=["busy"])
+    (ledger,), (notebook,) = run_table.reduce([made])["busy"], rows["busy"]
     assert ledger == pytest.approx(notebook, nan_ok=True)
     return ledger
 

@@ -7,6 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pairlab.model import fct
+from pairlab.model.records import Run
+from pairlab.model.spec import Spec
+from pairlab.model.tables import table
 
 
 def with_failed(times_s, failed):
@@ -41,6 +44,46 @@ def test_a_percentile_that_a_completed_flow_has_by_itself_is_known_although_the_
     assert fct.median(with_failed([1.0, 2.0], 1)) == 2.0
     assert fct.quantile(with_failed([1.0, 2.0], 1), 0.5) == 2.0
     assert np.isnan(fct.median(with_failed([1.0, 2.0], 2)))
+
+
+def run_of(rows, **spec):
+    return Run(Spec(workload="flowgen", **spec), "ok", flows=table("flows", rows))
+
+
+def test_steady_arrivals_are_a_steady_course_which_agrees_with_littles_law():
+    spec = {"workload": "traffic", "flow_sizes": "10:0.5,30:1", "offered_load_bps": 1e6}
+    rows = [
+        {"pair": 0, "flow": n, "status": "ok", "intended_start_s": n / 100, "start_s": n / 100 + 0.01}
+        | {"completed_s": n / 100 + 0.05, "fct_s": 0.04, "intended_fct_s": 0.05}
+        for n in range(400)
+    ]
+    course = fct.over_time(Run(Spec(**spec), "ok", flows=table("flows", rows)), 4)
+    assert course["start_s"].iloc[0] == 0.0
+    assert course["end_s"].iloc[-1] == pytest.approx(4.04)
+    whole = course.iloc[1:3]
+    assert list(whole["arrivals_per_s"]) == pytest.approx([100, 100], rel=0.01)
+    assert list(whole["active_flows"]) == pytest.approx([5, 5], rel=0.01)  # Little: 100/s times 50 ms
+    assert list(course["median_s"]) == list(course["longest_s"]) == pytest.approx(4 * [0.05])
+    total_s = (course["active_flows"] * (course["end_s"] - course["start_s"])).sum()
+    assert total_s == pytest.approx(400 * 0.05)
+
+
+def test_a_course_shows_when_flows_took_longer_and_does_not_count_failed_ones_as_under_way():
+    rows = [{"start_s": at, "completed_s": at + took, "fct_s": took} for at, took in ((0, 1), (1, 1), (5, 4), (6, 4))]
+    rows = [{"pair": pair, "flow": 0, "status": "ok", **row} for pair, row in enumerate(rows)]
+    rows.append({"pair": 4, "flow": 0, "status": "failed", "error": "refused", "start_s": 7})
+    course = fct.over_time(run_of(rows, pairs=5, flow_bytes=1000), 2)
+    assert list(course["arrivals_per_s"]) == [2 / 5, 3 / 5]
+    assert list(course["active_flows"]) == [2 / 5, 8 / 5]
+    assert list(course["median_s"]) == [1.0, 4.0]
+    assert course["longest_s"].iloc[0] == 1.0
+    assert np.isnan(course["longest_s"].iloc[1])
+
+
+def test_without_a_complete_flow_there_is_no_course():
+    row = {"pair": 0, "flow": 0, "status": "failed", "error": "refused", "start_s": 0.0}
+    assert fct.over_time(run_of([row], flow_bytes=1000), 5).empty
+    assert fct.over_time(run_of([], flow_bytes=1000), 5).empty
 
 
 def test_of_no_flow_and_of_failed_flows_only_nothing_is_known():

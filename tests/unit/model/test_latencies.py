@@ -74,14 +74,14 @@ def test_too_few_transactions_have_no_high_quantile():
 def test_where_a_flow_failed_no_quantile_is_known_as_nobody_knows_of_how_many():
     tables = of({1e-3: 1000}), flows(("ok", 1.0, 1000, 0, 0), ("failed", np.nan, np.nan, np.nan, np.nan))
     assert np.isnan(list(latencies.of_flows(*tables).values())).all()
-    assert latencies.in_words(*tables) == "1,000 transactions/s, latency p50 not known, p99 not known"
+    assert latencies.describe(*tables) == "1,000 transactions/s, latency p50 not known, p99 not known"
 
 
 def test_a_run_of_transactions_says_how_many_there_were_and_how_long_they_took():
     tables = of({21.3e-6: 3000, 80e-6: 1000}), flows(("ok", 2.0, 3000, 0, 0), ("ok", 2.0, 1000, 2, 1))
     assert latencies.lost(tables[1]) == 3
     assert latencies.rate_per_s(tables[1]) == 2000
-    assert latencies.in_words(*tables) == "2,000 transactions/s, latency p50 21.3 µs, p99 80 µs"
+    assert latencies.describe(*tables) == "2,000 transactions/s, latency p50 21.3 µs, p99 80 µs"
 
 
 @pytest.mark.parametrize("share", [0, -0.1, 1.1])

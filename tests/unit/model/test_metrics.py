@@ -9,11 +9,11 @@ from pairlab import store
 from pairlab.analysis.comparison.compute import compare
 from pairlab.errors import BadSpec, UnknownName
 from pairlab.measurement import own_columns
-from pairlab.model.metrics.declared import Metric, as_fact, of_facts
+from pairlab.model.metrics import Metric, as_fact, of_facts
 from pairlab.model.summaries import summaries
 from pairlab.model.tables import table
 from pairlab.store.dataset import load_runs
-from pairlab.testbed.contracts import Measured, Workload
+from pairlab.testbed.contracts import FlowReport, Workload
 from tests.support import synthetic
 
 WAIT = Metric("wait_s", "s", "longest wait", less_is_better=True, of_run="max")
@@ -70,10 +70,10 @@ def test_one_client_of_all_servers_reports_by_columns_and_can_declare_none():
 @pytest.mark.parametrize(
     ("measured", "why"),
     [
-        (Measured({"wait_s": 1, "mood": 1}), "declaring reported 'mood', and flows has no such column"),
-        (Measured({}, intervals=[{"wait_s": 1}]), "reported 'wait_s', and intervals has no such column"),
-        (Measured({"queue_share": 1}), "reported 'queue_share', and flows has no such column"),
-        (Measured({}, transactions=[{"queue_share": 1, "count": 1}]), "without latency_s, or without count"),
+        (FlowReport({"wait_s": 1, "mood": 1}), "declaring reported 'mood', and flows has no such column"),
+        (FlowReport({}, intervals=[{"wait_s": 1}]), "reported 'wait_s', and intervals has no such column"),
+        (FlowReport({"queue_share": 1}), "reported 'queue_share', and flows has no such column"),
+        (FlowReport({}, transactions=[{"queue_share": 1, "count": 1}]), "without latency_s, or without count"),
     ],
 )
 def test_what_is_not_declared_is_no_report(measured, why):
@@ -84,7 +84,7 @@ def test_what_is_not_declared_is_no_report(measured, why):
 @pytest.mark.parametrize("value", ["fast", True, [1], {}, object()])
 def test_what_is_no_number_is_told_by_its_column(value):
     with pytest.raises(ValueError, match=r"^wait_s is .*, which is no number$"):
-        Measured({"wait_s": value})
+        FlowReport({"wait_s": value})
 
 
 def measured_run(waits_s, *, failed=0, lost=0, queue=((0.5, 1), (0.1, 3)), **spec):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pairlab.base.caller import VARIABLE, asking, caller
+from pairlab.base.caller import VARIABLE, caller, caller_with
 from pairlab.progress import automatic, relay
 from pairlab.progress.relay import Reports, report_phase, report_run
 
@@ -50,7 +50,7 @@ def test_a_run_is_reported_with_its_path_and_who_is_not_asked_reports_nothing(pl
 
 def test_a_teller_is_not_held_up_by_a_listener_that_is_gone_or_slow(place):
     go_on, heard = threading.Event(), []
-    with asking(report_to=str(place / "nobody")):
+    with caller_with(report_to=str(place / "nobody")):
         with automatic() as progress:
             progress("bringing up", 0, 2)
         report_run("a key", "nobody listens", place)

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from pairlab.progress import terminal
-from pairlab.progress.words import status
+from pairlab.progress.describe import status
 from tests.support.screen import on_a_terminal
 
 BAR = """

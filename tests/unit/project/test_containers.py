@@ -18,7 +18,7 @@ NAMESPACES = {"--security-opt=seccomp=unconfined", "--security-opt=systempaths=u
 
 # As root of a container has it, without --privileged: no administrator of the host's.
 WITHOUT_RIGHTS = ["setpriv", "--bounding-set=-sys_admin,-net_admin", "--inh-caps=-sys_admin,-net_admin"]
-TRIAL = "from pairlab.testbed.netns import sandbox; print(*sandbox.command()); print(sandbox.lack())"
+TRIAL = "from pairlab.testbed.netns import sandbox; print(*sandbox.command()); print(sandbox.missing())"
 
 
 def test_a_development_container_is_set_up_and_may_make_namespaces():

@@ -93,22 +93,9 @@ def test_a_lock_holds_names_versions_markers_and_hashes_and_nothing_else(lock):
 def named(pattern):
     """What of the repository's files, and of those that may become its files, matches the pattern (git-grep(1))."""
     itself = f":!{Path(__file__).relative_to(paths.ROOT)}"
-    words = [
-        "git",
-        "-C",
-        str(paths.ROOT),
-        "grep",
-        "--untracked",
-        "--text",
-        "--only-matching",
-        "-E",
-        "-e",
-        pattern,
-        "--",
-        itself,
-    ]
+    words = ["git", "-C", str(paths.ROOT), "grep", "--untracked", "--text", "--only-matching", "-E", "-e", pattern]
     try:
-        done = subprocess.run(words, capture_output=True)
+        done = subprocess.run([*words, "--", itself], capture_output=True)
     except OSError:
         pytest.skip("which files are the repository's, only git knows: apt-get install git")
     if done.returncode > 1:

@@ -1,5 +1,6 @@
 """What is committed of the reference fits together: the paper's PDF is of the results beside it."""
 
+import json
 import re
 
 from pairlab import paths
@@ -12,3 +13,9 @@ def test_the_committed_paper_is_made_of_the_committed_results():
     assert made_of, "the PDF does not tell what it was made of"
     assert made_of[1].decode() == paper.inputs_digest("reference"), "make outputs"
     assert len(pdf) <= 2e6
+
+
+def test_no_committed_output_names_where_it_was_made():
+    for file in sorted(paths.ANALYSES.glob("[0-9][0-9]-*.ipynb")):
+        outputs = [cell["outputs"] for cell in json.loads(file.read_text())["cells"] if cell["cell_type"] == "code"]
+        assert "Path('/" not in json.dumps(outputs), file.name

@@ -1,4 +1,8 @@
-"""The shape of the library: no cycle of imports, nothing loose in its root."""
+"""The shape of the library: no cycle of imports, nothing loose in its root, and how large it is."""
+
+import graphlib
+import subprocess
+import sys
 
 import grimp
 
@@ -7,35 +11,24 @@ from pairlab import paths
 PACKAGE = paths.ROOT / "lib" / "pairlab"
 
 
-def cycle(imports):
-    """Modules that import each other in a circle, as a list, or [] if there is none. imports: {module: set}."""
-    done, on_path = set(), []
-
-    def visit(module):
-        if module in on_path:
-            return [*on_path[on_path.index(module) :], module]
-        if module not in done:
-            on_path.append(module)
-            for other in sorted(imports[module]):
-                if found := visit(other):
-                    return found
-            done.add(on_path.pop())
-        return []
-
-    return next(filter(None, map(visit, sorted(imports))), [])
-
-
-def test_a_cycle_is_found():
-    assert cycle({"a": {"b"}, "b": {"c", "d"}, "c": set(), "d": {"b"}}) == ["b", "d", "b"]
-    assert cycle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
-
-
 def test_no_modules_import_each_other_in_a_cycle_not_even_for_types():
     graph = grimp.build_graph("pairlab", exclude_type_checking_imports=False, cache_dir=None)
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     assert len(imports) > 150
-    assert cycle(imports) == []
+    graphlib.TopologicalSorter(imports).prepare()  # raises CycleError with the modules of one
 
 
 def test_the_root_has_the_public_face_errors_and_paths_and_nothing_else():
-    assert {path.name for path in PACKAGE.glob("*.py")} == {"__init__.py", "_version.py", "errors.py", "paths.py"}
+    expected = {"__init__.py", "__main__.py", "_version.py", "errors.py", "paths.py"}
+    assert {path.name for path in PACKAGE.glob("*.py")} == expected
+
+
+def test_the_size_of_each_room_of_each_notebook_and_of_the_clone_is_printed():
+    done = subprocess.run(
+        [sys.executable, "lib/size.py"], cwd=paths.ROOT, check=True, capture_output=True, text=True, timeout=60
+    )
+    shown = done.stdout.splitlines()
+    assert any(line.startswith("lib/pairlab: ") for line in shown)
+    listed = {line.split()[0] for line in shown if ".ipynb" in line}
+    assert listed >= {str(path.relative_to(paths.ROOT)) for path in paths.NOTEBOOKS.rglob("[0-9]*.ipynb")}
+    assert shown[-1].startswith("clone: ")

@@ -1,8 +1,6 @@
 """The documentation site: built strictly, whole, and with nothing that a browser would fetch from elsewhere."""
 
 import html
-import json
-import os
 import re
 import subprocess
 import sys
@@ -12,11 +10,12 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import pairlab
-from pairlab import paths, widgets
+from pairlab import paths, store, widgets
 from pairlab.cli import main
-from pairlab.measurement.verdict import CHECKS
+from pairlab.measurement.checks import CHECKS
 from pairlab.model.spec import Spec
 from pairlab.model.tables import TABLES
+from pairlab.store import metadata
 
 pytestmark = pytest.mark.ci  # builds the whole site
 
@@ -25,24 +24,14 @@ SOURCES = paths.ROOT / "docs" / "site"
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The whole site. A warning of mkdocs, such as of a link that leads nowhere, fails it."""
-    place = tmp_path_factory.mktemp("site")
-    command = [
-        sys.executable,
-        "-m",
-        "mkdocs",
-        "build",
-        "--strict",
-        "--quiet",
-        "-f",
-        SOURCES / "mkdocs.yml",
-        "-d",
-        place,
-    ]
-    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(command, cwd=paths.ROOT, env=environment, capture_output=True, text=True, check=False)
+    """The whole site. A warning, such as of a link that leads nowhere, fails it."""
+    build = tmp_path_factory.mktemp("build")
+    strictly = ["--fail-on-warning", "--keep-going", "--quiet", "--jobs", "auto"]
+    folders = ["--conf-dir", SOURCES, "--doctree-dir", build / "doctrees", paths.ROOT, build / "site"]
+    command = [sys.executable, "-m", "sphinx", *strictly, *folders]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    return place
+    return build / "site"
 
 
 class Fetched(HTMLParser):
@@ -89,8 +78,6 @@ def test_no_page_loads_anything_from_elsewhere(site):
 def test_every_link_and_picture_of_every_page_is_there(site):
     there = {path.resolve() for path in site.rglob("*")} | {site.resolve()}
     for page in pages(site):
-        if page.name == "404.html":
-            continue
         told = fetched(page)
         for target in {*told.links, *told.loads}:
             parts = urlsplit(target)
@@ -99,12 +86,15 @@ def test_every_link_and_picture_of_every_page_is_there(site):
 
 
 def shown(site, page):
-    return html.unescape((site / page).read_text(encoding="utf-8"))
+    """The page's HTML, its code without what is inside for looks."""
+    text = (site / page).read_text(encoding="utf-8")
+    code = re.sub(r"<code\b[^>]*>(.*?)</code>", lambda match: f"<code>{re.sub('<[^>]*>', '', match[1])}</code>", text)
+    return html.unescape(code)
 
 
 def test_the_reference_has_every_column_check_parameter_and_option(site):
     runs, parameters, commands = (
-        shown(site, f"reference/{name}.html") for name in ("runs", "parameters", "command-line")
+        shown(site, f"docs/reference/{name}.html") for name in ("runs", "parameters", "command-line")
     )
     for columns in TABLES.values():
         for name, column in columns.items():
@@ -122,26 +112,27 @@ def test_the_reference_has_every_column_check_parameter_and_option(site):
 
 
 def test_the_reference_has_every_public_name(site):
-    python = shown(site, "reference/python.html")
+    python = shown(site, "docs/reference/python.html")
     for name in [*pairlab.__all__, *widgets.__all__]:
         assert re.search(rf'id="pairlab\.[\w.]*\b{name}"', python), name
 
 
 def test_the_reference_tells_of_every_key_that_a_run_has(site):
-    runs = shown(site, "reference/runs.html")
-    heads = [json.loads(path.read_text()) for path in sorted(paths.REFERENCE.glob("*/*/run.json"))[::50]]
-    assert heads
-    for head in heads:
+    runs = shown(site, "docs/reference/runs.html")
+    found = [metadata.load(place) for place in [*store.stored(paths.REFERENCE)][::50]]
+    assert found
+    for head in found:
         for key in {*head, *head["times_s"], *head["facts"]}:
             assert f"<code>{key}</code>" in runs, key
 
 
 def test_the_gallery_has_every_figure_and_leads_to_its_notebook(site):
-    gallery = shown(site, "gallery.html")
-    figures = sorted({path.stem for path in (paths.FIGURES / "reference").glob("*.png")})
+    gallery = shown(site, "docs/gallery.html")
+    figures = sorted({path.stem for path in (paths.FIGURES / "reference").glob("*.svg")})
     assert figures
     for name in figures:
-        assert re.search(rf'href="(notebooks/analysis/[^"]+\.html)"><img [^>]*src="figures/reference/{name}\.', gallery)
+        link = r'<a class="reference internal" href="\.\./notebooks/analysis/[^"]+\.html">'
+        assert re.search(rf'{link}<span[^>]*><img [^>]*src="\.\./_images/{name}\.svg"', gallery), name
     for notebook in paths.ANALYSES.glob("*.ipynb"):
         assert (site / "notebooks" / "analysis" / f"{notebook.stem}.html").is_file()
 
@@ -158,34 +149,60 @@ def made(monkeypatch):
 
 
 def test_a_figure_that_no_notebook_draws_is_told(made, monkeypatch, tmp_path):
-    import gallery
-
-    (tmp_path / "stray.png").touch()
-    monkeypatch.setattr(gallery, "FIGURES", tmp_path)
+    (tmp_path / "stray.svg").touch()
+    monkeypatch.setattr(made.gallery, "FIGURES", tmp_path)
     with pytest.raises(ValueError, match="no notebook in notebooks/analysis draws stray of figures/reference"):
-        gallery.page(made.analyses())
+        made.gallery.page()
 
 
 def test_a_figure_has_the_words_of_the_section_that_draws_it(made):
-    import gallery
-
-    drawn = {each.name: each for notebook in made.analyses() for each in gallery.figures_of(notebook)}
+    drawn = {each.name: each for notebook in made.gallery.analyses() for each in made.gallery.figures_of(notebook)}
     assert drawn["throughput-box"].title == "Throughput by pairs and driver"
     assert drawn["throughput-box"].heading.startswith("Spread over repetitions")
     assert drawn["fairness-cdf"].text.startswith("The share of the clients that got at most so much.")
 
 
-def test_a_screenshot_has_its_place_before_anybody_made_it(made, monkeypatch, tmp_path):
-    monkeypatch.setattr(made, "PICTURES", tmp_path)
-    page = "<!-- made: picture shot Seen from above -->"
-    assert made.expand(page) == "*Seen from above.*"
-    (tmp_path / "shot.png").touch()
-    assert made.expand(page) == "![Seen from above](pictures/shot.png){ .screenshot }"
-
-
 def test_a_part_that_there_is_not_stops_the_build(made):
     with pytest.raises(KeyError, match="nothing"):
-        made.expand("<!-- made: nothing -->")
+        made.written("<!-- made: nothing -->")
+
+
+def test_what_is_made_of_the_code_is_written_in_the_pages(made):
+    old = [page for page in made.pages() if (text := page.read_text(encoding="utf-8")) != made.written(text)]
+    assert not old, "python docs/site/generated.py writes them anew"
+    assert len(made.pages()) > 20
+
+
+def test_a_part_is_written_behind_its_line_once(made):
+    page = "# A\n\n<!-- made: plugins pinnings -->\n\ntext\n\n<!-- made: network bridge -->\n"
+    once = made.written(page)
+    assert made.written(once) == once
+    assert once.count("<!-- end -->") == 2
+    assert once.index("\ntext\n") > once.index("<!-- end -->")
+
+
+def test_what_a_command_prints_in_a_page_is_of_the_packs_it_names(made):
+    block = made.PARTS["output"]("message-size", "3", "pairlab", "ls").splitlines()
+    assert block[:2] == ["```console", "$ pairlab ls"]
+    assert block[2].split()[:3] == ["key", "experiment", "backend"]
+    assert [line.split()[1] for line in block[3:5]] == ["message-size"] * 2
+    assert block[5:] == ["… 58 more lines", "```"]
+
+
+def test_what_a_command_refuses_stands_in_a_page_with_its_exit_status(made):
+    block = made.PARTS["output"]("-", "9", "pairlab", "show", "0000")
+    assert block.endswith("$ echo $?\n2\n```")
+    with pytest.raises(ValueError, match="only the output of pairlab is made, not of ls"):
+        made.PARTS["output"]("-", "9", "ls")
+
+
+def test_a_long_line_of_output_is_wrapped_if_it_is_a_sentence_and_cut_if_it_has_columns(made):
+    sentence, row = " ".join(["word"] * 40), "  ".join(["cell"] * 40)
+    shown = made.printed.shortened([sentence, "", row, "last"], 4)
+    assert " ".join(shown[:2]) == sentence
+    assert shown[2] == ""
+    assert shown[3] == f"{row[:119]}…"
+    assert shown[4:] == ["… 1 more line"]
 
 
 def test_what_would_end_a_cell_of_a_table_is_escaped(made):

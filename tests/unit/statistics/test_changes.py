@@ -59,7 +59,7 @@ def test_groups_of_their_own_repetitions_are_compared_as_welch_does():
     ],
 )
 def test_repetitions_are_paired_where_enough_are_common_or_one_side_has_no_others(first, second, common):
-    found = changes.together(dict.fromkeys(first), dict.fromkeys(second))
+    found = changes.in_common(dict.fromkeys(first), dict.fromkeys(second))
     assert found == (None if common is None else list(common))
 
 

@@ -16,7 +16,7 @@ from pairlab import store
 from pairlab.errors import DamagedRun, NoRuns, SchemaMismatch, StoreError
 from pairlab.model.records import SCHEMA
 from pairlab.model.spec import Spec
-from pairlab.store import heads
+from pairlab.store import metadata
 from pairlab.store.dataset import load_runs
 from tests.support.runs import Failing, files_below, made_up, rate_of, rewrite_head, truncate
 
@@ -27,6 +27,19 @@ def deepen(place):
 
 def drop_a_row(place):
     pd.read_parquet(place / "flows.parquet").iloc[:0].to_parquet(place / "flows.parquet")
+
+
+def replaced_by(name, make):
+    def spoil(place):
+        (place / name).unlink()
+        make(place / name)
+
+    return spoil
+
+
+def grow(path):
+    """A sparse file: of no blocks, and too large to be read."""
+    os.truncate(path, 2**40)
 
 
 DAMAGE = {
@@ -48,6 +61,23 @@ DAMAGE = {
     "truncated flows": lambda place: truncate(place / "flows.parquet"),
     "garbage for flows": lambda place: (place / "flows.parquet").write_bytes(b"PAR1" + b"\0" * 400 + b"PAR1"),
     "fewer flows": drop_a_row,
+    "run.json is a device": replaced_by("run.json", lambda path: path.symlink_to("/dev/zero")),
+    "run.json is a FIFO": replaced_by("run.json", os.mkfifo),
+    "run.json is a link": replaced_by("run.json", lambda path: path.symlink_to("/etc/passwd")),
+    "run.json is a folder": replaced_by("run.json", os.mkdir),
+    "run.json has no end": lambda place: grow(place / "run.json"),
+    "flows are a device": replaced_by("flows.parquet", lambda path: path.symlink_to("/dev/zero")),
+    "flows are a FIFO": replaced_by("flows.parquet", os.mkfifo),
+    "flows have no end": lambda place: grow(place / "flows.parquet"),
+    "a time that is a text": lambda place: rewrite_head(place, times_s={"up_s": "\x1b[2J"}),
+    "a skew that is a list": lambda place: rewrite_head(place, skew_s=[1]),
+    "a check that is a table": lambda place: rewrite_head(place, checks={"skew_s": {}}),
+    "reasons that are a number": lambda place: rewrite_head(place, reasons=7),
+    "facts of no host": lambda place: rewrite_head(place, facts={"host": {"kernel": "6.1"}}),
+    "a kernel that is a list": lambda place: rewrite_head(
+        place, facts={"host": {"kernel": ["6.1"], "cpu_model": "", "cpus": 2}}
+    ),
+    "facts that are a text": lambda place: rewrite_head(place, facts="none"),
     "nothing at all": lambda place: [path.unlink() for path in place.iterdir()],
 }
 
@@ -66,7 +96,7 @@ def test_a_damaged_run_is_named_and_the_others_still_load(tmp_path, damage):
     assert str(spoilt.path) in found.damaged[0]
     # A folder with no part of a run in it is somebody else's, whatever it is called.
     left = [] if damage == "nothing at all" else [(spoilt.path, "damaged, kept in .replaced/")]
-    assert list(store.debris(tmp_path)) == left
+    assert list(store.leftovers(tmp_path)) == left
     assert store.find(spoilt.spec, tmp_path) is None
     assert rate_of(store.write(made_up(3e9, pairs=1), tmp_path)) == 3e9
     assert load_runs(tmp_path).damaged == ()
@@ -93,7 +123,7 @@ def test_any_error_of_the_parquet_reader_means_a_damaged_run(tmp_path, monkeypat
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.EACCES, errno.EIO], ids=errno.errorcode.get)
 @pytest.mark.parametrize(
-    "step", [(heads, "read_text"), (pyarrow.parquet, "read_metadata")], ids=["the head", "a table"]
+    "step", [(metadata, "read_text"), (pyarrow.parquet, "read_metadata")], ids=["the head", "a table"]
 )
 def test_a_run_that_cannot_be_read_just_now_is_not_damaged(tmp_path, monkeypatch, number, step):
     run = store.write(made_up(), tmp_path)
@@ -110,7 +140,7 @@ def test_a_run_that_cannot_be_read_just_now_is_not_damaged(tmp_path, monkeypatch
         assert not isinstance(caught.value, DamagedRun)
         monkeypatch.undo()
     monkeypatch.setattr(owner, name, Failing(getattr(owner, name), OSError(number, os.strerror(number))))
-    assert list(store.debris(tmp_path)) == []
+    assert list(store.leftovers(tmp_path)) == []
     assert files_below(tmp_path) == before
 
 
@@ -134,8 +164,8 @@ def test_damage_within_a_table_is_told_when_the_table_is_read_and_cleaned_up(tmp
     ):
         with pytest.raises(DamagedRun, match=told):
             attempt()
-    assert list(store.debris(tmp_path)) == [(spoilt.path, "damaged, kept in .replaced/")]
-    store.discard(spoilt.path)
+    assert list(store.leftovers(tmp_path)) == [(spoilt.path, "damaged, kept in .replaced/")]
+    store.clean_up(spoilt.path)
     assert list(load_runs(tmp_path).flows["throughput_bps"]) == [2e9]
 
 
@@ -159,7 +189,7 @@ def test_files_running_out_while_parquet_is_read_is_not_damage(tmp_path):
         from pairlab import Spec, store
         from pairlab.errors import StoreError
         root = Path(sys.argv[1])
-        place = root / "throughput" / Spec(duration_s=2).key
+        (place,) = store.directories(root)
         store.read(place)  # all modules are loaded
         used = len(os.listdir("/proc/self/fd")) - 1
         resource.setrlimit(resource.RLIMIT_NOFILE, (used, used))
@@ -215,16 +245,16 @@ def test_a_run_of_a_newer_pairlab_is_neither_guessed_at_nor_taken_away(tmp_path,
         assert str(caught.value) == told
     found = load_runs(tmp_path)
     assert ([each.key for each in found], found.newer, found.damaged) == ([other.key], (told,), ())
-    assert list(store.debris(tmp_path)) == []
+    assert list(store.leftovers(tmp_path)) == []
 
 
 def test_a_damaged_run_is_set_aside_and_not_deleted(tmp_path):
     run = store.write(made_up(raw={"client-0.out": "precious"}), tmp_path)
     (run.path / "run.json").unlink()
-    store.discard(run.path)
+    store.clean_up(run.path)
     (kept,) = (tmp_path / "throughput" / ".replaced").iterdir()
     assert kept.name.startswith(f"{run.key}-")
     assert ZipFile(kept / "raw.zip").read("client-0.out") == b"precious"
-    assert list(store.debris(tmp_path)) == []
-    store.discard(kept)
+    assert list(store.leftovers(tmp_path)) == []
+    store.clean_up(kept)
     assert files_below(tmp_path) == []

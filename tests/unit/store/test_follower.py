@@ -4,9 +4,10 @@ import shutil
 
 from pairlab import store
 from pairlab.errors import StoreError
-from pairlab.model.ground import Ground
+from pairlab.model.environment import Environment
 from pairlab.model.spec import Spec
 from pairlab.store import follower as following
+from pairlab.store.paths import untagged
 from tests.support.runs import Failing, made_up, rate_of, rewrite_head, truncate
 
 SPECS = [Spec(duration_s=2.0, pairs=pairs) for pairs in (1, 2, 3)]
@@ -15,7 +16,7 @@ KEYS = [spec.key for spec in SPECS]
 
 def test_a_look_reads_only_what_came_or_changed_since_the_one_before(tmp_path, monkeypatch):
     read, real = [], following.read
-    monkeypatch.setattr(following, "read", lambda place: read.append(place.name) or real(place))
+    monkeypatch.setattr(following, "read", lambda place: read.append(untagged(place.name)) or real(place))
     follower = store.Follower(SPECS, tmp_path)
     assert follower.look() == set()
     store.write(made_up(pairs=1), tmp_path)
@@ -45,7 +46,7 @@ def test_a_damaged_run_is_named_until_it_is_whole(tmp_path):
     run = store.write(made_up(pairs=1), tmp_path)
     truncate(run.path / "run.json")
     assert follower.look() == {KEYS[0]}
-    assert f"{KEYS[0]} is not a whole run" in follower.troubles[KEYS[0]]
+    assert f"{run.path} is not a whole run" in follower.troubles[KEYS[0]]
     assert follower.look() == set()
     (run.path / "run.json").unlink()
     assert follower.look() == {KEYS[0]}
@@ -95,8 +96,8 @@ def test_a_run_that_is_replaced_while_it_is_read_is_no_damaged_one(tmp_path, mon
     assert rate_of(follower.runs[KEYS[0]]) == 3e9
 
 
-def test_only_runs_of_the_ground_that_is_asked_for_count(tmp_path):
-    here = Ground(host="a machine")
+def test_only_runs_of_the_environment_that_is_asked_for_count(tmp_path):
+    here = Environment(host="a machine")
     store.write(made_up(1e9, pairs=1, host="another"), tmp_path)
     follower = store.Follower(SPECS, tmp_path, lambda spec: here)
     assert follower.look() == {KEYS[0]}

@@ -7,8 +7,9 @@ import pytest
 from pairlab import paths, store
 from pairlab.model.records import SCHEMA
 from pairlab.model.spec import Spec
+from pairlab.store import metadata
 from pairlab.store.dataset import load_runs
-from pairlab.store.migrations import STEPS, migrate
+from pairlab.store.metadata import STEPS, migrate
 from tests.support import CAPTURED
 from tests.support.runs import made_up, rate_of, rewrite_head
 
@@ -17,15 +18,18 @@ def captured(schema):
     return json.loads((CAPTURED / f"run-schema-{schema}.json").read_text())
 
 
-def test_there_is_a_step_from_every_older_schema_and_a_head_of_it_to_try():
+def test_a_step_from_every_older_schema_leads_to_the_keys_of_a_new_head(tmp_path):
+    new = json.loads((store.write(made_up(), tmp_path).path / "run.json").read_text())
+    assert new["schema"] == SCHEMA
     assert list(STEPS) == list(range(1, SCHEMA))
     for schema in STEPS:
+        assert set(migrate(captured(schema))) == set(new)
         head = captured(schema)
         assert head["schema"] == schema
         assert STEPS[schema](head)["schema"] == schema + 1
 
 
-def test_a_head_of_schema_1_has_no_checks_and_all_that_it_had(tmp_path):
+def test_a_head_of_schema_1_has_no_checks_and_all_that_it_had():
     head = captured(1)
     before = json.dumps(head)
     migrated = migrate(head)
@@ -43,17 +47,7 @@ def test_several_hosts_of_schema_2_were_namespaces_on_the_machine():
         {"name": "host-0", "kind": "namespace", "on": "machine"},
         {"name": "host-1", "kind": "namespace", "on": "machine"},
     ]
-
-
-def test_a_run_without_facts_gets_none():
-    assert migrate({**captured(2), "facts": {}})["facts"] == {}
-
-
-def test_heads_of_every_older_schema_come_to_have_the_keys_of_a_new_one(tmp_path):
-    new = json.loads((store.write(made_up(), tmp_path).path / "run.json").read_text())
-    assert new["schema"] == SCHEMA
-    for schema in STEPS:
-        assert set(migrate(captured(schema))) == set(new)
+    assert migrate({**head, "facts": {}})["facts"] == {}
 
 
 def test_a_head_of_this_schema_or_a_newer_one_is_let_be():
@@ -76,7 +70,7 @@ def test_a_stored_run_of_schema_1_is_read_and_stays_as_it_was_written(tmp_path):
     read = store.read(run.path)
     assert (read.status, dict(read.checks), rate_of(read)) == ("ok", {}, 3e9)
     assert store.status(run.spec, tmp_path) == "ok"
-    assert list(store.debris(tmp_path)) == []
+    assert list(store.leftovers(tmp_path)) == []
     assert head.read_bytes() == before
 
 
@@ -84,11 +78,10 @@ def test_a_stored_run_of_schema_1_is_read_and_stays_as_it_was_written(tmp_path):
 def test_the_committed_reference_runs_load_whole_under_their_old_keys_and_show_in_a_few_lines():
     found = load_runs(paths.REFERENCE)
     assert found.unread == ()
-    assert len(found) == len(store.directories(paths.REFERENCE)) > 600
+    assert len(found) == len(store.stored(paths.REFERENCE)) > 600
     for run in found:
-        assert run.path.name == Spec(**json.loads((run.path / "run.json").read_text())["spec"]).key
+        assert run.path.name == Spec(**json.loads(metadata.text(run.path))["spec"]).key
     experiments = {run.spec.experiment for run in found}
-    assert (
-        len(str(found).splitlines()) < len(experiments) + 13
-    )  # a line for each, and for each reason to leave runs out
+    lines = str(found).splitlines()
+    assert len(lines) < len(experiments) + 13  # one each, and one for each reason to leave runs out
     assert len(found._repr_html_()) < 10_000

@@ -2,18 +2,18 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from pairlab import paths, store
 from pairlab.cli import main
 from pairlab.errors import PairlabError
+from pairlab.store.dataset import load_runs
 from tests.support.edited import edited, places
 
-REFERENCE = Path(__file__).parents[3] / "runs" / "reference"
 ODD = (
     *(
         None,
@@ -45,19 +45,19 @@ COMMANDS = (["ls"], ["compare", "--by", "driver"], ["claims", "throughput-order"
 def whole(tmp_path_factory):
     """Some runs of the reference, and the head of one that has many facts."""
     root = tmp_path_factory.mktemp("whole")
-    places = sorted((REFERENCE / "networks").iterdir())
-    heads = {place: json.loads((place / "run.json").read_text()) for place in places if (place / "run.json").exists()}
     by_driver = {}
-    for place, head in heads.items():
-        by_driver.setdefault((head["spec"]["driver"], head["spec"]["pairs"]), []).append(place)
-    kept = [place for found in [*by_driver.values()][:2] for place in found[:2]]
-    for place in kept:
-        shutil.copytree(place, root / "networks" / place.name)
-    return root, max(kept, key=lambda place: len(str(heads[place]))).name
+    for run in load_runs(paths.REFERENCE, experiment="networks"):
+        by_driver.setdefault((run.spec.driver, run.spec.pairs), []).append(run)
+    kept = [
+        store.import_run(store.export_run(run), run.spec, root)
+        for found in [*by_driver.values()][:2]
+        for run in found[:2]
+    ]
+    return root, max(kept, key=lambda run: len(str(run.facts))).path.name
 
 
 @pytest.mark.ci
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(data=some.data())
 def test_an_edited_head_stops_no_command(data, whole, tmp_path_factory):
     root, name = whole

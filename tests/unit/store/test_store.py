@@ -14,11 +14,12 @@ import pytest
 
 from pairlab import paths, store
 from pairlab.errors import DamagedRun, NoRuns, UnknownName
-from pairlab.model.ground import Ground
+from pairlab.model.environment import Environment
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.model.tables import TABLES, table
 from pairlab.store.dataset import Runs, load_runs
+from pairlab.store.paths import untagged
 from tests.support.runs import WHEN, files_below, made_up, rate_of
 
 # --- writing and reading again
@@ -27,10 +28,10 @@ from tests.support.runs import WHEN, files_below, made_up, rate_of
 def test_a_run_comes_back_as_it_was_written(tmp_path):
     run = made_up(5e9, driver="ovs", raw={"client-0.out": "naïve\r\nline\n", "server-0.err": "x"})
     stored = store.write(run, tmp_path)
-    assert stored.path == tmp_path / "throughput" / run.key
+    assert (stored.path.parent, untagged(stored.path.name)) == (tmp_path / "throughput", run.key)
     assert (stored.spec, stored.status, stored.reasons, stored.measured_at) == (run.spec, "ok", (), WHEN)
     assert (stored.skew_s, stored.harness_cpu_s, stored.times_s) == (0.001, 0.02, {"up_s": 0.25})
-    assert stored.facts == {"host": {"fingerprint": "a machine"}}
+    assert stored.facts == run.facts
     assert sorted(stored.raw) == ["client-0.out", "server-0.err"]
     assert stored.raw["client-0.out"] == "naïve\r\nline\n"
     assert ZipFile(stored.path / "raw.zip").read("client-0.out") == "naïve\r\nline\n".encode()
@@ -52,6 +53,15 @@ def test_the_same_output_is_stored_as_the_same_bytes(tmp_path):
     one, two = (store.write(made_up(5e9, raw=raw), tmp_path / name).path / "raw.zip" for name in ("one", "two"))
     assert one.read_bytes() == two.read_bytes()
     assert one.stat().st_size < 500
+
+
+def test_captured_packets_come_back_as_bytes_from_a_folder_and_from_a_pack(tmp_path):
+    raw = {"client-0.out": "said", "client-0.pcap": bytes(range(256))}
+    stored = store.write(made_up(5e9, raw=raw), tmp_path)
+    assert dict(stored.raw) == raw
+    pack = store.pack("throughput", tmp_path, tmp_path / "packs").path
+    (packed,) = load_runs(pack.parent)
+    assert dict(packed.raw) == raw
 
 
 def test_a_profile_comes_back_too_and_is_missed_where_it_was(tmp_path):
@@ -82,10 +92,10 @@ def test_what_was_not_measured_comes_back_as_missing(tmp_path):
 
 
 def test_a_stored_run_holds_just_the_files_that_the_design_names(tmp_path):
-    store.write(made_up(raw={"client-0.out": "x"}), tmp_path)
-    key = Spec(duration_s=2).key
+    run = store.write(made_up(raw={"client-0.out": "x"}), tmp_path)
+    assert re.fullmatch(f"{Spec(duration_s=2).key}-[0-9a-f]{{8}}", run.path.name)
     assert files_below(tmp_path) == [
-        f"throughput/{key}/{name}"
+        f"throughput/{run.path.name}/{name}"
         for name in ("cpu.parquet", "flows.parquet", "intervals.parquet", "raw.zip", "run.json")
     ]
 
@@ -147,7 +157,8 @@ def test_a_run_measured_again_stays_as_a_repetition_of_its_cell(tmp_path):
     other = store.write(made_up(7e9, repetition=4), tmp_path)
     second = store.write(made_up(2e9, at=WHEN + timedelta(hours=1)), tmp_path)
     third = store.write(made_up(3e9, at=WHEN + timedelta(hours=2)), tmp_path)
-    assert [run.path.name for run in (first, second, third)] == [first.key, f"{first.key}.2", f"{first.key}.3"]
+    names = [untagged(run.path.name) for run in (first, second, third)]
+    assert names == [first.key, f"{first.key}.2", f"{first.key}.3"]
     assert second.key == f"{first.key}.2"
     found = load_runs(tmp_path)
     rates = {run.spec.repetition: rate_of(run) for run in found}
@@ -167,18 +178,19 @@ def test_a_run_that_is_not_ok_never_hides_one_that_is(tmp_path):
     assert store.latest(spoilt.spec, tmp_path).path == spoilt.path
     assert load_runs(tmp_path).index.set_index("status")["repetition"].to_dict() == {"ok": 0, "invalid": 1}
     store.write(made_up(3e9), tmp_path)
-    assert [place.name for place in store.directories_of(spoilt.spec, tmp_path)] == [spoilt.spec.key, spoilt.key]
+    names = [untagged(place.name) for place in store.directories_of(spoilt.spec, tmp_path)]
+    assert names == [spoilt.spec.key, spoilt.key]
 
 
-def test_a_run_on_another_ground_lies_beside_the_older_one_and_each_is_found_on_its_own(tmp_path):
-    old, new = (Ground(host="a machine, 2 CPUs", kernel=kernel) for kernel in ("6.1", "6.18"))
-    first = store.write(made_up(1e9, status="failed", reasons=("no",), ground=old), tmp_path)
-    store.write(made_up(2e9, ground=new), tmp_path)
+def test_a_run_on_another_environment_lies_beside_the_older_one_and_each_is_found_on_its_own(tmp_path):
+    old, new = (Environment(host="a machine, 2 CPUs", kernel=kernel) for kernel in ("6.1", "6.18"))
+    first = store.write(made_up(1e9, status="failed", reasons=("no",), environment=old), tmp_path)
+    store.write(made_up(2e9, environment=new), tmp_path)
     assert store.read(first.path).status == "failed"
     assert rate_of(store.find(first.spec, tmp_path, new)) == 2e9
     assert (store.status(first.spec, tmp_path, old), store.status(first.spec, tmp_path, new)) == ("failed", "ok")
-    assert store.find(first.spec, tmp_path, Ground(kernel="6.12")) is None
-    store.write(made_up(3e9, ground=old), tmp_path)
+    assert store.find(first.spec, tmp_path, Environment(kernel="6.12")) is None
+    store.write(made_up(3e9, environment=old), tmp_path)
     assert rate_of(store.find(first.spec, tmp_path, old)) == 3e9
     assert store.find(first.spec, tmp_path, old).path == first.path
 
@@ -197,7 +209,7 @@ def test_an_executed_notebook_is_kept_beside_its_run(tmp_path):
 
 def test_no_runs_names_the_folder_and_how_to_get_some(tmp_path):
     for place in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(NoRuns, match=f"no runs in {place}: measure some, for instance with `make run`"):
+        with pytest.raises(NoRuns, match=f"no runs in {place}: measure some, for instance with `pairlab run thr"):
             load_runs(place)
     store.write(made_up(), tmp_path)
     for strange in ("fct", "/tmp", "*", "../.."):
@@ -237,7 +249,7 @@ def test_tables_carry_the_spec_of_each_row(tmp_path):
     store.write(made_up(2e9, driver="bridge", pairs=2), tmp_path)
     flows = load_runs(tmp_path).flows
     asked = {name: f"asked_{name}" if name in TABLES["flows"] else name for name in Spec.model_fields}
-    assert list(flows.columns) == ["key", *asked.values(), "host", "kernel", *TABLES["flows"]]
+    assert list(flows.columns) == ["key", *asked.values(), "host", "kernel", "block", *TABLES["flows"]]
     assert list(flows["asked_duration_s"]) == [2.0, 2.0]
     assert dict(zip(flows["driver"], flows["throughput_bps"], strict=True)) == {"ovs": 1e9, "bridge": 2e9}
 
@@ -255,7 +267,7 @@ def test_columns_that_came_after_a_run_was_written_are_missing_and_the_others_ar
         assert dict(run.flows.dtypes) == dict(table("flows").dtypes)
 
 
-def test_chosen_columns_are_those_of_the_whole_table_with_texts_and_specs_as_categories(tmp_path):
+def test_chosen_columns_are_those_of_the_whole_table_with_texts_as_categories_and_numbers_as_such(tmp_path):
     for driver, pairs in (("ovs", 1), ("bridge", 2)):
         store.write(made_up(pairs * 1e9, driver=driver, pairs=pairs), tmp_path)
     store.write(made_up(status="invalid", reasons=("apart",), pairs=3), tmp_path)
@@ -266,7 +278,8 @@ def test_chosen_columns_are_those_of_the_whole_table_with_texts_and_specs_as_cat
     chosen = found.select("flows", wanted)
     assert list(chosen) == wanted
     plain = {name for name in chosen if chosen[name].dtype != "category"}
-    assert plain == {"throughput_bps", "fct_s", "pair"}
+    assert plain == {"throughput_bps", "fct_s", "pair", "pairs", "asked_duration_s"}
+    assert (chosen["pairs"] > 0).all()
     pd.testing.assert_frame_equal(chosen.astype(dict(found.flows[wanted].dtypes)), found.flows[wanted])
 
 
@@ -301,23 +314,23 @@ def test_a_run_that_is_read_keeps_no_table_open_or_in_memory_until_asked(tmp_pat
     assert run.flows is run.flows
 
 
-def test_of_runs_of_several_grounds_only_those_of_the_newest_are_taken_and_the_others_are_named(tmp_path):
+def test_of_runs_of_several_environments_only_those_of_the_newest_are_taken_and_the_others_are_named(tmp_path):
     store.write(made_up(pairs=1, host="a machine"), tmp_path)
     store.write(made_up(pairs=2, host="another", at=WHEN + timedelta(hours=1)), tmp_path)
     store.write(made_up(pairs=3, host="another"), tmp_path)
     found = load_runs(tmp_path)
     assert set(found.flows["pairs"]) == {2, 3}
-    assert found.elsewhere == ("measured elsewhere: 1 run, on a machine; the others are on another",)
+    assert found.elsewhere == ("measured otherwise: 1 run, a machine; the others: another",)
     assert found.elsewhere[0] in str(found)
-    everything = load_runs(tmp_path, ground="all")
+    everything = load_runs(tmp_path, environment="all")
     assert (len(everything), everything.elsewhere) == (3, ())
     assert everything.index.set_index("pairs")["host"].to_dict() == {1: "a machine", 2: "another", 3: "another"}
     assert set(everything.where(host="a machine").flows["pairs"]) == {1}
-    with pytest.raises(UnknownName, match="no ground 'old'; there are: newest, all"):
-        load_runs(tmp_path, ground="old")
+    with pytest.raises(UnknownName, match="no environment 'old'; there are: newest, all"):
+        load_runs(tmp_path, environment="old")
 
 
-def test_hosts_of_two_kinds_are_two_grounds_of_one_question(tmp_path):
+def test_hosts_of_two_kinds_are_two_environments_of_one_question(tmp_path):
     for hours, kind in enumerate(("physical", "virtual")):
         store.write(made_up(host_kind=kind, host=f"{kind} one", at=WHEN + timedelta(hours=hours)), tmp_path)
     found = load_runs(tmp_path)
@@ -329,15 +342,15 @@ def test_hosts_of_two_kinds_are_two_grounds_of_one_question(tmp_path):
 
 
 def test_each_backend_has_its_newest_place_and_it_is_told_where_these_differ(tmp_path):
-    old, new = Ground(host="a machine, 2 CPUs", kernel="6.1"), Ground(host="a machine, 2 CPUs", kernel="6.18")
-    store.write(made_up(pairs=1, backend="netns", ground=old), tmp_path)
-    store.write(made_up(pairs=2, backend="docker", ground=old, at=WHEN + timedelta(hours=1)), tmp_path)
+    old, new = Environment(host="a machine, 2 CPUs", kernel="6.1"), Environment(host="a machine, 2 CPUs", kernel="6.18")
+    store.write(made_up(pairs=1, backend="netns", environment=old), tmp_path)
+    store.write(made_up(pairs=2, backend="docker", environment=old, at=WHEN + timedelta(hours=1)), tmp_path)
     assert load_runs(tmp_path).places == ""
-    store.write(made_up(pairs=3, backend="docker", ground=new, at=WHEN + timedelta(hours=2)), tmp_path)
+    store.write(made_up(pairs=3, backend="docker", environment=new, at=WHEN + timedelta(hours=2)), tmp_path)
     found = load_runs(tmp_path)
     assert set(found.index["pairs"]) == {1, 3}
     assert found.elsewhere == (
-        "measured elsewhere: 1 run, on a machine, 2 CPUs, kernel 6.1; the others are on a machine, 2 CPUs, kernel 6.18",
+        "measured otherwise: 1 run, a machine, 2 CPUs, kernel 6.1; the others: a machine, 2 CPUs, kernel 6.18",
     )
     assert (
         str(found).splitlines()[-1]
@@ -350,27 +363,29 @@ def test_each_backend_has_its_newest_place_and_it_is_told_where_these_differ(tmp
 
 
 def test_paper_ms_experiments_have_their_newest_place_and_leave_the_others_theirs(tmp_path):
-    old, new = Ground(host="a machine, 2 CPUs", kernel="6.1"), Ground(host="a machine, 2 CPUs", kernel="6.18")
+    old, new = Environment(host="a machine, 2 CPUs", kernel="6.1"), Environment(host="a machine, 2 CPUs", kernel="6.18")
     later = WHEN + timedelta(hours=1)
-    store.write(made_up(pairs=1, ground=old), tmp_path)
-    store.write(made_up(pairs=2, experiment="placement", ground=old), tmp_path)
-    store.write(made_up(pairs=3, experiment="placement", ground=new, at=later), tmp_path)
-    store.write(made_up(pairs=4, experiment="congestion", ground=old), tmp_path)  # held against placement
+    store.write(made_up(pairs=1, environment=old), tmp_path)
+    store.write(made_up(pairs=2, experiment="placement", environment=old), tmp_path)
+    store.write(made_up(pairs=3, experiment="placement", environment=new, at=later), tmp_path)
+    store.write(made_up(pairs=4, experiment="congestion", environment=old), tmp_path)  # held against placement
     found = load_runs(tmp_path)
     assert set(found.index["pairs"]) == {1, 3}
     assert len(found.elsewhere) == 1
-    assert found.elsewhere[0].startswith("measured elsewhere: 2 runs")
+    assert found.elsewhere[0].startswith("measured otherwise: 2 runs")
     assert (
         "netns (placement, interference, congestion, dc-simulation) on a machine, 2 CPUs, kernel 6.18" in found.places
     )
 
 
 def test_the_newest_tools_of_each_system_count_and_other_systems_keep_theirs(tmp_path):
-    here = Ground(host="a machine, 2 CPUs", kernel="6.18")
+    here = Environment(host="a machine, 2 CPUs", kernel="6.18")
     for pairs, tool in ((1, "iperf 2.1"), (2, "iperf 2.2")):
-        run = made_up(pairs=pairs, workload="iperf", ground=here._replace(tool=tool), at=WHEN + timedelta(hours=pairs))
+        run = made_up(
+            pairs=pairs, workload="iperf", environment=here._replace(tool=tool), at=WHEN + timedelta(hours=pairs)
+        )
         store.write(run, tmp_path)
-    store.write(made_up(pairs=3, workload="flowgen", ground=here._replace(tool="flowgen 0.1")), tmp_path)
+    store.write(made_up(pairs=3, workload="flowgen", environment=here._replace(tool="flowgen 0.1")), tmp_path)
     assert set(load_runs(tmp_path).index["pairs"]) == {2, 3}
 
 
@@ -420,12 +435,12 @@ def test_foreign_files_among_the_runs_are_let_be(tmp_path):
     (tmp_path / "throughput" / "notes").mkdir()
     (tmp_path / "throughput" / "0123456789abcdef").write_text("a file of that name")
     assert store.directories(tmp_path) == [run.path]
-    assert list(store.debris(tmp_path, with_replaced=True)) == []
+    assert list(store.leftovers(tmp_path, with_replaced=True)) == []
 
 
 def test_replaced_runs_are_debris_only_when_asked_for(tmp_path):
     store.write(made_up(1e9, status="failed"), tmp_path)
     store.write(made_up(2e9), tmp_path)
-    assert list(store.debris(tmp_path)) == []
+    assert list(store.leftovers(tmp_path)) == []
     (kept,) = (tmp_path / "throughput" / ".replaced").iterdir()
-    assert list(store.debris(tmp_path, with_replaced=True)) == [(kept, "replaced")]
+    assert list(store.leftovers(tmp_path, with_replaced=True)) == [(kept, "replaced")]

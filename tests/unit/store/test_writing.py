@@ -45,14 +45,18 @@ def rescue(tmp_path_factory, monkeypatch):
     return place
 
 
+ENDS = pytest.mark.parametrize("error", [FULL, KeyboardInterrupt()], ids=["failing", "interrupted"])
+
+
+@ENDS
 @pytest.mark.parametrize("step", STEPS)
-def test_a_write_that_fails_leaves_the_older_run_as_it_was(tmp_path, monkeypatch, step):
+def test_a_write_that_does_not_end_leaves_the_older_run_as_it_was(tmp_path, monkeypatch, step, error):
     store.write(made_up(1e9, status="invalid", raw={"client-0.out": "x"}), tmp_path)
     before = files_below(tmp_path)
     owner, name, call = STEPS[step]
     with monkeypatch.context() as broken:
-        broken.setattr(owner, name, Failing(getattr(owner, name), FULL, call))
-        with pytest.raises(StoreError, match=r"No space left on device\. Make room"):
+        broken.setattr(owner, name, Failing(getattr(owner, name), error, call))
+        with pytest.raises((StoreError, KeyboardInterrupt), match=r"^$|No space left on device\. Make room"):
             store.write(made_up(2e9, raw={"client-0.out": "x"}), tmp_path)
     assert files_below(tmp_path) == before
     assert rate_of(load_runs(tmp_path).runs[0]) == 1e9
@@ -60,7 +64,7 @@ def test_a_write_that_fails_leaves_the_older_run_as_it_was(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("call", [1, 2], ids=["moving the old run", "naming the new run"])
-@pytest.mark.parametrize("error", [FULL, KeyboardInterrupt()], ids=["failing", "interrupted"])
+@ENDS
 def test_where_names_cannot_be_exchanged_a_write_that_fails_leaves_the_older_run_too(
     tmp_path, monkeypatch, error, call
 ):
@@ -92,17 +96,6 @@ def test_a_write_that_fails_says_where_why_and_what_to_do(tmp_path, monkeypatch,
         store.write(made_up(), tmp_path)
     assert told in str(caught.value)
     assert str(tmp_path / "throughput") in str(caught.value)
-
-
-@pytest.mark.parametrize("step", STEPS)
-def test_an_interrupted_write_leaves_the_older_run_as_it_was(tmp_path, monkeypatch, step):
-    store.write(made_up(1e9, status="invalid", raw={"client-0.out": "x"}), tmp_path)
-    before = files_below(tmp_path)
-    owner, name, call = STEPS[step]
-    monkeypatch.setattr(owner, name, Failing(getattr(owner, name), KeyboardInterrupt(), call))
-    with pytest.raises(KeyboardInterrupt):
-        store.write(made_up(2e9, raw={"client-0.out": "x"}), tmp_path)
-    assert files_below(tmp_path) == before
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.ENOSPC, errno.ESTALE], ids=errno.errorcode.get)
@@ -179,10 +172,8 @@ def test_a_notebook_that_cannot_be_kept_leaves_its_run_whole(tmp_path, monkeypat
 def test_the_draft_of_a_living_process_is_no_debris_however_old_it_is(tmp_path):
     with store.draft(Spec(), tmp_path) as draft:
         os.utime(draft, (0, 0))
-        assert list(store.debris(tmp_path)) == []
-        script = (
-            "import sys; from pathlib import Path; from pairlab import store; print(*store.debris(Path(sys.argv[1])))"
-        )
+        assert list(store.leftovers(tmp_path)) == []
+        script = "import sys, pathlib; from pairlab import store; print(*store.leftovers(pathlib.Path(sys.argv[1])))"
         other = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True)
         assert other.stdout == "\n"
     assert files_below(tmp_path) == []
@@ -201,7 +192,7 @@ def test_what_another_host_may_be_writing_is_no_debris_though_its_lock_is_not_se
         assert store.drafts_of_others(tmp_path) == [unnamed, theirs]
         monkeypatch.setattr(drafts, "boot_id", lambda: "f" * 32)
         monkeypatch.setattr(fcntl, "flock", lambda descriptor, how: None)
-        assert list(store.debris(tmp_path)) == []
+        assert list(store.leftovers(tmp_path)) == []
         assert set(store.drafts_of_others(tmp_path)) == {unnamed, mine, theirs}
 
 
@@ -227,19 +218,19 @@ def test_what_a_killed_sweep_was_noting_is_debris(tmp_path, name):
     (folder / name).write_text("[]")
     draft = f".{name}-{boot_id()[:12]}-1.pairlab-draft"
     (folder / draft).write_text("[")
-    assert [draft.name for draft, _ in store.debris(tmp_path)] == [draft]
+    assert [draft.name for draft, _ in store.leftovers(tmp_path)] == [draft]
 
 
 def test_where_there_are_no_locks_runs_are_written_and_no_draft_is_debris(tmp_path, monkeypatch):
     (tmp_path / "throughput" / f".{Spec().key}-{boot_id()[:12]}-1.pairlab-draft").mkdir(parents=True)
-    assert len(list(store.debris(tmp_path))) == 1
+    assert len(list(store.leftovers(tmp_path))) == 1
 
     def flock(descriptor, how):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", flock)
     assert rate_of(store.write(made_up(2e9), tmp_path)) == 2e9
-    assert list(store.debris(tmp_path)) == []
+    assert list(store.leftovers(tmp_path)) == []
 
 
 def test_a_process_killed_while_it_writes_leaves_a_draft_that_nobody_takes_for_a_run(tmp_path):
@@ -257,7 +248,7 @@ def test_a_process_killed_while_it_writes_leaves_a_draft_that_nobody_takes_for_a
     found = load_runs(tmp_path)
     assert ([rate_of(run) for run in found], found.damaged) == ([1e9], ())
     (draft,) = (path for path in (tmp_path / "throughput").iterdir() if path.name.startswith("."))
-    assert list(store.debris(tmp_path)) == [(draft, "a draft that was never finished")]
-    store.discard(draft)
-    assert list(store.debris(tmp_path)) == []
-    store.discard(draft)  # somebody else was faster
+    assert list(store.leftovers(tmp_path)) == [(draft, "a draft that was never finished")]
+    store.clean_up(draft)
+    assert list(store.leftovers(tmp_path)) == []
+    store.clean_up(draft)  # somebody else was faster

@@ -1,11 +1,12 @@
-"""The benchmarks: what CI runs of them, in their smallest form, is all of them."""
+"""The bench: what each part is called with for --smallest fits it, which otherwise only a run of it would show."""
 
 import inspect
 
-from tests.bench.__main__ import PARTS, SMALLEST
+import pytest
+
+from bench.__main__ import PARTS
 
 
-def test_every_part_has_a_smallest_form():
-    assert PARTS.keys() == SMALLEST.keys()
-    for name, part in PARTS.items():
-        inspect.signature(part).bind(**SMALLEST[name])
+@pytest.mark.parametrize(("part", "least"), PARTS.values(), ids=PARTS)
+def test_each_part_takes_what_it_is_given_in_its_smallest_form(part, least):
+    inspect.signature(part).bind(**least)

@@ -25,7 +25,7 @@ def daemon(monkeypatch):
             return [{"Names": ["/pairlab-left"], "Labels": {"pairlab.owner": ended()}}]
 
         api = SimpleNamespace(containers=containers, networks=lambda **_: [])
-        monkeypatch.setattr("docker.from_env", lambda **_: SimpleNamespace(api=api, close=lambda: None))
+        monkeypatch.setattr(host, "connect", lambda: SimpleNamespace(api=api, close=lambda: None))
 
     return daemon
 
@@ -44,11 +44,11 @@ def test_a_daemon_that_never_says_what_it_has_is_not_taken_for_one_that_has_noth
 
 
 def test_a_daemon_that_is_too_busy_to_greet_is_none_that_is_not_there(monkeypatch):
-    def too_busy(**_):
+    def too_busy():
         raise DockerException("Error while fetching server API version") from BUSY
 
     monkeypatch.setattr(host, "TELLS_WITHIN_S", 0.2)
-    monkeypatch.setattr("docker.from_env", too_busy)
+    monkeypatch.setattr(host, "connect", too_busy)
     with pytest.raises(DockerException):
         host.snapshot()
 

@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.bench.slots import Slot, of_slots
-from tests.bench.telemetry import overall
+from bench.telemetry import Slot, of_slots, overall
 
 SAMPLED = (True, False, False, True, True, False, False, True)
 

@@ -46,14 +46,14 @@ def test_the_kernel_is_asked_for_no_delay_while_the_block_runs_and_only_if_that_
 
 def test_what_keeps_a_host_from_it_is_told_with_what_helps(tmp_path, monkeypatch):
     monkeypatch.setattr(cpu_sleep, "DRIVER", tmp_path / "driver")
-    assert [str(each) for each in cpu_sleep.lacks()] == [
+    assert [str(each) for each in cpu_sleep.missing()] == [
         "this kernel has no driver of idle states to tell (cpuidle): leave out cpus_awake"
     ]
     (tmp_path / "driver").write_text("none\n")
-    assert len(cpu_sleep.lacks()) == 1
+    assert len(cpu_sleep.missing()) == 1
     (tmp_path / "driver").write_text("haltpoll\n")
     monkeypatch.setattr(cpu_sleep, "REQUEST", tmp_path / "missing")
-    (lack,) = cpu_sleep.lacks()
+    (lack,) = cpu_sleep.missing()
     assert lack.remedy == "run as root"
     with pytest.raises(TestbedError, match=r"CPUs cannot be kept awake: .*No such file"), cpu_sleep.prevented():
         pass

@@ -81,7 +81,7 @@ def choose(tmp_path, name, host, **endpoint):
 
 def test_a_daemon_of_this_host_is_no_lack(serve, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", serve())
-    assert daemon.lack() is None
+    assert daemon.missing() is None
 
 
 UNUSABLE = {
@@ -119,7 +119,7 @@ def test_what_a_daemon_says_that_cannot_be_used_is_said(what, serve, monkeypatch
     answers, said = UNUSABLE[what]
     where = serve(answers)
     monkeypatch.setenv("DOCKER_HOST", where)
-    told = str(daemon.lack())
+    told = str(daemon.missing())
     assert told.startswith(said.replace("WHERE", where))
     assert "apt-get install" not in told
 
@@ -132,13 +132,13 @@ def test_what_a_daemon_that_refuses_may_have_left_is_not_known(serve, monkeypatc
 def test_a_host_that_was_renamed_is_this_host_and_one_with_other_memory_or_kernel_is_not(serve, monkeypatch):
     monkeypatch.setattr(daemon.facts, "in_container", lambda: False)
     monkeypatch.setenv("DOCKER_HOST", serve(Name="before"))
-    assert daemon.lack() is None
+    assert daemon.missing() is None
     for number, other in enumerate(({"MemTotal": 2**34 + 1}, {"KernelVersion": "4.9.0"})):
         monkeypatch.setenv("DOCKER_HOST", serve(name=f"{number}.sock", Name="big", **other))
-        assert daemon.lack().what == "the Docker daemon runs on another host (big)"
+        assert daemon.missing().what == "the Docker daemon runs on another host (big)"
     monkeypatch.setattr(daemon.facts, "in_container", lambda: True)  # the socket of its host, mounted there
     monkeypatch.setenv("DOCKER_HOST", serve(name="mounted.sock", Name="big"))
-    assert daemon.lack().what == "the Docker daemon runs on another host (big)"
+    assert daemon.missing().what == "the Docker daemon runs on another host (big)"
 
 
 @pytest.mark.parametrize("by", ["variable", "file"])
@@ -149,21 +149,21 @@ def test_the_context_is_honoured_that_the_docker_cli_would_use(by, serve, tmp_pa
         monkeypatch.setenv("DOCKER_CONTEXT", "mine")
     else:
         (tmp_path / "config" / "config.json").write_text('{"currentContext": "mine"}')
-    assert daemon.lack().what == f"Podman 4.3.1 answers at {where} (context 'mine'), and is no Docker Engine"
+    assert daemon.missing().what == f"Podman 4.3.1 answers at {where} (context 'mine'), and is no Docker Engine"
     monkeypatch.setenv("DOCKER_HOST", serve(name="other.sock"))  # counts more than any context
-    assert daemon.lack() is None
+    assert daemon.missing() is None
 
 
 def test_a_context_that_is_not_there_is_said_and_no_other_daemon_is_taken_for_it(serve, tmp_path, monkeypatch):
     monkeypatch.setenv("DOCKER_CONTEXT", "gone")
-    lack = daemon.lack()
+    lack = daemon.missing()
     assert lack.what == "there is no Docker context 'gone', which DOCKER_CONTEXT names"
     assert "docker context ls" in lack.remedy
     choose(tmp_path, "damaged", "unix:///x")
     (meta,) = (tmp_path / "config").rglob("meta.json")
     meta.write_text("{")
     monkeypatch.setenv("DOCKER_CONTEXT", "damaged")
-    assert daemon.lack().what.startswith("the Docker context 'damaged', which DOCKER_CONTEXT names, cannot be read")
+    assert daemon.missing().what.startswith("the Docker context 'damaged', which DOCKER_CONTEXT names, cannot be read")
 
 
 def test_the_keys_of_a_context_are_used(serve, tmp_path, monkeypatch):

@@ -2,14 +2,13 @@
 
 from types import SimpleNamespace
 
-import docker
 import pytest
 from docker.errors import APIError
 from requests.exceptions import ReadTimeout
 
 from pairlab.errors import TestbedError
 from pairlab.testbed.audit import leftovers
-from pairlab.testbed.docker import engine
+from pairlab.testbed.docker import daemon, engine
 from pairlab.testbed.docker.engine import Container
 
 
@@ -23,7 +22,7 @@ def raising(error):
 def test_what_is_left_besides_docker_is_found_though_docker_does_not_answer(monkeypatch):
     api = SimpleNamespace(base_url="http+docker://localhost")
     client = SimpleNamespace(api=api, info=raising(ReadTimeout("read timed out")), close=lambda: None)
-    monkeypatch.setattr(docker, "from_env", lambda **_: client)
+    monkeypatch.setattr(daemon, "connect", lambda timeout_s: client)
     left = leftovers.Leftover("directory x", lambda: None)
     monkeypatch.setattr(leftovers, "_directories", lambda: iter([(leftovers.Liveness.DEAD, left)]))
     found = leftovers.find()

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pairlab import Spec
-from pairlab.testbed.docker import hosts, networks
-from pairlab.testbed.docker.engine import Engine
+from pairlab.testbed.docker import hosts
+from pairlab.testbed.docker.engine import Engine, create_network
 from pairlab.testbed.plans import layout
 
 
@@ -35,16 +35,16 @@ def asked(driver, **spec):
     """The networks that the daemons of all hosts are asked for."""
     plan = layout(Spec(backend="docker", driver=driver, pairs=2, **spec))
     clients = [Asked() for _ in plan.hosts]
-    engines = [Engine(client, "x", Path(), {"pairlab.run": "x"}) for client in clients]
-    found = hosts._network(engines, plan.driver(), plan.hosts, plan.endpoints[0].mtu_bytes)
+    engines = [Engine(client, "x", Path()) for client in clients]
+    found = hosts._network(engines, plan)
     return found, [network for client in clients for network in client.networks]
 
 
 @pytest.mark.parametrize(("driver", "mode"), [("ipvlan-l2", "l2"), ("ipvlan-l3", "l3")])
 def test_ipvlan_is_dockers_own_in_that_mode_on_the_parent_made_for_it(driver, mode):
     client = Asked()
-    kind = layout(Spec(backend="docker", driver=driver)).driver()
-    assert networks.create(Engine(client, "x", Path(), {}), kind, "plx", 0) == "pairlab-x"
+    kind = layout(Spec(backend="docker", driver=driver)).driver
+    assert create_network(Engine(client, "x", Path()), kind, "plx", 0) == "pairlab-x"
     (network,) = client.networks
     assert (network["driver"], network["options"]) == ("ipvlan", {"ipvlan_mode": mode, "parent": "plx"})
     assert network["ipam"] is None  # on the user's daemon, Docker chooses a subnet that is free
@@ -90,7 +90,7 @@ def test_published_ports_are_on_a_bridge_with_the_planned_subnet_on_each_host():
 
 @pytest.mark.parametrize(("driver", "proxy"), [("nat", "false"), ("nat-proxy", "true"), ("overlay", "false")])
 def test_daemons_have_a_userland_proxy_only_where_the_driver_is_about_it(driver, proxy):
-    kind = layout(Spec(backend="docker", driver=driver)).driver()
+    kind = layout(Spec(backend="docker", driver=driver)).driver
     words = hosts._dockerd(Path("/run/of-host"), "group", kind)
     assert f"--userland-proxy={proxy}" in words
     assert not [word for word in words if word.startswith("--iptables")]  # which is on unless it is turned off
@@ -107,11 +107,11 @@ def test_a_servers_port_is_published_for_tcp_and_udp_and_no_clients_is():
     )
     client.api.start = lambda container: None
     plan = layout(Spec(backend="docker", driver="nat", pairs=2))
-    engine = Engine(client, "x", Path("/dev"), {})
+    engine = Engine(client, "x", Path("/dev"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pairlab.testbed.docker.engine.note", lambda directory, container: None)
         for endpoint in plan.endpoints[2:]:
-            engine.start(endpoint, "pairlab-x", {}, endpoint.address)
+            engine.start(endpoint, "pairlab-x", endpoint.address)
     server, from_client = made["pairlab-x-server-1"], made["pairlab-x-client-1"]
     assert server["ports"] == [(5202, "tcp"), (5202, "udp")]
     bound = ("0.0.0.0", 5202)

@@ -12,7 +12,7 @@ CPUS = {"vendor_id": "GenuineIntel", "cpu family": "6", "model": "207", "steppin
 def name(monkeypatch):
     def named(ids=(), cpus=(), container=False, told=""):
         monkeypatch.setenv(facts.MACHINE_NAME, told)
-        monkeypatch.setattr(facts, "_read", dict(ids).get)
+        monkeypatch.setattr(facts, "setting", dict(ids).get)
         monkeypatch.setattr(facts, "_cpuinfo", lambda field: dict(cpus).get(field, ""))
         monkeypatch.setattr(facts, "in_container", lambda: container)
         return facts.machine()

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from pairlab.testbed.host import cpu_sampler, foreign_load
+from pairlab.testbed.host import cpu_sampler, foreign_load, perf_events
 from pairlab.testbed.host.cpu_sampler import CpuTelemetry
-from pairlab.testbed.profiling import perf_events
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -233,9 +232,9 @@ def test_a_cpu_keeps_its_number_where_one_before_it_is_offline(tmp_path, monkeyp
         "cpu  90 0 0 900 0 0 0 0 0 0\ncpu0 50 0 0 500 0 0 0 0 0 0\ncpu2 40 0 0 400 0 0 0 0 40 0\nintr 7 cpu9\n"
     )
     telemetry = CpuTelemetry(0.1)
-    telemetry._sample()
+    telemetry.sample()
     stat.write_text("cpu  135 0 0 1050 0 0 0 5 0 0\ncpu0 50 0 0 600 0 0 0 0 0 0\ncpu2 85 0 0 450 0 0 0 5 85 0\n")
-    telemetry._sample()
+    telemetry.sample()
     rows = telemetry.rows(0)
     assert [row["cpu"] for row in rows] == [0, 2]
     assert [row["usr"] for row in rows] == pytest.approx([0, 0.45])

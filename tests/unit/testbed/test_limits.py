@@ -128,16 +128,6 @@ def test_priority_is_both_containers_of_the_pairs_that_the_seed_draws():
         ({"priority_share": 0.5, "priority_cpu_shares": 1024}, "1024 is the weight of the other containers, too"),
         ({"mtu_bytes": 575}, "mtu_bytes: must be at least 576"),
         ({"mtu_bytes": 65536}, "mtu_bytes: input should be less than or equal to 65535"),
-    ],
-)
-def test_limits_that_contradict_each_other_are_refused(asked, told):
-    with pytest.raises(BadSpec, match=told):
-        Spec(**asked)
-
-
-@pytest.mark.parametrize(
-    ("asked", "told"),
-    [
         ({"cores": 4}, "cores: this process may use 3 CPUs, not 4"),
         ({"pinning": "different-cores", "cores": 1}, "'different-cores' needs at least 2 cores; 1 available"),
         ({"cpu_quota": 3.5}, "cpu_quota: must be from 0.01 to the number of CPUs, 3, not 3.5"),
@@ -147,7 +137,7 @@ def test_limits_that_contradict_each_other_are_refused(asked, told):
         ({"cpu_quota_of_fair_share": 0.1, "pairs": 50}, "0.1 of 0.03 CPUs, .* each of 100 containers, is less than"),
     ],
 )
-def test_limits_that_cannot_be_are_refused_with_what_there_is(asked, told):
+def test_limits_that_contradict_each_other_or_cannot_be_are_refused_with_what_there_is(asked, told):
     with pytest.raises(BadSpec, match=told):
         layout(Spec(**asked), range(3))
 

@@ -1,12 +1,15 @@
 """What links sent, over time: when clients began, and the total, on counters of which the truth is known."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from pairlab.testbed.endpoints import Endpoint
-from pairlab.testbed.host import link_telemetry
+from pairlab.testbed.host import link_recorder
+from pairlab.testbed.host.link_recorder import LinkRecorder
 from pairlab.testbed.host.link_telemetry import LinkTelemetry
-from pairlab.testbed.launch.conductor import Process
+from pairlab.testbed.process_launcher import Process
 
 EVERY_NS = 100_000_000
 
@@ -14,13 +17,13 @@ EVERY_NS = 100_000_000
 def telemetry(monkeypatch, *sent_bytes):
     """Of as many clients, with what their links had sent at each sample; the first is at the release."""
     clients = [Process("x", Endpoint("x", "10.0.0.1", None), ()) for _ in sent_bytes]
-    found = LinkTelemetry(clients, "eth0", 2.0)
+    recorder = LinkRecorder(clients, "eth0", 0.1)
     for number, now in enumerate(zip(*sent_bytes, strict=True)):
-        monkeypatch.setattr(link_telemetry.time, "monotonic_ns", lambda number=number: number * EVERY_NS)
-        for counter, value in zip(found._counters, now, strict=True):
+        monkeypatch.setattr(link_recorder.time, "monotonic_ns", lambda number=number: number * EVERY_NS)
+        for counter, value in zip(recorder._counters, now, strict=True):
             monkeypatch.setattr(counter, "sent", lambda value=value: None if value is None else (value, value // 1000))
-        found._sample()
-    return found
+        recorder.sample()
+    return LinkTelemetry(clients, SimpleNamespace(link_recorder=lambda *_: recorder), 2.0)
 
 
 def test_a_client_is_silent_until_the_last_sample_at_which_it_had_sent_no_more_than_a_handshake(monkeypatch):

@@ -9,9 +9,9 @@ from pairlab.testbed.host.live_sampler import Sampler
 
 def seen(rates, *, pairs, isolated=True):
     told = []
-    site = SimpleNamespace(hosts={}, interface="eth0", interface_is_own=True)
+    site = SimpleNamespace(hosts={}, interface="eth0", interface_is_own=True, facts=dict)
     senders = [
-        SimpleNamespace(over=True, endpoint=SimpleNamespace(name=f"end-{number}")) for number in range(len(rates))
+        SimpleNamespace(ended=True, endpoint=SimpleNamespace(name=f"end-{number}")) for number in range(len(rates))
     ]
     sampler = Sampler(senders, site, isolated, 2.0, told.append, pairs=pairs)
     sampler._counters = [SimpleNamespace(sent_bps=lambda passed_s, rate=rate: rate) for rate in rates]

@@ -9,7 +9,7 @@ import pytest
 
 from pairlab.testbed.endpoints import EndpointPlan, Limits, Link
 from pairlab.testbed.netns import protocol
-from pairlab.testbed.requirements import Lack
+from pairlab.testbed.requirements import MissingRequirement
 
 
 @pytest.fixture
@@ -28,10 +28,12 @@ def test_plans_go_into_a_sandbox_as_they_are(ends):
 
 
 def test_an_answer_has_facts_and_lacks_and_no_other_kind(ends):
-    protocol.send(ends[0], (True, [Lack("no bridge", "modprobe bridge"), {"mtu_bytes": 1500, "ports": None}]))
+    protocol.send(
+        ends[0], (True, [MissingRequirement("no bridge", "modprobe bridge"), {"mtu_bytes": 1500, "ports": None}])
+    )
     assert protocol.receive(ends[1], protocol.OF_ANSWERS) == [
         True,
-        [Lack("no bridge", "modprobe bridge"), {"mtu_bytes": 1500, "ports": None}],
+        [MissingRequirement("no bridge", "modprobe bridge"), {"mtu_bytes": 1500, "ports": None}],
     ]
     protocol.send(ends[0], (True, Limits()))
     with pytest.raises(ValueError, match="'Limits' is not expected"):
@@ -57,11 +59,16 @@ def test_a_pickle_is_no_answer_and_does_nothing(ends, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "said", [{"pairlab kind": "Lack"}, {"pairlab kind": "Lack", "what": "a"}, {"pairlab kind": "Popen", "args": ["id"]}]
+    "said",
+    [
+        {"pairlab kind": "MissingRequirement"},
+        {"pairlab kind": "MissingRequirement", "what": "a"},
+        {"pairlab kind": "Popen", "args": ["id"]},
+    ],
 )
 def test_a_kind_that_is_none_or_lacks_its_values_is_refused(ends, said):
     ends[0].send_bytes(json.dumps(said).encode())
-    with pytest.raises(ValueError, match=r"no Lack|not expected"):
+    with pytest.raises(ValueError, match=r"no MissingRequirement|not expected"):
         protocol.receive(ends[1], protocol.OF_ANSWERS)
 
 

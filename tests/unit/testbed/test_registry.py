@@ -7,12 +7,12 @@ from importlib import metadata
 
 import pytest
 
-from pairlab import Spec, paths
+from pairlab import Spec, load_runs, paths
 from pairlab.base import entry_points
 from pairlab.errors import BadSpec, Unavailable
 from pairlab.testbed import registry
-from pairlab.testbed.cleanup import child_environment
-from pairlab.testbed.netns.backend import import_path
+from pairlab.testbed.cleanup import child_processes
+from pairlab.testbed.netns.sandbox import import_path
 
 #: The drivers that are not pairlab's own.
 ADDED = [name for name in registry.drivers.names() if name in entry_points.added("drivers")]
@@ -35,13 +35,13 @@ metadata.entry_points = lambda **how: metadata.EntryPoints()
 from pairlab import Spec, store
 from pairlab.errors import BadSpec
 from pairlab.analysis.figures import style
-from pairlab.model import topology
+from pairlab.base import topology
 run = store.read(Path(sys.argv[1]))
 try:
     refused = repr(Spec(driver=run.spec.driver))
 except BadSpec as error:
     refused = str(error)
-shown = {"card": run._repr_html_(), "words": topology.in_words(run.facts["network"])}
+shown = {"card": run._repr_html_(), "words": topology.describe(run.facts["network"])}
 print(json.dumps({"key": run.spec.key, "refused": refused, **shown, **style.driver_style(run.spec.driver)}))
 """
 
@@ -60,24 +60,24 @@ def test_an_entry_point_has_its_plugins_name_by_which_it_is_found_without_loadin
 @pytest.mark.parametrize("option", ["-P", "-I"])
 def test_a_sandboxs_agent_which_is_isolated_finds_drivers_of_other_packages(option):
     agent = [sys.executable, option, "-c", AS_THE_AGENT]
-    found = [*agent, *(import_path(registry.drivers.get(name)()) for name in ADDED)]
-    done = subprocess.run(found, cwd="/", env=child_environment.needed(), capture_output=True, text=True, check=False)
+    found = [*agent, *(import_path(registry.drivers.get(name)) for name in ADDED)]
+    done = subprocess.run(found, cwd="/", env=child_processes.needed(), capture_output=True, text=True, check=False)
     assert (done.stdout.split(), done.stderr) == (ADDED, "")
 
 
 def stored_run_of_another_packages_driver():
-    for file in sorted(paths.REFERENCE.glob("multi-host/*/run.json")):
-        if json.loads(file.read_text())["spec"].get("driver") in ADDED:
-            return file.parent
+    for run in load_runs(paths.REFERENCE, experiment="multi-host", environment="all"):
+        if run.spec.driver in ADDED:
+            return run
     raise AssertionError("no run of the reference has such a driver")
 
 
 def test_a_stored_run_is_shown_without_the_package_of_its_driver_and_the_spec_says_which_it_needs():
-    place = stored_run_of_another_packages_driver()
-    script = [sys.executable, "-c", WITHOUT_PLUGINS, place]
+    stored = stored_run_of_another_packages_driver()
+    script = [sys.executable, "-c", WITHOUT_PLUGINS, stored.path]
     shown = json.loads(subprocess.run(script, capture_output=True, text=True, check=True).stdout)
-    driver = json.loads((place / "run.json").read_text())["spec"]["driver"]
-    assert shown["key"] == place.name
+    driver = stored.spec.driver
+    assert shown["key"] == stored.key
     assert driver in shown["card"]
     assert "host-1: server" in shown["words"]
     assert shown["color"].startswith("#")

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pairlab import store
 from pairlab.apps import doctor
 from pairlab.testbed.host.live_sampler import Sample
-from pairlab.widgets.form.choices import Choices
+from pairlab.widgets.form import Choices
 from tests.support.runs import made_up
 
 GONE = {"what": "ovs-vswitchd is not installed", "remedy": "sudo apt-get install openvswitch-switch"}
@@ -43,30 +43,37 @@ class Host:
         return Choices(self.examine)
 
 
+def in_event_loop(test):
+    """The test, an async function, run in an event loop of its own."""
+
+    @functools.wraps(test)
+    def run(*arguments, **fixtures):
+        asyncio.run(test(*arguments, **fixtures))
+
+    return run
+
+
 class FakeMeasurement:
     """Stands in for in_subprocess.attend_async: reports phases and samples, then stores a run, or raises.
 
     hold: an event to wait for before the end; outcome: raised instead. specs: those it was called with, in order.
     """
 
-    def __init__(self, root, *, status="ok", reasons=(), outcome=None, hold=None, phase=None):
+    def __init__(self, root, *, status="ok", reasons=(), outcome=None, hold=None):
         self.root, self.status, self.reasons, self.outcome = root, status, reasons, outcome
-        self.hold, self.phase = hold, phase
-        self.specs, self.clean, self.fresh = [], False, []
+        self.hold = hold
+        self.specs, self.fresh = [], []
 
     async def __call__(self, spec, *, fresh, root, on_phase, on_sample):
         assert root == self.root
         self.specs.append(spec)
         self.fresh.append(fresh)
-        try:
-            on_phase(*(self.phase or ("bringing up", 1, 4)))
-            await asyncio.sleep(0)
-            on_phase("measuring (s)", 0.5, spec.total_s)
-            on_sample(Sample(0.5, spec.total_s, (1e9,) * spec.pairs, 1e9 * spec.pairs, 0.1, 0.5, 0.2))
-            if self.hold:
-                await self.hold.wait()
-        finally:
-            self.clean = True
+        on_phase("bringing up", 1, 4)
+        await asyncio.sleep(0)
+        on_phase("measuring (s)", 0.5, spec.total_s)
+        on_sample(Sample(0.5, spec.total_s, (1e9,) * spec.pairs, 1e9 * spec.pairs, 0.1, 0.5, 0.2))
+        if self.hold:
+            await self.hold.wait()
         if self.outcome:
             raise self.outcome
         run = made_up(status=self.status, reasons=self.reasons, **spec.model_dump(exclude_defaults=True))

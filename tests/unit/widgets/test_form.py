@@ -3,7 +3,10 @@
 import pytest
 
 from pairlab.errors import BadInput, UnknownName
-from pairlab.widgets.form.form import Form
+from pairlab.model.spec import Spec
+from pairlab.widgets import form as form_module
+from pairlab.widgets.form import Form, group_of
+from tests.unit.widgets.fakes import html
 
 
 def form(host, **preset):
@@ -16,11 +19,8 @@ def classes(widget):
     return set(widget._dom_classes)
 
 
-def test_a_form_begins_as_the_notebook_stands(host):
+def test_a_form_begins_as_the_notebook_stands_and_with_what_is_preset(host):
     assert form(host).request.spec.model_dump(exclude_defaults=True) == {"pairs": 2, "duration_s": 2.0}
-
-
-def test_a_preset_is_what_it_begins_with(host):
     asked = form(host, experiment="fct", pairs=7, driver="macvlan", repetitions=3).request
     assert (asked.spec.experiment, asked.spec.pairs, asked.spec.driver, asked.repetitions) == ("fct", 7, "macvlan", 3)
 
@@ -32,33 +32,45 @@ def test_a_preset_that_the_experiment_does_not_have_is_refused(host):
         form(host, experiment="nothing")
 
 
-def test_the_experiments_parameters_decide_which_fields_there_are(host):
-    found = form(host)
-    assert "flow_bytes" not in found.fields
-    found.experiment.value = "fct"
-    assert found.fields["flow_bytes"].value == "5 MB"
-    assert found.read().spec.experiment == "fct"
-
-
 @pytest.mark.parametrize(
     ("experiment", "own"),
     [("fct", ["workload", "flow_bytes"]), ("pinning", ["pinning"]), ("udp", ["workload", "udp_share", "udp_rate_bps"])],
 )
 def test_the_parameters_that_an_experiment_is_about_come_first(host, experiment, own):
     found = form(host, experiment=experiment)
-    first = ["experiment", "backend", "driver", "pairs", "duration_s", *own, "repetitions", "fresh"]
+    first = ["backend", "driver", "pairs", "duration_s", *own, "repetitions", "fresh", "several"]
     assert [field.name for field in found._first.children] == first
-    assert {field.name for field in found._rest.children} == set(found.fields) - set(first)
+    assert {field.name for field in found.further} == set(found.fields) - set(first)
 
 
-def test_what_was_set_by_hand_stays_when_another_experiment_is_chosen(host):
+def test_further_parameters_are_in_groups_by_what_they_are_about(host):
+    """In those of Spec each has its place, so that a new one has, too."""
+    found = form(host, experiment="interference")
+    groups = {group.heading: [field.name for field in group.fields] for group in found._rest.children}
+    assert {"hosts", "placement"} <= set(groups["Hosts, and what is between them"])
+    assert sorted(name for names in groups.values() for name in names) == sorted(each.name for each in found.further)
+    others = set(Spec.model_fields) - {"experiment"}
+    assert {group_of(name) for name in others} < {*form_module._GROUPS.values(), form_module._OWN}
+    assert group_of("interference_where") == group_of("interference_workers")
+    assert group_of("my_own") == form_module._OWN
+
+
+def test_an_experiment_is_chosen_by_what_it_asks(host):
+    options = dict(form(host).experiment.input.options)
+    assert options["Launch time: how long until a container answers?"] == "launch-time"
+
+
+def test_the_experiment_decides_which_fields_there_are_and_what_was_set_by_hand_stays(host):
     found = form(host)
+    assert "flow_bytes" not in found.fields
     found.fields["pairs"].value = "9"
     found.experiment.value = "fct"
     assert (found.fields["pairs"].value, found.fields["duration_s"].value) == ("9", "30")
+    assert found.fields["flow_bytes"].value == "5 MB"
+    assert found.read().spec.experiment == "fct"
 
 
-def test_an_error_is_shown_at_the_field_that_it_is_of(host):
+def test_an_error_is_shown_at_the_field_that_it_is_of_until_it_is_mended(host):
     found = form(host)
     found.fields["pairs"].value = "a <b>"
     found.read()
@@ -66,15 +78,9 @@ def test_an_error_is_shown_at_the_field_that_it_is_of(host):
     assert "&#x27;a &lt;b&gt;&#x27; is not a number" in found.fields["pairs"]._note.value
     assert "pairlab-invalid" in classes(found.fields["pairs"])
     assert found.fields["duration_s"].error == ""
-
-
-def test_an_error_goes_when_it_is_mended(host):
-    found = form(host)
-    found.fields["pairs"].value = "x"
-    found.read()
     found.fields["pairs"].value = "4"
     assert found.read().spec.pairs == 4
-    assert found.fields["pairs"]._note.value == ""
+    assert "pairlab-error" not in found.fields["pairs"]._note.value
     assert "pairlab-invalid" not in classes(found.fields["pairs"])
 
 
@@ -87,24 +93,16 @@ def test_an_error_of_a_folded_field_unfolds_it(host):
     assert found.more.value
 
 
-def test_a_driver_that_is_not_here_is_listed_and_choosing_it_says_why(host):
-    host.lose("ovs")
-    found = form(host)
-    assert ("ovs (not on this host)", "ovs") in found.fields["driver"].input.options
-    found.fields["driver"].value = "ovs"
-    assert found.read().spec is None
-    assert found.fields["driver"].error == (
-        "ovs is not on this host: ovs-vswitchd is not installed: sudo apt-get install openvswitch-switch"
-    )
-
-
-def test_a_driver_that_has_gone_since_is_noticed_when_looking_again(host):
+def test_a_driver_that_has_gone_is_noticed_when_looking_again_stays_listed_and_says_why(host):
     found = form(host, driver="ovs")
     host.lose("ovs")
     assert found.read().spec is not None
     assert found.refresh_and_read().spec is None
-    assert "not on this host" in found.fields["driver"].error
     assert found.fields["driver"].value == "ovs"
+    assert ("ovs (not on this host)", "ovs") in found.fields["driver"].input.options
+    assert found.fields["driver"].error == (
+        "ovs is not on this host: ovs-vswitchd is not installed: sudo apt-get install openvswitch-switch"
+    )
 
 
 def test_a_backend_that_is_not_here_says_so_once(host):
@@ -136,4 +134,33 @@ def test_every_field_has_its_class_and_a_label_with_its_unit(host):
     found = form(host)
     assert {"pairlab-field", "pairlab-field-duration-s"} <= classes(found.fields["duration_s"])
     assert found.fields["duration_s"].input.description == "Duration (s)"
-    assert "measuring window" in found.fields["duration_s"].input.tooltip
+    assert "measuring window" in html(found.fields["duration_s"])
+
+
+def test_closed_sets_are_lists_and_names_of_files_are_suggested(host):
+    found = form(host, experiment="multi-host")
+    assert ("across", "across") in found.fields["placement"].input.options
+    found = form(host, experiment="dc-simulation")
+    assert "dctcp-web-search" in found.fields["flow_sizes"].input.options
+
+
+def test_a_parameter_is_found_by_its_name_or_its_meaning(host):
+    found = form(host)
+    shown = lambda: {each.name for each in found.further if each.layout.display != "none"}  # noqa: E731
+    assert found._rest.layout.display == "none"
+    found.find.value = "other processes"
+    assert (shown(), found._rest.layout.display) == ({"max_foreign_cpu"}, "")
+    found.find.value = ""
+    assert len(shown()) == len(found.further)
+    assert found._rest.layout.display == "none"
+
+
+def test_changed_values_are_marked_until_they_are_reset(host):
+    found = form(host, pairs=7)
+    assert "pairlab-changed" in classes(found.fields["pairs"])
+    assert "pairlab-changed" not in classes(found.fields["driver"])
+    found.fields["driver"].value = "macvlan"
+    assert "pairlab-changed" in classes(found.fields["driver"])
+    found.reset()
+    assert found.read().spec == form(host).request.spec
+    assert not any("pairlab-changed" in classes(field) for field in found.fields.values())

@@ -2,14 +2,14 @@
 
 import time
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import pytest
 
+from pairlab.base import charts
 from pairlab.model.spec import Spec
 from pairlab.testbed.host.live_sampler import Sample
-from pairlab.widgets.live_view import charts
-from pairlab.widgets.live_view.state import MAX_POINTS, MeasurementState
-from pairlab.widgets.live_view.view import LiveView
+from pairlab.widgets.live_view import MAX_POINTS, LiveView, MeasurementState
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -27,12 +27,12 @@ def state_of(clients=(2e9, 1e9), samples=3, **spec):
     return found
 
 
-def drawn(svg):
-    return ElementTree.fromstring(svg.replace("<svg ", "<svg xmlns='http://www.w3.org/2000/svg' ", 1))
+def drawn(html):
+    return ElementTree.fromstring(html.replace("<svg ", "<svg xmlns='http://www.w3.org/2000/svg' "))
 
 
-def texts(svg):
-    return [each.text for each in drawn(svg).iter(f"{SVG}text")]
+def texts(html):
+    return [each.text for each in drawn(html).iter(f"{SVG}text")]
 
 
 @pytest.mark.parametrize(
@@ -52,12 +52,12 @@ def test_a_phase_is_shown_with_its_progress(phase, text):
 
 
 def test_the_picture_says_in_words_what_it_shows():
-    assert drawn(state_of().svg()).get("aria-label") == (
+    assert drawn(state_of().charts()).get("aria-label") == (
         "measuring 1.5/10 s: total 3 Gbit/s; Jain's fairness 0.900; CPU usr 10%, sys 50%, softirq 25%"
     )
 
 
-def test_every_axis_has_its_unit():
+def test_every_axis_has_its_unit_and_slow_links_a_scale_of_their_own():
     assert {
         "Each client (Gbit/s)",
         "Total (Gbit/s)",
@@ -65,39 +65,30 @@ def test_every_axis_has_its_unit():
         "CPU (% of all CPUs)",
         "client, of 2",
         "s since the release",
-    } <= set(texts(state_of().svg()))
-
-
-def test_slow_links_have_a_scale_of_their_own():
-    assert "Each client (Mbit/s)" in texts(state_of((2e6, 1e6)).svg())
+    } <= set(texts(state_of().charts()))
+    assert "Each client (Mbit/s)" in texts(state_of((2e6, 1e6)).charts())
 
 
 def test_a_bar_is_as_high_as_its_client_is_fast():
-    chart = charts.Chart(0, 0, 300, 200, "each", charts.axis("client", 2, end=2), charts.axis("Gbit/s", 4))
+    chart = charts.Chart("each", charts.axis("client", 2, end=2), charts.axis("Gbit/s", 4))
     heights = [
         float(bottom) - float(top)
         for bottom, top in (
             (bar.split("V")[0].split(" ")[1], bar.split("V")[1].split("h")[0])
-            for bar in drawn(charts.picture(300, 200, "", [chart.bars([4, 1], "red")]))[0].get("d").split("M")[1:]
+            for bar in drawn(chart.bars([4, 1], "red")).get("d").split("M")[1:]
         )
     ]
     assert heights[0] == pytest.approx(4 * heights[1], rel=0.01)
 
 
-def test_what_is_unavailable_is_named_in_place_of_bars():
-    shown = texts(state_of((None, None)).svg())
+def test_what_is_unavailable_is_named_in_place_of_bars_and_nobody_sending_is_drawn_too():
+    shown = texts(state_of((None, None)).charts())
     assert "unavailable: clients share one network stack" in shown
     assert "unavailable: other processes use the same network" in shown
-
-
-def test_a_client_that_cannot_be_seen_leaves_the_others_their_bars():
     assert "fairness unavailable" in state_of((1e9, None)).sample_text
-    assert "Each client (Gbit/s)" in texts(state_of((1e9, None)).svg())
-
-
-def test_nobody_sending_is_drawn_too():
+    assert "Each client (Gbit/s)" in texts(state_of((1e9, None)).charts())
     assert "total 0 bit/s" in state_of((0.0, 0.0)).sample_text
-    drawn(state_of((0.0, 0.0)).svg())
+    drawn(state_of((0.0, 0.0)).charts())
 
 
 def test_the_tail_after_the_time_to_send_is_left_out():
@@ -106,15 +97,10 @@ def test_the_tail_after_the_time_to_send_is_left_out():
     assert "total 3 Gbit/s" in found.sample_text
 
 
-def test_a_long_measurement_has_no_larger_picture():
+def test_a_long_measurement_has_no_larger_picture_and_one_of_hundreds_of_clients_a_small_one():
     short, long = state_of(samples=MAX_POINTS, duration_s=600.0), state_of(samples=10 * MAX_POINTS, duration_s=6000.0)
-    for each in (short, long):
-        each.last = each.last
-    assert len(long.svg()) < 1.3 * len(short.svg())
-
-
-def test_hundreds_of_clients_are_a_strip_of_one_path():
-    assert len(state_of([1e9] * 500).svg()) < 30_000
+    assert len(long.charts()) < 1.3 * len(short.charts())
+    assert len(state_of([1e9] * 500).charts()) < 30_000
 
 
 def test_names_are_escaped():
@@ -149,3 +135,22 @@ def test_drawing_is_cheap():
     for _ in range(10):
         found.html()
     assert (time.process_time() - begun) / 10 < 0.03
+
+
+def test_of_transactions_the_latency_is_drawn_and_said_in_place_of_fairness():
+    found = state_of()
+    for at, p50_s in enumerate((18e-6, 20e-6)):
+        told = {"transactions_per_s": 52_000.0, "latency_p50_s": p50_s, "latency_p99_s": 2 * p50_s}
+        found.on_sample(replace(sample(2 + at / 2, (1e6, 1e6)), **told))
+    assert found.sample_text.endswith(
+        "latency p50 20 µs, p99 40 µs; 52,000 transactions/s; CPU usr 10%, sys 50%, softirq 25%"
+    )
+    assert {"Latency (µs)", "p50", "p99"} <= set(texts(found.charts()))
+    assert "Jain's fairness (1: all equal)" not in texts(found.charts())
+
+
+def test_hosts_with_kernels_of_their_own_have_a_chart_each():
+    found = state_of()
+    found.on_sample(replace(sample(2.0, (1e9, 1e9)), hosts_busy={"host-0": 0.25, "host-1": 1.0}))
+    assert {"host-0 (% of its CPU that is busy)", "host-1 (% of its CPU that is busy)"} <= set(texts(found.charts()))
+    assert not any("host" in text for text in texts(state_of().charts()))

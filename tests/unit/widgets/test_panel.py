@@ -9,7 +9,7 @@ from pairlab import store
 from pairlab.errors import HostBusy, TestbedError, Unavailable
 from pairlab.widgets.panel import RunPanel
 from tests.support.runs import made_up
-from tests.unit.widgets.fakes import FakeMeasurement, html, until
+from tests.unit.widgets.fakes import FakeMeasurement, html, in_event_loop, until
 
 
 async def panel(host, root, attend=None, check=lambda spec: None, **preset):
@@ -37,145 +37,124 @@ async def measured(host, root, attend=None, **preset):
     return shown
 
 
-def test_a_panel_says_what_it_would_build(host, tmp_path):
-    async def use():
-        shown = await panel(host, tmp_path, pairs=3)
-        assert "3 client and 3 server namespaces on bridge" in shown.preview.value
-        assert can(shown) == (True, False)
-
-    asyncio.run(use())
-
-
-def test_a_panel_draws_what_it_would_build_and_nothing_for_bad_input(host, tmp_path):
-    async def use():
-        shown = await panel(host, tmp_path, pairs=3)
-        assert "client-0" in shown.plan.value
-        assert "network bridge" in shown.plan.value
-        shown.form.fields["pairs"].value = "abc"
-        await until(lambda: not shown.plan.value)
-
-    asyncio.run(use())
+@in_event_loop
+async def test_a_panel_says_and_draws_what_it_would_build_and_nothing_for_bad_input(host, tmp_path):
+    shown = await panel(host, tmp_path, pairs=3)
+    assert "3 client and 3 server namespaces on bridge" in shown.preview.value
+    assert can(shown) == (True, False)
+    assert not shown.plan.value
+    shown.plan_button.value = True
+    assert "client-0" in shown.plan.value
+    shown.form.fields["driver"].value = "macvlan"
+    await until(lambda: "network macvlan" in shown.plan.value)  # as it stays open
+    shown.form.fields["pairs"].value = "abc"
+    await until(lambda: not shown.plan.value)
 
 
-def test_with_bad_input_run_builds_nothing_and_looks_like_it(host, tmp_path):
-    async def use():
-        attend = FakeMeasurement(tmp_path)
-        shown = await panel(host, tmp_path, attend)
-        shown.form.fields["pairs"].value = "abc"
-        await until(lambda: can(shown) == (False, False))
-        assert "correct the marked fields" in shown.preview.value
-        shown.run_button.click()
-        await asyncio.sleep(0)
-        assert attend.specs == []
-        assert "Not started" in shown.status.value
-
-    asyncio.run(use())
+@in_event_loop
+async def test_with_bad_input_run_builds_nothing_and_looks_like_it(host, tmp_path):
+    attend = FakeMeasurement(tmp_path)
+    shown = await panel(host, tmp_path, attend)
+    shown.form.fields["pairs"].value = "abc"
+    await until(lambda: can(shown) == (False, False))
+    assert "correct the marked fields" in shown.preview.value
+    shown.run_button.click()
+    await asyncio.sleep(0)
+    assert attend.specs == []
+    assert "Not started" in shown.status.value
 
 
-def test_a_driver_that_vanished_since_is_shown_at_its_field_and_builds_nothing(host, tmp_path):
-    async def use():
-        attend = FakeMeasurement(tmp_path)
-        shown = await panel(host, tmp_path, attend, driver="ovs")
-        host.lose("ovs")
-        shown.run_button.click()
-        assert attend.specs == []
-        assert "ovs is not on this host" in shown.form.fields["driver"].error
-
-    asyncio.run(use())
+@in_event_loop
+async def test_a_driver_that_vanished_since_is_shown_at_its_field_and_builds_nothing(host, tmp_path):
+    attend = FakeMeasurement(tmp_path)
+    shown = await panel(host, tmp_path, attend, driver="ovs")
+    host.lose("ovs")
+    shown.run_button.click()
+    assert attend.specs == []
+    assert "ovs is not on this host" in shown.form.fields["driver"].error
 
 
-def test_what_the_host_cannot_do_is_shown_at_its_field(host, tmp_path):
+@in_event_loop
+async def test_what_the_host_cannot_do_is_shown_at_its_field(host, tmp_path):
     def check(spec):
         raise Unavailable(f"{spec.pairs} pairs: the kernel knows 100 neighbours at most: fewer pairs")
 
-    async def use():
-        shown = await panel(host, tmp_path, check=check)
-        assert "100 neighbours" in shown.form.fields["pairs"].error
-        assert can(shown) == (False, False)
-
-    asyncio.run(use())
+    shown = await panel(host, tmp_path, check=check)
+    assert "100 neighbours" in shown.form.fields["pairs"].error
+    assert can(shown) == (False, False)
 
 
-def test_run_measures_what_was_asked_shows_it_and_has_it_in_the_history(host, tmp_path):
-    async def use():
-        attend = FakeMeasurement(tmp_path)
-        shown = await panel(host, tmp_path, attend, pairs=3)
-        shown.run_button.click()
-        assert can(shown) == (False, True)
-        await ended(shown)
-        assert [spec.pairs for spec in attend.specs] == [3]
-        assert "Done and stored" in shown.status.value
-        assert [run.key for run in shown.history.chosen] == [attend.specs[0].key]
-        assert "data:image/svg+xml" in shown.results.view.value
-        assert can(shown) == (True, False)
-
-    asyncio.run(use())
+@in_event_loop
+async def test_run_measures_what_was_asked_shows_it_and_has_it_in_the_history(host, tmp_path):
+    attend = FakeMeasurement(tmp_path)
+    shown = await panel(host, tmp_path, attend, pairs=3)
+    shown.run_button.click()
+    assert can(shown) == (False, True)
+    await ended(shown)
+    assert [spec.pairs for spec in attend.specs] == [3]
+    assert "Done and stored" in shown.status.value
+    assert [run.key for run in shown.history.chosen] == [attend.specs[0].key]
+    assert "data:image/svg+xml" in shown.results.view.value
+    assert can(shown) == (True, False)
 
 
-def test_a_run_that_is_stored_already_is_shown_and_said_to_be_so(host, tmp_path):
-    async def use():
-        old = store.write(made_up(workload="flowgen", pairs=2), tmp_path)
-
-        async def attend(spec, **others):
-            return old
-
-        shown = await measured(host, tmp_path, attend)
-        when = f"{old.measured_at:%Y-%m-%d %H:%M} UTC"
-        assert f"From the store, measured {when}: 1.00 Gbit/s in total." in shown.status.value
-
-    asyncio.run(use())
+def test_a_panel_without_an_event_loop_is_shown_and_says_why_it_cannot_measure(host, tmp_path):
+    """As in a script, or a doctest."""
+    shown = RunPanel({}, root=tmp_path, choices=host.choices(), check=lambda spec: None)
+    assert "2 client and 2 server namespaces" in shown.preview.value
+    shown.run_button.click()
+    assert "where there is an event loop" in shown.status.value
 
 
-def test_repetitions_are_measured_one_after_the_other(host, tmp_path):
-    async def use():
-        attend = FakeMeasurement(tmp_path)
-        shown = await measured(host, tmp_path, attend, repetitions=3, repetition=4)
-        assert [spec.repetition for spec in attend.specs] == [4, 5, 6]
-        assert len(shown.results.runs) == 3
-
-    asyncio.run(use())
-
-
-def test_measuring_again_is_passed_on(host, tmp_path):
-    async def use():
-        attend = FakeMeasurement(tmp_path)
-        await measured(host, tmp_path, attend, fresh=True)
-        assert attend.fresh == [True]
-
-    asyncio.run(use())
+@in_event_loop
+async def test_what_was_measured_before_the_form_was_changed_is_marked(host, tmp_path):
+    shown = await measured(host, tmp_path, FakeMeasurement(tmp_path), pairs=3)
+    assert "at the last sample: total" in shown.live.value
+    shown.form.fields["pairs"].value = "4"
+    await until(lambda: "Of the measurement before: Done and stored" in shown.status.value)
+    assert "pairlab-before" in shown.live._dom_classes
+    shown.form.fields["pairs"].value = "3"
+    await until(lambda: "before" not in shown.status.value)
+    assert "pairlab-before" not in shown.live._dom_classes
 
 
-def test_the_live_view_follows_while_it_runs(host, tmp_path):
-    async def use():
-        attend = FakeMeasurement(tmp_path, hold=asyncio.Event())
-        shown = await panel(host, tmp_path, attend, pairs=2)
-        shown.run_button.click()
-        await until(lambda: shown.live.state and shown.live.state.last)
-        assert "measuring 0.5/2 s" in shown.live.value
-        attend.hold.set()
-        await ended(shown)
-        assert "total 2 Gbit/s" in shown.live.value
+@in_event_loop
+async def test_a_run_that_is_stored_already_is_shown_and_said_to_be_so(host, tmp_path):
+    old = store.write(made_up(workload="flowgen", pairs=2), tmp_path)
 
-    asyncio.run(use())
+    async def attend(spec, **others):
+        return old
+
+    shown = await measured(host, tmp_path, attend)
+    when = f"{old.measured_at:%Y-%m-%d %H:%M} UTC"
+    assert f"From the store, measured {when}: 1.00 Gbit/s in total." in shown.status.value
 
 
-def test_stop_cancels_waits_until_it_is_clean_and_says_so(host, tmp_path):
-    async def use():
-        attend = FakeMeasurement(tmp_path, hold=asyncio.Event())
-        shown = await panel(host, tmp_path, attend, repetitions=5)
-        shown.run_button.click()
-        await until(lambda: attend.specs)
-        shown.stop_button.click()
-        await ended(shown)
-        assert attend.clean
-        assert len(attend.specs) == 1
-        assert "Stopped. The host is clean" in shown.status.value
-        assert can(shown) == (True, False)
-
-    asyncio.run(use())
+@in_event_loop
+async def test_repetitions_are_measured_one_after_the_other_again_if_that_is_asked_for(host, tmp_path):
+    attend = FakeMeasurement(tmp_path)
+    shown = await measured(host, tmp_path, attend, repetitions=3, repetition=4, fresh=True)
+    assert [spec.repetition for spec in attend.specs] == [4, 5, 6]
+    assert attend.fresh == [True] * 3
+    assert len(shown.results.runs) == 3
 
 
-def test_a_second_click_on_stop_does_not_cut_the_cleaning_up(host, tmp_path):
+@in_event_loop
+async def test_the_live_view_follows_while_it_runs_and_a_second_click_on_run_starts_nothing(host, tmp_path):
+    attend = FakeMeasurement(tmp_path, hold=asyncio.Event())
+    shown = await panel(host, tmp_path, attend, pairs=2)
+    shown.run_button.click()
+    await until(lambda: shown.live.state and shown.live.state.samples)
+    assert "measuring 0.5/2 s" in shown.live.value
+    shown.run_button.click()
+    attend.hold.set()
+    await ended(shown)
+    assert "total 2 Gbit/s" in shown.live.value
+    assert len(attend.specs) == 1
+
+
+@in_event_loop
+async def test_stop_cancels_waits_until_it_is_clean_and_says_so_however_often_it_is_clicked(host, tmp_path):
     begun, cleaned = asyncio.Event(), []
 
     async def attend(spec, **others):
@@ -186,45 +165,17 @@ def test_a_second_click_on_stop_does_not_cut_the_cleaning_up(host, tmp_path):
             await asyncio.sleep(0.1)
             cleaned.append(spec)
 
-    async def use():
-        shown = await panel(host, tmp_path, attend)
-        shown.run_button.click()
-        await begun.wait()
-        for _ in range(3):
-            shown.stop_button.click()
-            assert can(shown) == (False, False)
-            await asyncio.sleep(0)
-        await ended(shown)
-        assert len(cleaned) == 1
-        assert "Stopped" in shown.status.value
-        assert can(shown) == (True, False)
-
-    asyncio.run(use())
-
-
-def test_a_second_click_on_run_starts_nothing(host, tmp_path):
-    async def use():
-        attend = FakeMeasurement(tmp_path, hold=asyncio.Event())
-        shown = await panel(host, tmp_path, attend)
-        shown.start()
-        shown.start()
-        await until(lambda: attend.specs)
-        attend.hold.set()
-        await ended(shown)
-        assert len(attend.specs) == 1
-
-    asyncio.run(use())
-
-
-def test_an_invalid_run_shows_its_reasons(host, tmp_path):
-    async def use():
-        attend = FakeMeasurement(
-            tmp_path, status="invalid", reasons=("other processes took <b>40 %</b> of the CPU time",)
-        )
-        shown = await measured(host, tmp_path, attend)
-        assert "The run is invalid (stored): other processes took &lt;b&gt;40 %" in shown.status.value
-
-    asyncio.run(use())
+    shown = await panel(host, tmp_path, attend, repetitions=5)
+    shown.run_button.click()
+    await begun.wait()
+    for _ in range(3):
+        shown.stop_button.click()
+        assert can(shown) == (False, False)
+        await asyncio.sleep(0)
+    await ended(shown)
+    assert len(cleaned) == 1
+    assert "Stopped. The host is clean" in shown.status.value
+    assert can(shown) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -238,69 +189,39 @@ def test_an_invalid_run_shows_its_reasons(host, tmp_path):
         (KeyError("left"), "unexpected error: KeyError"),
     ],
 )
-def test_an_error_is_shown(host, tmp_path, error, words):
-    async def use():
-        shown = await measured(host, tmp_path, FakeMeasurement(tmp_path, outcome=error))
-        assert words in shown.status.value
-        assert can(shown) == (True, False)
-
-    asyncio.run(use())
+@in_event_loop
+async def test_an_error_is_shown(host, tmp_path, error, words):
+    shown = await measured(host, tmp_path, FakeMeasurement(tmp_path, outcome=error))
+    assert words in shown.status.value
+    assert can(shown) == (True, False)
 
 
-def test_whoever_else_is_measuring_is_named_while_we_wait(host, tmp_path):
-    async def use():
-        words = "waiting for process 7 of root (pairlab sweep), which is measuring on this host"
-        attend = FakeMeasurement(tmp_path, hold=asyncio.Event(), phase=(words, 0, 0))
-        shown = await panel(host, tmp_path, attend)
-        seen = []
-        shown.live.observe(lambda change: seen.append(change["new"]), names="value")
-        shown.run_button.click()
-        await until(lambda: attend.specs and seen)
-        attend.hold.set()
-        await ended(shown)
-        assert any("waiting for process 7 of root (pairlab sweep)" in each for each in seen)
-
-    asyncio.run(use())
+@in_event_loop
+async def test_the_lines_that_repeat_it_follow_the_form(host, tmp_path):
+    shown = await panel(host, tmp_path, pairs=3)
+    for button in shown.reproduce.buttons.values():
+        button.value = True
+    assert "-p pairs 3" in shown.reproduce.text.value
+    assert "experiments:\n  throughput:\n    pairs: 3" in shown.reproduce.text.value
+    shown.form.fields["pairs"].value = "4"
+    await until(lambda: "-p pairs 4" in shown.reproduce.text.value)
 
 
-def test_the_lines_that_repeat_it_follow_the_form(host, tmp_path):
-    async def use():
-        shown = await panel(host, tmp_path, pairs=3)
-        for button in shown.reproduce.buttons.values():
-            button.value = True
-        assert "-p pairs 3" in shown.reproduce.text.value
-        assert "experiments:\n  throughput:\n    pairs: 3" in shown.reproduce.text.value
-        shown.form.fields["pairs"].value = "4"
-        await until(lambda: "-p pairs 4" in shown.reproduce.text.value)
-
-    asyncio.run(use())
-
-
-def test_an_event_from_another_thread_is_handled_at_home(host, tmp_path):
+@in_event_loop
+async def test_an_event_from_another_thread_is_handled_at_home(host, tmp_path):
     """JupyterLab may deliver clicks in a thread beside the one that runs cells."""
-
-    async def use():
-        attend = FakeMeasurement(tmp_path)
-        shown = await panel(host, tmp_path, attend)
-        await asyncio.to_thread(shown.run_button.click)
-        await until(lambda: attend.specs)
-        await ended(shown)
-        assert "tored" in shown.status.value
-
-    asyncio.run(use())
+    attend = FakeMeasurement(tmp_path)
+    shown = await panel(host, tmp_path, attend)
+    await asyncio.to_thread(shown.run_button.click)
+    await until(lambda: attend.specs)
+    await ended(shown)
+    assert "tored" in shown.status.value
 
 
-def test_a_hostile_reason_of_a_run_is_shown_as_text(host, tmp_path):
+@in_event_loop
+async def test_an_invalid_run_shows_its_reasons_as_text(host, tmp_path):
     script = "<script>alert(1)</script>"
-
-    async def use():
-        run = store.write(made_up(workload="flowgen", status="invalid", reasons=(script,)), tmp_path)
-
-        async def attend(spec, **others):
-            return run
-
-        shown = await measured(host, tmp_path, attend)
-        assert html_escape(script) in html(shown)
-        assert "<script" not in html(shown)
-
-    asyncio.run(use())
+    shown = await measured(host, tmp_path, FakeMeasurement(tmp_path, status="invalid", reasons=(script,)))
+    assert f"The run is invalid (stored): {html_escape(script)}" in shown.status.value
+    assert html_escape(script) in html(shown.results)
+    assert "<script" not in html(shown)

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pairlab.batch import experiments
+from pairlab.batch import experiments, sweep_file
 from pairlab.errors import BadSpec, TestbedError, Unavailable
 from pairlab.model.spec import Spec
-from pairlab.widgets.form import parse
-from pairlab.widgets.form.parse import NO_FIELD
+from pairlab.widgets import parse
+from pairlab.widgets.parse import NO_FIELD
 
 EXPERIMENTS = sorted(experiments.notebooks())
 
@@ -124,9 +124,52 @@ def test_a_host_that_can_do_it_lacks_nothing():
         ("flow_bytes", "Flow size (B)"),
         ("udp_rate_bps", "UDP rate (bit/s)"),
         ("max_skew_s", "Max. skew (s)"),
+        ("requests_per_s", "Requests (1/s)"),
         ("cpu_quota", "CPU quota"),
         ("fresh", "Measure again"),
     ],
 )
 def test_a_label_has_the_unit(name, label):
     assert parse.label(name) == label
+
+
+def test_several_values_are_a_grid_of_every_combination(tmp_path):
+    asked = parse.read("fct", {"several": "driver=bridge, macvlan  flow_bytes=1 MB,5MB pairs=3", "duration_s": "1"})
+    assert asked.errors == {}
+    assert [(each.driver, each.flow_bytes, each.pairs) for each in asked.cells] == [
+        ("bridge", 1_000_000, 3),
+        ("bridge", 5_000_000, 3),
+        ("macvlan", 1_000_000, 3),
+        ("macvlan", 5_000_000, 3),
+    ]
+    file = tmp_path / "grid.yaml"
+    file.write_text(experiments.sweep_text(asked.spec, 2, asked.several))
+    found = sweep_file.cells(sweep_file.load(file))
+    assert {each.replace(repetition=0, seed=0) for each in found} == {each.replace(seed=0) for each in asked.cells}
+    assert len(found) == 2 * len(asked.cells)
+
+
+@pytest.mark.parametrize(
+    ("several", "why"),
+    [
+        ("pair=1,2", "did you mean 'pairs'"),
+        ("backend=netns,docker", "names no parameter of a grid"),
+        ("pairs", "names no parameter of a grid"),
+        ("pairs=1,x", "is not a number"),
+        ("pairs=1,0", "pairs"),
+        ("pairs=" + ",".join(map(str, range(1, 1500))), "1,499 cells"),
+    ],
+)
+def test_what_is_no_grid_is_refused_at_its_field(several, why):
+    asked = parse.read("throughput", {"several": several})
+    assert why in asked.errors["several"]
+    assert asked.spec is None
+
+
+def test_grids_of_different_values_are_different_sweeps():
+    names = {
+        experiments.sweep_plan(asked.spec, 1, asked.several)["name"]
+        for several in ("pairs=1,2", "pairs=1,3", "")
+        for asked in [parse.read("throughput", {"several": several})]
+    }
+    assert len(names) == 3

@@ -6,7 +6,8 @@ import functools
 import pytest
 
 from pairlab import store
-from pairlab.widgets.sweep_board import board
+from pairlab.errors import BadInput, BadSweep
+from pairlab.widgets.sweep_board import board, sweep
 from tests.support import sweeps
 from tests.support.sweeps import end
 
@@ -96,3 +97,14 @@ def test_in_a_script_it_shows_what_there_is(begin):
     its = board("small")
     assert "1 of 8 cells ended" in its.shown.value
     assert its.task is None
+
+
+def test_a_plan_that_is_no_sweep_or_has_no_event_loop_is_refused():
+    with pytest.raises(BadInput, match="in a script, call `pairlab sweep FILE`"):
+        sweep("smoke")
+
+    async def use():
+        with pytest.raises(BadSweep, match="experiments"):
+            sweep({"name": "nothing"})
+
+    asyncio.run(use())

@@ -1,4 +1,4 @@
-"""What paper M states of its allocations, on runs in which it is so, in which the reverse is, and on other hosts."""
+"""What Mentz et al. (2020) state of allocations, on runs where it is so, where the reverse is, and on other hosts."""
 
 from dataclasses import replace
 from functools import cache
@@ -27,31 +27,38 @@ BESIDE = {
 }
 #: By experiment and allocation: Gbit/s and µs over each of DRIVERS, as the paper states them or as fits what it states.
 TOTALS = {
-    "placement": {1: (20, 16, 20, 18), 2: (10, 9.5, 10, 0.437), 3: (0.94, 0.94, 0.94, 0.437)},
-    "interference": {1: (16, 13.5, 16, 14.7), 2: (10, 10, 10, 0.437), 3: (0.94, 0.94, 0.94, 0.46)},
-    "congestion": {1: (12.5, 10, 12.5, 11.3), 2: (12.5, 11.4, 12.5, 0.377), 3: (0.47, 0.47, 0.47, 0.29)},
+    "placement": {1: (16, 14, 16, 15), 2: (10, 9.5, 10, 0.437), 3: (0.94, 0.94, 0.94, 0.437)},
+    "interference": {1: (14, 11.8, 14, 12.85), 2: (10, 10, 10, 0.437), 3: (0.94, 0.94, 0.94, 0.46)},
+    "congestion": {1: (10, 8.77, 10, 9.4), 2: (10, 10, 10, 0.377), 3: (0.47, 0.47, 0.47, 0.29)},
 }
 LATENCIES = {
     "placement": {1: (20, 30, 22, 27), 2: (50, 50, 50, 56.5), 3: (100, 100, 100, 111)},
-    "interference": {1: (20, 25, 20, 25), 2: (45, 45, 45, 50.9), 3: (100, 100, 100, 111)},
-    "congestion": {1: (20, 29, 22, 26), 2: (41, 41, 41, 46.6), 3: (489, 287, 497, 211)},
+    "interference": {1: (20, 25, 20, 25), 2: (45, 45, 45, 50.9), 3: (97, 97, 97, 107)},
+    "congestion": {1: (20, 29, 22, 26), 2: (41, 41, 41, 46.8), 3: (489, 287, 497, 211)},
 }
 #: Shares of the CPUs' time: user, system, softirq; alike over all drivers but those named.
 _LIKE_2 = {"": (0.16, 0.2, 0.18), "bridge": (0.16, 0.2, 0.25), "overlay": (0.16, 0.22, 0.22)}
+_LIKE_3 = {"": (0.1, 0.16, 0.16), "overlay": (0.16, 0.22, 0.22)}
 CPU = {
-    "placement": {1: {"": (0.16, 0.28, 0.2)}, 2: _LIKE_2, 3: {"": (0.16, 0.22, 0.22)}},
-    "interference": {1: {"": (0.3, 0.22, 0.16)}, 2: _LIKE_2, 3: {"": (0.16, 0.22, 0.22)}},
+    "placement": {1: {"": (0.16, 0.28, 0.2)}, 2: _LIKE_2, 3: _LIKE_3},
+    "interference": {1: {"": (0.3, 0.22, 0.16)}, 2: _LIKE_2, 3: _LIKE_3},
     "congestion": {
         1: {"": (0.16, 0.28, 0.2)},
         2: {"": (0.22, 0.28, 0.256), "bridge": (0.25, 0.3, 0.3), "overlay": (0.16, 0.22, 0.22)},
-        3: {"": (0.16, 0.22, 0.22)},
+        3: _LIKE_3,
     },
 }
 #: What is as stated also where all ratios are turned: they are about equal, or lie on that side either way.
 EITHER_WAY = (
     *("latencies-alike-", "overlay-as-slow-on-both", "overlay-cpu-like-slow-switch", "congestion-more-than-half-"),
     *("interference-latencies-alike", "interference-drivers-alike-", "interference-cpu-", "interference-none-"),
-    *("congestion-latency-alike-", "congestion-alike-", "congestion-overlay-behind-switch", "congestion-cpu-behind-"),
+    *(
+        "congestion-latency-alike-",
+        "congestion-alike-",
+        "congestion-none-between-",
+        "congestion-overlay-behind-switch",
+        "congestion-cpu-behind-",
+    ),
 )
 
 
@@ -81,7 +88,10 @@ def runs(turned=False, names=None, hosts=MACHINES, **changes):
             if turned:
                 total, latency_s, shares = 10 / total, 1e-9 / latency_s, 0.045 / shares
             parts = dict(zip(("usr", "sys", "softirq"), shares, strict=True))
-            for made in (spending(parts, total, **spec), transacting({latency_s: 100}, **spec)):
+            several = [spending(parts, total, **spec), transacting({latency_s: 100}, **spec)]
+            if experiment == "placement":
+                several.append(transacting({latency_s: 100}, **spec, cpus_awake=True))
+            for made in several:
                 kinds = {"hosts": list(hosts[:2])} if place > 1 else {}
                 yield replace(made, facts={**made.facts, **kinds})
 
@@ -99,8 +109,8 @@ def test_what_paper_m_measured_makes_its_statements_hold():
     found = verdicts_of(as_stated())
     assert found["verdict"].to_dict() == dict.fromkeys(CLAIMS, "holds")
     assert set(found["system"]) == {"netns-flowgen", "netns-rr"}
-    sizes = found.loc[found["published"].notna() & (found["size"] != ""), "size"]  # none of a claim on several drivers
-    assert len(sizes) > 20
+    sizes = found.loc[found["published"].notna() & (found["size"] != "equality"), "size"]
+    assert len(sizes) > 30
     assert sizes.to_dict() == dict.fromkeys(sizes.index, "agrees")
 
 
@@ -111,7 +121,9 @@ def test_what_turns_all_of_it_contradicts_all_of_them_but_those_on_what_is_alike
     assert {name: verdict for name, verdict in found.items() if name not in either} == dict.fromkeys(
         set(CLAIMS) - either, "contradicted"
     )
-    assert {found[name] for name in either} == {"holds"}
+    other_sizes = ("congestion-more-than-half-", "congestion-overlay-behind-switch")
+    for name in either:
+        assert found[name] == ("holds in direction" if name.startswith(other_sizes) else "holds"), name
 
 
 @pytest.mark.ci
@@ -186,7 +198,7 @@ def test_where_several_numbers_of_busy_loops_were_measured_one_for_each_cpu_is_r
     assert verdicts_of(every + more, (name,))["verdict"].to_list() == ["holds"]
 
 
-#: By load: how long all flows took over each driver, as paper M states.
+#: By load: how long all flows took over each driver, as Mentz et al. (2020) state.
 RUN_TIMES = {1e9: {"host": 1.0, "bridge": 1.05, "overlay": 1.068}, 3e9: {"host": 1.0, "bridge": 1.06, "overlay": 1.201}}
 
 
@@ -205,6 +217,9 @@ def of_traffic(turned, hosts=MACHINES):
 @pytest.mark.parametrize(("turned", "verdict"), [(False, "holds"), (True, "contradicted")])
 def test_traffic_that_takes_longer_over_overlay_is_as_stated_and_the_reverse_contradicts(turned, verdict):
     found = verdicts.evaluate(Runs(tuple(of_traffic(turned))), claims=TRAFFIC.values()).set_index("id")
-    assert found["verdict"].to_dict() == dict.fromkeys(TRAFFIC, verdict)
+    expected = dict.fromkeys(TRAFFIC, verdict)
+    if not turned:  # stated as 13.8 %, where 20.1 % and 6.2 % over host are 13.1 %
+        expected["traffic-heavy-overlay-over-bridge"] = "holds in direction"
+    assert found["verdict"].to_dict() == expected
     found = verdicts.evaluate(Runs(tuple(of_traffic(turned, NAMESPACES))), claims=TRAFFIC.values())
     assert set(found["verdict"]) == {"not comparable"}

@@ -1,17 +1,21 @@
 """The verdict on each kind of effect in cells where it is set, and what is told beside it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
-from pairlab.analysis.claims import ledger, settings, verdicts
-from pairlab.analysis.claims.effect import LEVELS, Effect, percentile_of
-from pairlab.analysis.claims.ledger import Published
+from pairlab.analysis.claims import contrasts, judgement, ledger, run_table, settings, verdicts
+from pairlab.analysis.claims.effect import LEVELS, Effect, Found, percentile_of
+from pairlab.analysis.claims.ledger import Published, Source
 from pairlab.errors import NoRuns
+from pairlab.statistics.intervals import PERCENT, Student
 from pairlab.store.dataset import Runs
 from tests.conftest import in_ci
 from tests.support.claimed import CASES, REPETITIONS, cells_of, claim_of, verdict_on
-from tests.support.synthetic import run
+from tests.support.synthetic import bulk, run
 
 
 def kind(effect):
@@ -77,7 +81,9 @@ def test_without_its_cells_a_claim_is_not_measured_and_the_missing_is_named(name
     assert (row["verdict"], row["system"]) == ("not measured", "netns")
     assert row["missing"].startswith("no runs of ")
     one_kind = [each for each in cells if each.spec.replace(repetition=0) == cells[0].spec]
-    if name.startswith(("share", "correlation", "allocation_cpu_parts")):  # of one cell, so of other pairs
+    if name.startswith(
+        ("share", "correlation", "allocation_cpu_parts", "sending_share")
+    ):  # of one cell, so of other pairs
         one_kind = [run([1, 1, 1], experiment=cells[0].spec.experiment)]
     row = verdict_on(name, one_kind)
     assert row["verdict"] == "not measured"
@@ -114,10 +120,10 @@ def test_another_number_of_pairs_stands_in_by_name_and_its_size_is_not_compared(
     published = Published(value=10.5, tolerance=1.0)
     row = verdict_on("drivers_change", cells, effect=at_pairs("50 or most"), published=published)
     assert (row["verdict"], row["cells"], row["notes"], row["size"]) == (
-        "holds",
+        "holds in direction",
         "5 pairs",
         "5 pairs stand in for 50",
-        "",
+        "not compared",
     )
 
 
@@ -126,13 +132,85 @@ def test_the_published_size_is_compared_with_the_interval(published, size):
     cells = cells_of("drivers_change", 0.1, 0.001)
     row = verdict_on("drivers_change", cells, published=Published(value=float(published), tolerance=0.5))
     assert row["size"] == size if published > 0 else row["size"] in ("smaller", "larger")
+    assert row["verdict"] == ("holds" if size == "agrees" else "holds in direction")
+
+
+def test_a_claim_without_a_published_size_holds_by_its_side_alone_and_so_does_equality():
+    row = verdict_on("drivers_change", cells_of("drivers_change", 0.1, 0.001))
+    assert (row["verdict"], row["size"]) == ("holds", "none published")
+    published = Published(value=4.0, tolerance=0.5)
+    row = verdict_on("drivers_change", cells_of("drivers_change", 0.0, 0.001), claimed="equal", published=published)
+    assert (row["verdict"], row["size"]) == ("holds", "equality")
+
+
+@pytest.mark.parametrize(
+    ("effects", "size"),
+    [
+        ((0.1, 0.1), "agrees"),
+        ((0.1, 0.3), "larger"),
+        ((0.06, 0.1), "smaller"),
+        ((0.06, 0.3), "mixed"),
+    ],
+)
+def test_the_size_of_a_claim_on_several_parts_agrees_where_it_does_on_each(effects, size):
+    cells = [
+        bulk(
+            [2.0 * np.exp(shift * (driver == "ovs") + 0.001 * repetition % 3)] * count,
+            driver=driver,
+            repetition=repetition,
+        )
+        for count, shift in zip((2, 5), effects, strict=True)
+        for driver in ("bridge", "ovs")
+        for repetition in range(REPETITIONS)
+    ]
+    row = verdict_on("drivers_order", cells, published=Published(value=10.5, tolerance=0.5))
+    assert (row["verdict"], row["size"]) == ("holds" if size == "agrees" else "holds in direction", size)
+
+
+@pytest.mark.parametrize(("effect", "verdict"), [(-0.3, "contradicted"), (0.0, "contradicted"), (0.02, "undecided")])
+def test_a_published_size_changes_no_verdict_of_a_claim_that_does_not_hold(effect, verdict):
+    spread = 0.05 if verdict == "undecided" else 0.001
+    cells = cells_of("drivers_change", effect, spread)
+    for published in (None, Published(value=2.0, tolerance=0.5), Published(value=30.0)):
+        assert verdict_on("drivers_change", cells, published=published)["verdict"] == verdict
+
+
+@pytest.mark.parametrize("claimed", ["more", "less", "equal"])
+@pytest.mark.parametrize("name", ["drivers_change", "drivers_order"])  # of one part, and of two
+def test_p_is_of_the_test_that_decides_whatever_it_decides(name, claimed):
+    """At the confidence 1 - p, the verdict is at its edge: a little less decides so, a little more does not."""
+    decided = set()
+    for effect in (-0.3, -0.12, -0.05, 0.0, 0.05, 0.12, 0.3):
+        cells = cells_of(name, effect, 0.03, seed=7)
+        claim = claim_of(name, claimed=claimed)
+        found = contrasts.find(claim.effect, run_table.reduce(cells))
+        row = judgement.judge(claim, found)
+        assert (row["p"] <= 0.05) == (row["verdict"] != "undecided")
+        if row["verdict"] != "undecided" and 1e-6 < row["p"] < 0.05:
+            for share, same in ((1.001, True), (0.999, False)):
+                again = judgement.judge(claim, found, 1 - share * row["p"])["verdict"]
+                assert (again == row["verdict"]) == same
+            decided.add(row["verdict"])
+    assert "contradicted" in decided
+
+
+def test_p_of_a_difference_within_the_margin_is_of_both_edges():
+    values = np.array([0.9, 1.1, 1.0, 0.95, 1.05]) / 100
+    for claimed, verdict in (("more", "contradicted"), ("less", "contradicted"), ("equal", "holds")):
+        row = judgement.judge(
+            claim_of("drivers_change", claimed=claimed), Found(Student.of(values, PERCENT), "made up")
+        )
+        assert row["verdict"] == verdict
+        if claimed != "less":  # which is contradicted by the side, too
+            nearer = stats.ttest_1samp(values, np.log1p(0.05), alternative="less").pvalue
+            assert row["p"] == pytest.approx(2 * nearer)
 
 
 def test_a_smaller_drop_is_a_smaller_size():
     cells = cells_of("pinning_change", -0.05, 0.001)
     published = Published(value=-13.2)
     row = verdict_on("pinning_change", cells, claimed="less", margin=1.0, published=published)
-    assert (row["verdict"], row["size"]) == ("holds", "smaller")
+    assert (row["verdict"], row["size"]) == ("holds in direction", "smaller")
 
 
 def test_one_repetition_has_no_interval_and_decides_nothing():
@@ -178,12 +256,28 @@ def test_a_claim_that_one_workload_measured_is_not_told_missing_in_another():
     assert found[["system", "missing"]].to_numpy().tolist() == [["netns", "iperf: no runs of flows with an end"]]
 
 
-def test_holm_corrects_within_a_system():
-    found = verdicts.evaluate(
-        Runs(tuple(cells_of("drivers_change", 0.02, 0.02))),
-        claims=[claim_of("drivers_change", id=name) for name in ("one", "two", "three")],
+def test_holm_corrects_over_the_findings_of_a_paper_in_all_systems():
+    netns = cells_of("drivers_change", 0.02, 0.01)
+    docker = [replace(each, spec=each.spec.replace(backend="docker")) for each in netns]
+    stated = {"one": ("C",), "two": ("C", "E"), "three": ("E",), "four": ("E",), "tautology": ("E",)}
+    claims = [
+        claim_of(
+            "drivers_change",
+            id=name,
+            sources=tuple(Source(paper=paper, where="figure 1") for paper in papers),
+            by_construction="it is set so" if name == "tautology" else "",
+        )
+        for name, papers in stated.items()
+    ]
+    found = verdicts.evaluate(Runs((*netns, *docker)), claims=claims).set_index(["id", "backend"])
+    p = found["p"].iloc[0]
+    assert found["p"].to_list() == [p] * 10
+    of_c, of_e = min(4 * p, 1), min(6 * p, 1)  # of two claims and of three, in two systems; of both, the larger
+    corrected = found["p_holm"].xs("netns", level="backend")
+    assert corrected.drop("tautology").to_dict() == pytest.approx(
+        {"one": of_c, "two": of_e, "three": of_e, "four": of_e}
     )
-    assert np.allclose(found["p_holm"], np.minimum(3 * found["p"], 1))
+    assert np.isnan(corrected["tautology"])
 
 
 def test_runs_that_decide_nothing_are_an_error():

@@ -19,11 +19,11 @@ from tests.support.claimed import REPETITIONS, cells_of, claim_of, rare
 from tests.support.synthetic import FACTS, write_campaign
 
 
-def calibrated(spread, *, measure="total_bps", pairs=5, backend="netns"):
-    """A record of that noise within repetitions, and none between them."""
+def calibrated(spread, *, measure="total_bps", pairs=range(1, 101), backend="netns"):
+    """A record of that noise within repetitions, and none between them, with each of these numbers of pairs."""
     ratios = np.linspace(-1, 1, 20)
     second = np.exp(spread * np.sqrt(2) * ratios / ratios.std(ddof=1))
-    told = {"driver": "bridge", "workload": "flowgen", "pairs": pairs, "duration_s": 2.0, "measure": measure}
+    told = {"driver": "bridge", "workload": "flowgen", "duration_s": 2.0, "measure": measure}
     when = datetime(2024, 5, 1, tzinfo=UTC)
     return noise_floor.Calibration(
         schema=1,
@@ -32,7 +32,7 @@ def calibrated(spread, *, measure="total_bps", pairs=5, backend="netns"):
         pairlab="0.1.0",
         measured_from=when,
         measured_to=when,
-        cells=[noise_floor.Cell(**told, first=(1.0,) * 20, second=tuple(second))],
+        cells=[noise_floor.Cell(**told, pairs=each, first=(1.0,) * 20, second=tuple(second)) for each in pairs],
     )
 
 
@@ -109,7 +109,7 @@ def test_the_floor_beside_the_runs_is_told_once_and_without_one_the_verdicts_are
     without = verdicts.evaluate(before)
     assert without["floor"].isna().all()
     assert "docker: none recorded, so intervals alone decide" in report.floor_remark(without, before)
-    noise_floor.write(calibrated(0.2), root)
+    noise_floor.write(calibrated(0.2, pairs=(2, 5)), root)
     runs = load_runs(root)
     found = verdicts.evaluate(runs)
     docker = found["backend"] == "docker"
@@ -117,7 +117,7 @@ def test_the_floor_beside_the_runs_is_told_once_and_without_one_the_verdicts_are
     assert found.loc[~docker, "notes"].str.contains("below the noise floor of this host").any()
     remark = report.floor_remark(found, runs)
     assert remark.count("none recorded") == 1
-    assert "netns: measured 2024-05-01 under made-up (flowgen at 5 pairs)" in remark
+    assert "netns: measured 2024-05-01 under made-up (flowgen at 2 pairs, flowgen at 5 pairs)" in remark
     told = report.values(found, runs)
     assert "none recorded" in told["noise-floor"]
     assert told["total-rises-bridge/netns-flowgen/floor"].endswith(r"\%")

@@ -1,5 +1,7 @@
 """Conditions under which the papers state their findings: met, not met, and not known; through the verdict."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
@@ -30,6 +32,7 @@ MET = [
     ({"duration_s": "more than 1"}, {}),
     ({"pairs": [5]}, {}),
     ({"pairs": ["4 to 6"]}, {}),
+    ({"cpus": 2}, {}),
 ]
 UNMET = [
     ({"congestion_control": "cubic"}, {"tcp_congestion_control": "bbr"}, "TCP ran bbr, not cubic"),
@@ -42,6 +45,7 @@ UNMET = [
     ({"duration_s": "more than 2"}, {}, "the runs last 2 s, and must last more than 2 s"),
     ({"duration_s": "at most 1"}, {}, "the runs last 2 s, and must last at most 1 s"),
     ({"pairs": [5, "6 to 9"]}, {}, "nothing was measured with 6 to 9 pairs (there are: 5)"),
+    ({"cpus": 4}, {}, "they had 2 CPUs, and need at least 4"),
 ]
 UNKNOWN = [
     (
@@ -106,6 +110,19 @@ def test_a_course_of_fewer_points_than_it_takes_is_not_comparable():
     assert row["missing"] == "it rests on 3 numbers of pairs, ratios or sizes, and needs 4"
 
 
+@pytest.mark.parametrize(("lost", "verdict"), [(0.5, "holds"), (0.51, "not comparable")])
+def test_of_udp_that_was_lost_for_the_most_part_nothing_is_said(lost, verdict):
+    cells = [
+        replace(
+            each, flows=each.flows.assign(datagrams_sent=1e4, datagrams_lost=1e4 * lost * (each.spec.udp_share == 1))
+        )
+        for each in cells_of("udp_change", -0.5, 0.005)
+    ]
+    row = verdict_under({"udp_lost": "at most 0.5"}, cells, "udp_change", claimed="less")
+    assert row["verdict"] == verdict
+    assert row["missing"] == ("" if verdict == "holds" else "51 % of the datagrams were lost, and at most 50 % may be")
+
+
 def test_what_failed_or_is_too_little_is_not_comparable_either():
     cells = [recorded(each, tcp_congestion_control="bbr") for each in cells_of("percentile_change", 0.3, 0.01)]
     effect = CASES["percentile_change"][0] | {"quantity": "fct_p99_s"}
@@ -149,6 +166,7 @@ def test_not_comparable_is_counted_and_corrects_no_p_of_others():
     found = verdicts.evaluate(Runs(tuple(cells)), claims=claims)
     assert report.counts(found).loc["netns-flowgen"].to_dict() == {
         "holds": 1,
+        "holds in direction": 0,
         "contradicted": 0,
         "undecided": 0,
         "not comparable": 1,

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import yaml
 
-from pairlab.analysis import published, selection
-from pairlab.analysis.claims import ledger, run_table
+from pairlab.analysis import published, repetitions, selection
+from pairlab.analysis.claims import ledger, report
 from pairlab.errors import BadInput
 
 GOOD = {
@@ -46,7 +46,9 @@ def test_every_claim_of_the_ledger_has_a_source_and_an_experiment():
         "pinning",
         "message-size",
         "udp",
-        *selection.PLACED,
+        "placement",
+        "interference",
+        "congestion",
         selection.TRAFFIC,
         selection.MODES,
         selection.CONTAINERS,
@@ -100,6 +102,7 @@ def test_an_entry_with_drivers_is_a_claim_for_each(tmp_path):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
+        ({"false_if": None}, "claim ovs-leads: false_if: Field required"),
         ({"margn": 2}, "claim ovs-leads: margn: Extra inputs are not permitted"),
         ({"margin": -1}, "margin: Input should be greater than or equal to 0"),
         ({"margin": "2"}, "margin: Input should be a valid number"),
@@ -107,7 +110,7 @@ def test_an_entry_with_drivers_is_a_claim_for_each(tmp_path):
         ({"claimed": "equal", "margin": 0}, "equal needs a margin above 0"),
         ({"sources": []}, "sources: Tuple should have at least 1 item"),
         ({"sources": [{"paper": "X", "where": "figure 2"}]}, "sources.0.paper: .*Input should be 'C' or 'E'"),
-        ({"sources": [{"paper": "C", "where": "somewhere"}]}, "sources.0.where"),
+        ({"sources": [{"paper": "C", "where": "somewhere"}]}, "sources.0: .*where: name the figure, table, section"),
         (of(quantity="total"), "effect: .*no quantity 'total'; there are: total_bps, .*such as fct_p99_s"),
         (of(of={"driver": "ovs", "pairs": 5}), "`of` needs the experiment whose runs are read"),
         (of(of={"experiment": "throughput", "driver": "ovs"}), "pairs: say how many: a number, least, most"),
@@ -138,26 +141,32 @@ def test_an_entry_with_drivers_is_a_claim_for_each(tmp_path):
 )
 def test_a_wrong_entry_is_refused_and_named(tmp_path, change, told):
     with pytest.raises(BadInput, match=told):
-        load(tmp_path, GOOD | change)
+        load(tmp_path, {name: value for name, value in (GOOD | change).items() if value is not None})
 
 
-def test_every_claim_on_tcp_requires_cubic_and_every_one_that_reads_open_vswitch_its_kernel_datapath():
+def test_every_claim_requires_what_the_papers_had_and_says_in_a_sentence_what_would_make_it_false():
     for claim in ledger.load():
         without_tcp = claim.effect.aside.get("udp_share") == 1.0 or claim.experiments == ("launch-time",)
-        without_tcp = without_tcp or claim.effect.quantity in run_table.COMPUTED
+        without_tcp = without_tcp or claim.effect.quantity in repetitions.COMPUTED
         assert (claim.requires.congestion_control == "cubic") != without_tcp, claim.id
         assert claim.requires.datapath == "kernel" or "ovs" not in claim.effect.drivers, claim.id
-
-
-def test_every_claim_says_in_a_sentence_what_would_make_it_false():
-    for claim in ledger.load():
         assert claim.false_if.endswith("."), claim.id
         assert "{" not in claim.false_if, claim.id
 
 
-def test_an_entry_without_what_would_make_it_false_is_refused(tmp_path):
-    with pytest.raises(BadInput, match="claim ovs-leads: false_if: Field required"):
-        load(tmp_path, {name: value for name, value in GOOD.items() if name != "false_if"})
+def test_what_an_experiment_leaves_no_other_outcome_of_is_named_with_the_reason(tmp_path):
+    (claim,) = load(tmp_path, GOOD | {"by_construction": "it is set so"})
+    assert claim.by_construction == "it is set so"
+    assert report.described(claim)["By construction"] == "it is set so"
+    (claim,) = load(tmp_path, GOOD)
+    assert claim.by_construction == ""
+    apart = {claim.id.rpartition("-")[0] for claim in ledger.load() if claim.by_construction}
+    assert apart == {
+        "interference-user-time",
+        "interference-sys-time",
+        "interference-softirq-time",
+        "cpu-limit-ineffective",
+    }
 
 
 def test_two_claims_of_one_name_are_refused(tmp_path):
@@ -165,10 +174,8 @@ def test_two_claims_of_one_name_are_refused(tmp_path):
         load(tmp_path, GOOD, GOOD)
 
 
-def test_what_is_no_list_of_claims_is_refused(tmp_path):
-    (tmp_path / "a.yaml").write_text("id: x")
-    with pytest.raises(BadInput, match="must be a list of claims, not a dict"):
-        ledger.load(tmp_path / "a.yaml")
-    (tmp_path / "a.yaml").write_text("- [")
-    with pytest.raises(BadInput, match="is not YAML"):
+@pytest.mark.parametrize(("text", "told"), [("id: x", "must be a list of claims, not a dict"), ("- [", "is not YAML")])
+def test_what_is_no_list_of_claims_is_refused(tmp_path, text, told):
+    (tmp_path / "a.yaml").write_text(text)
+    with pytest.raises(BadInput, match=told):
         ledger.load(tmp_path / "a.yaml")

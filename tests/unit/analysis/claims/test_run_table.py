@@ -99,7 +99,7 @@ def test_a_run_that_does_not_count_is_left_out():
 def test_runs_that_do_not_belong_together_are_refused():
     with pytest.raises(AnalysisError, match=r"differ in duration_s \(1\.0, 2\.0\)"):
         run_table.reduce([run([1]), run([1], duration_s=1.0, repetition=1)])
-    with pytest.raises(AnalysisError, match="several runs claim to be repetition 0 of bridge with 1 pairs"):
+    with pytest.raises(AnalysisError, match="2 runs claim to be repetition 0 of bridge with 1 pairs"):
         run_table.reduce([run([1]), run([1], seed=4)])
 
 

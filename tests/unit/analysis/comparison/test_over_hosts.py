@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pairlab.analysis.comparison import result
 from pairlab.analysis.comparison.compute import compare
 from pairlab.errors import AnalysisError, BadInput, UnknownName
 from tests.support.synthetic import ending, run
@@ -15,7 +14,7 @@ LEVELS_GBPS = (5.0, 10.0, 20.0, 14.0)
 
 def on(host, made, **facts):
     known = {"cpu_model": f"CPU {host}", "cpus": 2, "kernel": "6.1", **facts}
-    return [replace(each, facts={"host": known}) for each in made]
+    return [replace(each, facts={**each.facts, "host": known}) for each in made]
 
 
 def sides(level_gbps, ratio, *, first=0, repetitions=3, noise=0.01, seed=1):
@@ -40,10 +39,10 @@ def everywhere(ratios, **options):
 def test_a_ratio_that_hosts_of_unlike_speed_share_is_found_within_them():
     (found,) = compare(everywhere([1.1] * 4), over="host")
     assert 7 < found.low < 10 < found.high < 13
-    assert (found.paired, found.n, found.unit, found.verdict) == (True, (4, 4), "host", "better")
+    assert (found.pairing, found.n, found.unit, found.verdict) == ("by block", (4, 4), "host", "better")
     assert " % faster than bridge, 95 % interval " in found.words
     assert found.words.endswith("(n = 4 hosts)")
-    assert ("compared", "within each repetition of a host, over hosts") in result.rows(found)
+    assert ("compared", "within each block of a host, over hosts") in found.rows
     assert found.notes[0].count(" % on CPU ") == 4
     assert found.base.level == pytest.approx(np.mean(LEVELS_GBPS) * 1e9, rel=0.02)
     assert not {"host", "kernel"} & set(found.alike)
@@ -77,7 +76,7 @@ def test_a_sweep_whose_repetitions_hosts_share_is_paired_in_each_of_them():
         for made in on(host, sides(level, 1.1, first=host, repetitions=1, noise=0))
     ]
     (found,) = compare(runs, over="host")
-    assert (found.paired, found.n) == (True, (4, 4))
+    assert (found.pairing, found.n) == ("by block", (4, 4))
     assert (found.change, found.low, found.high) == pytest.approx((10, 10, 10))
 
 

@@ -1,6 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import pyplot as plt
 
 from pairlab.analysis import by_group
 from pairlab.analysis.figures import cdf, files, style
@@ -26,7 +27,7 @@ def panel(points, backend="netns", pairs=50):
 
 
 def test_each_line_gives_the_median_of_its_driver_where_it_crosses_one_half(flows, points):
-    ax = cdf.cdf_lines(panel(points), label="Time (ms)", scale=1e3)
+    ax = cdf.cdf_lines(panel(points), plt.subplots()[1], label="Time (ms)", scale=1e3)
     drawn = {line.get_label(): line for line in ax.lines}
     assert list(drawn) == ["bridge", "macvlan", "ovs", "host"]
     for driver, line in drawn.items():

@@ -10,10 +10,12 @@ import pytest
 from matplotlib.collections import PathCollection
 from PIL import Image
 
-from pairlab.analysis import published, throughput_cells
+from pairlab.analysis import cell_estimates, published
+from pairlab.analysis import repetitions as runs_as_rows
 from pairlab.analysis.driver_order import ordered
-from pairlab.analysis.figures import estimates, files, grid, networks, pgf, style
+from pairlab.analysis.figures import estimates, files, grid, networks, style
 from pairlab.analysis.questions import throughput
+from pairlab.analysis.selection import CELL
 from pairlab.base.temporary_folder import PREFIX
 from pairlab.errors import BadInput
 from pairlab.store.dataset import load_runs
@@ -23,20 +25,25 @@ pytestmark = pytest.mark.usefixtures("closes_figures")
 
 @pytest.fixture(scope="module")
 def repetitions(campaign):
-    return throughput_cells.throughput_by_repetition(load_runs(campaign).flows)
+    return runs_as_rows.table(load_runs(campaign))
 
 
 @pytest.fixture(scope="module")
 def cells(repetitions):
-    return throughput.cells(repetitions)["total_bps"]
+    return cell_estimates.means(repetitions, CELL, "total_bps")
 
 
 def of_netns(frame):
     return frame[frame["backend"] == "netns"]
 
 
+def alone():
+    """Axes that are a whole figure."""
+    return plt.subplots()[1]
+
+
 def total(cells, ax=None):
-    return estimates.by_number(cells, ax, measure=throughput.TOTAL)
+    return estimates.by_number(cells, ax or alone(), measure=throughput.TOTAL)
 
 
 def by_system(cells):
@@ -44,7 +51,7 @@ def by_system(cells):
 
 
 def points(repetitions, ax=None):
-    return estimates.repetitions_by_pairs(repetitions, ax, value="total_bps", measure=throughput.TOTAL)
+    return estimates.repetitions_by_pairs(repetitions, ax or alone(), value="total_bps", measure=throughput.TOTAL)
 
 
 def lines(ax):
@@ -82,8 +89,8 @@ def test_values_that_span_decades_are_on_a_logarithmic_axis_unless_one_is_zero(l
     cells = pd.DataFrame(rows, columns=["message_bytes", "place", "value"])
     cells = cells.assign(low=0.9 * cells["value"], high=1.1 * cells["value"], driver="bridge", n=3, confidence=0.95)
     how = {"measure": throughput.TOTAL, "log_y": True}
-    by_category = estimates.by_category(cells, category="place", order=["64 B", "64 KiB"], name="Size", **how)
-    for ax in (estimates.by_number(cells, number="message_bytes", name="Size", **how), by_category):
+    by_category = estimates.by_category(cells, alone(), category="place", order=["64 B", "64 KiB"], name="Size", **how)
+    for ax in (estimates.by_number(cells, alone(), number="message_bytes", name="Size", **how), by_category):
         assert ax.get_yscale() == scale
         bottom, top = ax.get_ylim()
         assert bottom <= least / 1e9 < 40 < top
@@ -91,7 +98,7 @@ def test_values_that_span_decades_are_on_a_logarithmic_axis_unless_one_is_zero(l
 
 def test_clients_of_one_repetition_have_one_shade_and_other_repetitions_others():
     clients = pd.DataFrame({"driver": "bridge", "repetition": [0, 0, 1, 1, 2, 2], "x": [1.0, 1.1, 2, 2.1, 3, 3.1]})
-    ax = estimates.scatter(clients.assign(y=clients["x"]), x="x", y="y", x_label="X", y_label="Y")
+    ax = estimates.scatter(clients.assign(y=clients["x"]), alone(), x="x", y="y", x_label="X", y_label="Y")
     (drawn,) = [each for each in ax.collections if isinstance(each, PathCollection)]
     assert list(drawn.get_offsets()[:, 0]) == list(clients["x"])
     shades = [tuple(each) for each in drawn.get_facecolors()]
@@ -180,19 +187,19 @@ def test_networks_one_below_the_other_keep_their_colours_markers_and_order(cells
 
 
 def test_the_note_tells_n_and_what_the_bars_are(cells, repetitions):
-    assert estimates.note_of(cells) == "mean of n = 2 to 3 repetitions; bars: 95 % interval (none where n < 3)"
-    assert estimates.note_of(cells[cells["n"] > 2]) == "mean of n = 3 repetitions; bars: 95 % interval"
-    assert estimates.note_of(repetitions) == "a point per repetition, n = 2 to 3 in each column"
-    assert estimates.note_of(cells.assign(n=1)) == "mean of n = 1 repetition, which has no interval"
+    assert estimates.caption(cells) == "mean of n = 2 to 3 repetitions; bars: 95 % interval (none where n < 3)"
+    assert estimates.caption(cells[cells["n"] > 2]) == "mean of n = 3 repetitions; bars: 95 % interval"
+    assert estimates.caption(repetitions) == "a point per repetition, n = 2 to 3 in each column"
+    assert estimates.caption(cells.assign(n=1)) == "mean of n = 1 repetition, which has no interval"
     many = pd.concat([repetitions, repetitions.assign(repetition=repetitions["repetition"] + 10)])
     told = "a point per repetition, and from n = 6 on a box (quartiles, median; whiskers: extremes); n = 4 to 6"
-    assert estimates.note_of(many) == f"{told} repetitions"
-    assert "; hollow: n = 1" in estimates.note_of(cells.assign(n=[1] + [3] * (len(cells) - 1)))
+    assert estimates.caption(many) == f"{told} repetitions"
+    assert "; hollow: n = 1" in estimates.caption(cells.assign(n=[1] + [3] * (len(cells) - 1)))
 
 
 def test_published_and_own_shapes_share_their_axes(repetitions):
-    theirs = throughput_cells.normalised_shape(published.load("throughput"), by=["paper"]).cells
-    ours = throughput_cells.normalised_shape(repetitions).cells
+    theirs = throughput.normalised_shape(published.load("throughput"), by=["paper"]).cells
+    ours = throughput.normalised_shape(repetitions).cells
     figure = estimates.published_shape(ours, theirs, measure=throughput.RELATIVE)
     titles = [ax.get_title() for ax in figure.axes]
     assert titles == ["paper E, means", "here: docker, flowgen", "here: netns, flowgen"]
@@ -201,17 +208,9 @@ def test_published_and_own_shapes_share_their_axes(repetitions):
     assert ovs.get_ydata()[0] == pytest.approx(71.4690 / 56.3890)
 
 
-def test_saving_again_gives_the_same_bytes(cells, origin, out):
-    first = {path.name: path.read_bytes() for path in files.save(by_system(cells), "total", origin)}
-    again = files.save(by_system(cells), "total", origin)
-    assert {"total.pdf", "total.png", "total.svg"} <= set(first)
-    for path in again:
-        assert path.parent == out / "figures" / "made-up"
-        assert path.read_bytes() == first[path.name], path.name
-
-
-def test_every_format_says_which_runs_it_was_made_from(cells, origin, out):
+def test_every_format_says_which_runs_it_was_made_from_and_has_the_same_bytes_again(cells, origin, out):
     saved = {path.suffix: path for path in files.save(by_system(cells), "total", origin)}
+    assert {".pdf", ".png", ".svg"} <= set(saved)
     stamp = "total: made from 12 runs of runs/made-up, measured 2024-05-01 to 2024-05-02, keys 0123456789abcdef"
     assert f"({stamp})".encode() in saved[".pdf"].read_bytes()
     with Image.open(saved[".png"]) as image:
@@ -219,6 +218,12 @@ def test_every_format_says_which_runs_it_was_made_from(cells, origin, out):
     assert f"<dc:description>{stamp}</dc:description>" in saved[".svg"].read_text()
     if ".pgf" in saved:
         assert saved[".pgf"].read_text().startswith(f"% {stamp}.\n")
+    assert b"/FontFile2" in saved[".pdf"].read_bytes()  # fonts are outlines
+    assert b"/Type3" not in saved[".pdf"].read_bytes()
+    first = {path: path.read_bytes() for path in saved.values()}
+    for path in files.save(by_system(cells), "total", origin):
+        assert path.parent == out / "figures" / "made-up"
+        assert path.read_bytes() == first[path], path.name
 
 
 def test_without_latex_pgf_is_left_out_with_one_line_and_one_of_other_runs_removed(
@@ -244,18 +249,12 @@ def test_latex_works_where_clean_finds_what_a_killed_kernel_leaves(cells, monkey
     program.write_text(f"#!/bin/sh\npwd > {tmp_path}/where; exit 1\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    pgf.backend_pgf.LatexManager._get_cached_or_new_impl.cache_clear()
+    files.backend_pgf.LatexManager._get_cached_or_new_impl.cache_clear()
     with plt.rc_context(style.STYLE):
-        content, why = pgf.rendered(by_system(cells))
+        content, why = files.as_pgf(by_system(cells))
     assert content is None
     assert why.startswith("LaTeX did not set its text")
     assert PREFIX in (tmp_path / "where").read_text()
-
-
-def test_fonts_are_embedded_as_outlines_and_never_as_type_three(cells, origin, out):
-    pdf = files.save(by_system(cells), "total", origin)[0].read_bytes()
-    assert b"/FontFile2" in pdf
-    assert b"/Type3" not in pdf
 
 
 @pytest.mark.parametrize("wide", [False, True])
@@ -293,7 +292,7 @@ def of_systems(**pairs_by_backend):
     return pd.DataFrame(rows).assign(low=0.5e9, high=2.5e9, n=3, confidence=0.95, gap="")
 
 
-def by_size(cells, ax=None):
+def by_size(cells, ax):
     return estimates.by_number(cells, ax, measure=throughput.TOTAL, number="size", name="Size")
 
 
@@ -318,7 +317,7 @@ def test_of_measures_above_each_other_a_system_keeps_its_column_where_one_lacks_
 def test_pairs_are_on_the_axis_that_sets_them_more_evenly_apart():
     many = [1, 2, 3, 5, 10, 20, 50, 100, 150]
     for counts, scale in (([1, 5, 10, 50], "log"), (many, "log"), ([10, 20, 30, 40, 50], "linear"), ([10], "linear")):
-        ax = plt.subplots()[1]
+        ax = alone()
         estimates.count_axis(ax, counts)
         assert ax.get_xscale() == scale
         assert [mark for mark in ax.get_xticks() if ax.get_xlim()[0] <= mark <= ax.get_xlim()[1]] == counts
@@ -381,11 +380,10 @@ def test_what_is_no_formula_is_refused_with_what_to_write(origin, out):
 
 
 @pytest.mark.parametrize("draw", ["imshow", "figimage"])
-def test_a_figure_with_an_image_is_saved_and_the_paper_takes_the_pdf(origin, out, capsys, draw):
+def test_of_a_figure_with_an_image_the_paper_takes_the_pdf(draw):
     figure = labelled("x")
     getattr(figure.axes[0] if draw == "imshow" else figure, draw)([[0, 1], [1, 0]])
-    assert [path.suffix for path in files.save(figure, "image", origin)] == [".pdf", ".png", ".svg"]
-    assert "a part of it is an image" in capsys.readouterr().err
+    assert files.as_pgf(figure) == (None, "a part of it is an image, as very many points are; the paper takes the PDF")
 
 
 @pytest.mark.filterwarnings("ignore:Glyph .* missing from font")

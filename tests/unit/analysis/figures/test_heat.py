@@ -29,22 +29,27 @@ def shown(ax):
     }
 
 
+def one_map(changes):
+    (ax,) = heat.change_maps(changes, panel="panel", column="step", name="Pairs").axes
+    return ax
+
+
 def test_changes_stand_at_their_driver_and_step_and_in_brackets_where_they_may_be_none():
-    ax = heat.change_map(CHANGES, column="step", name="Pairs")
+    ax = one_map(CHANGES)
     assert [mark.get_text() for mark in ax.get_yticklabels()] == ["bridge", "ovs"]
     assert [mark.get_text() for mark in ax.get_xticklabels()] == ["10 to 50", "50 to 100"]
     assert shown(ax) == {(0, 0): "(-12)", (0, 1): "+90", (1, 0): "+300"}
 
 
 def test_a_drivers_name_is_no_formula():
-    ax = heat.change_map(CHANGES.replace("ovs", r"$\ovs$"), column="step", name="Pairs")
+    ax = one_map(CHANGES.replace("ovs", r"$\ovs$"))
     ax.figure.draw_without_rendering()  # which reads formulas
     assert ax.get_yticklabels()[1].get_text() == r"\$\ovs\$"
 
 
 def test_falls_and_rises_have_different_colours_and_no_change_has_none():
     flat = CHANGES.assign(value=[0.0, -80.0, 400.0, np.nan])
-    ax = heat.change_map(flat, column="step", name="Pairs")
+    ax = one_map(flat)
     colours = ax.collections[0].get_facecolors().reshape(2, 2, 4)
     middle, fall, rise = colours[1, 0], colours[0, 0], colours[0, 1]
     assert min(middle[:3]) > 0.9

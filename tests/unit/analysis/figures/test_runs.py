@@ -289,3 +289,21 @@ def test_pictures_stand_outside_of_pyplot_and_have_the_house_style_wherever_they
 def test_hundreds_of_clients_do_not_make_a_picture_of_megabytes():
     made = over_time([[1.0, 2.0] * 20] * 300)
     assert len(as_svg(pictures.time_series(made))) < 500_000
+
+
+def test_who_points_at_a_mark_is_told_which_run_it_is_and_where_the_mark_is_drawn():
+    slow, fast = bulk([1, 2], driver="bridge", retransmits=[3, 7]), bulk([8, 9], driver="macvlan", retransmits=[3, 7])
+    made = pictures.measures([slow, replace(fast, status="invalid")])
+    made._repr_svg_()
+    total = {words: (x, y) for x, y, words in made.places if words.endswith("Gbit/s")}
+    (low,) = [place for words, place in total.items() if words == "bridge, repetition 0: 3 Gbit/s"]
+    (high,) = [place for words, place in total.items() if words == "macvlan (invalid), repetition 0: 17 Gbit/s"]
+    assert 0 < low[0] < high[0] < 1
+    assert 0 < high[1] < low[1] < 1  # from above
+    clients = [words for *_, words in pictures.retransmits([slow]).places]
+    assert clients == ["bridge, repetition 0, client 0: 3, 1 Gbit/s", "bridge, repetition 0, client 1: 7, 2 Gbit/s"]
+    for picture in (pictures.box, pictures.cdf):
+        assert {words.split(":")[0] for *_, words in picture([slow, fast]).places} == {
+            "bridge, repetition 0",
+            "macvlan, repetition 0",
+        }

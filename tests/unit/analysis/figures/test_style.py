@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from pairlab.analysis.driver_order import ordered
-from pairlab.analysis.figures import cpu, style
+from pairlab.analysis.figures import style
 from pairlab.base import entry_points
 from tests.support.colours import EYES, contrast, distance, lightness
 
@@ -77,7 +77,7 @@ def test_the_known_drivers_come_first_in_one_order():
 
 
 def test_the_parts_of_cpu_time_look_like_no_driver_and_differ_as_greys():
-    parts = cpu.COLOURS
+    parts = style.CPU_COLOURS
     assert closest(parts, lambda a, b: abs(lightness(a) - lightness(b)))[0] >= 5
     for driver, part in itertools.product(COLOURS.values(), parts.values()):
         assert distance(driver, part) >= 20, (driver, part)

@@ -5,7 +5,7 @@ import pytest
 
 from pairlab.analysis.output import latex
 from pairlab.analysis.output.formatting import MISSING
-from pairlab.analysis.output.measures import Measure
+from pairlab.analysis.output.measures import Quantity
 from pairlab.errors import BadInput
 from pairlab.statistics import intervals
 
@@ -125,7 +125,7 @@ def test_a_table_of_two_levels_groups_its_head_and_shows_what_is_missing(origin,
 
 def test_a_bound_that_rounds_to_nothing_has_no_sign():
     values = latex.Values("cpu")
-    share = Measure("Share (%)", "share", 1, 100, "%")
+    share = Quantity("Share (%)", "share", 1, 100, "%")
     share.put_one(values, "idle", intervals.Estimate(1e-5, -1e-5, 3e-5, 3))
     share.put_one(values, "steal", intervals.Estimate(0.001, -0.002, 0.004, 3))
     assert values["idle-interval"] == r"[0.0, 0.0] \%"

@@ -5,9 +5,9 @@ import pandas as pd
 
 from pairlab.analysis.figures.grid import in_larger_unit
 from pairlab.analysis.output.latex import Values
-from pairlab.analysis.output.measures import Measure
+from pairlab.analysis.output.measures import Quantity
 
-LATENCY = Measure("Latency (µs)", "latency", 2, 1e6, "µs", short=True)
+LATENCY = Quantity("Latency (µs)", "latency", 2, 1e6, "µs", short=True)
 CELLS = pd.DataFrame(
     {
         "driver": ["bridge", "nat"],

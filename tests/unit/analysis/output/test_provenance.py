@@ -9,11 +9,11 @@ from pairlab.analysis.figures import files
 from pairlab.analysis.output import latex
 from pairlab.analysis.output.provenance import (
     Stamp,
-    account,
     conditions,
     facts_of,
     origin_of,
     stamp_of,
+    what_was_read,
     write_atomically,
 )
 from pairlab.errors import BadInput, StoreError
@@ -33,7 +33,7 @@ def test_the_account_names_every_run_that_does_not_count_by_reason(tmp_path):
     newer = store.write(run([1], repetition=4), tmp_path)
     head = newer.path / "run.json"
     head.write_text(head.read_text().replace(f'"schema": {SCHEMA}', '"schema": 99'))
-    told = account(load_runs(tmp_path)).splitlines()
+    told = what_was_read(load_runs(tmp_path)).splitlines()
     assert told[:2] == ["5 runs read, 1 count, 4 left out", "  2 invalid: the clients started too late"]
     assert [line.startswith("    throughput: flowgen over bridge") for line in told[2:4]] == [True, True]
     assert told[4].startswith(f"  damaged: {damaged.path} is not a whole run")
@@ -46,7 +46,7 @@ def test_skipped_runs_are_one_line_each_reason(tmp_path):
         for driver in ("ovs", "ipip"):
             why = (f"no {driver} here" if driver == "ovs" else f"needs {pairs} cores",)
             store.write(run([1] * pairs, driver=driver, pairs=pairs, status="skipped", reasons=why), tmp_path)
-    assert account(load_runs(tmp_path)).splitlines() == [
+    assert what_was_read(load_runs(tmp_path)).splitlines() == [
         "4 runs read, 0 count, 4 left out",
         "  2 skipped: needs … cores",
         "  2 skipped: no ovs here",
@@ -132,7 +132,7 @@ def test_a_file_carries_the_stamp_of_its_experiments_and_runs(tmp_path, out):
 
 
 def test_the_sweep_names_the_label_and_a_folder_inside_the_checkout_is_told_relative(tmp_path, monkeypatch):
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    monkeypatch.setattr(paths, "STUDY", tmp_path)
     store.write(run([1]), tmp_path / "runs" / "my runs")
     runs = load_runs(tmp_path / "runs" / "my runs")
     assert origin_of(runs, "runs/my runs", "smoke").label == "smoke"
@@ -174,7 +174,8 @@ def test_a_file_that_cannot_be_written_is_a_clear_error_and_leaves_no_draft(tmp_
 def test_runs_left_out_for_one_kind_of_reason_are_told_together_each_with_its_numbers():
     load = [f"other processes took {share}% of the CPU time, and max_foreign_cpu is 0.1" for share in ("12.5", "80.0")]
     hung = "3 clients hung"
-    told = account(Runs(tuple(Run(Spec(seed=seed), "invalid", (why,)) for seed, why in enumerate([*load, hung, hung]))))
+    invalid = [Run(Spec(seed=seed), "invalid", (why,)) for seed, why in enumerate([*load, hung, hung])]
+    told = what_was_read(Runs(tuple(invalid)))
     lines = told.splitlines()
     assert lines[0] == "4 runs read, 0 count, 4 left out"
     assert "  2 invalid: 3 clients hung" in lines

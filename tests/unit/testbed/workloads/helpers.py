@@ -31,14 +31,14 @@ def workloads():
 
 def reports_of(workload):
     """The captured reports, one of each version, of the longest kind the tool has: of several intervals if it can."""
-    kind = "several" if "intervals" in workload.can else "one"
+    kind = "several" if "intervals" in workload.features else "one"
     pattern = f"{workload.name}-[0-9]*-{kind}.*"  # not of sockperf-ping-pong, for sockperf
     return sorted(file for folder in CAPTURED_BY_ALL for file in folder.glob(pattern))
 
 
 def reporting():
     """Workloads whose clients print a report; of the others, the launcher tells when they were done."""
-    return [workload for workload in workloads() if "time" in workload.can]
+    return [workload for workload in workloads() if "time" in workload.features]
 
 
 #: Each tool that prints a report, with that of each version.

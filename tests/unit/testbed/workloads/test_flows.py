@@ -18,7 +18,7 @@ def test_a_flow_that_ended_before_its_time_failed(name):
         require_duration(measured, 10)
 
 
-@pytest.mark.parametrize(("workload", "report"), [each for each in REPORTS if each.values[0].carries])
+@pytest.mark.parametrize(("workload", "report"), [each for each in REPORTS if each.values[0].sends_traffic])
 def test_a_flow_that_lasted_as_long_as_asked_succeeded(workload, report):
     require_duration(only(workload.parse(report)), 2)
 
@@ -30,6 +30,8 @@ def test_totals_after_a_warm_up_are_those_of_the_later_intervals():
     assert measured.flow["retransmits"] == 7
     assert len(measured.intervals) == 4
     assert not math.isnan(measured.flow["rtt_s"])
+    with pytest.raises(ValueError, match=r"no interval after the warm-up of 2\.5 s"):
+        window(measured, 2.5)
 
 
 @pytest.mark.parametrize(("untold_s", "told"), [({0.5}, 7), ({1.0}, 24 - 17), ({0.5, 1.0}, None)])

@@ -2,8 +2,11 @@
 
 Promise: bad input. By contract over every workload there is, each with every captured output."""
 
+import itertools
+import json
 import math
 import random
+import re
 import signal
 
 import pytest
@@ -11,13 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pairlab.model.tables import table
-from pairlab.testbed import registry
-from pairlab.testbed.contracts import Measured
-from pairlab.testbed.workloads import flowgen, iperf, sockperf, stress_ng
-from tests.support import CAPTURED
+from pairlab.testbed.contracts import FlowReport
+from pairlab.testbed.workloads import flowgen, iperf, netperf, sockperf, stress_ng
+from tests.support import CAPTURED, CAPTURED_BY_ALL
+from tests.support.edited import edited, places
+from tests.unit.testbed.workloads.helpers import captured, workloads
 
 OUTPUT = {file.name: file.read_text() for file in sorted(CAPTURED.iterdir())}
-WORKLOADS = [registry.workloads.get(name)() for name in registry.workloads.names()]
+WORKLOADS = workloads()
 
 #: What has no bound takes hours.
 BOUNDED_S = 60
@@ -35,7 +39,7 @@ def tells(refused):
 
 
 def read(workload, text, served=""):
-    """What it makes of it, which must fit the tables; None where it refuses it with a reason."""
+    """What it makes of it, of finite numbers; None where it refuses it with a reason."""
     try:
         told = workload.parse(text, served)
     except ValueError as refused:
@@ -77,7 +81,7 @@ def test_a_report_cut_anywhere_is_whole_or_refused(workload):
     for name, text in its(workload).items():
         for end in cuts(text):
             told = read(workload, text[:end])
-            assert told is None or all(isinstance(each, Measured) for each in told), name
+            assert told is None or all(isinstance(each, FlowReport) for each in told), name
 
 
 @pytest.mark.ci
@@ -118,28 +122,89 @@ def test_reports_mixed_line_by_line_are_read_or_refused(workload, data):
     read(workload, "".join([*lines, *one, *other]), "".join(other))
 
 
-@each_workload
-@quick
-@given(st.text(st.characters(), max_size=200), st.text(st.characters(), max_size=50))
-def test_any_text_at_all_is_read_or_refused(workload, text, served):
-    read(workload, text, served)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.just(10**400) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["event", "end", "streams", "sender", "intervals", "seconds", "bytes", "error"])
+            | st.text(max_size=3),
+            inner,
+            max_size=5,
+        )
+    ),
+    max_leaves=8,
+)
 
 
-PATTERNS = [
-    iperf.LINE,
-    iperf.CONGESTION,
-    sockperf.TOTAL,
-    sockperf.RATE,
-    sockperf.BANDWIDTH,
-    sockperf.ERROR,
-    sockperf.NOTE,
-    sockperf.BY_UDP,
-    sockperf.RECEIVED,
-    stress_ng.DONE,
-    stress_ng.RATE,
-    stress_ng.ERROR,
-    stress_ng.ENDED,
-]
+DAMAGED = (
+    "rr-0.3.0-one.jsonl",
+    "rr-0.3.0-udp.jsonl",
+    "iperf3-3.12-one.json",
+    "iperf3-3.12-shaped.json",
+    "flowgen-0.1.0-one.jsonl",
+    "flowgen-0.2.0-finite-client.jsonl",
+    "flowgen-0.2.0-finite-server.jsonl",
+    "flowgen-0.2.0-udp-client.jsonl",
+    "flowgen-0.3.0-both-client.jsonl",
+    "all-to-all-0.3.0-one.jsonl",
+    *(file.name for folder in CAPTURED_BY_ALL if folder != CAPTURED for file in sorted(folder.glob("*.jsonl"))),
+)
+
+
+def damaged_reports():
+    """Whole reports in which one value, anywhere, is another."""
+
+    def damaged(name):
+        text = captured(name)
+        told = list(map(json.loads, text.splitlines() if name.endswith("jsonl") else [text]))
+        chosen = st.tuples(st.sampled_from(list(places(told))), json_values)
+        return chosen.map(lambda chosen: "\n".join(map(json.dumps, edited(told, *chosen))))
+
+    return st.sampled_from(DAMAGED).flatmap(damaged)
+
+
+#: What the lines of every tool look like that prints text.
+PATTERNS = {
+    tool: [each for each in vars(tool).values() if isinstance(each, re.Pattern)]
+    for tool in (iperf, netperf, sockperf, stress_ng)
+}
+
+
+def lines_of(patterns):
+    return st.lists(st.one_of(*map(st.from_regex, patterns)), max_size=6).map("\n".join)
+
+
+any_text = st.one_of(
+    st.text(),
+    st.tuples(*map(st.from_regex, (sockperf.TOTAL, sockperf.RATE, sockperf.BANDWIDTH))).map("\n".join),
+    st.tuples(*map(st.from_regex, (sockperf.RAN, sockperf.BUCKET, sockperf.WINDOW))).map("\n".join),
+    *map(lines_of, PATTERNS.values()),
+    json_values.map(json.dumps),
+    st.lists(json_values.map(json.dumps), max_size=3).map("\n".join),
+    damaged_reports(),
+)
+
+
+@settings(max_examples=200)
+@given(any_text, any_text)
+def test_any_text_is_read_or_refused_with_a_reason(text, served):
+    for workload in WORKLOADS:
+        for measured in read(workload, text, served) or ():
+            if "time" in workload.features and workload.sends_traffic and not measured.error:
+                for column in ("duration_s", "flow_bytes", "throughput_bps"):
+                    assert isinstance(measured.flow[column], (int, float))
+            table("flows", [{"pair": 0, "flow": 0, **measured.flow}], workload.metrics)
+            table("intervals", [{"pair": 0, "flow": 0, "warmup": False, **row} for row in measured.intervals])
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "9" * 5000, "null", '"end"', "[1]"])
+def test_json_that_is_no_report_is_refused(text):
+    for workload in workloads():
+        with pytest.raises(ValueError, match=workload.name):
+            workload.parse(text)
+
+
 PUMPED = [" ", "1", "[", "[ ", "[1] ", "[1] 0.0-", "1/", "\n", "[\n", "sockperf: ", "sockperf: ERROR: ", "a", "0.0"]
 
 
@@ -147,30 +212,28 @@ PUMPED = [" ", "1", "[", "[ ", "[1] ", "[1] 0.0-", "1/", "\n", "[\n", "sockperf:
 def test_no_pattern_takes_more_than_its_texts_length_in_time(pumped):
     """A pattern that goes back over what it read needs hours for so much of the same."""
     text = pumped * (1_000_000 // len(pumped))
-    for pattern in PATTERNS:
+    for pattern in itertools.chain(*PATTERNS.values()):
         for before in ("", "[  1] 0.00-1.00 sec  ", "[  1] 0.00-1.00 sec  1 Bytes  1 bits/sec  "):
             assert not list(pattern.finditer(before + text))[1_000_001:]
 
 
-@pytest.mark.parametrize(
-    "report",
-    [
-        '{"event": "total", "duration_s": NaN, "flow_bytes": 1, "throughput_bps": 1, "congestion_control": "", '
-        '"connected_ns": 1}',
-        '{"event": "total", "duration_s": 1, "flow_bytes": Infinity, "throughput_bps": 1, "congestion_control": "", '
-        '"connected_ns": 1}',
-        '{"event": "total", "duration_s": -1, "flow_bytes": 1, "throughput_bps": 1, "congestion_control": "", '
-        '"connected_ns": 1}',
-        '{"event": "total", "duration_s": 1, "flow_bytes": 1, "throughput_bps": 1, "congestion_control": "", '
-        f'"connected_ns": 1{"0" * 400}}}',
-        '{"event": "total", "duration_s": 1, "flow_bytes": 1, "throughput_bps": 1, "congestion_control": "\\ud800", '
-        '"connected_ns": 1}',
-    ],
-    ids=["not a number", "infinite", "negative", "beyond all clocks", "half a character"],
-)
-def test_what_no_tool_can_have_measured_is_a_damaged_report(report):
+TOTAL = '{"event": "total", "duration_s": 1, "flow_bytes": 1, "throughput_bps": 1, "congestion_control": "", '
+TOTAL += '"connected_ns": 1}'
+NO_MEASUREMENT = {
+    "not a number": ('"duration_s": 1', '"duration_s": NaN'),
+    "infinite": ('"flow_bytes": 1', '"flow_bytes": Infinity'),
+    "negative": ('"duration_s": 1', '"duration_s": -1'),
+    "beyond all clocks": ('"connected_ns": 1', f'"connected_ns": 1{"0" * 400}'),
+    "half a character": ('"congestion_control": ""', '"congestion_control": "\\ud800"'),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), NO_MEASUREMENT.values(), ids=NO_MEASUREMENT)
+def test_what_no_tool_can_have_measured_is_a_damaged_report(before, after):
+    assert flowgen.Flowgen().parse(TOTAL)
+    assert before in TOTAL
     with pytest.raises(ValueError, match=r"\w"):
-        flowgen.Flowgen().parse(report)
+        flowgen.Flowgen().parse(TOTAL.replace(before, after))
 
 
 def test_the_reasons_of_failed_flows_can_be_kept_whatever_a_tool_said(tmp_path):
@@ -179,11 +242,11 @@ def test_the_reasons_of_failed_flows_can_be_kept_whatever_a_tool_said(tmp_path):
     from pairlab.model.records import Run
     from pairlab.model.spec import Spec
     from pairlab.testbed.endpoints import Endpoint, Task
-    from pairlab.testbed.launch.conductor import Process
+    from pairlab.testbed.process_launcher import Process
     from pairlab.testbed.workloads.iperf3 import Iperf3
 
     ends = [Endpoint(name, "10.77.0.1", lambda *_: None) for name in ("client-0", "server-0")]
-    client, server = (Process("slot", end, (), over=True, start_ns=1, end_ns=2, exit_code=0) for end in ends)
+    client, server = (Process("slot", end, (), ended=True, start_ns=1, end_ns=2, exit_code=0) for end in ends)
     client.stdout = '{"error": "half a \\ud800 character"}'
     flows = read_flows(Spec(), [Task()], Iperf3(), [client], [server], 0).flows
     kept = store.write(Run(Spec(), "failed", flows=table("flows", flows)), tmp_path)

@@ -4,9 +4,7 @@ import json
 
 import pytest
 
-from pairlab.errors import BadSpec
 from pairlab.measurement.flow_rows import window
-from pairlab.model.spec import Spec
 from pairlab.testbed.workloads.iperf3 import Iperf3
 from tests.unit.testbed.workloads.helpers import captured, only
 
@@ -92,25 +90,6 @@ def test_iperf3_reports_what_was_received():
     }
 
 
-def test_iperf3_reports_one_interval():
-    measured = only(Iperf3().parse(captured("iperf3-3.12-one.json")))
-    assert measured.flow["flow_bytes"] == 2_260_860_928
-    assert [(row["end_s"], row["interval_bytes"]) for row in measured.intervals] == [(1.000114, 2_266_234_880)]
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("refused", "unable to connect to server: Connection refused"),
-        ("terminated", "interrupt - the client has terminated"),
-        ("server-died", "unable to write to stream socket: Connection reset by peer"),
-    ],
-)
-def test_iperf3_tells_what_went_wrong_in_its_own_words(name, told):
-    with pytest.raises(ValueError, match=f"^iperf3: {told}$"):
-        Iperf3().parse(captured(f"iperf3-3.12-{name}.json"))
-
-
 def test_iperf3_without_tcp_info_leaves_it_missing():
     report = json.loads(captured("iperf3-3.12-one.json"))
     for told in (report["intervals"][0]["streams"][0], report["end"]["streams"][0]["sender"]):
@@ -131,15 +110,6 @@ def test_iperf3_tells_of_each_of_its_flows():
     for flow, written in zip(told, sent, strict=True):  # without its server's report, intervals are of what was written
         assert sum(row["interval_bytes"] for row in flow.intervals) == written > flow.flow["flow_bytes"]
         assert flow.flow["congestion_control"] == "reno"
-
-
-@pytest.mark.parametrize(
-    ("asked", "told"),
-    [({"flows_per_pair": 129}, "at most 128 flows_per_pair"), ({"message_bytes": 1_048_577}, "up to 1048576")],
-)
-def test_iperf3_says_what_it_cannot_take(asked, told):
-    with pytest.raises(BadSpec, match=told):
-        Iperf3().check(Spec(**asked))
 
 
 def test_iperf3_in_reverse_has_the_servers_retransmissions_and_the_clients_bytes():
@@ -172,3 +142,49 @@ def test_iperf3_that_prints_its_report_twice_is_read_once():
         ValueError, match=r"iperf3 printed '.*' after its report; expected one report, or twice the same"
     ):
         Iperf3().parse(twice[:-100])
+
+
+# --- stopped in the middle, as the background is
+
+
+def stopped(name="client", version="3.12"):
+    return captured(f"iperf3-{version}-stopped-{name}.json")
+
+
+def test_iperf3_reports_what_its_server_received_and_the_last_moments_as_its_client_has_them():
+    """The server prints the last interval twice, and has none of the last moments but in its total."""
+    told = only(Iperf3().parse_stopped(stopped(), stopped("server")))
+    assert told.received_bytes == told.flow["flow_bytes"] == 17_551_851_520
+    assert [row["interval_bytes"] for row in told.intervals] == [
+        *(4_016_701_440, 4_353_359_819, 2_786_132_021, 4_879_679_488),
+        1_512_046_592,
+    ]
+    assert [row["end_s"] for row in told.intervals][-2:] == [2.000036, 2.142137]
+    assert told.flow["retransmits"] == sum(row["retransmits"] for row in told.intervals) == 22
+
+
+def test_iperf3_that_adds_which_signal_stopped_it_is_read():
+    told = only(Iperf3().parse_stopped(stopped(version="3.21"), stopped("server", "3.21")))
+    assert told.received_bytes == 5_493_620_736
+
+
+def test_iperf3s_server_may_be_stopped_before_it_hears_that_its_client_was():
+    report = json.JSONDecoder().raw_decode(stopped("server"))[0] | {"error": "interrupt - the server has terminated"}
+    assert only(Iperf3().parse_stopped(stopped(), json.dumps(report))).received_bytes == 17_551_851_520
+
+
+def test_iperf3_that_something_else_ended_says_what():
+    died = captured("iperf3-3.12-server-died.json")
+    with pytest.raises(ValueError, match="unable to write to stream socket"):
+        Iperf3().parse_stopped(died, stopped("server"))
+    busy = json.dumps({"start": {}, "intervals": [], "end": {}, "error": "the server is busy"})
+    with pytest.raises(ValueError, match="iperf3: the server is busy"):
+        Iperf3().parse_stopped(stopped(), busy)
+    with pytest.raises(ValueError, match="the client has terminated"):
+        Iperf3().parse(stopped())
+
+
+@pytest.mark.parametrize(("client", "server"), [("", ""), ("{}", "{}"), ("[]", "[]"), (stopped(), ""), ("", stopped())])
+def test_iperf3_without_a_whole_report_says_so(client, server):
+    with pytest.raises(ValueError, match=r"iperf3 printed no|incomplete"):
+        Iperf3().parse_stopped(client, server)

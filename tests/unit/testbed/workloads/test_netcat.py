@@ -3,13 +3,13 @@
 import pytest
 
 from pairlab.model.spec import Spec
-from pairlab.testbed.contracts import Measured
+from pairlab.testbed.contracts import FlowReport
 from pairlab.testbed.workloads.netcat import Netcat
 from tests.unit.testbed.workloads.helpers import only
 
 
 def test_netcat_tells_nothing_and_what_is_told_is_not_from_our_server():
-    assert only(Netcat().parse("")) == Measured({})
+    assert only(Netcat().parse("")) == FlowReport({})
     with pytest.raises(ValueError, match="netcat printed"):
         Netcat().parse("hello")
 

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from pairlab.errors import BadSpec
 from pairlab.model.spec import Spec
 from pairlab.testbed.endpoints import Task
 from pairlab.testbed.workloads.rr import Rr, sizes
@@ -52,34 +51,6 @@ def test_rr_tells_of_each_connection_and_not_of_the_warm_up():
 def test_of_udp_without_all_responses_it_is_not_known_what_arrived():
     told = Rr().parse(captured("rr-0.3.0-udp.jsonl").replace('"responses":200', '"responses":199'))
     assert [(measured.received_datagrams, measured.received_bytes) for measured in told] == [(None, None)] * 2
-
-
-def test_a_connection_that_broke_failed_in_rrs_own_words():
-    measured = only(Rr().parse(captured("rr-0.3.0-server-died.jsonl")))
-    assert measured.error.startswith("rr: the connection broke: ")
-    assert measured.flow == {}
-
-
-def test_a_histogram_that_lacks_transactions_is_refused():
-    latencies, total = captured("rr-0.3.0-one.jsonl").splitlines()
-    fewer = json.loads(latencies)
-    fewer["buckets"] = fewer["buckets"][1:]
-    with pytest.raises(ValueError, match="not as many latencies as there were transactions"):
-        Rr().parse(f"{json.dumps(fewer)}\n{total}\n")
-
-
-@pytest.mark.parametrize(
-    ("asked", "told"),
-    [
-        ({"udp_share": 1.0, "request_bytes": 31}, "request_bytes: rr sends it by UDP with 32 to 65507, not 31"),
-        ({"udp_share": 1.0, "response_bytes": 65508}, "response_bytes: rr sends it by UDP with 16 to 65507"),
-        ({"udp_share": 1.0, "connect_per_request": True}, "UDP has no connections"),
-        ({"udp_share": 1.0, "udp_rate_bps": 1e6}, "rr sends at requests_per_s"),
-    ],
-)
-def test_what_rr_cannot_send_is_refused(asked, told):
-    with pytest.raises(BadSpec, match=told):
-        Rr().check(Spec(workload="rr", **asked))
 
 
 def test_a_request_without_a_size_is_the_least_there_is():

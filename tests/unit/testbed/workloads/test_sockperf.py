@@ -1,10 +1,14 @@
-"""sockperf: what is read of its client, and of its server beside it."""
+"""sockperf: what is read of its client, and of its server beside it; and of its full log, as awk counts it."""
+
+import re
+import subprocess
 
 import pytest
 
-from pairlab.errors import BadSpec
+from pairlab.model import latencies
 from pairlab.model.spec import Spec
-from pairlab.testbed.workloads.sockperf import Sockperf
+from pairlab.model.tables import table
+from pairlab.testbed.workloads.sockperf import Sockperf, SockperfPingPong, SockperfUnderLoad
 from tests.unit.testbed.workloads.helpers import captured, only
 
 
@@ -77,34 +81,12 @@ def test_sockperf_of_another_unit_is_refused_and_not_misread():
         Sockperf().parse(text)
 
 
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [("refused", "errno=111 Connection refused"), ("server-died", "A connection was forcibly closed by a peer")],
-)
-def test_sockperf_tells_what_went_wrong_in_its_own_words(name, told):
-    with pytest.raises(ValueError, match=f"^sockperf: .*{told}"):
-        Sockperf().parse(captured(f"sockperf-3.7-{name}.txt"))
-
-
 def test_sockperf_that_was_killed_reported_no_whole_test():
     text = captured("sockperf-3.7-one.txt")
     with pytest.raises(
         ValueError, match=r"sockperf reported no complete test: the last .* expected .*BandWidth is NUMBER"
     ):
         Sockperf().parse(text[: text.index("sockperf: Summary: BandWidth")])
-
-
-@pytest.mark.parametrize(
-    ("asked", "told"),
-    [
-        ({"message_bytes": 13}, "from 14 to 65507, not 13"),
-        ({"message_bytes": 65_508}, "from 14 to 65507, not 65508"),
-        ({"duration_s": 2.5}, r"whole seconds only, and duration_s is 2\.5"),
-    ],
-)
-def test_sockperf_says_what_it_cannot_take(asked, told):
-    with pytest.raises(BadSpec, match=told):
-        Sockperf().check(Spec(**asked))
 
 
 def test_sockperf_by_udp_counts_what_arrived_and_what_did_not():
@@ -126,6 +108,84 @@ def test_sockperfs_server_of_udp_that_was_killed_leaves_the_loss_unknown():
         Sockperf().parse(client, "")
 
 
-def test_sockperf_has_no_rate_of_datagrams():
-    with pytest.raises(BadSpec, match="udp_rate_bps: sockperf sends as fast as it can: leave it out, or use flowgen"):
-        Sockperf().check(Spec(udp_share=1.0, udp_rate_bps=1e6))
+# --- latencies
+
+ONE = "sockperf-ping-pong-3.7-one.txt"
+
+
+def quantile(measured, share):
+    rows = [{"pair": 0, "flow": 0, "latency_s": each, "count": count} for each, count in measured.latencies]
+    return latencies.quantile(table("transactions", rows), share)
+
+
+def test_ping_pong_reports_the_round_trip_of_every_request_in_the_window():
+    measured = only(SockperfPingPong().parse(captured(ONE)))
+    assert measured.flow == {
+        "duration_s": 1.0,
+        "flow_bytes": 76_911 * 28,
+        "throughput_bps": 76_911 * 28 * 8,
+        "transactions": 76_911,
+        "transactions_lost": 0,
+        "transactions_failed": 0,
+    }
+    assert sum(count for _, count in measured.latencies) == 76_911
+    of_all_s = float(re.search(r"percentile 50.000 = *([\d.]+)", captured(ONE))[1]) * 1e-6
+    assert quantile(measured, 0.5) == pytest.approx(of_all_s, rel=0.01)  # with --full-rtt: the whole round trip
+    assert measured.received_bytes == 153_983 * 14
+    assert measured.answered_bytes == 153_982 * 14
+    assert (measured.lasted_s, measured.windowed) == (2.0, True)
+
+
+def test_under_load_reports_requests_at_their_rate():
+    measured = only(SockperfUnderLoad().parse(captured("sockperf-under-load-3.7-one.txt")))
+    assert measured.flow["transactions"] == 2001
+    assert quantile(measured, 0.5) < 10e-6 < 5e-3 < quantile(measured, 0.99)
+
+
+def counted(log, **asked):
+    """What the client's own awk script makes of a log, as its command line says it."""
+    spec = Spec(workload="sockperf-ping-pong", **asked)
+    pair = type("Pair", (), {"target": "127.0.0.1", "port": 9})
+    shell, option, script, *rest = SockperfPingPong().client(pair, spec, None)
+    done = subprocess.run(
+        [shell, option, script.replace('"$@" --full-log /proc/self/fd/3 3>&1 1>&4', "cat"), *rest],
+        input=log,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.splitlines()
+
+
+def test_of_the_log_the_warm_up_and_what_was_sent_after_the_window_are_left_out():
+    rows = ["packet, txTime(sec), rxTime(sec), rtt(usec)"]
+    rows += [f"{at}, {9000 + at / 4:.9f}, {9000 + at / 4 + 1e-4:.9f}, {10 + at:.3f}" for at in range(20)]
+    *buckets, window = counted("\n".join(rows) + "\n", duration_s=2.0, warmup_s=0.5)
+    assert sorted(buckets) == [f"latency_ns {1000 * (10 + at)} 1" for at in range(2, 10)]
+    assert window == "window_s 2 transactions 8 message_bytes 14 timer_s 4"
+
+
+def test_latencies_keep_four_digits_whatever_their_size():
+    sizes_us = ["0.999", "12.3456", "12.3449", "999.96", "20500123.456", "20504999.999"]
+    rows = [f"{at}, 5.{at:09d}, 6.0, {size}" for at, size in enumerate(sizes_us)]
+    *buckets, window = counted("\n".join(rows) + "\n", duration_s=1.0)
+    assert sorted(buckets) == [
+        "latency_ns 1000000 1",
+        "latency_ns 12340 1",
+        "latency_ns 12350 1",
+        "latency_ns 20500000000 2",
+        "latency_ns 999 1",
+    ]
+    assert window.startswith("window_s 1 transactions 6 ")
+
+
+@pytest.mark.parametrize(
+    ("printed", "instead", "told"),
+    [
+        ("RunTime=2.000 sec; Warm", "RunTime=2.100 sec; Warm", r"2 s by the kernel's timer and for 2\.1 s by its own"),
+        ("transactions 76911", "transactions 76912", "76912 transactions, and not of the latency of each"),
+    ],
+)
+def test_a_clock_that_is_off_and_a_count_that_lacks_transactions_are_not_trusted(printed, instead, told):
+    with pytest.raises(ValueError, match=told):
+        SockperfPingPong().parse(captured(ONE).replace(printed, instead))

@@ -2,9 +2,6 @@
 
 import pytest
 
-from pairlab.errors import BadSpec
-from pairlab.measurement.measure import resolve
-from pairlab.model.spec import Spec
 from pairlab.testbed.workloads.stress_ng import StressNgCpu, StressNgStream
 from tests.unit.testbed.workloads.helpers import captured, only
 
@@ -41,16 +38,3 @@ def test_too_short_a_time_for_memorys_rate_is_told():
 def test_an_incomplete_report_is_refused(workload):
     with pytest.raises(ValueError, match=f"{workload.name} reported no complete test: the last .*; expected 'metrc"):
         workload().parse("stress-ng: info:  [7] setting to a 5 second run per stressor\n")
-
-
-@pytest.mark.parametrize(
-    ("workload", "asked", "told"),
-    [
-        (StressNgStream, {"duration_s": 4.0}, "from 5 s on: make duration_s that long, not 4"),
-        (StressNgCpu, {"direction": "down"}, "cannot send from servers to clients"),
-        (StressNgCpu, {"warmup_s": 1.0}, "cannot leave out what was sent in warmup_s"),
-    ],
-)
-def test_what_stress_ng_cannot_do_is_refused(workload, asked, told):
-    with pytest.raises(BadSpec, match=told):
-        workload().check(resolve(Spec(workload=workload.name, **asked)))

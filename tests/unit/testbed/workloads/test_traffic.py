@@ -1,16 +1,16 @@
 """flowgen traffic's report, its commands, and its flows as it records them."""
 
 import errno
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from pairlab import Spec
-from pairlab.errors import BadSpec
-from pairlab.measurement.traffic.flow_table import read_table
-from pairlab.model.traffic import flow_records
-from pairlab.testbed.endpoints import Endpoint
-from pairlab.testbed.launch.conductor import Process
+from pairlab.measurement.flow_table import read_table
+from pairlab.model import flow_records
+from pairlab.testbed.endpoints import Endpoint, Pair
+from pairlab.testbed.process_launcher import Process
 from pairlab.testbed.workloads.traffic import Traffic, seed_of
 from tests.support import CAPTURED
 
@@ -41,11 +41,6 @@ def test_each_repetition_draws_anew_and_all_drivers_draw_the_same():
     assert len({seed_of(SPEC.replace(repetition=n, seed=seed)) for n in range(3) for seed in range(3)}) == 9
 
 
-def test_more_requests_than_fit_into_the_time_are_refused():
-    with pytest.raises(BadSpec, match="duration_s: 250,000 requests at 1000 Mbit/s take about 111 s, not 10"):
-        Traffic().check(SPEC.replace(requests=250_000, offered_load_bps=1e9))
-
-
 @pytest.fixture
 def recorded(tmp_path):
     """The folder of a client that made three flows and failed with one; recorded as they ended."""
@@ -65,7 +60,7 @@ def recorded(tmp_path):
 
 def process(name, **values):
     end = Endpoint(name, "10.77.0.1", None)
-    return Process(name, end, (), over=True, start_ns=9 * NS, end_ns=15 * NS, **{"exit_code": 0, **values})
+    return Process(name, end, (), ended=True, start_ns=9 * NS, end_ns=15 * NS, **{"exit_code": 0, **values})
 
 
 def test_flows_are_rows_in_the_order_of_their_requests_with_times_from_the_release(recorded):
@@ -91,8 +86,30 @@ def test_flows_are_rows_in_the_order_of_their_requests_with_times_from_the_relea
     assert flows["client_cpu_s"].dropna().to_dict() == {0: 2.0}
     assert flows["server_cpu_s"].dropna().to_dict() == {0: 0.0, 1: 1.0}
     assert (reading.count, reading.failed, reading.first_error) == (4, 1, "flowgen: Connection reset by peer")
-    assert reading.unbegun == 0.0
+    assert reading.checks["unbegun"] == 0.0
     assert reading.received_bytes == {}  # of a failed flow it is not known
+
+
+def test_flowgen_waits_for_requests_that_fall_behind_as_long_as_the_time_limit_allows():
+    ends = [Endpoint(name, f"10.77.0.{n}", None) for n, name in enumerate(("client-0", "server-0"), 1)]
+    site = SimpleNamespace(flowgen="flowgen", directory="/x")
+    argv = {}
+    for behind in (False, True):
+        pair = Pair(0, *ends, port=5001, task=None, targets=(("10.77.0.2", 5001),))
+        argv[behind] = Traffic().client(pair, SPEC.replace(may_fall_behind=behind, duration_s=30.0), site)
+    assert "--limit" not in argv[False]
+    assert argv[True][-6:] == ["--limit", "30", "--requests", "4", "--within", "30"]
+
+
+def test_requests_that_may_fall_behind_are_incomplete_where_their_flows_ran_out_of_time(recorded):
+    client, servers = process("client-0", exit_code=1, stdout=DIED), [process("server-0"), process("server-1")]
+    behind = SPEC.replace(may_fall_behind=True)
+    assert read_table(behind, Traffic(), client, servers, 10 * NS, recorded).checks["incomplete"] == 0.0
+    flows = np.fromfile(recorded / "flows", flow_records.RECORD)
+    flows["error"][-1] = errno.ETIMEDOUT
+    flows.tofile(recorded / "flows")
+    assert read_table(behind, Traffic(), client, servers, 10 * NS, recorded).checks["incomplete"] == 0.25
+    assert read_table(SPEC, Traffic(), client, servers, 10 * NS, recorded).checks["incomplete"] is None
 
 
 @pytest.mark.parametrize(
@@ -100,7 +117,7 @@ def test_flows_are_rows_in_the_order_of_their_requests_with_times_from_the_relea
     [
         ({"signal": 9, "exit_code": None}, "ended by signal 9"),
         ({"exit_code": 2, "stderr": "flowgen traffic: no"}, "ended with 2: flowgen traffic: no"),
-        ({"stdout": ""}, "not enough values to unpack"),
+        ({"stdout": ""}, "no complete report: 0 lines"),
     ],
 )
 def test_of_a_client_that_came_to_no_end_each_pair_has_a_failed_flow(recorded, client, why):
