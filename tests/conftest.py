@@ -4,7 +4,6 @@ import functools
 import itertools
 import sys
 import tempfile
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
@@ -40,50 +39,24 @@ LONGEST = (
 )
 
 
-def pytest_addoption(parser):
-    parser.addoption(
-        "--but-passed-in",
-        metavar="FOLDER",
-        type=Path,
-        help="leave out what passed in the junit reports in it, of this commit, by another user of this machine",
-    )
+#: Of the whole, but for what is marked for the gate: a slow machine, or what others do on it, may fail these tests; or
+#: they take minutes.
+OF_THE_WHOLE = (
+    TESTS / "browser",
+    TESTS / "faults",
+    TESTS / "host/measurement",
+    *(TESTS / f"host/testbed/test_{name}.py" for name in ("limits", "neighbours", "nobody_gets_in", "shaping")),
+    *(TESTS / f"host/testbed/test_{name}.py" for name in ("traffic", "uml", "workloads")),
+)
 
 
-def pytest_collection_modifyitems(config, items):
-    """Speed is for `make bench`; a slow machine must not fail the tests."""
-    if config.getoption("but_passed_in"):
-        leave_out(config, items, passed_in(config.getoption("but_passed_in")))
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects by marks
+def pytest_collection_modifyitems(items):
     rank = {TESTS / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
     for item in items:
-        if item.get_closest_marker("bench"):
-            item.add_marker(pytest.mark.skip(reason="measures speed: make bench"))
-
-
-#: Run again as root: there, the same testbeds are made without a user namespace.
-ALSO_AS_ROOT = ("tests/host/testbed/test_testbed.py", "tests/host/measurement/test_measure.py")
-
-
-def passed_in(reports):
-    """The tests that passed there, as junit names them: (module and class, name with parameters)."""
-    return {
-        (case.get("classname"), case.get("name"))
-        for report in reports.glob("*.xml")
-        for case in ElementTree.parse(report).getroot().iter("testcase")
-        if len(case.findall("*")) == len(case.findall("properties"))
-    }
-
-
-def leave_out(config, items, passed):
-    def is_left_out(item):
-        address, bracket, parameters = item.nodeid.partition("[")
-        file, *names = address.split("::")
-        module = ".".join([file.removesuffix(".py").replace("/", "."), *names[:-1]])
-        return file not in ALSO_AS_ROOT and (module, names[-1] + bracket + parameters) in passed
-
-    left_out = [item for item in items if is_left_out(item)]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if not is_left_out(item)]
+        if not item.get_closest_marker("gate") and any(item.path.is_relative_to(each) for each in OF_THE_WHOLE):
+            item.add_marker(pytest.mark.whole)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -199,8 +172,8 @@ def with_links():
     return [name for name in there if registry.drivers.get(name).has_links()]
 
 
-def in_ci(values, *, but, only=None):
-    """These as parameters; all are for CI, but those; where `only` is given, the others are for `make soak`.
+def mostly_whole(values, *, but, only=None):
+    """These as parameters; all are of the whole, but those; where `only` is given, the others are for `make soak`.
 
     A value of several parameters is a tuple.
     """
@@ -208,7 +181,7 @@ def in_ci(values, *, but, only=None):
     kept = [value if isinstance(value, tuple) else (value,) for value in but]
 
     def marks(each):
-        return () if each in kept else pytest.mark.ci if only is None or each in only else pytest.mark.long
+        return () if each in kept else pytest.mark.whole if only is None or each in only else pytest.mark.long
 
     return [pytest.param(*each, marks=marks(each)) for each in several]
 
@@ -223,8 +196,8 @@ def diagonal(*axes):
 
 
 def any_backend():
-    """All of them, as parameters of a test that asks nothing of the backend itself: those but netns are for CI."""
-    return in_ci(at_once(), but=["netns"])
+    """All of them, as parameters of a test that asks nothing of the backend itself: those but netns are of the whole."""
+    return mostly_whole(at_once(), but=["netns"])
 
 
 def _at_hand(combination):
@@ -233,14 +206,14 @@ def _at_hand(combination):
 
 
 def every_driver(*, isolated=False):
-    """Every driver on one host in every backend, as parameters; in CI only, all in Docker but the bridge.
+    """Every driver on one host in every backend, as parameters; of the whole, all in Docker but the bridge.
 
     isolated: those with links of their own.
     """
     from pairlab.testbed import registry
 
     found = [each for each in backend_and_driver() if registry.drivers.get(each[1]).has_links() or not isolated]
-    return in_ci(found, but=[each for each in found if _at_hand(each)])
+    return mostly_whole(found, but=[each for each in found if _at_hand(each)])
 
 
 def combinations():
@@ -248,7 +221,7 @@ def combinations():
     endpoints share a namespace; each network with one workload. The two do not know each other (import-linter), so that
     they meet in nothing else.
 
-    For CI but: every driver in netns, the bridge in Docker, and every workload over netns' bridge.
+    Of the whole but: every driver in netns, the bridge in Docker, and every workload over netns' bridge.
     """
     from pairlab.testbed import registry
 
@@ -260,7 +233,7 @@ def combinations():
         if where[1] == "bridge" or where == ("netns", "host") or workload == "flowgen"
         if not (registry.workloads.get(workload).one_client and registry.drivers.get(where[1]).only_own_partner)
     ]
-    return in_ci(every, but=[each for each in every if each[:2] == ("netns", "bridge") or _at_hand(each)])
+    return mostly_whole(every, but=[each for each in every if each[:2] == ("netns", "bridge") or _at_hand(each)])
 
 
 def need(backend, driver="bridge", workload="flowgen"):

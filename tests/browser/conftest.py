@@ -132,11 +132,11 @@ def picture():
 
 
 def wait_clean(before, but=()):
-    """Waits at most 5 s until nothing of pairlab's is there that was not before; the last look is begun after that.
+    """Waits at most 60 s until nothing of pairlab's is there that was not before; the last look is begun after that.
 
     but: words of processes that may be there.
     """
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while True:
         last = time.monotonic() > deadline
         if not (left := _left(before, but)):

@@ -16,7 +16,7 @@ def themed(workbench):
     workbench.choose_theme("Light")
 
 
-@pytest.mark.parametrize(("theme", "pairs"), [("Light", 5), pytest.param("Dark", 4, marks=pytest.mark.ci)])
+@pytest.mark.parametrize(("theme", "pairs"), [("Light", 5), pytest.param("Dark", 4, marks=pytest.mark.whole)])
 def test_all_text_is_readable_and_nothing_is_cut_off(theme, pairs, themed, picture):
     workbench, page = themed, themed.page
     workbench.choose_theme(theme)

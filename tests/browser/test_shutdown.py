@@ -14,7 +14,7 @@ SAYS_SO = "getComputedStyle(document.querySelector('.pairlab-panel'), '::before'
 LIVE = re.compile(r"total [0-9.]+ [kMG]?bit/s")
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_restarting_the_kernel_in_mid_run_ends_the_measurement(workbench, lab, picture):
     before = snapshot.take()
     workbench.choose(pairs=5, duration_s=60)
@@ -32,7 +32,7 @@ def test_restarting_the_kernel_in_mid_run_ends_the_measurement(workbench, lab, p
     workbench.run_all_cells()  # a panel as new, for the same notebook
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_run_whose_page_is_closed_ends_and_is_stored(workbench, lab):
     """JupyterLab keeps the kernel of a notebook that nobody looks at."""
     before = snapshot.take()

@@ -32,7 +32,7 @@ def page(lab, tmp_path):
     wait_clean(before)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_run_is_measured_and_read_in_firefox(page, lab):
     page.wait_for(READY)
     page.click(".pairlab-field-duration-s input")

@@ -21,7 +21,7 @@ def answer(runs):
     return question.ask("beyond", runs)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_each_question_takes_only_runs_that_vary_its_own_setting(answer):
     assert {varied.name: varied.settings(answer) for varied in beyond.ALL} == {
         "flows-per-pair": ["1", "4"],
@@ -46,7 +46,7 @@ def test_beside_the_papers_congestion_control_others_are_held_against_it(tmp_pat
     assert beyond.LIMITS.settings(answer) == ["no limit", "quota 0.5"]
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_remedy_is_found_with_its_cost_and_one_that_does_nothing_is_not(answer):
     total = answer["cpu-limits total_bps change"].groupby("setting")["value"].mean()
     assert total["quota 0.2"] == pytest.approx(-20, abs=2)
@@ -79,7 +79,7 @@ def test_what_priority_is_worth_is_found_within_runs_and_only_where_there_is_som
     assert "clients with priority get 3.0" in told[0] or "clients with priority get 2.9" in told[0]
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_each_question_without_priority_says_nothing_of_it(answer):
     assert beyond.priorities(answer) == []
 
@@ -169,7 +169,7 @@ def test_each_part_that_was_not_measured_is_named(campaign, tmp_path):
         assert f"{{beyond/{part}/missing}}" in values
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_one_repetition_of_one_remedy_is_shown_and_nothing_is_claimed_of_it(tmp_path):
     how = {"backends": ("netns",), "drivers": ("bridge",), "controls": (), "flows": (), "mtus": (), "repetitions": 1}
     synthetic.write_beyond(tmp_path / "few", remedies=({}, {"cpu_quota": 0.2}), **how)

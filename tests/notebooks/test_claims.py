@@ -20,7 +20,7 @@ def only_fct(tmp_path):
     return tmp_path / "few"
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_the_notebook_makes_tables_and_values_of_two_backends(campaign, tmp_path):
     """By papermill's command line, from another folder, as anybody may execute it."""
     command = [sys.executable, "-m", "papermill", "-k", "python3", "--no-progress-bar", NOTEBOOK, "done.ipynb"]
@@ -38,7 +38,7 @@ def test_the_notebook_makes_tables_and_values_of_two_backends(campaign, tmp_path
     assert made == {f"paper/{name}.tex" for name in names}
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_the_notebook_works_with_one_experiment_and_names_what_is_missing(only_fct, tmp_path):
     values = Executed("11-claims", only_fct, tmp_path).values("11-claims")
     assert r"\defineresult{claims/total-rises-bridge/netns/missing}{no runs of throughput}" in values

@@ -18,13 +18,13 @@ def answer(runs):
     return question.ask("core-ratio", runs)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_the_ratio_counts_both_ends_and_all_cpus_where_no_number_of_cores_is_asked_for(answer):
     found = answer.repetitions.groupby(["pairs", "cores"])["ratio"].unique().map(list)
     assert found.to_dict() == {(2, 2.0): [2.0], (4, 1.0): [8.0], (4, 2.0): [4.0], (8, 2.0): [8.0]}
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_one_ratio_that_came_about_in_two_ways_stays_two_cells(answer):
     assert cores.places(answer["client"]) == ["2\n2/2", "4\n4/2", "8\n4/1", "8\n8/2"]
     assert len(answer["client"]) == len(answer["fct"]) == 2 * 3 * 4

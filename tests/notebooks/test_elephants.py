@@ -31,7 +31,7 @@ def test_without_the_plain_flows_to_compare_with_the_notebook_says_so(runs, tmp_
     assert r"\defineresult{elephant-mice/not-compared}{there are no runs of 'fct'" in done.values("05-elephant-mice")
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_mice_that_take_twice_as_long_are_found_to(runs, flows):
     plain = load_runs(runs, experiment="fct").flows
     found = elephants.mice_beside_plain(flows, plain).query("q == 0.5 and driver == 'bridge'")

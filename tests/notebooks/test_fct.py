@@ -25,7 +25,7 @@ def of(frame, **names):
     return frame
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @pytest.mark.parametrize("repetitions", [1, 2])
 def test_few_repetitions_of_one_tool_and_driver_leave_named_gaps(tmp_path, repetitions):
     few = {"backends": ("netns",), "workloads": ("netcat",), "drivers": ("ovs",), "repetitions": repetitions}
@@ -35,7 +35,7 @@ def test_few_repetitions_of_one_tool_and_driver_leave_named_gaps(tmp_path, repet
     assert r"\definelist{fct/exact}{netns-netcat}" in done.values("04-fct")
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_cell_has_the_percentiles_of_its_flows_and_counts_those_that_failed(flows):
     cells = fct.percentiles(flows)
     cell = of(cells, backend="netns", workload="flowgen", driver="ovs", pairs=50)

@@ -36,7 +36,7 @@ def test_a_notebook_tells_its_question_then_its_parameters_and_calls_the_library
     assert not any("image/png" in data for data in shown)  # figures are SVG
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_nbval_compares_outputs_sanitizes_figures_and_holds_them_to_the_rules(tmp_path, out, clean_host):
     transport = "import ipykernel\nipykernel.get_connection_info(unpack=True)['transport']"
     write(tmp_path / "good.ipynb", (transport, "'ipc'"), ("print('<svg one </svg>')", "<svg other </svg>\n"))

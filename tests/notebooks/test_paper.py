@@ -36,7 +36,7 @@ def results(made, tmp_path, out):
     return out / "paper"
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @needs_latex
 def test_the_paper_is_built_where_only_one_backend_and_no_reference_was_measured(results):
     assert paper.build("few_runs") == results / "main.pdf"
@@ -105,7 +105,7 @@ def test_a_paper_of_the_runs_there_are_is_built_whatever_else_lies_beside(result
     assert paper.build("few_runs", runs=tmp_path / "few_runs") == results / "main.pdf"
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_value_file_of_other_runs_stops_the_paper_before_latex(results, tmp_path, monkeypatch):
     monkeypatch.setattr(texlive, "missing", list)
     monkeypatch.setattr(texlive, "run", lambda *args, **options: pytest.fail("LaTeX was run"))
@@ -159,7 +159,7 @@ def test_with_half_of_latex_the_missing_files_are_named(out, monkeypatch, tmp_pa
         paper.build()
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_latex_that_does_not_end_is_ended_with_what_it_started_and_the_log_is_named(results, monkeypatch, tmp_path):
     fake = tmp_path / "bin" / "latexmk"
     fake.parent.mkdir()

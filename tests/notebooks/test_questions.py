@@ -8,14 +8,14 @@ import pytest
 
 from pairlab import paths, store
 from pairlab.analysis import question
-from tests.conftest import in_ci
+from tests.conftest import mostly_whole
 from tests.support import asked, synthetic
 from tests.support.executed import Executed, figures, run_all
 
 TOPICS = sorted(question.questions())
 every_question = pytest.mark.parametrize("topic", TOPICS)
 #: Outside CI, every fourth.
-some_questions = pytest.mark.parametrize("topic", in_ci(TOPICS, but=TOPICS[::4]))
+some_questions = pytest.mark.parametrize("topic", mostly_whole(TOPICS, but=TOPICS[::4]))
 made = cache(asked.runs_of)
 #: By topic, the notebook that asks the question.
 NOTEBOOKS = {
@@ -62,7 +62,7 @@ def test_what_was_planted_lies_in_its_interval_and_none_where_there_is_none(topi
         assert answer.values[key].startswith(text), (key, answer.values[key])
 
 
-@pytest.mark.parametrize("topic", in_ci([*NOTEBOOKS], but=[*NOTEBOOKS][::4]))
+@pytest.mark.parametrize("topic", mostly_whole([*NOTEBOOKS], but=[*NOTEBOOKS][::4]))
 def test_its_notebook_makes_each_figure_and_table_that_it_declares(topic, tmp_path):
     for run in made(topic, 3):
         store.write(run, tmp_path / "made")

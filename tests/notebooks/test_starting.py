@@ -28,7 +28,7 @@ def test_the_part_that_was_put_in_is_found_in_its_interval(share, tmp_path):
     assert row.high - row.low < 0.5
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_half_of_the_spacing_explains_half_of_it(flows):
     found = starting.explained(flows).set_index(["driver", "start_spacing_s"])["value"]
     assert found["bridge", 0.03] == pytest.approx(0.5, abs=0.1)

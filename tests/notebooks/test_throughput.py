@@ -6,7 +6,7 @@ from tests.support.executed import Executed, figures, tables
 from tests.support.synthetic import write_campaign
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_the_notebook_makes_every_figure_table_and_value_from_two_backends(campaign, tmp_path):
     executed = Executed("01-throughput", campaign, tmp_path)
     assert "\n72 runs read, 70 count, 2 left out" in executed.told("load")

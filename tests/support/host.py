@@ -83,7 +83,7 @@ def difference(before):
     return {kind: now[kind] - before[kind] for kind in now if now[kind] - before[kind]}
 
 
-def settled(before, within_s=5.0):
+def settled(before, within_s=60.0):
     """Whether nothing more than before is there, at the latest in a look that is begun after that time."""
     deadline = time.monotonic() + within_s
     while True:

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from pairlab import Spec
+from pairlab import Spec, measure
 from pairlab.model.records import Run
 from pairlab.testbed import registry
 from pairlab.testbed.host.live_sampler import Sample
 from pairlab.testbed.process_launcher import Gate, ProcessLauncher
 from tests.conftest import need, need_all_of
 from tests.support import host, sockets
-from tests.support.attempts import measured
+from tests.support.attempts import ATTEMPTS
 
 #: The size of each flow where a workload cannot send for a given time.
 FLOW_BYTES = 2_000_000
@@ -89,7 +89,7 @@ def shared_datagrams(tmp_path_factory):
     return shared_datagrams
 
 
-def watched(spec, root):
+def watched(spec, root, *, attempts=ATTEMPTS):
     before, listening_before = host.snapshot(), sockets.listening_here()
     seen, processes = Observed(None, []), []
     real_start, real_release = ProcessLauncher.start, Gate.release
@@ -100,7 +100,7 @@ def watched(spec, root):
         return started
 
     def release(gate):
-        alive = [each for each in processes if not each[0].ended]
+        alive = [each for each in processes if not each[0].ended and each[0].pid]  # none: one of another kernel's
         seen.at_release = {process.endpoint.name: look(process, options) for process, options in alive}
         seen.new_listeners = sockets.listening_here() - listening_before
         seen.samples.clear()  # those of a disturbed attempt
@@ -109,7 +109,7 @@ def watched(spec, root):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ProcessLauncher, "start", start)
         patch.setattr(Gate, "release", release)
-        seen.run = measured(spec, root=root, watch=seen.samples.append)
+        seen.run = measure(spec, root=root, fresh=True, attempts=attempts, watch=seen.samples.append)
     assert host.settled(before), host.difference(before)
     return seen
 

@@ -4,6 +4,8 @@ import ipaddress
 import struct
 from pathlib import Path
 
+from pairlab.testbed import registry
+
 TABLES = ("tcp", "tcp6", "udp", "udp6")
 LISTEN, UNCONNECTED = "0A", "07"  # of TCP and of UDP; include/net/tcp_states.h
 
@@ -35,3 +37,17 @@ def neighbours(place):
     """Addresses with a known hardware address."""
     rows = [line.split() for line in Path(place, "arp").read_text().splitlines()[1:]]
     return {row[0] for row in rows if int(row[2], 16) & COMPLETE}
+
+
+def assert_inside(backend, driver, servers, new_on_the_host):
+    ports = {server.port for server in servers}
+    new = {(address, port) for address, port in new_on_the_host if port in ports}
+    for server in servers:
+        inside = {address for address, port in server.listening if port == server.port}
+        assert inside == {ipaddress.ip_address(server.address)}
+    kind = registry.drivers.get(driver)
+    if kind.isolated or backend == "netns" or kind.docker.has_own_daemons:
+        assert not new  # a testbed of its own, loopback and all
+    else:
+        assert {port for _, port in new} == ports
+        assert all(address.is_loopback for address, _ in new)

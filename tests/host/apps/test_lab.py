@@ -100,7 +100,7 @@ def test_make_lab_starts_it():
     assert re.search(r"^\.venv/bin/pairlab lab\s*$", done.stdout, re.MULTILINE)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_the_lab_is_on_loopback_and_for_those_who_have_its_token(lab):
     process, told, runtime_file = lab
     api = f"http://127.0.0.1:{told['port']}/api"

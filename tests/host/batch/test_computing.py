@@ -85,7 +85,7 @@ def test_a_report_is_the_same_as_without_workers(two_workers, root, tmp_path):
     assert "fct/netns-flowgen/bridge/50/p99" in values[0]
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_parts_are_computed_on_the_workers_and_their_errors_come_back(two_workers, root, monkeypatch):
     made, workers = two_workers
     here = fct.percentiles(load_runs(root))
@@ -119,7 +119,7 @@ def test_a_worker_with_a_store_of_its_own_at_the_same_path_is_refused(root):
             flow_parts._on_worker(read, lacking)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_scheduler_that_is_gone_in_between_and_workers_that_die_in_turn_are_said_so(tmp_path, root, monkeypatch):
     with Processes(tmp_path, free_port()) as made:
         scheduler = made.scheduler()
@@ -138,7 +138,7 @@ def test_a_scheduler_that_is_gone_in_between_and_workers_that_die_in_turn_are_sa
                 asked.result()
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @pytest.mark.parametrize("silent_s", [60.0, 1.0])
 def test_a_scheduler_that_does_not_answer_is_waited_for_and_not_for_ever(silent_s, tmp_path, root, monkeypatch):
     """As one does on a busy machine."""
@@ -163,7 +163,7 @@ def test_a_scheduler_that_does_not_answer_is_waited_for_and_not_for_ever(silent_
                 asked.result()
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_what_a_killed_worker_computed_is_computed_by_another_and_the_last_is_missed(tmp_path, root, monkeypatch):
     monkeypatch.setattr(executors, "LOOK_S", 0.2)
     with Processes(tmp_path, free_port()) as made:

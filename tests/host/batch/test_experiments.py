@@ -5,7 +5,7 @@ import pytest
 from pairlab.base.caller import caller_with
 from pairlab.batch import experiments, kernels
 from pairlab.measurement.verdict import worth_retrying
-from tests.conftest import in_ci, need_all_of
+from tests.conftest import mostly_whole, need_all_of
 from tests.support.attempts import ATTEMPTS
 
 #: What lets a run count on a machine that may be busy, of experiments that have it; and the shortest of windows.
@@ -21,7 +21,7 @@ def _kernels():
         yield
 
 
-@pytest.mark.parametrize("name", in_ci(experiments.notebooks(), but=["fct"]))
+@pytest.mark.parametrize("name", mostly_whole(experiments.notebooks(), but=["fct"]))
 def test_an_experiment_runs_as_it_stands_and_stores_its_run(name, runs_dir, clean_host):
     need_all_of(experiments.spec_of(name, {}))
     with caller_with(attempts=ATTEMPTS):

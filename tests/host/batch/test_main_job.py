@@ -46,7 +46,7 @@ def pairlab(*arguments):
     return subprocess.run([BIN / "pairlab", *arguments], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_plain_papermill_gives_the_same_record_as_a_sweep(place, clean_host):
     parameters = {"driver": "bridge", "pairs": 1, "workload": "flowgen", "duration_s": 2, "seed": 3}
     parameters |= {"max_skew_s": 5, "max_foreign_cpu": 1.0}
@@ -60,7 +60,7 @@ def test_plain_papermill_gives_the_same_record_as_a_sweep(place, clean_host):
     assert f"{run.key} {run.spec} [ok]" in listed.stdout
 
 
-@pytest.mark.ci  # in this process: the parameters of a wrong type below
+@pytest.mark.whole  # in this process: the parameters of a wrong type below
 def test_plain_papermill_refuses_a_misspelt_parameter_before_anything_is_built(place, clean_host):
     notebook = paths.EXPERIMENTS / "01-throughput.ipynb"
     done = subprocess.run(
@@ -74,7 +74,7 @@ def test_plain_papermill_refuses_a_misspelt_parameter_before_anything_is_built(p
     assert not (place / "runs").exists()
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_notebook_whose_run_is_invalid_says_so_and_keeps_it(place):
     done = pairlab("run", "throughput", *("-p", "duration_s=0.5", "-p", "workload=flowgen", "-p", "max_skew_s=1e-9"))
     assert done.returncode == 1

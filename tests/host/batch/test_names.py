@@ -7,15 +7,15 @@ import sys
 import pytest
 
 from pairlab import paths, store
-from tests.conftest import in_ci, need
+from tests.conftest import mostly_whole, need
 from tests.support import hostile
 
 # One run takes seconds, so most names are in one.
 NAMES = {"all": hostile.ALL, "option": hostile.NAMES["option"], "not UTF-8": hostile.NAMES["not UTF-8"]}
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize("title", in_ci(NAMES, but=["all"]))
+@pytest.mark.whole
+@pytest.mark.parametrize("title", mostly_whole(NAMES, but=["all"]))
 def test_an_experiment_runs_from_a_checkout_into_runs_that_both_have_hostile_names(title, tmp_path, monkeypatch):
     need("netns")
     canary = hostile.Canary(tmp_path, monkeypatch)

@@ -46,7 +46,7 @@ def listening(process):
     return {each.laddr.ip for each in connections if each.status == psutil.CONN_LISTEN}
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_sweep_on_a_worker_ends_with_the_same_cells_as_without(tmp_path, clean_host):
     """And tells the board who measured, says who is left out, and leaves nothing."""
     need("netns", workload="flowgen")
@@ -96,7 +96,7 @@ def test_a_scheduler_that_has_no_worker_is_said_so(tmp_path, runs_dir):
             runner.run(plan, pool=pool)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_who_has_the_schedulers_credentials_connects_and_nobody_else(tmp_path):
     """A key of another scheduler's is none, nor is no key."""
     credentials.make(theirs := tmp_path / "theirs.pem")

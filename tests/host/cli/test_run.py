@@ -10,7 +10,7 @@ from tests.conftest import need
 from tests.support.screen import on_a_terminal
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_on_a_terminal_the_phases_of_what_the_notebook_measures_are_seen(runs_dir, clean_host):
     need("netns")
     words = ["pairs=2", "duration_s=1.0", "workload=flowgen", "max_foreign_cpu=1.0", "max_skew_s=5.0"]

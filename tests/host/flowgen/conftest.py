@@ -27,7 +27,7 @@ from tests.host.flowgen.helpers import (
 )
 
 
-@pytest.fixture(scope="session", params=["release", pytest.param("sanitize", marks=pytest.mark.ci)])
+@pytest.fixture(scope="session", params=["release", pytest.param("sanitize", marks=pytest.mark.whole)])
 def flowgen(request, tmp_path_factory) -> str:
     binary = SOURCE / "build" / ("flowgen" if request.param == "release" else "flowgen-sanitize")
     if request.param == "release" and binary.exists() and not shutil.which("cc"):

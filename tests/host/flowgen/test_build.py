@@ -9,7 +9,7 @@ import pytest
 from tests.host.flowgen.helpers import SOURCE, needs_compiler, run
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_the_build_is_free_of_warnings_and_takes_a_compiler_of_several_words(tmp_path):
     needs_compiler()
     copy = shutil.copytree(SOURCE, tmp_path / "flowgen", ignore=shutil.ignore_patterns("build"))

@@ -32,7 +32,7 @@ from tests.host.flowgen.helpers import (
     until,
 )
 
-pytestmark = pytest.mark.ci
+pytestmark = pytest.mark.whole
 
 INPUTS = 2000  # for each harness
 HARNESSES = {"answering", "control", "histogram", "netcounters", "options", "rr_server", "sizes", "tcp_server", "text"}

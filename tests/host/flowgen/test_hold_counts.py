@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import in_ci
+from tests.conftest import mostly_whole
 from tests.host.flowgen.helpers import child_of, free_port, listens, run, status_of, until
 
 #: Of a test that takes seconds: what is counted does not depend on how its child was held.
-BOTH_WAYS = in_ci(["exec", "gate"], but=["exec"])
+BOTH_WAYS = mostly_whole(["exec", "gate"], but=["exec"])
 BINDS_UDP = (
     "import socket, sys, signal; s = socket.socket(type=socket.SOCK_DGRAM);"
     "s.bind(('127.0.0.1', int(sys.argv[1]))); signal.pause()"
@@ -118,7 +118,7 @@ def test_a_diagnosis_follows_each_connection_to_its_end_and_knows_none_that_came
     assert 0 < first["retransmits"] <= ended["diag_retransmits"] <= first["retransmits"] + 2
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_diagnosis_finds_the_connections_of_a_program_that_a_script_runs(hold, lossy, tmp_path):
     script = ["sh", "-c", '"$@"; true', "sh", *lossy.client]
     held = hold("--netns", lossy.path, "--diagnose-after", 0.3, "--", *script, before=lossy.inside).ready()
@@ -140,7 +140,7 @@ os._exit(0)
 """
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_what_connections_send_again_while_their_ends_are_awaited_is_in_the_namespaces_count_too(hold, gate, lossy):
     """Flows by time leave megabytes to be sent, and the kernel goes on with them after their process."""
     soon = "tc qdisc change dev lo root tbf rate 2gbit burst 100kb limit 100kb"
@@ -169,7 +169,7 @@ while True:
 """
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_where_others_connections_end_all_the_time_none_is_awaited_for_ever(hold, start):
     start(sys.executable, "-c", ENDING)
     # By then, on a machine of any load, it is connected.

@@ -81,7 +81,7 @@ def test_an_open_loop_offers_the_asked_load_and_records_each_flow(flowgen, answe
     assert said["achieved_bps"] <= LOAD_BPS * (1 + 1e-6)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_arrivals_are_a_poisson_process_or_have_fixed_gaps(flowgen, answering, tmp_path):
     options = ["--sizes", flow_sizes.FOLDER / "facebook.txt", "--load", 8_000_000, "--requests", 4000]
     traffic = Traffic(flowgen, answering, tmp_path, *options)
@@ -213,7 +213,7 @@ def test_traffic_ends_when_no_server_is_left_and_when_one_says_nothing(flowgen, 
     assert silent.flows["error"].tolist() == [110]
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_half_a_million_flows_need_no_more_than_200_mb(flowgen, answering, tmp_path):
     if flowgen.endswith("sanitize"):
         pytest.skip("the sanitizer's own memory counts too")

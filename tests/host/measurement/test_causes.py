@@ -26,7 +26,7 @@ def profiled(tmp_path_factory):
     return run, counters.growth(before, counters.read())
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @pytest.mark.parametrize("backend", any_backend())
 def test_every_run_counts_what_the_kernel_did_for_its_traffic(backend, shared_run):
     run = shared_run(backend, "bridge").run

@@ -40,7 +40,7 @@ def test_a_client_that_begins_late_is_found_though_its_tool_says_nothing(driver,
     pytest.skip(f"in each of {ATTEMPTS} attempts, this machine made the other client late, too")
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @pytest.mark.parametrize("duration_s", [1.0, 3.0])
 def test_a_stall_in_the_middle_is_found_in_short_runs_too(duration_s, runs_dir, record_property):
     need("netns")
@@ -120,7 +120,7 @@ def test_a_killed_process_makes_the_run_invalid(workload, side, number, runs_dir
     assert run.checks["active_share"] < 0.95
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_flow_that_the_network_ended_is_a_result_and_carried_nothing(runs_dir):
     """Of three servers one is gone from 0.5 s on, and TCP gives up after two retransmissions (tcp(7), tcp_retries2)."""
     need("netns")

@@ -26,7 +26,7 @@ print(run.status, *(run.checks[name] for name in ("foreign_cpu", "hidden_cpu")),
 """
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("script", "check", "words"),
     [(BUSY, "foreign_cpu", "other processes used"), (UNNOTICED, "hidden_cpu", "something that cannot be seen")],

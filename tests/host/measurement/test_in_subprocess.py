@@ -26,7 +26,7 @@ SEEN = SPEC.replace(duration_s=4.0)
 pytestmark = pytest.mark.usefixtures("runs_dir")
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @ways_in_turn
 def test_the_run_that_was_stored_comes_back_and_phases_and_samples_on_the_way(way, runs_dir, clean_host):
     need("netns")
@@ -50,7 +50,7 @@ def test_the_run_that_was_stored_comes_back_and_phases_and_samples_on_the_way(wa
     assert any(min(each.client_bps) > 1e6 for each in samples)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @ways_in_turn
 def test_a_run_that_counts_is_not_measured_again_unless_asked(way, tmp_path):
     need("netns")
@@ -114,7 +114,7 @@ def test_another_measurement_is_waited_for_and_named_or_refused(way):
     assert waited[0].startswith(f"waiting for process {os.getpid()} of ")
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @ways_in_turn
 def test_an_error_of_who_looks_on_ends_the_measurement_and_leaves_nothing(way, runs_dir, clean_host):
     need("netns")

@@ -92,7 +92,7 @@ def test_moments_of_samples_stay_on_their_grid_however_late_one_was():
     ]
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @pytest.mark.parametrize(("backend", "driver"), every_driver(isolated=True))
 def test_samples_add_up_to_what_each_flow_carried(backend, driver, shared_run):
     seen = shared_run(backend, driver)
@@ -106,7 +106,7 @@ def test_samples_add_up_to_what_each_flow_carried(backend, driver, shared_run):
     assert all(0 < each.usr + each.sys + each.softirq <= 1 + 1e-9 for each in samples)  # a sum of rounded shares
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_link_of_a_known_rate_is_seen_to_carry_it_and_nothing_when_its_client_has_ended(clean_host):
     need("netns")
     rate_bps, mouse, elephant = 50e6, 500_000, 25_000_000  # 0.08 s, and 4 s
@@ -140,7 +140,7 @@ def test_a_measurement_shorter_than_an_interval_has_one_sample(clean_host, monke
         assert carried_bits([sample], flow.pair) == pytest.approx(sent_bits(flow), rel=0.1)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_one_who_watches_slowly_gets_fewer_samples_and_disturbs_nothing(clean_host):
     need("netns")
     moments = []

@@ -179,7 +179,7 @@ def test_connections_that_come_late_make_the_run_invalid(short, runs_dir, begins
     assert first.to_list() == pytest.approx(run.flows["connected_s"].to_list())
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_second_measurement_waits_for_the_first_or_is_refused(lasting, runs_dir):
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -27,7 +27,7 @@ def test_what_was_refused_meanwhile_makes_a_run_invalid_and_what_was_before_does
     assert not any("for want of room" in reason for reason in fine.reasons)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_connections_for_which_the_kernel_has_no_room_make_the_run_invalid(runs_dir, clean_host):
     """A connection for each request, through a host that translates their addresses."""
     need("netns", "nat")

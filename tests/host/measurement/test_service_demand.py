@@ -18,7 +18,7 @@ def worked_s():
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_the_service_demand_is_the_hosts_cpu_time_over_its_transactions(runs_dir, clean_host, monkeypatch):
     """Read at the moments of telemetry's samples: what other programs do in between is then in both counts alike."""
     read, sample = [], CpuTelemetry.sample

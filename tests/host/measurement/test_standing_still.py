@@ -5,7 +5,7 @@ busy loops. One in which nobody did, is.
 import pytest
 
 from pairlab import Spec, measure
-from tests.conftest import in_ci, need, need_all_of
+from tests.conftest import mostly_whole, need, need_all_of
 from tests.support.disturbances import BUSY, load, measured_under, nothing, stopped
 
 ANY_MACHINE = {"max_foreign_cpu": 1.0, "max_skew_s": 5.0, "interval_s": 0.1}
@@ -55,7 +55,7 @@ def silences(run):
     return {name for name in SILENT if (run.checks.get(name) or 0.0) > 0}
 
 
-@pytest.mark.parametrize("name", in_ci(CASES, but=[], only=[(name,) for name in set(CASES) - FURTHER]))
+@pytest.mark.parametrize("name", mostly_whole(CASES, but=[], only=[(name,) for name in set(CASES) - FURTHER]))
 def test_a_run_in_which_somebody_stood_still_is_not_ok(name, runs_dir, clean_host):
     spec, who, begins_s, lasts_s = CASES[name]
     need_all_of(spec)
@@ -66,7 +66,7 @@ def test_a_run_in_which_somebody_stood_still_is_not_ok(name, runs_dir, clean_hos
     )  # there by the tool's intervals, one of which may hold the whole stall
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "name", ["one client", "a server of datagrams", "the server of requests", "the background", "a busy worker"]
 )
@@ -78,7 +78,7 @@ def test_where_nobody_did_nothing_is_said_of_it(name, runs_dir, clean_host):
     assert max((run.checks.get(check) or 0.0) for check in SILENT) < 0.5
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_launches_beside_busy_loops_are_not_ok(runs_dir, clean_host):
     need("netns")
     spec = Spec(workload="flowgen", pairs=2, launches=20)

@@ -24,7 +24,7 @@ def test_each_client_starts_when_it_is_due_and_the_spread_is_that_of_the_delays(
     assert (flows["intended_fct_s"] - flows["fct_s"]).to_list() == pytest.approx(late_s.to_list())
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_flows_without_an_end_count_while_all_send_and_carry_together_what_their_links_can(runs_dir):
     """Over links of a known rate, which each flow fills: whatever their starts, the total is theirs."""
     asked = {"workload": "flowgen", "pairs": 3, "link_rate_bps": 1e8, "max_foreign_cpu": 1.0, "max_skew_s": 5.0}

@@ -8,7 +8,7 @@ from pairlab.measurement import measure as measurement
 from pairlab.model.rates import client_bps
 from pairlab.testbed.host import foreign_load
 from pairlab.testbed.process_launcher import ProcessLauncher
-from tests.conftest import in_ci, need_all_of
+from tests.conftest import mostly_whole, need_all_of
 from tests.support import host
 from tests.support.attempts import measured, sound, sound_run
 from tests.support.disturbances import tools
@@ -52,7 +52,7 @@ SPECS = {
     ),
     "docker-across": LOADED.replace(backend="docker", driver="overlay", **ACROSS, workload="rr", link_rate_bps=0),
 }
-EACH = in_ci(SPECS, but=["netns", "docker", "netns-across", "netns-on-hosts"])
+EACH = mostly_whole(SPECS, but=["netns", "docker", "netns-across", "netns-on-hosts"])
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def loaded_run(tmp_path_factory):
     return loaded_run
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @pytest.mark.parametrize("name", EACH)
 def test_the_background_sends_from_before_the_release_until_the_others_have_ended(name, loaded_run):
     run = loaded_run(name)
@@ -99,7 +99,7 @@ def test_no_result_counts_the_background_and_counters_account_for_it(name, loade
         assert abs(run.checks["port_bytes"]) < 0.01
 
 
-@pytest.mark.parametrize("name", in_ci([name for name in SPECS if SPECS[name].link_rate_bps], but=["netns", "docker"]))
+@pytest.mark.parametrize("name", mostly_whole([name for name in SPECS if SPECS[name].link_rate_bps], but=["netns", "docker"]))
 def test_each_carries_what_its_link_can_in_the_time_that_counts(name, loaded_run):
     run = loaded_run(name)
     assert client_bps(run.flows).to_list() == pytest.approx([PAYLOAD_BPS] * 2, rel=0.03)
@@ -109,7 +109,7 @@ def test_each_carries_what_its_link_can_in_the_time_that_counts(name, loaded_run
 
 
 @pytest.mark.parametrize(
-    "name", in_ci([name for name in SPECS if SPECS[name].background_driver], but=["netns-on-hosts"])
+    "name", mostly_whole([name for name in SPECS if SPECS[name].background_driver], but=["netns-on-hosts"])
 )
 def test_a_background_on_the_hosts_own_network_shares_their_uplinks_with_the_driver_s(name, loaded_run):
     run = loaded_run(name)
@@ -163,7 +163,7 @@ def test_interference_is_no_foreign_load(runs_dir, clean_host, monkeypatch):
     assert found[-1].testbed_s - found[-2].testbed_s > 0.7 * used  # of 1 s, in which the pair did next to nothing
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_background_or_a_worker_that_ends_before_the_others_makes_the_run_invalid(runs_dir, clean_host, monkeypatch):
     real_watch, real_start, started = measurement._watch, ProcessLauncher.start, {}
 

@@ -15,7 +15,7 @@ from pairlab import Spec, load_runs, measure
 from pairlab.measurement import measure as measurement
 from pairlab.testbed.endpoints import Limits
 from pairlab.testbed.host import cgroups
-from tests.conftest import every_driver, in_ci, need, need_all_of
+from tests.conftest import every_driver, mostly_whole, need, need_all_of
 from tests.support.attempts import measured, sound
 from tests.support.disturbances import inside, measured_under, nothing
 
@@ -55,7 +55,7 @@ def test_bytes_and_retransmissions_agree_in_every_source(backend, driver, shared
         assert run.checks["port_bytes"] is not None
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_udp_that_no_longer_arrives_at_the_end_counts_over_the_whole_window_and_makes_the_run_invalid(
     runs_dir, monkeypatch
 ):
@@ -134,7 +134,7 @@ def test_a_tool_that_tells_wrong_retransmissions_is_found_by_the_kernels_count(r
     ), run.reasons
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_what_others_take_of_the_cpus_is_found_and_left_out_of_analyses(foreign_load, runs_dir, record_property):
     need("netns")
     run = measure(spec_of(max_foreign_cpu=0.1, duration_s=2.0))
@@ -146,7 +146,7 @@ def test_what_others_take_of_the_cpus_is_found_and_left_out_of_analyses(foreign_
     assert "other processes used" in left_out["reasons"].iloc[0]
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_the_testbeds_own_processes_are_no_foreign_load(runs_dir):
     """The switch in user space alone takes most of a core."""
     need("netns", "ovs")
@@ -156,7 +156,7 @@ def test_the_testbeds_own_processes_are_no_foreign_load(runs_dir):
     assert run.checks["foreign_cpu"] < before.checks["foreign_cpu"] + 0.5 * busy
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_warm_up_is_found_and_left_out_of_the_totals(runs_dir, reports, record_property):
     """Every tool begins slowly here: what it tells of its first three intervals is made a tenth."""
     need("netns")
@@ -172,7 +172,7 @@ def test_warm_up_is_found_and_left_out_of_the_totals(runs_dir, reports, record_p
     record_property("warm-up found, s of 0.6 planted", run.checks["warmup_s"])
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_run_that_never_settles_says_so(runs_dir, reports):
     need("netns")
     reports(_scaled(lambda start_s: 1 + start_s))
@@ -181,7 +181,7 @@ def test_a_run_that_never_settles_says_so(runs_dir, reports):
     assert any("never settled" in reason for reason in run.reasons), run.reasons
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_flows_that_hardly_met_make_the_run_invalid(runs_dir, begins_late):
     need("netns")
     begins_late(1)
@@ -222,7 +222,7 @@ def losing(number):
     return lambda bed: inside(bed.clients[1], *lose)
 
 
-@pytest.mark.parametrize("workload", in_ci(["iperf", "sockperf"], but=["iperf"]))
+@pytest.mark.parametrize("workload", mostly_whole(["iperf", "sockperf"], but=["iperf"]))
 def test_a_lost_first_packet_is_a_connection_that_stood_late_in_every_tool(workload, runs_dir):
     """iperf tells how long it took. Of sockperf the kernel tells, and of iperf3: below."""
     need("netns", workload=workload)
@@ -238,7 +238,7 @@ def test_a_lost_first_packet_is_a_connection_that_stood_late_in_every_tool(workl
     assert run.flows["connected_s"].isna().all()
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @pytest.mark.parametrize("lost", [0, 1, 2], ids=["control", "first-stream", "last-stream"])
 def test_whichever_connection_of_iperf3_loses_its_first_packet_all_of_its_flows_begin_late(lost, runs_dir):
     need("netns", workload="iperf3")
@@ -261,7 +261,7 @@ def test_finite_flows_over_before_the_last_start_make_the_run_invalid(runs_dir, 
     assert any("completed before the last client started" in reason for reason in run.reasons), run.reasons
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_what_the_harness_spends_is_in_every_run(runs_dir, record_property):
     need("netns")
     run = measure(spec_of(pairs=10, duration_s=2.0))

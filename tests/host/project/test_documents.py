@@ -20,7 +20,7 @@ from pairlab.cli import main
 from pairlab.errors import Unavailable
 from pairlab.store.dataset import load_runs
 from pairlab.testbed.requirements import require
-from tests.conftest import in_ci, need
+from tests.conftest import mostly_whole, need
 from tests.support import documents
 
 #: A measurement in a test must not hang on what else the machine does.
@@ -72,7 +72,7 @@ def test_the_python_of_the_readme_runs(reader, clean_host):
     python("-m", "tests.support.documents", "README.md", place=reader)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_the_python_of_the_pages_runs_and_the_tutorials_also_for_who_has_measured_its_sweep(reader, clean_host):
     """In one process, and with one store: what one page has measured, another need not."""
     need("netns")
@@ -87,7 +87,7 @@ def test_the_python_of_the_pages_runs_and_the_tutorials_also_for_who_has_measure
     assert {4, 20} <= {each.spec.pairs for each in load_runs(reader / "runs")}
 
 
-@pytest.mark.parametrize("page", in_ci(with_blocks("console"), but=["docs/tutorial.md"]))
+@pytest.mark.parametrize("page", mostly_whole(with_blocks("console"), but=["docs/tutorial.md"]))
 def test_the_commands_of_a_page_run(page, reader, clean_host):
     need("netns")
     for sweep in documents.blocks(page, "yaml"):
@@ -191,7 +191,7 @@ for asked in json.loads(sys.argv[1]):
 """
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_the_plugins_of_the_guides_work_from_packages_of_their_own(reader, clean_host):
     need("netns", workload="netcat")
     for page, kind, name, attribute, _ in GUIDES:

@@ -257,7 +257,7 @@ def pairlab(package):
     return lambda *arguments: ran(package, Path(sys.executable).with_name("pairlab"), *arguments)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_driver_workload_experiment_figure_and_claim_are_added_without_touching_another_file(
     package, pairlab, clean_host
 ):
@@ -284,7 +284,7 @@ def told(package):
     return json.loads(ran(package, sys.executable, "-c", MEASURE))
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_what_a_workload_declares_is_shown_by_the_panel_and_a_figure(told):
     for name in ("longest wait", "answers per second", "time to the first answer"):
         assert name in told["asking bridge"]
@@ -294,7 +294,7 @@ def test_what_a_workload_declares_is_shown_by_the_panel_and_a_figure(told):
     assert told["columns"] == ["longest_wait_s", "first_answer_s"]
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_compare_compares_by_what_a_workload_declares_and_knows_whether_less_is_better(told, package, pairlab):
     rows = json.loads(pairlab("compare", "workload=asking", "--base", "p2p", "--json"))["comparisons"]
     by_measure = {row["measure"]: row for row in rows}

@@ -10,12 +10,12 @@ from pairlab import Spec, measure, open_testbed
 from pairlab.errors import MeasurementFailed
 from pairlab.testbed.docker import engine
 from pairlab.testbed.docker.reaper import LABEL
-from tests.conftest import in_ci, need
+from tests.conftest import mostly_whole, need
 
 pytestmark = pytest.mark.usefixtures("clean_host")
 
 
-@pytest.fixture(scope="module", params=in_ci(["bridge", "host"], but=["bridge"]))
+@pytest.fixture(scope="module", params=mostly_whole(["bridge", "host"], but=["bridge"]))
 def bed(request):
     need("docker", request.param)
     with open_testbed(Spec(backend="docker", driver=request.param, pairs=1)) as bed:
@@ -112,7 +112,7 @@ def strict_umask():
     os.umask(before)
 
 
-@pytest.mark.parametrize("workload", in_ci(["netcat", "iperf"], but=["netcat"]))
+@pytest.mark.parametrize("workload", mostly_whole(["netcat", "iperf"], but=["netcat"]))
 def test_nobody_can_read_what_it_is_given_whatever_our_umask_is(workload, strict_umask, tmp_path):
     need("docker", workload=workload)
     what = {"flow_bytes": 100_000, "duration_s": 20} if workload == "netcat" else {"duration_s": 0.5}

@@ -16,7 +16,7 @@ from pairlab.testbed.docker.backend import Docker
 from pairlab.testbed.netns.backend import Netns
 from pairlab.testbed.plans import layout
 from pairlab.testbed.requirements import MissingRequirement
-from tests.conftest import in_ci, need, need_all_of
+from tests.conftest import mostly_whole, need, need_all_of
 from tests.support.punctual import PUNCTUAL
 from tests.support.shared import asking
 
@@ -86,7 +86,7 @@ AT_HAND = [
 ]
 
 
-@pytest.mark.parametrize(("backend", "driver", "workload"), in_ci(CASES, but=AT_HAND))
+@pytest.mark.parametrize(("backend", "driver", "workload"), mostly_whole(CASES, but=AT_HAND))
 def test_the_one_asked_for_is_in_force_at_both_ends_whatever_the_tool(
     backend, driver, workload, another, runs_dir, clean_host, monkeypatch
 ):
@@ -106,7 +106,7 @@ def test_the_one_asked_for_is_in_force_at_both_ends_whatever_the_tool(
     assert routes_here() == before
 
 
-@pytest.mark.parametrize("workload", in_ci(["sockperf", "flowgen"], but=["sockperf"]))
+@pytest.mark.parametrize("workload", mostly_whole(["sockperf", "flowgen"], but=["sockperf"]))
 def test_the_loopback_of_a_sandbox_is_its_own_and_has_it_too(workload, another, runs_dir, monkeypatch):
     need("netns", "host", workload)
     before = routes_here()

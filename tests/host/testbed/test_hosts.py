@@ -10,7 +10,7 @@ from pairlab.errors import Unavailable
 from pairlab.testbed import registry
 from pairlab.testbed.cleanup import process_table
 from pairlab.testbed.contracts import no_progress
-from tests.conftest import backend_and_driver, in_ci, need, need_all_of
+from tests.conftest import backend_and_driver, mostly_whole, need, need_all_of
 from tests.support import host, wire
 from tests.support.attempts import sound
 
@@ -24,7 +24,7 @@ ACROSS = ACROSS.replace(max_foreign_cpu=1, max_skew_s=5)
 
 
 AT_HAND = [("docker", "overlay"), *(each for each in SPANNING if each[0] == "netns")]
-EACH = [pytest.param(each.values, marks=each.marks, id="-".join(each.values)) for each in in_ci(SPANNING, but=AT_HAND)]
+EACH = [pytest.param(each.values, marks=each.marks, id="-".join(each.values)) for each in mostly_whole(SPANNING, but=AT_HAND)]
 
 
 @pytest.fixture(scope="module", params=EACH)
@@ -123,7 +123,7 @@ def test_what_was_built_on_each_host_is_recorded(opened, spec):
 
 
 #: Of Docker's networks, one of each kind of link between hosts: a tunnel, a published port with a proxy, no tunnel.
-MEASURED = in_ci(SPANNING, but=AT_HAND, only=[("docker", "nat-proxy"), ("docker", "macvlan")])
+MEASURED = mostly_whole(SPANNING, but=AT_HAND, only=[("docker", "nat-proxy"), ("docker", "macvlan")])
 
 
 @pytest.mark.parametrize(("backend", "driver"), MEASURED)
@@ -185,7 +185,7 @@ def test_docker_relays_to_a_server_beside_its_client_only_with_its_userland_prox
 
 
 @pytest.mark.parametrize(
-    ("backend", "driver"), in_ci([each for each in SPANNING if "nat" in each[1]], but=[("netns", "nat")])
+    ("backend", "driver"), mostly_whole([each for each in SPANNING if "nat" in each[1]], but=[("netns", "nat")])
 )
 def test_a_server_on_another_host_is_reached_at_its_published_port_and_not_at_its_own_address(backend, driver):
     need(backend, driver)

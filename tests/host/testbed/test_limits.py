@@ -16,7 +16,7 @@ from pairlab.testbed.endpoints import Limits
 from pairlab.testbed.host import cgroups, lock
 from pairlab.testbed.limits import cpu_list
 from pairlab.testbed.plans import layout
-from tests.conftest import any_backend, at_once, in_ci, need, need_all_of
+from tests.conftest import any_backend, at_once, mostly_whole, need, need_all_of
 from tests.support import host
 from tests.support.attempts import measured, sound_run
 from tests.support.owners import ended
@@ -155,7 +155,7 @@ PINNED = list(itertools.product(at_once(), ["same-core", "different-cores"], ["b
 AT_HAND = [each for each in PINNED if each[0] == "netns"]
 
 
-@pytest.mark.parametrize(("backend", "policy", "driver"), in_ci(PINNED, but=AT_HAND))
+@pytest.mark.parametrize(("backend", "policy", "driver"), mostly_whole(PINNED, but=AT_HAND))
 def test_what_runs_in_a_pinned_endpoint_has_that_core_and_no_other(backend, policy, driver, clean_host):
     if len(CPUS) < 2:
         pytest.skip("needs 2 CPUs")

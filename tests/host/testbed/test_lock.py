@@ -15,7 +15,7 @@ import pytest
 from pairlab import cli
 from pairlab.errors import HostBusy
 from pairlab.testbed.host import lock as hostlock
-from tests.conftest import in_ci, need
+from tests.conftest import mostly_whole, need
 
 HOLD = """
     import sys
@@ -220,7 +220,7 @@ def test_of_many_that_wait_one_at_a_time_has_it(tmp_path):
         assert each.returncode == 0, told
 
 
-@pytest.mark.parametrize("name", in_ci(["run", "sweep"], but=["run"]))
+@pytest.mark.parametrize("name", mostly_whole(["run", "sweep"], but=["run"]))
 def test_the_command_line_refuses_or_says_for_whom_it_waits(name, capsys, runs_dir, tmp_path):
     need("netns")
     file = tmp_path / "one.yaml"
@@ -238,7 +238,7 @@ def test_the_command_line_refuses_or_says_for_whom_it_waits(name, capsys, runs_d
         waiting.communicate()
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_backends_wait_for_each_other(runs_dir):
     need("netns")
     need("docker")

@@ -17,10 +17,10 @@ from pairlab import store
 from pairlab.model.spec import Spec
 from pairlab.testbed import registry
 from pairlab.testbed.open import open_testbed
-from tests.conftest import any_backend, backend_and_driver, combinations, in_ci, need
+from tests.conftest import any_backend, backend_and_driver, combinations, mostly_whole, need
 from tests.support.attempts import measured
 from tests.support.shared import asking
-from tests.support.sockets import listening_here
+from tests.support.sockets import assert_inside, listening_here
 
 
 def test_what_listens_here_is_seen():
@@ -41,27 +41,13 @@ def test_servers_listen_inside_the_testbed_only(backend, driver, workload, share
     assert_inside(backend, driver, servers, seen.new_listeners)
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize(("backend", "driver"), in_ci(backend_and_driver(), but=[("netns", "bridge")]))
+@pytest.mark.whole
+@pytest.mark.parametrize(("backend", "driver"), mostly_whole(backend_and_driver(), but=[("netns", "bridge")]))
 def test_udp_servers_listen_inside_the_testbed_only(backend, driver, shared_datagrams):
     seen = shared_datagrams(backend, driver)
     servers = [end for name, end in seen.at_release.items() if name.startswith("server-")]
     assert len(servers) == 2
     assert_inside(backend, driver, servers, seen.new_listeners)
-
-
-def assert_inside(backend, driver, servers, new_on_the_host):
-    ports = {server.port for server in servers}
-    new = {(address, port) for address, port in new_on_the_host if port in ports}
-    for server in servers:
-        inside = {address for address, port in server.listening if port == server.port}
-        assert inside == {ipaddress.ip_address(server.address)}
-    kind = registry.drivers.get(driver)
-    if kind.isolated or backend == "netns" or kind.docker.has_own_daemons:
-        assert not new  # a testbed of its own, loopback and all
-    else:
-        assert {port for _, port in new} == ports
-        assert all(address.is_loopback for address, _ in new)
 
 
 def test_who_reaches_a_server_all_the_same_changes_nothing_of_what_flowgen_counts(tmp_path, changed_tool):
@@ -159,7 +145,7 @@ def containers_of(process):
                     yield client.api.inspect_container(each["Id"])
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @pytest.mark.parametrize("backend", any_backend())
 def test_records_and_children_have_no_secrets_of_the_environment(backend, tmp_path):
     need(backend, "bridge", "flowgen")

@@ -252,7 +252,7 @@ def test_no_transaction_is_faster_than_the_uplinks_between_its_hosts(runs_dir, c
     assert run.transactions["latency_s"].min() >= 2 * line_s(60_000, 1e8)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_an_uplink_carries_no_more_than_its_rate(runs_dir):
     across = {"driver": "overlay", "hosts": 2, "placement": "across", "pairs": 2, "uplink_rate_bps": 1e9}
     spec = asking("flowgen", **across, duration_s=2, warmup_s=0.5, interval_s=0.5)
@@ -291,7 +291,7 @@ def test_links_with_another_mtu_than_asked_make_a_run_invalid(runs_dir, monkeypa
     assert "2 links had another MTU than 9000 B, the first: client-0's had 1500 B" in run.reasons
 
 
-@pytest.mark.ci  # within 1 %, of every tool: tests/faults/test_truth.py
+@pytest.mark.whole  # within 1 %, of every tool: tests/faults/test_truth.py
 @pytest.mark.parametrize("backend", any_backend())
 def test_a_flow_gets_what_headers_leave_of_its_link(backend, runs_dir, clean_host):
     run = measure(shaped(backend, link_rate_bps=5e7, duration_s=3.0, warmup_s=0.5))
@@ -307,7 +307,7 @@ def rules():
     return sorted(line for line in told.stdout.splitlines() if "DOCKER" not in line and "br-" not in line)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @pytest.mark.parametrize("backend", any_backend())
 def test_losses_are_retransmitted_and_the_hosts_own_rules_are_left_alone(backend, runs_dir, clean_host):
     # They come in pieces of 64 KiB at most, so in 192 or more: in one of 600 million runs none is lost.

@@ -14,7 +14,7 @@ import pytest
 from pairlab import Spec, open_testbed
 from pairlab.errors import BadSpec, MeasurementFailed, TestbedError, UnknownName
 from pairlab.testbed import registry
-from tests.conftest import at_once, backend_and_driver, every_backend_and_driver, every_driver, in_ci, missing_for, need
+from tests.conftest import at_once, backend_and_driver, every_backend_and_driver, every_driver, mostly_whole, missing_for, need
 from tests.support import host
 
 pytestmark = pytest.mark.usefixtures("clean_host")
@@ -92,7 +92,7 @@ def test_an_endpoint_is_described_by_its_own_link(opened, spec):
 
 @pytest.mark.parametrize(
     ("backend", "driver"),
-    in_ci(
+    mostly_whole(
         backend_and_driver(),
         but=[("netns", "bridge"), ("docker", "bridge")],
         only=[

@@ -33,7 +33,7 @@ def simulated(request, tmp_path_factory):
     return measured(spec, root=tmp_path_factory.mktemp("runs"))
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_one_client_asks_servers_on_all_hosts_and_each_flow_is_a_row(simulated):
     assert sound(simulated), simulated.reasons
     flows = store.read(simulated.path).flows
@@ -55,7 +55,7 @@ def test_one_client_asks_servers_on_all_hosts_and_each_flow_is_a_row(simulated):
     ]
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_only_the_last_hosts_uplink_is_slow(simulated):
     assert simulated.facts["network"]["underlay"]["limited_hosts"] == ["host-2"]
     large = simulated.flows[simulated.flows["size_bytes"] > 2e6]
@@ -77,7 +77,7 @@ def test_the_load_is_that_which_was_offered_and_links_carry_what_flows_report(si
     assert summaries.default_measure([simulated]) == "fct_median_s"
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_load_above_an_uplink_is_told_before_and_makes_the_run_invalid(runs_dir):
     place = {"hosts": 2, "placement": "one-to-many", "uplink_rate_bps": 5e7}
     spec = Spec(**{**ASKED, "pairs": 1}, **place, driver="process", offered_load_bps=1e8, requests=300)
@@ -113,7 +113,7 @@ def arrived_bytes(pid):
     return int(re.search(r"eth0: *(\d+)", Path(f"/proc/{pid}/net/dev").read_text())[1])
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_flows_of_a_killed_server_failed_the_rest_counts_and_the_run_says_so(runs_dir, monkeypatch):
     need("netns", workload="traffic")
     real = measurement._watch

@@ -62,7 +62,7 @@ def test_while_it_measures_one_sees_how_busy_each_host_is(runs_dir):
     assert all(0 < share <= 1 for share in samples[-1].hosts_busy.values())
 
 
-@pytest.mark.ci  # its switch waits until its kernel is 10 s old
+@pytest.mark.whole  # its switch waits until its kernel is 10 s old
 def test_open_vswitch_forwards_in_the_kernels_there_and_tunnels_between_them(runs_dir):
     spec = TWO.replace(driver="ovs")
     run = measured(spec)  # whether it counts is up to this machine
@@ -71,7 +71,7 @@ def test_open_vswitch_forwards_in_the_kernels_there_and_tunnels_between_them(run
     assert (run.flows["throughput_bps"] > 0).all()
 
 
-@pytest.mark.ci  # kernels of machines may lack these links, this one has them
+@pytest.mark.whole  # kernels of machines may lack these links, this one has them
 @pytest.mark.parametrize("driver", ["ipvlan-l2", "ipvlan-l3", "ovs"])
 def test_on_one_host_each_client_reaches_its_own_server_over_what_its_kernel_has(driver, runs_dir):
     spec = ONE.replace(driver=driver, flow_bytes=1_000_000, duration_s=60.0)
@@ -82,7 +82,7 @@ def test_on_one_host_each_client_reaches_its_own_server_over_what_its_kernel_has
     assert run.checks["interface_bytes"] == pytest.approx(0, abs=0.01)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_routes_with_tunnels_of_ipip_lead_from_host_to_host(runs_dir):
     spec = TWO.replace(driver="ipip", flow_bytes=1_000_000, duration_s=60.0)
     need_all_of(spec)
@@ -91,7 +91,7 @@ def test_routes_with_tunnels_of_ipip_lead_from_host_to_host(runs_dir):
     assert run.facts["network"]["mtu_bytes"] == 1480  # 20 bytes are the outer header's (RFC 2003)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_an_uplinks_delay_is_in_each_round_trip(runs_dir):
     spec = TWO.replace(uplink_delay_s=0.1, uplink_jitter_s=0.01, uplink_rate_bps=2e7, duration_s=3.0, warmup_s=1.0)
     need_all_of(spec)

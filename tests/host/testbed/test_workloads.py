@@ -17,7 +17,7 @@ from pairlab.testbed.endpoints import Endpoint
 from pairlab.testbed.host.perf_events import online_cpus
 from pairlab.testbed.plans import draw
 from pairlab.testbed.process_launcher import Process
-from tests.conftest import any_backend, at_once, combinations, in_ci, need, need_all_of
+from tests.conftest import any_backend, at_once, combinations, mostly_whole, need, need_all_of
 from tests.support.attempts import measured, sound, sound_run
 from tests.support.disturbances import measured_under, signalled, tools
 from tests.support.shared import FLOW_BYTES, asking
@@ -73,7 +73,7 @@ def test_every_workload_measures_over_every_driver_in_every_backend(backend, dri
     assert run.harness_cpu_s < 1
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_the_cpu_use_of_a_tool_that_waits_is_that_of_its_traffic(runs_dir, clean_host):
     need("netns", workload="sockperf")
     run = measure(asking("sockperf", interval_s=0.1))
@@ -118,7 +118,7 @@ def test_over_the_hosts_own_link_flows_may_end_one_after_another(runs_dir, clean
     assert run.checks["interface_bytes"] == 0.0
 
 
-@pytest.mark.parametrize("workload", in_ci(able("bytes"), but=["flowgen"]))
+@pytest.mark.parametrize("workload", mostly_whole(able("bytes"), but=["flowgen"]))
 def test_a_flow_that_is_not_complete_in_its_time_has_failed_and_says_so(workload, runs_dir, clean_host):
     """Of a second, at 100 Mbit/s, the mouse needs 0.02 s, and the elephant 86."""
     need("netns", workload=workload)
@@ -185,7 +185,7 @@ def test_a_flow_whose_server_dies_on_the_way_has_failed(workload, runs_dir, clea
 @pytest.mark.parametrize("workload", able("udp", "message", "flows"))
 @pytest.mark.parametrize(
     ("backend", "driver"),
-    in_ci(
+    mostly_whole(
         product(at_once(), ["bridge", "host"]),
         but=[("netns", "bridge")],
         only=[("netns", "host"), ("docker", "bridge")],
@@ -209,7 +209,7 @@ def test_udp_beside_tcp_tells_what_was_sent_and_what_came(backend, driver, workl
 
 
 @pytest.mark.parametrize("workload", able("directions"))
-@pytest.mark.parametrize("driver", ["bridge", pytest.param("host", marks=pytest.mark.ci)])
+@pytest.mark.parametrize("driver", ["bridge", pytest.param("host", marks=pytest.mark.whole)])
 @pytest.mark.parametrize("backend", any_backend())
 def test_flows_down_and_both_ways_are_counted_as_the_kernel_does(backend, driver, workload, runs_dir, clean_host):
     need(backend, driver, workload)
@@ -287,7 +287,7 @@ def test_udp_without_a_server_is_a_failed_flow(runs_dir, changed_tool):
     assert "1 of 2 servers never listened" in run.reasons[0]
 
 
-@pytest.mark.parametrize("workload", in_ci(able("flows", "intervals"), but=["flowgen"]))
+@pytest.mark.parametrize("workload", mostly_whole(able("flows", "intervals"), but=["flowgen"]))
 @pytest.mark.parametrize("backend", any_backend())
 def test_every_flow_of_a_pair_is_a_row_and_what_its_client_retransmits_is_counted_by_the_kernel_too(
     backend, workload, runs_dir, clean_host
@@ -307,7 +307,7 @@ def test_every_flow_of_a_pair_is_a_row_and_what_its_client_retransmits_is_counte
     assert (by_pair["netns_retransmits"] >= by_pair["diag_retransmits"]).all()
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_of_clients_that_share_a_namespace_none_has_its_counts(shared_run):
     run = shared_run("netns", "host").run
     assert run.flows["netns_retransmits"].isna().all()
@@ -315,7 +315,7 @@ def test_of_clients_that_share_a_namespace_none_has_its_counts(shared_run):
 
 
 @pytest.mark.parametrize(
-    "workload", in_ci([name for name in able("message") if registry.workloads.get(name).sends_traffic], but=["flowgen"])
+    "workload", mostly_whole([name for name in able("message") if registry.workloads.get(name).sends_traffic], but=["flowgen"])
 )
 def test_smaller_messages_are_written_in_more_calls(workload, runs_dir, clean_host):
     """Throughput falls by so much that it can be seen on any machine: 512 B in a call, or 64 KiB."""

@@ -44,7 +44,7 @@ def in_parts(monkeypatch):
     monkeypatch.setattr(flow_parts, "MOST_AT_ONCE", 600)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_parts_give_what_all_flows_at_once_give(name, found, monkeypatch):
     whole = REDUCTIONS[name](found)
@@ -54,12 +54,12 @@ def test_parts_give_what_all_flows_at_once_give(name, found, monkeypatch):
     pd.testing.assert_frame_equal(parts, whole, check_categorical=False)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_percentiles_are_the_same_with_and_without_the_cdfs(found):
     pd.testing.assert_frame_equal(fct.percentiles_and_cdfs(found)[0], fct.percentiles(found))
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_frame_of_flows_gives_what_the_runs_give(found):
     pd.testing.assert_frame_equal(fct.percentiles(found.flows), fct.percentiles(found), check_categorical=False)
 

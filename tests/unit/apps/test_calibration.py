@@ -111,7 +111,7 @@ def test_what_is_measured_is_recorded_apart_from_all_other_runs(able, tmp_path):
     assert len(load_runs(tmp_path / noise_floor.FOLDER)) == len(list(calibration.visits(plan)))
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_what_is_measured_under_special_parameters_stands_beside_the_plain_and_replaces_none_of_it(able, tmp_path):
     quiet = calibration.run(calibration.plan(**PLAIN, repetitions=4), root=tmp_path, execute=Host(0.001))
     plan = calibration.plan(**PLAIN, repetitions=4, more={"cpu_quota": 0.1, "link_rate_bps": 1e8})
@@ -128,7 +128,7 @@ def test_what_is_measured_under_special_parameters_stands_beside_the_plain_and_r
     assert noise_floor.find(tmp_path, quiet.host, "netns").cells == noisy.cells + again.cells
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_an_interrupted_calibration_goes_on_where_it_was_and_fresh_begins_anew(able, tmp_path):
     plan = calibration.plan(**PLAIN, repetitions=3)
     order = list(calibration.visits(plan))
@@ -255,7 +255,7 @@ def pairlab(capsys, *words):
     return ended.value.code or 0, *capsys.readouterr()
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_the_command_shows_the_floor_says_where_it_is_kept_and_gives_json_to_programs(
     able, monkeypatch, runs_dir, capsys
 ):
@@ -289,7 +289,7 @@ cli.main(sys.argv[1:], prog_name="pairlab")
 """
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_on_a_terminal_bars_show_what_is_left_and_what_is_at_work(runs_dir):
     words = ["calibrate", "--workload", "flowgen", "--duration", "1", "--repetitions", "3", "--no-plant"]
     shown = on_a_terminal([sys.executable, "-c", SLOW, *words])

@@ -60,7 +60,7 @@ def test_what_is_no_number_is_refused_in_words(text, unit, told):
         units.read(text, unit)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @given(st.text(max_size=60), st.sampled_from(sorted(units.UNITS)))
 def test_any_text_is_a_finite_number_or_refused(text, unit):
     with contextlib.suppress(ValueError):

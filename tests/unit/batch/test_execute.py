@@ -60,7 +60,7 @@ def test_what_a_killed_kernel_leaves_among_temporary_files_goes_with_the_command
     assert not left.parent.exists()
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_notebooks_executed_at_once_do_not_meet(tmp_path, monkeypatch):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
@@ -77,7 +77,7 @@ def test_notebooks_executed_at_once_do_not_meet(tmp_path, monkeypatch):
     assert list(Path.cwd().iterdir()) == []  # nor is a socket left
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_kernel_that_dies_is_told_as_what_it_is(tmp_path):
     executed = tmp_path / "out.ipynb"
     with pytest.raises(MeasurementFailed, match=r"the kernel of the notebook small\.ipynb died: out of memory\?"):
@@ -116,7 +116,7 @@ STRUCK = INTERRUPTED.replace(
 )
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_of_an_interrupted_notebook_nothing_is_told_later(tmp_path):
     waits = "import os, signal, time; os.kill(pairs, signal.SIGINT); time.sleep(60)"
     command = [sys.executable, "-c", INTERRUPTED, notebook_that(tmp_path, waits), tmp_path / "out.ipynb"]
@@ -125,7 +125,7 @@ def test_of_an_interrupted_notebook_nothing_is_told_later(tmp_path):
     assert (process.returncode, told, complaints) == (0, "interrupted\n", "")
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_nor_where_the_interruption_comes_while_the_kernel_is_looked_at(tmp_path):
     waits = notebook_that(tmp_path, "import time; time.sleep(60)")
     with started([sys.executable, "-c", STRUCK, waits, tmp_path / "out.ipynb"]) as process:
@@ -133,7 +133,7 @@ def test_nor_where_the_interruption_comes_while_the_kernel_is_looked_at(tmp_path
     assert (process.returncode, told, complaints) == (0, "interrupted\n", "")
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_disk_that_fills_up_while_a_notebook_runs_is_told_and_leaves_no_half_of_it(tmp_path, monkeypatch):
     from papermill.iorw import LocalHandler
 

@@ -69,7 +69,7 @@ def shell_scripts(tree):
             yield node.elts[words.index("'-c'") + 1]
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_no_source_hands_a_shell_more_than_a_constant_script():
     """Whatever else it is to know are arguments of the script, which a shell does not read."""
     for file in SOURCES:

@@ -52,7 +52,7 @@ def test_what_a_notebook_imports_is_imported_once_and_in_one_thread(output_of):
         assert "wave" in output_of("import sys; print([name for name in ('wave', 'sndhdr') if name in sys.modules])")
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_kernel_has_its_parents_answer_on_which_links_this_host_has(output_of):
     need("netns")
     told = "from pairlab.testbed.netns import sandbox; print(sandbox._probed.cache_info().currsize)"
@@ -61,7 +61,7 @@ def test_a_kernel_has_its_parents_answer_on_which_links_this_host_has(output_of)
         assert output_of(told) == "1"
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_kernel_has_the_environment_and_the_randomness_of_its_own(output_of, monkeypatch):
     told = "import os, random, numpy; print(os.environ['COLOUR'], random.random(), numpy.random.random())"
     found = []
@@ -89,7 +89,7 @@ def test_an_import_that_fails_is_told_by_the_notebook(output_of):
         output_of("import pairlab_lacks_this")
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_library_that_starts_threads_is_not_imported_before_the_fork(output_of, tmp_path, monkeypatch):
     (tmp_path / "threaded.py").write_text(
         "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
@@ -105,7 +105,7 @@ def test_a_library_that_starts_threads_is_not_imported_before_the_fork(output_of
         assert len(os.listdir(f"/proc/{parent}/task")) == 1
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_parent_that_dies_takes_its_kernel_along_and_the_next_one_is_started(output_of):
     with kernels.kept():
         with pytest.raises(MeasurementFailed, match="died"):
@@ -113,7 +113,7 @@ def test_a_parent_that_dies_takes_its_kernel_along_and_the_next_one_is_started(o
         assert output_of("print(6 * 7)") == "42"
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_figures_are_shown_as_in_any_kernel(output_of, tmp_path):
     output_of("import matplotlib.pyplot as plt", "plt.plot([1, 2]); plt.show()", "print()")
     (cell,) = [each for each in nbformat.read(tmp_path / "out.ipynb", 4).cells if "plt.show" in each.source]
@@ -132,7 +132,7 @@ with kernels.kept() as parent:
 """
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_nothing_is_left_of_a_process_that_is_killed(tmp_path):
     command = [sys.executable, "-c", KILLED, str(tmp_path / "kernel.json")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

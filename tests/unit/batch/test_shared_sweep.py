@@ -171,7 +171,7 @@ def test_a_worker_that_is_back_before_its_loss_is_noticed_measures_on(tmp_path, 
     assert (tally.done, len(back.given)) == (8, 8)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_cell_that_a_worker_was_never_asked_for_has_lost_no_attempt(tmp_path, runs_dir):
     plan = load(tmp_path, repetitions=1)
     idle = [Worker(f"idle {n}", "a", lambda number: WorkerLost("not there", measuring=False)) for n in range(4)]

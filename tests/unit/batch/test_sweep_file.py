@@ -14,7 +14,7 @@ from pairlab.model.spec import Spec
 from tests.support.sweeps import SEVERAL, load
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_the_sweeps_in_the_repository_load():
     for file in paths.SWEEPS.glob("*.yaml"):
         todo = sweep_file.cells(sweep_file.load(file))

@@ -38,7 +38,7 @@ def test_drivers_are_compared_over_the_hosts_that_shared_a_sweep(pairlab):
     assert (found["n"], found["unit"]) == ([3, 3], "host")
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_claims_are_checked_for_each_kernel_apart(pairlab):
     for kernel in ("6.1", "6.18"):
         made_up(pairs=50, facts=on(kernel))

@@ -219,7 +219,7 @@ cli.main(sys.argv[1:], prog_name="pairlab")
 """
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_on_a_terminal_a_bar_shows_the_step_at_work_and_the_time_left(runs_dir, tmp_path, monkeypatch):
     made_up(workload="flowgen")
     monkeypatch.setenv("PAIRLAB_OUT", str(tmp_path / "out"))

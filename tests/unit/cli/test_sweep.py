@@ -269,7 +269,7 @@ cli.main(sys.argv[1:], prog_name="pairlab")
 """
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_on_a_terminal_bars_show_the_cells_that_are_left_and_the_one_at_work(runs_dir, tmp_path):
     file = sweep_file(tmp_path, pairs=[1, 3, 2])
     shown = on_a_terminal(

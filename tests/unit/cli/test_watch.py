@@ -228,7 +228,7 @@ def watched(when):
     return on_a_terminal(WATCH, environment={"PYTHONPATH": os.pathsep.join(sys.path)}, when=when)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_on_a_terminal_it_is_drawn_anew_until_the_sweep_is_complete(runs_dir, tmp_path):
     todo = sweeps.begin(tmp_path)
 
@@ -244,7 +244,7 @@ def test_on_a_terminal_it_is_drawn_anew_until_the_sweep_is_complete(runs_dir, tm
     assert any(line.split()[:4] == ["throughput", "bridge", "4", "4"] for line in shown.left)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_on_a_terminal_a_sweep_that_died_is_waited_for(dying, tmp_path):
     def go_on(process):
         for number, spec in enumerate(sweeps.begin(tmp_path)):
@@ -255,7 +255,7 @@ def test_on_a_terminal_a_sweep_that_died_is_waited_for(dying, tmp_path):
     assert "8 of 8 cells ended: 8 done" in "\n".join(shown.left)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_on_a_terminal_ctrl_c_ends_the_watching_and_leaves_the_picture(runs_dir, tmp_path):
     end(sweeps.begin(tmp_path)[0], "failed", "[red]the bridge broke")
     shown = watched({"1 of 8 cells ended": lambda process: process.send_signal(signal.SIGINT)})

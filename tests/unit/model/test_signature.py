@@ -53,7 +53,7 @@ def test_bounds_are_told_and_those_of_the_machine_are_not():
     assert "seed : int, from 0, default 0" in told
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @pytest.mark.parametrize("jedi", [True, False])
 @pytest.mark.parametrize(
     ("text", "completed"),

@@ -65,7 +65,7 @@ def executed():
     return executed
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_bar_is_updated_in_place_not_too_often_and_ends_as_one_line(executed):
     displayed, (cell,) = executed(SEVEN_A_SECOND)
     (output,) = (each for each in cell.outputs if each.output_type == "display_data")

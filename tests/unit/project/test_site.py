@@ -17,7 +17,7 @@ from pairlab.model.spec import Spec
 from pairlab.model.tables import TABLES
 from pairlab.store import metadata
 
-pytestmark = pytest.mark.ci  # builds the whole site
+pytestmark = pytest.mark.whole  # builds the whole site
 
 SOURCES = paths.ROOT / "docs" / "site"
 

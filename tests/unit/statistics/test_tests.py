@@ -150,7 +150,7 @@ def test_holms_correction_is_that_of_the_paper_and_leaves_out_what_is_no_test():
 # --- false positives, and the mean over flows that would have them
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_no_difference_is_found_no_more_often_than_alpha_although_flows_are_clustered():
     random, n = np.random.default_rng(7), 250
     found = dict.fromkeys(["kruskal", "pairwise", "permuted", "swapped"], 0)
@@ -176,7 +176,7 @@ def test_over_flows_the_same_tests_find_what_is_not_there():
     assert curves > 0.2 * n
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_among_several_groups_without_a_difference_one_is_found_no_more_often_than_alpha():
     random, n, ranks, pairs, uncorrected = np.random.default_rng(9), 200, 0, 0, 0
     for _ in range(n):

@@ -74,7 +74,7 @@ def test_a_stored_run_of_schema_1_is_read_and_stays_as_it_was_written(tmp_path):
     assert head.read_bytes() == before
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_the_committed_reference_runs_load_whole_under_their_old_keys_and_show_in_a_few_lines():
     found = load_runs(paths.REFERENCE)
     assert found.unread == ()

@@ -56,7 +56,7 @@ def whole(tmp_path_factory):
     return root, max(kept, key=lambda run: len(str(run.facts))).path.name
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @settings(max_examples=12)
 @given(data=some.data())
 def test_an_edited_head_stops_no_command(data, whole, tmp_path_factory):

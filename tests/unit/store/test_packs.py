@@ -305,7 +305,7 @@ def odd_rows(draw):
     return rows
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @settings(max_examples=60, deadline=None)
 @given(several=some.lists(odd_rows(), min_size=1, max_size=3))
 def test_odd_values_come_back_to_the_last_bit(several, tmp_path_factory):
@@ -374,7 +374,7 @@ def rewritten(content, place, **members):
     return old
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @settings(max_examples=20, deadline=None)
 @given(data=some.data())
 def test_an_edited_pack_stops_no_command(data, packed, tmp_path_factory):

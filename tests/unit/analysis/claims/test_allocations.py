@@ -104,7 +104,7 @@ def verdicts_of(made, ids=tuple(CLAIMS)):
     return found.set_index("id")
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_what_paper_m_measured_makes_its_statements_hold():
     found = verdicts_of(as_stated())
     assert found["verdict"].to_dict() == dict.fromkeys(CLAIMS, "holds")
@@ -114,7 +114,7 @@ def test_what_paper_m_measured_makes_its_statements_hold():
     assert sizes.to_dict() == dict.fromkeys(sizes.index, "agrees")
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_what_turns_all_of_it_contradicts_all_of_them_but_those_on_what_is_alike():
     found = verdicts_of(as_stated(turned=True))["verdict"].to_dict()
     either = {name for name in CLAIMS if name.startswith(EITHER_WAY)}
@@ -126,7 +126,7 @@ def test_what_turns_all_of_it_contradicts_all_of_them_but_those_on_what_is_alike
         assert found[name] == ("holds in direction" if name.startswith(other_sizes) else "holds"), name
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @pytest.mark.parametrize(("turned", "hosts", "why"), [
     (False, NAMESPACES, "no hypervisor and no network card"),
     pytest.param(True, (*MACHINES[:1], *NAMESPACES), "no hypervisor and no network card", marks=pytest.mark.long),
@@ -148,7 +148,7 @@ def test_a_claim_between_hosts_that_needs_no_machines_is_one_on_the_rate_of_a_li
     assert over == {f"congestion-halves-behind-switch-{driver}" for driver in ("host", "bridge", "macvlan")}
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_what_stands_in_between_hosts_for_a_driver_of_the_paper_is_named_and_never_beside_it():
     ids = ("congestion-halves-behind-switch-bridge", "congestion-halves-behind-switch-macvlan")
     made = list(runs(names={"bridge": "nat", "host": "process"}))
@@ -161,7 +161,7 @@ def test_what_stands_in_between_hosts_for_a_driver_of_the_paper_is_named_and_nev
     assert found["notes"].to_list() == [""]
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_rates_of_transactions_decide_nothing_on_throughput_nor_bulk_flows_on_latency():
     """Over the driver that answers first, more transactions pass: their payload is no throughput of the driver."""
     every = list(as_stated())
@@ -173,7 +173,7 @@ def test_rates_of_transactions_decide_nothing_on_throughput_nor_bulk_flows_on_la
         assert set(verdicts_of(made, ids)["verdict"]) == {"not measured"}
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @pytest.mark.parametrize(("loops", "verdict", "why"), [
     ({"interference_workers": 1}, "not comparable", "0.5 busy loops ran for each CPU, not 1"),
     ({"interference_workers": 2, "interference_where": "server"}, "not measured", "no runs of interference of "),
@@ -189,7 +189,7 @@ def test_fewer_busy_loops_than_cpus_or_such_that_rest_are_not_those_of_the_paper
     assert found["missing"].str.contains(why, regex=False).all()
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_where_several_numbers_of_busy_loops_were_measured_one_for_each_cpu_is_read():
     name = "interference-lowers-throughput-bridge"
     every = list(as_stated())

@@ -85,35 +85,35 @@ def as_stated():
     return verdicts_of(runs())
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_each_claim_holds_where_it_is_as_the_paper_states(as_stated):
     wrong = as_stated.loc[as_stated["verdict"] != "holds", ["workload", "verdict", "missing"]]
     assert set(as_stated.index) == set(CLAIMS)
     assert wrong.empty, wrong.to_string()
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_each_claim_is_contradicted_where_the_reverse_is_so():
     found = verdicts_of(runs(turned=True))
     wrong = found.loc[found["verdict"] != "contradicted", ["workload", "verdict", "value", "missing"]]
     assert wrong.empty, wrong.to_string()
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_what_the_paper_states_in_percent_is_found(as_stated):
     assert as_stated.loc["overlay-256-below-process-overlay", "value"] == pytest.approx(-82.8, abs=0.1)
     assert as_stated.loc["overlay-latency-above-process-overlay", "value"] == pytest.approx(55, abs=0.1)
     assert as_stated.loc["virtual-process-below-physical", "value"] == pytest.approx(-42, abs=0.1)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_hosts_that_share_a_kernel_say_nothing_of_it():
     found = verdicts_of(runs(hosts=NAMESPACES))
     assert set(found["verdict"]) == {"not comparable"}
     assert set(found["unmet"]) == {"hosts"}
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("seen", "why"),
     [
@@ -137,7 +137,7 @@ def test_hosts_that_are_only_called_physical_or_virtual_are_not_compared(seen, w
     assert set(found["missing"]) == {why}
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @pytest.mark.parametrize("left", ["multi-host", "packet-size"])
 def test_one_of_two_experiments_that_measure_the_same_is_enough(left):
     ids = ("overlay-256-below-process-overlay", "host-256-as-process")

@@ -13,7 +13,7 @@ from pairlab.analysis.claims.ledger import Published, Source
 from pairlab.errors import NoRuns
 from pairlab.statistics.intervals import PERCENT, Student
 from pairlab.store.dataset import Runs
-from tests.conftest import in_ci
+from tests.conftest import mostly_whole
 from tests.support.claimed import CASES, REPETITIONS, cells_of, claim_of, verdict_on
 from tests.support.synthetic import bulk, run
 
@@ -34,7 +34,7 @@ def test_every_kind_of_effect_in_the_ledger_has_a_case():
 
 def every_third(first):
     """The kinds of effects, as parameters; without CI each is judged on one of three effects."""
-    return in_ci(CASES, but=list(CASES)[first::3])
+    return mostly_whole(CASES, but=list(CASES)[first::3])
 
 
 def verdicts_on(name, effect):

@@ -28,7 +28,7 @@ def told(campaign):
     return json.loads(told.output)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_the_whole_ledger_is_judged_on_a_campaign(verdicts):
     netns = verdicts[verdicts["system"] == "netns-flowgen"].set_index("id")["verdict"]
     assert netns["total-rises-bridge"] == "holds"
@@ -42,7 +42,7 @@ def test_the_whole_ledger_is_judged_on_a_campaign(verdicts):
     assert counts.loc[["netns", "netns-flowgen"]].to_numpy().sum() == len(findings) < len(ledger.load())
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_the_list_has_every_statement_once_and_every_verdict_by_backend(verdicts):
     lines = listing.lines(verdicts)
     assert lines[0] == r"\claimtopic{throughput}{\claimcell{0.380}{docker}\claimcell{0.380}{netns}}"
@@ -77,7 +77,7 @@ def test_a_statement_about_several_places_keeps_its_place():
     ]
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_values_cover_every_claim(verdicts, campaign):
     found = report.values(verdicts, load_runs(campaign))
     assert found["total-rises-bridge/netns-flowgen/verdict"] == found["total-rises-bridge/verdict"] == "holds"
@@ -119,7 +119,7 @@ def test_a_verdict_over_systems_is_that_of_all_that_could_judge(verdicts, common
     assert report.common_verdict(verdicts) == common
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_the_command_shows_every_verdict_and_json_is_for_programs(campaign, told):
     shown = CliRunner().invoke(main, ["claims", "--runs", str(campaign)])
     assert shown.exit_code == 0, shown.output
@@ -135,7 +135,7 @@ def test_the_command_shows_every_verdict_and_json_is_for_programs(campaign, told
     assert sum(told["counts"]["netns"].values()) == sum(row["system"] == "netns" for row in findings)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_claim_by_name_tells_what_would_make_it_false_and_what_it_requires(campaign, told):
     shown = CliRunner().invoke(main, ["claims", "total-rises", "--runs", str(campaign)])
     assert shown.exit_code == 0, shown.output

@@ -14,7 +14,7 @@ KINDS = sorted(set(CASES) - {"percentile_change", "share"})
 
 def simulated(name):
     """Every sixth is for CI, the others are for `make soak`: hundreds of tables each."""
-    return pytest.param(name, marks=pytest.mark.ci if name in KINDS[::6] else pytest.mark.long)
+    return pytest.param(name, marks=pytest.mark.whole if name in KINDS[::6] else pytest.mark.long)
 
 
 @pytest.mark.parametrize("name", [simulated(name) for name in KINDS])
@@ -43,7 +43,7 @@ def flows_of_one_distribution(random, repetitions, spread):
     return pd.DataFrame(rows)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @pytest.mark.parametrize("spread", [0, 0.2])  # of repetitions as a whole: flows of one are no independent samples
 def test_equal_percentiles_of_clustered_flows_are_rarely_called_different(spread):
     random, tries = np.random.default_rng(1), 150

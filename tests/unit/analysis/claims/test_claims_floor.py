@@ -102,7 +102,7 @@ def test_effects_of_nothing_are_called_decided_less_often_than_by_their_interval
     assert by_interval / tries < rare(tries)
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_the_floor_beside_the_runs_is_told_once_and_without_one_the_verdicts_are_as_they_were(tmp_path):
     root = write_campaign(tmp_path / "runs", drivers=("bridge",))
     before = load_runs(root)

@@ -11,7 +11,7 @@ from pairlab.analysis.claims.ledger import Published
 from pairlab.store.dataset import Runs
 from tests.support.claimed import CASES, by_counts, cells_of, claim_of, recorded, throughput, verdict_on
 
-pytestmark = pytest.mark.ci  # tables of runs for each: seconds in all
+pytestmark = pytest.mark.whole  # tables of runs for each: seconds in all
 
 
 def leading(**network):

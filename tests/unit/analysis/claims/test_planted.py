@@ -9,7 +9,7 @@ from pairlab.store.dataset import Runs
 from tests.support.claimed import recorded, verdict_on
 from tests.support.synthetic import bulk, ending
 
-pytestmark = pytest.mark.ci  # tables of runs for each: seconds in all
+pytestmark = pytest.mark.whole  # tables of runs for each: seconds in all
 
 CLAIMS = {claim.id: claim for claim in ledger.load()}
 
@@ -34,7 +34,7 @@ def table_of_paper_e(names):
 ORDER = ("ovs-over-macvlan", "macvlan-over-bridge", "ovs-over-bridge")
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_what_paper_e_measured_makes_its_statements_hold():
     names = {name: name for name in ("bridge", "macvlan", "ovs")}
     ids = [f"{kind}-{driver}" for kind in ("total-stays-level", "client-falls") for driver in names]
@@ -42,7 +42,7 @@ def test_what_paper_e_measured_makes_its_statements_hold():
     assert verdicts_of(table_of_paper_e(names), *ids) == dict.fromkeys(ids, "holds")
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_what_paper_e_measured_of_other_drivers_contradicts_their_order():
     turned = {"bridge": "ovs", "macvlan": "macvlan", "ovs": "bridge"}
     found = verdicts_of(table_of_paper_e(turned), *ORDER, "macvlan-passes-ovs", "saturation-ratio")
@@ -254,7 +254,7 @@ def test_a_percentile_is_read_from_another_experiment_where_the_own_has_too_few_
     assert verdicts_of(few + enough, "fct-p99-grows-bridge") == {"fct-p99-grows-bridge": expected}
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_of_several_settings_a_single_one_on_the_other_side_contradicts_and_one_that_is_unsure_leaves_open():
     sizes = (64, 1024, 16384, 65507)
 

@@ -53,7 +53,7 @@ def test_over_sessions_a_change_of_nothing_passes_and_a_slowdown_fails_as_often_
     assert failed >= 0.5 * trials
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @pytest.mark.parametrize("trials", [80, pytest.param(400, marks=pytest.mark.long)])
 def test_a_change_of_just_the_bound_fails_in_a_case_of_twenty_at_most(trials):
     random = np.random.default_rng(7)
@@ -86,7 +86,7 @@ def test_what_is_worse_depends_on_the_measure_and_a_rule_is_read_or_refused():
         gate.Rule.of("p99 > 5")
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @pytest.mark.parametrize("trials", [25, pytest.param(100, marks=pytest.mark.long)])
 def test_the_more_cells_are_looked_at_the_rarer_one_fails_by_chance(trials):
     random = np.random.default_rng(8)

@@ -256,7 +256,7 @@ def test_a_calibration_is_trusted_if_equals_are_equal_and_what_was_planted_is_fo
     assert not calibration(*unequal).trustworthy
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @pytest.mark.parametrize(("pairs", "tries"), [((1,), 300), ((1, 10, 50), 200)])
 def test_a_sound_host_is_called_untrustworthy_no_more_often_than_the_stated_level(pairs, tries):
     """Whose flows' completion times are told by four measures, which of one flow are all the same."""

@@ -75,7 +75,7 @@ def test_failed_flows_are_counted_in_the_note(points):
     assert cdf.note(panel(points, pairs=10)).endswith("none failed")
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 def test_a_figure_of_many_flows_stays_small(tmp_path, origin, out):
     random = np.random.default_rng(1)
     many = pd.concat(

@@ -75,7 +75,7 @@ def cuts(text):
     return sorted({*range(0, len(text), step), *range(max(0, len(text) - END_BYTES), len(text))})
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @each_workload
 def test_a_report_cut_anywhere_is_whole_or_refused(workload):
     for name, text in its(workload).items():
@@ -84,7 +84,7 @@ def test_a_report_cut_anywhere_is_whole_or_refused(workload):
             assert told is None or all(isinstance(each, FlowReport) for each in told), name
 
 
-@pytest.mark.ci
+@pytest.mark.whole
 @each_workload
 def test_a_servers_report_cut_anywhere_is_whole_or_refused(workload):
     for name, served in its(workload).items():
