@@ -5,26 +5,24 @@ RUNS   ?= runs/reference
 SWEEP  ?= smoke
 PAIRLAB = .venv/bin/pairlab
 
-.PHONY: run check test test-faults test-kernels soak sweep paper outputs docs bench lint lab audit dist tools setup clean
+.PHONY: run check test test-all test-kernels soak sweep paper outputs docs bench lint lab audit dist tools setup clean
 run: setup
 	@$(PAIRLAB) sweep sweeps/$(SWEEP).yaml $(ARGS); status=$$?; \
 	[ $$status -gt 1 ] || $(PAIRLAB) report --sweep $(SWEEP) && exit $$status  # above 1, nothing was measured
 
-# Tier by tier, then the time of each and the ten slowest. `make test ALL=1` has further combinations of what is tested
-# anyway, long simulations and builds; CI runs them.
+# What holds on any machine, part by part, then the time of each and the ten slowest tests: the gate, .ci/run, has them.
 TESTS = .venv/bin/python -m tests
-ONLY = -m "not long$(if $(ALL),, and not ci)"
 test: setup
-	$(TESTS) -- $(ONLY)
+	$(TESTS)
 
 # What needs no measurement: for between two changes.
 check: setup
-	$(TESTS) unit notebooks -- -m "not ci and not long"
+	$(TESTS) unit notebooks
 
-# Interrupted at its bound as by Ctrl-C, so that it cleans up and prints what it was doing.
-WITHIN ?= 20m
-test-faults: setup
-	timeout --foreground --signal=INT --kill-after=60 $(WITHIN) $(TESTS) faults -- -m "not long"
+# The whole: what wants a quiet machine, further combinations, kills, other kernels, the soak. Part after part; what passed is
+# not done again, so it goes on where it ended. PARTS="host-measuring faults-docker" takes some.
+test-all: setup
+	$(TESTS) --whole $(PARTS)
 
 # In a virtual machine with another kernel: KERNEL is the Debian package of it, SUBJECTS what to test (default: all of the default one).
 KERNEL ?= linux-image-cloud-amd64
@@ -32,9 +30,7 @@ test-kernels: setup
 	.venv/bin/python -m tests.kernels --kernel $(KERNEL) $(SUBJECTS)
 
 soak: setup
-	$(TESTS) faults -- -m long
-	.venv/bin/python -m soak $(ARGS)
-	$(TESTS) unit notebooks host -- -m "ci or long or hypothesis" --hypothesis-profile=search
+	$(TESTS) faults-long soak search
 
 setup:
 	@$(PYTHON) lib/bootstrap.py

@@ -17,7 +17,9 @@ PHASES = ("bringing up", "measuring (s)", "taking down")
 SPECS = {
     "netns": Spec(workload="flowgen", pairs=2, duration_s=0.5),
     "docker": Spec(workload="flowgen", pairs=2, duration_s=0.5, backend="docker"),
-    "uml": Spec(workload="flowgen", pairs=2, duration_s=0.5, backend="uml", hosts=2, placement="across", driver="overlay"),
+    "uml": Spec(
+        workload="flowgen", pairs=2, duration_s=0.5, backend="uml", hosts=2, placement="across", driver="overlay"
+    ),
 }
 
 #: Kills itself when the phase that it is given has begun and, if parts of it are counted, one of them is done.

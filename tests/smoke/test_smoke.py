@@ -5,6 +5,9 @@ nothing is left. How fast it was, and whether such a run counts, is for the whol
 """
 
 import functools
+import json
+import os
+import subprocess
 
 import pytest
 
@@ -12,6 +15,7 @@ from pairlab import Spec, store
 from pairlab.model.tables import TABLES
 from pairlab.testbed import registry
 from tests.conftest import missing, need_all_of
+from tests.support import host
 from tests.support.shared import FLOW_BYTES, asking, watched
 from tests.support.sockets import assert_inside
 
@@ -64,7 +68,9 @@ def test_over_every_network_each_byte_is_counted_once_by_both_ends_and_by_the_li
     assert list(flows["pair"]) == list(range(PAIRS))
     assert list(flows["size_bytes"]) == list(flows["flow_bytes"]) == [FLOW_BYTES] * PAIRS
     assert run.intervals.groupby("pair")["interval_bytes"].sum().to_list() == [FLOW_BYTES] * PAIRS
-    assert (flows[["start_s", "connected_s", "first_byte_s", "completed_s"]].diff(axis=1).iloc[:, 1:] > 0).all(axis=None)
+    assert (flows[["start_s", "connected_s", "first_byte_s", "completed_s"]].diff(axis=1).iloc[:, 1:] > 0).all(
+        axis=None
+    )
     assert (flows["fct_s"] == flows["completed_s"] - flows["start_s"]).all()
     assert run.checks["interface_bytes"] in (None, 0.0)  # None: the link is others', too
 
@@ -81,9 +87,7 @@ def test_over_every_network_servers_listen_inside_the_testbed_only(spec, once):
 
 @pytest.mark.parametrize("backend", ["netns", "docker"])
 @pytest.mark.parametrize("workload", workloads())
-def test_every_workload_reports_each_flow_once_in_declared_columns_and_is_read_again_as_it_was(
-    workload, backend, once
-):
+def test_every_workload_reports_each_flow_once_in_declared_columns_and_is_read_again_as_it_was(workload, backend, once):
     """Tools report in their own ways, which their parsers read; what a request carries is known to the byte."""
     run = once(asking(workload, backend=backend)).run
     kind = registry.workloads.get(workload)
@@ -123,3 +127,20 @@ def test_a_launch_goes_through_its_phases_in_order(backend, once):
     assert (found["running_s"] >= found["created_s"]).all()
     assert (found["first_ping_s"] >= found["link_up_s"]).all()
     assert (found["ready_s"] >= found[["running_s", "first_ping_s"]].max(axis=1)).all()
+
+
+def test_what_was_just_installed_is_seen():
+    """PAIRLAB_EXPECT names what must not be skipped, as backend:name: a skip in the gate would hide a test."""
+    wanted = os.environ.get("PAIRLAB_EXPECT", "")
+    found = json.loads(
+        subprocess.run([host.BIN / "pairlab", "doctor", "--json"], capture_output=True, text=True).stdout
+    )
+    there = {
+        f"{backend}:{name}"
+        for backend, of_it in found["backends"].items()
+        for kind in ("drivers", "workloads")
+        for name, finding in of_it[kind].items()
+        if finding["available"]
+    }
+    there |= {name.lower() for name, extra in found["extras"].items() if extra["available"]}
+    assert set(filter(None, wanted.split(","))) <= there

@@ -1,7 +1,6 @@
 """Experiments by papermill and by the command, with real traffic, and what is refused before it."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -88,18 +87,3 @@ def test_parameters_of_a_wrong_type_are_refused_by_the_notebook_itself(wrong, tm
     with pytest.raises(BadSpec, match=next(iter(wrong))):
         run_cells(paths.EXPERIMENTS / "01-throughput.ipynb", **wrong)
     assert not (tmp_path / "runs").exists()
-
-
-def test_the_tools_that_ci_installed_are_seen():
-    """PAIRLAB_EXPECT names what must not be skipped, as backend:name: a skip in CI would hide a test."""
-    wanted = os.environ.get("PAIRLAB_EXPECT", "")
-    found = json.loads(pairlab("doctor", "--json").stdout)
-    there = {
-        f"{backend}:{name}"
-        for backend, its in found["backends"].items()
-        for kind in ("drivers", "workloads")
-        for name, finding in its[kind].items()
-        if finding["available"]
-    }
-    there |= {name.lower() for name, extra in found["extras"].items() if extra["available"]}
-    assert set(filter(None, wanted.split(","))) <= there

@@ -99,7 +99,9 @@ def test_no_result_counts_the_background_and_counters_account_for_it(name, loade
         assert abs(run.checks["port_bytes"]) < 0.01
 
 
-@pytest.mark.parametrize("name", mostly_whole([name for name in SPECS if SPECS[name].link_rate_bps], but=["netns", "docker"]))
+@pytest.mark.parametrize(
+    "name", mostly_whole([name for name in SPECS if SPECS[name].link_rate_bps], but=["netns", "docker"])
+)
 def test_each_carries_what_its_link_can_in_the_time_that_counts(name, loaded_run):
     run = loaded_run(name)
     assert client_bps(run.flows).to_list() == pytest.approx([PAYLOAD_BPS] * 2, rel=0.03)

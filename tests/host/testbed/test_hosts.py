@@ -24,7 +24,10 @@ ACROSS = ACROSS.replace(max_foreign_cpu=1, max_skew_s=5)
 
 
 AT_HAND = [("docker", "overlay"), *(each for each in SPANNING if each[0] == "netns")]
-EACH = [pytest.param(each.values, marks=each.marks, id="-".join(each.values)) for each in mostly_whole(SPANNING, but=AT_HAND)]
+EACH = [
+    pytest.param(each.values, marks=each.marks, id="-".join(each.values))
+    for each in mostly_whole(SPANNING, but=AT_HAND)
+]
 
 
 @pytest.fixture(scope="module", params=EACH)

@@ -15,7 +15,6 @@ import pytest
 
 from pairlab import store
 from pairlab.model.spec import Spec
-from pairlab.testbed import registry
 from pairlab.testbed.open import open_testbed
 from tests.conftest import any_backend, backend_and_driver, combinations, mostly_whole, need
 from tests.support.attempts import measured

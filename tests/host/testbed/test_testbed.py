@@ -14,7 +14,15 @@ import pytest
 from pairlab import Spec, open_testbed
 from pairlab.errors import BadSpec, MeasurementFailed, TestbedError, UnknownName
 from pairlab.testbed import registry
-from tests.conftest import at_once, backend_and_driver, every_backend_and_driver, every_driver, mostly_whole, missing_for, need
+from tests.conftest import (
+    at_once,
+    backend_and_driver,
+    every_backend_and_driver,
+    every_driver,
+    missing_for,
+    mostly_whole,
+    need,
+)
 from tests.support import host
 
 pytestmark = pytest.mark.usefixtures("clean_host")

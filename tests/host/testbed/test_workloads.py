@@ -315,7 +315,8 @@ def test_of_clients_that_share_a_namespace_none_has_its_counts(shared_run):
 
 
 @pytest.mark.parametrize(
-    "workload", mostly_whole([name for name in able("message") if registry.workloads.get(name).sends_traffic], but=["flowgen"])
+    "workload",
+    mostly_whole([name for name in able("message") if registry.workloads.get(name).sends_traffic], but=["flowgen"]),
 )
 def test_smaller_messages_are_written_in_more_calls(workload, runs_dir, clean_host):
     """Throughput falls by so much that it can be seen on any machine: 512 B in a call, or 64 KiB."""
