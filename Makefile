@@ -55,8 +55,8 @@ bench: setup
 	@.venv/bin/python -m bench.study
 
 lint: setup
-	.venv/bin/ruff check lib tests notebooks docs plugins
-	.venv/bin/ruff format --check lib tests docs plugins
+	.venv/bin/ruff check lib tests notebooks docs plugins .ci
+	.venv/bin/ruff format --check lib tests docs plugins .ci
 	.venv/bin/lint-imports --no-cache
 	.venv/bin/deptry lib/pairlab
 	for each in plugins/*; do .venv/bin/deptry --config $$each/pyproject.toml $$each/src || exit; done

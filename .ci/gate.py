@@ -168,7 +168,7 @@ def run(part: Part, command: str, checkout: Path) -> Outcome:
 
 
 def second_look(outcome: Outcome, checkouts: dict[bool, Path]) -> list[tuple[str, str, str]]:
-    """Runs once more what failed. Of what passes now: the test, what it said first, what it said now; it counts as passed.
+    """Runs once more what failed. Of what passes now, and so counts as passed: the test, what it said first, and now.
 
     What hung, what ended without a report, and what installs or only reads the code is not looked at again.
     """

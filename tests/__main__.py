@@ -1,9 +1,9 @@
-"""`python -m tests [PART ...] [-- PYTEST OPTIONS]`: the tests, part by part, with the time of each and the slowest tests.
+"""`python -m tests [PART ...] [-- PYTEST OPTIONS]`: the tests, part by part, the time of each, and the slowest tests.
 
 Without a part, those of `make test`: what holds on any machine, however slow or busy (the gate). `--whole` is
-`make test-all`: everything else, part after part; parts that passed for this state of the checkout are left out, so that
-it goes on where it ended. What only computes takes all CPUs; what measures has the machine to itself. A test of the whole
-is marked so, or lies where tests/conftest.py says.
+`make test-all`: everything else, part after part. Parts that passed for this state of the checkout are left out, so
+that it goes on where it ended. What only computes takes all CPUs; what measures has the machine to itself. A test of
+the whole is marked so, or lies where tests/conftest.py says.
 """
 
 import contextlib
@@ -131,8 +131,10 @@ def main(words: list[str]) -> int:
 
 
 def run(part: str, options: Sequence[str] = (), again: bool = False) -> Outcome:
-    """Runs that part, and keeps the outcome if it is that of all its tests. again: only tests that failed the last time,
-    one after another."""
+    """Runs that part, and keeps the outcome if it is that of all its tests.
+
+    again: only the tests that failed the last time, one after another.
+    """
     print(f"\n{part}:", flush=True)
     begun = time.monotonic()
     status = status_of(part, PARTS[part], options, again)

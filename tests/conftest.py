@@ -196,7 +196,7 @@ def diagonal(*axes):
 
 
 def any_backend():
-    """All of them, as parameters of a test that asks nothing of the backend itself: those but netns are of the whole."""
+    """All of them, as parameters of a test that asks nothing of the backend itself; of the whole, all but netns."""
     return mostly_whole(at_once(), but=["netns"])
 
 

@@ -4,7 +4,7 @@
 
 Each part's figures are kept in .cache/soak/ as soon as it is over, and what passed since the last commit is not run
 again: an interrupted soak goes on with the part it was in. The quick variants, smaller in number but the same in kind,
-are what `make test-faults` runs (tests/faults/test_load.py).
+are in the whole, too (tests/faults/test_load.py).
 """
 
 import re

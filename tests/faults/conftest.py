@@ -1,4 +1,4 @@
-"""What fault tests share. They are run by `make test-faults`, one after another, and never by `make test`.
+"""What fault tests share. They are run one after another, by `make test-all`; test_killed by the gate.
 
 They have folders of their own for temporary files, so that whatever stays in there is seen to be ours.
 """

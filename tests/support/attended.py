@@ -24,7 +24,7 @@ def in_a_loop(spec, **asked):
 
 
 ways = pytest.mark.parametrize("way", [blocking, in_a_loop], ids=lambda way: way.__name__)
-#: Where each measures: the other way is for CI.
+#: Where each measures: the other way is of the whole.
 ways_in_turn = pytest.mark.parametrize(
     "way", [blocking, pytest.param(in_a_loop, marks=pytest.mark.whole)], ids=lambda way: way.__name__
 )

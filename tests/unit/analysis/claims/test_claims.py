@@ -33,7 +33,7 @@ def test_every_kind_of_effect_in_the_ledger_has_a_case():
 
 
 def every_third(first):
-    """The kinds of effects, as parameters; without CI each is judged on one of three effects."""
+    """The kinds of effects, as parameters; in the gate each is judged on one of three effects."""
     return mostly_whole(CASES, but=list(CASES)[first::3])
 
 

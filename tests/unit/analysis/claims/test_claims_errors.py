@@ -13,7 +13,7 @@ KINDS = sorted(set(CASES) - {"percentile_change", "share"})
 
 
 def simulated(name):
-    """Every sixth is for CI, the others are for `make soak`: hundreds of tables each."""
+    """Every sixth is of the whole, the others are for `make soak`: hundreds of tables each."""
     return pytest.param(name, marks=pytest.mark.whole if name in KINDS[::6] else pytest.mark.long)
 
 
