@@ -11,6 +11,7 @@ Usage, as root: python3 .ci/gate.py PYTHON, with the Python for root's part.
 """
 
 import contextlib
+import json
 import os
 import shutil
 import subprocess
@@ -18,7 +19,7 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,6 +76,10 @@ IMAGE = "import docker; from pairlab.testbed.docker import image; image.ensure(d
 BENCHED = "growth skew cell histogram starts packs equals many_runs"
 
 
+#: A test, what was said of its failure, and what the second look printed.
+Flaky = tuple[str, str, str]
+
+
 def parts(python: str) -> list[Part]:
     quick = ("unit", "notebooks", "smoke", "host", "browser")
     return [
@@ -105,20 +110,25 @@ def main(python: str) -> int:
         for part in parts(python):
             if part.name == "image":
                 stack.enter_context(docker_daemon(scratch / "dockerd.log"))
-            outcomes.append(run(part, part.command, checkouts[part.as_stranger]))
+            outcomes.append(run(part, checkouts[part.as_stranger]))
             print(f"\n== {row(outcomes[-1])}", *outcomes[-1].output.splitlines()[-SHOWN:], sep="\n", flush=True)
             if part.name.endswith(("tools", "set-up")) and not outcomes[-1].ok:
                 break  # nothing else can work
-        flaky = [each for outcome in outcomes if not outcome.ok for each in second_look(outcome, checkouts)]
-    print(f"\nThe gate, {time.monotonic() - begun:.0f} s:\n", *map(row, outcomes), sep="\n")
+        flaky = [
+            each
+            for outcome in outcomes
+            if not outcome.ok
+            for each in second_look(outcome, checkouts[outcome.part.as_stranger])
+        ]
+    print(f"\nThe gate, {time.monotonic() - begun:.0f} s:\n")
+    return conclude(outcomes, flaky)
+
+
+def conclude(outcomes: Sequence[Outcome], flaky: Sequence[Flaky]) -> int:
+    """Prints the table, and then what failed. The exit status: 0 if the change may land."""
+    print(*map(row, outcomes), sep="\n")
     for test, first, second in flaky:
-        print(
-            f"\nflaky: {test} failed, and passed alone afterwards.\nFirst:",
-            tail(first),
-            "Then:",
-            tail(second),
-            sep="\n",
-        )
+        print(f"\nflaky: {test} failed, and passed alone.", "First:", tail(first), "Then:", tail(second), sep="\n")
     red = [each for each in outcomes if not each.ok]
     for outcome in red:
         for test, said in outcome.failed.items():
@@ -133,10 +143,12 @@ def main(python: str) -> int:
     return 1 if red or len(flaky) > MOST_FLAKY else 0
 
 
-def run(part: Part, command: str, checkout: Path) -> Outcome:
-    """Runs it to its end, or its limit. Status 124: it hung."""
+def run(part: Part, checkout: Path, command: str = "") -> Outcome:
+    """Runs it, or that command in its place, to its end or its limit. Status 124: it hung."""
+    command = command or part.command
     for each in part.tests:
         report(checkout, each).unlink(missing_ok=True)
+        kept(checkout, each).unlink(missing_ok=True)
     if part.as_stranger:
         argv = ["unshare", "--mount", "--propagation", "private", "bash", ".ci/without-tools", STRANGER, command]
     else:
@@ -144,7 +156,7 @@ def run(part: Part, command: str, checkout: Path) -> Outcome:
     begun = time.monotonic()
     done = subprocess.run(
         ["timeout", "--kill-after=60", str(part.most_s), *argv],
-        cwd=ROOT,
+        cwd=ROOT if part.as_stranger else checkout,
         env=os.environ | {"PAIRLAB_EXPECT": EXPECTED},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -167,20 +179,20 @@ def run(part: Part, command: str, checkout: Path) -> Outcome:
     return outcome
 
 
-def second_look(outcome: Outcome, checkouts: dict[bool, Path]) -> list[tuple[str, str, str]]:
+def second_look(outcome: Outcome, checkout: Path) -> list[Flaky]:
     """Runs once more what failed. Of what passes now, and so counts as passed: the test, what it said first, and now.
 
     What hung, what ended without a report, and what installs or only reads the code is not looked at again.
     """
     part = outcome.part
-    if part.tests and outcome.failed:
-        failing = [each for each in part.tests if any(map(failed, cases(report(checkouts[part.as_stranger], each))))]
+    if part.tests and outcome.failed and all(ended(checkout, each) for each in part.tests):
+        failing = [each for each in part.tests if any(map(failed, cases(report(checkout, each))))]
         command = f"{TESTS} --again {' '.join(failing)}"
     elif part.name in ("first run", "wheel", "bench") and outcome.status != 124:
         command, outcome.failed = part.command, {part.name: outcome.output}
     else:
         return []
-    again = run(part, command, checkouts[part.as_stranger])
+    again = run(part, checkout, command)
     print(f"\n== a second look: {row(again)}", *again.output.splitlines()[-SHOWN:], sep="\n", flush=True)
     if not part.tests and not again.ok:
         again.failed = {part.name: again.output}
@@ -195,6 +207,16 @@ def second_look(outcome: Outcome, checkouts: dict[bool, Path]) -> list[tuple[str
 
 def report(checkout: Path, tests: str) -> Path:
     return checkout / ".cache" / f"{tests}.xml"
+
+
+def kept(checkout: Path, tests: str) -> Path:
+    return checkout / ".cache" / "parts" / f"{tests}.json"
+
+
+def ended(checkout: Path, tests: str) -> bool:
+    """Whether pytest came to the end of these tests, whatever their outcomes (its exit status 0 or 1)."""
+    path = kept(checkout, tests)
+    return path.exists() and json.loads(path.read_text())["status"] in (0, 1)
 
 
 def cases(path: Path) -> list[ElementTree.Element]:
