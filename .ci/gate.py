@@ -1,6 +1,6 @@
 """The parts of the gate, one after another, each within a time limit; a second look at what failed; a table of all.
 
-First as a stranger: a user made for it, a fresh clone, the distribution's Python, none of the tools that `make tools`
+As a stranger: a user made for it, a fresh clone, the distribution's Python, none of the tools that `make tools`
 installs, no Docker. Then as root with everything, and the newest Python. What is asserted holds on any machine, however
 slow or busy: a limit is there so that a hang ends. What needs a quiet machine is in the whole (`make test-all`).
 
@@ -20,6 +20,7 @@ import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -73,6 +74,8 @@ class Outcome:
 
 #: Builds the image of containers, if it is not there.
 IMAGE = "import docker; from pairlab.testbed.docker import image; image.ensure(docker.from_env(), lambda *_: None)"
+#: Without these nothing else can work.
+NEEDED = ("tools", "set-up", "root's set-up", "image")
 BENCHED = "growth skew cell histogram starts packs equals many_runs"
 
 
@@ -80,23 +83,24 @@ BENCHED = "growth skew cell histogram starts packs equals many_runs"
 Flaky = tuple[str, str, str]
 
 
-def parts(python: str) -> list[Part]:
+def stages(python: str) -> list[list[Part]]:
+    """One after another; the parts of a stage beside each other, as each fetches or has one process that computes."""
     quick = ("unit", "notebooks", "smoke", "host", "browser")
     return [
-        Part("tools", "sh lib/tools.sh", 1200),
-        Part("set-up", "make setup", 600, as_stranger=True),
-        Part("first run", MEASURED, 600, as_stranger=True),
-        Part("make test", "make test", 2400, as_stranger=True, tests=quick),
-        Part("wheel", "sh .ci/installed", 900, as_stranger=True),
-        Part("root's set-up", f"make setup PYTHON={python}", 600),
-        Part("lint", "make lint", 600),
-        Part("unit", f"{TESTS} unit", 1500, tests=("unit",)),
-        Part("nbval", f"{TESTS} nbval", 1500, tests=("nbval",)),
-        Part("image", f"{PYTHON} -c '{IMAGE}'", 600),
-        Part("smoke", f"{TESTS} smoke", 1500, tests=("smoke",)),
-        Part("kills", f"{TESTS} kills", 900, tests=("kills",)),
-        Part("browser", f"{TESTS} browser", 600, tests=("browser",)),
-        Part("bench", f"{PYTHON} -m bench --smallest {BENCHED}", 600),
+        [Part("tools", "sh lib/tools.sh", 1200)],
+        [
+            Part("set-up", "make setup", 600, as_stranger=True),
+            Part("root's set-up", f"make setup PYTHON={python}", 600),
+        ],
+        [Part("first run", MEASURED, 600, as_stranger=True)],
+        [Part("make test", "make test", 2400, as_stranger=True, tests=quick)],
+        [Part("image", f"{PYTHON} -c '{IMAGE}'", 600), Part("lint", "make lint", 600)],
+        [Part("unit", f"{TESTS} unit", 1500, tests=("unit",))],
+        [Part("nbval", f"{TESTS} nbval", 1500, tests=("nbval",))],
+        [Part("smoke", f"{TESTS} smoke", 1500, tests=("smoke",))],
+        [Part("kills", f"{TESTS} kills", 900, tests=("kills",))],
+        [Part("browser", f"{TESTS} browser", 600, tests=("browser",))],
+        [Part("bench", f"{PYTHON} -m bench --smallest {BENCHED}", 600)],
     ]
 
 
@@ -107,13 +111,16 @@ def main(python: str) -> int:
         home = stack.enter_context(stranger())
         checkouts = {True: home / "pairlab", False: ROOT}
         outcomes = []
-        for part in parts(python):
-            if part.name == "image":
+        for stage in stages(python):
+            if stage[0].name == "image":
                 stack.enter_context(docker_daemon(scratch / "dockerd.log"))
-            outcomes.append(run(part, checkouts[part.as_stranger]))
-            print(f"\n== {row(outcomes[-1])}", *outcomes[-1].output.splitlines()[-SHOWN:], sep="\n", flush=True)
-            if part.name.endswith(("tools", "set-up")) and not outcomes[-1].ok:
-                break  # nothing else can work
+            with ThreadPoolExecutor() as threads:
+                found = list(threads.map(lambda part: run(part, checkouts[part.as_stranger]), stage))
+            for outcome in found:
+                print(f"\n== {row(outcome)}", *outcome.output.splitlines()[-SHOWN:], sep="\n", flush=True)
+            outcomes += found
+            if any(each.part.name in NEEDED and not each.ok for each in found):
+                break
         flaky = [
             each
             for outcome in outcomes
@@ -188,7 +195,7 @@ def second_look(outcome: Outcome, checkout: Path) -> list[Flaky]:
     if part.tests and outcome.failed and all(ended(checkout, each) for each in part.tests):
         failing = [each for each in part.tests if any(map(failed, cases(report(checkout, each))))]
         command = f"{TESTS} --again {' '.join(failing)}"
-    elif part.name in ("first run", "wheel", "bench") and outcome.status != 124:
+    elif part.name in ("first run", "bench") and outcome.status != 124:
         command, outcome.failed = part.command, {part.name: outcome.output}
     else:
         return []

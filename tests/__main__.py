@@ -62,7 +62,7 @@ GATE = {
 }
 #: Those of `make test`.
 QUICK = ("unit", "notebooks", "smoke", "host", "browser")
-#: For each part of the whole, in its order: what pytest is called with, or another module of Python.
+#: For each part of the whole, in its order: what pytest is called with, or another program with its arguments.
 WHOLE = {
     "unit-whole": ("tests/unit", "plugins", *SIDE_BY_SIDE, *OF_THE_WHOLE),
     "notebooks-whole": ("tests/notebooks", *SIDE_BY_SIDE, *OF_THE_WHOLE),
@@ -78,9 +78,10 @@ WHOLE = {
     "faults-docker": (*OF_DOCKER, *ALL_BUT_LONG),
     "faults-of-numbers": (*OF_NUMBERS, *ALL_BUT_LONG),
     "faults-others": (*but("tests/faults", *OF_DOCKER, *OF_NUMBERS), *ALL_BUT_LONG),
-    "kernels": ("python", "tests.kernels"),
+    "wheel": ("sh", ".ci/installed"),
+    "kernels": (sys.executable, "-m", "tests.kernels"),
     "faults-long": ("tests/faults", "-m", "long"),
-    "soak": ("python", "soak"),
+    "soak": (sys.executable, "-m", "soak"),
     "search": (
         *("tests/unit", "plugins", "tests/notebooks", "tests/host", *SIDE_BY_SIDE[:2]),
         *("-m", "long or hypothesis", "--hypothesis-profile=search"),
@@ -150,8 +151,8 @@ def run(part: str, options: Sequence[str] = (), again: bool = False) -> Outcome:
 def status_of(part: str, words: tuple[str, ...], options: Sequence[str], again: bool) -> int:
     """The status of one call; 0 where all tests were deselected."""
     report(part).unlink(missing_ok=True)
-    if words[0] == "python":
-        command = [sys.executable, "-m", *words[1:], *options]
+    if words[0] in ("sh", sys.executable):
+        command = [*words, *options]
     else:
         without = () if "--nbval" in words else ("-p", "no:nbval")  # which each process would take a second to import
         kept_in = ("-o", f"cache_dir={CACHE / 'pytest' / part}")  # the tests that failed

@@ -45,6 +45,7 @@ OF_THE_WHOLE = (
     TESTS / "browser",
     TESTS / "faults",
     TESTS / "host/measurement",
+    TESTS / "host/project/test_extending.py",
     *(TESTS / f"host/testbed/test_{name}.py" for name in ("limits", "neighbours", "nobody_gets_in", "shaping")),
     *(TESTS / f"host/testbed/test_{name}.py" for name in ("traffic", "uml", "workloads")),
 )

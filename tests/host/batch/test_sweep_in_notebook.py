@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from pairlab import load_runs
 from pairlab.widgets import sweep
 from tests.conftest import need
@@ -14,6 +16,7 @@ PLAN = {
 }
 
 
+@pytest.mark.whole  # it waits its turn for each of its cells
 def test_a_sweep_is_measured_stopped_and_goes_on(tmp_path, clean_host):
     need("netns")
 

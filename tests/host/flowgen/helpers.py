@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[3] / "lib" / "flowgen"
-PATIENCE_S = 20.0  # how long a test waits for what must come; never slept through
+PATIENCE_S = 120.0  # how long a test waits for what must come; never slept through
 
 
 def make(*targets: str) -> None:

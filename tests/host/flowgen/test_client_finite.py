@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.host.flowgen.helpers import Server, client, free_port, listens, run, until
+from tests.host.flowgen.helpers import PATIENCE_S, Server, client, free_port, listens, run, until
 
 NEVER_TAKEN = 100_000  # bytes: more than a small receive buffer holds, and less than a send buffer
 
@@ -105,7 +105,7 @@ def test_a_server_that_closes_before_it_has_all_is_a_failure(flowgen, silent, st
     peer, _ = silent.accept()
     with peer:
         peer.shutdown(socket.SHUT_WR)
-        output, told = sender.communicate(timeout=20)
+        output, told = sender.communicate(timeout=PATIENCE_S)
     assert sender.returncode == 1
     assert f"of {NEVER_TAKEN} bytes" in told.decode()
     total = lines(output)[-1]
@@ -158,7 +158,7 @@ def test_one_failed_flow_fails_the_client_and_leaves_the_others_whole(flowgen, s
     bad.close()
     with good:
         drain(good)
-    output, told = sender.communicate(timeout=20)
+    output, told = sender.communicate(timeout=PATIENCE_S)
     assert sender.returncode == 1
     totals = [line for line in lines(output) if line["event"] == "total"]
     assert [total["complete"] for total in totals] == [total["local"] != "{}:{}".format(*broken) for total in totals]

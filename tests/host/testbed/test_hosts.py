@@ -129,6 +129,7 @@ def test_what_was_built_on_each_host_is_recorded(opened, spec):
 MEASURED = mostly_whole(SPANNING, but=AT_HAND, only=[("docker", "nat-proxy"), ("docker", "macvlan")])
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("backend", "driver"), MEASURED)
 def test_a_measurement_over_it_counts_and_its_bytes_are_held_against_the_kernels(backend, driver, runs_dir):
     spec = ACROSS.replace(backend=backend, driver=driver)
@@ -148,6 +149,7 @@ def test_flows_with_an_end_are_complete_over_published_ports_of_one_host_too(run
     assert set(run.flows["status"]) == {"ok"}, run.flows["error"].to_list()
 
 
+@pytest.mark.whole
 def test_flows_with_an_end_over_switches_on_each_host_are_held_against_the_kernels_counts(runs_dir):
     spec = ACROSS.replace(driver="ovs", flow_bytes=5_000_000, duration_s=20)
     need_all_of(spec)
@@ -231,6 +233,7 @@ def test_an_uplinks_delay_is_in_each_round_trip_and_its_rate_is_kept_within(runs
     assert underlay["tbf"]["rate_bps"] == pytest.approx(2e7, rel=0.001)
 
 
+@pytest.mark.whole
 def test_jumbo_frames_fit_where_the_uplinks_carry_them(runs_dir):
     spec = ACROSS.replace(driver="overlay", hosts=2, placement="across", uplink_mtu_bytes=9050, mtu_bytes=9000)
     need_all_of(spec)
@@ -259,6 +262,7 @@ def test_containers_of_a_pair_share_a_namespace_that_no_other_pair_has():
     assert seen[0] != seen[1]
 
 
+@pytest.mark.whole
 def test_datagrams_between_containers_of_a_pair_are_held_against_the_loopbacks_counters(runs_dir):
     spec = Spec(driver="container", workload="flowgen", udp_share=1.0, udp_rate_bps=1e7, message_bytes=100)
     run = measure(spec.replace(duration_s=1, max_foreign_cpu=1, max_skew_s=5), progress=no_progress, attempts=3)
