@@ -18,12 +18,12 @@ UNITS: dict[str, dict[str, float]] = {
 }
 #: Endings of the names of parameters and columns, and their unit: a rate is no time.
 _ENDINGS = {"_per_s": "1/s", "_s": "s", "_bytes": "B", "_bps": "bit/s"}
-#: Groups of three digits may stand apart. A comma is no decimal point: that would be another number, without a word.
+#: Groups of three digits may stand apart. A comma is refused: to some it is a decimal point, to others it is not.
 _NUMBER = re.compile(
-    r"(?P<number>[+-]?(?:\d{1,3}(?:[_ ,]\d{3})+|\d*)(?:\.\d*)?(?:[eE][+-]?\d{1,3})?)\s*(?P<unit>[A-Za-zµ/%]*)"
+    r"(?P<number>[+-]?(?:\d{1,3}(?:[_ ]\d{3})+|\d*)(?:\.\d*)?(?:[eE][+-]?\d{1,3})?)\s*(?P<unit>[A-Za-zµ/%]*)"
 )
 #: A whole number to its last digit, which a float would round; more digits are too large for anything.
-_WHOLE = re.compile(r"[+-]?(?:\d{1,3}(?:[_ ,]\d{3})+|\d{1,400})")
+_WHOLE = re.compile(r"[+-]?(?:\d{1,3}(?:[_ ]\d{3})+|\d{1,400})")
 
 
 def unit_of(name: str) -> str:
@@ -45,11 +45,11 @@ def read(text: str, unit: str = "") -> float:
     if not text:
         raise ValueError("give a number" + (f" of {unit}" if unit else ""))
     found = _NUMBER.fullmatch(text)
-    number, suffix = (re.sub(r"[_ ,]", "", found["number"]), found["unit"]) if found else ("", "")
+    number, suffix = (re.sub(r"[_ ]", "", found["number"]), found["unit"]) if found else ("", "")
     try:
         value = float(number)
     except ValueError:
-        point = ": a decimal point is a dot, and a comma separates thousands" if "," in text else ""
+        point = ": write the decimal point as a dot, and thousands without a comma" if "," in text else ""
         raise ValueError(f"{_shown(text)} is not a number{point}") from None
     known = UNITS[unit] | (PREFIXES | _BINARY if unit in ("B", "bit/s") else {})  # 5M are 5 MB where bytes are meant
     if suffix and suffix not in known:
@@ -78,7 +78,7 @@ def as_kind(given: Any, kind: type, unit: str = "") -> Any:
         text = given.strip()
         if kind is bool:
             return {"true": True, "false": False}.get(text.lower(), given)
-        value = int(re.sub("[_ ,]", "", text)) if kind is int and _WHOLE.fullmatch(text) else read(text, unit)
+        value = int(re.sub("[_ ]", "", text)) if kind is int and _WHOLE.fullmatch(text) else read(text, unit)
         if kind is int and value != int(value):
             raise ValueError(f"must be a whole number, not {text}")
     elif isinstance(given, numbers.Integral):

@@ -53,7 +53,7 @@ from tests.unit.cli.helpers import made_up
         ("duration_s", "-1", "duration_s: input should be greater than 0, not -1"),
         ("duration_s", "inf", "duration_s: 'inf' is not a number"),
         ("duration_s", "1:30", "duration_s: '1:30' is not a number"),
-        ("duration_s", "0,5", "duration_s: '0,5' is not a number: a decimal point is a dot"),
+        ("duration_s", "0,5", "duration_s: '0,5' is not a number: write the decimal point as a dot"),
         ("warmup_s", "0.3", "warmup_s 0.3 must be a whole number of intervals of 0.5 s"),
         ("fresh", "banana", "fresh: must be a bool, not 'banana'"),
         ("experiment", "fct", "'throughput' has no parameter 'experiment'"),

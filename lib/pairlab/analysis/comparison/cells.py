@@ -136,7 +136,7 @@ def named(field: str, value: Any) -> str:
         return str(value)
     if unit := units.unit_of(field):
         text = units.describe(value, unit)
-        shown = text if units.read(text, unit) == value else f"{value:,g} {unit}"
+        shown = text if units.read(text.replace(",", ""), unit) == value else f"{value:,g} {unit}"
         return f"{units.stem(field).replace('_', ' ')} {shown}"
     shown = "default" if value == "" else f"{value:g}" if isinstance(value, float) else value
     return f"{field.replace('_', ' ')} {shown}"
