@@ -107,7 +107,7 @@ def stages(python: str) -> list[list[Part]]:
 def main(python: str) -> int:
     begun = time.monotonic()
     with contextlib.ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pairlab-gate-")))
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gate-")))
         home = stack.enter_context(stranger())
         checkouts = {True: home / "pairlab", False: ROOT}
         outcomes = []

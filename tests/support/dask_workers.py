@@ -101,7 +101,7 @@ class Processes:
 
     def scheduler(self):
         """A scheduler, which listens when this returns."""
-        argv = (PAIRLAB, "scheduler", "--port", self._port, "--dashboard-port", "0")
+        argv = (PAIRLAB, "scheduler", "--port", self._port)
         made = self._start(*argv, stdout=subprocess.PIPE)
         assert "scheduler at" in made.stdout.readline()
         return made

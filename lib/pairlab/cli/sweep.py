@@ -113,7 +113,7 @@ def sweep(file, dry_run, watch, where, repetitions, label, no_wait, as_json, sch
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option("--port", default=8786, show_default=True, help="Port to listen at.")
-@click.option("--dashboard-port", default=8787, show_default=True, help="Port of Dask's dashboard.")
+@click.option("--dashboard-port", type=int, help="Port of Dask's dashboard, which any user of this host can read.")
 @options.CREDENTIALS
 def scheduler(host, port, dashboard_port, credentials):
     """Start a Dask scheduler for sweeps on several hosts.

@@ -1,5 +1,6 @@
 """A sweep on a worker of a real Dask scheduler, with real measurements; and who is refused."""
 
+import contextlib
 import socket
 import subprocess
 import sys
@@ -114,10 +115,24 @@ def test_who_has_the_schedulers_credentials_connects_and_nobody_else(tmp_path):
         assert subprocess.run([*script, made.address], capture_output=True, check=False).returncode
 
 
+def test_a_scheduler_and_a_worker_listen_at_one_port_each_and_answer_nobody_in_plain_text(tmp_path):
+    with Processes(tmp_path, free_port()) as made:
+        started = [psutil.Process(each.pid) for each in (made.scheduler(), made.worker())]
+        ports = [
+            [each.laddr.port for each in process.net_connections("tcp") if each.status == psutil.CONN_LISTEN]
+            for process in started
+        ]
+        assert list(map(len, ports)) == [1, 1]
+        for (port,) in ports:
+            with socket.create_connection(("127.0.0.1", port)) as asked, contextlib.suppress(ConnectionError):
+                asked.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                assert not asked.recv(5).startswith(b"HTTP")
+
+
 def test_a_port_in_use_is_refused_in_words():
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
-        words = [PAIRLAB, "scheduler", "--port", port, "--dashboard-port", "0"]
+        words = [PAIRLAB, "scheduler", "--port", port]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (3, "")
     told = f"no scheduler can listen at 127.0.0.1:{port}: Address already in use: give another --host or --port"

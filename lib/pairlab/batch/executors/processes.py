@@ -21,22 +21,28 @@ from pairlab.testbed.cleanup.workdir import working_directory
 QUIET = {"distributed.worker.profile.enabled": False, "distributed.admin.system-monitor.interval": "5s"}
 
 
-def serve_scheduler(host: str, port: int, dashboard_port: int, file: Path, *, say: Callable[[str], None]) -> None:
+def serve_scheduler(
+    host: str, port: int, dashboard_port: int | None, file: Path, *, say: Callable[[str], None]
+) -> None:
     """Runs a scheduler until it is interrupted. Raises Unavailable if it cannot listen there.
 
-    file: of credentials, made if missing. dashboard_port: if it is in use, another one is taken; say is called with it.
+    file: of credentials, made if missing. dashboard_port: of Dask's dashboard, which any user of this host can read; if
+    it is in use, another one is taken, and say is called with it. None: there is no dashboard.
     """
     schedulers.require()
     from distributed import Scheduler
 
     async def serve() -> None:
-        listening = _listening(host, dashboard_port)
-        async with Scheduler(**listening, port=port, protocol="tls://", security=secured) as scheduler:
+        shown = dashboard_port is not None
+        listening = _listening(host, dashboard_port or 0)
+        async with Scheduler(**listening, port=port, dashboard=shown, protocol="tls://", security=secured) as scheduler:
+            if not shown:
+                _stop_http(scheduler)
             say(f"scheduler at {scheduler.address}: `pairlab worker --scheduler {scheduler.address}` on each host")
             say(
                 f"whoever has {file} can run commands as the workers' users: copy it to their hosts, and to nobody else"
             )
-            if importlib.util.find_spec("bokeh"):
+            if shown and importlib.util.find_spec("bokeh"):
                 say(f"Dask's dashboard at http://{listening['host']}:{scheduler.http_server.port}/status")
             await scheduler.finished()
 
@@ -77,6 +83,7 @@ def serve_worker(address: str, host: str | None, wait_s: float, file: Path, *, s
             protocol="tls://",
             security=secured,
         ) as worker:
+            _stop_http(worker)
             say(f"worker at {worker.address}: waits for cells from {address}")
             await worker.finished()
 
@@ -99,6 +106,12 @@ def serve_worker(address: str, host: str | None, wait_s: float, file: Path, *, s
                         " and then this worker"
                     ) from error
                 time.sleep(1)
+
+
+def _stop_http(server: Any) -> None:
+    """Ends the HTTP server of a scheduler or a worker of Dask's, which answers everybody, even without a dashboard."""
+    server.http_server.stop()
+    server.services.pop("dashboard", None)
 
 
 def _cause(error: OSError | RuntimeError) -> OSError:
