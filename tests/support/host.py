@@ -14,6 +14,7 @@ import time
 import uuid
 from pathlib import Path
 
+from pairlab.base import temporary_folder
 from pairlab.testbed.cleanup import ownership, process_table
 from pairlab.testbed.cleanup.process_table import SESSION
 from pairlab.testbed.docker.daemon import DOCKER_ERRORS, connect, is_absent
@@ -118,7 +119,9 @@ def _directories(ours):
     """Working directories of pairlab's, but for other people's."""
     for path in Path("/tmp").glob("pairlab-*"):
         with contextlib.suppress(OSError):
-            if path.stat().st_uid != os.geteuid() or _others((path / "owner").read_text(), ours):
+            if path.stat().st_uid != os.geteuid() or temporary_folder.is_held(path):
+                continue
+            if _others((path / "owner").read_text(), ours):
                 continue
         yield str(path)
 

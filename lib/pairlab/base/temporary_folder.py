@@ -33,16 +33,17 @@ def abandoned() -> Iterator[Path]:
     for place in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*")):
         with contextlib.suppress(OSError):
             known = place.lstat()
-            if known.st_uid == os.geteuid() and time.time() - known.st_mtime > LOCKED_WITHIN_S and _is_free(place):
+            if known.st_uid == os.geteuid() and time.time() - known.st_mtime > LOCKED_WITHIN_S and not is_held(place):
                 yield place
 
 
-def _is_free(place: Path) -> bool:
+def is_held(place: Path) -> bool:
+    """Whether a process that lives has made that folder with `TemporaryFolder`. Raises OSError where it is gone."""
     descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return False
+        return True
     finally:
         os.close(descriptor)
-    return True
+    return False
