@@ -131,6 +131,7 @@ def drawn(random, effects, repetitions=5, spread=0.05, drift=0.1):
         yield Cell("p99", mean_interval(values), Setting.of(like), True, (like,), blocks)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("effect", "least", "most"), [(0.0, 0.0, 0.05), (0.35, 0.9, 1.0)])
 def test_equal_networks_are_ranked_behind_as_seldom_as_it_says_and_a_real_difference_is_found(effect, least, most):
     random, behind, draws = np.random.default_rng(3), [], 300

@@ -128,6 +128,7 @@ def test_p_is_corrected_over_all_changes_of_a_system():
     assert list(found["p_holm"]) == pytest.approx([2 * p for p in found["p"]])
 
 
+@pytest.mark.whole
 def test_changes_without_a_difference_are_found_as_often_as_alpha_says():
     random = np.random.default_rng(5)
     drift = random.normal(10, 2, (1500, 4))

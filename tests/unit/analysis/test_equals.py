@@ -24,6 +24,7 @@ DRAWS = {"questions": 80, "percentiles": 40, "claims": 30, "compare": 10}
 REPETITIONS = (3, 5)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.parametrize("order", ["in blocks", "in turn", "hardly in turn"])
 def test_equals_differ_no_more_often_than_the_level_and_intervals_hold(order, name):
@@ -51,6 +52,7 @@ def test_what_was_measured_one_after_the_other_is_never_called_different(name):
     assert np.isnan([found.low, found.high]).all()
 
 
+@pytest.mark.whole
 def test_twins_do_not_make_equals_differ_more_often():
     (plain, with_twins) = (
         by_compare(measured("two speeds, by run", ORDERS["in blocks"], 3, 30, sides=sides)) for sides in (2, 3)
@@ -59,6 +61,7 @@ def test_twins_do_not_make_equals_differ_more_often():
     assert with_twins.covered().mean() >= plain.covered().mean()
 
 
+@pytest.mark.whole
 def test_a_difference_is_found_in_blocks_as_often_as_without_drift():
     n, draws, planted = 5, 400, np.log(1.1)
     found = by_questions(measured("drift", ORDERS["in blocks"], n, draws, planted=planted))

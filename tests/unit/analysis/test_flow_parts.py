@@ -64,6 +64,7 @@ def test_a_frame_of_flows_gives_what_the_runs_give(found):
     pd.testing.assert_frame_equal(fct.percentiles(found.flows), fct.percentiles(found), check_categorical=False)
 
 
+@pytest.mark.whole
 def test_no_more_flows_are_in_memory_at_once_than_are_allowed(found, in_parts, monkeypatch):
     lock, read, there, most = threading.Lock(), [], [0], [0]
     of_part = Part.read

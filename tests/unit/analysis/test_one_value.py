@@ -158,6 +158,7 @@ def test_the_cells_of_the_claims_tables_are_the_keyed_values():
         assert numbers(every[f"{base}/effect"]) == [*numbers(every[f"{base}/estimate"]), *bounds]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ["keys", "claims"])
 def test_no_interval_leaves_the_bounds_of_its_quantity(name):
     if name == "keys":

@@ -141,6 +141,7 @@ def test_a_change_over_hosts_that_is_none_is_not_found():
     assert found["low"] < 0 < found["high"]
 
 
+@pytest.mark.whole
 def test_hosts_are_the_samples_where_they_differ_in_the_ratio_and_repetitions_are_not():
     """Shown of bridge and macvlan on five hosts, of which each has a ratio of its own, around one of 1.1."""
     random, trials = np.random.default_rng(4), 100

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from pairlab.testbed import registry
 
 
@@ -16,6 +18,7 @@ def doctor_as_program(*words, **environment):
     return done.stdout
 
 
+@pytest.mark.whole
 def test_doctor_tells_programs_of_everything_that_can_be_chosen():
     found = json.loads(doctor_as_program("--json"))
     assert sorted(found["backends"]) == registry.backends.names()

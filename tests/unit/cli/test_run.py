@@ -171,6 +171,7 @@ def test_an_experiment_without_a_docker_daemon_ends_with_status_3(pairlab, monke
     assert err.count("\n") == 1
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("address", ["tcp://[::1", "nonsense://x"])
 def test_a_docker_host_that_is_no_address_is_refused_in_words(pairlab, monkeypatch, address):
     monkeypatch.setenv("DOCKER_HOST", address)

@@ -70,6 +70,7 @@ def test_leverage_is_the_most_that_leaving_one_client_out_changes_the_correlatio
     assert np.isnan(correlations.leverage([1, 1, 1, 1, 1], [1, 2, 3, 4, 5]))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("repetitions", [3, 6])
 def test_a_correlations_interval_holds_the_truth_where_that_of_pooled_clients_does_not(repetitions):
     random, n, held, pooled = np.random.default_rng(6), 300, 0, 0

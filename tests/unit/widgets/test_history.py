@@ -149,6 +149,7 @@ def test_choosing_calls_with_the_runs_and_a_filter_drops_those_it_hides(runs):
     assert chosen[-1] == ["macvlan"]
 
 
+@pytest.mark.whole
 def test_of_very_many_runs_some_are_listed_and_more_when_they_are_asked_for():
     history = History(RunList([at(1, repetition=number) for number in range(LISTED + 5)]))
     assert (len(history.table.listed), history.table.total) == (LISTED, LISTED + 5)

@@ -175,6 +175,7 @@ def test_a_published_size_changes_no_verdict_of_a_claim_that_does_not_hold(effec
         assert verdict_on("drivers_change", cells, published=published)["verdict"] == verdict
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("claimed", ["more", "less", "equal"])
 @pytest.mark.parametrize("name", ["drivers_change", "drivers_order"])  # of one part, and of two
 def test_p_is_of_the_test_that_decides_whatever_it_decides(name, claimed):

@@ -37,6 +37,7 @@ def verdicts(runs, rule="throughput worse 5 %"):
     return [each.verdict for each in gate.judge(gate.Rule.of(rule), compare(runs, by="label", base="before"))]
 
 
+@pytest.mark.whole
 def test_over_sessions_a_change_of_nothing_passes_and_a_slowdown_fails_as_often_as_they_should():
     """The machine drifts between occasions, by as much as repetitions differ by within one."""
     random, trials = np.random.default_rng(6), 30

@@ -58,6 +58,7 @@ def odd_figure(texts):
     return figure
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(bool(texlive.missing()), reason="LaTeX is not here, or not whole")
 def test_odd_texts_in_every_place_of_tables_values_and_figures_become_a_pdf(origin, out):
     texts = odd_texts(100)

@@ -186,6 +186,7 @@ any_text = st.one_of(
 )
 
 
+@pytest.mark.whole
 @settings(max_examples=200)
 @given(any_text, any_text)
 def test_any_text_is_read_or_refused_with_a_reason(text, served):
