@@ -42,7 +42,7 @@ EXPECTED = ",".join(
     ]
 )
 #: Where other load takes the CPUs, no run counts, rightly: then there is nothing to draw, and that is said.
-FIRST_RUN = """make run SWEEP=try > .cache/first-run 2>&1
+FIRST_RUN = """mkdir -p .cache && make run SWEEP=try > .cache/first-run 2>&1
 cat .cache/first-run
 ls runs/*/*/run.json && { ls figures/try/*.pdf || grep -q 'other processes used' .cache/first-run; }"""
 
