@@ -33,10 +33,11 @@ KNOWN_VERSIONS = "2.1.8 to 2.2.1"
 #: The enhanced report, in bytes and bits.
 REPORT = ("-e", "-f", "b")
 
-# The requested congestion control, and since 2.2 the one in use: also without a request, or if setting it failed.
+# The requested congestion control, and since 2.2 the one in use. Without a request, 2.2 tells what the socket has, often
+# before it is connected, and only then has it the route's.
 CONGESTION = re.compile(
     r"^TCP congestion control (?:set to (?P<asked>[\w.-]{1,15})(?: using (?P<used>[\w.-]{0,15}))?"
-    r"|using (?P<default>[\w.-]{1,15})|(?P<unknown>[^\n]*))$",
+    r"|using [\w.-]{1,15}|(?P<unknown>[^\n]*))$",
     re.MULTILINE,
 )
 
@@ -99,12 +100,12 @@ class Iperf(Workload):
 
 
 def _congestion(text: str) -> dict[str, str]:
-    """The congestion control. iperf 2.1 prints none if setting it failed, and uses the kernel's default."""
+    """The requested congestion control. iperf 2.1 prints none if setting it failed, and uses the kernel's default."""
     line = CONGESTION.search(text)
     if not line:
         return {}
     _check_known(line)
-    used = line["default"] or (line["asked"] if line["used"] is None else line["used"])
+    used = line["asked"] if line["used"] is None else line["used"]
     return {"congestion_control": used} if used else {}
 
 
