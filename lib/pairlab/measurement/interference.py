@@ -75,7 +75,11 @@ class Interference:
 
     def _sample(self) -> None:
         self._moments_ns.append(time.monotonic_ns())
-        self._used_s.append(_used_s(self._at_work))
+        used_s = _used_s(self._at_work)
+        if self._used_s and any(now_s <= before_s for now_s, before_s in zip(used_s, self._used_s[-1], strict=True)):
+            self._at_work = _at_work(self.processes)  # a process may have worked before it started the one that works
+            used_s = _used_s(self._at_work)
+        self._used_s.append(used_s)
 
     def note_ended(self) -> None:
         """Notes how many workers have exited; call it when the pairs have ended."""
