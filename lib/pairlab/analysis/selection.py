@@ -1,6 +1,7 @@
 """Which runs answer a question, and what is said where there are none: a gap with a name, not an error."""
 
 import functools
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -11,6 +12,7 @@ import pandas as pd
 from pairlab import paths
 from pairlab.errors import AnalysisError, MixedHosts, NoRuns
 from pairlab.model import environment as environments
+from pairlab.model.metrics import PER_VERSION
 from pairlab.model.records import Run
 from pairlab.model.spec import Mark, Spec, marked
 from pairlab.model.tables import TABLES
@@ -210,12 +212,21 @@ def in_force(run: Run) -> dict[str, str]:
     return {"congestion control": run.congestion_control, "datapath": run.fact("datapath") or ""}
 
 
+def version_of_work(run: Run) -> str:
+    """The tool's version, of a run that measured work which each version defines anew (metrics.PER_VERSION); else
+    empty, and where it was not recorded.
+    """
+    version = re.search(r"\d+(?:\.\d+)+", run.environment.tool)
+    return version[0] if version and any(each.name in PER_VERSION for each in run.metrics) else ""
+
+
 def check_alike(runs: Iterable[Run], also: Sequence[str] = ()) -> None:
     """Raises AnalysisError where runs of one experiment and system may not be pooled, paired or compared.
 
     They may where they ask for the same CONDITIONS but those in `also`, on the same host and kernel (of each kind of
     host that is named, which is what an experiment on kinds of hosts compares), under one
-    congestion control for each that is asked for, and, of one driver, over one datapath. Flows that end and flows that
+    congestion control for each that is asked for, and, of one driver, over one datapath; where it defines the work,
+    by one version of the tool. Flows that end and flows that
     do not may stand in one experiment; their conditions are apart. What a run did not record is not held against it.
     """
     systems: dict[tuple, list[Run]] = {}
@@ -230,6 +241,7 @@ def check_alike(runs: Iterable[Run], also: Sequence[str] = ()) -> None:
         for run in its:
             spec = run.spec
             here = {"host": hosts[run.environment], "kernel": run.environment.kernel} | in_force(run)
+            here["the version of their tool"] = version_of_work(run)
             for condition in [name for name in CONDITIONS if name not in also and name not in of_experiments]:
                 found.setdefault((spec.flows_end, condition, ""), set()).add(getattr(spec, condition))
             parts = {"congestion control": spec.congestion_control, "datapath": spec.driver}

@@ -32,6 +32,8 @@ UNITS: Mapping[str, str] = {
 WHERE = ("flows", "transactions")
 #: How a run's value comes of those of its rows; rows of `transactions` count as often as their count says.
 OF_RUN = ("mean", "sum", "median", "p99", "min", "max")
+#: Metrics of work that each version of its tool defines anew: values of two versions are not comparable.
+PER_VERSION = frozenset({"calculation_s"})
 #: Where the definitions are in Run.facts.
 FACT = "metrics"
 

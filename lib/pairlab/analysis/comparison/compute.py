@@ -34,8 +34,10 @@ from pairlab.analysis.comparison.cells import (
 from pairlab.analysis.comparison.noise_floor import NoiseFloor
 from pairlab.analysis.comparison.result import TARGET_PERCENT, Comparison, Comparisons, Side
 from pairlab.analysis.comparison.twins import Noise
+from pairlab.analysis.selection import version_of_work
 from pairlab.errors import AnalysisError, BadInput, TooFewSamples, UnknownName
 from pairlab.model import blocks, fct, latencies
+from pairlab.model.metrics import PER_VERSION
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec, value_of
 from pairlab.model.summaries import QUANTILES, Measure, default_measure, measures_of, resolution, summaries
@@ -194,6 +196,12 @@ def _compared(
 def _of_runs(by: str, measure: str, what: Measure, sides: Sides, host: str = "") -> _Found:
     """Of runs of one host, repetitions the unit. host: its name, if it is one of several: then they are the unit."""
     names = [named(by, value) + (f" on {host}" if host else "") for value, _ in sides]
+    versions = {version_of_work(run) for _, runs in sides for run in runs} - {""} if measure in PER_VERSION else ()
+    if len(versions) > 1:
+        raise AnalysisError(
+            f"Not compared: {what.name}, by {' and '.join(by_version(versions))} of the tool: an operation is other"
+            " work in each version. Measure both sides with one version."
+        )
     known = [_known(name, measure, what, runs) for name, (_, runs) in zip(names, sides, strict=True)]
     # No sweep visits two kernels in turn.
     can_alternate = by not in ENVIRONMENT or by == "label"

@@ -412,7 +412,10 @@ def _against_bare(answer: Answer) -> Figure | None:
 
 CONTAINERIZATION = Question(
     topic="containerization",
-    by=[Factor("place", lambda run: PLACES.get(run.spec.hosts) if run.spec.udp_share in (0, 1) else None)],
+    by=[
+        Factor("place", lambda run: PLACES.get(run.spec.hosts) if run.spec.udp_share in (0, 1) else None),
+        Factor("version", selection.version_of_work),
+    ],
     of_parts=["what"],
     parts=_each_measured,
     quantities=("measured", "speed"),

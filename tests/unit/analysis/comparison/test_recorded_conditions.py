@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from pairlab.analysis import selection
 from pairlab.analysis.comparison.compute import compare
 from pairlab.errors import AnalysisError
+from tests.support.claimed import computing
 from tests.support.synthetic import run
 
 USUAL = {
@@ -74,3 +76,23 @@ def test_what_else_differs_is_told(part, name, value, told):
 def test_load_of_others_beside_one_side_is_told(foreign, is_told):
     (found,) = compare([*side("bridge"), *side("macvlan", foreign=foreign)])
     assert any("others used 0% of the CPU time beside one side, and 70%" in note for note in found.notes) is is_told
+
+
+def computed(driver, version, **spec):
+    """Five runs of stress-ng-cpu by that version."""
+    made = [computing(1 + at / 100, driver=driver, repetition=at, **spec) for at in range(5)]
+    versions = {"stress-ng-cpu": f"stress-ng, version {version} (gcc 12.2, x86_64 Linux 6.1.0-18)"}
+    return [replace(each, facts={**each.facts, "versions": versions}) for each in made]
+
+
+def test_times_of_operations_that_each_version_defines_anew_are_not_compared():
+    of_two = [*computed("process", "0.15.06"), *computed("bridge", "0.17.06")]
+    refused = r"by 0\.15\.06 and 0\.17\.06 of the tool: an operation is other work in each version\. Measure both"
+    for by, runs in (("driver", of_two), ("tool", [*computed("bridge", "0.15.06"), *computed("bridge", "0.17.06")])):
+        with pytest.raises(AnalysisError, match=refused):
+            compare(runs, by=by)
+    with pytest.raises(AnalysisError, match=r"differ in the version of their tool \(0\.15\.06, 0\.17\.06\)"):
+        selection.check_alike(of_two)
+    of_one = [*computed("process", "0.17.06"), *computed("bridge", "0.17.06")]
+    assert {each.measure for each in compare(of_one)} == {"calculation_s"}
+    selection.check_alike(of_one)
