@@ -14,8 +14,11 @@ from pairlab.testbed.audit import snapshot
 from pairlab.testbed.audit.snapshot import Difference, Snapshot
 from pairlab.testbed.contracts import Backend
 from pairlab.testbed.host import facts, profiler
-from pairlab.testbed.requirements import MissingRequirement, Program
+from pairlab.testbed.netns.backend import missing_namespaces
+from pairlab.testbed.requirements import MissingRequirement, Program, missing_open_files
 
+#: As many as the papers' authors measured at once.
+MANY_PAIRS = 100
 #: Names of the Chromium executable in different distributions.
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -40,10 +43,17 @@ def firefox() -> str | None:
     return shutil.which("firefox-esr") or shutil.which("firefox")
 
 
+def _missing_for_many() -> list[MissingRequirement]:
+    """What keeps this host from MANY_PAIRS in backend netns, besides what keeps it from one."""
+    many = plans.layout(Spec(backend="netns", pairs=MANY_PAIRS))
+    return [*missing_namespaces(many), *missing_open_files(len(many.endpoints))]
+
+
 def _extras() -> Iterator[tuple[str, str, list[MissingRequirement]]]:
     """Optional software: name, purpose, and missing requirements."""
     latex = texlive.missing()
     mmdebstrap = Program("mmdebstrap", package="mmdebstrap").missing()
+    yield "many pairs", f"{MANY_PAIRS} pairs at once, in backend netns", _missing_for_many()
     yield "profile", "samples which kernel functions run during the traffic (profile: true)", profiler.missing()
     no_capture = registry.backends.get("netns")().missing_capture()
     yield "capture", "captures packets of chosen endpoints, in backend netns (capture: client-0)", no_capture

@@ -17,6 +17,12 @@ NEIGHBOUR_LIMIT = Path("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
 #: Neighbour entries reserved for the host and its other programs.
 SPARE_NEIGHBOURS = 16
 
+#: The kernel's limits of a user's namespaces, as the present user namespace has them (namespaces(7)); outer ones, and how
+#: many are in use, cannot be read.
+NAMESPACE_LIMITS = Path("/proc/sys/user")
+#: As many as a machine of usual size allows by itself.
+_NAMESPACES = 15_000
+
 #: Open files of the measuring process, such as a notebook's kernel, and of each endpoint.
 OPEN_FILES, OPEN_FILES_EACH = 512, 4
 #: The fewest open files of a testbed, besides one for each endpoint.
@@ -124,6 +130,26 @@ def missing_neighbours(pairs: int) -> list[MissingRequirement]:
         return []
     what = f"the kernel's neighbour table has room for {limit} entries; {pairs} pairs need {needed}"
     return [MissingRequirement(what, f"sudo sysctl -w net.ipv4.neigh.default.gc_thresh3={2 * needed}, or fewer pairs")]
+
+
+def namespace_limit(kind: str, limits: Path | None = None) -> int | None:
+    """How many namespaces of that kind (net, mnt, pid, user) a user may have; None: not known. limits: their folder."""
+    limit = setting((limits or NAMESPACE_LIMITS) / f"max_{kind}_namespaces") or ""
+    return int(limit) if limit.isdecimal() else None
+
+
+def allow_namespaces(kind: str, needed: int = 1) -> str:
+    """The command that allows as many."""
+    return f"sudo sysctl -w user.max_{kind}_namespaces={max(_NAMESPACES, 2 * needed)}"
+
+
+def missing_namespaces(needed: int, needed_by: str) -> list[MissingRequirement]:
+    """Missing room for so many network namespaces. needed_by: whose they are, such as "5 pairs"."""
+    limit = namespace_limit("net")
+    if limit is None or needed <= limit:
+        return []
+    what = f"user.max_net_namespaces is {limit}, and {needed_by} need {needed} network namespaces"
+    return [MissingRequirement(what, f"{allow_namespaces('net', needed)}, or fewer pairs")]
 
 
 def missing_open_files(endpoints: int) -> list[MissingRequirement]:

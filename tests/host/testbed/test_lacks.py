@@ -2,6 +2,8 @@
 
 import importlib
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -109,7 +111,7 @@ def rootless_host(monkeypatch, tmp_path):
         stub.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
         stub.chmod(0o755)
         for name, value in switches.items():
-            place = "user" if name == "max_user_namespaces" else "kernel"
+            place = "user" if name.startswith("max_") else "kernel"
             file = tmp_path / "sys" / place / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(f"{value}\n")
@@ -151,6 +153,45 @@ def test_root_without_its_rights_is_not_told_to_become_root(rootless_host):
     assert lack.what == "no sandbox can be made (unshare: unshare failed: Operation not permitted)"
     assert lack.remedy.startswith("this root lacks CAP_SYS_ADMIN (a container?): start it with --security-opt seccomp=")
     assert lack.remedy.endswith("as .devcontainer does, or run on the host")
+
+
+FULL = "unshare: unshare failed: No space left on device"
+
+
+@pytest.mark.parametrize("root", [True, False])
+@pytest.mark.parametrize("kind", ["net", "mnt", "pid"])
+def test_a_limit_of_namespaces_is_named_with_what_is_needed_and_its_sysctl(rootless_host, kind, root):
+    limits = {f"max_{each}_namespaces": 0 if each == kind else 90_000 for each in ("net", "mnt", "pid", "user")}
+    lack = rootless_host(said=FULL, root=root, **limits)
+    assert lack.what == "no sandbox can be made (unshare: unshare failed: No space left on device)"
+    needed = f"user.max_{kind}_namespaces is 0, and a sandbox needs 1"
+    assert lack.remedy == f"{needed}: sudo sysctl -w user.max_{kind}_namespaces=15000"
+
+
+def test_where_all_namespaces_are_in_use_the_lowest_limit_is_named(rootless_host):
+    lack = rootless_host(said=FULL, max_net_namespaces=4, max_mnt_namespaces=90_000, max_pid_namespaces=90_000)
+    assert lack.remedy.startswith("all namespaces that this user may have are in use (user.max_net_namespaces is 4): end")
+    assert "sudo sysctl -w user.max_net_namespaces=15000" in lack.remedy
+
+
+def test_pairs_for_which_there_are_too_few_network_namespaces_are_refused_before_anything_is_built():
+    program = """
+from pairlab import Spec
+from pairlab.testbed import plans
+from pairlab.testbed.links.namespaces import new_namespaces
+print(plans.layout(Spec(workload="flowgen", pairs=5)).missing())
+try:
+    new_namespaces(5)
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    inner = 'echo 4 > /proc/sys/user/max_net_namespaces && exec "$@"'
+    argv = ["unshare", "--user", "--map-root-user", "sh", "-c", inner, "sh", sys.executable, "-P", "-c", program]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    refused, failed = done.stdout.splitlines() or [done.stderr, ""]
+    assert "user.max_net_namespaces is 4, and 5 pairs need 11 network namespaces" in refused
+    assert "sudo sysctl -w user.max_net_namespaces=15000, or fewer pairs" in refused
+    assert failed.startswith("TestbedError 4 of 5 network namespaces could be made: user.max_net_namespaces")
 
 
 def test_the_backend_tells_what_its_sandbox_lacks(rootless_host, monkeypatch):

@@ -32,7 +32,14 @@ from pairlab.testbed.docker.site import DockerSite, learns_neighbours
 from pairlab.testbed.endpoints import pairs_of
 from pairlab.testbed.host.kernel_counters import sent_by
 from pairlab.testbed.netns import sandbox
-from pairlab.testbed.netns.backend import Netns, missing_flowgen, missing_for, missing_hosts, missing_limits
+from pairlab.testbed.netns.backend import (
+    Netns,
+    missing_flowgen,
+    missing_for,
+    missing_hosts,
+    missing_limits,
+    missing_namespaces,
+)
 from pairlab.testbed.netns.launching import PING_GROUP_RANGE, may_ping_here
 from pairlab.testbed.netns.networks import bridge_nf_call_iptables
 from pairlab.testbed.netns.sandbox import Sandbox, import_path
@@ -99,6 +106,7 @@ class Docker(Backend):
             "shaped links": _missing_shaping(layout),
             f"{pairs} pairs": missing_neighbours(pairs) if learns_neighbours(layout.driver) else [],
             f"{len(layout.hosts)} hosts": hosts,
+            "network namespaces": missing_namespaces(layout),
             "launches": _missing_launches(layout),
         }
 

@@ -2,9 +2,12 @@
 
 import contextlib
 import ctypes
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
+
+from pairlab.errors import TestbedError
 
 CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -19,12 +22,24 @@ def _checked(result: int, what: str) -> None:
 def new_namespaces(count: int) -> list[int]:
     """File descriptors of that many fresh network namespaces, without IPv6.
 
-    A namespace lives as long as its descriptor. Leaves the calling thread in the namespace it was in.
+    A namespace lives as long as its descriptor. Leaves the calling thread in the namespace it was in. Raises TestbedError
+    where this user may have no more.
     """
     with restored():
         descriptors = []
-        for _ in range(count):
-            _checked(_libc.unshare(CLONE_NEWNET), "a network namespace could not be made")
+        for made in range(count):
+            try:
+                _checked(_libc.unshare(CLONE_NEWNET), "a network namespace could not be made")
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                for each in descriptors:
+                    os.close(each)
+                raise TestbedError(
+                    f"{made} of {count} network namespaces could be made: user.max_net_namespaces, of this user namespace"
+                    " or an outer one, allows this user no more. sudo sysctl -w user.max_net_namespaces=15000, end what"
+                    " else has namespaces, or take fewer pairs"
+                ) from None
             without_ipv6()
             descriptors.append(os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC))
         return descriptors

@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from pairlab import paths
+from pairlab.testbed import requirements
 from pairlab.testbed.capture import TCPDUMP
 from pairlab.testbed.contracts import Backend, Layout, NetworkDriver, Progress, Site
-from pairlab.testbed.endpoints import EndpointPlan, Link
+from pairlab.testbed.endpoints import EndpointPlan, Link, pairs_of
 from pairlab.testbed.host import cgroups
 from pairlab.testbed.limits import cpu_list
 from pairlab.testbed.netns import sandbox
 from pairlab.testbed.netns.sandbox import Sandbox, import_path
+from pairlab.testbed.netns.networks import namespace_of
 from pairlab.testbed.requirements import ROUTED, MissingRequirement, Program, missing_programs
 
 
@@ -95,6 +97,7 @@ class Netns(Backend):
             "limits of CPU use": missing_limits(layout),
             "shaped links": sandbox.missing_shaping(layout.links.values()),
             f"{len(layout.hosts)} hosts": missing_hosts(layout),
+            "network namespaces": missing_namespaces(layout),
         }  # launches need nothing: we may allow pings in the sandbox's namespaces
 
     def tool_version(self, command: Sequence[str], driver: type[NetworkDriver]) -> str:
@@ -135,6 +138,14 @@ def missing_hosts(layout: Layout) -> list[MissingRequirement]:
         return []
     kinds = sandbox.missing_kinds(("bridge", "veth"), "take one host")
     return [*kinds, *sandbox.missing_uplink(layout.hosts[-1].uplink)]
+
+
+def missing_namespaces(layout: Layout) -> list[MissingRequirement]:
+    """Missing room for the network namespaces of the sandbox, of hosts and of endpoints."""
+    of_hosts = [host.name for host in layout.hosts if len(layout.hosts) > 1]
+    names = {*of_hosts, *(namespace_of(each, layout.driver, layout.hosts) for each in layout.endpoints)} - {""}
+    pairs = len(pairs_of(layout.all_endpoints))
+    return requirements.missing_namespaces(1 + len(names), f"{pairs} pair{'s' * (pairs != 1)}")
 
 
 def missing_for(driver: type[NetworkDriver]) -> list[MissingRequirement]:

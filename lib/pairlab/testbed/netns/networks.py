@@ -96,7 +96,7 @@ class Networks:
             given = _namespaces_of(pids)
         local = hosts if here is None else [hosts[here]]
         own_namespaces = [host.name for host in local if len(local) > 1]
-        of_endpoint = {each.name: _namespace_of(each, kind, local) for each in endpoints if here in (None, each.host)}
+        of_endpoint = {each.name: namespace_of(each, kind, local) for each in endpoints if here in (None, each.host)}
         if given is None:
             wanted = dict.fromkeys([*own_namespaces, *filter(None, of_endpoint.values())])
             descriptors = self._hosts | _fresh_namespaces([name for name in wanted if name not in self._hosts])
@@ -226,7 +226,7 @@ def on_network(endpoints: Sequence[EndpointPlan]) -> list[EndpointPlan]:
     return [each for each in endpoints if not each.uses_host_network]
 
 
-def _namespace_of(endpoint: EndpointPlan, kind: type[NetworkDriver], hosts: Sequence[HostPlan]) -> str:
+def namespace_of(endpoint: EndpointPlan, kind: type[NetworkDriver], hosts: Sequence[HostPlan]) -> str:
     """The name of the endpoint's network namespace; empty: the sandbox's own."""
     if kind.isolated and not endpoint.uses_host_network:
         return f"pair-{endpoint.pair}" if kind.pair_shares_namespace else endpoint.name

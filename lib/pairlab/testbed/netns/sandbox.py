@@ -5,6 +5,7 @@ user_namespaces(7)). When its first process ends, the kernel kills every process
 namespace and mount: nothing has to be cleaned up, and nothing can be left.
 """
 
+import errno
 import functools
 import os
 import socket
@@ -21,10 +22,19 @@ from pairlab.testbed.cleanup import child_processes
 from pairlab.testbed.contracts import NetworkDriver
 from pairlab.testbed.endpoints import Link, Uplink
 from pairlab.testbed.netns import protocol
-from pairlab.testbed.requirements import MissingRequirement, Program, missing_programs, setting
+from pairlab.testbed.requirements import (
+    MissingRequirement,
+    Program,
+    allow_namespaces,
+    missing_programs,
+    namespace_limit,
+    setting,
+)
 
 UNSHARE = Program("unshare", "util-linux")
 SYSCTLS = Path("/proc/sys")
+#: The namespaces of a sandbox, by the names in their limits.
+_KINDS = ("net", "mnt", "pid")
 
 
 #: Bits of capabilities(7): the capabilities to set up links, and to make namespaces.
@@ -52,11 +62,13 @@ def missing() -> MissingRequirement | None:
         return missing
     # Setting loopback up shows whether we have the capabilities: AppArmor may grant the namespace without them.
     trial = [*command(), sys.executable, "-P", "-c", _SET_LOOPBACK_UP]
-    done = subprocess.run(trial, env=child_processes.needed(), cwd="/", capture_output=True, text=True, check=False)
+    in_english = child_processes.needed() | {"LC_ALL": "C"}
+    done = subprocess.run(trial, env=in_english, cwd="/", capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return None
     why = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-    return MissingRequirement(f"no sandbox can be made (unshare: {why.removeprefix('unshare: ')})", _remedy())
+    remedy = _of_limits() if os.strerror(errno.ENOSPC) in why else _remedy()
+    return MissingRequirement(f"no sandbox can be made (unshare: {why.removeprefix('unshare: ')})", remedy)
 
 
 _SET_LOOPBACK_UP = """
@@ -65,6 +77,23 @@ SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
     fcntl.ioctl(s, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP))
 """
+
+
+def _of_limits() -> str:
+    """The remedy, by the kernel's limits of namespaces: those of which a sandbox gets none, else any that may be used
+    up.
+    """
+    kinds = [*_KINDS, *([] if privileged() else ["user"])]
+    limits = {kind: limit for kind in kinds if (limit := namespace_limit(kind, SYSCTLS / "user")) is not None}
+    least = min(limits.values(), default=0)
+    told = " and ".join(f"user.max_{kind}_namespaces is {limit}" for kind, limit in limits.items() if limit == least)
+    allow = " ".join(allow_namespaces(kind) for kind, limit in limits.items() if limit == least)
+    if least == 0 and limits:
+        return f"{told}, and a sandbox needs 1: {allow}"
+    return (
+        f"all namespaces that this user may have are in use ({told or 'the limit is not known'}): end what has them, or"
+        f" {allow or allow_namespaces('net')}, also outside of the container if this is one"
+    )
 
 
 def _remedy() -> str:
