@@ -18,7 +18,6 @@ from pairlab.testbed.audit import snapshot
 from pairlab.testbed.audit.view import OURS
 from pairlab.testbed.cleanup.process_table import SESSION
 from pairlab.testbed.docker import image
-from pairlab.testbed.drivers.ovs import SCHEMA
 from pairlab.testbed.host import cgroups
 from tests.conftest import need
 from tests.faults.host_state import SHARED, wait_clean
@@ -68,7 +67,7 @@ def a_switch(stack, place, monkeypatch):
         return
     monkeypatch.setenv("OVS_RUNDIR", str(place))
     database = f"unix:{place}/db.sock"
-    run("ovsdb-tool", "create", f"{place}/conf.db", SCHEMA)
+    run("ovsdb-tool", "create", f"{place}/conf.db")
     for daemon, *words in (("ovsdb-server", f"{place}/conf.db", f"--remote=p{database}"), ("ovs-vswitchd", database)):
         pid = place / f"{daemon}.pid"
         ends = [f"--pidfile={pid}", f"--unixctl={place}/{daemon}.ctl", f"--log-file={place}/{daemon}.log", "--detach"]

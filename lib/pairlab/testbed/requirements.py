@@ -60,8 +60,8 @@ class Program:
     remedy: str = ""
 
     def path(self) -> str | None:
-        """The program's path on this host, or None; includes the sbin folders, which a user's PATH often lacks."""
-        return shutil.which(self.name, path=os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin")
+        """The program's path on this host, or None."""
+        return shutil.which(self.name, path=child_processes.search_path())
 
     @property
     def command(self) -> str:
@@ -101,6 +101,18 @@ class PythonPackage(Program):
     def path(self) -> str | None:
         module = importlib.util.find_spec(self.name)
         return module.origin if module else None
+
+
+@dataclass(frozen=True)
+class _WatchdogProgram(Program):
+    """A program that watchdogs run, whose PATH has the usual folders whatever the user's has."""
+
+    def path(self) -> str | None:
+        return shutil.which(self.name, path=child_processes.search_path(*child_processes.USUAL))
+
+
+#: What watchdogs run, besides the shell.
+WATCHDOGS = tuple(_WatchdogProgram(name, "coreutils") for name in ("mktemp", "rm", "rmdir", "sleep"))
 
 
 def missing_programs(programs: Iterable[Program]) -> list[MissingRequirement]:

@@ -113,7 +113,7 @@ def killed_as_it_is_made(tmp_path):
         script = """
 import os, sys
 from pairlab.testbed.cleanup.workdir import working_directory
-os.defpath = sys.argv[1] + ":" + os.defpath
+os.environ["PATH"] = sys.argv[1] + ":" + os.environ["PATH"]
 with working_directory():
     pass
 """

@@ -29,6 +29,7 @@ from pairlab.testbed.audit.view import (
     require_docker,
     whose_namespace_file,
 )
+from pairlab.testbed.cleanup.child_processes import search_path
 from pairlab.testbed.cleanup.process_table import CONTAINER
 from pairlab.testbed.cleanup.workdir import PREFIX
 from pairlab.testbed.host.cgroups import mounts as mounted
@@ -260,13 +261,13 @@ def firewall(view: View) -> Iterator[Thing]:
 def _rules() -> Iterator[str]:
     for program in ("iptables", "ip6tables"):
         table = ""
-        for line in _output([f"{program}-save"]).splitlines() if shutil.which(f"{program}-save") else ():
+        for line in _printed(f"{program}-save"):
             if line.startswith("*"):
                 table = line[1:]
             elif line.startswith((":", "-")):
                 yield f"{program} {table} {re.sub(COUNTERS, '', line)}"
     chain: list[str] = []
-    for line in _output(["nft", "--stateless", "list", "ruleset"]).splitlines() if shutil.which("nft") else ():
+    for line in _printed("nft", "--stateless", "list", "ruleset"):
         words = line.strip()
         if words.endswith("{"):
             chain.append(words.removesuffix("{").strip())
@@ -274,6 +275,12 @@ def _rules() -> Iterator[str]:
             chain.pop()
         elif words:
             yield f"nft {' '.join(chain)} {words}"
+
+
+def _printed(program: str, *arguments: str) -> list[str]:
+    """The lines that it prints; none where it is not installed."""
+    path = shutil.which(program, path=search_path())
+    return _output([path, *arguments]).splitlines() if path else []
 
 
 def _output(argv: list[str]) -> str:

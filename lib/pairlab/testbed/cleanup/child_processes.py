@@ -14,9 +14,12 @@ from pathlib import Path
 from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.cleanup.ownership import closed_in_forks
 
-#: Variables for programs, libraries, the home directory and the language.
-_NEEDED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "ASAN_OPTIONS")
+#: Variables for programs (besides PATH), libraries, the home directory and the language.
+_NEEDED = ("HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "ASAN_OPTIONS")
 _NEEDED_KINDS = ("LC_", "PYTHON", "PAIRLAB_")
+
+#: Where most systems have their programs: for what pairlab itself cannot do without.
+USUAL = ("/usr/local/bin", "/usr/bin", "/bin")
 
 #: Variables to reach the Docker daemon: docker(1), "Environment variables"; ssh's agent; proxies.
 _DOCKER = ("SSH_AUTH_SOCK", "XDG_RUNTIME_DIR", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
@@ -25,20 +28,30 @@ _DOCKER_KINDS = ("DOCKER_",)
 
 def needed() -> dict[str, str]:
     """The part of our environment that any program of a testbed may have, with the owner's mark."""
-    return _selected(_NEEDED, _NEEDED_KINDS) | {ownership.MARK: ownership.me()}
+    return _selected(_NEEDED, _NEEDED_KINDS)
 
 
 def needed_with_docker() -> dict[str, str]:
     """The same, with the variables to reach the Docker daemon."""
-    return _selected(_NEEDED + _DOCKER, _NEEDED_KINDS + _DOCKER_KINDS) | {ownership.MARK: ownership.me()}
+    return _selected(_NEEDED + _DOCKER, _NEEDED_KINDS + _DOCKER_KINDS)
+
+
+def search_path(*further: str) -> str:
+    """Where programs are looked for, as a PATH: where the user's says, and in system folders that it often lacks.
+
+    further: more folders. A system may have its programs nowhere but on PATH, as NixOS and Guix have.
+    """
+    own = filter(None, os.environ.get("PATH", ":".join(USUAL)).split(os.pathsep))
+    return os.pathsep.join(dict.fromkeys((*own, "/usr/local/sbin", "/usr/sbin", "/sbin", *further)))
 
 
 def _selected(names: tuple[str, ...], kinds: tuple[str, ...]) -> dict[str, str]:
-    return {
+    chosen = {
         name: value
         for name, value in os.environ.items()
         if name.upper() in names or name.startswith(kinds)  # proxies have lower-case names, too
     }
+    return chosen | {"PATH": search_path(*USUAL), ownership.MARK: ownership.me()}
 
 
 def killed_with_parent(argv: Sequence[str]) -> list[str]:
@@ -46,7 +59,7 @@ def killed_with_parent(argv: Sequence[str]) -> list[str]:
 
     By setpriv(1) of util-linux; without it, the command unchanged.
     """
-    setpriv = shutil.which("setpriv")
+    setpriv = shutil.which("setpriv", path=search_path(*USUAL))
     return [*([setpriv, "--pdeathsig", "KILL"] if setpriv else []), *argv]
 
 
@@ -96,7 +109,7 @@ def _watchdog(argv: Sequence[str], stdout: int) -> Iterator[subprocess.Popen[byt
         stdin=subprocess.PIPE,
         stdout=stdout,
         stderr=subprocess.DEVNULL,
-        env={**needed(), "PATH": os.defpath},
+        env=needed(),
         cwd="/",
         start_new_session=True,  # Ctrl-C is for us to handle
     )

@@ -43,7 +43,13 @@ from pairlab.testbed.netns.backend import (
 from pairlab.testbed.netns.launching import PING_GROUP_RANGE, may_ping_here
 from pairlab.testbed.netns.networks import bridge_nf_call_iptables
 from pairlab.testbed.netns.sandbox import Sandbox, import_path
-from pairlab.testbed.requirements import MissingRequirement, Program, missing_neighbours
+from pairlab.testbed.requirements import (
+    WATCHDOGS,
+    MissingRequirement,
+    Program,
+    missing_neighbours,
+    missing_programs,
+)
 
 
 class Docker(Backend):
@@ -54,7 +60,8 @@ class Docker(Backend):
     endpoint = "container"
 
     def missing(self) -> list[MissingRequirement]:
-        return [*filter(None, (daemon.missing(), missing_flowgen(), _closed_flowgen()))]
+        lacks = filter(None, (daemon.missing(), missing_flowgen(), _closed_flowgen()))
+        return [*lacks, *missing_programs(WATCHDOGS)]
 
     def missing_driver(self, driver: type[NetworkDriver]) -> list[MissingRequirement]:
         attached = driver.docker is None

@@ -32,7 +32,7 @@ from pairlab.testbed.netns.sandbox import Sandbox, import_path
 from pairlab.testbed.placement import SUBNET
 from pairlab.testbed.requirements import MissingRequirement, Program, missing_programs
 
-DOCKERD = Program("dockerd", "docker.io")
+DOCKERD, FIND = Program("dockerd", "docker.io"), Program("find", "findutils")
 #: The memory of a host: its daemons, and the image, which is kept in memory.
 HOST_BYTES = 400 << 20
 #: How long all daemons may take to be ready.
@@ -60,7 +60,7 @@ def missing(hosts: int = 1) -> list[MissingRequirement]:
                 "each host gets a Docker daemon of its own, which needs root", "run as root, or --backend netns"
             )
         ]
-    requirements = missing_programs([DOCKERD])
+    requirements = missing_programs([DOCKERD, FIND])
     if (free_bytes := psutil.virtual_memory().available) < 2 * hosts * HOST_BYTES:
         what = f"the daemons of {hosts} hosts need {hosts * HOST_BYTES / 1e9:.1f} GB of memory"
         requirements.append(

@@ -16,7 +16,6 @@ DAEMONS = ("ovsdb-server", "ovs-vswitchd")
 TOOLS = ("ovsdb-tool", "ovs-vsctl", "ovs-ofctl")
 #: The identifier of the tunnels between hosts.
 VNI = 77
-SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 
 
 class Ovs(NetworkDriver):
@@ -60,7 +59,7 @@ class Ovs(NetworkDriver):
         base = self.base = lan.directory / "ovs"
         base.mkdir()
         self.database = f"unix:{base}/db.sock"
-        lan.run([self.commands["ovsdb-tool"], "create", f"{base}/conf.db", SCHEMA])
+        lan.run([self.commands["ovsdb-tool"], "create", f"{base}/conf.db"])
         self._start(lan, "ovsdb-server", f"{base}/conf.db", f"--remote=p{self.database}")
         self._configure(lan, "--no-wait", "init")
         options = ["other_config:userspace-tso-enable=true"] if self.datapath == "netdev" else []

@@ -28,9 +28,6 @@ _CARRIER_S, _CARRIER_LOOK_EVERY_S = 1.0, 0.001
 #: ethtool(8)'s ioctl, and its command for checksumming of sent packets (linux/sockios.h, ethtool.h).
 _SIOCETHTOOL, _ETHTOOL_STXCSUM = 0x8946, 0x17
 
-
-#: Daemons run programs in sbin, too, which a user's PATH often lacks.
-_SBIN = ":/usr/local/sbin:/usr/sbin:/sbin"
 #: The part of a daemon's log that is searched for its last lines.
 _LAST_BYTES = 2000
 
@@ -68,7 +65,6 @@ class Daemon:
         variables = {
             **os.environ,
             **(environment or {}),
-            "PATH": os.environ.get("PATH", os.defpath) + _SBIN,
             "NOTIFY_SOCKET": str(directory / "ready"),
             "TMPDIR": str(directory),  # a containerd that is killed for not answering writes its stacks there
         }

@@ -73,7 +73,7 @@ class Netns(Backend):
     endpoint = "namespace"
 
     def missing(self) -> list[MissingRequirement]:
-        return [*filter(None, (sandbox.missing(), missing_flowgen()))]
+        return [*filter(None, (sandbox.missing(), missing_flowgen())), *missing_programs(requirements.WATCHDOGS)]
 
     def missing_driver(self, driver: type[NetworkDriver]) -> list[MissingRequirement]:
         return [*sandbox.missing_links(driver), *missing_for(driver), *sandbox.missing_probed(driver)]
