@@ -1,17 +1,16 @@
 """Several hosts: how long they take to come up, and what goes through them, beside Mininet and the same by hand."""
 
-import os
-import shutil
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 
-from bench.table import leave_out, missing, note, out
-from bench.testbed import beside, mininet, up_and_down
+from bench.table import DOCKER_CLI, leave_out, missing, note, out
+from bench.testbed import beside, mininet, missing_mininet, up_and_down
 from pairlab import Spec, measure, open_testbed
 from pairlab.testbed.contracts import no_progress
 from pairlab.testbed.docker import image
+from pairlab.testbed.requirements import Program
 
 #: Two namespaces on a bridge, and with "vxlan" a VXLAN over it with a bridge and a veth pair at each end; iperf from
 #: one to the other for as many seconds, whose last line is its report.
@@ -41,16 +40,10 @@ ip netns exec ${kind}1 iperf -c $net.0.2 -t $2 -y C | tail -n 1
 """
 
 
-def _missing_programs(*programs):
-    absent = [each for each in programs if not shutil.which(each)]
-    return "needs root" if os.geteuid() else f"needs {', '.join(absent)}" if absent else ""
-
-
 def over_mininet_hosts(n=5, pairs=25):
     what = f"netns, overlay, 2 hosts and {pairs} pairs: {{}} over Mininet's (2 LinuxBridges linked, {2 * pairs} hosts)"
-    there = subprocess.run(["/usr/bin/python3", "-c", "import mininet"], capture_output=True).returncode == 0
-    if os.geteuid() or not (there and shutil.which("brctl")):
-        return leave_out(what.format("time"), "needs root, and apt-get install mininet bridge-utils")
+    if lacks := missing_mininet():
+        return leave_out(what.format("time"), lacks)
     spec = Spec(driver="overlay", hosts=2, placement="across", pairs=pairs)
     beside(what, n, spec, "Mininet", lambda: mininet(2, pairs), most=1 / 3)
 
@@ -88,7 +81,7 @@ def docker_hosts(n=5, pairs=10, unmeasured=1):
     """
     spec = Spec(backend="docker", driver="overlay", hosts=2, placement="across", pairs=pairs)
     what = f"docker, overlay, {pairs} pairs across 2 hosts: {{}}"
-    if lacks := missing(spec):
+    if lacks := missing(spec, DOCKER_CLI):
         return leave_out(what.format("time"), lacks)
     before, ratios, downs = [], [], []
     for number in range(-unmeasured, n):
@@ -132,12 +125,12 @@ def over_by_hand(n=5, seconds=5):
     """The throughput of one pair between two hosts over that of iperf by hand on the same links, in turn."""
     for driver, kind, least in (("process", "plain", 0.97), ("overlay", "vxlan", 0.95)):
         what = f"netns, {driver}, 1 pair across 2 hosts: throughput over iperf's by hand"
-        if lacks := _missing_programs("ip", "ss", "iperf"):
-            leave_out(what, lacks)
-            continue
         spec = Spec(
             driver=driver, hosts=2, placement="across", workload="iperf", duration_s=float(seconds), telemetry=False
         )
+        if lacks := missing(spec, *(Program(name, "iproute2") for name in ("ip", "ss")), root=True):
+            leave_out(what, lacks)
+            continue
         ratios = []
         with tempfile.TemporaryDirectory() as place:
             for number in range(n):

@@ -2,19 +2,20 @@
 
 import os
 import re
-import shutil
 import statistics
 import subprocess
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
-from bench.table import leave_out, missing, note, out
+from bench.table import lacking, leave_out, missing, note, out
 from pairlab import Spec, measure, open_testbed, paths
 from pairlab.errors import PairlabError
 from pairlab.model import latencies
 from pairlab.testbed import registry
+from pairlab.testbed.requirements import Program
 
 #: sockperf(3.7) prints half a round trip at each percentile.
 _PERCENTILE = re.compile(r"percentile (50|99)\.000 = +([\d.]+)")
@@ -83,8 +84,9 @@ def transactions(n=15, seconds=2):
     rr = registry.workloads.get("rr")()
     spec = Spec(driver="p2p", workload="rr", pairs=1, duration_s=float(seconds), warmup_s=0.5)
     ways = {"rr": lambda bed: _by_rr(bed, rr, spec)}
-    ways |= {"sockperf": lambda bed: _by_sockperf(bed, seconds)} if shutil.which("sockperf") else {}
-    ways |= {"netperf": lambda bed: _by_netperf(bed, seconds)} if shutil.which("netserver") else {}
+    peers = {"sockperf": _by_sockperf, "netperf": _by_netperf}
+    lacks = {name: lacking(*registry.workloads.get(name).programs) for name in peers}
+    ways |= {name: partial(by, seconds=seconds) for name, by in peers.items() if not lacks[name]}
     found = {name: [] for name in ways}
     with open_testbed(spec) as bed:
         rr.prepare(spec, bed.directory)
@@ -93,7 +95,7 @@ def transactions(n=15, seconds=2):
                 found[name].append(ways[name](bed))
     for name in ("sockperf", "netperf"):
         if name not in found:
-            leave_out(what.format("transactions/s", name), f"needs {name}")
+            leave_out(what.format("transactions/s", name), lacks[name])
             continue
         rates = [ours[1] / theirs[1] for ours, theirs in zip(found["rr"], found[name], strict=True)]
         note(what.format("transactions/s", name), rates, at_least=0.97)
@@ -174,8 +176,8 @@ def _beside_server(bed, server, client, port):
 def histogram(n=9):
     """What it costs to record a latency."""
     what = "recording a latency in flowgen's histogram"
-    if not shutil.which("cc"):
-        return leave_out(what, "needs a C compiler")
+    if lacks := lacking(Program("cc", "gcc")):
+        return leave_out(what, lacks)
     with tempfile.TemporaryDirectory() as place:
         program = Path(place, "recording")
         program.with_suffix(".c").write_text(RECORDING)

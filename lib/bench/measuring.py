@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.table import leave_out, missing, note
+from bench.table import DOCKER_CLI, lacking, leave_out, missing, note
 from pairlab import Spec, open_testbed
 from pairlab.batch import experiments, kernels
 from pairlab.measurement.getting_ready import READY_S
@@ -30,7 +30,7 @@ def skew(n=9, pairs=50, loops=3):
         ]
     skews = [run.skew_s * 1e3 for run in runs]
     note(f"release skew of {pairs} netns clients", skews, at_most=15, unit=" ms")
-    if lacks := missing(Spec(backend="docker")):
+    if lacks := missing(Spec(backend="docker"), DOCKER_CLI):
         return leave_out("docker exec -d in a loop over our release skew", lacks)
     with open_testbed(Spec(backend="docker", pairs=1)):
         pass  # the image is built now
@@ -62,8 +62,8 @@ def exec_loop(count):
 def nothing_lost(n=9, pairs=10, seconds=3):
     what = f"total throughput, {pairs} pairs: with barrier and telemetry over the same commands by hand"
     iperf = registry.workloads.get("iperf")()
-    if any(program.missing() for program in iperf.programs):
-        return leave_out(what, "needs iperf: make tools")
+    if lacks := lacking(*iperf.programs):
+        return leave_out(what, lacks)
     spec = Spec(pairs=pairs, duration_s=seconds, workload="iperf")
     ratios = []
     with open_testbed(spec) as bed:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import statistics
 import time
 from collections.abc import Iterable, Iterator
@@ -12,6 +13,7 @@ from rich.table import Table
 
 from pairlab.progress import terminal
 from pairlab.testbed import plans
+from pairlab.testbed.requirements import Program, missing_programs
 
 out = Console(highlight=False)
 table = Table("what", "median", "range", "n", "bound", "met", title="pairlab bench")
@@ -50,9 +52,20 @@ def leave_out(what, why):
     table.add_row(what, "left out", why, "", "", "")
 
 
-def missing(spec):
-    """What this machine lacks for that spec, in words; empty: nothing."""
-    return "; ".join(str(lack) for found in plans.layout(spec).missing().values() for lack in found)
+#: Docker's command line, which Debian 13 has in a package of its own.
+DOCKER_CLI = Program("docker", "", "sudo apt-get install docker-cli, or docker.io")
+
+
+def lacking(*programs, root=False):
+    """What this machine lacks for a peer, in words; empty: nothing. root: whether the peer needs that."""
+    lacks = map(str, missing_programs(programs))
+    return "; ".join([*["needs root"] * (root and os.geteuid() != 0), *lacks])
+
+
+def missing(spec, *programs, root=False):
+    """The same, for that spec, too."""
+    lacks = "; ".join(str(lack) for found in plans.layout(spec).missing().values() for lack in found)
+    return "; ".join(filter(None, (lacks, lacking(*programs, root=root))))
 
 
 def paced(parts: Iterable[str], kept: Path, console: Console) -> Iterator[str]:

@@ -7,17 +7,20 @@ import contextlib
 import ipaddress
 import json
 import os
-import shutil
 import socket
 import subprocess
 import time
 
-from bench.table import leave_out, missing, note, out
+from bench.table import DOCKER_CLI, lacking, leave_out, missing, note, out
 from pairlab import Spec, measure, open_testbed
 from pairlab.testbed.docker import image
 from pairlab.testbed.links.namespaces import inside, new_namespaces
+from pairlab.testbed.requirements import Program
 
 DOCKER = Spec(backend="docker")
+#: Debian's, which has the package mininet; and what its LinuxBridge runs.
+PYTHON = "/usr/bin/python3"
+OF_MININET = (Program("mnexec", "mininet"), Program("brctl", "bridge-utils"), Program("ifconfig", "net-tools"))
 MININET = """
 import json, sys, time
 from mininet.log import setLogLevel
@@ -63,28 +66,46 @@ def kernel_caught_up():
     os.close(ours)
 
 
+def missing_mininet():
+    """What this machine lacks for Mininet, in words; empty: nothing."""
+    if lacks := lacking(*OF_MININET, root=True):
+        return lacks
+    there = (
+        os.path.exists(PYTHON) and not subprocess.run([PYTHON, "-c", "import mininet"], capture_output=True).returncode
+    )
+    return "" if there else f"{PYTHON} has no mininet: sudo apt-get install mininet"
+
+
 def mininet(switches, hosts):
     """Seconds that Mininet takes to bring up linked switches, so many hosts at each, and to take them down.
 
     In namespaces of its own: it changes sysctls and kills by name.
     """
-    alone = 'mount -t tmpfs tmpfs /run && exec /usr/bin/python3 -c "$0" "$1" "$2"'
-    command = ["unshare", "-nmpf", "--mount-proc", "sh", "-c", alone, MININET, str(switches), str(hosts)]
+    alone = 'mount -t tmpfs tmpfs /run && exec "$3" -c "$0" "$1" "$2"'
+    command = ["unshare", "-nmpf", "--mount-proc", "sh", "-c", alone, MININET, str(switches), str(hosts), PYTHON]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def over_mininet(n=5, pairs=50):
     what = f"netns, bridge, {pairs} pairs: {{}} over Mininet's (LinuxBridge, {2 * pairs} hosts)"
-    if os.geteuid() or subprocess.run(["/usr/bin/python3", "-c", "import mininet"], capture_output=True).returncode:
-        return leave_out(what.format("time"), "needs root, and apt-get install mininet")
+    if lacks := missing_mininet():
+        return leave_out(what.format("time"), lacks)
     beside(what, n, Spec(pairs=pairs), "Mininet", lambda: mininet(1, 2 * pairs), most=1 / 3)
 
 
 def beside(what, n, spec, who, theirs, *, most):
-    """Our seconds up and down over those that theirs() took, n times in turn; neither may be above `most`."""
+    """Our seconds up and down over those that theirs() took, n times in turn; neither may be above `most`.
+
+    A peer that fails is left out, with its last words.
+    """
     ups, downs = [], []
     for _ in range(n):
-        (up, down), (their_up, their_down) = up_and_down(spec), theirs()
+        up, down = up_and_down(spec)
+        try:
+            their_up, their_down = theirs()
+        except (OSError, subprocess.CalledProcessError) as error:
+            last = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[-1]
+            return leave_out(what.format("time"), f"{who} failed: {last}")
         out.print(f"  ours {up:.2f} up {down:.2f} down, {who} {their_up:.2f} up {their_down:.2f} down")
         ups.append(up / their_up)
         downs.append(down / their_down)
@@ -137,7 +158,7 @@ def shell_docker(network, count):
 
 def over_docker_run(n=3, pairs=25):
     what = f"docker, bridge, {pairs} pairs: {{}} over `docker run` all at once"
-    if lacks := missing(DOCKER):
+    if lacks := missing(DOCKER, DOCKER_CLI):
         return leave_out(what.format("time"), lacks)
     with open_testbed(Spec(backend="docker", pairs=1)):
         pass  # the image is built now
@@ -155,7 +176,7 @@ PING = ("ping", "-c1", "-W0.01", "-n", "-q")
 def over_docker_run_and_ping(n=10):
     """A launch as pairlab measures it must not take longer than a container that a user starts and pings."""
     what = "docker, bridge: launch to first ping over `docker run` and a ping, by hand"
-    if lacks := missing(DOCKER) or ("" if shutil.which("ping") else "sudo apt-get install iputils-ping"):
+    if lacks := missing(DOCKER, DOCKER_CLI, Program("ping", "iputils-ping")):
         return leave_out(what, lacks)
     spec = Spec(backend="docker", experiment="launch-time", launches=1)
     measure(spec, fresh=True)  # the image is built, and what is loaded the first time is

@@ -7,23 +7,31 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.table import note, out
+from bench.table import lacking, leave_out, note, out
 from pairlab import paths
+from pairlab.errors import Unavailable
 from pairlab.model import flow_records, flow_sizes
+from pairlab.testbed.requirements import Program
 from tests.support.flow_sizes import ks_p
 
 CDF = flow_sizes.FOLDER / "prv2-1.txt"
 PORT = 5051
+WHAT = "flowgen traffic over loopback: load and sizes"
+OF_LOOPBACK = (Program("unshare", "util-linux"), Program("nsenter", "util-linux"), Program("ip", "iproute2"))
 
 
 @contextlib.contextmanager
 def loopback():
-    """The words to put before a command so that it runs in a network namespace with a loopback of its own."""
+    """The words to put before a command so that it runs in a network namespace with a loopback of its own.
+
+    Raises Unavailable where none can be made.
+    """
     flowgen = str(paths.flowgen())
     own = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c"]
     holder = subprocess.Popen([*own, f'ip link set lo up && echo up && exec "{flowgen}" pause'], stdout=subprocess.PIPE)
     try:
-        assert holder.stdout.readline() == b"up\n", "no network namespace: unshare --user --net must be allowed"
+        if holder.stdout.readline() != b"up\n":
+            raise Unavailable("no network namespace: unshare --user --net must be allowed")
         yield ["nsenter", "--user", "--net", "--preserve-credentials", "--target", str(holder.pid)]
     finally:
         holder.terminate()
@@ -52,6 +60,15 @@ def traffic(within, file, *options):
 
 def load_and_sizes(seconds=30, requests=250_000):
     """The load of 1 Gbit/s, and the sizes of so many flows."""
+    if lacks := lacking(*OF_LOOPBACK):
+        return leave_out(WHAT, lacks)
+    try:
+        _load_and_sizes(seconds, requests)
+    except Unavailable as error:
+        leave_out(WHAT, str(error))
+
+
+def _load_and_sizes(seconds, requests):
     sizes = flow_sizes.read(CDF)
     with tempfile.TemporaryDirectory() as place, loopback() as within:
         file = Path(place) / "flows"

@@ -17,8 +17,8 @@ NEIGHBOUR_LIMIT = Path("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
 #: Neighbour entries reserved for the host and its other programs.
 SPARE_NEIGHBOURS = 16
 
-#: The kernel's limits of a user's namespaces, as the present user namespace has them (namespaces(7)); outer ones, and how
-#: many are in use, cannot be read.
+#: The kernel's limits of a user's namespaces, as the present user namespace has them (namespaces(7)); outer ones, and
+#: how many are in use, cannot be read.
 NAMESPACE_LIMITS = Path("/proc/sys/user")
 #: As many as a machine of usual size allows by itself.
 _NAMESPACES = 15_000

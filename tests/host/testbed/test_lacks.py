@@ -170,7 +170,9 @@ def test_a_limit_of_namespaces_is_named_with_what_is_needed_and_its_sysctl(rootl
 
 def test_where_all_namespaces_are_in_use_the_lowest_limit_is_named(rootless_host):
     lack = rootless_host(said=FULL, max_net_namespaces=4, max_mnt_namespaces=90_000, max_pid_namespaces=90_000)
-    assert lack.remedy.startswith("all namespaces that this user may have are in use (user.max_net_namespaces is 4): end")
+    assert lack.remedy.startswith(
+        "all namespaces that this user may have are in use (user.max_net_namespaces is 4): end"
+    )
     assert "sudo sysctl -w user.max_net_namespaces=15000" in lack.remedy
 
 
@@ -186,7 +188,20 @@ except Exception as error:
     print(type(error).__name__, error)
 """
     inner = 'echo 4 > /proc/sys/user/max_net_namespaces && exec "$@"'
-    argv = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", inner, "sh", sys.executable, "-P", "-c", program]
+    argv = [
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "--net",
+        "sh",
+        "-c",
+        inner,
+        "sh",
+        sys.executable,
+        "-P",
+        "-c",
+        program,
+    ]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     refused, failed = done.stdout.splitlines() or [done.stderr, ""]
     assert "user.max_net_namespaces is 4, and 5 pairs need 11 network namespaces" in refused

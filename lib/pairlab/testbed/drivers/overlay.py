@@ -83,8 +83,8 @@ class OverlayEncrypted(Overlay):
 
 @functools.cache
 def _has_ipsec() -> bool:
-    """Whether the kernel accepts such a state (ip-xfrm(8)); tested in a temporary network namespace, and taken for granted
-    where none can be made.
+    """Whether the kernel accepts such a state (ip-xfrm(8)); tested in a temporary network namespace, and assumed where
+    none can be made.
     """
     path = ["src", "192.0.2.1", "dst", "192.0.2.2", "proto", "esp", "spi", "1", "mode", "transport"]
     state = [*path, "aead", ALGORITHM, "0x" + 20 * "00", str(CHECK_BITS)]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pairlab.errors import TestbedError
+from pairlab.testbed.requirements import allow_namespaces
 
 CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -22,11 +23,11 @@ def _checked(result: int, what: str) -> None:
 def new_namespaces(count: int) -> list[int]:
     """File descriptors of that many fresh network namespaces, without IPv6.
 
-    A namespace lives as long as its descriptor. Leaves the calling thread in the namespace it was in. Raises TestbedError
-    where this user may have no more.
+    A namespace lives as long as its descriptor. Leaves the calling thread in the namespace it was in.
+    Raises TestbedError where this user may have no more.
     """
     with restored():
-        descriptors = []
+        descriptors: list[int] = []
         for made in range(count):
             try:
                 _checked(_libc.unshare(CLONE_NEWNET), "a network namespace could not be made")
@@ -36,8 +37,8 @@ def new_namespaces(count: int) -> list[int]:
                 for each in descriptors:
                     os.close(each)
                 raise TestbedError(
-                    f"{made} of {count} network namespaces could be made: user.max_net_namespaces, of this user namespace"
-                    " or an outer one, allows this user no more. sudo sysctl -w user.max_net_namespaces=15000, end what"
+                    f"{made} of {count} network namespaces could be made: user.max_net_namespaces, of this user"
+                    f" namespace or an outer one, allows this user no more. {allow_namespaces('net', count)}, end what"
                     " else has namespaces, or take fewer pairs"
                 ) from None
             without_ipv6()

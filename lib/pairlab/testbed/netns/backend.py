@@ -13,8 +13,8 @@ from pairlab.testbed.endpoints import EndpointPlan, Link, pairs_of
 from pairlab.testbed.host import cgroups
 from pairlab.testbed.limits import cpu_list
 from pairlab.testbed.netns import sandbox
-from pairlab.testbed.netns.sandbox import Sandbox, import_path
 from pairlab.testbed.netns.networks import namespace_of
+from pairlab.testbed.netns.sandbox import Sandbox, import_path
 from pairlab.testbed.requirements import ROUTED, MissingRequirement, Program, missing_programs
 
 

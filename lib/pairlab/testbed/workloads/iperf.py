@@ -33,8 +33,8 @@ KNOWN_VERSIONS = "2.1.8 to 2.2.1"
 #: The enhanced report, in bytes and bits.
 REPORT = ("-e", "-f", "b")
 
-# The requested congestion control, and since 2.2 the one in use. Without a request, 2.2 tells what the socket has, often
-# before it is connected, and only then has it the route's.
+# The requested congestion control, and since 2.2 the one in use. Without a request, 2.2 tells what the socket has, at
+# times before it is connected, and only then has it the route's.
 CONGESTION = re.compile(
     r"^TCP congestion control (?:set to (?P<asked>[\w.-]{1,15})(?: using (?P<used>[\w.-]{0,15}))?"
     r"|using [\w.-]{1,15}|(?P<unknown>[^\n]*))$",

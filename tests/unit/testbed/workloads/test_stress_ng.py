@@ -54,7 +54,11 @@ def test_one_rate_of_reads_and_writes_is_refused_by_name():
 
 @pytest.mark.parametrize(
     ("version", "missing"),
-    [("0.13.12", "of reads and writes together; this is 0.13: install stress-ng 0.15 or newer"), ("0.15.00", ""), ("1.01", "")],
+    [
+        ("0.13.12", "of reads and writes together; this is 0.13: install stress-ng 0.15 or newer"),
+        ("0.15.00", ""),
+        ("1.01", ""),
+    ],
 )
 def test_a_stress_ng_with_one_rate_is_missing_before_anything_is_built(version, missing, tmp_path, monkeypatch):
     tool = tmp_path / "stress-ng"
