@@ -325,13 +325,14 @@ def _udp_lost(run: Run) -> float:
 
 
 #: What sets runs apart and is no field of their spec, or not as it is: control_in_force and datapath as
-#: selection.in_force has them (empty: not recorded); cores really used; allocation and known_as, its number and the
+#: selection.in_force has them (empty: not recorded); work_version of the tool that defines it, if one does; cores really used; allocation and known_as, its number and the
 #: driver's name in Mentz et al. 2020; host_kinds and virtualization: of its hosts and the machine; udp_lost, a share.
 FACTORS = {
     name: Factor(name, of)
     for name, of in {
         "control_in_force": lambda run: selection.in_force(run)["congestion control"],
         "datapath": lambda run: selection.in_force(run)["datapath"],
+        "work_version": selection.version_of_work,
         "ends": lambda run: run.spec.flows_end,
         "cores_used": lambda run: float(run.spec.cores or _cpus(run)),
         "containers_per_core": lambda run: 2 * run.spec.pairs / (run.spec.cores or _cpus(run)),

@@ -225,9 +225,8 @@ def check_alike(runs: Iterable[Run], also: Sequence[str] = ()) -> None:
 
     They may where they ask for the same CONDITIONS but those in `also`, on the same host and kernel (of each kind of
     host that is named, which is what an experiment on kinds of hosts compares), under one
-    congestion control for each that is asked for, and, of one driver, over one datapath; where it defines the work,
-    by one version of the tool. Flows that end and flows that do not may stand in one experiment; their conditions are
-    apart. What a run did not record is not held against it.
+    congestion control for each that is asked for, and, of one driver, over one datapath. Flows that end and flows that
+    do not may stand in one experiment; their conditions are apart. What a run did not record is not held against it.
     """
     systems: dict[tuple, list[Run]] = {}
     for run in runs:
@@ -241,7 +240,6 @@ def check_alike(runs: Iterable[Run], also: Sequence[str] = ()) -> None:
         for run in its:
             spec = run.spec
             here = {"host": hosts[run.environment], "kernel": run.environment.kernel} | in_force(run)
-            here["the version of their tool"] = version_of_work(run)
             for condition in [name for name in CONDITIONS if name not in also and name not in of_experiments]:
                 found.setdefault((spec.flows_end, condition, ""), set()).add(getattr(spec, condition))
             parts = {"congestion control": spec.congestion_control, "datapath": spec.driver}

@@ -414,7 +414,7 @@ CONTAINERIZATION = Question(
     topic="containerization",
     by=[
         Factor("place", lambda run: PLACES.get(run.spec.hosts) if run.spec.udp_share in (0, 1) else None),
-        Factor("version", selection.version_of_work),
+        "work_version",
     ],
     of_parts=["what"],
     parts=_each_measured,

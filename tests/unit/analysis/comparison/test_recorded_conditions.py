@@ -4,9 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from pairlab.analysis import selection
+from pairlab.analysis.claims import conditions, run_table
+from pairlab.analysis.claims.conditions import Requires
 from pairlab.analysis.comparison.compute import compare
+from pairlab.analysis.question import Answer
+from pairlab.analysis.questions.modes import CONTAINERIZATION
 from pairlab.errors import AnalysisError
+from pairlab.store.dataset import Runs
 from tests.support.claimed import computing
 from tests.support.synthetic import run
 
@@ -91,8 +95,15 @@ def test_times_of_operations_that_each_version_defines_anew_are_not_compared():
     for by, runs in (("driver", of_two), ("tool", [*computed("bridge", "0.15.06"), *computed("bridge", "0.17.06")])):
         with pytest.raises(AnalysisError, match=refused):
             compare(runs, by=by)
-    with pytest.raises(AnalysisError, match=r"differ in the version of their tool \(0\.15\.06, 0\.17\.06\)"):
-        selection.check_alike(of_two)
+    (why,) = conditions.unmet(Requires(), run_table.reduce(of_two), ["process", "bridge"])
+    assert why.why == "the runs are by versions 0.15.06 and 0.17.06 of their tool, of which each does other work"
     of_one = [*computed("process", "0.17.06"), *computed("bridge", "0.17.06")]
     assert {each.measure for each in compare(of_one)} == {"calculation_s"}
-    selection.check_alike(of_one)
+    assert not conditions.unmet(Requires(), run_table.reduce(of_one), ["process", "bridge"])
+
+
+def test_the_analysis_keeps_apart_what_two_versions_computed():
+    runs = [*computed("process", "0.15.06"), *computed("bridge", "0.17.06")]
+    answer = Answer(CONTAINERIZATION, Runs(tuple(runs)), "", None, 0.95)
+    assert sorted(answer["value"]["work_version"]) == ["0.15.06", "0.17.06"]
+    assert answer["change"]["value"].isna().all()
