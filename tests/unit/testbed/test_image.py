@@ -27,7 +27,7 @@ class Daemon:
     def _get(self, tag):
         if tag not in self.known:
             raise ImageNotFound(tag)
-        return SimpleNamespace(id=self.known[tag])
+        return SimpleNamespace(attrs={"Id": self.known[tag]})
 
     def _build(self, *, tag, **how):
         yield from self.told

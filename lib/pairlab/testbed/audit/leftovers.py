@@ -54,6 +54,7 @@ def _cgroups() -> Iterator[tuple[Liveness, Leftover]]:
 
 def _docker_testbeds() -> Iterator[tuple[Liveness, Leftover]]:
     from pairlab.testbed.docker import daemon
+    from pairlab.testbed.docker.answers import optional
     from pairlab.testbed.docker.reaper import LABEL, OWNER_LABEL, remove_all
 
     try:
@@ -70,9 +71,10 @@ def _docker_testbeds() -> Iterator[tuple[Liveness, Leftover]]:
         except daemon.DOCKER_ERRORS as error:
             yield _unknown_to(daemon.explain(error).what)
             return
-        owners = {thing["Labels"][LABEL]: thing["Labels"].get(OWNER_LABEL, "") for thing in things}
+        labels = [optional(thing, "Labels") or {} for thing in things]
+        owners = {each[LABEL]: each.get(OWNER_LABEL) or "" for each in labels if each.get(LABEL)}
         # No container survives a boot of this host: a running one is on another host, whose socket was forwarded here.
-        running = {each["Labels"][LABEL] for each in containers if each.get("State") == "running"}
+        running = {optional(each, "Labels", LABEL) for each in containers if optional(each, "State") == "running"}
         for run, owner in sorted(owners.items()):
             state = ownership.liveness(owner, lock=lock_of(run), remote=remote or run in running)
             yield state, Leftover(f"Docker testbed {run}", partial(remove_all, client, run, orphaned=False))

@@ -106,7 +106,7 @@ def take() -> Snapshot:
     session = os.environ.get(SESSION, "")
     owners: dict[str, str] = {}
     attribution = Attribution(read_processes(), owners, session, os.getpid())
-    owners.update({each["Id"]: view.whose_labels(attribution, each["Config"]["Labels"]) for each in docker.containers})
+    owners.update({each.id: view.whose_labels(attribution, each.labels) for each in docker.containers})
     seen_now = View(attribution, docker, owners)
     listed: list[Thing] = []
     unseen: dict[str, str] = {}

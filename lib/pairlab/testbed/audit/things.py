@@ -51,7 +51,7 @@ def containers(view: View) -> Iterator[Thing]:
     """Docker's containers, running or not."""
     require_docker(view.docker)
     for each in view.docker.containers:
-        yield Thing("container", each["Id"][:12], view.containers[each["Id"]], each["Name"].removeprefix("/"))
+        yield Thing("container", each.id[:12], view.containers[each.id], each.name)
 
 
 def processes(view: View) -> Iterator[Thing]:
@@ -137,11 +137,9 @@ def _whose_directory(view: View, directory: Path) -> str:
 
 def mounts(view: View) -> Iterator[Thing]:
     """Mounts of the present mount namespace."""
-    layers = {}
-    for each in view.docker.containers:
-        layers[(each["GraphDriver"]["Data"] or {}).get("MergedDir", "")] = each["Id"]
+    roots = {each.root: each.id for each in view.docker.containers}
     for _, point, kind, _ in mounted():
-        if container := layers.get(point) or ((match := CONTAINER.search(point)) and match[0]):
+        if container := roots.get(point) or ((match := CONTAINER.search(point)) and match[0]):
             whose = view.attribution.whose_container(container)
         elif Path(point).parent in NAMED_NAMESPACES:
             whose = whose_namespace_file(view, Path(point))
@@ -165,7 +163,7 @@ def networks(view: View) -> Iterator[Thing]:
     """Docker's networks."""
     require_docker(view.docker)
     for each in view.docker.networks:
-        yield Thing("docker network", each["Id"][:12], view.networks[each["Id"]], each["Name"])
+        yield Thing("docker network", each.id[:12], view.networks[each.id], each.name)
 
 
 def namespaces(view: View) -> Iterator[Thing]:

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.cleanup.ownership import Liveness
@@ -117,12 +117,30 @@ class Thing:
     detail: str = ""
 
 
+class Container(NamedTuple):
+    """A container of Docker's. sandbox: its network namespace's file. root: where its root is mounted, or empty."""
+
+    id: str
+    name: str
+    labels: Mapping[str, str]
+    sandbox: str
+    root: str
+
+
+class Network(NamedTuple):
+    """A network of Docker's."""
+
+    id: str
+    name: str
+    labels: Mapping[str, str]
+
+
 @dataclass(frozen=True)
 class DockerState:
-    """Containers as the daemon inspects them, and networks. lack: why it did not answer, else empty."""
+    """All containers, and networks. lack: why the daemon did not answer, else empty."""
 
-    containers: tuple[dict, ...] = ()
-    networks: tuple[dict, ...] = ()
+    containers: tuple[Container, ...] = ()
+    networks: tuple[Network, ...] = ()
     lack: str = ""
 
 
@@ -131,29 +149,44 @@ def ask_docker() -> DockerState:
     from docker.errors import NotFound
 
     from pairlab.testbed.docker import daemon
+    from pairlab.testbed.docker.answers import optional, required
 
     try:
         with contextlib.closing(daemon.connect(20)) as client:
             containers = []
             for each in client.api.containers(all=True):
                 with contextlib.suppress(NotFound):  # removed meanwhile
-                    containers.append(_inspected(client, each["Id"]))
-            return DockerState(tuple(containers), tuple(client.api.networks()))
+                    containers.append(_inspected(client, required(each, "Id")))
+            networks = [
+                Network(required(each, "Id"), optional(each, "Name") or "", optional(each, "Labels") or {})
+                for each in client.api.networks()
+            ]
+            return DockerState(tuple(containers), tuple(networks))
     except daemon.DOCKER_ERRORS as error:
         return DockerState(lack=daemon.explain(error).what)
 
 
-def _inspected(client: Any, identity: str) -> dict[str, Any]:
-    """Docker's description of that container, cached: the fields in use do not change while it runs."""
-    if identity not in _inspections:
-        description = client.api.inspect_container(identity)
-        if not description["State"]["Running"]:
-            return description
-        _inspections[identity] = description
-    return _inspections[identity]
+def _inspected(client: Any, identity: str) -> Container:
+    """That container as Docker describes it, cached: the fields in use do not change while it runs."""
+    from pairlab.testbed.docker.answers import optional
+
+    if found := _running.get(identity):
+        return found
+    answer = client.api.inspect_container(identity)
+    container = Container(
+        identity,
+        (optional(answer, "Name") or "").removeprefix("/"),
+        optional(answer, "Config", "Labels") or {},
+        optional(answer, "NetworkSettings", "SandboxKey") or "",
+        # Where containerd stores images, there is no GraphDriver, and the mount point has the container's id.
+        optional(answer, "GraphDriver", "Data", "MergedDir") or "",
+    )
+    if optional(answer, "State", "Running"):
+        _running[identity] = container
+    return container
 
 
-_inspections: dict[str, dict] = {}
+_running: dict[str, Container] = {}
 
 
 class View:
@@ -163,7 +196,7 @@ class View:
         self.attribution = attribution
         self.docker = docker
         self.containers = containers
-        self.networks = {each["Id"]: whose_labels(attribution, each["Labels"]) for each in docker.networks}
+        self.networks = {each.id: whose_labels(attribution, each.labels) for each in docker.networks}
         self.open_files: dict[str, set[int]] = {}
         self.held: dict[str, set[int]] = {}  # net:[4026531992]: the processes with a descriptor of it
         self.inside: dict[str, set[int]] = {}  # and the processes in it
@@ -195,13 +228,13 @@ class View:
         return next((whose for network, whose in self.networks.items() if network.startswith(link[3:])), UNKNOWN)
 
 
-def whose_labels(attribution: Attribution, labels: Mapping[str, str] | None) -> str:
+def whose_labels(attribution: Attribution, labels: Mapping[str, str]) -> str:
     """The owner of a container or network: all of pairlab's have its label."""
     from pairlab.testbed.docker.reaper import LABEL, OWNER_LABEL
 
-    if not labels or LABEL not in labels:
+    if not labels.get(LABEL):
         return OTHERS
-    return attribution.whose_testbed(labels[LABEL], labels.get(OWNER_LABEL, ""))
+    return attribution.whose_testbed(labels[LABEL], labels.get(OWNER_LABEL) or "")
 
 
 def require_docker(docker: DockerState) -> None:
@@ -219,8 +252,8 @@ def whose_namespace_file(view: View, file: Path) -> str:
     if file.name in ("default", "ingress_sbox") or re.match("[0-9]-", file.name):  # the daemon's own
         return OTHERS
     for each in view.docker.containers:
-        if each["NetworkSettings"].get("SandboxKey", "").endswith(f"/{file.name}"):
-            return view.containers[each["Id"]]
+        if each.sandbox.endswith(f"/{file.name}"):
+            return view.containers[each.id]
     return UNKNOWN
 
 

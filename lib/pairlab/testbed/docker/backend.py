@@ -17,6 +17,7 @@ from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.contracts import Backend, Layout, NetworkDriver, Progress, Site
 from pairlab.testbed.docker import daemon, image
 from pairlab.testbed.docker import hosts as docker_hosts
+from pairlab.testbed.docker.answers import required
 from pairlab.testbed.docker.daemon import DOCKER_ERRORS, PING_S, connect
 from pairlab.testbed.docker.engine import (
     Container,
@@ -124,7 +125,7 @@ class Docker(Backend):
         try:
             with contextlib.closing(connect()) as client:
                 client.api.timeout = PING_S  # called with every measurement, which must not wait for a hung daemon
-                return client.version()["Version"]
+                return required(client.version(), "Version")
         except DOCKER_ERRORS:
             return ""
 
@@ -262,7 +263,7 @@ def _bridge_counts(client: DockerClient, network: str, driver: type[NetworkDrive
     """Bytes and packets sent at the ports of Docker's own bridge; None for other networks."""
     if not driver.docker or driver.docker.driver != "bridge":
         return None
-    bridge = f"br-{client.api.inspect_network(network)['Id'][:12]}"  # Docker's name for it
+    bridge = f"br-{required(client.api.inspect_network(network), 'Id')[:12]}"  # Docker's name for it
     try:
         return sent_by(os.listdir(f"/sys/class/net/{bridge}/brif"))
     except FileNotFoundError:  # the daemon's network namespace is not ours

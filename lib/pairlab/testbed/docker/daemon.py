@@ -19,6 +19,7 @@ from docker.errors import APIError, DockerException, InvalidVersion
 from docker.tls import TLSConfig
 from docker.utils import parse_host
 
+from pairlab.testbed.docker.answers import IncompleteAnswer, optional, required
 from pairlab.testbed.host import facts
 from pairlab.testbed.requirements import MissingRequirement
 
@@ -131,11 +132,11 @@ def missing() -> MissingRequirement | None:
     try:
         with contextlib.closing(connect(2 * PING_S)) as client:
             info = client.info()
-            engines = client.version().get("Components") or []
+            engines = optional(client.version(), "Components") or []
             here = is_here(client, info)
     except DOCKER_ERRORS as error:
         return explain(error)
-    if podman := [each for each in engines if each.get("Name") == "Podman Engine"]:
+    if podman := [each for each in engines if optional(each, "Name") == "Podman Engine"]:
         return MissingRequirement(
             f"Podman {podman[0].get('Version', '')} answers at {where()}, and is no Docker Engine",
             "set DOCKER_HOST to the socket of Docker Engine, or take backend 'netns', which needs neither",
@@ -154,9 +155,9 @@ def is_here(client: docker.DockerClient, info: dict[str, Any]) -> bool:
     A daemon that was started before the host was renamed may still report the old name. So behind a Unix socket the
     kernel and the memory size decide, unless this is a container, whose name differs anyway.
     """
-    if info["KernelVersion"] != platform.release():
+    if required(info, "KernelVersion") != platform.release():
         return False
-    if info["Name"] == socket.gethostname():
+    if required(info, "Name") == socket.gethostname():
         return True
     same_memory = info.get("MemTotal") == psutil.virtual_memory().total
     return same_memory and not is_remote(client) and not facts.in_container()
@@ -194,6 +195,8 @@ def explain(error: Exception) -> MissingRequirement:
         return MissingRequirement(what, "ask who runs it, or take backend 'netns', which needs none")
     if any(isinstance(each, (json.JSONDecodeError, KeyError)) for each in causes):  # no JSON, or another's
         return _no_daemon("something else than the Docker API")
+    if isinstance(error, IncompleteAnswer):
+        return _no_daemon(str(error))
     if any(isinstance(each, InvalidVersion) for each in causes):
         return MissingRequirement(f"the Docker daemon at {where()} is too old: {error}", "update Docker Engine")
     if any(isinstance(each, PermissionError) for each in causes):

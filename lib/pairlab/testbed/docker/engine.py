@@ -19,6 +19,7 @@ from pairlab.errors import MeasurementFailed, TestbedError
 from pairlab.testbed.cleanup import ownership, process_table
 from pairlab.testbed.contracts import Layout, NetworkDriver, Progress
 from pairlab.testbed.docker import image
+from pairlab.testbed.docker.answers import IncompleteAnswer, optional, required
 from pairlab.testbed.docker.daemon import AT_ONCE, DOCKER_ERRORS, PING_S
 from pairlab.testbed.docker.reaper import FIFO, LABEL, OWNER_LABEL, note
 from pairlab.testbed.endpoints import FIRST_PORT, EndpointPlan, Limits
@@ -56,7 +57,9 @@ def translated(what: str) -> Iterator[None]:
     try:
         yield
     except DOCKER_ERRORS as error:
-        if not isinstance(error, APIError):
+        if isinstance(error, IncompleteAnswer):
+            hint = "Is it Docker Engine? `docker version` says"
+        elif not isinstance(error, APIError):
             hint = "The Docker daemon stopped, or does not answer: measure again when `docker info` works"
         elif "bind source path does not exist" in str(error):
             hint = "The Docker daemon does not see our files: is it a snap's, or in a container? Use one of this host"
@@ -122,20 +125,26 @@ class Engine:
             ),
             networking_config=networking,
         )
-        note(self.directory, created["Id"])
-        return Container(self, created["Id"])
+        identity = required(created, "Id")
+        note(self.directory, identity)
+        return Container(self, identity)
 
     def addresses(self, endpoints: Sequence[EndpointPlan], network: str) -> dict[str, str]:
-        """The addresses of the engine's containers on that network, by endpoint."""
+        """The addresses of its containers on that network, by endpoint. Raises TestbedError if one has none."""
         if network in ("host", "none"):
             return {each.name: "127.0.0.1" for each in endpoints}
-        containers = self.client.api.inspect_network(network)["Containers"] or {}
+        containers = optional(self.client.api.inspect_network(network), "Containers") or {}
         prefix = f"pairlab-{self.run}-"
-        addresses = {each["Name"].removeprefix(prefix): each["IPv4Address"] for each in containers.values()}
+        addresses = {
+            (optional(each, "Name") or "").removeprefix(prefix): optional(each, "IPv4Address")
+            for each in containers.values()
+        }
+        if lost := [each.name for each in endpoints if not addresses.get(each.name)]:
+            raise no_address(lost[0])
         return {each.name: addresses[each.name].split("/")[0] for each in endpoints}
 
     def version(self) -> str:
-        return self.client.version()["Version"]
+        return required(self.client.version(), "Version")
 
     def check(self) -> None:
         """Raises MeasurementFailed if the daemon has stopped: a run without it is no valid measurement."""
@@ -180,11 +189,17 @@ class Container:
         """Starts a process in the container, without waiting for it."""
         api = self.engine.client.api
         created = api.exec_create(self.id, list(argv), stdout=False, stderr=False)
-        api.exec_start(created["Id"], detach=True)
+        api.exec_start(required(created, "Id"), detach=True)
 
     def engine_pid(self) -> int:
-        """The pid of the first process, in the engine's PID namespace."""
-        return self.engine.client.api.inspect_container(self.id)["State"]["Pid"]
+        """The pid of the first process, in the engine's PID namespace. Raises TestbedError if it has ended."""
+        if not (pid := optional(self.engine.client.api.inspect_container(self.id), "State", "Pid")):
+            raise TestbedError(f"container {self.id[:12]} has ended: measure again")
+        return pid
+
+
+def no_address(endpoint: str) -> TestbedError:
+    return TestbedError(f"Docker names no address of {endpoint}, so its container has ended: measure again")
 
 
 def create_network(

@@ -20,6 +20,7 @@ from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.cleanup.child_processes import guarded
 from pairlab.testbed.contracts import DockerNetwork, Layout, NetworkDriver, Progress, Site
 from pairlab.testbed.docker import image
+from pairlab.testbed.docker.answers import failure, required
 from pairlab.testbed.docker.daemon import ANSWER_S, AT_ONCE, connect
 from pairlab.testbed.docker.engine import Engine, create_network, start_all, start_workers, translated
 from pairlab.testbed.docker.reaper import make_fifo
@@ -154,11 +155,12 @@ def _save_image(archive: Path, progress: Progress) -> str:
 
 
 def _load_image(engines: Sequence[Engine], archive: Path) -> None:
-    """Loads the image into all daemons, in parallel, and removes the file."""
+    """Loads the image into all daemons, in parallel, and removes the file. Raises TestbedError."""
 
     def load(engine: Engine) -> None:
         with archive.open("rb") as file:
-            list(engine.client.api.load_image(file))
+            if why := next(filter(None, map(failure, engine.client.api.load_image(file))), ""):
+                raise TestbedError(f"a host's Docker daemon could not load the container image: {why}")
 
     with ThreadPoolExecutor(len(engines)) as pool:
         list(pool.map(load, engines))
@@ -218,7 +220,7 @@ def _form_swarm(engines: Sequence[Engine], hosts: Sequence[HostPlan]) -> None:
     places = [f"{host.address or '127.0.0.1'}:{SWARM_PORT}" for host in hosts]
     first = engines[0].client.api
     first.init_swarm(advertise_addr=places[0], listen_addr=places[0])
-    token = first.inspect_swarm()["JoinTokens"]["Worker"]
+    token = required(first.inspect_swarm(), "JoinTokens", "Worker")
 
     def join(number: int) -> None:
         api = engines[number].client.api

@@ -15,6 +15,7 @@ from pairlab.base import study_file
 from pairlab.base.temporary_folder import TemporaryFolder
 from pairlab.errors import Unavailable
 from pairlab.testbed.contracts import Progress
+from pairlab.testbed.docker.answers import failure, optional, required
 from pairlab.testbed.docker.daemon import DOCKER_ERRORS
 from pairlab.testbed.requirements import Program
 
@@ -79,7 +80,7 @@ def ensure(client: docker.DockerClient, progress: Progress) -> str:
 
 
 def _id(client: docker.DockerClient) -> str:
-    return str(client.images.get(tag()).id)
+    return str(required(client.images.get(tag()).attrs, "Id"))
 
 
 def _build(client: docker.DockerClient, progress: Progress) -> str:
@@ -88,9 +89,9 @@ def _build(client: docker.DockerClient, progress: Progress) -> str:
         shutil.copy(paths.IMAGE / "Dockerfile", place)
         (Path(place) / "packages.txt").write_text("".join(f"{name}\n" for name in packages()))
         for message in client.api.build(path=str(place), tag=tag(), rm=True, network_mode="host", decode=True):
-            if "error" in message:
-                raise BuildError(message["error"], iter(()))
-            if step := _STEP.match(message.get("stream", "")):
+            if why := failure(message):
+                raise BuildError(why, iter(()))
+            if step := _STEP.match(optional(message, "stream") or ""):
                 progress(PHASE, int(step[1]) - 1, int(step[2]))
     return _id(client)
 

@@ -31,6 +31,7 @@ from pairlab.base.threads import run_before_flows
 from pairlab.errors import PairlabError, TestbedError
 from pairlab.testbed.cleanup import child_processes, workdir
 from pairlab.testbed.cleanup.process_table import read_processes
+from pairlab.testbed.docker.answers import required
 from pairlab.testbed.docker.daemon import DOCKER_ERRORS, connect
 from pairlab.testbed.host import cgroups
 
@@ -144,11 +145,11 @@ def remove(client: docker.DockerClient, run: str) -> int:
     ours = {"label": f"{LABEL}={run}"}
     containers = client.api.containers(all=True, filters=ours)
     with ThreadPoolExecutor(REMOVED_AT_ONCE) as pool:
-        list(pool.map(lambda container: _remove_container(client, container["Id"]), containers))
+        list(pool.map(lambda each: _remove_container(client, required(each, "Id")), containers))
     networks = client.api.networks(filters=ours)
     for network in networks:
         with contextlib.suppress(NotFound):
-            client.api.remove_network(network["Id"])
+            client.api.remove_network(required(network, "Id"))
     return len(containers) + len(networks)
 
 

@@ -19,8 +19,18 @@ from pairlab.base.threads import run_in_thread
 from pairlab.errors import TestbedError
 from pairlab.testbed.cleanup.process_table import read_processes
 from pairlab.testbed.contracts import Layout, NetworkDriver, Site
+from pairlab.testbed.docker.answers import optional
 from pairlab.testbed.docker.daemon import AT_ONCE, DOCKER_ERRORS
-from pairlab.testbed.docker.engine import DIRECTORY, FLOWGEN, Container, Engine, network_namespaces, pids, translated
+from pairlab.testbed.docker.engine import (
+    DIRECTORY,
+    FLOWGEN,
+    Container,
+    Engine,
+    network_namespaces,
+    no_address,
+    pids,
+    translated,
+)
 from pairlab.testbed.endpoints import EndpointPlan, Link
 from pairlab.testbed.host import cgroups, kernel_counters
 from pairlab.testbed.links.namespaces import inside
@@ -178,7 +188,9 @@ class DockerSite(Site):
         if self._attaching or not self.layout.driver.has_links():
             return endpoint.address
         inspected = container.engine.client.api.inspect_container(container.id)
-        return inspected["NetworkSettings"]["Networks"][self._network]["IPAddress"]
+        if not (address := optional(inspected, "NetworkSettings", "Networks", self._network, "IPAddress")):
+            raise no_address(endpoint.name)
+        return address
 
     def _note_events(
         self, row: dict[str, Any], endpoint: EndpointPlan, container: Container, events: "_Events", real_ns: int
@@ -241,11 +253,12 @@ class _Events:
         self._changed = threading.Condition()
 
     def note(self, event: Mapping[str, Any]) -> None:
-        actor = event.get("Actor", {})
-        of_network = event.get("Type") == "network"
-        container = actor.get("Attributes", {}).get("container", "") if of_network else actor.get("ID", "")
+        of_network = optional(event, "Type") == "network"
+        container = optional(event, "Actor", *(("Attributes", "container") if of_network else ("ID",)))
+        action, time_ns = optional(event, "Action"), optional(event, "timeNano")
         with self._changed:
-            self.seen[container, event.get("Action", "")] = event["timeNano"]
+            if container and action and time_ns:
+                self.seen[container, action] = time_ns
             self._changed.notify_all()
 
     def wait(self, container: str, action: str) -> None:
