@@ -175,7 +175,7 @@ def _misnamed(runs: pd.DataFrame) -> Iterator[str]:
     for kind, part in runs[runs["host_kind"] != ""].groupby("host_kind"):
         for recorded in sorted(set(part["virtualization"])):
             is_virtual = recorded == "virtual machine"
-            if not recorded:
-                yield f"what the hosts called {kind} are was not recorded"
+            if recorded in ("", "unknown"):
+                yield f"what the hosts called {kind} are {'is not known' if recorded else 'was not recorded'}"
             elif is_virtual != (kind == "virtual"):
                 yield f"the hosts called {kind} are on {'a' if is_virtual else 'no'} virtual machine"

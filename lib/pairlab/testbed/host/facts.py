@@ -1,11 +1,13 @@
 """Facts for the record: the machine, its kernel and its tools."""
 
+import contextlib
 import functools
 import hashlib
 import hmac
 import os
 import platform
 import re
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +20,14 @@ from pairlab.testbed.endpoints import Endpoint, HostPlan
 from pairlab.testbed.host import cgroups, foreign_load
 from pairlab.testbed.requirements import setting
 
+#: Fields of /proc/cpuinfo that tell CPUs apart where there is no "model name", or where it is the architecture's, as on
+#: 32-bit Arm: of Arm, of POWER and s390x, of RISC-V, of LoongArch and MIPS. x86 has none of them.
+CPU_KIND = (
+    *("CPU implementer", "CPU part", "CPU variant", "CPU revision", "Model"),
+    *("cpu", "revision", "machine"),
+    *("uarch", "mvendorid", "marchid", "mimpid"),
+    *("Model Name", "cpu model", "system type"),
+)
 #: The environment variable with the machine's name in a container.
 MACHINE_NAME = "PAIRLAB_MACHINE"
 
@@ -51,7 +61,7 @@ def hosts(plans: Sequence[HostPlan], kind: str) -> list[dict]:
 
 @functools.cache
 def _host() -> dict:
-    model = _cpuinfo("model name") or platform.processor() or platform.machine()
+    groups, model = cgroups.hierarchy(), cpu_model()
     cpus, release = foreign_load.cpus_online(), platform.release()
     return {
         "fingerprint": f"{model}, {cpus} CPUs, Linux {release}",
@@ -62,15 +72,35 @@ def _host() -> dict:
         "architecture": platform.machine(),
         "kernel": release,
         "distribution": _distribution(),
-        "virtualization": "virtual machine" if "hypervisor" in _cpuinfo("flags").split() else "none seen",
+        "virtualization": virtualization(),
         "cpuidle_driver": cpu_sleep.driver(),
         "cpu_governor": setting("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        "cgroup": "v2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "v1",
+        "cgroup": f"v{groups.version}" if groups else "unknown",
         "default_qdisc": setting("/proc/sys/net/core/default_qdisc"),
         "rmem_max": setting("/proc/sys/net/core/rmem_max"),
         "wmem_max": setting("/proc/sys/net/core/wmem_max"),
         "python": platform.python_version(),
     }
+
+
+def cpu_model() -> str:
+    """The CPUs' kind: /proc/cpuinfo's "model name", and where that tells too little, the architecture and CPU_KIND."""
+    name = _cpuinfo("model name")
+    return f"{name or platform.machine()} {_cpu_kinds()}".strip()
+
+
+def virtualization() -> str:
+    """`virtual machine`, `none seen`, or `unknown`.
+
+    On x86, hypervisors set a flag of the CPU. Elsewhere systemd-detect-virt(1) knows the marks of most; that it sees
+    none, or is not there, proves nothing.
+    """
+    if flags := _cpuinfo("flags").split():
+        return "virtual machine" if "hypervisor" in flags else "none seen"
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(["systemd-detect-virt", "--vm"], capture_output=True, text=True, timeout=10, check=True)
+        return "unknown" if done.stdout.strip() in ("", "none") else "virtual machine"
+    return "unknown"
 
 
 def machine() -> str:
@@ -91,6 +121,7 @@ def machine() -> str:
     if re.fullmatch(r"[0-9a-f]{32}", machine_id):
         return _named_after(bytes.fromhex(machine_id))
     properties = [_cpuinfo(field) for field in ("vendor_id", "cpu family", "model", "stepping", "cache size")]
+    properties += filter(None, [_cpu_kinds()])
     return _named_after("; ".join(properties).encode()) if any(properties) else ""
 
 
@@ -116,6 +147,19 @@ def _cpuinfo(field: str) -> str:
         if name.strip() == field:
             return value.strip()
     return ""
+
+
+def _cpu_kinds() -> str:
+    """CPU_KIND of each kind of CPU, as a machine may have several, and of the machine; empty on x86."""
+    # s390x has "processor 0: version = FF,  identification = 012345,  machine = 2964" in place of a field.
+    text = re.sub(r"^processor \d+:.*\b(machine) = ", r"\1: ", setting("/proc/cpuinfo") or "", flags=re.MULTILINE)
+    kinds: dict[str, None] = {}  # an ordered set
+    for block in text.split("\n\n"):
+        values = {
+            name.strip(): value.strip() for name, _, value in (line.partition(":") for line in block.splitlines())
+        }
+        kinds[", ".join(f"{name.removeprefix('CPU ')} {values[name]}" for name in CPU_KIND if values.get(name))] = None
+    return "; ".join(filter(None, kinds))
 
 
 def _distribution() -> str:

@@ -126,6 +126,7 @@ def test_hosts_that_share_a_kernel_say_nothing_of_it():
         pytest.param(
             dict.fromkeys(SEEN, ""), "what the hosts called physical are was not recorded", marks=pytest.mark.long
         ),
+        (dict.fromkeys(SEEN, "unknown"), "what the hosts called physical are is not known"),
     ],
 )
 def test_hosts_that_are_only_called_physical_or_virtual_are_not_compared(seen, why):
