@@ -4,6 +4,8 @@ PYTHON ?= python3
 RUNS   ?= runs/reference
 SWEEP  ?= smoke
 PAIRLAB = .venv/bin/pairlab
+# The user's are for another Python than .venv's: ROS has plugins of pytest on PYTHONPATH.
+unexport $(filter PYTHON% PYTEST_PLUGINS PYTEST_DISABLE_PLUGIN_AUTOLOAD,$(.VARIABLES))
 
 .PHONY: run check test test-all test-kernels soak sweep paper outputs docs bench lint lab audit dist tools setup clean
 run: setup

@@ -4,9 +4,12 @@ Runs with the system's python3 and nothing but its standard library; `make run` 
 It may be repeated: what is in place is left alone, so a second call costs a fraction of a second.
 """
 
+import ast
+import functools
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,18 +22,30 @@ PYTHON = VENV / "bin" / "python"
 LOCKS = ROOT / "lib" / "requirements"
 FLOWGEN = ROOT / "lib" / "flowgen"
 PLUGINS = ROOT / "plugins"
+COMMAND = VENV / "bin" / "pairlab"
 KERNEL = VENV / "share" / "jupyter" / "kernels" / "python3" / "kernel.json"
 OLDEST = (3, 11)
 
+# Of pip's options, in its files and in PIP_*, those that say how packages are reached. All others are left out: they
+# may send packages elsewhere (user, target, prefix, root, python), or refuse them (dry-run, require-hashes).
+REACH = "index-url extra-index-url find-links no-index trusted-host proxy cert client-cert keyring-provider use-feature"
+REACH += " use-deprecated timeout default-timeout retries resume-retries cache-dir no-cache-dir no-input"
+# And uv's.
+UV_REACH = re.compile("UV_(.*(INDEX|CACHE|CERT|TLS|HTTP|HOST|KEYRING|CONCURRENT).*|FIND_LINKS|LINK_MODE|OFFLINE)")
 # What Jupyter adds to a notebook that it saves, and what differs by the Python that ran it.
 ADDED = ("codemirror_mode", "file_extension", "mimetype", "nbconvert_exporter", "pygments_lexer", "version")
 # git calls it for each notebook that it looks at. Without the module, which jsonschema does not need, in a fifth of the
 # time: importing that builds a grammar.
 NBSTRIPOUT = "import sys; sys.modules['rfc3987_syntax'] = None; import nbstripout; nbstripout.main()"
-STRIP = ".venv/bin/python -c \"%s\" --keep-id --extra-keys '%s'" % (
+STRIP = ".venv/bin/python -I -c \"%s\" --keep-id --extra-keys '%s'" % (
     NBSTRIPOUT,
     " ".join("metadata.language_info." + key for key in ADDED),
 )
+# How .venv's Python is called: it reads none of the user's PYTHON*. The quotes hide the second line from Python.
+ISOLATED = """#!/bin/sh
+'''exec' "%s" -I "$0" "$@"
+' '''
+"""
 # Named in .gitattributes. From the checkout's root, where git runs them.
 FILTERS = {"notebook-source": STRIP, "notebook-with-outputs": STRIP + " --keep-output --keep-count"}
 
@@ -44,6 +59,7 @@ def main():
     begun = time.monotonic()
     make_venv()
     install_packages()
+    isolate_command()
     name_kernel()
     build_flowgen()
     set_git_filters()
@@ -72,7 +88,7 @@ def make_venv():
 def install_packages():
     lock = LOCKS / "pairlab.lock"
     ours = [ROOT / "pyproject.toml", *sorted(PLUGINS.glob("*/pyproject.toml"))]
-    if stamp_matches("packages", lock, *ours):
+    if COMMAND.exists() and stamp_matches("packages", lock, *ours):
         return
     step(2, "installing the packages of lib/requirements/pairlab.lock", "half a minute")
     uv = install_uv()
@@ -93,8 +109,7 @@ def install_packages():
             ],
         )
     for way in ways:
-        # The system's certificates, as pip uses them: a proxy's are often only there.
-        done = subprocess.run(way, env={**os.environ, "UV_NATIVE_TLS": "1", "UV_NO_CONFIG": "1"})
+        done = subprocess.run(way, env=environment())
         if done.returncode == 0:
             break
     else:
@@ -108,6 +123,11 @@ def install_packages():
         "pairlab itself could not be installed into .venv.",
         {"LC_ALL": "C.UTF-8"},  # else a checkout whose path is not ASCII cannot be written down
     )
+    if not COMMAND.exists():
+        fail(
+            "pip ended without an error, and %s is not there: it installed pairlab elsewhere, or not at all." % COMMAND,
+            "Does pip work here? Then: rm -r .venv; make run",
+        )
     point_at_library()
     write_stamp("packages", lock, *ours)
 
@@ -123,13 +143,41 @@ def pip_install(*words):
     return [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *words]
 
 
+@functools.lru_cache(maxsize=1)
+def environment():
+    """The environment of pip, uv and make: none of the user's PYTHON*, and of pip's and uv's settings REACH only."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PIP_", "UV_"))}
+    asked = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    # Else a setting has another Python answer; or, of one kind of file only, as these are also options of `pip config`.
+    asked.update({"PIP_PYTHON": str(PYTHON), "PIP_USER": "0", "PIP_GLOBAL": "0", "PIP_SITE": "0"})
+    listed = ""
+    if PYTHON.exists():
+        done = subprocess.run([str(PYTHON), "-m", "pip", "config", "list"], env=asked, capture_output=True, text=True)
+        listed = done.stdout
+    for section in ("global", "install", ":env:"):  # what is said later counts more
+        for option, value in re.findall("^%s\\.([a-z-]+)=(.*)" % section, listed, re.MULTILINE):
+            if option in REACH.split():
+                kept["PIP_" + option.upper().replace("-", "_")] = ast.literal_eval(value)
+    kept.update({name: value for name, value in os.environ.items() if UV_REACH.fullmatch(name)})
+    # uv: the system's certificates, as pip uses them, since a proxy's are often only there.
+    return {**kept, "PIP_CONFIG_FILE": os.devnull, "UV_NATIVE_TLS": "1", "UV_NO_CONFIG": "1"}
+
+
 def install_uv():
     """uv takes seconds where pip takes a minute; without it pip does as well. Kept out of what it syncs."""
     home = VENV / "uv"
     uv = home / "bin" / "uv"
     if not uv.exists():
-        subprocess.run(pip_install("--require-hashes", "--target", str(home), "-r", str(LOCKS / "uv.lock")))
+        way = pip_install("--require-hashes", "--target", str(home), "-r", str(LOCKS / "uv.lock"))
+        subprocess.run(way, env=environment())
     return str(uv) if uv.exists() else None
+
+
+def isolate_command():
+    """Has .venv/bin/pairlab read none of the user's PYTHON*, such as another numpy on PYTHONPATH."""
+    script, head = COMMAND.read_text(encoding="utf-8"), ISOLATED % PYTHON
+    if not script.startswith(head):
+        COMMAND.write_text(head + script[script.index("\nimport ") + 1 :], encoding="utf-8")
 
 
 def name_kernel():
@@ -203,7 +251,7 @@ def write_stamp(name, *paths):
 
 
 def run(argv, why, env=None):
-    if subprocess.run(argv, env={**os.environ, **(env or {})}).returncode:
+    if subprocess.run(argv, env={**environment(), **(env or {})}).returncode:
         fail(why, "The reason stands above.")
 
 

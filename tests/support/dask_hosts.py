@@ -31,7 +31,7 @@ def command(sweep, image):
 def main(sweep, image):
     """The host of the scheduler. The others connect to it by a link each."""
     in_memory(Path("/run"))
-    argv = [PAIRLAB, "scheduler", "--host", "0.0.0.0", "--port", str(PORT)]
+    argv = [*PAIRLAB, "scheduler", "--host", "0.0.0.0", "--port", str(PORT)]
     scheduler = subprocess.Popen(argv, stdout=subprocess.PIPE)
     scheduler.stdout.readline()
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
@@ -50,7 +50,7 @@ def main(sweep, image):
             workers.append(worker)
     for worker in workers:
         assert "worker at" in worker.stdout.readline()
-    done = subprocess.run([PAIRLAB, "sweep", sweep, "--json", "--scheduler", f"tls://127.0.0.1:{PORT}"], check=False)
+    done = subprocess.run([*PAIRLAB, "sweep", sweep, "--json", "--scheduler", f"tls://127.0.0.1:{PORT}"], check=False)
     for worker in workers:
         worker.kill()  # and with it all that is in its namespaces
         worker.wait()
@@ -76,7 +76,7 @@ def host(number, image):
     daemon = Daemon(f"dockerd of host {number}", argv, place)
     daemon.await_ready(time.monotonic() + 60, None)
     subprocess.run(["docker", "load", "--quiet", "--input", image], check=True, stdout=subprocess.DEVNULL)
-    return subprocess.run([PAIRLAB, "worker", "--scheduler", f"tls://10.98.{number}.1:{PORT}"]).returncode
+    return subprocess.run([*PAIRLAB, "worker", "--scheduler", f"tls://10.98.{number}.1:{PORT}"]).returncode
 
 
 def _up(ipr, name, address):

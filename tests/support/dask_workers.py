@@ -22,7 +22,8 @@ from pairlab.testbed.host import facts
 from tests.support.runs import made_up
 
 ROOT = Path(__file__).parents[2]
-PAIRLAB = str(Path(sys.executable).with_name("pairlab"))
+#: The command, which finds these modules by PYTHONPATH; .venv's own does not read that.
+PAIRLAB = (sys.executable, "-m", "pairlab")
 #: Where the workers write what they do, and how long a cell takes (s).
 LOG, CELL_S = "PAIRLAB_TEST_LOG", "PAIRLAB_TEST_CELL_S"
 
@@ -101,7 +102,7 @@ class Processes:
 
     def scheduler(self):
         """A scheduler, which listens when this returns."""
-        argv = (PAIRLAB, "scheduler", "--port", self._port)
+        argv = (*PAIRLAB, "scheduler", "--port", self._port)
         made = self._start(*argv, stdout=subprocess.PIPE)
         assert "scheduler at" in made.stdout.readline()
         return made
@@ -113,7 +114,7 @@ class Processes:
 
     def workers(self, count):
         """So many workers, which have all come to the scheduler when this returns."""
-        argv = (PAIRLAB, "worker", "--scheduler", self.address)
+        argv = (*PAIRLAB, "worker", "--scheduler", self.address)
         made = [self._start(*argv, stdout=subprocess.PIPE) for _ in range(count)]
         for worker in made:
             assert "worker at" in worker.stdout.readline()

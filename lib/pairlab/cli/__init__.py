@@ -1,5 +1,8 @@
 """pairlab's command line: a module for each group of commands; a command imports heavy packages only when it runs."""
 
+import os
+import sys
+
 import click
 
 from pairlab import paths
@@ -24,6 +27,9 @@ def main():
     pairlab sweep sweeps/smoke.yaml       measure a whole grid; resumes where it was interrupted
     pairlab report                        results, figures and the paper
     """
+    if sys.flags.ignore_environment:  # as set up in .venv: what this starts does not read the user's PYTHON*, either
+        for name in [each for each in os.environ if each.startswith("PYTHON")]:
+            del os.environ[name]
     allow_open_files()
 
 

@@ -75,7 +75,7 @@ def test_a_report_is_the_same_as_without_workers(two_workers, root, tmp_path):
     made, _ = two_workers
     values = []
     for place, options in (("here", []), ("there", ["--scheduler", made.address])):
-        argv = [PAIRLAB, "report", str(paths.ANALYSES / "04-fct.ipynb"), "--runs", str(root), *options]
+        argv = [*PAIRLAB, "report", str(paths.ANALYSES / "04-fct.ipynb"), "--runs", str(root), *options]
         done = subprocess.run(
             argv, env=os.environ | {"PAIRLAB_OUT": str(tmp_path / place)}, capture_output=True, text=True, check=False
         )

@@ -132,7 +132,7 @@ def test_a_scheduler_and_a_worker_listen_at_one_port_each_and_answer_nobody_in_p
 def test_a_port_in_use_is_refused_in_words():
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
-        words = [PAIRLAB, "scheduler", "--port", port]
+        words = [*PAIRLAB, "scheduler", "--port", port]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (3, "")
     told = f"no scheduler can listen at 127.0.0.1:{port}: Address already in use: give another --host or --port"
@@ -141,7 +141,7 @@ def test_a_port_in_use_is_refused_in_words():
 
 
 def test_a_worker_that_is_given_no_address_says_what_one_is():
-    words = [PAIRLAB, "worker", "--scheduler", "127.0.0.1"]
+    words = [*PAIRLAB, "worker", "--scheduler", "127.0.0.1"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "give tls://HOST:PORT" in done.stderr

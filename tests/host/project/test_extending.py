@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -254,7 +253,7 @@ def ran(package, *command):
 @pytest.fixture(scope="module")
 def pairlab(package):
     """What the command prints."""
-    return lambda *arguments: ran(package, Path(sys.executable).with_name("pairlab"), *arguments)
+    return lambda *arguments: ran(package, sys.executable, "-m", "pairlab", *arguments)
 
 
 @pytest.mark.whole

@@ -85,7 +85,7 @@ def _ancestry(processes: Mapping[int, HostProcess], pid: int) -> Iterator[int]:
 
 def _is_pairlabs(words: tuple[str, ...]) -> bool:
     """Whether a command line is one of pairlab's own, for processes started by hand."""
-    programs = {os.path.basename(word) for word in words[:2]}
+    programs = {os.path.basename(word) for word in words[:3]}  # python -I …/pairlab
     return bool(
         programs & {"pairlab", "flowgen"}
         or any(word.startswith("pairlab.testbed.") for word in words)
