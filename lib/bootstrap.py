@@ -48,6 +48,12 @@ ISOLATED = """#!/bin/sh
 """
 # Named in .gitattributes. From the checkout's root, where git runs them.
 FILTERS = {"notebook-source": STRIP, "notebook-with-outputs": STRIP + " --keep-output --keep-count"}
+# Around them, as git prints the whole of a filter that fails, for each notebook: a worktree without a .venv takes that
+# of the clone, and what is no notebook, as after a conflict, stays as it is.
+QUIETLY = (
+    'p=.venv/bin/python; [ -x $p ] || p=$(git rev-parse --git-common-dir)/../$p; [ -x "$p" ] || exec cat;'
+    ' t=$(mktemp) || exec cat; trap \'rm -f "$t"\' EXIT; cat > "$t"; %s < "$t" 2> /dev/null || cat "$t"'
+)
 
 
 def main():
@@ -216,10 +222,11 @@ def set_git_filters():
         return
     git = ["git", "-C", str(ROOT), "config", "--local"]
     configured = subprocess.run(git + ["--get-regexp", r"^filter\.notebook-.*\.clean$"], capture_output=True, text=True)
-    wanted = ["filter.%s.clean %s" % each for each in sorted(FILTERS.items())]
+    filters = {name: QUIETLY % command.replace(".venv/bin/python", '"$p"') for name, command in FILTERS.items()}
+    wanted = ["filter.%s.clean %s" % each for each in sorted(filters.items())]
     if sorted(configured.stdout.splitlines()) == wanted:
         return
-    for name, command in FILTERS.items():
+    for name, command in filters.items():
         # Git that does not trust the owner of the folder says so itself, whenever it is called.
         subprocess.run(git + ["filter.%s.clean" % name, command], capture_output=True)
 

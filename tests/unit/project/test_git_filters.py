@@ -27,7 +27,11 @@ def git(bootstrap, tmp_path, monkeypatch):  # noqa: F811
 
     def git(*arguments, at="."):
         command = ["git", "-C", checkout / at, "-c", "user.name=A", "-c", "user.email=a@example.org", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        git.said += done.stderr
+        return done.stdout
+
+    git.said = ""
 
     git("init", "--quiet")
     monkeypatch.setattr(bootstrap, "ROOT", checkout)
@@ -80,7 +84,26 @@ def test_an_analysis_keeps_its_outputs_and_nothing_of_who_ran_it(git):
 def test_a_clone_without_the_environment_has_its_notebooks_as_they_are(git):
     (git.checkout / ".venv").unlink()
     save_as_run(git.checkout / EXPERIMENT)
-    assert "9.43 Gbit/s" in git("diff")  # and git does not stop
+    assert "9.43 Gbit/s" in git("diff")
+    assert git.said == ""
+
+
+@pytest.mark.parametrize("has_its_own", [False, True])
+def test_a_worktree_of_the_clone_has_the_same_filters_and_says_nothing(git, has_its_own):
+    elsewhere = git.checkout.parent / "work tree"
+    git("worktree", "add", "--quiet", "--detach", str(elsewhere))
+    if has_its_own:
+        (elsewhere / ".venv").symlink_to(sys.prefix)
+        (git.checkout / ".venv").unlink()
+    save_as_run(elsewhere / EXPERIMENT)
+    assert (git("diff", "--stat", at=elsewhere), git.said) == ("", "")
+
+
+@pytest.mark.parametrize("text", ["", '{"cells": [\n<<<<<<< HEAD\n=======\n>>>>>>> theirs\n', "[]", '{"nbformat": 99}'])
+def test_a_notebook_that_is_none_is_added_as_it_is_without_a_word(text, git):
+    (git.checkout / EXPERIMENT).write_text(text)
+    git("add", EXPERIMENT)
+    assert (git("show", f":{EXPERIMENT}"), git.said) == (text, "")
 
 
 @pytest.mark.parametrize("filter_name", ["notebook-source", "notebook-with-outputs"])
