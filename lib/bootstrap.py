@@ -7,7 +7,6 @@ It may be repeated: what is in place is left alone, so a second call costs a fra
 import ast
 import functools
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -23,7 +22,6 @@ LOCKS = ROOT / "lib" / "requirements"
 FLOWGEN = ROOT / "lib" / "flowgen"
 PLUGINS = ROOT / "plugins"
 COMMAND = VENV / "bin" / "pairlab"
-KERNEL = VENV / "share" / "jupyter" / "kernels" / "python3" / "kernel.json"
 OLDEST = (3, 11)
 
 # Of pip's options, in its files and in PIP_*, those that say how packages are reached. All others are left out: they
@@ -66,7 +64,6 @@ def main():
     make_venv()
     install_packages()
     isolate_command()
-    name_kernel()
     build_flowgen()
     set_git_filters()
     took_s = time.monotonic() - begun
@@ -184,14 +181,6 @@ def isolate_command():
     script, head = COMMAND.read_text(encoding="utf-8"), ISOLATED % PYTHON
     if not script.startswith(head):
         COMMAND.write_text(head + script[script.index("\nimport ") + 1 :], encoding="utf-8")
-
-
-def name_kernel():
-    """JupyterLab shows which environment a notebook runs in. The kernel's own name stays python3, as everywhere."""
-    kernel = json.loads(KERNEL.read_text())
-    if kernel["display_name"] != "pairlab":
-        kernel["display_name"] = "pairlab"
-        KERNEL.write_text(json.dumps(kernel, indent=1) + "\n")
 
 
 def build_flowgen():

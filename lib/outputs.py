@@ -14,6 +14,7 @@ from nbclient import NotebookClient
 
 from pairlab import paths
 from pairlab.analysis.output import paper
+from pairlab.batch.kernels import OwnKernelManager
 
 
 def remake(path: Path) -> None:
@@ -25,8 +26,8 @@ def remake(path: Path) -> None:
     metadata = copy.deepcopy(notebook.metadata)
     folder = {"metadata": {"path": path.parent}}
     # Coalesced: else how a text is split into outputs depends on when its parts came.
-    client = NotebookClient(notebook, timeout=None, record_timing=False, coalesce_streams=True, resources=folder)
-    client.execute()
+    options = {"timeout": None, "record_timing": False, "coalesce_streams": True, "resources": folder}
+    NotebookClient(notebook, kernel_manager_class=OwnKernelManager, **options).execute()
     notebook.metadata = metadata
     if str(paths.ROOT) in nbformat.writes(notebook):
         sys.exit(f"{path} was not written: an output names {paths.ROOT}. Print paths by pairlab.paths.shown")

@@ -19,6 +19,8 @@ def pytest_configure(config):
     if not (config.getoption("nbval", False) or config.getoption("nbval_lax", False)):
         return
     config.option.nbval_sanitize_with = config.option.nbval_sanitize_with or str(ROOT / "lib" / "nbval.cfg")
+    # The kernel is this interpreter, whatever kernelspec is installed by the name that a notebook has.
+    config.option.nbval_current_env = not config.option.nbval_kernel_name
     if config.getoption("dist", "no") == "load":  # of -n: the cells of a notebook belong to one kernel
         config.option.dist = "loadfile"
     os.environ.setdefault("PAIRLAB_OUT", str(ROOT / ".cache"))

@@ -37,15 +37,20 @@ def test_a_notebook_tells_its_question_then_its_parameters_and_calls_the_library
 
 
 @pytest.mark.whole
-def test_nbval_compares_outputs_sanitizes_figures_and_holds_them_to_the_rules(tmp_path, out, clean_host):
+def test_nbval_compares_outputs_sanitizes_figures_and_holds_them_to_the_rules(tmp_path, out, clean_host, monkeypatch):
     transport = "import ipykernel\nipykernel.get_connection_info(unpack=True)['transport']"
-    write(tmp_path / "good.ipynb", (transport, "'ipc'"), ("print('<svg one </svg>')", "<svg other </svg>\n"))
+    kernel = ("import sys\nsys.executable", repr(sys.executable))
+    write(tmp_path / "good.ipynb", kernel, (transport, "'ipc'"), ("print('<svg one </svg>')", "<svg other </svg>\n"))
+    other = tmp_path / "kernels" / "python3" / "kernel.json"
+    other.parent.mkdir(parents=True)
+    other.write_text('{"argv": ["/usr/bin/false"], "display_name": "Other"}')
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
     write(tmp_path / "bad.ipynb", ("1 + 1", "3"), (UNNAMED, None))
     command = [sys.executable, "-m", "pytest", "-p", "notebooks.conftest", "-p", "no:cacheprovider", "-n", "2"]
     done = subprocess.run(
         [*command, "--nbval", str(tmp_path)], capture_output=True, text=True, cwd=paths.ROOT, check=False
     )
-    assert " 2 failed, 2 passed " in done.stdout, done.stdout + done.stderr
+    assert " 2 failed, 3 passed " in done.stdout, done.stdout + done.stderr
     assert "('unnamed', 'Speed')" in done.stdout, done.stdout
 
 

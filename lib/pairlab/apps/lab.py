@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from jupyter_client.kernelspec import NATIVE_KERNEL_NAME
 from jupyter_server.base.handlers import APIHandler
 from jupyter_server.serverapp import ServerApp
 from jupyter_server.utils import JupyterServerAuthWarning, url_path_join
@@ -22,7 +23,7 @@ from tornado import web
 from traitlets.config import Config
 
 from pairlab import paths
-from pairlab.batch import experiments
+from pairlab.batch import experiments, kernels
 from pairlab.errors import BadInput, PairlabError
 from pairlab.testbed import registry
 from pairlab.testbed.host import lock
@@ -51,6 +52,7 @@ def settings() -> Config:
         "allow_remote_access": False,  # also not by a foreign host name that resolves to 127.0.0.1 (DNS rebinding)
         "allow_unauthenticated_access": False,
         "allow_root": True,  # for users who run Docker measurements as root
+        "kernel_spec_manager_class": kernels.KernelSpecs,
         "tornado_settings": {"page_config_hook": without_news},
     }
     identity = {"token": os.environ.get("JUPYTER_TOKEN") or secrets.token_hex(24)}
@@ -64,6 +66,8 @@ def settings() -> Config:
     }
     return Config(
         Application={"log_level": "WARN"},  # its address is printed below
+        AsyncMappingKernelManager={"default_kernel_name": NATIVE_KERNEL_NAME},
+        GatewayClient={"url": ""},  # kernels are on this host, as measurements are
         KernelManager={"transport_encryption": "auto"},  # between server and kernels, over loopback
         ServerApp=server,
         LabApp=lab,

@@ -18,8 +18,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ipykernel.kernelspec import RESOURCES, get_kernel_dict
+from jupyter_client.kernelspec import NATIVE_KERNEL_NAME, KernelSpec, KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
-from traitlets import List, Unicode
+from traitlets import List, Unicode, default
 
 from pairlab.base import parameters_cell
 from pairlab.base.environment import setting
@@ -30,7 +32,30 @@ from pairlab.testbed.cleanup.workdir import working_directory
 _AGAIN_S = 0.01
 
 
-class ForkedKernelManager(AsyncKernelManager):
+class KernelSpecs(KernelSpecManager):
+    """Jupyter's kernelspecs, of which python3 is this interpreter, by path: sites install others by that name."""
+
+    def find_kernel_specs(self) -> dict[str, str]:
+        return super().find_kernel_specs() | {NATIVE_KERNEL_NAME: RESOURCES}
+
+    def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+        if kernel_name.lower() != NATIVE_KERNEL_NAME:
+            return super().get_kernel_spec(kernel_name)
+        about = get_kernel_dict()
+        # Named here, for JUPYTER_DEFAULT_PROVISIONER_NAME would start it elsewhere.
+        about["metadata"]["kernel_provisioner"] = {"provisioner_name": "local-provisioner"}
+        return KernelSpec(resource_dir=RESOURCES, **about | {"display_name": "pairlab"})
+
+
+class OwnKernelManager(AsyncKernelManager):
+    """Jupyter's manager of a kernel, with KernelSpecs."""
+
+    @default("kernel_spec_manager")
+    def _own_kernel_specs(self) -> KernelSpecs:
+        return KernelSpecs(data_dir=self.data_dir)
+
+
+class ForkedKernelManager(OwnKernelManager):
     """Jupyter's manager of a kernel, which forks the kernel; inside `kept` only.
 
     imports: statements that the kernel's parent executes before it forks.

@@ -1,5 +1,6 @@
 """Kernels that are forked from one parent: each a fresh process, and none left."""
 
+import json
 import os
 import signal
 import subprocess
@@ -42,6 +43,18 @@ def test_each_kernel_is_a_fresh_process_of_one_parent(output_of):
     assert len({parent for _, parent, _ in found}) == 1
     assert [seen for _, _, seen in found] == ["1", "2"]
     assert not any(psutil.pid_exists(int(pid)) for pids in found for pid in pids[:2])
+
+
+@pytest.mark.parametrize("argv", [["-m", "ipykernel"], ["kernel.py"], ["run", "-n", "other", "python"]], ids=" ".join)
+def test_the_kernel_is_this_interpreter_whatever_kernelspec_has_its_name(argv, output_of, tmp_path, monkeypatch):
+    spec = tmp_path / "kernels" / "python3" / "kernel.json"
+    spec.parent.mkdir(parents=True)
+    spec.write_text(json.dumps({"argv": ["/usr/bin/other", *argv, "-f", "{connection_file}"], "display_name": "Other"}))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
+    monkeypatch.setenv("JUPYTER_DEFAULT_PROVISIONER_NAME", "of-a-cluster")
+    assert output_of("import sys; print(sys.executable)") == sys.executable
+    offered = kernels.KernelSpecs().get_all_specs()["python3"]["spec"]
+    assert (offered["argv"][0], offered["display_name"]) == (sys.executable, "pairlab")
 
 
 def test_what_a_notebook_imports_is_imported_once_and_in_one_thread(output_of):
