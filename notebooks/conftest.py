@@ -19,8 +19,9 @@ def pytest_configure(config):
     if not (config.getoption("nbval", False) or config.getoption("nbval_lax", False)):
         return
     config.option.nbval_sanitize_with = config.option.nbval_sanitize_with or str(ROOT / "lib" / "nbval.cfg")
-    # The kernel is this interpreter, whatever kernelspec is installed by the name that a notebook has.
-    config.option.nbval_current_env = not config.option.nbval_kernel_name
+    # The kernel is this interpreter, whatever kernelspec a notebook names (pairlab.batch.kernels).
+    config.option.nbval_current_env = False
+    config.option.nbval_kernel_name = config.option.nbval_kernel_name or "python3"
     if config.getoption("dist", "no") == "load":  # of -n: the cells of a notebook belong to one kernel
         config.option.dist = "loadfile"
     os.environ.setdefault("PAIRLAB_OUT", str(ROOT / ".cache"))
@@ -38,6 +39,7 @@ def _kernels_on_unix_sockets():
     from jupyter_client.manager import KernelManager
     from nbval import kernel
 
+    from pairlab.batch.kernels import KernelSpecs
     from pairlab.testbed.cleanup.workdir import working_directory
 
     held = contextlib.ExitStack()
@@ -50,5 +52,6 @@ def _kernels_on_unix_sockets():
             return super().start_kernel(extra_arguments=[rules], env=environment, **options)
 
     files = (f"{place}/{number}.json" for number in itertools.count())
+    kernel.NbvalKernelspecManager = KernelSpecs
     kernel.KernelManager = lambda **given: Manager(transport="ipc", connection_file=next(files), **given)
     return held.close

@@ -21,7 +21,7 @@ from typing import Any
 #: Imported libraries start no threads of their own. Before numpy, pyarrow and matplotlib are imported.
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 ONE_THREAD |= {"ARROW_DEFAULT_MEMORY_POOL": "system", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
-#: Shows a notebook's figures below its cells; ipykernel sets this too, but after matplotlib is imported here.
+#: Shows a notebook's figures below its cells, whatever this is for the user's other programs.
 INLINE = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
 #: The imports of every kernel's start.
 KERNELS = (

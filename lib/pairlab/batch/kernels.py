@@ -25,6 +25,7 @@ from traitlets import List, Unicode, default
 
 from pairlab.base import parameters_cell
 from pairlab.base.environment import setting
+from pairlab.batch.kernel_parent import INLINE
 from pairlab.errors import BadInput
 from pairlab.model.spec import Spec
 from pairlab.testbed.cleanup.workdir import working_directory
@@ -44,7 +45,7 @@ class KernelSpecs(KernelSpecManager):
         about = get_kernel_dict()
         # Named here, for JUPYTER_DEFAULT_PROVISIONER_NAME would start it elsewhere.
         about["metadata"]["kernel_provisioner"] = {"provisioner_name": "local-provisioner"}
-        return KernelSpec(resource_dir=RESOURCES, **about | {"display_name": "pairlab"})
+        return KernelSpec(resource_dir=RESOURCES, **about | {"display_name": "pairlab", "env": INLINE})
 
 
 class OwnKernelManager(AsyncKernelManager):

@@ -133,6 +133,32 @@ def test_figures_are_shown_as_in_any_kernel(output_of, tmp_path):
     assert any("image/png" in out.get("data", {}) for out in cell.outputs)
 
 
+#: What a user's own configuration may say, of matplotlib and of IPython.
+OTHER_FIGURES = """
+c.InlineBackend.figure_formats = {"retina", "jpeg"}
+c.InlineBackend.print_figure_kwargs = {"bbox_inches": "tight"}
+c.InlineBackend.rc = {"figure.figsize": (1, 1), "savefig.bbox": "tight", "text.usetex": True}
+"""
+
+
+def test_figures_are_shown_and_laid_out_by_no_configuration_of_the_user(output_of, tmp_path, monkeypatch):
+    (tmp_path / "profile_default").mkdir()
+    (tmp_path / "profile_default" / "ipython_kernel_config.py").write_text(OTHER_FIGURES)
+    (tmp_path / "matplotlibrc").write_text("backend: TkAgg\nsavefig.bbox: tight\ntext.usetex: True\n")
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    monkeypatch.setenv("MATPLOTLIBRC", str(tmp_path / "matplotlibrc"))
+    monkeypatch.setenv("MPLBACKEND", "TkAgg")
+    output_of(
+        "from pairlab.analysis.figures import files; import matplotlib.pyplot as plt; files.use_style()",
+        "plt.figure(figsize=(2, 1)).supxlabel('Pairs')",
+        "print()",
+    )
+    *_, drawn, _ = nbformat.read(tmp_path / "out.ipynb", 4).cells
+    (shown,) = [out.data for out in drawn.outputs if out.output_type == "display_data"]
+    assert set(shown) == {"image/svg+xml", "text/plain"}
+    assert 'width="194.40pt" height="97.20pt"' in shown["image/svg+xml"]
+
+
 KILLED = """
 import os, sys, time
 from pairlab import Spec

@@ -2,7 +2,9 @@
 
 import io
 import json
+import os
 import shlex
+import subprocess
 import sys
 
 import pytest
@@ -83,3 +85,12 @@ def test_what_is_no_distribution_or_no_figure_is_refused_in_one_line(refused, tm
     ):
         status, said = refused("cdf", *words)
         assert (status, why in said) == (2, True), said
+
+
+def test_a_figure_needs_no_backend_that_the_environment_names(tmp_path):
+    figure = tmp_path / "fixed.svg"
+    command = [sys.executable, "-m", "pairlab", "cdf", "fixed", "--figure", figure]
+    environment = os.environ | {"MPLBACKEND": "of-another-program"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert figure.read_text().startswith("<svg")

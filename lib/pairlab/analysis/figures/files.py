@@ -12,14 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import matplotlib as mpl
-import matplotlib.pyplot as plt
 from matplotlib.backends import backend_pgf
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage, BboxImage, FigureImage
 
 from pairlab import paths
-from pairlab.analysis.figures.style import STYLE
+from pairlab.analysis.figures import style
 from pairlab.analysis.output import latex, texlive
 from pairlab.analysis.output.provenance import Origin, write_atomically
 from pairlab.base.temporary_folder import TemporaryFolder
@@ -41,16 +39,15 @@ _LATEX_ERROR = re.compile(r"^! (.*)", re.MULTILINE)
 
 def use_style() -> None:
     """Sets the style of this process's figures, which a notebook then shows as SVG; call it before the first figure."""
-    plt.rcParams.update(STYLE)
     ipython = sys.modules.get("IPython")
-    shell = ipython and ipython.get_ipython()
-    if not shell:
-        return
-    import matplotlib_inline.backend_inline  # noqa: F401  its import chooses a format, so it must come before
+    if shell := ipython and ipython.get_ipython():
+        import matplotlib_inline.backend_inline  # noqa: F401  its import sets formats and parameters, so it comes first
 
-    formatters = shell.display_formatter.formatters
-    formatters["image/png"].pop(Figure, None)
-    formatters["image/svg+xml"].for_type(Figure, on_screen)
+        formatters = shell.display_formatter.formatters
+        for formatter in formatters.values():
+            formatter.pop(Figure, None)
+        formatters["image/svg+xml"].for_type(Figure, on_screen)
+    style.use()
 
 
 def save(figure: Figure, name: str, origin: Origin) -> list[Path]:
@@ -67,14 +64,14 @@ def save(figure: Figure, name: str, origin: Origin) -> list[Path]:
     with _as_laid_out(figure):
         drawn |= {kind: _bytes(figure, kind, description) for kind in ("pdf", "png")}
     files = [write_atomically(folder / f"{name}.{kind}", drawn[kind]) for kind in sorted(drawn)]
-    with mpl.rc_context(STYLE):
+    with style.context():
         picture, why_not = as_pgf(figure)
     target = folder / f"{name}.pgf"
     header = origin.comment(name)
     if picture is not None:
         return [*files, write_atomically(target, header.encode() + picture)]
     print(f"{name}.pgf left out: {why_not}", file=sys.stderr)
-    if target.exists() and (why_not != NO_LATEX or not target.read_text().startswith(header)):
+    if target.exists() and (why_not != NO_LATEX or not target.read_bytes().startswith(header.encode())):
         target.unlink()
     return files
 
@@ -83,12 +80,12 @@ def save(figure: Figure, name: str, origin: Origin) -> list[Path]:
 def _as_laid_out(figure: Figure) -> Iterator[None]:
     """Inside, the figure keeps its last layout: to compute a layout takes longer than to draw the figure."""
     engine = figure.get_layout_engine()
-    with mpl.rc_context({"figure.constrained_layout.use": False}):
+    with style.context():  # else `None` is the layout of the user's configuration
         figure.set_layout_engine(None)
-    try:
-        yield
-    finally:
-        figure.set_layout_engine(engine)
+        try:
+            yield
+        finally:
+            figure.set_layout_engine(engine)
 
 
 def write(figure: Figure, path: Path, description: str) -> None:
@@ -127,7 +124,7 @@ def on_screen(figure: Figure) -> str:
 def _rendered(figure: Figure, kind: str, metadata: dict) -> bytes:
     buffer = io.BytesIO()
     try:
-        with mpl.rc_context(STYLE):
+        with style.context():
             figure.savefig(buffer, format=kind, metadata=metadata)
     except ValueError as error:
         if not (match := _NO_FORMULA.search(str(error))):

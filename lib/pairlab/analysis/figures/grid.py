@@ -16,7 +16,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from pairlab.analysis.driver_order import ordered
-from pairlab.analysis.figures.style import COLUMN_IN, EDGE, HEIGHT_IN, NOTE, PAGE_IN, STYLE, text, wrapped
+from pairlab.analysis.figures.style import COLUMN_IN, EDGE, HEIGHT_IN, NOTE, PAGE_IN, context, text, wrapped
 from pairlab.analysis.output.measures import LARGER
 from pairlab.analysis.selection import SYSTEM
 
@@ -83,7 +83,7 @@ def grid(
     down = -(-len(panels) // across)
     width_in = COLUMN_IN if across == 1 and not wide else PAGE_IN
     height_in = height_in or (HEIGHT_IN if down == 1 else 1.6 + 0.8 / down)  # rows share legend, note and x label
-    with mpl.rc_context(STYLE):
+    with context():
         figure, axes = plt.subplots(
             down,
             across,

@@ -2,8 +2,10 @@
 
 import hashlib
 import textwrap
+from contextlib import AbstractContextManager
 from typing import Any, TypedDict
 
+from matplotlib import style
 from matplotlib.colors import to_hex
 
 from pairlab.analysis import driver_order
@@ -39,6 +41,7 @@ _OTHER_LINES = (_DOTS, _LONG_DASHES, _DASH_DOTS)
 #: The least number of repetitions for a box; fewer are drawn as points only.
 LEAST_IN_BOX = 6
 
+#: What differs from matplotlib's defaults: whatever else a matplotlibrc or an earlier style has set is reset (`use`).
 STYLE: dict[str, Any] = {
     "font.family": "serif",
     "font.serif": ["STIXGeneral"],
@@ -49,17 +52,7 @@ STYLE: dict[str, Any] = {
     "legend.fontsize": 8,
     "xtick.labelsize": 7.5,
     "ytick.labelsize": 7.5,
-    # Black on white, in any theme, and after any earlier style.
-    "figure.facecolor": "white",
-    "axes.facecolor": "white",
-    "savefig.facecolor": "white",
-    "savefig.transparent": False,
-    "text.color": "black",
-    "axes.edgecolor": "black",
-    "axes.labelcolor": "black",
-    "axes.titlecolor": "black",
-    "xtick.color": "black",
-    "ytick.color": "black",
+    "savefig.facecolor": "white",  # also of figures that were made in another style
     "axes.linewidth": 0.6,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -95,6 +88,16 @@ CPU_COLOURS = {
 EDGE: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.4}
 NOTE = {"fontsize": 7, "color": "0.3"}
 _NOTE_PER_IN = 20  # characters per inch of a note
+
+
+def use() -> None:
+    """Sets the style of this process's figures."""
+    style.use(["default", STYLE])
+
+
+def context() -> AbstractContextManager[None]:
+    """Inside, figures are of this style alone, whatever their user's configuration is."""
+    return style.context(STYLE, after_reset=True)
 
 
 class DriverStyle(TypedDict):

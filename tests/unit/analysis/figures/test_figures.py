@@ -1,3 +1,4 @@
+import locale
 import os
 import re
 import shutil
@@ -273,6 +274,71 @@ def test_a_notebook_shows_a_figure_in_the_size_of_the_page_times_a_factor(cells)
     width, height = (float(size) for size in re.findall(r'(?:width|height)="([\d.]+)pt"', files.on_screen(figure)))
     assert width == pytest.approx(1.35 * 72 * style.PAGE_IN, abs=0.1)
     assert height / width == pytest.approx(style.HEIGHT_IN / style.PAGE_IN, rel=1e-3)
+
+
+#: What a matplotlibrc, IPython's configuration or seaborn.set_theme may have set.
+OTHERS = {
+    "savefig.bbox": "tight",
+    "savefig.pad_inches": 0.5,
+    "savefig.orientation": "landscape",
+    "savefig.dpi": 72,
+    "figure.autolayout": True,
+    "figure.constrained_layout.w_pad": 0.4,
+    "figure.subplot.left": 0.4,
+    "figure.facecolor": "black",
+    "axes.facecolor": "#eeeeee",
+    "text.color": "red",
+    "axes.edgecolor": "white",
+    "lines.marker": "x",
+    "lines.markeredgewidth": 3,
+    "lines.dash_capstyle": "round",
+    "patch.edgecolor": "red",
+    "axes.unicode_minus": False,
+    "axes.formatter.use_locale": True,
+    "axes.formatter.limits": [-1, 1],
+    "axes.xmargin": 0.3,
+    "axes.autolimit_mode": "round_numbers",
+    "axes.titleweight": "bold",
+    "axes.labelpad": 12,
+    "xtick.direction": "in",
+    "xtick.minor.visible": True,
+    "ytick.right": True,
+    "grid.linestyle": ":",
+    "text.usetex": True,
+    "text.antialiased": False,
+    "mathtext.default": "bf",
+    "font.weight": "bold",
+    "path.simplify": False,
+    "path.sketch": (1, 100, 2),
+    "pdf.compression": 0,
+    "svg.image_inline": False,
+    "legend.fancybox": False,
+    "legend.loc": "center",
+    "boxplot.notch": True,
+    "hatch.linewidth": 3,
+}
+
+
+@pytest.mark.parametrize("named", ["total", "points"])
+def test_a_figure_depends_to_the_byte_on_its_data_alone(named, cells, repetitions, origin, out, monkeypatch):
+    frame, draw = (of_netns(cells), total) if named == "total" else (repetitions, points)
+
+    def saved():
+        made = files.save(estimates.by_system(frame, draw), named, origin)
+        return {path.name: path.read_bytes() for path in made}
+
+    plain = saved()
+    monkeypatch.setitem(locale._override_localeconv, "decimal_point", ",")
+    with plt.rc_context(OTHERS):
+        amid_others = saved()
+    assert [name for name in plain if plain[name] != amid_others.get(name)] == []
+
+
+def test_a_notebook_that_uses_the_style_has_nothing_of_another():
+    with plt.rc_context(OTHERS):
+        files.use_style()
+        others = {name for name in OTHERS if plt.rcParams[name] != plt.rcParamsDefault[name]}
+        assert others <= {*style.STYLE}
 
 
 def test_whatever_style_came_before_a_figure_is_black_on_white(cells):

@@ -280,7 +280,7 @@ def test_pictures_stand_outside_of_pyplot_and_have_the_house_style_wherever_they
     assert "STIX" in svg
     assert svg == as_svg(pictures.cdf(run([1.0, 2.0])))
     assert figure._repr_svg_() == on_screen(figure)
-    with plt.rc_context({"font.family": "sans-serif"}):
+    with plt.rc_context({"font.family": "sans-serif", "savefig.bbox": "tight"}):
         figure.savefig(tmp_path / "inside.png")
     figure.savefig(tmp_path / "outside.png")
     assert (tmp_path / "inside.png").read_bytes() == (tmp_path / "outside.png").read_bytes()

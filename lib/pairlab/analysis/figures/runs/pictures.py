@@ -12,7 +12,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -62,8 +61,12 @@ class Picture(Figure):
         return [(x / self.bbox.width, 1 - y / self.bbox.height, words) for x, y, words in pixels]
 
     def draw(self, renderer) -> None:
-        with mpl.rc_context(style.STYLE):
+        with style.context():
             super().draw(renderer)
+
+    def savefig(self, *place, **how) -> None:
+        with style.context():
+            super().savefig(*place, **how)
 
     def _repr_svg_(self) -> str:
         return on_screen(self)
@@ -319,7 +322,7 @@ def _figure(
     below = text(style.wrapped(grid.with_conditions(chosen.common, *note, chosen.left_out), WIDTH_IN))
     height_in = height_in or (_ALONE_IN if len(draws) == 1 else _SEVERAL_IN * len(draws))
     height_in += _LINE_IN * (-(-len(entries) // across) + below.count("\n") + 1)
-    with mpl.rc_context(style.STYLE):
+    with style.context():
         picture = Picture(figsize=(WIDTH_IN, height_in), layout="constrained", dpi=style.STYLE["figure.dpi"])
         for draw, ax in zip(draws, np.ravel(picture.subplots(len(draws))), strict=True):
             draw(ax)
