@@ -8,9 +8,12 @@ extensions.
 
 import os
 import secrets
+import ssl
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from jupyter_client.kernelspec import NATIVE_KERNEL_NAME
 from jupyter_server.base.handlers import APIHandler
@@ -23,6 +26,7 @@ from tornado import web
 from traitlets.config import Config
 
 from pairlab import paths
+from pairlab.apps import jupyter_config
 from pairlab.batch import experiments, kernels
 from pairlab.errors import BadInput, PairlabError
 from pairlab.testbed import registry
@@ -111,6 +115,25 @@ class Server(ServerApp):
         merged.merge(self._ours)
         super().update_config(merged)
 
+    def init_configurables(self) -> None:
+        """Refuses what no server can be started with, before anything is."""
+        jupyter_config.refuse()
+        self._check_certificate()
+        super().init_configurables()
+
+    def _check_certificate(self) -> None:
+        if not self.certfile:
+            return
+        file = "certfile"
+        try:
+            for file in ("client_ca", "keyfile", "certfile"):
+                if place := getattr(self, file):
+                    Path(place).read_bytes()
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self.client_ca or None)
+            context.load_cert_chain(self.certfile, self.keyfile or None, password="")  # one with a password asks for it
+        except OSError as error:
+            raise jupyter_config.refused(file, f"{getattr(self, file)}: {error.strerror or error}") from None
+
     def init_webapp(self) -> None:
         """Adds the handlers of our extensions in the page (EXTENSIONS)."""
         super().init_webapp()
@@ -121,8 +144,12 @@ class Server(ServerApp):
     def start_app(self) -> None:
         """Starts to listen, and prints the address."""
         super().start_app()
-        address = f"http://{self.ip}:{self.port}{self.base_url.rstrip('/')}{self.default_url}"
-        say(f"the workbench is at {address}?token={self.identity_provider.token}")
+        address = url_path_join(self.connection_url, self.default_url)
+        say(f"the workbench is at {address}?{urlencode({'token': self.identity_provider.token})}")
+        allowed = self.kernel_spec_manager.allowed_kernelspecs if self.kernel_spec_manager else ()
+        if allowed and NATIVE_KERNEL_NAME not in allowed:
+            file = jupyter_config.where("allowed_kernelspecs")
+            say(f"{file} allows the kernels {', '.join(sorted(allowed))} only; pairlab's own is offered, too")
         say("press Ctrl-C twice to stop it and everything that runs in it")
 
 
@@ -153,4 +180,5 @@ def main(arguments: Sequence[str]) -> None:
     warnings.filterwarnings("ignore", category=JupyterServerAuthWarning)
     has_screen = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
     no_browser = [] if has_screen or "--no-browser" in arguments else ["--no-browser"]
-    Lab.launch_instance([str(notebooks), *no_browser, *arguments])
+    with jupyter_config.noted():
+        Lab.launch_instance([str(notebooks), *no_browser, *arguments])
