@@ -68,11 +68,20 @@ def _cells(notebook: Path) -> list[tuple[int, str, str, Sequence[str]]]:
 
 
 def syntax_trees(notebook: Path) -> Iterator[ast.Module]:
-    """Each cell of code, without its magics; those that are no Python are left out. Raises BadInput as code_cells."""
-    for _, source, _ in code_cells(notebook):
-        lines = (re.sub(r"^(\s*)[%!].*", r"\1pass", line) for line in source.splitlines())
-        with contextlib.suppress(SyntaxError, ValueError):
-            yield ast.parse("\n".join(lines))
+    """The `tree` of each cell of code. Raises BadInput as code_cells."""
+    return (tree(source) for _, source, _ in code_cells(notebook))
+
+
+def tree(source: str) -> ast.Module:
+    """A cell's code, magics as calls, but what `%time` and `%%…` stand before as it is; empty where it is no Python."""
+    source = re.sub(r"\A(\s*)%%.*|^(\s*)%time(?=\s)", r"\1\2", source, flags=re.MULTILINE)
+    with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.parse(source)
+    from IPython.core.inputtransformer2 import TransformerManager  # imported for few cells: it takes long
+
+    with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.parse(TransformerManager().transform_cell(source))
+    return ast.Module([], [])
 
 
 def texts_passed(notebook: Path, keyword: str, functions: Collection[str] = ()) -> Iterator[str]:
@@ -128,6 +137,15 @@ def read(notebook: Path) -> dict[str, Parameter]:
                 f"{where}: line {line} is not NAME = VALUE with a plain value{why}: {_line(source, line)}: write the"
                 " value out, and compute what follows from it in another cell"
             ) from None
+    return found
+
+
+def literals(source: str) -> dict[str, str]:
+    """The names that code sets to literals, or to arithmetic of numbers, each with its line."""
+    found: dict[str, str] = {}
+    for statement in tree(source).body:
+        with contextlib.suppress(ValueError, ArithmeticError, TypeError, RecursionError):
+            found |= {name: _line(source, statement.lineno) for name, _ in _assigned(statement)}
     return found
 
 

@@ -97,6 +97,15 @@ def test_where_the_home_cannot_be_written_kernels_leave_no_folders_behind(output
     assert "not a writable location" not in capfd.readouterr().err
 
 
+def test_what_a_startup_file_sets_is_no_parameter_and_what_a_cell_sets_alike_is_one(output_of, tmp_path, monkeypatch):
+    startup = tmp_path / "profile_default" / "startup"
+    startup.mkdir(parents=True)
+    (startup / "mine.py").write_text("from math import *\nimport requests\npairs, seed, drivr = 4, 3, 'ovs'\n")
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    making = "from pairlab import spec_from; spec = spec_from(globals(), experiment='mine')"
+    assert output_of("n = 4", "pairs = n", making, "print(drivr, spec.pairs, spec.seed)") == "ovs 4 0"
+
+
 def test_an_import_that_fails_is_told_by_the_notebook(output_of):
     with pytest.raises(MeasurementFailed, match="ModuleNotFoundError: No module named 'pairlab_lacks_this'"):
         output_of("import pairlab_lacks_this")

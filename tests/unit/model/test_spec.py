@@ -268,3 +268,56 @@ def test_hosts_that_share_a_kernel_are_called_nothing_else_and_older_runs_that_d
     ):
         resolve(called)
     assert resolve(Spec(driver="overlay", **asked)).host_kind == ""
+
+
+def namespace_of(*cells):
+    """globals() after these cells of a notebook."""
+    found = {"__name__": "__main__", "In": [""]}
+    for cell in cells:
+        found["In"].append(cell)
+        exec(cell, found)
+    return found
+
+
+@pytest.mark.parametrize("module", ["math", "socket", "numpy", "os"])
+def test_what_a_notebook_imports_is_no_parameter(module):
+    cells = ("pairs = 5", f"from {module} import *", "import requests\ndef profile(): ...\nclass capture: ...")
+    expected = Spec(pairs=5, experiment="mine")
+    assert spec_from(namespace_of(*cells), experiment="mine") == expected
+    given = namespace_of(*reversed(cells))
+    assert spec_from(given, experiment="mine") == expected
+    del given["In"]  # as in a script
+    assert spec_from(given, experiment="mine") == expected
+
+
+def test_a_value_that_is_computed_or_put_there_is_a_parameter_too():
+    given = namespace_of("pairs = 2", "pairs = 2 * pairs\nscale = 1e6\nfor seed in range(3): pass")
+    given["duration_s"] = 3.5
+    assert spec_from(given, experiment="mine") == Spec(pairs=4, seed=2, duration_s=3.5, experiment="mine")
+
+
+APART = "leave it out, or set it in a cell without parameters"
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        (("pairs = 2\npair = 3",), "no parameter 'pair'; did you mean 'pairs'? (cell [1]: pair = 3)"),
+        (("pairs = 2", "drivr = 'ovs'"), "no parameter 'drivr'; did you mean 'driver'? (cell [2]: drivr = 'ovs')"),
+        (("# Parameters\nseeds = 5",), "no parameter 'seeds'; did you mean 'seed'? (cell [1]: seeds = 5)"),
+        (("fresh = True\nnote = 'quick'",), f"no parameter 'note' (cell [1]: note = 'quick'): {APART}"),
+        (("# Parameters\nzzz = 1",), f"no parameter 'zzz' (cell [1]: zzz = 1): {APART}"),
+        (
+            ("requests = 10", "import requests"),
+            "requests is not what it was set to (cell [1]: requests = 10), but imported: import it by another name",
+        ),
+    ],
+)
+def test_a_literal_with_a_wrong_name_is_refused_in_one_line_with_its_cell(cells, told):
+    with pytest.raises(BadSpec) as caught:
+        spec_from(namespace_of(*cells), experiment="mine")
+    assert str(caught.value) == told
+
+
+def test_several_unknown_names_are_told_what_there_is_once():
+    assert refusal(pi=1, tau=2).count("there are: ") == 1

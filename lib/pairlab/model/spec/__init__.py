@@ -9,10 +9,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from pairlab.errors import BadSpec, unknown_name
+from pairlab.errors import BadSpec, hint, unknown_name
 from pairlab.model import traffic_parameters
 from pairlab.model.spec import consistency, describe, fields
 from pairlab.model.spec.fields import Mark, TakesNumbers, about, shows_its_fields
+from pairlab.model.spec.namespace import parameters_in
 
 PAPERS, REPLICATE, BOUND, PLUGIN, TRAFFIC, OTHERS, LAUNCHES, LASTS = Mark
 #: The largest integer that a table's int64 column holds.
@@ -358,18 +359,10 @@ NOT_IN_SPEC = ("fresh",)
 def spec_from(namespace: Mapping[str, Any], *, experiment: str) -> Spec:
     """The Spec of a notebook's parameters; call it with globals() right after the cell that holds them.
 
-    Every plain literal in the namespace counts as a parameter, so that a misspelt one is refused (papermill would only
-    warn); so does every name of a Spec's parameter. Raises BadSpec.
+    What is imported, and what IPython's configuration has set, are none. A literal whose name misses one of theirs is
+    refused, with its cell (papermill would only warn). Raises BadSpec.
     """
-    plain = (str, int, float, bool)
-    given = {
-        name: value
-        for name, value in namespace.items()
-        if (isinstance(value, plain) or name in Spec.model_fields)
-        and not name.startswith("_")
-        and name not in NOT_IN_SPEC
-    }
-    return Spec(experiment=experiment, **given)
+    return Spec(experiment=experiment, **parameters_in(namespace, Spec.model_fields, NOT_IN_SPEC))
 
 
 def require_spec(spec: Any, function: str) -> None:
@@ -382,16 +375,18 @@ def require_spec(spec: Any, function: str) -> None:
 
 
 def _explain(error: ValidationError, model: type[BaseModel]) -> str:
-    lines = []
+    lines, unknown = [], []
     for detail in error.errors():
         name = ".".join(str(part) for part in detail["loc"])
         if detail["type"] == "extra_forbidden":
-            lines.append(unknown_name("parameter", name, model.model_fields))
+            unknown.append(name)
         elif detail["type"] == "value_error":
             lines.append(f"{name + ': ' if name else ''}{detail['ctx']['error']}")
         else:
             lines.append(f"{name}: {detail['msg'][0].lower()}{detail['msg'][1:]}, not {_shown(detail['input'])}")
-    return "; ".join(lines)
+    wrong = [f"no parameter {name!r}{hint(name, model.model_fields)}" for name in unknown[:-1]]
+    wrong += [unknown_name("parameter", name, model.model_fields) for name in unknown[-1:]]
+    return "; ".join([*wrong, *lines])
 
 
 def _shown(value: Any) -> str:
