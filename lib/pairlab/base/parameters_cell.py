@@ -7,7 +7,6 @@ read in another way than Python is refused, and none is passed over.
 import ast
 import contextlib
 import io
-import json
 import operator
 import re
 import tokenize
@@ -15,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pairlab.base import notebook_file
 from pairlab.errors import BadInput
 
 #: More digits than any parameter takes; 9**9**9 would have 370 million.
@@ -56,15 +56,16 @@ def heading(notebook: Path) -> str:
 
 def _cells(notebook: Path) -> list[tuple[int, str, str, Sequence[str]]]:
     try:
-        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-        return [
-            (number, cell["cell_type"], "".join(cell["source"]), cell.get("metadata", {}).get("tags", []))
-            for number, cell in enumerate(cells, 1)
-        ]
+        cells = notebook_file.content(notebook)["cells"]
     except OSError as error:
         raise BadInput(f"no experiment {notebook}: {error.strerror}") from None
-    except (ValueError, LookupError, TypeError, AttributeError):
-        raise BadInput(f"{notebook} is not a notebook") from None
+    try:
+        return [
+            (number, cell["cell_type"], "".join(cell["source"]), (cell.get("metadata") or {}).get("tags") or [])
+            for number, cell in enumerate(cells, 1)
+        ]
+    except (LookupError, TypeError, AttributeError):
+        raise BadInput(f"{notebook} is not a notebook: a cell has no type or source: save it in Jupyter") from None
 
 
 def syntax_trees(notebook: Path) -> Iterator[ast.Module]:

@@ -13,6 +13,7 @@ from jupyter_core.utils import ensure_event_loop
 from traitlets.config import Config
 
 from pairlab import paths
+from pairlab.base import notebook_file
 from pairlab.base.atomic import give_to_owner
 from pairlab.base.environment import without
 from pairlab.batch import kernels
@@ -103,12 +104,13 @@ def execute(
 def _require_python(notebook: Path) -> None:
     """Raises BadInput where the notebook names another language; one that names none is taken for Python."""
     try:
-        metadata = json.loads(notebook.read_text(encoding="utf-8"))["metadata"]
-        known = metadata.get("language_info", {}).get("name") or metadata.get("kernelspec", {}).get("language")
+        metadata = notebook_file.content(notebook).get("metadata")
     except OSError:
         return  # which papermill will find, too
-    except (ValueError, LookupError, TypeError, AttributeError):
-        raise BadInput(f"{notebook} is not a notebook") from None
+    if not isinstance(metadata, dict):
+        raise BadInput(f"{notebook} is not a notebook: it has no metadata: save it in Jupyter")
+    about = {name: part for name, part in metadata.items() if isinstance(part, dict)}  # some tools write null
+    known = about.get("language_info", {}).get("name") or about.get("kernelspec", {}).get("language")
     if known and str(known).lower() not in ("python", "ipython"):
         raise BadInput(f"{notebook} is a notebook in {known}: write it in Python, which is what its kernel runs")
 

@@ -35,6 +35,14 @@ def test_an_executed_notebook_says_nothing_of_where_it_was_executed(tmp_path):
     nbformat.validate(nbformat.read(executed, 4))
 
 
+def test_a_notebook_whose_kernelspec_is_null_is_taken_for_python(tmp_path):
+    place = notebook_that(tmp_path, "print(pairs)")
+    book = json.loads(place.read_text()) | {"metadata": {"kernelspec": None, "language_info": None}}
+    place.write_text(json.dumps(book))
+    execute(place, tmp_path / "out.ipynb", {"pairs": 7})
+    assert json.loads((tmp_path / "out.ipynb").read_text())["cells"][-1]["outputs"][0]["text"] == ["7\n"]
+
+
 def test_a_kernel_has_what_its_caller_asks_and_reports_its_runs(tmp_path):
     notebook = notebook_that(
         tmp_path,

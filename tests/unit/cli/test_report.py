@@ -194,7 +194,7 @@ def test_an_analysis_from_anywhere_is_run_alone_and_its_figures_go_beside_it(pai
     ("content", "why"),
     [
         ('{"cells": [], "metadata": {"kernelspec": {"language": "R"}}}', "is a notebook in R: write it in Python"),
-        ('{"cells": []}', "is not a notebook"),
+        ('{"cells": []}', "is not a notebook: it has no metadata"),
         ("x = 1", "is not a notebook"),
     ],
 )

@@ -275,6 +275,17 @@ def test_an_experiment_from_anywhere_is_run_by_its_path(pairlab, measured, runs_
     )
 
 
+@pytest.mark.parametrize(
+    "magic",
+    ["x = !ls", "files = %sx ls", "%%time", "!ls \\\n  -l", "spec_from?", "if True:\n    !ls", "%time"],
+)
+def test_a_cell_with_magics_names_the_experiment_too(magic, tmp_path):
+    making = "spec = spec_from(globals(), experiment='my-question')"
+    source = f"{magic} {making}" if magic == "%time" else f"{magic}\n{making}"
+    (tmp_path / "mine.ipynb").write_text(nbformat.writes(new_notebook(cells=[new_code_cell(source)])))
+    assert experiments.named(str(tmp_path / "mine.ipynb")) == "my-question"
+
+
 def test_a_sweep_names_an_experiment_from_anywhere_by_its_path_from_the_sweeps_folder(pairlab, measured, tmp_path):
     (tmp_path / "mine.ipynb").write_text(of_ones_own())
     file = tmp_path / "small.yaml"
