@@ -88,7 +88,7 @@ def cache() -> Path:
 def beside(folder: str, pattern: str) -> Iterator[Path]:
     """The files in a folder of pairlab, sorted by name, and then those in the same folder of the study."""
     for root in dict.fromkeys((ROOT, STUDY)):
-        yield from sorted((root / folder).glob(pattern))
+        yield from sorted(filter(Path.is_file, (root / folder).glob(pattern)))
 
 
 def notebook_name(notebook: Path) -> str:
@@ -98,7 +98,7 @@ def notebook_name(notebook: Path) -> str:
 
 def own_or_shipped(path: str) -> Path:
     """The study's file of that path if it exists, else pairlab's."""
-    return STUDY / path if (STUDY / path).exists() else ROOT / path
+    return STUDY / path if (STUDY / path).is_file() else ROOT / path
 
 
 def existing(path: str | Path) -> Path:

@@ -134,9 +134,9 @@ class SweepFile(TakesNumbers):
 
 
 def locate(file: Path) -> Path:
-    """The path of a sweep file, given by path or by its name in sweeps/."""
-    named = paths.own_or_shipped(f"sweeps/{file}.yaml")
-    return named if not file.exists() and file.name == str(file) and named.is_file() else file
+    """The path of a sweep file, given by path or by its name in sweeps/; a folder of that name is none."""
+    named, is_there = paths.own_or_shipped(f"sweeps/{file}.yaml"), file.exists() and not file.is_dir()
+    return named if not is_there and file.name == str(file) and named.is_file() else file
 
 
 def load(path: str | Path) -> SweepFile:

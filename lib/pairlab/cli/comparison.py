@@ -13,6 +13,7 @@ from pairlab.base import named_values
 from pairlab.cli import options
 from pairlab.cli.terminal import NOT_DONE, UNAVAILABLE, fail, out, table, write
 from pairlab.errors import AnalysisError, BadInput
+from pairlab.store.paths import SUFFIX
 
 
 @click.command()
@@ -83,9 +84,9 @@ def compare(which, by, base, over, measure, despite, rule, root, sweep, as_json)
 
 def _sides_and_values(which):
     """The two named sides, if any, and the values that runs of both must have; the sides are two values of a parameter
-    that is given twice.
+    that is given twice. What looks like NAME=VALUE is that, unless it is a pack: a folder is ./NAME=VALUE.
     """
-    sides = [text for text in which if not named_values.split(text) or Path(text).exists()]
+    sides = [text for text in which if not named_values.split(text) or text.endswith(SUFFIX)]
     if len(sides) not in (0, 2):
         rule = "so it is a side, of which there are two"
         raise BadInput(f"{sides[0]!r} is no NAME=VALUE, such as driver=bridge, {rule}: name another")

@@ -122,7 +122,7 @@ def _checked(entries: dict[str, list], path: Path) -> EtgConfig:
     (named,) = entries["req_size_dist"]
     load_bps, requests = (next(iter(entries[key]), None) for key in _OPTIONS)
     places = [place / named for place in (path.parent, path.absolute().parent.parent)]
-    size_cdf = next((place for place in places if place.exists()), Path(named))
+    size_cdf = next((place for place in places if place.is_file()), Path(named))
     return EtgConfig(servers, size_cdf, fan_outs, load_bps, requests)
 
 

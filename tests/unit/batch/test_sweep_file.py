@@ -36,6 +36,20 @@ def test_the_papers_experiments_are_swept_under_their_congestion_control_and_oth
         assert set.union(*by_experiment.values()) == {"cubic"}
 
 
+def test_a_folder_of_a_sweeps_name_is_not_taken_for_it(tmp_path, monkeypatch):
+    (tmp_path / "try").mkdir()
+    (tmp_path / "sweeps" / "smoke.yaml").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(paths, "STUDY", tmp_path)
+    assert sweep_file.locate(Path("try")) == paths.ROOT / "sweeps" / "try.yaml"
+    assert sweep_file.locate(Path("smoke")) == paths.ROOT / "sweeps" / "smoke.yaml"
+    assert [file.name for file in paths.beside("sweeps", "*.yaml")].count("smoke.yaml") == 1
+    with pytest.raises(BadSweep, match="try: Is a directory; sweeps/ has: "):
+        sweep_file.load(sweep_file.locate(Path("./try/../try")))
+    (tmp_path / "smoke").write_text("name: mine")
+    assert sweep_file.locate(Path("smoke")) == Path("smoke")
+
+
 def test_parameters_of_the_sweep_are_those_of_all_grids_that_give_no_others(tmp_path):
     grids = [{"driver": "bridge"}, {"driver": "macvlan", "duration_s": 3.0}]
     shared = {"workload": "flowgen", "duration_s": 4.0, "pairs": [1, 2]}

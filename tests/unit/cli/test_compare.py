@@ -65,6 +65,16 @@ def test_what_cannot_be_compared_is_said(pairlab, runs_dir):
         assert (status, why in err) == (2, True), err
 
 
+def test_what_looks_like_a_value_is_one_also_where_a_folder_has_that_name(pairlab, runs_dir, tmp_path, monkeypatch):
+    for driver in ("bridge", "ovs"):
+        for number in range(2):
+            made_up(driver=driver, repetition=number)
+    (tmp_path / "pairs=1").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert pairlab("compare", "pairs=1")[1] == pairlab("compare")[1] != ""
+    assert f"no runs in {tmp_path}/pairs=1" in pairlab("compare", "./pairs=1", runs_dir.name)[2]
+
+
 @pytest.mark.parametrize(("change", "verdict", "expected"), [(1.0, "passes", 0), (0.5, "fails", 1)])
 def test_a_gate_ends_with_the_status_that_its_verdict_has(pairlab, runs_dir, change, verdict, expected):
     for number in range(4):

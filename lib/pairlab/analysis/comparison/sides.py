@@ -37,7 +37,8 @@ def side(name: str, root: Path | None) -> Runs:
     from..to (UTC), or NAME=VALUE[,NAME=VALUE]. Raises NoRuns where there are none, UnknownName where it is nothing of
     these.
     """
-    if os.sep in name or name.endswith(SUFFIX):
+    sweeps = sorted(each.name for each in (root or paths.runs()).glob(".sweeps/*/"))
+    if name.partition("/")[0] not in sweeps and (os.sep in name or name.endswith(SUFFIX)):
         return load_runs(name, environment="all")
     every = Runs(())  # the side may be in another place than the store
     with contextlib.suppress(NoRuns):
@@ -48,7 +49,6 @@ def side(name: str, root: Path | None) -> Runs:
         return every.where(**named_values.by_name(name.split(",")))
     if len(labelled := every.where(label=name)):
         return labelled
-    sweeps = sorted(each.name for each in (root or paths.runs()).glob(".sweeps/*/"))
     if name.partition("/")[0] in sweeps:
         return load_runs(root, sweep=name, environment="all")
     if Path(name).is_dir():

@@ -112,6 +112,7 @@ def test_sides_are_labels_days_folders_packs_filters_and_sweeps(tmp_path):
     of_before, of_after = ({run.measured_at for run in its} for its in (before, after))
     assert keys("before") == keys(f"{WHEN:%Y-%m-%d}") == keys("pairs=1") == of_before
     assert keys("after") == keys("2024-05-02..2024-05-04") == keys("pairs=2,driver=bridge") == keys("mine") == of_after
+    assert keys("mine/netns") == of_after
     pack = store.pack("throughput", root, tmp_path / "packed").path
     assert keys(str(pack)) == keys(str(root)) == of_before | of_after
     with pytest.raises(UnknownName, match=r"no label \(there are: after, before\), sweep \(there are: mine\)"):
