@@ -30,10 +30,11 @@ def sync(path: Path) -> None:
 
 
 def sync_tree(root: Path) -> None:
-    """Waits until the directory and everything below it are on the disk."""
+    """Waits until the directory and all files and directories below it are on the disk."""
     for place, _, files in os.walk(root, topdown=False):
-        for name in files:
-            sync(Path(place, name))
+        for path in (Path(place, name) for name in files):
+            if path.is_file() and not path.is_symlink():  # to open a FIFO would wait for a writer
+                sync(path)
         sync(Path(place))
 
 

@@ -12,7 +12,8 @@ from pairlab.model.records import Run
 from pairlab.model.tables import TABLES
 from pairlab.store.catalogue import directories, directories_of, free_directory
 from pairlab.store.drafts import abandoned, is_draft, locked
-from pairlab.store.paths import METADATA, archive, is_key, key_of
+from pairlab.store.moving import archive, move
+from pairlab.store.paths import METADATA, is_key, key_of
 from pairlab.store.runs import read
 
 
@@ -88,6 +89,6 @@ def _settle(place: Path, run: Run) -> None:
     """Ends what writing a run began: the draft gets a name, or its place in .replaced/."""
     with locked(place.parent):
         if _counts(run, place):
-            place.rename(free_directory(run.spec, place.parents[1]))
+            move(place, free_directory(run.spec, place.parents[1]), beside=place)
         else:
             archive(place)

@@ -35,14 +35,15 @@ def draft(spec: Spec, root: Path | None = None) -> Iterator[Path]:
         with writing(place):
             make_directory(place.parent)
             with locked(place.parent):  # else it could be taken for leftovers before it is locked itself
-                made = place.parent / _name(spec.key)
+                made = place.parent / draft_name(spec.key)
                 made.mkdir()
                 stack.callback(_remove, made, made.stat().st_ino)
                 stack.enter_context(locked(made))
         yield made
 
 
-def _name(of: str) -> str:
+def draft_name(of: str) -> str:
+    """A name for the draft of that key, or file."""
     return f".{of}-{boot_id()[:12]}-{secrets.token_hex(4)}{MARK}"
 
 
@@ -59,7 +60,7 @@ def draft_file(target: Path) -> Iterator[Path]:
     with writing(target), contextlib.ExitStack() as stack:
         make_directory(target.parent)
         with locked(target.parent):
-            made = target.parent / _name(target.name)
+            made = target.parent / draft_name(target.name)
             made.touch(exist_ok=False)
             stack.callback(made.unlink, missing_ok=True)
             stack.enter_context(locked(made))

@@ -18,8 +18,9 @@ from pairlab.store.catalogue import free_directory, pack_with, places_of, stored
 from pairlab.store.drafts import draft, draft_file, locked
 from pairlab.store.file_errors import reading, writing
 from pairlab.store.manifests import read_note
+from pairlab.store.moving import archive, move
 from pairlab.store.packs import LEAVABLE
-from pairlab.store.paths import SUFFIX, archive, directory_of, is_key, pack_of
+from pairlab.store.paths import SUFFIX, directory_of, is_key, pack_of
 from pairlab.store.runs import attach_notebook, keep, place_of, read, with_label, write, write_files
 
 
@@ -150,7 +151,7 @@ def restore(place: Path) -> Path:
     run = read(place, place.name[:16])
     with writing(place), locked(place.parents[1]):
         target = free_directory(run.spec, root)
-        place.rename(target)
+        move(place, target, beside=target)
         sync(target.parent)
     return target
 

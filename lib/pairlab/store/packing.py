@@ -23,10 +23,11 @@ from pairlab.store import metadata, packed_columns, packs, tables
 from pairlab.store.catalogue import stored
 from pairlab.store.drafts import draft_file, locked
 from pairlab.store.file_errors import newer, reading
+from pairlab.store.moving import archive
 from pairlab.store.packed_columns import KEY, as_numbers, encoded, same
 from pairlab.store.packs import CONTENTS, FILES, FORMAT, LEAVABLE, METADATA
 from pairlab.store.paths import METADATA as RUN_JSON
-from pairlab.store.paths import SUFFIX, archive, pack_of
+from pairlab.store.paths import SUFFIX, pack_of
 from pairlab.store.runs import MOST_RAW_BYTES, RAW, place_of, raw_bytes, read
 
 #: Rows in a group, which is unpacked at once, and bytes of files in it; a larger run is a group of its own.

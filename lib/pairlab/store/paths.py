@@ -7,11 +7,9 @@ the place of another. Older runs have none. In a pack a run is <experiment>.pack
 import os
 import re
 import secrets
-import time
 from pathlib import Path
 
 from pairlab import paths
-from pairlab.base.atomic import make_directory, sync
 from pairlab.errors import StoreError
 from pairlab.model.spec import Spec
 
@@ -74,12 +72,3 @@ def pack_of(place: Path) -> Path | None:
         if SUFFIX in path.name and not os.path.isdir(path):
             return path
     return None
-
-
-def archive(place: Path) -> Path:
-    """Moves a run to .replaced/ beside it, or a draft that holds one; returns where it is now."""
-    archived = place.parent / ".replaced" / f"{key_of(place.name)}-{time.time_ns()}"
-    make_directory(archived.parent)
-    place.rename(archived)
-    sync(archived.parent)
-    return archived

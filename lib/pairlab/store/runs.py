@@ -29,8 +29,9 @@ from pairlab.store import metadata, packed_columns, packs, tables
 from pairlab.store.catalogue import directories_of, free_directory, numbered, places_of
 from pairlab.store.drafts import draft, draft_file, locked
 from pairlab.store.file_errors import reading, writing
+from pairlab.store.moving import archive
 from pairlab.store.packs import NO_ARCHIVE
-from pairlab.store.paths import archive, directory_of, is_key, key_of, pack_of, untagged
+from pairlab.store.paths import directory_of, is_key, key_of, pack_of, untagged
 
 #: The output of all tools of a run, in its directory. Older runs have a folder `raw` with a file for each.
 RAW = "raw.zip"
@@ -123,8 +124,11 @@ def keep(run: Run, unfinished: Path, root: Path | None, *, replace: bool = True)
     with locked(parent):
         place = _in_the_way(run, root) if replace else None
         if place is None or not _replaces(unfinished, place):
-            place = free_directory(run.spec, root)
+            older, place = place, free_directory(run.spec, root)
             unfinished.rename(place)
+            with contextlib.suppress(OSError):  # else `clean` names it
+                if older and _is_damaged(older):
+                    archive(older)
         sync(parent)
     return place
 
@@ -392,6 +396,16 @@ def _in_the_way(run: Run, root: Path | None) -> Path | None:
     return None
 
 
+def _is_damaged(place: Path) -> bool:
+    try:
+        read(place)
+    except DamagedRun:
+        return True
+    except StoreError:
+        pass
+    return False
+
+
 def _replaces(draft: Path, place: Path) -> bool:
     """The draft becomes the run, and the older one is set aside. At any moment one of the two has the name.
 
@@ -407,7 +421,7 @@ def _replaces(draft: Path, place: Path) -> bool:
                 exchange(draft, place)
                 raise
         else:
-            archived = archive(place)
+            archived = archive(place, may_copy=False)
             try:
                 draft.rename(place)
             except BaseException:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 from zipfile import ZipFile
 
 import pandas as pd
@@ -16,7 +17,7 @@ from pairlab import store
 from pairlab.errors import DamagedRun, NoRuns, SchemaMismatch, StoreError
 from pairlab.model.records import SCHEMA
 from pairlab.model.spec import Spec
-from pairlab.store import metadata
+from pairlab.store import metadata, runs
 from pairlab.store.dataset import load_runs
 from tests.support.runs import Failing, files_below, made_up, rate_of, rewrite_head, truncate
 
@@ -258,3 +259,103 @@ def test_a_damaged_run_is_set_aside_and_not_deleted(tmp_path):
     assert list(store.leftovers(tmp_path)) == []
     store.clean_up(kept)
     assert files_below(tmp_path) == []
+
+
+@pytest.fixture
+def lower_layer(monkeypatch):
+    """Makes directories ones that cannot be renamed, as those of the lower layer of overlayfs (rename(2), EXDEV)."""
+    lower, real = set(), os.rename
+
+    def rename(path, target, **options):
+        if Path(path) in lower:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), str(path))
+        real(path, target, **options)
+
+    def exchange(one, other):
+        if {one, other} & lower:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), str(one))
+        return False
+
+    monkeypatch.setattr(os, "rename", rename)
+    monkeypatch.setattr(runs, "exchange", exchange)
+    return lower.add
+
+
+@pytest.mark.parametrize("damage", ["no run.json", "run.json is a FIFO", "run.json is a link", "run.json has no end"])
+def test_a_damaged_run_that_cannot_be_renamed_is_set_aside_too(tmp_path, lower_layer, damage):
+    run = store.write(made_up(raw={"client-0.out": "precious"}), tmp_path)
+    DAMAGE[damage](run.path)
+    lower_layer(run.path)
+    ((place, why),) = store.leftovers(tmp_path)
+    assert (place, why) == (run.path, "damaged, kept in .replaced/")
+    store.clean_up(place)
+    assert list(store.leftovers(tmp_path)) == []
+    (kept,) = (tmp_path / "throughput" / ".replaced").iterdir()
+    assert ZipFile(kept / "raw.zip").read("client-0.out") == b"precious"
+    assert sorted(each.name for each in (tmp_path / "throughput").iterdir()) == [".replaced"]
+
+
+def test_a_damaged_run_that_cannot_be_renamed_makes_room_for_a_new_one(tmp_path, lower_layer):
+    older = store.write(made_up(1e9), tmp_path)
+    DAMAGE["no flows"](older.path)
+    lower_layer(older.path)
+    newer = store.write(made_up(2e9), tmp_path)
+    found = load_runs(tmp_path)
+    assert [rate_of(each) for each in found] == [2e9]
+    assert found.damaged == ()
+    assert store.directories(tmp_path) == [newer.path]
+
+
+def test_a_run_that_cannot_be_renamed_is_taken_away_and_comes_back(tmp_path, lower_layer):
+    run = store.write(made_up(1e9), tmp_path)
+    lower_layer(run.path)
+    (archived,) = store.remove([run.path])
+    assert store.directories(tmp_path) == []
+    lower_layer(archived)
+    restored = store.restore(archived)
+    assert rate_of(store.read(restored)) == 1e9
+    assert store.removed(tmp_path) == {}
+
+
+def test_where_there_is_no_room_for_a_copy_a_run_stays_where_it_is(tmp_path, lower_layer, monkeypatch):
+    run = store.write(made_up(1e9), tmp_path)
+    lower_layer(run.path)
+    (tmp_path / "cp").write_text("#!/bin/sh\necho cp: no room >&2; exit 1\n")
+    (tmp_path / "cp").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(StoreError, match="Invalid cross-device link, and no copy could be made: cp: no room"):
+        store.remove([run.path])
+    assert rate_of(store.read(run.path)) == 1e9
+    assert not [place for place in (tmp_path / "throughput").iterdir() if "draft" in place.name]
+
+
+ON_OVERLAYFS = """
+set -e
+mount -t tmpfs tmpfs "$1/upper"
+mkdir "$1/upper/files" "$1/upper/work"
+mount -t overlay overlay -o "lowerdir=$1/lower,upperdir=$1/upper/files,workdir=$1/upper/work$2" "$1/merged" || exit 77
+exec "$3" -c "$4" "$1/merged"
+"""
+CLEANED = """
+import sys
+from pathlib import Path
+from pairlab import store
+root = Path(sys.argv[1])
+for place, _ in list(store.leftovers(root)):
+    store.clean_up(place)
+print(len(list(store.leftovers(root))), len(store.directories(root)), len(list(root.glob("*/.replaced/*/raw.zip"))))
+"""
+
+
+def test_on_overlayfs_itself_a_damaged_run_of_the_lower_layer_is_set_aside(tmp_path):
+    for name in ("lower", "upper", "merged"):
+        (tmp_path / name).mkdir()
+    run = store.write(made_up(raw={"client-0.out": "precious"}), tmp_path / "lower")
+    (run.path / "run.json").unlink()
+    root = os.geteuid() == 0
+    alone = ["unshare", "--mount"] if root else ["unshare", "--user", "--map-root-user", "--mount"]
+    words = [*alone, "sh", "-c", ON_OVERLAYFS, "sh", tmp_path, "" if root else ",userxattr", sys.executable, CLEANED]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode and "pairlab" not in done.stderr:
+        pytest.skip(f"this host mounts no overlayfs here: {done.stderr}")
+    assert (done.stdout, done.stderr) == ("0 0 1\n", "")
