@@ -126,7 +126,7 @@ def _of_traffic(requires: Requires, read: pd.DataFrame, drivers: Sequence[str], 
         if absent := [str(each) for each in requires.pairs if not _has_been(each, counts)]:
             measured = ", ".join(map(str, counts)) or "none"
             yield Unmet("pairs", f"nothing was measured with {' and with '.join(absent)} pairs (there are: {measured})")
-    if len(versions := sorted({*read["work_version"]} - {""})) > 1:
+    if len(versions := sorted({*read.get("work_version", ())} - {""})) > 1:
         why = f"the runs are by versions {' and '.join(versions)} of their tool, of which each does other work"
         yield Unmet("version", why)
     if points is not None and points < requires.points:
