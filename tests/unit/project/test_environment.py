@@ -12,6 +12,7 @@ from packaging.version import Version
 from rattler import MatchSpec
 
 from pairlab import paths
+from tests import lowest
 
 PYPROJECT = tomllib.loads((paths.ROOT / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]
@@ -58,6 +59,14 @@ def test_conda_and_pip_ask_for_the_same_packages_with_the_same_bounds():
     conda = {spec.name.normalized: str(spec.version) for spec in specs if spec.name.normalized not in CONDA_ONLY}
     pip = {ON_CONDA.get(name, name): str(each.specifier) for name, each in requirements("dev").items()}
     assert conda == pip
+
+
+def test_each_package_has_a_lower_bound_and_no_other():
+    """Of which tests/lowest.py tries all together."""
+    assert {name: str(each.specifier) for name, each in requirements("dev").items() if not each.specifier} == {}
+    operators = {bound.operator for each in requirements("dev").values() for bound in each.specifier}
+    assert operators == {">="}
+    assert lowest.oldest_python() == PROJECT["requires-python"].removeprefix(">=") == "3.11"
 
 
 # --- the locks

@@ -2,8 +2,11 @@
 
 import json
 import re
+import shutil
 
-from pairlab import paths
+from click.testing import CliRunner
+
+from pairlab import cli, load_runs, paths
 from pairlab.analysis.output import paper
 
 
@@ -19,3 +22,13 @@ def test_no_committed_output_names_where_it_was_made():
     for file in sorted(paths.ANALYSES.glob("[0-9][0-9]-*.ipynb")):
         outputs = [cell["outputs"] for cell in json.loads(file.read_text())["cells"] if cell["cell_type"] == "code"]
         assert "Path('/" not in json.dumps(outputs), file.name
+
+
+def test_committed_runs_are_listed_and_read_with_the_versions_that_are_installed(tmp_path):
+    """Those may be the lowest (tests/lowest.py): pyarrow 19.0.0 does not read what later ones wrote."""
+    shutil.copy(paths.ROOT / "runs" / "reference" / "launch-time.pack", tmp_path)
+    runs = load_runs(tmp_path, environment="all")
+    listed = CliRunner().invoke(cli.main, ["ls", "--runs", str(tmp_path)])
+    assert (listed.exit_code, listed.exception) == (0, None), listed.output
+    assert len(runs) > 0
+    assert all(run.key in listed.output for run in runs)

@@ -59,7 +59,7 @@ def counts_by_paper(verdicts: pd.DataFrame) -> pd.DataFrame:
     at most 1 - confidence.
     """
     listed = findings(verdicts)
-    listed = listed.assign(Paper=listed["papers"].str.split(", ")).explode("Paper")
+    listed = listed.assign(Paper=listed["papers"].str.split(", ")).explode("Paper", ignore_index=True)
     table = pd.crosstab(listed["Paper"], listed["verdict"]).reindex(columns=list(VERDICTS), fill_value=0)
     for name, rows in (("decided", decided(listed)), ("after Holm", after_holm(listed))):
         table[name] = rows.groupby("Paper").size().reindex(table.index, fill_value=0)
