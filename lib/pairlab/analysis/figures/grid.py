@@ -136,7 +136,8 @@ def add_legend(figure: Figure, handles: Sequence[Artist], across: int = _ACROSS)
 
 def patches(colours: Mapping[str, str]) -> list[Artist]:
     """The legend's artists for the parts of bars."""
-    return [Patch(facecolor=colour, **EDGE, label=part) for part, colour in colours.items()]
+    with context():
+        return [Patch(facecolor=colour, **EDGE, label=part) for part, colour in colours.items()]
 
 
 def with_conditions(*parts: str) -> str:

@@ -71,7 +71,8 @@ def change_maps(changes: pd.DataFrame, *, panel: str, column: str, name: str, co
         widths=widths if in_a_row else None,
     )
     # The layout of panels of different widths is exact to a millionth only: drawn again, the figure would differ.
-    figure.draw_without_rendering()
+    with style.context():
+        figure.draw_without_rendering()
     figure.set_layout_engine("none")
     for ax in figure.axes:
         ax.set_position(tuple(np.round(ax.get_position().bounds, 3)))

@@ -20,6 +20,7 @@ from pairlab.analysis.selection import CELL
 from pairlab.base.temporary_folder import PREFIX
 from pairlab.errors import BadInput
 from pairlab.store.dataset import load_runs
+from tests.support.styles import OTHERS
 
 pytestmark = pytest.mark.usefixtures("closes_figures")
 
@@ -276,49 +277,6 @@ def test_a_notebook_shows_a_figure_in_the_size_of_the_page_times_a_factor(cells)
     assert height / width == pytest.approx(style.HEIGHT_IN / style.PAGE_IN, rel=1e-3)
 
 
-#: What a matplotlibrc, IPython's configuration or seaborn.set_theme may have set.
-OTHERS = {
-    "savefig.bbox": "tight",
-    "savefig.pad_inches": 0.5,
-    "savefig.orientation": "landscape",
-    "savefig.dpi": 72,
-    "figure.autolayout": True,
-    "figure.constrained_layout.w_pad": 0.4,
-    "figure.subplot.left": 0.4,
-    "figure.facecolor": "black",
-    "axes.facecolor": "#eeeeee",
-    "text.color": "red",
-    "axes.edgecolor": "white",
-    "lines.marker": "x",
-    "lines.markeredgewidth": 3,
-    "lines.dash_capstyle": "round",
-    "patch.edgecolor": "red",
-    "axes.unicode_minus": False,
-    "axes.formatter.use_locale": True,
-    "axes.formatter.limits": [-1, 1],
-    "axes.xmargin": 0.3,
-    "axes.autolimit_mode": "round_numbers",
-    "axes.titleweight": "bold",
-    "axes.labelpad": 12,
-    "xtick.direction": "in",
-    "xtick.minor.visible": True,
-    "ytick.right": True,
-    "grid.linestyle": ":",
-    "text.usetex": True,
-    "text.antialiased": False,
-    "mathtext.default": "bf",
-    "font.weight": "bold",
-    "path.simplify": False,
-    "path.sketch": (1, 100, 2),
-    "pdf.compression": 0,
-    "svg.image_inline": False,
-    "legend.fancybox": False,
-    "legend.loc": "center",
-    "boxplot.notch": True,
-    "hatch.linewidth": 3,
-}
-
-
 @pytest.mark.parametrize("named", ["total", "points"])
 def test_a_figure_depends_to_the_byte_on_its_data_alone(named, cells, repetitions, origin, out, monkeypatch):
     frame, draw = (of_netns(cells), total) if named == "total" else (repetitions, points)
@@ -332,6 +290,12 @@ def test_a_figure_depends_to_the_byte_on_its_data_alone(named, cells, repetition
     with plt.rc_context(OTHERS):
         amid_others = saved()
     assert [name for name in plain if plain[name] != amid_others.get(name)] == []
+
+
+def test_the_parts_of_a_legend_are_of_the_style_too():
+    with plt.rc_context(OTHERS):
+        (patch,) = grid.patches({"sys": "0.5"})
+    assert patch.get_sketch_params() is None
 
 
 def test_a_notebook_that_uses_the_style_has_nothing_of_another():

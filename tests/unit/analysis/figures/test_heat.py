@@ -1,8 +1,10 @@
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 
-from pairlab.analysis.figures import heat
+from pairlab.analysis.figures import files, heat
+from tests.support.styles import OTHERS
 
 pytestmark = pytest.mark.usefixtures("closes_figures")
 
@@ -32,6 +34,12 @@ def shown(ax):
 def one_map(changes):
     (ax,) = heat.change_maps(changes, panel="panel", column="step", name="Pairs").axes
     return ax
+
+
+def test_a_map_depends_on_its_data_alone():
+    plain = files.as_svg(one_map(CHANGES).figure)
+    with plt.rc_context(OTHERS):
+        assert files.as_svg(one_map(CHANGES).figure) == plain
 
 
 def test_changes_stand_at_their_driver_and_step_and_in_brackets_where_they_may_be_none():
