@@ -13,7 +13,6 @@ from pairlab.base import named_values
 from pairlab.cli import options
 from pairlab.cli.terminal import NOT_DONE, UNAVAILABLE, fail, out, table, write
 from pairlab.errors import AnalysisError, BadInput
-from pairlab.store.paths import SUFFIX
 
 
 @click.command()
@@ -86,6 +85,8 @@ def _sides_and_values(which):
     """The two named sides, if any, and the values that runs of both must have; the sides are two values of a parameter
     that is given twice. What looks like NAME=VALUE is that, unless it is a pack: a folder is ./NAME=VALUE.
     """
+    from pairlab.store.paths import SUFFIX
+
     sides = [text for text in which if not named_values.split(text) or text.endswith(SUFFIX)]
     if len(sides) not in (0, 2):
         rule = "so it is a side, of which there are two"
