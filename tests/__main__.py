@@ -79,6 +79,7 @@ WHOLE = {
     "faults-of-numbers": (*OF_NUMBERS, *ALL_BUT_LONG),
     "faults-others": (*but("tests/faults", *OF_DOCKER, *OF_NUMBERS), *ALL_BUT_LONG),
     "wheel": ("sh", ".ci/installed"),
+    "lowest": (sys.executable, "-m", "tests.lowest"),
     "kernels": (sys.executable, "-m", "tests.kernels"),
     "faults-long": ("tests/faults", "-m", "long"),
     "soak": (sys.executable, "-m", "soak"),

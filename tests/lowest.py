@@ -11,12 +11,25 @@ import sys
 import tomllib
 from pathlib import Path
 
+from tests.__main__ import OF_THE_GATE
+
 ROOT = Path(__file__).parents[1]
 VENV = ROOT / ".cache" / "lowest"
 PYTHON = VENV / "bin" / "python"
 PROJECT = ROOT / "pyproject.toml"
 OURS = [ROOT, *(each.parent for each in sorted(ROOT.glob("plugins/*/pyproject.toml")))]
-TESTS = ["tests/unit", "plugins", "-m", "not ci and not long", "-n", "auto", "-p", "no:nbval", "-p", "no:cacheprovider"]
+TESTS = [
+    "tests/unit",
+    "plugins",
+    "-m",
+    "not whole and not long",
+    "-n",
+    "auto",
+    "-p",
+    "no:nbval",
+    "-p",
+    "no:cacheprovider",
+]
 DEPRECATIONS = ("DeprecationWarning", "PendingDeprecationWarning", "FutureWarning")
 
 

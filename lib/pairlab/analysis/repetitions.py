@@ -325,8 +325,9 @@ def _udp_lost(run: Run) -> float:
 
 
 #: What sets runs apart and is no field of their spec, or not as it is: control_in_force and datapath as
-#: selection.in_force has them (empty: not recorded); work_version of the tool that defines it, if one does; cores really used; allocation and known_as, its number and the
-#: driver's name in Mentz et al. 2020; host_kinds and virtualization: of its hosts and the machine; udp_lost, a share.
+#: selection.in_force has them (empty: not recorded); work_version: of the tool, if each version does other work; cores
+#: really used; allocation and known_as, its number and the driver's name in Mentz et al. 2020; host_kinds and
+#: virtualization: of its hosts and the machine; udp_lost, a share.
 FACTORS = {
     name: Factor(name, of)
     for name, of in {
