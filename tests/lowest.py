@@ -18,18 +18,7 @@ VENV = ROOT / ".cache" / "lowest"
 PYTHON = VENV / "bin" / "python"
 PROJECT = ROOT / "pyproject.toml"
 OURS = [ROOT, *(each.parent for each in sorted(ROOT.glob("plugins/*/pyproject.toml")))]
-TESTS = [
-    "tests/unit",
-    "plugins",
-    "-m",
-    "not whole and not long",
-    "-n",
-    "auto",
-    "-p",
-    "no:nbval",
-    "-p",
-    "no:cacheprovider",
-]
+TESTS = ["tests/unit", "plugins", *OF_THE_GATE, "-n", "auto", "-p", "no:nbval", "-p", "no:cacheprovider"]
 DEPRECATIONS = ("DeprecationWarning", "PendingDeprecationWarning", "FutureWarning")
 
 

@@ -31,7 +31,9 @@ def main():
         for name in [each for each in os.environ if each.startswith("PYTHON")]:
             del os.environ[name]
     allow_open_files()
-    if click.get_current_context().invoked_subcommand != "lab":  # a terminal in JupyterLab is its user's
+    if (
+        not (context := click.get_current_context(silent=True)) or context.invoked_subcommand != "lab"
+    ):  # a terminal in JupyterLab is its user's
         os.environ["MPLBACKEND"] = "agg"  # commands draw into files, without a window
 
 
