@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-#: Moves the programs of /usr/bin to the folder $1, and goes on with the rest; $2: what stays, such as an interpreter.
+#: Moves the programs of /usr/bin to the folder $1, and goes on with the rest; $2: the names of those that stay.
 ELSEWHERE = """
 place=$1 stays=$2; shift 2
 mount --bind /usr/bin "$place" && mount -t tmpfs none "$place.few" && export PATH=$place || exit 99
@@ -36,8 +36,7 @@ def elsewhere(tmp_path):
     place = tmp_path / "sw"
     place.mkdir()
     (tmp_path / "sw.few").mkdir()
-    real = Path(sys.executable).resolve()
-    stays = real.name if real.parent == Path("/usr/bin") else ""
+    stays = " ".join(each.name for each in links(Path(sys.executable)) if each.parent == Path("/usr/bin"))
     alone = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--mount", shutil.which("sh"), "-c"]
 
     def run(program):
@@ -49,6 +48,13 @@ def elsewhere(tmp_path):
         return done.stdout
 
     return run
+
+
+def links(path):
+    """What it links to, and that in turn."""
+    while path.is_symlink():
+        path = path.parent / path.readlink()
+        yield path
 
 
 def test_where_bin_has_only_sh_a_testbed_comes_up_and_doctor_is_right(elsewhere):
