@@ -27,11 +27,11 @@ def pytest_configure(config):
     os.environ.setdefault("PAIRLAB_OUT", str(ROOT / ".cache"))
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # for the kernels, which load the rules from tests/
-    config.add_cleanup(_kernels_on_unix_sockets())
+    config.add_cleanup(_forked_kernels())
 
 
-def _kernels_on_unix_sockets():
-    """Has nbval start its kernels on Unix sockets in a folder of its own. Returns what removes the folder.
+def _forked_kernels():
+    """Has nbval fork its kernels, as pairlab does, on Unix sockets in a folder of its own. Returns what ends them.
 
     Over TCP, Jupyter looks for ports that are free and lets go of them until its kernel takes them: two workers at once
     may be given the same.
@@ -39,19 +39,23 @@ def _kernels_on_unix_sockets():
     from jupyter_client.manager import KernelManager
     from nbval import kernel
 
-    from pairlab.batch.kernels import KernelSpecs
+    from pairlab import paths
+    from pairlab.batch import kernels
     from pairlab.testbed.cleanup.workdir import working_directory
 
     held = contextlib.ExitStack()
     place = held.enter_context(working_directory())
+    held.enter_context(kernels.kept())
 
     class Manager(KernelManager):
+        imports = sorted({each for path in paths.ANALYSES.glob("*.ipynb") for each in kernels.imports_of(path)})
+        _async_launch_kernel = kernels.ForkedKernelManager._async_launch_kernel
+
         def start_kernel(self, **options):
             rules = "--IPKernelApp.extra_extensions=tests.support.figure_rules"
-            environment = os.environ | {"TMPDIR": str(place)}  # nbval kills kernels: what they leave is in there
-            return super().start_kernel(extra_arguments=[rules], env=environment, **options)
+            return super().start_kernel(extra_arguments=[rules], **options)
 
     files = (f"{place}/{number}.json" for number in itertools.count())
-    kernel.NbvalKernelspecManager = KernelSpecs
+    kernel.NbvalKernelspecManager = kernels.KernelSpecs
     kernel.KernelManager = lambda **given: Manager(transport="ipc", connection_file=next(files), **given)
     return held.close

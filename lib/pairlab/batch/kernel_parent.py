@@ -107,6 +107,8 @@ def _become_kernel(parent: int, request: Mapping[str, Any]) -> None:
     os.chdir(request["directory"])
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
+    if "pandas" in sys.modules:  # which took its parent for a terminal, and wraps tables at its width
+        sys.modules["pandas"].set_option("display.max_columns", 20)
     sys.argv = ["ipykernel_launcher", *request["arguments"]]
     application = sys.modules["ipykernel.kernelapp"]
     # Jupyter has written the file. If it is gone, so is the client, and writing it would make its folder again.

@@ -135,6 +135,11 @@ def test_a_parent_that_dies_takes_its_kernel_along_and_the_next_one_is_started(o
         assert output_of("print(6 * 7)") == "42"
 
 
+def test_tables_are_shown_as_in_any_kernel(output_of):
+    wide = "import pandas; print(pandas.DataFrame({'column number %d' % n: [0] for n in range(9)}))"
+    assert "..." not in output_of("import pandas", wide)
+
+
 @pytest.mark.whole
 def test_figures_are_shown_as_in_any_kernel(output_of, tmp_path):
     output_of("import matplotlib.pyplot as plt", "plt.plot([1, 2]); plt.show()", "print()")
