@@ -85,7 +85,7 @@ Flaky = tuple[str, str, str]
 
 
 def stages(python: str) -> list[list[Part]]:
-    """One after another; the parts of a stage beside each other, as each fetches or has one process that computes."""
+    """One after another; the parts of a stage beside each other, as they fetch or only compute."""
     quick = ("unit", "notebooks", "smoke", "host", "browser")
     return [
         [Part("tools", "sh lib/tools.sh", 1200)],
@@ -95,8 +95,11 @@ def stages(python: str) -> list[list[Part]]:
         ],
         [Part("first run", FIRST_RUN, 600, as_stranger=True)],
         [Part("make test", "make test", 2400, as_stranger=True, tests=quick)],
-        [Part("image", f"{PYTHON} -c '{IMAGE}'", 600), Part("lint", "make lint", 600)],
-        [Part("unit", f"{TESTS} unit", 1500, tests=("unit",))],
+        [
+            Part("image", f"{PYTHON} -c '{IMAGE}'", 600),
+            Part("lint", "make lint", 600),
+            Part("unit", f"{TESTS} unit", 1500, tests=("unit",)),
+        ],
         [Part("nbval", f"{TESTS} nbval", 1500, tests=("nbval",))],
         [Part("smoke", f"{TESTS} smoke", 1500, tests=("smoke",))],
         [Part("kills", f"{TESTS} kills", 900, tests=("kills",))],

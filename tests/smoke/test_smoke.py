@@ -85,11 +85,10 @@ def test_over_every_network_servers_listen_inside_the_testbed_only(spec, once):
     assert_inside(spec.backend, spec.driver, servers, seen.new_listeners)
 
 
-@pytest.mark.parametrize("backend", ["netns", "docker"])
 @pytest.mark.parametrize("workload", workloads())
-def test_every_workload_reports_each_flow_once_in_declared_columns_and_is_read_again_as_it_was(workload, backend, once):
+def test_every_workload_reports_each_flow_once_in_declared_columns_and_is_read_again_as_it_was(workload, once):
     """Tools report in their own ways, which their parsers read; what a request carries is known to the byte."""
-    run = once(asking(workload, backend=backend)).run
+    run = once(asking(workload)).run
     kind = registry.workloads.get(workload)
     assert run.status in ("ok", "invalid"), run.reasons
     for name, columns in TABLES.items():
