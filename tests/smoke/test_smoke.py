@@ -124,7 +124,7 @@ def test_a_launch_goes_through_its_phases_in_order(backend, once):
     found = once(spec).run.launches
     assert list(found["status"]) == ["ok"] * PAIRS, list(found["error"])
     assert (found["running_s"] >= found["created_s"]).all()
-    assert (found["first_ping_s"] >= found["link_up_s"]).all()
+    assert not (found["first_ping_s"] < found["link_up_s"]).any()  # of a link in a container that may not be known
     assert (found["ready_s"] >= found[["running_s", "first_ping_s"]].max(axis=1)).all()
 
 
