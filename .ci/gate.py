@@ -97,7 +97,7 @@ def stages(python: str) -> list[list[Part]]:
         [Part("make test", "make test", 2400, as_stranger=True, tests=quick)],
         [
             Part("image", f"{PYTHON} -c '{IMAGE}'", 600),
-            Part("lint", "make lint", 600),
+            Part("lint", f"make lint PYTHON={python}", 600),
             Part("unit", f"{TESTS} unit", 1500, tests=("unit",)),
         ],
         [Part("nbval", f"{TESTS} nbval", 1500, tests=("nbval",))],
