@@ -9,7 +9,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from pairlab.base import notebook_file, parameters_cell
 from pairlab.errors import BadInput
 
-WHOLE = nbformat.writes(new_notebook(cells=[new_code_cell("pairs = 2", metadata={"tags": ["parameters"]})]))
+WHOLE = nbformat.writes(new_notebook(cells=[new_code_cell("pairs = 2", id="first", metadata={"tags": ["parameters"]})]))
 MERGED = WHOLE.replace(' "cells"', '<<<<<<< HEAD\n "cells"').replace(' "metadata": {},', "=======\n>>>>>>> theirs\n", 1)
 
 
