@@ -20,6 +20,7 @@ PROJECT = ROOT / "pyproject.toml"
 OURS = [ROOT, *(each.parent for each in sorted(ROOT.glob("plugins/*/pyproject.toml")))]
 TESTS = ["tests/unit", "plugins", *OF_THE_GATE, "-n", "auto", "-p", "no:nbval", "-p", "no:cacheprovider"]
 DEPRECATIONS = ("DeprecationWarning", "PendingDeprecationWarning", "FutureWarning")
+DEPRECATIONS += ("jupyter_events.utils.JupyterEventsVersionWarning",)  # of jupyter-server's own schemas
 
 
 def oldest_python() -> str:
