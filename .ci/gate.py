@@ -65,7 +65,7 @@ class Outcome:
     status: int
     took_s: float
     output: str
-    passed: int = 0
+    passed: set[str] = field(default_factory=set)  # tests, or the part itself where it is a command
     skipped: int = 0
     failed: dict[str, str] = field(default_factory=dict)  # by test: what was said of the failure
 
@@ -148,7 +148,7 @@ def conclude(outcomes: Sequence[Outcome], flaky: Sequence[Flaky]) -> int:
             print(f"\nfailed: {outcome.part.name}, status {outcome.status}", tail(outcome.output), sep="\n")
     if len(flaky) > MOST_FLAKY:
         print(f"\n{len(flaky)} flaky tests, and {MOST_FLAKY} are bearable:", *(test for test, *_ in flaky), sep="\n  ")
-    passed, skipped = (sum(getattr(each, name) for each in outcomes) for name in ("passed", "skipped"))
+    passed, skipped = sum(len(each.passed) for each in outcomes), sum(each.skipped for each in outcomes)
     failures = sum(len(each.failed) or 1 for each in red)
     print(f"\n{passed} passed, {failures} failed, {skipped} skipped", flush=True)
     return 1 if red or len(flaky) > MOST_FLAKY else 0
@@ -178,20 +178,22 @@ def run(part: Part, checkout: Path, command: str = "") -> Outcome:
     outcome = Outcome(part, done.returncode, time.monotonic() - begun, done.stdout)
     for each in part.tests:
         for case in cases(report(checkout, each)):
+            test = f"{case.get('classname')}::{case.get('name')} ({part.name})"
             found = next((case.find(kind) for kind in ("failure", "error") if case.find(kind) is not None), None)
             if found is not None:
-                outcome.failed[f"{case.get('classname')}::{case.get('name')} ({part.name})"] = found.text or ""
+                outcome.failed[test] = found.text or ""
             elif case.find("skipped") is not None:
                 outcome.skipped += 1
             else:
-                outcome.passed += 1
-    if not part.tests:
-        outcome.passed = int(outcome.ok)
+                outcome.passed.add(test)
+    if not part.tests and outcome.ok:
+        outcome.passed.add(part.name)
     return outcome
 
 
 def second_look(outcome: Outcome, checkout: Path) -> list[Flaky]:
     """Runs once more what failed. Of what passes now, and so counts as passed: the test, what it said first, and now.
+    What was not run or was skipped has not passed.
 
     What hung, what ended without a report, and what installs or only reads the code is not looked at again.
     """
@@ -205,14 +207,11 @@ def second_look(outcome: Outcome, checkout: Path) -> list[Flaky]:
         return []
     again = run(part, checkout, command)
     print(f"\n== a second look: {row(again)}", *again.output.splitlines()[-SHOWN:], sep="\n", flush=True)
-    if not part.tests and not again.ok:
-        again.failed = {part.name: again.output}
-    if again.status and not again.failed:  # it came to no result
-        return []
-    passed_now = [test for test in outcome.failed if test not in again.failed]
-    flaky = [(test, outcome.failed.pop(test), again.output) for test in passed_now]
-    outcome.status = 0 if not outcome.failed else outcome.status
-    outcome.passed += len(flaky) - (0 if part.tests else outcome.passed)
+    flaky = [(test, said, again.output) for test, said in outcome.failed.items() if test in again.passed]
+    for test, *_ in flaky:
+        del outcome.failed[test]
+        outcome.passed.add(test)
+    outcome.status = outcome.status if outcome.failed else 0
     return flaky
 
 
@@ -240,7 +239,7 @@ def failed(case: ElementTree.Element) -> bool:
 
 def row(outcome: Outcome) -> str:
     said = "passed" if outcome.ok else "took too long" if outcome.status == 124 else f"FAILED (status {outcome.status})"
-    counts = f"{outcome.passed:5} passed {len(outcome.failed):3} failed {outcome.skipped:4} skipped"
+    counts = f"{len(outcome.passed):5} passed {len(outcome.failed):3} failed {outcome.skipped:4} skipped"
     who = "stranger" if outcome.part.as_stranger else "root"
     return f"{outcome.part.name:<14} {who:<9} {outcome.took_s:5.0f} s {counts}: {said}"
 

@@ -14,10 +14,11 @@ spec.loader.exec_module(gate)
 
 #: Stands for `python -m tests`: reports these tests as failed, or at a second look those.
 REPORTS = """#!/bin/sh
-[ "$3" = --again ] && failing="{again}" || failing="{first}"
+[ "$3" = --again ] && failing="{again}" passing="{passing}" || failing="{first}" passing=sound
 mkdir -p .cache/parts
 {{
-    echo '<testsuites><testsuite><testcase classname="t" name="sound"/>'
+    echo '<testsuites><testsuite>'
+    for each in $passing; do echo "<testcase classname='t' name='$each'/>"; done
     echo '<testcase classname="t" name="left out"><skipped/></testcase>'
     for each in $failing; do
         echo "<testcase classname='t' name='$each'><failure>$each was not so</failure></testcase>"
@@ -33,12 +34,16 @@ exit $status
 
 @pytest.fixture
 def concluded(tmp_path):
-    """concluded(first, again) -> the gate's status, where these tests fail first, and those at the second look."""
+    """concluded(first, again) -> the gate's status, where these tests fail first, and those at the second look.
+
+    passing: the tests that pass then; None: all others that failed.
+    """
     python = tmp_path / gate.PYTHON
     python.parent.mkdir(parents=True)
 
-    def concluded(first, again=""):
-        python.write_text(REPORTS.format(first=first, again=again))
+    def concluded(first, again="", passing=None):
+        passing = " ".join({*first.split()} - {*again.split()}) if passing is None else passing
+        python.write_text(REPORTS.format(first=first, again=again, passing=passing))
         python.chmod(0o755)
         outcome = gate.run(gate.Part("unit", f"{gate.TESTS} unit", 60, tests=("unit",)), tmp_path)
         return gate.conclude([outcome], [] if outcome.ok else gate.second_look(outcome, tmp_path))
@@ -60,6 +65,10 @@ def test_a_test_that_fails_twice_stops_it_and_says_why_last(concluded, capfd):
 def test_one_that_passes_at_the_second_look_is_told_and_stops_nothing(concluded, capfd):
     assert concluded("one") == 0
     assert "flaky: t::one (unit) failed, and passed alone.\nFirst:\n  one was not so" in capfd.readouterr().out
+
+
+def test_one_that_the_second_look_did_not_run_has_failed(concluded):
+    assert concluded("one", passing="") == 1
 
 
 def test_more_than_three_of_those_stop_it(concluded):
