@@ -86,18 +86,20 @@ Flaky = tuple[str, str, str]
 
 def stages(python: str) -> list[list[Part]]:
     """One after another; the parts of a stage beside each other, as they fetch or only compute."""
-    quick = ("unit", "notebooks", "smoke", "host", "browser")
+    quick = ("unit", "notebooks", "flowgen", "smoke", "host", "browser")
     return [
-        [Part("tools", "sh lib/tools.sh", 1200)],
+        [
+            Part("tools", "sh lib/tools.sh", 1200),
+            Part("root's set-up", f"make setup PYTHON={python}", 600),
+        ],
         [
             Part("set-up", "make setup", 600, as_stranger=True),
-            Part("root's set-up", f"make setup PYTHON={python}", 600),
+            Part("lint", f"make lint PYTHON={python}", 600),
         ],
         [Part("first run", FIRST_RUN, 600, as_stranger=True)],
         [Part("make test", "make test", 2400, as_stranger=True, tests=quick)],
         [
             Part("image", f"{PYTHON} -c '{IMAGE}'", 600),
-            Part("lint", f"make lint PYTHON={python}", 600),
             Part("unit", f"{TESTS} unit", 1500, tests=("unit",)),
         ],
         [Part("nbval", f"{TESTS} nbval", 1500, tests=("nbval",))],

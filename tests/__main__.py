@@ -26,6 +26,8 @@ from tests.support.evidence import CACHE
 ROOT = Path(__file__).resolve().parents[1]
 #: A file's tests stay in one process, which makes once what they share; the longest files begin (tests/conftest.py).
 SIDE_BY_SIDE = ("-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder")
+#: Those of flowgen wait, most of the time, and each has processes and ports of its own.
+WAITING = ("-n", "4", "--dist", "loadfile")
 OF_THE_GATE = ("-m", "not whole and not long")
 OF_THE_WHOLE = ("-m", "whole and not long")
 ALL_BUT_LONG = ("-m", "not long")
@@ -55,18 +57,19 @@ GATE = {
     "unit": ("tests/unit", "plugins", *SIDE_BY_SIDE, *OF_THE_GATE),
     "notebooks": ("tests/notebooks", *SIDE_BY_SIDE, *OF_THE_GATE),
     "nbval": ("--nbval", "notebooks/analysis", *SIDE_BY_SIDE),
-    "host": ("tests/host", *OF_THE_GATE),
+    "flowgen": ("tests/host/flowgen", *WAITING, *OF_THE_GATE),
+    "host": (*but("tests/host", "tests/host/flowgen"), *OF_THE_GATE),
     "smoke": ("tests/smoke",),
     "kills": ("tests/faults", *OF_THE_GATE),
     "browser": ("tests/browser", *OF_THE_GATE),
 }
 #: Those of `make test`.
-QUICK = ("unit", "notebooks", "smoke", "host", "browser")
+QUICK = ("unit", "notebooks", "flowgen", "smoke", "host", "browser")
 #: For each part of the whole, in its order: what pytest is called with, or another program with its arguments.
 WHOLE = {
     "unit-whole": ("tests/unit", "plugins", *SIDE_BY_SIDE, *OF_THE_WHOLE),
     "notebooks-whole": ("tests/notebooks", *SIDE_BY_SIDE, *OF_THE_WHOLE),
-    "flowgen": ("tests/host/flowgen", *OF_THE_WHOLE),
+    "flowgen-whole": ("tests/host/flowgen", *OF_THE_WHOLE),
     "host-project": ("tests/host/project", *ALL_BUT_LONG),
     "host-testbed": (*but("tests/host/testbed", *MEASURING), *ALL_BUT_LONG),
     "host-others": (
@@ -158,7 +161,7 @@ def status_of(part: str, words: tuple[str, ...], options: Sequence[str], again: 
         without = () if "--nbval" in words else ("-p", "no:nbval")  # which each process would take a second to import
         kept_in = ("-o", f"cache_dir={CACHE / 'pytest' / part}")  # the tests that failed
         if again:
-            words = tuple(each for each in words if each not in SIDE_BY_SIDE)
+            words = tuple(each for each in words if each not in (*SIDE_BY_SIDE, *WAITING))
             options = [*options, "--last-failed", "--last-failed-no-failures=none"]
         command = [sys.executable, "-m", "pytest", *without, *kept_in, *words, f"--junit-xml={report(part)}", *options]
     with files_of(part) as environment, subprocess.Popen(command, cwd=ROOT, env=environment) as process:

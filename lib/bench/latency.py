@@ -50,9 +50,9 @@ int main(void) {
 """
 
 
-def networks(drivers=None, seconds=SECONDS):
+def networks(backends=None, drivers=None, seconds=SECONDS):
     """The median and the p99 of round trips over each network that this machine has, in microseconds."""
-    for backend in registry.backends.names():
+    for backend in backends or registry.backends.names():
         for name in drivers or registry.drivers.names():
             driver = registry.drivers.get(name)
             for hosts in (1, 2):

@@ -71,11 +71,13 @@ def flows(n=7, count=10_000_000, **less):
                 )
 
 
-def many_flows(n=3, count=100_000_000, **less):
+def many_flows(n=3, count=100_000_000, reported=True, **less):
     """The same of a hundred million, which do not fit into memory at once; and a whole report of them."""
     with tempfile.TemporaryDirectory() as place:
         root = Path(place)
         _over_duckdb(root, count, n, most=3, most_gb=4, figure="many_flows", **less)
+        if not reported:
+            return
         made = bench_analysis.apart("report", root)
         peak_gb, what = made["peak_bytes"] / 1e9, f"pairlab report over {count / 1e6:g} million flows"
         figure = "many_flows_report_memory_gb"

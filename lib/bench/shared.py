@@ -20,14 +20,16 @@ from tests.support import dask_workers
 WORKER_BYTES = 150e6
 
 
-def shared(workers=64, repetitions=125, cells=40, cell_s=1.0):
+def shared(workers=64, repetitions=125, cells=40, cell_s=1.0, killed_shares=(0, 0.03)):
     """5,000 cells on 64 workers of this machine; then the same, with 3 % of the workers killed, or at least one."""
     every = repetitions * cells
     what = f"{every:,} cells of {cell_s:g} s, {workers} workers"
     if (free_bytes := psutil.virtual_memory().available) < workers * WORKER_BYTES:
         why = f"needs {workers * WORKER_BYTES / 1e9:.0f} GB of memory, and {free_bytes / 1e9:.0f} are free"
         return leave_out(what, why)
-    for killed, told in ((0, what), (max(1, round(0.03 * workers)), f"{what}, 3 % killed")):
+    for share in killed_shares:
+        killed = math.ceil(share * workers)
+        told = f"{what}, {share:.0%} killed" if killed else what
         figure = "shared_killed" if killed else "shared"
         with tempfile.TemporaryDirectory() as folder:
             asked = {"repetitions": repetitions, "cells": cells}

@@ -29,7 +29,21 @@ _PLAIN = {
 }
 
 
-class _Loader(yaml.SafeLoader):
+if yaml.__with_libyaml__:
+
+    class _Parsed(yaml.composer.Composer, yaml.CSafeLoader):
+        """libyaml's events, which are there five times as soon, as nodes by PyYAML's own composer: deep nesting is a
+        RecursionError there, and the end of the process in libyaml's."""
+
+        def __init__(self, text: str) -> None:
+            yaml.CSafeLoader.__init__(self, text)
+            yaml.composer.Composer.__init__(self)
+
+else:
+    _Parsed = yaml.SafeLoader  # type: ignore[assignment, misc]
+
+
+class _Loader(_Parsed):
     yaml_implicit_resolvers: dict = {}  # noqa: RUF012 - PyYAML's; of its own, as it would be YAML 1.1's else
 
 

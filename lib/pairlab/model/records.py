@@ -78,10 +78,9 @@ class Run:
 
     def with_background(self, name: str) -> pd.DataFrame:
         """That table as it is stored, with the rows of the background."""
-        background = getattr(self, f"background_{name}", ())
-        return (
-            pd.concat([getattr(self, name), background], ignore_index=True) if len(background) else getattr(self, name)
-        )
+        frame, background = getattr(self, name), f"background_{name}"
+        behind = getattr(self, background) if background in self.__dataclass_fields__ else ()
+        return pd.concat([frame, behind], ignore_index=True) if len(behind) else frame
 
     def columns(self, name: str, wanted: Sequence[str]) -> pd.DataFrame:
         """These columns of that table at least, without the background. Of a long one on disk no others are read, and
