@@ -88,6 +88,7 @@ def test_no_more_flows_are_in_memory_at_once_than_are_allowed(found, in_parts, m
     assert most[0] <= flow_parts.MOST_AT_ONCE < sum(read) / 5
 
 
+@pytest.mark.whole
 def test_only_the_columns_that_are_needed_are_read(found, in_parts):
     seen = []
     flow_parts.reduced(lambda flows: seen.append([*flows]) or pd.DataFrame(), found, ["driver"], ["fct_s"])

@@ -35,6 +35,7 @@ def test_an_executed_notebook_says_nothing_of_where_it_was_executed(tmp_path):
     nbformat.validate(nbformat.read(executed, 4))
 
 
+@pytest.mark.whole
 def test_a_notebook_whose_kernelspec_is_null_is_taken_for_python(tmp_path):
     place = notebook_that(tmp_path, "print(pairs)")
     book = json.loads(place.read_text()) | {"metadata": {"kernelspec": None, "language_info": None}}

@@ -16,7 +16,7 @@ from pairlab import Spec
 from pairlab.batch import kernels
 from pairlab.batch.execute import execute
 from pairlab.errors import MeasurementFailed
-from tests.conftest import need
+from tests.conftest import mostly_whole, need
 
 
 @pytest.fixture
@@ -45,11 +45,13 @@ def test_each_kernel_is_a_fresh_process_of_one_parent(output_of):
     assert not any(psutil.pid_exists(int(pid)) for pids in found for pid in pids[:2])
 
 
-@pytest.mark.parametrize("argv", [["-m", "ipykernel"], ["kernel.py"], ["run", "-n", "other", "python"]], ids=" ".join)
-def test_the_kernel_is_this_interpreter_whatever_kernelspec_has_its_name(argv, output_of, tmp_path, monkeypatch):
+@pytest.mark.parametrize("words", mostly_whole(["-m ipykernel", "kernel.py", "run -n other python"], but=["kernel.py"]))
+def test_the_kernel_is_this_interpreter_whatever_kernelspec_has_its_name(words, output_of, tmp_path, monkeypatch):
     spec = tmp_path / "kernels" / "python3" / "kernel.json"
     spec.parent.mkdir(parents=True)
-    spec.write_text(json.dumps({"argv": ["/usr/bin/other", *argv, "-f", "{connection_file}"], "display_name": "Other"}))
+    spec.write_text(
+        json.dumps({"argv": ["/usr/bin/other", *words.split(), "-f", "{connection_file}"], "display_name": "Other"})
+    )
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
     monkeypatch.setenv("JUPYTER_DEFAULT_PROVISIONER_NAME", "of-a-cluster")
     assert output_of("import sys; print(sys.executable)") == sys.executable
@@ -86,6 +88,7 @@ def test_a_kernel_has_the_environment_and_the_randomness_of_its_own(output_of, m
     assert not set(found[0]) & set(found[1])
 
 
+@pytest.mark.whole
 def test_where_the_home_cannot_be_written_kernels_leave_no_folders_behind(output_of, monkeypatch, tmp_path, capfd):
     (tmp_path / "temporary").mkdir()
     monkeypatch.setenv("HOME", "/proc/nobody")
@@ -106,6 +109,7 @@ def test_what_a_startup_file_sets_is_no_parameter_and_what_a_cell_sets_alike_is_
     assert output_of("n = 4", "pairs = n", making, "print(drivr, spec.pairs, spec.seed)") == "ovs 4 0"
 
 
+@pytest.mark.whole
 def test_an_import_that_fails_is_told_by_the_notebook(output_of):
     with pytest.raises(MeasurementFailed, match="ModuleNotFoundError: No module named 'pairlab_lacks_this'"):
         output_of("import pairlab_lacks_this")
@@ -135,6 +139,7 @@ def test_a_parent_that_dies_takes_its_kernel_along_and_the_next_one_is_started(o
         assert output_of("print(6 * 7)") == "42"
 
 
+@pytest.mark.whole
 def test_tables_are_shown_as_in_any_kernel(output_of):
     wide = "import pandas; print(pandas.DataFrame({'column number %d' % n: [0] for n in range(9)}))"
     assert "..." not in output_of("import pandas", wide)

@@ -87,6 +87,7 @@ def test_what_is_no_distribution_or_no_figure_is_refused_in_one_line(refused, tm
         assert (status, why in said) == (2, True), said
 
 
+@pytest.mark.whole
 def test_a_figure_needs_no_backend_that_the_environment_names(tmp_path):
     figure = tmp_path / "fixed.svg"
     command = [sys.executable, "-m", "pairlab", "cdf", "fixed", "--figure", figure]

@@ -2,6 +2,8 @@
 
 import sys
 
+import pytest
+
 from tests.support.screen import on_a_terminal
 
 SAYS = """
@@ -23,6 +25,7 @@ def test_words_beside_the_results_stand_above_the_bars_as_results_do(tmp_path):
     assert shown.left == 2 * ["pairlab: waiting for process 7", "a result"]
 
 
+@pytest.mark.whole
 def test_words_beside_the_results_go_where_errors_go(tmp_path):
     said = tmp_path / "said"
     shown = on_a_terminal(["sh", "-c", 'exec "$0" -c "$1" 2> "$2"', sys.executable, SAYS, str(said)])

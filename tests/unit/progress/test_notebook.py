@@ -82,6 +82,7 @@ def test_a_bar_is_updated_in_place_not_too_often_and_ends_as_one_line(executed):
     assert "--jp-ui-font-color1" in output.data["text/html"]
 
 
+@pytest.mark.whole
 def test_what_breaks_off_says_where(executed):
     broken = "from pairlab.progress import automatic\nwith automatic() as p:\n    p('measuring (s)', 1, 2)\n    1 / 0"
     _, (cell,) = executed(broken, allow_errors=True)
@@ -89,6 +90,7 @@ def test_what_breaks_off_says_where(executed):
     assert re.fullmatch(r"ended after \d+\.\d s, while measuring", cell.outputs[0].data["text/plain"])
 
 
+@pytest.mark.whole
 def test_work_that_has_no_phase_displays_nothing(executed):
     assert executed("from pairlab.progress import automatic\nwith automatic():\n    pass")[0] == []
 

@@ -33,6 +33,7 @@ def test_a_bar_shows_the_phase_and_goes_and_what_is_printed_stays_above_it():
     assert shown.left == ["a result", "done"]
 
 
+@pytest.mark.whole
 def test_a_bar_whose_output_goes_into_a_file_leaves_it_alone(tmp_path):
     shown = on_a_terminal(["sh", "-c", 'exec "$0" -c "$1" > "$2"', sys.executable, BAR, str(tmp_path / "out")])
     assert shown.status == 0
@@ -60,6 +61,7 @@ with automatic() as progress:
 """
 
 
+@pytest.mark.whole
 def test_on_a_narrow_terminal_the_words_are_cut_and_the_time_left_is_not():
     shown = on_a_terminal([sys.executable, "-c", LONG], columns=50)
     bars = [line for line in shown.drawn if "long" in line]

@@ -9,6 +9,7 @@ import nbformat
 import pytest
 
 from pairlab import paths
+from tests.conftest import mostly_whole
 from tests.unit.project.test_bootstrap import bootstrap  # noqa: F401  (a fixture)
 
 EXPERIMENT = "notebooks/experiments/01-throughput.ipynb"
@@ -88,7 +89,7 @@ def test_a_clone_without_the_environment_has_its_notebooks_as_they_are(git):
     assert git.said == ""
 
 
-@pytest.mark.parametrize("has_its_own", [False, True])
+@pytest.mark.parametrize("has_its_own", mostly_whole([False, True], but=[False]))
 def test_a_worktree_of_the_clone_has_the_same_filters_and_says_nothing(git, has_its_own):
     elsewhere = git.checkout.parent / "work tree"
     git("worktree", "add", "--quiet", "--detach", str(elsewhere))
@@ -99,7 +100,10 @@ def test_a_worktree_of_the_clone_has_the_same_filters_and_says_nothing(git, has_
     assert (git("diff", "--stat", at=elsewhere), git.said) == ("", "")
 
 
-@pytest.mark.parametrize("text", ["", '{"cells": [\n<<<<<<< HEAD\n=======\n>>>>>>> theirs\n', "[]", '{"nbformat": 99}'])
+CONFLICT = '{"cells": [\n<<<<<<< HEAD\n=======\n>>>>>>> theirs\n'
+
+
+@pytest.mark.parametrize("text", mostly_whole(["", CONFLICT, "[]", '{"nbformat": 99}'], but=[CONFLICT]))
 def test_a_notebook_that_is_none_is_added_as_it_is_without_a_word(text, git):
     (git.checkout / EXPERIMENT).write_text(text)
     git("add", EXPERIMENT)

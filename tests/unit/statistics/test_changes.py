@@ -63,6 +63,7 @@ def test_repetitions_are_paired_where_enough_are_common_or_one_side_has_no_other
     assert found == (None if common is None else list(common))
 
 
+@pytest.mark.whole
 def test_drift_that_hides_a_difference_from_ranks_does_not_hide_it_from_ratios():
     random, n, ratios, covered = np.random.default_rng(5), 200, 0, 0
     unpaired = 0

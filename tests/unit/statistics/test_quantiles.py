@@ -109,6 +109,7 @@ COVERED = [
 ]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("repetitions", "flows", "q", "between", "least", "most"), COVERED)
 def test_intervals_hold_the_quantile_about_as_often_as_they_say(repetitions, flows, q, between, least, most):
     random, held, times = np.random.default_rng(11), 0, 500
@@ -189,6 +190,7 @@ def test_a_change_and_its_reverse_undo_each_other():
     assert (there.n, back.n) == (4, 4)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("paired", [False, True])
 def test_intervals_of_a_change_hold_it_about_as_often_as_they_say(paired):
     random, held, times = np.random.default_rng(12), 0, 400

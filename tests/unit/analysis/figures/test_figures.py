@@ -20,6 +20,7 @@ from pairlab.analysis.selection import CELL
 from pairlab.base.temporary_folder import PREFIX
 from pairlab.errors import BadInput
 from pairlab.store.dataset import load_runs
+from tests.conftest import mostly_whole
 from tests.support.styles import OTHERS
 
 pytestmark = pytest.mark.usefixtures("closes_figures")
@@ -277,7 +278,7 @@ def test_a_notebook_shows_a_figure_in_the_size_of_the_page_times_a_factor(cells)
     assert height / width == pytest.approx(style.HEIGHT_IN / style.PAGE_IN, rel=1e-3)
 
 
-@pytest.mark.parametrize("named", ["total", "points"])
+@pytest.mark.parametrize("named", mostly_whole(["total", "points"], but=["total"]))
 def test_a_figure_depends_to_the_byte_on_its_data_alone(named, cells, repetitions, origin, out, monkeypatch):
     frame, draw = (of_netns(cells), total) if named == "total" else (repetitions, points)
 
@@ -355,6 +356,7 @@ def test_pairs_are_on_the_axis_that_sets_them_more_evenly_apart():
         assert [mark.get_text() for mark in ax.get_xticklabels()][-len(counts) :] == [str(count) for count in counts]
 
 
+@pytest.mark.whole
 def test_very_many_points_are_an_image_and_the_paper_takes_the_pdf(origin, out, capsys):
     clients = pd.DataFrame(
         {"driver": "bridge", "backend": "netns", "workload": "iperf", "repetition": 0}, index=range(20_000)

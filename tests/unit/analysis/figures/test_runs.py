@@ -286,6 +286,7 @@ def test_pictures_stand_outside_of_pyplot_and_have_the_house_style_wherever_they
     assert (tmp_path / "inside.png").read_bytes() == (tmp_path / "outside.png").read_bytes()
 
 
+@pytest.mark.whole
 def test_hundreds_of_clients_do_not_make_a_picture_of_megabytes():
     made = over_time([[1.0, 2.0] * 20] * 300)
     assert len(as_svg(pictures.time_series(made))) < 500_000
