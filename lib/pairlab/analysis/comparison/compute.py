@@ -202,25 +202,25 @@ def _of_runs(by: str, measure: str, what: Measure, sides: Sides, host: str = "")
             f"Not compared: {what.name}, by {' and '.join(by_version(versions))} of the tool: an operation is other"
             " work in each version. Measure both sides with one version."
         )
-    known = [_known(name, measure, what, runs) for name, (_, runs) in zip(names, sides, strict=True)]
+    first, second = (_known(name, measure, what, runs) for name, (_, runs) in zip(names, sides, strict=True))
     # No sweep visits two kernels in turn.
     can_alternate = by not in ENVIRONMENT or by == "label"
-    paired, used = _shared(*known, 1 if host else LEAST) if can_alternate else (False, known)
-    steps = tuple(max(resolution(run, measure) for run in runs) for runs in used)
+    paired, used = _shared(first, second, 1 if host else LEAST) if can_alternate else (False, (first, second))
+    one_step, other_step = (max(resolution(run, measure) for run in runs) for runs in used)
     if measure in QUANTILES:
         change, levels = _percentiles(QUANTILES[measure], used, paired, names)
-        change = change.blurred(*changes.rounded(*levels, steps))
+        change = change.blurred(*changes.rounded(levels[0], levels[1], (one_step, other_step)))
     else:
         values = [[summaries(run)[measure] for run in runs] for runs in used]
-        change = changes.ratio(*values, paired=paired, resolutions=steps)
+        change = changes.ratio(values[0], values[1], paired=paired, resolutions=(one_step, other_step))
         levels = [intervals.mean(each, POSITIVE).estimate().value for each in values]
     runs = [runs for _, runs in sides]
-    base, other = map(_Used, levels, runs, map(len, known), map(len, used))
-    labels = [{blocks.label_of(run) for run in runs} for runs in used]
-    pairing = pairing_of(*labels, paired)
+    base, other = map(_Used, levels, runs, map(len, (first, second)), map(len, used))
+    of_first, of_second = ({blocks.label_of(run) for run in runs} for runs in used)
+    pairing = pairing_of(of_first, of_second, paired)
     if pairing == APART and by == "label" and (by_session := _by_session(measure, used)):
-        sides_of = (side._replace(used=number) for side, number in zip((base, other), by_session[1], strict=True))
-        return _Found(by_session[0], BY_SESSION, tuple(sides_of))
+        change, (of_base, of_other) = by_session
+        return _Found(change, BY_SESSION, (base._replace(used=of_base), other._replace(used=of_other)))
     return _Found(change, pairing, (base, other))
 
 
@@ -312,13 +312,18 @@ def _depends_on_failed(name: str, what: Measure, lost: Sequence[Run], runs: int)
     return f"{none}."
 
 
-def _shared(first: Sequence[Run], second: Sequence[Run], least: int) -> tuple[bool, Sequence[Sequence[Run]]]:
+def _shared(
+    first: Sequence[Run], second: Sequence[Run], least: int
+) -> tuple[bool, tuple[Sequence[Run], Sequence[Run]]]:
     """Whether the two are compared within blocks, and the runs: then those of the blocks that both have."""
     tables = [{blocks.label_of(run): run for run in side} for side in (first, second)]
     once = len(tables[0]) == len(first) and len(tables[1]) == len(second)
     several = min(map(len, tables)) >= min(2, least)
     common = changes.in_common(*tables, least=least) if once and several else None
-    return common is not None, [[table[label] for label in common] for table in tables] if common else (first, second)
+    if not common:
+        return False, (first, second)
+    one, other = ([table[label] for label in common] for table in tables)
+    return True, (one, other)
 
 
 def _percentiles(
@@ -331,7 +336,7 @@ def _percentiles(
             quantiles.check(side, q)
         except TooFewSamples as error:
             raise AnalysisError(f"Not compared: {name}: {error}.") from None
-    return quantiles.percent_change(*sides, q, paired=paired), [side.quantile(q) for side in sides]
+    return quantiles.percent_change(sides[0], sides[1], q, paired=paired), [side.quantile(q) for side in sides]
 
 
 def _flows(runs: Sequence[Run]) -> Clusters:

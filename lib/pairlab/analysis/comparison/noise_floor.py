@@ -102,7 +102,7 @@ class Cell(_Part):
         """The logarithm of the smallest effect that so many repetitions of two cells like this one find."""
         return power.smallest_detectable(power.spread(self.values), repetitions)
 
-    @computed_field
+    @computed_field  # type: ignore[prop-decorator]  # as pydantic has it
     @property
     def found(self) -> dict[str, Any]:
         """What the values tell, for readers of the file."""
@@ -127,7 +127,7 @@ class Planted(Cell):
         """Whether the interval of the change has the planted size."""
         return self.change.low_percent <= -self.cost_percent <= self.change.high_percent
 
-    @computed_field
+    @computed_field  # type: ignore[prop-decorator]  # as pydantic has it
     @property
     def found(self) -> dict[str, Any]:
         """What the values tell, for readers of the file."""
@@ -298,10 +298,11 @@ def remark(calibrations: Mapping[str, Calibration], backends: Sequence[str], wit
     """
     remarks = []
     for backend in backends:
-        each = calibrations.get(backend)
         if backend in with_twins:
             remarks.append(f"{backend}: by twins, the cells that were measured twice in a block")
-        if plain := [cell for cell in each.cells if cell.special.keys() <= {"congestion_control"}] if each else []:
+        each = calibrations.get(backend)
+        plain = [cell for cell in each.cells if cell.special.keys() <= {"congestion_control"}] if each else []
+        if each and plain:
             of = {(cell.workload, cell.pairs, "".join(cell.special.values())) for cell in plain}
             what = ", ".join(
                 f"{workload} at {pairs} pairs{control and f', {control}'}" for workload, pairs, control in sorted(of)
