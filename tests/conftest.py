@@ -28,14 +28,13 @@ settings.load_profile("pairlab")
 
 #: Of tests side by side, these files begin, in this order: one that takes long would end alone if it began last.
 LONGEST = (
-    "unit/project/test_site.py",
-    "unit/apps/test_calibration.py",
-    "unit/batch/test_kernels.py",
-    "unit/batch/test_execute.py",
-    "unit/analysis/figures/test_figures.py",
+    "notebooks/test_questions.py",
     "notebooks/test_paper.py",
-    "notebooks/test_fct.py",
-    "notebooks/test_beyond.py",
+    "unit/batch/test_kernels.py",
+    "unit/analysis/figures/test_figures.py",
+    "unit/analysis/claims/test_claims.py",
+    "unit/analysis/claims/test_sweeps.py",
+    "unit/project/test_git_filters.py",
 )
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -197,10 +197,18 @@ def flows_of(runs: Runs, columns: Sequence[str] = ()) -> pd.DataFrame:
 
 #: What all runs of one system must ask for alike, or their numbers do not belong together.
 CONDITIONS = (
-    *("experiment", "duration_s", "warmup_s"),
+    *("experiment", "duration_s", "warmup_s", "telemetry", "max_foreign_cpu"),
     *("flow_bytes", "elephant_share", "elephant_bytes"),
     *NOT_IN_PAPERS,
 )
+
+
+#: What a network namespace's TCP may hold: whoever has less of it is slower, whatever network carries it.
+MEMORY = ("tcp_rmem", "tcp_wmem")
+#: What links do for the kernel. A network may have links of another kind: then it is in what is compared.
+LINKS = ("mtu_bytes", "tso", "gso", "gro", "rx_checksum", "tx_checksum", "scatter_gather")
+#: What the kind of a run's links depends on, of what it asks for.
+_OF_LINKS = ("driver", "hosts", "placement", "mtu_bytes")
 
 
 def in_force(run: Run) -> dict[str, str]:
@@ -225,8 +233,9 @@ def check_alike(runs: Iterable[Run], also: Sequence[str] = ()) -> None:
 
     They may where they ask for the same CONDITIONS but those in `also`, on the same host and kernel (of each kind of
     host that is named, which is what an experiment on kinds of hosts compares), under one
-    congestion control for each that is asked for, and, of one driver, over one datapath. Flows that end and flows that
-    do not may stand in one experiment; their conditions are apart. What a run did not record is not held against it.
+    congestion control for each that is asked for, with one TCP memory, and, of one driver, over one datapath and links
+    with the same offloads. Flows that end and flows that do not may stand in one experiment; their conditions are
+    apart. What a run did not record is not held against it.
     """
     systems: dict[tuple, list[Run]] = {}
     for run in runs:
@@ -240,9 +249,11 @@ def check_alike(runs: Iterable[Run], also: Sequence[str] = ()) -> None:
         for run in its:
             spec = run.spec
             here = {"host": hosts[run.environment], "kernel": run.environment.kernel} | in_force(run)
+            here |= {name: "" if (value := run.fact(name)) is None else str(value) for name in (*MEMORY, *LINKS)}
             for condition in [name for name in CONDITIONS if name not in also and name not in of_experiments]:
                 found.setdefault((spec.flows_end, condition, ""), set()).add(getattr(spec, condition))
-            parts = {"congestion control": spec.congestion_control, "datapath": spec.driver}
+            parts: dict[str, Any] = dict.fromkeys(LINKS, tuple(getattr(spec, name) for name in _OF_LINKS))
+            parts |= {"congestion control": spec.congestion_control, "datapath": spec.driver}
             for condition in [name for name in here if name not in also]:
                 found.setdefault(("", condition, parts.get(condition, "")), set()).update({here[condition]} - {""})
         for (_, condition, _), values in found.items():

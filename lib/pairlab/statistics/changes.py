@@ -7,6 +7,7 @@ notebooks, claims, comparisons and calibrations.
 
 import math
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -56,18 +57,18 @@ def ratio(
     """The second over the first, of one value per repetition, on the scale PERCENT.
 
     paired: values at one place are of one repetition; else each side has repetitions of its own, in any number.
-    resolutions: the steps in which a tool printed the values of each side, as no interval is narrower; 0: none. Raises
+    resolutions: the steps in which a tool printed the values of each side, as no interval is narrower; 0: none. Values
+    that never vary, of no known step, show how fine they are and not how certain: then there is no interval. Raises
     TooFewSamples if a side is empty, AnalysisError for values that are not above zero, or not in pairs.
     Source: Student 1908 and Welch 1947, on logarithms as Fleming and Wallace 1986 advise for ratios.
     """
     logs = logarithms(first), logarithms(second)
     blur = rounded(math.exp(logs[0].mean()), math.exp(logs[1].mean()), resolutions)
-    if not paired:
-        return Student.of_groups(*logs, scale=PERCENT).blurred(*blur)
-    if len(logs[0]) != len(logs[1]):
+    if paired and len(logs[0]) != len(logs[1]):
         raise AnalysisError(f"{len(first)} values cannot be paired with {len(second)}: give both of each repetition")
-    ratios = logs[1] - logs[0]
-    return Student.of(ratios, PERCENT).blurred(*blur)
+    found = Student.of(logs[1] - logs[0], PERCENT) if paired else Student.of_groups(*logs, scale=PERCENT)
+    known = any(np.ptp(side) for side in logs) or any(blur)
+    return found.blurred(*blur) if known else replace(found, error=math.nan)
 
 
 def between(

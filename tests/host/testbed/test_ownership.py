@@ -8,6 +8,7 @@ import fcntl
 import multiprocessing
 import os
 import re
+import select
 import shutil
 import signal
 import socket
@@ -190,10 +191,14 @@ def cleaned_from(place, tmp_path, *options):
 
 
 def end_with_its_guards(process):
-    """As if everything of it had been killed at once."""
-    for pid in (*guards_of(process.pid), process.pid):
-        os.kill(pid, signal.SIGKILL)
+    """As if everything of it had been killed at once; comes back when all have ended, and let go of what they held."""
+    ends = [os.pidfd_open(pid) for pid in (*guards_of(process.pid), process.pid)]
+    for each in ends:
+        signal.pidfd_send_signal(each, signal.SIGKILL)
     process.wait()
+    for each in ends:
+        assert select.select([each], [], [], 60)[0], "killed, and not gone"
+        os.close(each)
 
 
 @pytest.mark.parametrize("place", [each[0] for each in PLACES.values()], ids=PLACES)

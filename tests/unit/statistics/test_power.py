@@ -98,9 +98,16 @@ def test_a_change_is_told_in_percent_with_the_interval_of_its_ratios():
     assert (told.repetitions, told.differs()) == (3, False)
 
 
-def test_values_that_never_vary_are_equal_or_different_for_certain():
-    assert changes.change([5, 5, 5], [5, 5, 5])[:5] == (0, 0, 0, 1, 1)
-    assert changes.change([5, 5, 5], [4, 4, 4]).p == 0
+@pytest.mark.parametrize("paired", [True, False])
+def test_values_that_never_vary_have_no_interval_unless_their_step_is_known(paired):
+    same = changes.change([5, 5, 5], [4, 4, 4], paired=paired)
+    assert same.change_percent == pytest.approx(-20)
+    assert np.isnan([same.low_percent, same.high_percent, same.p]).all()
+    found = changes.ratio([5, 5, 5], [4, 4, 4], paired=paired, resolutions=(0.1, 0.1)).estimate()
+    assert found.low < -20 < found.high < 0
+
+
+def test_of_values_that_never_vary_an_effect_is_found_or_there_is_none():
     assert power.simulated_power([5, 5, 5], 0.0, 3) == 0
     assert power.simulated_power([5, 5, 5], 0.1, 3) == 1
 

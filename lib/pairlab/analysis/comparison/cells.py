@@ -8,6 +8,7 @@ import numpy as np
 
 from pairlab.analysis import selection
 from pairlab.analysis.driver_order import ordered
+from pairlab.analysis.selection import LINKS, MEMORY
 from pairlab.base import units
 from pairlab.errors import AnalysisError
 from pairlab.model import cpu_use
@@ -29,10 +30,6 @@ _DECIDES = {"congestion_control": "congestion control", "driver": "datapath"}
 _PLAIN = ("experiment", "backend", "driver", "workload", *ENVIRONMENT, *_DECIDES.values())
 _ALWAYS = ("experiment", "backend", "workload", "driver", "pairs")
 
-#: What a network namespace's TCP may hold: whoever has less of it is slower, whatever network carries it.
-MEMORY = ("tcp_rmem", "tcp_wmem")
-#: What links do for the kernel. A network may have links of another kind: then it is in what is compared.
-LINKS = ("mtu_bytes", "tso", "gso", "gro", "rx_checksum", "tx_checksum", "scatter_gather")
 #: What is compared by these has links of its own.
 OF_LINKS = ("driver", "backend", "hosts", "placement", "mtu_bytes")
 #: Recorded facts (recorded.FACTS), and what they are called in words.
