@@ -85,7 +85,8 @@ Flaky = tuple[str, str, str]
 
 
 def stages(python: str) -> list[list[Part]]:
-    """One after another; the parts of a stage beside each other, as they fetch or only compute."""
+    """One after another; the parts of a stage beside each other: they fetch, they only compute, or, in the bench's
+    smallest form, nobody looks at what they measure."""
     quick = ("unit", "notebooks", "flowgen", "smoke", "host", "browser")
     return [
         [
@@ -102,11 +103,13 @@ def stages(python: str) -> list[list[Part]]:
             Part("image", f"{PYTHON} -c '{IMAGE}'", 600),
             Part("unit", f"{TESTS} unit", 1500, tests=("unit",)),
         ],
-        [Part("nbval", f"{TESTS} nbval", 1500, tests=("nbval",))],
+        [
+            Part("nbval", f"{TESTS} nbval", 1500, tests=("nbval",)),
+            Part("bench", f"{PYTHON} -m bench --smallest", 900),
+        ],
         [Part("smoke", f"{TESTS} smoke", 1500, tests=("smoke",))],
         [Part("kills", f"{TESTS} kills", 900, tests=("kills",))],
         [Part("browser", f"{TESTS} browser", 600, tests=("browser",))],
-        [Part("bench", f"{PYTHON} -m bench --smallest", 600)],
     ]
 
 
