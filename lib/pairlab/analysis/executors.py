@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from pairlab._version import __version__
 from pairlab.base import schedulers
+from pairlab.base.printing import echo
 from pairlab.errors import Unavailable
 
 #: The timeout for a scheduler, and for a worker's answer.
@@ -76,7 +77,7 @@ def _able(client: Any, places: Sequence[str]) -> list[str]:
             lack = f"did not say what it has: {schedulers.first_line(error)}"
         if lack:
             why = f"worker {address} {lack}"
-            print(f"left out: {why}", file=sys.stderr)
+            echo(f"left out: {why}", err=True)
         else:
             able.append(address)
     if not able:

@@ -32,6 +32,7 @@ from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.measures import Quantity, Texts, put_p, tabulate
 from pairlab.analysis.repetitions import Factor
 from pairlab.analysis.selection import CELL, SYSTEM
+from pairlab.base.printing import echo
 from pairlab.errors import AnalysisError, UnknownName
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
@@ -479,17 +480,17 @@ class Answer:
         for name in names:
             table, whole = self.question.tables[name], self.table(name)
             if whole.empty:
-                print(f"{name}: {self._absent(name) or 'there is nothing to show'}")
+                echo(f"{name}: {self._absent(name) or 'there is nothing to show'}")
                 continue
             rests_on = systems(self[table.remarks]) if table.remarks else {}
             for system, part in (measures.by_system(whole) if table.split else {"": whole}).items():
                 rest = f": {formatting.remarks(rests_on[system])}" if system in rests_on else ""
                 if system:
-                    print(f"{system}{rest}")
+                    echo(f"{system}{rest}")
                 display(part)
             frames = [frame for each in table.estimates if "gap" in (frame := self[each])]
             if frames:
-                print(formatting.lines_or_default(formatting.gaps(*frames), "no number is missing"))
+                echo(formatting.lines_or_default(formatting.gaps(*frames), "no number is missing"))
 
     def draw(self, *names: str) -> None:
         """Shows figures in a notebook."""
@@ -497,7 +498,7 @@ class Answer:
 
         for name in names:
             if self.figure(name) is None:
-                print(f"{name}: {self._absent(name) or 'there is nothing to draw'}")
+                echo(f"{name}: {self._absent(name) or 'there is nothing to draw'}")
             pyplot.show()
 
     def _absent(self, name: str) -> str:
@@ -544,7 +545,7 @@ class Answer:
                 wrapped = {each: table.wrapped / len(trimmed.columns) for each in trimmed} if table.wrapped else None
                 written.append(latex.write_table(trimmed, f"{name}-{system}".rstrip("-"), self.origin, wrapped=wrapped))
         written.append(self.values.write(notebook, self.origin))
-        print("\n".join(map(paths.shown, written)))
+        echo("\n".join(map(paths.shown, written)))
 
     def __str__(self) -> str:
         """The answer in sentences, what it rests on, and why there is none."""

@@ -27,6 +27,7 @@ from traitlets.config import Config
 
 from pairlab import paths
 from pairlab.apps import jupyter_config
+from pairlab.base.printing import echo
 from pairlab.batch import experiments, kernels
 from pairlab.errors import BadInput, PairlabError
 from pairlab.testbed import registry
@@ -163,7 +164,7 @@ class Lab(LabApp):
 
 
 def say(line: str) -> None:
-    print(f"pairlab: {line}", flush=True)
+    echo(f"pairlab: {line}")
 
 
 def main(arguments: Sequence[str]) -> None:

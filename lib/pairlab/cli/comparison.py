@@ -10,6 +10,7 @@ import click
 
 from pairlab.analysis import advice
 from pairlab.base import named_values
+from pairlab.base.printing import echo
 from pairlab.cli import options
 from pairlab.cli.terminal import NOT_DONE, UNAVAILABLE, fail, out, table, write
 from pairlab.errors import AnalysisError, BadInput
@@ -68,9 +69,9 @@ def compare(which, by, base, over, measure, despite, rule, root, sweep, as_json)
         fail(f"{rule} is not decided: {error}", UNAVAILABLE)
     judged = gate.judge(bound, comparisons) if bound else []
     if as_json:
-        click.echo(json.dumps(_as_json(comparisons, judged)))
+        echo(json.dumps(_as_json(comparisons, judged)))
     else:
-        click.echo(str(comparisons))
+        echo(str(comparisons))
         for each in judged:
             where = comparisons.where(each.comparison)
             needed = f"; {each.repetitions_needed} repetitions would decide it" if each.repetitions_needed else ""
@@ -184,7 +185,7 @@ def advise(where, root, sweep, backend, show_runs, file, as_json, **choices):
     answer = apps.advise(question, root, sweep=sweep, backend=backend)
     written = apps.write_sweep(answer, file) if file else False
     if as_json:
-        click.echo(json.dumps(shown.as_dict(answer) | {"sweep": apps.sweep_text(answer) or None}))
+        echo(json.dumps(shown.as_dict(answer) | {"sweep": apps.sweep_text(answer) or None}))
         return
     write(f"{question}\n")
     for name in answer.backends:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from pairlab.base.printing import echo
 from pairlab.cli import options
 
 #: Default number of hosts of experiment dc-simulation: each has a server.
@@ -59,21 +60,21 @@ def cdf(name, figure, unit_bytes, as_json):
         if config:
             facts["parameters"] = config.parameters
         points = zip(sizes.sizes.tolist(), sizes.shares.tolist(), strict=True)
-        click.echo(json.dumps({**facts, "points": [list(point) for point in points]}))
+        echo(json.dumps({**facts, "points": [list(point) for point in points]}))
         return
-    click.echo(f"{sizes.name}: {sizes.title}" if sizes.title else sizes.name)
-    click.echo(flow_sizes.as_text(sizes))
-    click.echo(flow_sizes.described(sizes))
+    echo(f"{sizes.name}: {sizes.title}" if sizes.title else sizes.name)
+    echo(flow_sizes.as_text(sizes))
+    echo(flow_sizes.described(sizes))
     for label, text in (("source", sizes.source), ("points joined", sizes.joined)):
         if text:
-            click.echo(f"{label}: {text}")
+            echo(f"{label}: {text}")
     if config:
         parameters = {key: value for key, value in config.parameters.items() if key != "workload"}
         if len(config.servers) < _HOSTS:
             parameters |= {"hosts": 1, "placement": "same-host", "uplink_rate_bps": 0.0, "limited_uplinks": 0}
         words = " ".join(f"-p {key}={shlex.quote(str(value))}" for key, value in parameters.items())
-        click.echo(f"to measure it: pairlab run dc-simulation {words}")
+        echo(f"to measure it: pairlab run dc-simulation {words}")
         if config.load_bps is None:
-            click.echo("its client's -b 900 is: -p offered_load_bps=900e6, and its -n 5000: -p requests=5000")
+            echo("its client's -b 900 is: -p offered_load_bps=900e6, and its -n 5000: -p requests=5000")
     if figure:
-        click.echo(f"figure: {figure}")
+        echo(f"figure: {figure}")

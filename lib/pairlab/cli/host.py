@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 
 from pairlab import paths
+from pairlab.base.printing import echo
 from pairlab.cli import options
-from pairlab.cli.terminal import NOT_DONE, beside, out, steps, table, write
+from pairlab.cli.terminal import NOT_DONE, out, steps, table, write
 from pairlab.errors import BadInput
 from pairlab.testbed.contracts import no_progress
 
@@ -43,7 +44,7 @@ def doctor(taken, before, ours, as_json):
         now = snapshot.take()
         taken.write_text(now.to_json(), encoding="utf-8")
         if as_json:
-            click.echo(json.dumps({"file": str(taken), "things": len(now.things), "unseen": dict(now.unseen)}))
+            echo(json.dumps({"file": str(taken), "things": len(now.things), "unseen": dict(now.unseen)}))
             return
         write(f"{len(now.things)} things written to {taken}")
         for kind, why in now.unseen.items():
@@ -52,7 +53,7 @@ def doctor(taken, before, ours, as_json):
     if before:
         difference = compare(snapshot.Snapshot.from_json(before.read_text(encoding="utf-8")), ours_only=ours)
         if as_json:
-            click.echo(json.dumps(difference.as_dict(), indent=1))
+            echo(json.dumps(difference.as_dict(), indent=1))
         else:
             write(difference)
         if difference.left:
@@ -60,7 +61,7 @@ def doctor(taken, before, ours, as_json):
         return
     report = examine()
     if as_json:
-        click.echo(json.dumps(report, indent=1))
+        echo(json.dumps(report, indent=1))
         return
     host = report["host"]
     out.print(f"[bold]{host['cpu_model']}[/], {host['cpus']} CPUs, {host['memory_bytes'] / 2**30:.0f} GiB,", end=" ")
@@ -134,12 +135,12 @@ def calibrate(costs, parameters, no_plant, fresh, as_json, **planned):
 
         def tell(number, total, spec, outcome, left_s):
             if bars:
-                beside(f"{number:4}/{total} {spec}: {outcome}")
+                echo(f"{number:4}/{total} {spec}: {outcome}", err=True)
                 bars.reached(number, total, left_s)
 
         calibration = calibrations.run(plan, fresh=fresh, tell=tell, progress=bars.phase if bars else no_progress)
     if as_json:
-        click.echo(calibration.model_dump_json(by_alias=True, indent=1))
+        echo(calibration.model_dump_json(by_alias=True, indent=1))
     else:
         for title, frame in noise_floor.tables(calibration).items():
             table(frame, frame.itertuples(index=False), title=title)

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from pairlab import paths
+from pairlab.base.printing import echo
 from pairlab.cli import options
 from pairlab.cli.terminal import NOT_DONE, event, fail, out, steps, table, write
 from pairlab.errors import BadInput
@@ -130,7 +131,7 @@ def claims(only, root, sweep, by, as_json):
                 write(f"{by} {value or 'not recorded'}\n")
             _print_claims(verdicts, part, counted=not chosen)
     if as_json:
-        click.echo(json.dumps({value: json.loads(text) for value, text in results.items()}) if by else results[""])
+        echo(json.dumps({value: json.loads(text) for value, text in results.items()}) if by else results[""])
 
 
 def _print_claims(verdicts, runs, counted):

@@ -12,6 +12,7 @@ import click
 from pairlab import paths
 from pairlab.base import units
 from pairlab.base.caller import caller_with
+from pairlab.base.printing import echo
 from pairlab.cli import options
 from pairlab.cli.terminal import NOT_DONE, event, fail, phases, say, write
 from pairlab.errors import BadInput
@@ -144,7 +145,7 @@ def search(experiment, parameters, over, low, high, limits, repetitions, within,
             for each in result.tried
         ]
         ends = {"borne": units.none_if_nan(result.borne), "refused": units.none_if_nan(result.refused)}
-        click.echo(json.dumps({"over": over, **ends, "tried": tried}))
+        echo(json.dumps({"over": over, **ends, "tried": tried}))
     elif decided:
         write(f"{over}: {text(result.borne)} is borne, and {text(result.refused)} is not")
     elif math.isnan(result.borne):

@@ -8,6 +8,7 @@ import click
 
 from pairlab import paths
 from pairlab.base import units
+from pairlab.base.printing import echo
 from pairlab.cli import options
 from pairlab.cli.terminal import out, write
 from pairlab.errors import BadInput, NoRuns, StoreError
@@ -30,19 +31,19 @@ def list_runs(experiment, root, by, as_json):
 
     rows, unread = index.rows(root, experiment)
     if as_json:
-        click.echo(json.dumps(rows))
+        echo(json.dumps(rows))
     else:
         values = sorted({row[by] for row in rows}) if by else [None]
         for value in values:
             group = [row for row in rows if by is None or row[by] == value]
             if by:
-                click.echo(f"{by} {value or 'not recorded'}: {len(group)} run{'s' * (len(group) != 1)}")
+                echo(f"{by} {value or 'not recorded'}: {len(group)} run{'s' * (len(group) != 1)}")
             differing = [
                 name for name in (*FACTORS[:4], "label", "twin") if name != by and len({row[name] for row in rows}) > 1
             ]
             _print_table(group, differing)
     for why in unread:
-        click.echo(why, err=as_json)
+        echo(why, err=as_json)
 
 
 def _print_table(rows, differing):
@@ -50,10 +51,10 @@ def _print_table(rows, differing):
     head = [name.replace("repetition", "rep.") for name in SHOWN]
     lines = [(*head, "outcome", "took", "measured", *differing), *(_line(row, differing) for row in rows)]
     for line in columns(lines):
-        click.echo(line)
+        echo(line)
     for row in rows:
         if row["reasons"]:
-            click.echo(f"{row['key']}: {row['status']}: {row['reasons']}")
+            echo(f"{row['key']}: {row['status']}: {row['reasons']}")
 
 
 def _line(row, differing):
@@ -148,7 +149,7 @@ def pack(experiments, root, folder, leave_out, replace, remove):
         size = units.with_prefix(made.path.stat().st_size, "B")
         without = f", without {' and '.join(made.left_out)}" if made.left_out else ""
         removed = f"; {made.removed} directories removed" if made.removed else ""
-        click.echo(f"{paths.shown(made.path)}: {made.runs} run{'s' * (made.runs != 1)}, {size}{without}{removed}")
+        echo(f"{paths.shown(made.path)}: {made.runs} run{'s' * (made.runs != 1)}, {size}{without}{removed}")
         troubles += made.troubles
     if troubles:
         raise StoreError("\n".join(troubles))
@@ -190,7 +191,7 @@ def _merge(others, root):
         merged = store.merge(other, root)
         sweeps = f"; sweeps: {', '.join(merged.sweeps)}" if merged.sweeps else ""
         added = f"{len(merged.added):,} run{'s' * (len(merged.added) != 1)} added"
-        click.echo(f"{other}: {added}, {merged.known:,} known{sweeps}")
+        echo(f"{other}: {added}, {merged.known:,} known{sweeps}")
         troubles += merged.troubles
     if troubles:
         raise StoreError("\n".join(["left out:", *troubles]))
@@ -212,12 +213,12 @@ def remove(keys, root, restore):
     if restore:
         place_of = store.removed(root)
         for place in [place_of[_one_of(key, place_of, root)] for key in keys]:
-            click.echo(f"restored: {paths.shown(store.restore(place))}")
+            echo(f"restored: {paths.shown(store.restore(place))}")
         return
     place_of = {entry.key: place for place, entry in store.stored(root).items() if entry.key}
     places = [place_of[_one_of(key, place_of, root)] for key in keys]
     for place, target in zip(places, store.remove(places), strict=True):
-        click.echo(f"{paths.shown(place)} is now {paths.shown(target)}")
+        echo(f"{paths.shown(place)} is now {paths.shown(target)}")
 
 
 def _one_of(key, keys, root):
@@ -248,7 +249,7 @@ def show(key, root, page):
     if page:
         from pairlab.analysis.output.run_page import write_page
 
-        click.echo(paths.shown(write_page(run, page, verdict.of(run)._repr_html_())))
+        echo(paths.shown(write_page(run, page, verdict.of(run)._repr_html_())))
         return
     write(f"{run}\n\nkey          {run.key}\nenvironment  {run.environment}\nstored in    {paths.shown(place)}")
     write(f"\nchecks: {verdict.of(run)}")
@@ -286,4 +287,4 @@ def export(folder, form, title, creator, licence, root, sweep):
     runs = load_runs(root, sweep=sweep, environment="all")
     about = exports.About(title or folder.absolute().name, creator, licence)
     for file in exports.write(runs, folder, form, about):
-        click.echo(paths.shown(file))
+        echo(paths.shown(file))

@@ -10,16 +10,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress as Bars
 from rich.table import Table
 
+from pairlab.base.printing import PlainConsole, echo
 from pairlab.errors import BadInput, PairlabError
 from pairlab.progress import terminal
 from pairlab.testbed.contracts import Progress, no_progress
 
-out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+out = PlainConsole(highlight=False, soft_wrap=not sys.stdout.isatty())
 
 #: Exit statuses other than 0: failed or incomplete; wrong input; not possible on this host (a sweep: no cell of it).
 NOT_DONE, WRONG_INPUT, UNAVAILABLE = 1, 2, 3
@@ -34,24 +34,18 @@ def table(titles: Iterable[object], rows: Iterable[Sequence[str]], styles: Itera
     content = Table(*map(str, titles), title=title or None, title_justify="left", box=None)
     for row, style in itertools.zip_longest(rows, styles, fillvalue=""):
         content.add_row(*map(escape, row), style=style)
-    Console(highlight=False, width=220).print(content)
+    PlainConsole(highlight=False, width=220).print(content)
     out.print()
 
 
 def say(text: str) -> None:
     """Prints a message that is not a result, such as the cause of a wait."""
-    beside(f"pairlab: {text}")
-
-
-def beside(line: str) -> None:
-    """Prints a line on stderr, above progress bars, which click.echo would overwrite."""
-    if sys.stderr is not None:
-        print(line, file=sys.stderr, flush=True)
+    echo(f"pairlab: {text}", err=True)
 
 
 def event(kind: str, **values: Any) -> None:
     """Prints a JSON object on a line; "event" is its kind."""
-    click.echo(json.dumps({"event": kind, **values}))
+    echo(json.dumps({"event": kind, **values}))
 
 
 @contextlib.contextmanager
@@ -119,5 +113,5 @@ class Group(click.Group):
 
 
 def fail(why, status):
-    click.echo(f"pairlab: {why}", err=True)
+    echo(f"pairlab: {why}", err=True)
     sys.exit(status)

@@ -4,13 +4,13 @@ import itertools
 import sys
 import time
 
-import click
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from pairlab.base.printing import PlainConsole, echo
 from pairlab.cli.terminal import NOT_DONE, UNAVAILABLE, event, out
 
 #: The interval between reads of the store.
@@ -74,27 +74,27 @@ def _in_lines(boards):
     printed, state, sharing = set(), "", ()
     for board in _changes(boards):
         if board.state != state and not board.complete:
-            click.echo(f"{render.title(board)}: {render.state(board)}")
-            click.echo(f"  {render.progress(board)}")
+            echo(f"{render.title(board)}: {render.state(board)}")
+            echo(f"  {render.progress(board)}")
             if advice := render.advice(board):
-                click.echo(f"  {advice}")
+                echo(f"  {advice}")
         for result, line in zip(board.newest[::-1], render.results(board)[::-1], strict=True):
             if (result.key, result.measured_at) not in printed:
-                click.echo(f"  {line}")
+                echo(f"  {line}")
         names = tuple(worker.name for worker in board.workers)
         if names != sharing and names:
-            click.echo(f"  measured by {', '.join(names)}")
+            echo(f"  measured by {', '.join(names)}")
             if board.start.dashboard and not sharing:
-                click.echo(f"  Dask shows them at {board.start.dashboard}")
+                echo(f"  Dask shows them at {board.start.dashboard}")
         sharing = names
         printed, state = {(result.key, result.measured_at) for result in board.newest}, board.state
     if board.complete:
-        click.echo(board)
+        echo(board)
     return board
 
 
 def _on_terminal(boards):
-    console = Console(highlight=False)
+    console = PlainConsole(highlight=False)
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         for board in boards:
             live.update(_picture(board), refresh=True)

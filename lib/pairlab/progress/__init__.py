@@ -9,8 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 
-import click
-
+from pairlab.base.printing import echo
 from pairlab.progress import notebook, relay, terminal
 from pairlab.progress.describe import Phases, extent
 from pairlab.testbed.contracts import Progress
@@ -45,4 +44,4 @@ class _Lines:
 
     def __call__(self, phase: str, done: float, total: float) -> None:
         if not self._phases.goes_on(phase):
-            click.echo(f"pairlab: {extent(phase, total)}", err=True)
+            echo(f"pairlab: {extent(phase, total)}", err=True)

@@ -4,23 +4,23 @@ import sys
 import time
 from typing import Any
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
 from rich.table import Column
 from rich.text import Text
 
+from pairlab.base.printing import PlainConsole
 from pairlab.progress.describe import duration, status
 
 #: Redraws of the bars per second: enough for seconds, at almost no CPU time while measuring.
 _REFRESHED = 2
 
 
-def bars(console: Console | None = None) -> Progress:
+def bars(console: PlainConsole | None = None) -> Progress:
     """rich's bars with pairlab's columns, on a terminal only; lines printed meanwhile appear above the bars.
 
     console: by default stderr's. The time left of a task is as set by `expect`, or follows from the pace.
     """
-    console = console or Console(stderr=True, highlight=False)
+    console = console or PlainConsole(stderr=True, highlight=False)
     return Progress(
         BarColumn(bar_width=20),
         TimeLeft(),

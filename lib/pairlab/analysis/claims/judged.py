@@ -9,6 +9,7 @@ from pairlab import paths
 from pairlab.analysis.claims import listing, report, verdicts
 from pairlab.analysis.output import latex
 from pairlab.analysis.output.provenance import origin_of, what_was_read
+from pairlab.base.printing import echo
 from pairlab.store.dataset import load_runs
 
 
@@ -34,7 +35,7 @@ class Judged:
     def show(self) -> None:
         """Shows each measured finding, in a table for each system."""
         for system, part in self._measured(report.findings).groupby("System"):
-            print(system)
+            echo(system)
             _show(part.drop(columns="System").set_index("Claim"))
 
     def show_by_construction(self) -> None:
@@ -64,7 +65,7 @@ class Judged:
         """Writes the list of claims and the numbers for the paper, and prints their files."""
         written = [latex.write_lines(listing.lines(self.verdicts), "claims", self.origin)]
         written.append(report.values(self.verdicts, self.runs).write(notebook, self.origin))
-        print("\n".join(map(paths.shown, written)))
+        echo("\n".join(map(paths.shown, written)))
 
 
 def _show(table: pd.DataFrame) -> None:

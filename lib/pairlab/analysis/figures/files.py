@@ -20,6 +20,7 @@ from pairlab import paths
 from pairlab.analysis.figures import style
 from pairlab.analysis.output import latex, texlive
 from pairlab.analysis.output.provenance import Origin, write_atomically
+from pairlab.base.printing import echo
 from pairlab.base.temporary_folder import TemporaryFolder
 from pairlab.errors import BadInput
 
@@ -70,7 +71,7 @@ def save(figure: Figure, name: str, origin: Origin) -> list[Path]:
     header = origin.comment(name)
     if picture is not None:
         return [*files, write_atomically(target, header.encode() + picture)]
-    print(f"{name}.pgf left out: {why_not}", file=sys.stderr)
+    echo(f"{name}.pgf left out: {why_not}", err=True)
     if target.exists() and (why_not != NO_LATEX or not target.read_bytes().startswith(header.encode())):
         target.unlink()
     return files

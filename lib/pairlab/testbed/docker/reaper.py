@@ -227,7 +227,7 @@ def main() -> None:
         made = set(noted.read().split())
         error = _trouble_in_removing(run, orphaned, made)
     with contextlib.suppress(OSError):  # the parent may be dead
-        print(_explained(error) if error else REMOVED, flush=True)
+        print(_explained(error) if error else REMOVED, flush=True)  # noqa: T201 - its parent reads it
     if error and not isinstance(error, APIError):
         _kill(made, shims=False)
         _remove_when_the_daemon_is_back(run, made)
