@@ -73,6 +73,10 @@ class MeasurementFailed(PairlabError): ...
 class StoreError(PairlabError): ...
 
 
+class RunRescued(StoreError):
+    """The store could not take a run, which is whole elsewhere: the message says where."""
+
+
 class DamagedRun(StoreError): ...
 
 

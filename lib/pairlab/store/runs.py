@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from pairlab.base.atomic import exchange, give_to_owner, sync, sync_tree
 from pairlab.base.foreign_files import open_untrusted, read_bytes
-from pairlab.errors import DamagedRun, StoreError
+from pairlab.errors import DamagedRun, RunRescued, StoreError
 from pairlab.model.environment import Environment
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
@@ -48,20 +48,29 @@ def write(run: Run, root: Path | None = None) -> Run:
 
     Older runs of the same spec stay beside it. Only one of the same environment that was not ok, or is damaged, makes
     room: it moves to .replaced/. Raises StoreError when the disk is full or the place cannot be written; what was
-    there stays as it was, and the run is written among temporary files, where the error says.
+    there stays as it was. RunRescued if the run is then whole among temporary files.
     """
+    return _stored(partial(_written, run), root)
+
+
+def _stored(write_below: Callable[[Path | None], Run], root: Path | None) -> Run:
+    """What is written below the root, or, where that takes nothing, below a folder among temporary files."""
     try:
-        return _written(run, root)
+        return write_below(root)
+    except DamagedRun:
+        raise
     except StoreError as error:
-        rescue = Path(tempfile.mkdtemp(prefix=RESCUED))
+        rescue = None
         try:
-            kept = _written(run, rescue)
-        except StoreError:
-            shutil.rmtree(rescue, ignore_errors=True)
+            rescue = Path(tempfile.mkdtemp(prefix=RESCUED))
+            kept = write_below(rescue)
+        except (StoreError, OSError):
+            if rescue:
+                shutil.rmtree(rescue, ignore_errors=True)
             raise error from None
-        raise StoreError(
-            f"{error}. What was measured is whole in {kept.path}: copy {rescue} into the folder of runs,"
-            f" as by `cp -r {shlex.quote(str(rescue))}/. RUNS`"
+        raise RunRescued(
+            f"{error}. What was measured is whole in {kept.path}: `pairlab import {shlex.quote(str(rescue))}` brings it"
+            " into the folder of runs"
         ) from error
 
 
@@ -99,8 +108,12 @@ def export_run(run: Run) -> bytes:
 def import_run(content: bytes, spec: Spec, root: Path | None = None) -> Run:
     """Stores the run of that spec that was exported (`export_run`) on another host, as `write` does; returns it.
 
-    Raises DamagedRun where the archive is not whole or holds something else.
+    Raises as `write`, and DamagedRun where the archive is not whole or holds something else.
     """
+    return _stored(partial(_imported, content, spec), root)
+
+
+def _imported(content: bytes, spec: Spec, root: Path | None) -> Run:
     with writing(directory_of(spec, root)), draft(spec, root) as unfinished:
         try:
             with ZipFile(io.BytesIO(content)) as archive:

@@ -1,17 +1,22 @@
 """Which of a scheduler's workers measure a sweep, and which are asked again after a loss. No Dask, and no network."""
 
+import errno
+import os
+import shlex
+import tempfile
 from concurrent.futures import CancelledError, Future
 from types import SimpleNamespace
 
 import pytest
 
-from pairlab import Spec
+from pairlab import Spec, store
 from pairlab._version import __version__
 from pairlab.base import schedulers
 from pairlab.batch.executors import workers as workers_module
 from pairlab.batch.executors.executor import WorkerLost
 from pairlab.batch.executors.workers import WorkerPool
 from pairlab.errors import HostBusy, StoreError, UnknownName
+from tests.support.runs import made_up
 
 HERE, THERE = "tls://10.0.0.1:1", "tls://10.0.0.2:1"
 
@@ -246,6 +251,58 @@ def test_a_worker_that_fails_twice_in_a_row_is_not_asked_again(runs_dir, error):
             assert lost.value.measuring
         workers.remove(worker)
     assert workers.names() == []
+
+
+@pytest.fixture
+def full_stores(tmp_path, monkeypatch):
+    """Stores below these folders take nothing."""
+    full, real = [], os.fsync
+
+    def fsync(descriptor):
+        if any(os.readlink(f"/proc/self/fd/{descriptor}").startswith(str(each)) for each in full):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return full
+
+
+def test_a_run_that_the_sweeps_host_cannot_store_is_kept_there_or_by_the_worker(tmp_path, runs_dir, full_stores):
+    sent = store.write(made_up(pairs=1), tmp_path / "worker")
+    reply = {"state": "done", "text": "", "run": store.export_run(sent), "counts": True}
+    places = {name: tmp_path / name for name in ("of the sweep", "of the worker")}
+    for place in places.values():
+        place.mkdir()
+
+    class Elsewhere(Scheduler):
+        def submit(self, address, function, *given, resources):
+            if function is not workers_module.rescue:
+                return super().submit(address, function, *given, resources=resources)
+            with pytest.MonkeyPatch.context() as on_the_worker:
+                on_the_worker.setattr(tempfile, "tempdir", str(places["of the worker"]))
+                return Answer(function(*given))
+
+    def lost():
+        workers = Elsewhere({HERE: {}}, cell=reply)
+        (worker,) = workers.arrived(workers.said.append)
+        with pytest.MonkeyPatch.context() as here:
+            here.setattr(tempfile, "tempdir", str(places["of the sweep"]))
+            with pytest.raises(StoreError) as error:
+                worker.measure_cell(sent.spec)
+        return str(error.value)
+
+    full_stores.append(runs_dir)
+    said = lost()
+    (kept,) = places["of the sweep"].iterdir()
+    assert f"`pairlab import {shlex.quote(str(kept))}`" in said
+    full_stores.append(places["of the sweep"])
+    said = lost()
+    (by_worker,) = places["of the worker"].iterdir()
+    assert str(by_worker) in said
+    full_stores.clear()
+    for folder in (kept, by_worker):
+        (run,) = (store.read(each) for each in store.directories(folder))
+        assert run.flows.equals(sent.flows)
 
 
 def test_a_cell_that_cannot_be_sent_ends_the_sweep_and_no_worker(runs_dir, tmp_path):

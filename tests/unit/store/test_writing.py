@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from datetime import timedelta
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -23,7 +24,7 @@ from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.store import drafts, runs
 from pairlab.store.dataset import load_runs
-from tests.support.runs import FULL, Failing, files_below, made_up, rate_of
+from tests.support.runs import FULL, WHEN, Failing, files_below, made_up, rate_of
 
 STEPS = {
     "the draft's directory": (os, "mkdir", 1),
@@ -107,14 +108,16 @@ def test_what_cannot_be_written_to_its_place_is_kept_whole_elsewhere(tmp_path, m
             raise OSError(number, os.strerror(number))
         real(descriptor)
 
-    (tmp_path / "throughput").mkdir()
+    older = store.write(made_up(1e9, at=WHEN - timedelta(hours=1)), tmp_path)  # of the same spec, as `fresh` has it
     monkeypatch.setattr(os, "fsync", fails_below_the_store)
     with pytest.raises(StoreError, match=re.escape(os.strerror(number))) as caught:
         store.write(made_up(2e9), tmp_path)
     (kept,) = rescue.iterdir()
-    assert f"copy {kept} into the folder of runs" in str(caught.value)
-    shutil.copytree(kept, tmp_path, dirs_exist_ok=True)  # as it says
-    assert [rate_of(run) for run in load_runs(tmp_path).runs] == [2e9]
+    assert f"`pairlab import {kept}` brings it into the folder of runs" in str(caught.value)
+    monkeypatch.setattr(os, "fsync", real)
+    store.merge(kept, tmp_path)
+    assert rate_of(store.read(older.path)) == 1e9
+    assert sorted(rate_of(store.read(place)) for place in store.directories(tmp_path)) == [1e9, 2e9]
 
 
 def test_where_nothing_can_be_written_anywhere_the_first_reason_is_told_and_nothing_left(tmp_path, monkeypatch, rescue):

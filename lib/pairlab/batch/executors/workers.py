@@ -10,6 +10,7 @@ Source: distributed.dask.org, Worker Resources and Client API.
 import contextlib
 import platform
 import shutil
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -32,11 +33,13 @@ from pairlab.base.foreign_files import escape_controls
 from pairlab.base.schedulers import first_line
 from pairlab.batch import experiments
 from pairlab.batch.executors.executor import CellOutcome, LocalExecutor, WorkerLost, stored_outcome
-from pairlab.errors import BadInput, DamagedRun, HostBusy, PairlabError, Unavailable
+from pairlab.errors import BadInput, DamagedRun, HostBusy, PairlabError, RunRescued, StoreError, Unavailable
 from pairlab.measurement.measure import check
 from pairlab.model import environment as environments
 from pairlab.model.recorded import Host
+from pairlab.model.records import Run
 from pairlab.model.spec import Spec
+from pairlab.store.runs import RESCUED
 from pairlab.testbed.cleanup.workdir import working_directory
 from pairlab.testbed.host import facts
 from pairlab.testbed.host.facts import MACHINE_NAME
@@ -126,6 +129,13 @@ def measure_cell(
             content = store.export_run(stored) if stored else b""
             shutil.rmtree(folder, ignore_errors=True)
     return {"state": outcome.state, "text": outcome.text, "run": content, "counts": outcome.run is not None}
+
+
+def rescue(content: bytes, values: Mapping[str, Any]) -> str:
+    """On the worker: keeps a run that it has sent, and that the sweep's host cannot store. Returns the folder."""
+    folder = tempfile.mkdtemp(prefix=RESCUED)
+    store.import_run(content, Spec(**values), Path(folder))
+    return folder
 
 
 class WorkerPool:
@@ -334,13 +344,29 @@ class Worker:
         try:
             future.add_done_callback(lambda _: self._changed.set())
             reply = self._reply(future)
-            run = store.import_run(reply.run, spec) if reply.run else None
+            run = self._stored(reply.run, spec) if reply.run else None
         except DamagedRun as error:
             raise WorkerLost(str(error)) from error
         finally:
             with contextlib.suppress(Exception):
                 future.cancel()
         return CellOutcome(reply.state, reply.text, run if reply.counts else None)
+
+    def _stored(self, content: bytes, spec: Spec) -> Run:
+        """The run, stored here. Raises StoreError, which says who keeps the run where the store does not take it."""
+        try:
+            return store.import_run(content, spec)
+        except (DamagedRun, RunRescued):
+            raise
+        except StoreError as error:
+            values = spec.model_dump(exclude_defaults=True)
+            try:
+                folder = self._pool.submit(self.address, rescue, content, values, resources={}).result(timeout=ANSWER_S)
+            except Exception as unkept:  # of Dask or the network, or the worker's disk is full, too
+                raise StoreError(f"{error}. {self.name} cannot keep it, either: {first_line(unkept)}") from error
+            raise RunRescued(
+                f"{error}. What {self.name} measured is whole there in {folder}: copy it here, and `pairlab import` it"
+            ) from error
 
     def _submit(self, spec: Spec, block: str) -> Any:
         """A future of the cell's reply. Raises WorkerLost if the worker is out of reach."""
