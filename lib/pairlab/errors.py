@@ -10,6 +10,7 @@ PairlabError
 ├── TestbedError             the testbed could not be built, or broke
 ├── MeasurementFailed        the testbed came up; the measurement failed
 ├── StoreError               runs could not be written or read
+│   ├── RunRescued           the store could not take a run, which is whole elsewhere
 │   ├── DamagedRun           a run's directory or pack is damaged or incomplete
 │   └── SchemaMismatch       a run was written by a newer pairlab
 └── AnalysisError            the data do not support the analysis
