@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from pairlab.analysis import advice
 from pairlab.base import named_values
@@ -53,6 +54,7 @@ def compare(which, by, base, over, measure, despite, rule, root, sweep, as_json)
     bound = gate.Rule.of(rule) if rule else None
     named, values = _sides_and_values(which)
     if named:
+        _require_sides_alone()
         runs, by, base = sides.both(named[0], named[1], root, values), "label", named[0]
     else:
         if twice := next((name for name, value in values.items() if len(value) > 1), ""):
@@ -76,10 +78,24 @@ def compare(which, by, base, over, measure, despite, rule, root, sweep, as_json)
             where = comparisons.where(each.comparison)
             needed = f"; {each.repetitions_needed} repetitions would decide it" if each.repetitions_needed else ""
             write(f"{each.verdict}: {f'{where}: ' if where else ''}{rule}: {each.why}{needed}")
+        for each in comparisons.unmatched if bound else ():
+            write(f"{gate.UNDECIDED}: {rule}: {each}")
     if any(each.verdict == gate.FAILS for each in judged):
         sys.exit(NOT_DONE)
-    if any(each.verdict == gate.UNDECIDED for each in judged):
+    if any(each.verdict == gate.UNDECIDED for each in judged) or (bound and comparisons.unmatched):
         sys.exit(UNAVAILABLE)
+
+
+def _require_sides_alone():
+    """Refuses what says otherwise what is compared with what, beside BEFORE and AFTER."""
+    context = click.get_current_context()
+    given = [name for name in ("by", "base", "sweep") if context.get_parameter_source(name) != ParameterSource.DEFAULT]
+    if given:
+        options_given = " and ".join(f"--{name}" for name in given)
+        raise BadInput(
+            f"BEFORE and AFTER are what is compared: leave out {options_given}, and take runs by NAME=VALUE; a side can"
+            " be a sweep"
+        )
 
 
 def _sides_and_values(which):
@@ -116,15 +132,16 @@ def _as_json(comparisons, judged):
             "high_percent": each.high if math.isfinite(each.high) else None,
             "n": each.n,
             "unit": each.unit,
+            "p_holm": p if math.isfinite(p) else None,
             "verdict": each.verdict,
             "words": each.words,
             "notes": each.notes,
         }
-        for each in comparisons
+        for each, p in zip(comparisons, comparisons.p_holm, strict=True)
     ]
     for row, each in zip(rows, judged, strict=False):
         row |= {"gate": each.verdict, "why": each.why, "repetitions_needed": each.repetitions_needed}
-    return {"comparisons": rows, "left_out": comparisons.left_out}
+    return {"comparisons": rows, "left_out": comparisons.left_out, "unmatched": comparisons.unmatched}
 
 
 @click.command()

@@ -100,6 +100,37 @@ def test_a_gate_that_is_not_decided_ends_with_status_3(pairlab, runs_dir):
     assert pairlab("compare", "before")[0] == 2
 
 
+def test_a_cell_that_only_one_side_has_leaves_the_gate_undecided(pairlab, runs_dir):
+    """As where a change breaks a network in some cells: none of its runs is ok there."""
+    for number in range(5):
+        for pairs, label in ((1, "before"), (1, "after"), (5, "before")):
+            at = WHEN + timedelta(seconds=60 * number + (label == "after"))
+            rate_bps = 1e9 * (1 + (number + (label == "after")) / 1000)
+            made_up(at=at, rate_bps=rate_bps, pairs=pairs, repetition=number, facts={"label": label})
+    status, out, _ = pairlab("compare", "before", "after", "--fail-if", "throughput worse 5 %")
+    assert status == 3
+    assert "passes: " in out
+    assert "undecided: throughput worse 5 %: throughput, netns, bridge, 5 pairs, auto: nothing but before" in out
+    assert pairlab("compare", "after", "before", "--fail-if", "throughput worse 5 %")[0] == 0  # a cell that is new
+
+
+@pytest.mark.parametrize("option", ["--by", "--base", "--sweep"])
+def test_beside_two_sides_nothing_else_says_what_is_compared(pairlab, runs_dir, option):
+    status, _, err = pairlab("compare", "before", "after", option, "driver")
+    assert (status, f"leave out {option}" in err) == (2, True)
+
+
+def test_of_several_comparisons_it_is_said_what_is_left_after_holms_correction(pairlab, runs_dir):
+    for number in range(5):
+        for driver, times in (("bridge", 1.0), ("macvlan", 1.5), ("ovs", 1.0 + (-1) ** number / 100)):
+            made_up(repetition=number, driver=driver, rate_bps=1e9 * times * (1 + number / 1000))
+    _, out, _ = pairlab("compare")
+    assert "All: throughput, netns, 1 pair" in out
+    assert "After Holm's correction for 2 comparisons, 1 of 1 difference is left." in out
+    rows = json.loads(pairlab("compare", "--json")[1])["comparisons"]
+    assert [row["p_holm"] < 0.05 for row in rows] == [True, False]
+
+
 def test_two_values_of_a_parameter_are_sides_and_a_measure_that_is_not_there_decides_nothing(pairlab, runs_dir):
     for number in range(4):
         for driver, rate_bps in (("bridge", 1e9), ("ovs", 0.5e9), ("macvlan", 2e9)):

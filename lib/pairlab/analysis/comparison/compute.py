@@ -99,7 +99,7 @@ def compare(
     roots = {run.path.parents[1] if run.path else None for run in every}  # beside which noise may be recorded
     root = roots.pop() if len(roots) == 1 else None
     noise = Noise(runs if isinstance(runs, Runs) else Runs(every, root=root))
-    found, alone = [], []
+    found, alone, unmatched = [], [], []
     refused: Counter[str] = Counter()
     in_cells = cells(counted, by, over)
     base = value_of(by, base)
@@ -109,6 +109,8 @@ def compare(
         start = _base(by, sides, base)
         if start is None or len(sides) < 2:
             alone += [f"{named(by, value)} ({described(alike)})" for value in sides]
+            if start is not None and start == base:
+                unmatched.append(f"{described(alike)}: nothing but {named(by, base)} has runs of it that are ok")
             continue
         for value in (value for value in sides if value != start):
             pair = (start, sides[start]), (value, sides[value])
@@ -117,6 +119,7 @@ def compare(
                     found.append(_compared(by, each, alike, pair, noise, over, despite))
                 except AnalysisError as error:
                     refused[str(error)] += 1
+                    unmatched.append(f"{described(alike)}: {error}")
     left_out = [
         text if count == 1 else f"{text.removesuffix('.')}, in {count} cells."
         for text, count in reversed(refused.items())
@@ -128,7 +131,7 @@ def compare(
         left_out.append(f"Not compared, as nothing to hold it against differs in {by} alone: {listed}{more}.")
     if not found:
         raise AnalysisError(" ".join(left_out if refused else [_nothing_compared(by, counted), *left_out]))
-    return Comparisons(found, left_out)
+    return Comparisons(found, left_out, unmatched)
 
 
 def _check_names(by: str, measure: str | None, runs: Sequence[Run], over: str) -> None:

@@ -1,5 +1,6 @@
 """What a comparison found: its numbers, its verdict, and both in a sentence."""
 
+import math
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -8,6 +9,7 @@ from pairlab.analysis.cell_estimates import APART, BY_BLOCK, UNPAIRED
 from pairlab.analysis.comparison.cells import apart, described, named
 from pairlab.base import html_repr, units
 from pairlab.model.summaries import Measure
+from pairlab.statistics import tests
 from pairlab.statistics.intervals import ALPHA, Student
 
 #: The difference that an undecided comparison is planned for, in percent.
@@ -178,11 +180,38 @@ class Comparison:
 
 
 class Comparisons(list[Comparison]):
-    """Comparisons, and what was not compared: left_out has a sentence for each reason."""
+    """Comparisons, and what was not compared: left_out has a sentence for each reason.
 
-    def __init__(self, found: Iterable[Comparison], left_out: Iterable[str] = ()):
+    unmatched: the cells that the base has and that are compared with nothing, in words, with the reason.
+    """
+
+    def __init__(self, found: Iterable[Comparison], left_out: Iterable[str] = (), unmatched: Iterable[str] = ()):
         super().__init__(found)
-        self.left_out = tuple(dict.fromkeys(left_out))
+        self.left_out, self.unmatched = tuple(dict.fromkeys(left_out)), tuple(unmatched)
+
+    @property
+    def p_holm(self) -> list[float]:
+        """p of each difference, after Holm's correction for their number; NaN without an interval."""
+        return list(
+            tests.holm([each.found.p() if each.found and math.isfinite(each.low) else math.nan for each in self])
+        )
+
+    @property
+    def _alike(self) -> str:
+        """What all runs that are compared have in common."""
+        first, *others = [each.alike for each in self]
+        common = {name: value for name, value in first.items() if all(other[name] == value for other in others)}
+        return f"All: {described(common)}."
+
+    @property
+    def _after_holm(self) -> str:
+        """How many of the differences are left after the correction; empty of a single comparison, or without any."""
+        different = [p for each, p in zip(self, self.p_holm, strict=True) if each.verdict in ("better", "worse")]
+        if len(self) == 1 or not different:
+            return ""
+        left = sum(p <= ALPHA for p in different)
+        some = f"{left} of {len(different)} difference{'s' * (len(different) != 1)}"
+        return f"After Holm's correction for {len(self)} comparisons, {some} {'is' if left == 1 else 'are'} left."
 
     def where(self, comparison: Comparison) -> str:
         """What tells its runs from those of the other comparisons, as text; empty where nothing does."""
@@ -190,7 +219,7 @@ class Comparisons(list[Comparison]):
 
     def __str__(self) -> str:
         lines = [f"{where}: {each}" if (where := self.where(each)) else str(each) for each in self]
-        return "\n".join([*lines, *self.left_out])
+        return "\n".join(filter(None, [*lines, self._alike, self._after_holm, *self.left_out]))
 
     __repr__ = __str__  # in a terminal, the sentences are what one wants to see
 
@@ -198,7 +227,7 @@ class Comparisons(list[Comparison]):
         if len(self) == 1 and not self.left_out:
             return self[0]._repr_html_()
         rows = [(self.where(each), each.words, each.verdict, "; ".join(each.notes)) for each in self]
-        remarks = [f"Each interval holds {CONFIDENCE:.0%} by itself; nothing is corrected for their number."]
+        remarks = filter(None, [f"Each interval holds {CONFIDENCE:.0%} by itself.", self._after_holm])
         body = html_repr.table(("where", "difference", "verdict", "notes"), rows)
         return html_repr.summary(f"Compared by {self[0].by}", (), body=body, note=" ".join([*remarks, *self.left_out]))
 
