@@ -242,7 +242,7 @@ class _Words(_View):
             write(f"{cells} of these cells cannot be measured here: {why}")
         self._estimated()
         stored = sum(status == "ok" for status in map(self.statuses.get, self.todo))
-        out.print(f"{self._extent()} for those to be measured; stored: {stored}")
+        out.print(f"{self._extent()} for those to be measured; stored: {stored} of {len(self.todo)}")
 
     def _estimated(self):
         """Prints the basis of the time estimate, and the disk space of the runs to be measured."""

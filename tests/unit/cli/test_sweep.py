@@ -72,7 +72,7 @@ def test_a_dry_run_shows_the_cells_and_measures_nothing(pairlab, no_notebook, ru
         "with --backend uml: 2 cells, about 14 s",
         "time estimated of 2 cells by a rule of thumb: the traffic, 2 s",
         f"disk space: about {space}, estimated of 2 cells by a rule of thumb",
-        "2 cells, about 8 s for those to be measured; stored: 0",
+        "2 cells, about 8 s for those to be measured; stored: 0 of 2",
     ]
     assert not runs_dir.exists()
 
@@ -93,7 +93,7 @@ def test_a_dry_run_estimates_from_what_cells_of_that_network_have_cost_here(pair
         "time estimated of 2 cells from runs of this host over the same network; of 2 cells by a rule of thumb: the"
         " traffic, 2 s, 0.6 s for each pair, 1.6 s for each host where there are several",
         f"disk space: about {size}, estimated from runs of their experiments and workloads",
-        f"4 cells, about {duration(bridge_s + host_s)} for those to be measured; stored: 0",
+        f"4 cells, about {duration(bridge_s + host_s)} for those to be measured; stored: 0 of 4",
     ]
 
 
@@ -119,7 +119,7 @@ def test_a_dry_run_tells_how_often_cells_may_be_repeated(pairlab, no_notebook, r
     assert (status, err) == (0, "")
     assert [out.splitlines()[-4], out.splitlines()[-1]] == [
         "2 of these cells, each repeated 3 to 20 times, until total_throughput_bps is within 5 % (95 % confidence)",
-        "6 to 40 cells, about 24 s to 2 min 40 s for those to be measured; stored: 0",
+        "6 to 40 cells, about 24 s to 2 min 40 s for those to be measured; stored: 0 of 6",
     ]
     assert not runs_dir.exists()
 
