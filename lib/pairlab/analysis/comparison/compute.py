@@ -171,7 +171,8 @@ def _compared(
     if found.pairing == APART:
         low = high = np.nan
     # A record is of one host.
-    floor = None if over else noise.between(measure, specs, n, lambda run: summaries(run).get(measure, 0.0))
+    places = {run.environment.place() for _, runs in sides for run in runs}
+    floor = None if over else noise.between(measure, specs, n, lambda run: summaries(run).get(measure, 0.0), places)
     recorded = not over and not (floor and floor.by_twins)
     unmeasured = noise_floor.not_covered(noise.calibrations, specs, measure) if recorded else []
     of_both = zip(sides, found.sides, strict=True)

@@ -38,7 +38,7 @@ class Conditions(NamedTuple):
 
 
 class Twins:
-    """The twins among runs of one host and kernel, by their conditions: two runs each, of one block."""
+    """The twins among runs, by their conditions: two runs each, of one block, in one environment."""
 
     def __init__(self, runs: Iterable[Run]):
         alike: dict[tuple[Spec, str, Environment], list[Run]] = {}
@@ -47,11 +47,12 @@ class Twins:
                 alike.setdefault((_same(run.spec), blocks.label_of(run), run.environment), []).append(run)
         self._pairs: dict[Conditions, list[tuple[Run, Run]]] = {}
         for (spec, *_), same in alike.items():
-            self._pairs.setdefault(Conditions.of(spec), []).extend(combinations(same, 2))
+            if len(same) > 1:
+                self._pairs.setdefault(Conditions.of(spec), []).extend(combinations(same, 2))
 
     @property
     def backends(self) -> set[str]:
-        return {conditions.backend for conditions, pairs in self._pairs.items() if pairs}
+        return {conditions.backend for conditions in self._pairs}
 
     def floor(
         self,
@@ -59,15 +60,19 @@ class Twins:
         value_of: Callable[[Run], float],
         repetitions: int,
         gain: float = math.sqrt(2),
+        places: Collection[Environment] = (),
     ) -> NoiseFloor | None:
         """The smallest effect that so many blocks distinguish from what twins differ by, under these conditions.
 
         value_of: the quantity of a run. gain: as of an effect's Contrast, by default that of the ratio of two cells.
-        None where twins were measured in fewer than two blocks under any of the conditions, or repetitions are fewer.
+        places: the hosts and kernels whose twins tell (Environment.place); none: all. None where twins were measured in
+        fewer than two blocks under any of the conditions, or repetitions are fewer.
         """
         variances = []
         for conditions in under:
-            values = [[value_of(run) for run in both] for both in self._pairs.get(conditions, ())]
+            pairs = self._pairs.get(conditions, ())
+            here = [both for both in pairs if not places or both[0].environment.place() in places]
+            values = [[value_of(run) for run in both] for both in here]
             known = np.array([both for both in values if np.greater(both, 0).all()], dtype=float).reshape(-1, 2)
             if len(known) < 2:
                 return None
@@ -93,26 +98,32 @@ class Noise:
         under: Collection[tuple[Conditions, Mapping[str, Any] | None]],
         repetitions: int,
         value_of: Callable[[Run], float],
+        places: Collection[Environment] = (),
     ) -> NoiseFloor | None:
         """What no verdict on that effect may rest on, by records the highest; None where nothing is known.
 
-        under: the conditions of its cells, each with what is noise_floor.special. value_of: the quantity of a run.
+        under: the conditions of its cells, each with what is noise_floor.special. value_of, places: as of Twins.floor.
         """
         recorded = (
             self.calibrations[of.backend].floor(contrast, of.workload, repetitions, parameters)
             for of, parameters in under
             if of.backend in self.calibrations
         )
-        by_twins = self._twins.floor({of for of, _ in under}, value_of, repetitions, contrast.gain)
+        by_twins = self._twins.floor({of for of, _ in under}, value_of, repetitions, contrast.gain, places)
         return by_twins or max(filter(None, recorded), key=lambda floor: floor.effect, default=None)
 
     def between(
-        self, measure: str, specs: Sequence[Spec], repetitions: int, value_of: Callable[[Run], float]
+        self,
+        measure: str,
+        specs: Sequence[Spec],
+        repetitions: int,
+        value_of: Callable[[Run], float],
+        places: Collection[Environment] = (),
     ) -> NoiseFloor | None:
         """The same of a difference between two cells like these."""
         contrast = Contrast(measure, math.sqrt(2), tuple(spec.pairs for spec in specs))
         under = [(Conditions.of(spec), noise_floor.special(spec)) for spec in specs]
-        return self.floor(contrast, under, repetitions, value_of)
+        return self.floor(contrast, under, repetitions, value_of, places)
 
 
 def _same(spec: Spec) -> Spec:

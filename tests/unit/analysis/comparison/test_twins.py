@@ -56,6 +56,19 @@ def test_twins_under_other_conditions_say_nothing(under, repetitions):
     assert twins.floor([UNDER, under], rate, repetitions) is None
 
 
+def test_twins_of_another_kernel_or_host_say_nothing():
+    here = beside([0.02, -0.04])
+    elsewhere = [
+        replace(made, facts={**made.facts, "host": {"cpu_model": "a CPU", "cpus": 2, "kernel": "7.0"}})
+        for made in beside([0.3, -0.3])
+    ]
+    quiet, noisy = (Twins(runs).floor([UNDER], rate, 5) for runs in (here, elsewhere))
+    places = {run.environment.place() for run in here}
+    both = Twins([*here, *elsewhere])
+    assert both.floor([UNDER], rate, 5, places=places) == quiet
+    assert quiet.effect < both.floor([UNDER], rate, 5).effect < noisy.effect
+
+
 def test_the_loopback_by_two_names_is_a_twin_in_namespaces_on_one_host_only():
     def named(**spec):
         return [
