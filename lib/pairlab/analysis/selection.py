@@ -207,6 +207,9 @@ CONDITIONS = (
 MEMORY = ("tcp_rmem", "tcp_wmem")
 #: What links do for the kernel. A network may have links of another kind: then it is in what is compared.
 LINKS = ("mtu_bytes", "tso", "gso", "gro", "rx_checksum", "tx_checksum", "scatter_gather")
+#: Settings of the machine (model/conditions.py) that decide how fast its CPUs are, and how memory is had for packets.
+MACHINE = ("wakeup_latency_us", "net.core.high_order_alloc_disable", "cpus_online", "smt", "governor")
+MACHINE += ("frequency_max_khz", "turbo_off", "boost")
 #: What the kind of a run's links depends on, of what it asks for.
 _OF_LINKS = ("driver", "hosts", "placement", "mtu_bytes")
 
@@ -232,10 +235,10 @@ def check_alike(runs: Iterable[Run], also: Sequence[str] = ()) -> None:
     """Raises AnalysisError where runs of one experiment and system may not be pooled, paired or compared.
 
     They may where they ask for the same CONDITIONS but those in `also`, on the same host and kernel (of each kind of
-    host that is named, which is what an experiment on kinds of hosts compares), under one
-    congestion control for each that is asked for, with one TCP memory, and, of one driver, over one datapath and links
-    with the same offloads. Flows that end and flows that do not may stand in one experiment; their conditions are
-    apart. What a run did not record is not held against it.
+    host that is named, which is what an experiment on kinds of hosts compares), with the machine's CPUs set alike, with
+    one TCP memory, under one congestion control for each that is asked for, and, of one driver, over one datapath and
+    links with the same offloads. Flows that end and flows that do not may stand in one experiment; their conditions
+    are apart. What a run did not record is not held against it.
     """
     systems: dict[tuple, list[Run]] = {}
     for run in runs:
@@ -249,11 +252,13 @@ def check_alike(runs: Iterable[Run], also: Sequence[str] = ()) -> None:
         for run in its:
             spec = run.spec
             here = {"host": hosts[run.environment], "kernel": run.environment.kernel} | in_force(run)
+            here |= {name: run.conditions.get(name, "") for name in MACHINE}
             here |= {name: "" if (value := run.fact(name)) is None else str(value) for name in (*MEMORY, *LINKS)}
             for condition in [name for name in CONDITIONS if name not in also and name not in of_experiments]:
                 found.setdefault((spec.flows_end, condition, ""), set()).add(getattr(spec, condition))
             parts: dict[str, Any] = dict.fromkeys(LINKS, tuple(getattr(spec, name) for name in _OF_LINKS))
             parts |= {"congestion control": spec.congestion_control, "datapath": spec.driver}
+            parts["wakeup_latency_us"] = spec.cpus_awake
             for condition in [name for name in here if name not in also]:
                 found.setdefault(("", condition, parts.get(condition, "")), set()).update({here[condition]} - {""})
         for (_, condition, _), values in found.items():

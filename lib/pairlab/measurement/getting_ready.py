@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 from pairlab._version import __version__
 from pairlab.model import metrics
+from pairlab.model.conditions import packed, unpacked
 from pairlab.model.spec import Spec
 from pairlab.testbed.contracts import Progress, Site, Workload
 from pairlab.testbed.endpoints import Pair
 from pairlab.testbed.environment import code_of
-from pairlab.testbed.host import facts
+from pairlab.testbed.host import conditions, facts
 from pairlab.testbed.open import Testbed
 from pairlab.testbed.process_launcher import UNPRIVILEGED, Gate, Process
 
@@ -82,6 +83,14 @@ def client_options(pair: Pair, spec: Spec, workload: Workload, site: Site) -> li
     return options
 
 
+def conditions_changed(recorded: dict) -> int:
+    """How many of the recorded conditions are others now; these come to the facts, with both values."""
+    changed = conditions.changed_since(unpacked(recorded["conditions"]))
+    if changed:
+        recorded["conditions_changed"] = changed
+    return len(changed)
+
+
 def facts_of(bed: Testbed, workloads: Sequence[Workload]) -> dict:
     """The facts of the testbed before the traffic. workloads: first the one of the measured pairs."""
     client, flowgen = bed.first, bed.site.flowgen
@@ -91,6 +100,7 @@ def facts_of(bed: Testbed, workloads: Sequence[Workload]) -> dict:
             versions[workload.name] = facts.version(client, command)
     return {
         "host": facts.host(),
+        "conditions": packed(conditions.read()),
         "hosts": facts.hosts(bed.plan.hosts, bed.plan.backend.host_kind),
         "network": dict(bed.site.facts()),
         "versions": versions,

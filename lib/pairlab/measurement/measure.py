@@ -20,7 +20,7 @@ from pairlab.measurement.background import Background
 from pairlab.measurement.capture import Capture
 from pairlab.measurement.flow_rows import read_flows
 from pairlab.measurement.flow_table import read_table
-from pairlab.measurement.getting_ready import REPORT_S, facts_of, get_ready, still_reporting
+from pairlab.measurement.getting_ready import REPORT_S, conditions_changed, facts_of, get_ready, still_reporting
 from pairlab.measurement.interference import Interference
 from pairlab.measurement.observer import Observer, checks_of_flows, senders
 from pairlab.measurement.verdict import judge, worth_retrying
@@ -374,6 +374,7 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
         | {
             "hung": hung,
             "network_changed": len(changed),
+            "conditions_changed": conditions_changed(recorded),
             **observer.steadiness(parsed, release_ns, workload.start_delay_s),
         }
         | observer.checks(*background.seen_with(parsed, of_background, clients, servers), recorded["network"])

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 
 from pairlab.measurement.checks import Value
-from pairlab.measurement.getting_ready import READY_S, facts_of
+from pairlab.measurement.getting_ready import READY_S, conditions_changed, facts_of
 from pairlab.measurement.observer import HostLoad
 from pairlab.measurement.parsed_flows import Row
 from pairlab.measurement.verdict import unmet_reasons
@@ -46,7 +46,7 @@ def launch(bed: Testbed, progress: Progress) -> Run:
     progress("launching", spec.launches, spec.launches)
     launches = table("launches", rows)
     failed = int((launches["status"] != "ok").sum())
-    checks = _disturbances(load, engine)
+    checks = _disturbances(load, engine) | {"conditions_changed": conditions_changed(recorded)}
 
     def largest(check: str) -> list[tuple[str, int, float]]:
         """The processes with the most CPU time for that check, without the engine's."""

@@ -121,6 +121,8 @@ class Facts(_Part):
     capture: dict[Text, Captured] = {}
     waits_s: Number = 0.0
     left_behind: Text = ""
+    conditions: Text = ""
+    conditions_changed: dict[Text, list[Text]] = {}
     block: Text = ""
 
 

@@ -1,5 +1,6 @@
 """Run: one measurement, with its tables, and what it says of itself."""
 
+import contextlib
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from pairlab import paths
 from pairlab.base import html_repr, topology, units
 from pairlab.model import environment as environments
 from pairlab.model import fct, latencies, launches, metrics, run_charts
+from pairlab.model.conditions import Conditions, unpacked
 from pairlab.model.environment import Environment
 from pairlab.model.metrics import Metric
 from pairlab.model.recorded import age_key, fact
@@ -93,6 +95,13 @@ class Run:
         """What it was measured on: host, kernel, versions; empty where they are not known."""
         spec = self.spec
         return environments.of(self.facts, backend=spec.backend, driver=spec.driver, workload=spec.workload)
+
+    @cached_property
+    def conditions(self) -> Conditions:
+        """The machine's settings when it was measured, by name; empty where it did not record them."""
+        with contextlib.suppress(ValueError):
+            return unpacked(self.facts.get("conditions") or "")
+        return {}
 
     def fact(self, name: str) -> Any:
         """The value of one of recorded.FACTS; None where the run did not record it."""

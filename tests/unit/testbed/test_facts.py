@@ -131,13 +131,13 @@ def on(monkeypatch):
         monkeypatch.setattr(facts, "setting", {"/proc/cpuinfo": text.strip()}.get)
         monkeypatch.setattr(facts, "in_container", lambda: False)
         monkeypatch.setattr(facts.platform, "machine", lambda: "aarch64")
-        for cached in (facts._cpuinfo, facts._host):
+        for cached in (facts._cpuinfo, facts._machine_facts):
             cached.cache_clear()
-        return facts._host()
+        return facts.host()
 
     yield on
     monkeypatch.undo()
-    for cached in (facts._cpuinfo, facts._host):
+    for cached in (facts._cpuinfo, facts._machine_facts):
         cached.cache_clear()
 
 

@@ -8,11 +8,12 @@ import numpy as np
 
 from pairlab.analysis import selection
 from pairlab.analysis.driver_order import ordered
-from pairlab.analysis.selection import LINKS, MEMORY
+from pairlab.analysis.selection import LINKS, MACHINE, MEMORY
 from pairlab.base import units
 from pairlab.errors import AnalysisError
-from pairlab.model import cpu_use
+from pairlab.model import blocks, cpu_use
 from pairlab.model import environment as environments
+from pairlab.model.conditions import Conditions, differing
 from pairlab.model.environment import Environment
 from pairlab.model.records import Run
 from pairlab.model.spec import Mark, Spec, marked
@@ -40,6 +41,10 @@ FACTS = {
     "pairlab": "the version of pairlab",
     "harness_cpus": "the CPUs that pairlab may use",
 }
+#: Those of FACTS that are among the machine's settings, where these were recorded.
+_IN_CONDITIONS = ("default_qdisc", "rmem_max", "wmem_max", "cpu_governor", "cpuidle_driver")
+#: So many settings are named; more are counted.
+_NAMED = 3
 #: From this difference on, in shares of the CPU time, what others used is named.
 FOREIGN = 0.05
 
@@ -96,11 +101,18 @@ def recorded_differences(
     """
     runs = [its for _, its in sides]
     differ = {}
+    known = all(run.conditions for side in runs for run in side)
     for name, words in FACTS.items():
+        if known and name in _IN_CONDITIONS:
+            continue
         one, other = (" or ".join(sorted(map(str, {run.fact(name) for run in its} - {None}))) for its in runs)
         if one and other and one != other:
             differ[name] = f"{words} ({one} against {other})"
-    matters = (*MEMORY, *(() if by in OF_LINKS else LINKS))
+    settings, remark = _settings_that_differ(runs)
+    differ |= {name: text for name, text in settings.items() if name in MACHINE}
+    if by == "cpus_awake":  # which is done by that
+        differ.pop("wakeup_latency_us", None)
+    matters = (*MEMORY, *MACHINE, *(() if by in OF_LINKS else LINKS))
     grave = [name for name in differ if name in matters and name not in (by, *despite)]
     if grave:
         anyhow = " ".join(f"--despite {name}" for name in grave)
@@ -110,12 +122,33 @@ def recorded_differences(
         )
     of_links = LINKS if by in OF_LINKS else ()
     told = [f"they differ in {text}, too" for name, text in differ.items() if name not in (by, *of_links)]
+    told += remark
     shares = [float(np.mean([cpu_use.others_share(run) for run in its])) if its else 0.0 for its in runs]
     if abs(shares[0] - shares[1]) >= FOREIGN:
         told.append(
             f"others used {shares[0]:.0%} of the CPU time beside one side, and {shares[1]:.0%} beside the other"
         )
     return told
+
+
+def _settings_that_differ(sides: Sequence[Sequence[Run]]) -> tuple[dict[str, str], list[str]]:
+    """The settings of the machine that are not the same on both sides, in words, and notes of those that are not among
+    selection.MACHINE, or of sides that did not record any.
+
+    Run against run within blocks, as the sides are compared; without blocks in common, side against side.
+    """
+    known = [[run for run in side if run.conditions] for side in sides]
+    if not all(known):
+        return {}, ["one side did not record the machine's settings"] if any(known) else []
+    first, second = ({blocks.label_of(run): run.conditions for run in side} for side in known)
+    pairs: list[tuple[Iterable[Conditions], Iterable[Conditions]]]
+    pairs = [([first[label]], [second[label]]) for label in first if label in second]
+    pairs = pairs or [(first.values(), second.values())]
+    differ = {name: values for one, other in pairs for name, values in differing(one, other).items()}
+    found = {name: f"{name} ({one} against {other})" for name, (one, other) in differ.items()}
+    others = [text for name, text in found.items() if name not in MACHINE]
+    more = f", and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+    return found, [f"the machine was set otherwise, too: {', '.join(others[:_NAMED])}{more}"] if others else []
 
 
 def by_version(values: Iterable[str]) -> list[str]:

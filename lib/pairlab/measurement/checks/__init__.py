@@ -163,6 +163,13 @@ CHECKS: dict[str, Check] = {
         " them",
         most=_at(0),
     ),
+    "conditions_changed": Check(
+        "settings",
+        "settings of this machine that were others at the end than before the release: sysctls, idle states,"
+        " frequencies, CPUs online, modules' parameters",
+        '{value} settings of this machine were changed during the measurement: facts["conditions_changed"] has them',
+        most=_at(0),
+    ),
     "background_steady": _disturbable(
         "",
         "whether the background sent at a steady rate before the others were released, by its links' counters",

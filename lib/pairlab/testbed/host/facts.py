@@ -37,11 +37,19 @@ def host() -> dict:
 
     `fingerprint` is equal for hosts of one kind: same CPUs, same kernel. cpu_quota: in CPUs, by this process's control
     groups; 0: no limit. cpu_weights: of its control group and the group's ancestors. cpus_allowed: the number of
-    allowed CPUs (sched_setaffinity(2), cpuset).
+    allowed CPUs (sched_setaffinity(2), cpuset). What anybody may change is read anew each time.
     """
-    groups = cgroups.hierarchy()
+    groups, cpus = cgroups.hierarchy(), foreign_load.cpus_online()
+    machine_facts = _machine_facts()
     return {
-        **_host(),
+        "fingerprint": f"{machine_facts['cpu_model']}, {cpus} CPUs, Linux {machine_facts['kernel']}",
+        "cpus": cpus,
+        **machine_facts,
+        "cpuidle_driver": cpu_sleep.driver(),
+        "cpu_governor": setting("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "default_qdisc": setting("/proc/sys/net/core/default_qdisc"),
+        "rmem_max": setting("/proc/sys/net/core/rmem_max"),
+        "wmem_max": setting("/proc/sys/net/core/wmem_max"),
         "cpu_quota": cgroups.quota(groups),
         "cpu_weights": cgroups.weights(groups),
         "cpus_allowed": len(os.sched_getaffinity(0)),
@@ -60,25 +68,18 @@ def hosts(plans: Sequence[HostPlan], kind: str) -> list[dict]:
 
 
 @functools.cache
-def _host() -> dict:
-    groups, model = cgroups.hierarchy(), cpu_model()
-    cpus, release = foreign_load.cpus_online(), platform.release()
+def _machine_facts() -> dict:
+    """What stays while the kernel runs."""
+    groups = cgroups.hierarchy()
     return {
-        "fingerprint": f"{model}, {cpus} CPUs, Linux {release}",
-        "cpu_model": model,
-        "cpus": cpus,
+        "cpu_model": cpu_model(),
         "machine": machine(),
         "memory_bytes": psutil.virtual_memory().total,
         "architecture": platform.machine(),
-        "kernel": release,
+        "kernel": platform.release(),
         "distribution": _distribution(),
         "virtualization": virtualization(),
-        "cpuidle_driver": cpu_sleep.driver(),
-        "cpu_governor": setting("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "cgroup": f"v{groups.version}" if groups else "unknown",
-        "default_qdisc": setting("/proc/sys/net/core/default_qdisc"),
-        "rmem_max": setting("/proc/sys/net/core/rmem_max"),
-        "wmem_max": setting("/proc/sys/net/core/wmem_max"),
         "python": platform.python_version(),
     }
 

@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from pairlab.analysis import selection
 from pairlab.analysis.claims import conditions, run_table
 from pairlab.analysis.claims.conditions import Requires
 from pairlab.analysis.comparison.compute import compare
 from pairlab.analysis.question import Answer
 from pairlab.analysis.questions.modes import CONTAINERIZATION
 from pairlab.errors import AnalysisError
+from pairlab.model.conditions import packed
 from pairlab.store.dataset import Runs
 from tests.support.claimed import computing
 from tests.support.synthetic import run
@@ -107,3 +109,64 @@ def test_the_analysis_keeps_apart_what_two_versions_computed():
     answer = Answer(CONTAINERIZATION, Runs(tuple(runs)), "", None, 0.95)
     assert sorted(answer["value"]["work_version"]) == ["0.15.06", "0.17.06"]
     assert answer["change"]["value"].isna().all()
+
+
+# --- the machine's settings
+
+SETTINGS = {
+    "wakeup_latency_us": "2000000000",
+    "governor": "performance",
+    "net.core.rmem_max": "1",
+    "vm.swappiness": "60",
+}
+
+
+def under(settings, *runs):
+    return [replace(each, facts={**each.facts, "conditions": packed(settings)}) for each in runs]
+
+
+@pytest.mark.parametrize(("name", "value"), [("wakeup_latency_us", "0"), ("governor", "powersave")])
+def test_sides_of_a_machine_whose_cpus_were_set_otherwise_are_not_compared_unless_that_is_asked_for(name, value):
+    first = under(SETTINGS, *side("bridge"))
+    runs = [*first, *under(SETTINGS | {name: value}, *side("macvlan"))]
+    with pytest.raises(AnalysisError, match=rf"in {name} \({SETTINGS[name]} against {value}\).*--despite {name}"):
+        compare(runs)
+    assert compare(runs, despite=[name])[0].n == (5, 5)
+    with pytest.raises(AnalysisError, match=rf"differ in {name} "):
+        selection.check_alike(runs)
+    assert compare([*first, *under(SETTINGS, *side("macvlan"))])[0].notes == ()
+
+
+def test_cpus_that_are_kept_awake_are_what_is_compared_where_they_are():
+    runs = [
+        *under(SETTINGS, *side("bridge")),
+        *under(SETTINGS | {"wakeup_latency_us": "0"}, *side("bridge", cpus_awake=True)),
+    ]
+    assert compare(runs, by="cpus_awake")[0].n == (5, 5)
+    selection.check_alike(runs, also=["cpus_awake"])
+
+
+def test_other_settings_are_named_and_of_many_it_is_said_how_many():
+    first = [*side("bridge")]
+    (found,) = compare([*under(SETTINGS, *first), *under(SETTINGS | {"vm.swappiness": "1"}, *side("macvlan"))])
+    assert found.notes == ("the machine was set otherwise, too: vm.swappiness (60 against 1)",)
+    many = {f"net.core.setting{number}": "1" for number in range(5)}
+    (found,) = compare([*under(many, *first), *under(dict.fromkeys(many, "2"), *side("macvlan"))])
+    assert found.notes[0].endswith("net.core.setting2 (1 against 2), and 2 more")
+
+
+def test_settings_are_compared_run_by_run_within_a_block():
+    """Both sides have both values here, and in no block the same."""
+    other = SETTINGS | {"governor": "powersave"}
+    runs = []
+    for turn, driver in enumerate(("bridge", "macvlan")):
+        for at, each in enumerate(side(driver)):
+            block = {"block": run([1.0], repetition=at).facts["block"]}
+            runs += under([SETTINGS, other][(at + turn) % 2], replace(each, facts={**each.facts, **block}))
+    with pytest.raises(AnalysisError, match="differ in governor"):
+        compare(runs)
+
+
+def test_settings_that_only_one_side_recorded_are_said_to_be_unknown():
+    (found,) = compare([*under(SETTINGS, *side("bridge")), *side("macvlan")])
+    assert found.notes == ("one side did not record the machine's settings",)
