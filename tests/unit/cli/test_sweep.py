@@ -310,7 +310,7 @@ def test_a_part_of_a_sweep_is_measured_and_more_repetitions_of_it(pairlab, measu
         ("macvlan", 2, 1),
         ("macvlan", 2, 2),
     ]
-    assert pairlab("sweep", file, "--repetitions", "1", "--dry-run")[1].endswith("stored: 2\n")
+    assert pairlab("sweep", file, "--repetitions", "1", "--dry-run")[1].endswith("stored: 2 of 4\n")
     for words, why in (
         (["--where", "pairs"], "'pairs' is no NAME=VALUE, such as driver=bridge"),
         (["--where", "pair=2"], "--where: no parameter 'pair'; did you mean 'pairs'?"),
