@@ -132,6 +132,7 @@ def _as_json(comparisons, judged):
             "high_percent": each.high if math.isfinite(each.high) else None,
             "n": each.n,
             "unit": each.unit,
+            "pairing": each.pairing,
             "p_holm": p if math.isfinite(p) else None,
             "verdict": each.verdict,
             "words": each.words,

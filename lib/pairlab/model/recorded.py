@@ -23,23 +23,25 @@ _FIRST, _LAST = datetime.fromisoformat("1970-01-01T00:00:00+00:00"), datetime.fr
 Moment = Annotated[AwareDatetime, Field(ge=_FIRST, le=_LAST)]
 
 
-#: By the names of facts that runs are compared by, or that are printed: the part of Run.facts that has each.
+#: By the names of facts that runs are compared by, or that are printed: the part of Run.facts that has each; empty: it
+#: is a part itself.
 FACTS: Mapping[str, str] = {
     **dict.fromkeys(
         ("kernel", "cpu_model", "cpus", "memory_bytes", "virtualization", "distribution", "cgroup"), "host"
     ),
-    **dict.fromkeys(("cpu_governor", "cpuidle_driver", "default_qdisc", "rmem_max", "wmem_max"), "host"),
+    **dict.fromkeys(("cpu_governor", "cpuidle_driver", "default_qdisc", "rmem_max", "wmem_max", "cpu_weights"), "host"),
     **dict.fromkeys(("datapath", "docker", "tcp_congestion_control", "tcp_rmem", "tcp_wmem"), "network"),
     **dict.fromkeys(("tcp_ecn", "tcp_sack", "tcp_timestamps", "mtu_bytes"), "network"),
     **dict.fromkeys(("tso", "gso", "gro", "rx_checksum", "tx_checksum", "scatter_gather"), "network"),
     "in_force": "congestion_control",
     "pairlab": "versions",
     "harness_cpus": "pinning",
+    **dict.fromkeys(("held", "urgency"), ""),
 }
 
 
 def fact(facts: Mapping[str, Any], name: str) -> Any:
-    return (facts.get(FACTS[name]) or {}).get(name)
+    return ((facts.get(FACTS[name]) or {}) if FACTS[name] else facts).get(name)
 
 
 class _Part(BaseModel):

@@ -40,6 +40,9 @@ FACTS = {
     **{name: name.replace("_", " ") for name in ("cpu_governor", "cpuidle_driver", "memory_bytes")},
     "pairlab": "the version of pairlab",
     "harness_cpus": "the CPUs that pairlab may use",
+    "cpu_weights": "the weights of pairlab's control groups",
+    "urgency": "how urgent the release was",
+    "held": "where clients were held before it",
 }
 #: Those of FACTS that are among the machine's settings, where these were recorded.
 _IN_CONDITIONS = ("default_qdisc", "rmem_max", "wmem_max", "cpu_governor", "cpuidle_driver")
@@ -105,7 +108,8 @@ def recorded_differences(
     for name, words in FACTS.items():
         if known and name in _IN_CONDITIONS:
             continue
-        one, other = (" or ".join(sorted(map(str, {run.fact(name) for run in its} - {None}))) for its in runs)
+        of_sides = ({str(value) for run in its if (value := run.fact(name)) is not None} for its in runs)
+        one, other = (" or ".join(sorted(values)) for values in of_sides)
         if one and other and one != other:
             differ[name] = f"{words} ({one} against {other})"
     settings, remark = _settings_that_differ(runs)

@@ -111,6 +111,22 @@ def test_the_analysis_keeps_apart_what_two_versions_computed():
     assert answer["change"]["value"].isna().all()
 
 
+@pytest.mark.parametrize(
+    ("name", "values", "told"),
+    [
+        ("urgency", (["realtime"], ["none"]), "how urgent the release was (['realtime'] against ['none'])"),
+        ("held", (["exec"], ["gate"]), "where clients were held before it (['exec'] against ['gate'])"),
+    ],
+)
+def test_how_clients_were_released_is_told_where_it_differs(name, values, told):
+    sides = (
+        [replace(each, facts={**each.facts, name: value}) for each in side(driver)]
+        for driver, value in zip(("bridge", "macvlan"), values, strict=True)
+    )
+    (found,) = compare([each for runs in sides for each in runs])
+    assert found.notes == (f"they differ in {told}, too",)
+
+
 # --- the machine's settings
 
 SETTINGS = {
