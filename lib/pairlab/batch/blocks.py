@@ -19,7 +19,7 @@ def cell_s(spec: Spec) -> float:
 
 
 def of_repetition(cells: Iterable[Spec], seed: str) -> list[list[Spec]]:
-    """The blocks of these cells, in random order; a block of several cells takes at most LONGEST_S."""
+    """The blocks of these cells, in random order; those of a block begin within LONGEST_S of each other."""
     blocks = _divided(list(cells))
     shuffled = random.Random(seed)
     for block in blocks:
@@ -44,19 +44,21 @@ def _divided(cells: list[Spec]) -> list[list[Spec]]:
     """Divides cells by the first field in which they differ, as long as they take too long; joins short neighbours."""
     fields = [*_FIRST, *(name for name in Spec.model_fields if name not in (*_FIRST, *_LAST, "twin")), *_LAST]
     name = next((name for name in fields if len({getattr(spec, name) for spec in cells}) > 1), "")
-    if not name or _takes_s(cells) <= LONGEST_S:
+    if not name or _apart_s(cells) <= LONGEST_S:
         return [cells] if cells else []
     by_value: dict[object, list[Spec]] = {}
     for spec in cells:
         by_value.setdefault(getattr(spec, name), []).append(spec)
     parts: list[list[Spec]] = []
     for part in (part for group in by_value.values() for part in _divided(group)):
-        if parts and _takes_s([*parts[-1], *part]) <= LONGEST_S:
+        if parts and _apart_s([*parts[-1], *part]) <= LONGEST_S:
             parts[-1] = parts[-1] + part
         else:
             parts.append(part)
     return parts
 
 
-def _takes_s(cells: Sequence[Spec]) -> float:
-    return sum(map(cell_s, cells))
+def _apart_s(cells: Sequence[Spec]) -> float:
+    """From the begin of the first to that of the last, in the order in which that is longest."""
+    takes_s = [cell_s(spec) for spec in cells]
+    return sum(takes_s) - min(takes_s, default=0.0)

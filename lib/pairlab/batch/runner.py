@@ -1,7 +1,7 @@
 """Sweeps: measures the cells of a sweep file, block after block, and resumes where it was interrupted.
 
-A block holds cells of one repetition that are compared with each other, for ten minutes at most (blocks). An executor
-measures a whole block, one cell directly after the other; with several executors, several blocks are under way.
+A block holds cells of one repetition that are compared with each other, and begin within ten minutes (blocks). An
+executor measures a whole block, one cell directly after the other; with several executors, several blocks are under way.
 """
 
 import time
