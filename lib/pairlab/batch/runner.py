@@ -1,7 +1,7 @@
 """Sweeps: measures the cells of a sweep file, block after block, and resumes where it was interrupted.
 
 A block holds cells of one repetition that are compared with each other, and begin within ten minutes (blocks). An
-executor measures a whole block, one cell directly after the other; with several executors, several blocks are under way.
+executor measures a whole block, one cell directly after the other; several executors have several blocks under way.
 """
 
 import time
