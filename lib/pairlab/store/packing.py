@@ -102,22 +102,23 @@ def pack(
     root: Path | None = None,
     folder: Path | None = None,
     *,
+    keys: Collection[str] | None = None,
     leave_out: Collection[str] = (),
     replace: bool = False,
     remove: bool = False,
 ) -> Packed:
     """Makes <experiment>.pack of its runs, also of those that are in packs, and reads it back before it has its name.
 
-    folder: where it is to be; default: `root`, the folder of the runs. leave_out: what of LEAVABLE it is not to have.
-    replace: a pack of that name goes, whose runs are in the new one. remove: directories of runs that are in it go,
-    but those that hold other files.
+    folder: where it is to be; default: `root`, the folder of the runs. keys: of the runs; None: all. leave_out: what of
+    LEAVABLE it is not to have. replace: a pack of that name goes, whose runs are in the new one. remove: directories of
+    runs that are in it go, but those that hold other files.
 
     Raises NoRuns, BadInput where there is such a pack, StoreError where it cannot be written, or reads back otherwise.
     """
     root = root or paths.runs()
     target = (folder or root) / f"{experiment}{SUFFIX}"
     _require_free(target, experiment, replace)
-    sources, troubles = _sources(experiment, root, tuple(leave_out))
+    sources, troubles = _sources(experiment, root, keys, tuple(leave_out))
     if target.exists():
         _require_none_lost(target, sources)
     if not sources:
@@ -159,11 +160,13 @@ def _require_none_lost(target: Path, sources: Sequence[_Source]) -> None:
         )
 
 
-def _sources(experiment: str, root: Path, leave_out: tuple[str, ...]) -> tuple[list[_Source], dict[Path, str]]:
+def _sources(
+    experiment: str, root: Path, keys: Collection[str] | None, leave_out: tuple[str, ...]
+) -> tuple[list[_Source], dict[Path, str]]:
     """The runs that can be packed, and why others cannot; each run is read completely."""
     sources, troubles = [], {}
     for place, entry in stored(root).items():
-        if entry.experiment == experiment:
+        if entry.experiment == experiment and (keys is None or entry.key in keys):
             try:
                 source = _Source(entry.key, read(place), leave_out)
                 for name in (*TABLES, FILES):

@@ -174,6 +174,14 @@ def test_a_research_object_names_its_makers_its_licence_and_every_file_with_its_
     assert [run.spec for run in load_runs(tmp_path / "out")] == [Spec(driver="macvlan")]
 
 
+def test_a_research_object_has_the_runs_that_were_chosen_and_no_others(pairlab, tmp_path):
+    labelled("before", 1e9, pairs=1)
+    labelled("after", 2e9, pairs=1)
+    assert pairlab("export", str(tmp_path / "out"), "--to", "zenodo", "--sweep", "@after")[0] == 0
+    (run,) = load_runs(tmp_path / "out", environment="all")
+    assert run.total_throughput_bps == 2e9
+
+
 def test_labelled_runs_displace_none_that_have_no_label(runs_dir):
     plain = made_up(at=WHEN, rate_bps=1e9, facts={"host": {"fingerprint": "a"}}, duration_s=1.0)
     later = made_up(

@@ -59,7 +59,7 @@ def write(runs: Runs, folder: Path, form: str, about: About) -> list[Path]:
         if form == "zenodo":
             assert runs.root
             for experiment in sorted({run.spec.experiment for run in runs}):
-                written.append(store.pack(experiment, runs.root, folder).path)
+                written.append(store.pack(experiment, runs.root, folder, keys={run.key for run in runs}).path)
             written.append(_write_crate(folder, written, about, runs))
     except OSError as error:
         raise StoreError(f"{folder} cannot be written: {error.strerror or error}") from None
