@@ -182,11 +182,15 @@ def _remove_paths(executed: Path) -> None:
 
 
 def _error_of(notebook: Path, error: Any) -> PairlabError:
-    """The error that stopped a notebook, as a PairlabError of the same class if it was one."""
+    """The error that stopped a notebook, as a PairlabError of the same class if it was one; the cell is its note then,
+    for those who wrote the notebook.
+    """
     text = re.sub(r"\x1b\[[0-9;]*m", "", error.evalue or "")
     kind = error.ename.rpartition(".")[2]
+    cell = f"cell {error.cell_index + 1} ({(error.source or '').strip().partition(chr(10))[0]})"
     own_class = by_name(kind)
     if own_class.__name__ == kind:
-        return own_class(text)
-    cell = f"cell {error.cell_index + 1} ({(error.source or '').strip().partition(chr(10))[0]})"
+        own = own_class(text)
+        own.add_note(f"in its {cell}")
+        return own
     return MeasurementFailed(f"the notebook {notebook.name} stopped in its {cell} with {kind}: {text}")

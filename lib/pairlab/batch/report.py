@@ -127,7 +127,8 @@ def make(
                 if len(notebooks) == 1:
                     raise
                 # NoRuns: no stored run answers the notebook's question
-                (skipped if isinstance(error, NoRuns) else failed)[_name_of(notebook)] = str(error)
+                why = " ".join([str(error), *(() if isinstance(error, NoRuns) else getattr(error, "__notes__", ()))])
+                (skipped if isinstance(error, NoRuns) else failed)[_name_of(notebook)] = why
                 if not notebooks:
                     _write_gap(notebook, str(error), origin)
     pdf, why = (None, "it is built from the analyses in notebooks/analysis") if notebooks else (None, "")

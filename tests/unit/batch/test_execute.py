@@ -12,7 +12,7 @@ import pytest
 from pairlab import paths
 from pairlab.base.caller import caller_with
 from pairlab.batch.execute import execute
-from pairlab.errors import MeasurementFailed, StoreError
+from pairlab.errors import AnalysisError, MeasurementFailed, StoreError
 from pairlab.progress.relay import Reports
 from tests.support.host import started
 
@@ -171,3 +171,11 @@ def test_a_notebook_that_stops_is_kept_and_its_error_is_told(tmp_path):
         execute(notebook_that(tmp_path, "pairs / 0"), executed, {})
     assert "ZeroDivisionError" in executed.read_text()
     assert "output_path" not in json.loads(executed.read_text())["metadata"]["papermill"]
+
+
+def test_of_pairlabs_own_errors_the_cell_is_a_note(tmp_path):
+    """Whoever runs an experiment reads the error alone, and a report, of many notebooks, names the cell, too."""
+    raises = "from pairlab.errors import AnalysisError; raise AnalysisError('too few')"
+    with pytest.raises(AnalysisError, match=r"^too few$") as caught:
+        execute(notebook_that(tmp_path, raises), tmp_path / "out.ipynb", {})
+    assert caught.value.__notes__ == [f"in its cell 2 ({raises})"]
