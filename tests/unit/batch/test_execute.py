@@ -176,6 +176,7 @@ def test_a_notebook_that_stops_is_kept_and_its_error_is_told(tmp_path):
 def test_of_pairlabs_own_errors_the_cell_is_a_note(tmp_path):
     """Whoever runs an experiment reads the error alone, and a report, of many notebooks, names the cell, too."""
     raises = "from pairlab.errors import AnalysisError; raise AnalysisError('too few')"
-    with pytest.raises(AnalysisError, match=r"^too few$") as caught:
+    with pytest.raises(AnalysisError) as caught:
         execute(notebook_that(tmp_path, raises), tmp_path / "out.ipynb", {})
+    assert str(caught.value) == "too few"
     assert caught.value.__notes__ == [f"in its cell 2 ({raises})"]
