@@ -38,7 +38,10 @@ class BuildPy(build_py):
             return
         place = Path(self.build_lib) / "pairlab" / "shipped"
         for pattern in SHIPPED:
-            for file in sorted(ROOT.glob(pattern)):
+            files = sorted(ROOT.glob(pattern))
+            if not files:
+                raise FileNotFoundError(f"{pattern} is not here, and belongs into the wheel: see MANIFEST.in")
+            for file in files:
                 target = place / file.relative_to(ROOT)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(file, target)
