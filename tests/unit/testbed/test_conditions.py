@@ -36,10 +36,15 @@ def test_settings_of_this_machine_stay_as_they_are():
 
 
 def test_every_sysctl_is_one_whatever_its_name_and_an_interfaces_own_are_none(sysctls):
-    sysctls(net__core__new_in_this_kernel="7\n", vm__swappiness="60\n", kernel__sched__autogroup="1\t2\n")
+    sysctls(net__core__new_in_this_kernel="7\n", vm__max_map_count="60\n", kernel__sched__autogroup="1\t2\n")
     sysctls(net__ipv4__conf__all__rp_filter="0", net__ipv4__conf__veth0__rp_filter="1", fs__nr_open="1")
-    sysctls(kernel__ns_last_pid="42", net__core__netdev_rss_key="00:01", kernel__hostname="mine")
-    expected = {"net.core.new_in_this_kernel": "7", "vm.swappiness": "60", "kernel.sched.autogroup": "1 2"}
+    sysctls(
+        kernel__ns_last_pid="42",
+        net__core__netdev_rss_key="00:01",
+        net__netfilter__nf_conntrack_count="9",
+        kernel__hostname="mine",
+    )
+    expected = {"net.core.new_in_this_kernel": "7", "vm.max_map_count": "60", "kernel.sched.autogroup": "1 2"}
     assert of_sysctls(conditions.read()) == expected | {"net.ipv4.conf.all.rp_filter": "0"}
 
 
@@ -60,7 +65,7 @@ def test_of_the_command_line_it_is_said_how_the_kernel_works_and_not_where_the_s
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may ask the kernel for short wake-ups")
 def test_a_request_for_short_wake_ups_is_seen_and_reading_it_asks_for_none():
     before = conditions.read()["wakeup_latency_us"]
-    request = os.open(conditions.LATENCY, os.O_WRONLY)
+    request = os.open(conditions.REQUEST, os.O_WRONLY)
     try:
         os.write(request, (5).to_bytes(4, "little"))
         assert conditions.read()["wakeup_latency_us"] == "5"

@@ -134,7 +134,11 @@ def measure_cell(
 def rescue(content: bytes, values: Mapping[str, Any]) -> str:
     """On the worker: keeps a run that it has sent, and that the sweep's host cannot store. Returns the folder."""
     folder = tempfile.mkdtemp(prefix=RESCUED)
-    store.import_run(content, Spec(**values), Path(folder))
+    try:
+        store.import_run(content, Spec(**values), Path(folder))
+    except StoreError:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     return folder
 
 

@@ -1,7 +1,8 @@
 """The settings of this machine that a measurement may depend on: all of them, but for what changes by itself.
 
-None is chosen by name: who knows beforehand what matters? Left out is what counts or is drawn anew, what is written
-only, secrets, names, and what a network interface has for itself, as interfaces come and go with each testbed.
+No sysctl is chosen by name: who knows beforehand which matter? Left out are those that count or are drawn anew, what
+is written only, secrets, names, and what a network interface has for itself, as interfaces come and go with each
+testbed. Other settings, which no folder has together, are listed here.
 """
 
 import os
@@ -11,14 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pairlab.model.conditions import Conditions, differing
+from pairlab.testbed.cpu_sleep import CPUS, REQUEST
 from pairlab.testbed.requirements import setting
 
-SYSCTLS, CPUS = Path("/proc/sys"), Path("/sys/devices/system/cpu")
+SYSCTLS = Path("/proc/sys")
 #: Of the sysctls (Documentation/admin-guide/sysctl): these folders, without what matches here.
 FOLDERS = ("kernel", "net", "vm")
 _LEFT_OUT = re.compile(
     r"net\.ipv4\.(conf|neigh)\.(?!all\.|default\.)|net\.ipv6\.(conf|neigh|route|icmp)\."  # traffic here is IPv4
-    r"|net\.mpls\.conf\.|net\.iw_cm|.*_key$|.*stable_secret|.*_count$|.*rss_key$"
+    r"|net\.mpls\.conf\.|net\.iw_cm|.*_key$|.*stable_secret|.*nf_conntrack_count$|.*rss_key$"
     r"|kernel\.(random|keys|pty|usermodehelper|yama|firmware_config|seccomp)\."
     r"|kernel\.(ns_last_pid|cad_pid|tainted|hostname|domainname|osrelease|version|bootloader_\w+|ostype)$"
     r"|kernel\.(perf_event_max_sample_rate|perf_cpu_time_max_percent|core_pattern|modprobe|hotplug|poweroff_cmd)$"
@@ -50,7 +52,6 @@ OF_EACH_CPU = {
 MODULES = re.compile(
     r"tcp_\w+|bridge|br_netfilter|veth|vxlan|openvswitch|virtio_net|nf_conntrack|workqueue|haltpoll|processor"
 )
-LATENCY = Path("/dev/cpu_dma_latency")
 #: Of the kernel's command line: what says where the system is, and for whom, and not how the kernel works.
 _WHERE = re.compile(
     r"(root|init|rdinit|ip|nfsroot|nfsaddrs|BOOT_IMAGE|initrd|resume|console|earlycon|ro|rw|quiet|splash|rd\..*|systemd\..*|luks.*|crypt.*|ds|cloud-init.*)(=.*)?"
@@ -99,13 +100,18 @@ def _sysctls(root: Path) -> Iterator[tuple[str, str | None]]:
 
 
 def _value(path: Path) -> str | None:
+    content = _read(path)
+    return None if content is None else " ".join(content.decode(errors="replace").split())
+
+
+def _read(path: Path) -> bytes | None:
     """None where it is not for reading, or not for this user."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return None
     try:
-        return " ".join(os.read(descriptor, MOST_BYTES).decode(errors="replace").split())
+        return os.read(descriptor, MOST_BYTES)
     except OSError:
         return None
     finally:
@@ -120,16 +126,8 @@ def _command_line() -> str | None:
 
 
 def _wakeup_latency_us() -> str | None:
-    """The longest wake-up that anybody's request allows CPUs now: Documentation/power/pm_qos_interface.rst. To read it
-    asks for nothing. 2,000,000,000: nobody asks.
+    """The longest wake-up that anybody's request allows CPUs now (cpu_sleep.REQUEST): to read it asks for nothing.
+    2,000,000,000: nobody asks.
     """
-    try:
-        descriptor = os.open(LATENCY, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        return str(struct.unpack("=i", os.read(descriptor, 4))[0])
-    except (OSError, struct.error):
-        return None
-    finally:
-        os.close(descriptor)
+    content = _read(REQUEST)
+    return str(struct.unpack("=i", content)[0]) if content and len(content) == 4 else None
