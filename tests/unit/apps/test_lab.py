@@ -1,5 +1,6 @@
 """`pairlab lab` amid Jupyter's configuration of its user."""
 
+import asyncio
 import json
 import re
 import ssl
@@ -25,8 +26,14 @@ def started(tmp_path, monkeypatch, capsys):
         lab.main(["--no-browser", "--ServerApp.port=0", *arguments])
         return lab.Server.instance(), capsys.readouterr().out
 
-    yield started
+    # The main thread has a loop before the server looks for one: else what Python warns of, from 3.12 on, is whether an
+    # earlier test had one.
+    with asyncio.Runner() as runner:
+        runner.get_loop()
+        yield started
     if lab.Server.initialized():
+        if server := getattr(lab.Server.instance(), "http_server", None):
+            server.stop()
         lab.Server.clear_instance()
 
 
