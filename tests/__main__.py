@@ -80,7 +80,7 @@ WHOLE = {
     "browser-whole": ("tests/browser", *OF_THE_WHOLE),
     "faults-docker": (*OF_DOCKER, *ALL_BUT_LONG),
     "faults-of-numbers": (*OF_NUMBERS, *ALL_BUT_LONG),
-    "faults-others": (*but("tests/faults", *OF_DOCKER, *OF_NUMBERS), *ALL_BUT_LONG),
+    "faults-others": (*but("tests/faults", *OF_DOCKER, *OF_NUMBERS), *OF_THE_WHOLE),
     "wheel": ("sh", ".ci/installed"),
     "lowest": (sys.executable, "-m", "tests.lowest"),
     "kernels": (sys.executable, "-m", "tests.kernels"),

@@ -100,7 +100,8 @@ def recorded_differences(
 ) -> list[str]:
     """A note for each of FACTS that was recorded on both sides and is not the same on both, and of what others used.
 
-    Raises AnalysisError for a fact that surely matters, and is neither what is compared nor in `despite`.
+    Raises AnalysisError for a fact that surely matters, and is neither what is compared nor in `despite`; of two hosts
+    or kernels it is a part of what is compared, and named.
     """
     runs = [its for _, its in sides]
     differ = {}
@@ -116,7 +117,7 @@ def recorded_differences(
     differ |= {name: text for name, text in settings.items() if name in MACHINE}
     if by == "cpus_awake":  # which is done by that
         differ.pop("wakeup_latency_us", None)
-    matters = (*MEMORY, *MACHINE, *(() if by in OF_LINKS else LINKS))
+    matters = () if by in ("host", "kernel") else (*MEMORY, *MACHINE, *(() if by in OF_LINKS else LINKS))
     grave = [name for name in differ if name in matters and name not in (by, *despite)]
     if grave:
         anyhow = " ".join(f"--despite {name}" for name in grave)

@@ -164,9 +164,9 @@ def _compared(
 ) -> Comparison:
     """The comparison of two sides, the base first. Raises AnalysisError where one has no value, or its flows failed."""
     specs = [runs[0].spec for _, runs in sides]
-    conditions = [] if over or by in ENVIRONMENT else recorded_differences(by, sides, despite)
+    conditions = [] if over else recorded_differences(by, sides, despite)
     what = measures_of(run for _, runs in sides for run in runs)[measure]
-    found = (_over_hosts if over else _of_runs)(by, measure, what, sides)
+    found = _over_hosts(by, measure, what, sides, despite) if over else _of_runs(by, measure, what, sides)
     change, low, high, n = found.change.estimate()
     if found.pairing == APART:
         low = high = np.nan
@@ -251,7 +251,7 @@ def _by_session(measure: str, used: Sequence[Sequence[Run]]) -> tuple[Student, t
     return Student(float(logs[1].mean() - logs[0].mean()), error, df, df + 1, PERCENT), counts
 
 
-def _over_hosts(by: str, measure: str, what: Measure, sides: Sides) -> _Found:
+def _over_hosts(by: str, measure: str, what: Measure, sides: Sides, despite: Sequence[str]) -> _Found:
     """Of runs of several hosts, within each of those that have both sides, hosts the unit."""
     hosts: dict[str, list[list[Run]]] = {}
     kernels: dict[str, set[str]] = {}
@@ -267,7 +267,11 @@ def _over_hosts(by: str, measure: str, what: Measure, sides: Sides) -> _Found:
     both = {host: its for host, its in sorted(hosts.items()) if all(its)}
     if not both:
         raise AnalysisError(f"Not compared: no host has both {' and '.join(named(by, value) for value in values)}.")
-    parts = [_of_runs(by, measure, what, list(zip(values, its, strict=True)), host) for host, its in both.items()]
+    of_hosts = {host: list(zip(values, its, strict=True)) for host, its in both.items()}
+    conditions = [
+        f"on {host} {text}" for host, its in of_hosts.items() for text in recorded_differences(by, its, despite)
+    ]
+    parts = [_of_runs(by, measure, what, its, host) for host, its in of_hosts.items()]
     change = Student.of([part.change.centre for part in parts], PERCENT)
     change = change.blurred(*np.mean([part.change.blur for part in parts], axis=0))
     percents = [PERCENT.from_scale(part.change.centre) for part in parts]
@@ -277,13 +281,13 @@ def _over_hosts(by: str, measure: str, what: Measure, sides: Sides) -> _Found:
         notes.append(f"{lacking} of {len(hosts)} hosts lack{'s' * (lacking == 1)} one side")
     if len(different := set().union(*kernels.values())) > 1:
         notes.append(f"the hosts have different kernels ({', '.join(by_version(different))})")
-    base, other = (_together(of_hosts) for of_hosts in zip(*(part.sides for part in parts), strict=True))
+    base, other = (_together(used) for used in zip(*(part.sides for part in parts), strict=True))
     pairing = max((part.pairing for part in parts), key=PAIRINGS.index)
-    return _Found(change, pairing, (base, other), tuple(notes))
+    return _Found(change, pairing, (base, other), (*notes, *conditions))
 
 
-def _together(of_hosts: Sequence[_Used]) -> _Used:
-    levels, runs, known, used = zip(*of_hosts, strict=True)
+def _together(hosts: Sequence[_Used]) -> _Used:
+    levels, runs, known, used = zip(*hosts, strict=True)
     return _Used(float(np.mean(levels)), [run for its in runs for run in its], sum(known), sum(used))
 
 

@@ -12,6 +12,7 @@ from pairlab.analysis.question import Answer
 from pairlab.analysis.questions.modes import CONTAINERIZATION
 from pairlab.errors import AnalysisError
 from pairlab.model.conditions import packed
+from pairlab.store import with_label
 from pairlab.store.dataset import Runs
 from tests.support.claimed import computing
 from tests.support.synthetic import run
@@ -186,3 +187,32 @@ def test_settings_are_compared_run_by_run_within_a_block():
 def test_settings_that_only_one_side_recorded_are_said_to_be_unknown():
     (found,) = compare([*under(SETTINGS, *side("bridge")), *side("macvlan")])
     assert found.notes == ("one side did not record the machine's settings",)
+
+
+def test_a_machine_that_was_set_otherwise_between_two_labels_is_no_change_of_what_they_name():
+    before = [with_label(each, "before") for each in under(SETTINGS, *side("bridge"))]
+    after = [with_label(each, "after") for each in under(SETTINGS | {"governor": "powersave"}, *side("bridge"))]
+    with pytest.raises(AnalysisError, match="differ in governor"):
+        compare([*before, *after], by="label", base="before")
+    (found,) = compare([*before, *after], by="label", base="before", despite=["governor"])
+    assert "they differ in governor (performance against powersave), too" in found.notes
+
+
+def on(cpu, runs):
+    return [replace(each, facts={**each.facts, "host": {**each.facts["host"], "cpu_model": cpu}}) for each in runs]
+
+
+def test_two_hosts_are_compared_as_they_are_set_and_that_is_named():
+    first, second = under(SETTINGS, *side("bridge")), under(SETTINGS | {"governor": "powersave"}, *side("bridge"))
+    (found,) = compare([*on("A", first), *on("B", second)], by="host")
+    assert "they differ in governor (performance against powersave), too" in found.notes
+
+
+def test_over_hosts_the_two_sides_of_each_are_held_against_each_other():
+    other = SETTINGS | {"vm.swappiness": "1"}
+    runs = [*on("A", under(SETTINGS, *side("bridge"), *side("macvlan"))), *on("B", under(other, *side("bridge")))]
+    (found,) = compare([*runs, *on("B", under(other, *side("macvlan")))], over="host")
+    assert not [note for note in found.notes if "otherwise" in note]
+    (found,) = compare([*runs, *on("B", under(SETTINGS, *side("macvlan")))], over="host")
+    (note,) = [note for note in found.notes if "otherwise" in note]
+    assert note.startswith("on B") and note.endswith("vm.swappiness (1 against 60)")
