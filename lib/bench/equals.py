@@ -118,13 +118,24 @@ def real_cells() -> dict[str, Tried]:
     """The reference's cells against themselves, and the twins of PAIRLAB_RUNS."""
     cells = [its for its in _cells(load_runs(paths.REFERENCE)) if len(its) >= 2 * LEAST]
     found = {
-        f"the reference, {what}": _tried(_under_two_labels(*split(its)) for its in cells)
+        f"the reference, {what}": _tried((_under_two_labels(*split(its)), ()) for its in cells)
         for what, split in SPLITS.items()
     }
     if os.environ.get("PAIRLAB_RUNS"):
         measured_twice = [its for its in _cells(load_runs()) if any(run.spec.twin for run in its)]
-        found["twins"] = _tried(measured_twice)
+        found["twins"] = twins(measured_twice)
     return found
+
+
+def twins(cells: Sequence[Sequence[Run]]) -> Tried:
+    """Each of the cells, of which some runs are twins, against them; what twins differ by is taken from the others."""
+    return _tried(
+        (
+            _under_two_labels(*([run for run in its if run.spec.twin == twin] for twin in (False, True))),
+            [run for other in cells if other is not its for run in other],
+        )
+        for its in cells
+    )
 
 
 def _cells(runs: Iterable[Run]) -> Iterator[list[Run]]:
@@ -136,19 +147,23 @@ def _cells(runs: Iterable[Run]) -> Iterator[list[Run]]:
     return (sorted(its, key=lambda run: run.age_key) for its in cells.values())
 
 
-def _under_two_labels(first: Sequence[Run], second: Sequence[Run]) -> list[Run]:
-    return [*first, *(store.with_spec(run, run.spec.replace(twin=True)) for run in second)]
+def _under_two_labels(*sides: Sequence[Run]) -> tuple[list[Run], ...]:
+    return tuple(
+        [store.with_label(store.with_spec(run, run.spec.replace(twin=False)), label) for run in side]
+        for label, side in zip("AB", sides, strict=True)
+    )
 
 
-def _tried(cells: Iterable[Sequence[Run]]) -> Tried:
+def _tried(equals: Iterable[tuple[Sequence[list[Run]], Sequence[Run]]]) -> Tried:
+    """equals: two sides, each with a label, and others' runs, whose twins tell the noise."""
     counts: Counter[str] = Counter()
-    for runs in cells:
-        measure = default_measure(runs)
+    for (first, second), others in equals:
+        measure = default_measure([*first, *second])
         try:
-            (found,) = compare(runs, by="twin", measure=measure)
+            (found,) = compare([*first, *second, *others], by="label", measure=measure)
         except AnalysisError:  # it has no such measure, or too many flows failed
             continue
-        sides = [[summaries(run)[measure] for run in runs if run.spec.twin == twin] for twin in (False, True)]
+        sides = [[summaries(run)[measure] for run in side] for side in (first, second)]
         counts.update(
             count=1,
             different=found.verdict in ("better", "worse"),

@@ -215,4 +215,5 @@ def test_over_hosts_the_two_sides_of_each_are_held_against_each_other():
     assert not [note for note in found.notes if "otherwise" in note]
     (found,) = compare([*runs, *on("B", under(SETTINGS, *side("macvlan")))], over="host")
     (note,) = [note for note in found.notes if "otherwise" in note]
-    assert note.startswith("on B") and note.endswith("vm.swappiness (1 against 60)")
+    assert note.startswith("on B")
+    assert note.endswith("vm.swappiness (1 against 60)")
