@@ -24,14 +24,17 @@ class Environment(NamedTuple):
     label: str = ""
 
     def agrees(self, other: "Environment") -> bool:
-        """Whether all fields known of both are equal."""
-        of_both = zip(self, other, strict=True)
-        return self.label == other.label and all(mine == theirs or not mine or not theirs for mine, theirs in of_both)
+        """Whether all fields known of both are equal. Of hosts that are known, one that does not say which machine it
+        is is not the same as one that does.
+        """
+        if self.label != other.label or (self.host and other.host and self.machine != other.machine):
+            return False
+        return all(mine == theirs or not mine or not theirs for mine, theirs in zip(self, other, strict=True))
 
     def changes(self, now: "Environment") -> str:
         """The fields that differ in the environment `now`, in words: "kernel 6.1, now 6.18"; empty where they agree."""
         fields = zip(self._fields, self, now, strict=True)
-        changed = [each for each in fields if each[1] != each[2] and (all(each) or each[0] == "label")]
+        changed = [each for each in fields if each[1] != each[2] and (all(each) or each[0] in ("label", "machine"))]
         return "; ".join(f"{name} {before or 'none'}, now {after or 'none'}" for name, before, after in changed)
 
     def completed(self, other: "Environment") -> "Environment":
@@ -133,16 +136,13 @@ def same(environments: Iterable[Environment]) -> dict[Environment, Environment]:
 
 def host_names(environments: Iterable[Environment]) -> dict[Environment, str]:
     """The host of each environment, by the name that tells hosts apart everywhere: its CPUs, and which machine where
-    several of that kind are among them.
-
-    A machine that was not recorded is the one that is known, if the environment agrees with one only; else it stands
-    apart.
+    several of that kind are among them. One that was not recorded stands apart.
     """
     every = set(environments)
     hosts = {environment: _host_of(environment, every) for environment in every}
     machines: dict[str, set[str]] = {}
     for host, machine in hosts.values():
-        machines.setdefault(host, set()).update({machine} - {""})
+        machines.setdefault(host, set()).add(machine)
     return {
         environment: host
         if len(machines[host]) < 2
@@ -152,7 +152,6 @@ def host_names(environments: Iterable[Environment]) -> dict[Environment, str]:
 
 
 def _host_of(environment: Environment, every: Iterable[Environment]) -> tuple[str, str]:
-    """Host and machine of an environment, completed by those that agree with it, if these are of one host."""
-    agreeing = {(other.host, other.machine) for other in every if other.host and other.agrees(environment)}
-    hosts = {each for each in agreeing if each[1]} or agreeing
-    return hosts.pop() if len(hosts) == 1 else (environment.host, environment.machine)
+    """Host and machine of an environment; the host of those that agree with it, if these are of one."""
+    hosts = {other.host for other in every if other.host and other.agrees(environment)}
+    return hosts.pop() if len(hosts) == 1 else environment.host, environment.machine

@@ -127,11 +127,11 @@ def test_what_else_differs_between_two_kernels_is_noted():
     assert compare([*old, *new], by="kernel")[0].notes == ("they differ in tool, too",)
 
 
-def test_a_machine_that_an_older_run_did_not_record_is_taken_for_the_one_of_its_kind():
-    runs = [*on(BRIDGE, machine="0123456789ab"), *on(FASTER)]
-    assert len(compare(runs)) == 1
+@pytest.mark.parametrize("other", ["ba9876543210", ""])
+def test_runs_of_another_machine_and_of_one_that_was_not_recorded_are_not_compared(other):
+    assert len(compare([*on(BRIDGE, machine="0123456789ab"), *on(FASTER, machine="0123456789ab")])) == 1
     with pytest.raises(AnalysisError, match="differ in driver alone"):
-        compare([*on(BRIDGE, machine="0123456789ab"), *on(FASTER, machine="ba9876543210")])
+        compare([*on(BRIDGE, machine="0123456789ab"), *on(FASTER, machine=other)])
 
 
 def test_backends_are_compared_and_never_pooled_and_that_is_said():
