@@ -145,7 +145,7 @@ def pack(
 
 def _older(target: Path, experiment: str) -> list[Path]:
     """The packs of that experiment where the target is to be, but those that somebody named otherwise."""
-    named = re.compile(rf"{re.escape(experiment)}(-[0-9a-f]+)?{re.escape(SUFFIX)}")
+    named = re.compile(rf"{re.escape(experiment)}(-[0-9a-f]{{8}})?{re.escape(SUFFIX)}")
     older = []
     for path in packs.below(target.parent):
         if named.fullmatch(path.name):

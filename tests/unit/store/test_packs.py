@@ -194,15 +194,15 @@ def test_there_is_a_pack_already(tmp_path):
     assert made.path.read_bytes() == before[:-100]
 
 
-def test_a_pack_made_anew_is_in_place_of_all_that_pairlab_named_so_and_of_no_other(tmp_path):
+def test_a_pack_made_anew_is_in_place_of_all_that_pairlab_named_and_of_no_other(tmp_path):
     root = a_store(tmp_path)
     made = store.pack("throughput", root, remove=True)
-    for name in ("throughput.pack", "throughput-2.pack", "mine.pack", "throughput-mine.pack"):
+    for name in ("throughput.pack", "throughput-0123abcd.pack", "mine.pack", "throughput-2026.pack"):
         shutil.copyfile(made.path, root / name)
     store.write(made_up(9e9, pairs=9), root)
     anew = store.pack("throughput", root, replace=True, remove=True)
     assert anew.runs == 5
-    assert files_below(root) == sorted(["mine.pack", "throughput-mine.pack", anew.path.name])
+    assert files_below(root) == sorted(["mine.pack", "throughput-2026.pack", anew.path.name])
     assert len(load_runs(root, environment="all")) == 5
 
 
