@@ -2,9 +2,13 @@
 
 They are in the wheel as in a checkout, below pairlab/shipped (pairlab/paths.py). flowgen is linked statically, so that
 the wheel's tag needs no libc; another machine's, with ziglang: FLOWGEN_ARCH=aarch64 pip wheel --no-deps .
+
+The repository's address is declared by who publishes: GitHub Actions says where it builds. Then the metadata have the
+project's pages, and README's links and pictures lead there, as those within a repository lead nowhere on PyPI.
 """
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -13,6 +17,7 @@ from pathlib import Path
 
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
+from setuptools.command.egg_info import egg_info
 
 ROOT = Path(__file__).resolve().parent.parent
 SHIPPED = (
@@ -46,6 +51,31 @@ class BuildPy(build_py):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(file, target)
         build_flowgen(place / "lib" / "flowgen" / "build" / "flowgen")
+
+
+class EggInfo(egg_info):
+    """Adds the addresses of the repository, where they are known."""
+
+    def finalize_options(self):
+        super().finalize_options()
+        server, name, ref = (os.environ.get(f"GITHUB_{each}") for each in ("SERVER_URL", "REPOSITORY", "REF_NAME"))
+        if server and name and ref:
+            home, metadata = f"{server}/{name}", self.distribution.metadata
+            metadata.project_urls = {
+                "Source": home,
+                "Documentation": f"{home}/blob/{ref}/docs/index.md",
+                "Changelog": f"{home}/blob/{ref}/CHANGELOG.md",
+                "Issues": f"{home}/issues",
+            }
+            metadata.long_description = with_absolute_links(metadata.long_description, home, ref)
+
+
+def with_absolute_links(markdown: str, home: str, ref: str) -> str:
+    """The page with its links and pictures of the repository as they are at that tag or branch."""
+    relative = re.compile(r"(!?)(\[[^]]*\])\((?![a-z]+:|#)([^)]+)\)")
+    return relative.sub(
+        lambda link: f"{link[1]}{link[2]}({home}/{'raw' if link[1] else 'blob'}/{ref}/{link[3]})", markdown
+    )
 
 
 class BdistWheel(bdist_wheel):

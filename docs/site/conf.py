@@ -1,10 +1,12 @@
 """The site: `make docs` builds it into .cache/site, and a warning is an error.
 
 Its sources are the repository, and each page lies in the site where its file lies there: so a link that works where the
-repository is browsed leads to the same in the site. Navigation is in docs/index.md; generated.py writes parts of pages.
+repository is browsed leads to the same in the site. generated.py writes parts of pages. What only the site can show is
+not in the pages: navigation.md comes at the end of docs/index.md, api/ in place of the tables of reference/python.md.
 """
 
 import re
+from pathlib import Path
 
 project = html_title = "pairlab"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton"]
@@ -41,10 +43,18 @@ html_show_search_summary = False  # it is fetched, which browsers refuse from di
 
 #: A run is beside a notebook in a checkout, and not in the site.
 _LINK_TO_RUN = re.compile(r'<a href="[./]*/runs/[^"]*"[^>]*>(.*?)</a>')
+_API = re.compile(r"<!-- made: api (\w+) -->.*?<!-- end -->", re.DOTALL)
 
 
 def setup(app):
+    app.connect("source-read", _with_what_the_site_shows)
     app.connect("html-page-context", _without_links_to_runs)
+
+
+def _with_what_the_site_shows(app, page, source):
+    if page == root_doc:
+        source[0] += (Path(__file__).parent / "navigation.md").read_text(encoding="utf-8")
+    source[0] = _API.sub(r"```{eval-rst}\n.. include:: /docs/site/api/\1.rst\n```", source[0])
 
 
 def _without_links_to_runs(app, page, template, context, doctree):

@@ -51,6 +51,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "features": reference.features,
     "network": networks.network,
     "isolations": networks.isolations,
+    "api": reference.api,
     "errors": reference.exceptions,
     "commands": reference.commands,
     "environment": reference.environment,

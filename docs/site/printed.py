@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from pairlab import paths
 from pairlab.cli import main, terminal
+from pairlab.store.paths import untagged_stem
 
 #: Characters of a line: of a page in a browser, or a wide terminal.
 COLUMNS = 120
@@ -26,7 +27,7 @@ def output(experiments: str, lines: str, program: str, *arguments: str) -> str:
     """A block: the command behind a prompt, the first lines of what it prints, and its exit status unless that is 0.
 
     experiments: whose packs in runs/reference it reads, with commas between, or - for none; lines: how many are shown.
-    Raises ValueError for another program than pairlab, OSError for a pack that is not there.
+    Raises ValueError for another program than pairlab, or where there is no such pack.
     """
     command = shlex.join([program, *arguments])
     if program != "pairlab":
@@ -59,7 +60,8 @@ def _study(experiments: Sequence[str]) -> Iterator[None]:
         folder = Path(name).resolve()
         (folder / "runs").mkdir()
         for experiment in experiments:
-            shutil.copy(paths.REFERENCE / f"{experiment}.pack", folder / "runs")
+            (pack,) = (each for each in paths.REFERENCE.glob("*.pack") if untagged_stem(each) == experiment)
+            shutil.copy(pack, folder / "runs")
         with (
             contextlib.chdir(folder),
             mock.patch.object(paths, "STUDY", folder),

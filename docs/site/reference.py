@@ -1,6 +1,8 @@
 """Tables that say what the code says: columns, checks, parameters, options, plugins; as Markdown."""
 
 import inspect
+import pydoc
+import re
 import typing
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -9,6 +11,7 @@ import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+import pairlab
 from pairlab import errors, paths
 from pairlab.batch.stopping_rule import ESTIMATES, Until
 from pairlab.batch.sweep_file import Grid, SweepFile
@@ -84,6 +87,19 @@ def features() -> str:
         for name, (_, told) in FEATURES.items()
     ]
     return table(("feature", "to", *(tool.name for tool in tools)), rows)
+
+
+def api(part: str) -> str:
+    """What docs/site/api/PART.rst describes in the site, each by its first sentence. Raises LookupError."""
+    text = (Path(__file__).parent / "api" / f"{part}.rst").read_text(encoding="utf-8")
+    rows = []
+    for path in re.findall(r"^\.\. auto\w+:: ([\w.]+)", text, re.MULTILINE):
+        name = path.rpartition(".")[2]
+        if (described := pydoc.locate(path)) is None:
+            raise LookupError(f"{path} of {part}.rst is not there: rename it there, too")
+        shown = f"pairlab.{name}" if name in pairlab.__all__ else path
+        rows.append((f"`{shown}`", " ".join(inspect.getdoc(described).partition("\n\n")[0].split())))
+    return table(("name", "what it is"), rows)
 
 
 def exceptions() -> str:

@@ -3,7 +3,7 @@
 python, console  runs: a page's python blocks in one namespace, in their order, then its console commands
 yaml             is loaded, where it is a sweep file
 sh               is for the reader's own shell: its pairlab and make commands are held against what there is
-{toctree}, {eval-rst}  the build of the site reads, and fails where it cannot
+{toctree}        the build of the site reads, and fails where it cannot
 toml, latex, text are only read
 
 Python runs in a process of its own (`python -m tests.support.documents PAGE ...`), in a folder and with a store of its
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from pairlab import paths
 
-RUN, PARSED, READ = ("python", "console"), ("yaml", "sh", "{toctree}", "{eval-rst}"), ("toml", "latex", "text")
+RUN, PARSED, READ = ("python", "console"), ("yaml", "sh", "{toctree}"), ("toml", "latex", "text")
 _MADE = re.compile(r"^<!-- made: (?:(?!<!-- made:).)*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
 _FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

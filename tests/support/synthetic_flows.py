@@ -48,7 +48,7 @@ def write_fct(
     repetitions=5,
     failed=True,
 ) -> Path:
-    """E4: times grow by 1.3 from 10 to 50 pairs; netcat's are 5 % longer; one flow of ovs failed. Always the same."""
+    """`fct`: times grow by 1.3 from 10 to 50 pairs; netcat's are 5 % longer; one of ovs failed. Always the same."""
     random = np.random.default_rng(5)
     for backend, repetition in product(backends, range(repetitions)):
         drift = random.normal(1, 0.02)
@@ -65,7 +65,7 @@ def write_fct(
 def write_elephants(
     root: Path, *, backends=("netns", "docker"), drivers=("bridge", "macvlan", "ovs"), pairs=(10, 50), repetitions=5
 ) -> Path:
-    """E5: mice take twice E4's times and differ little between drivers; elephants ten times, and differ as E4's do."""
+    """`elephant-mice`: mice take twice those times and hardly differ by driver; elephants take ten times, and do."""
     random = np.random.default_rng(6)
     sizes = {"flow_bytes": 5_000_000, "elephant_share": 0.2, "elephant_bytes": 50_000_000}
     for backend, repetition, driver, count in product(backends, range(repetitions), drivers, pairs):

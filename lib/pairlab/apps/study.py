@@ -28,8 +28,8 @@ def create(place: Path) -> bool:
 
 
 def _name(source: Path) -> Path:
-    path = source.relative_to(TEMPLATE)
-    return path.with_name(".gitignore") if path.name == "gitignore" else path
+    first, *others = source.relative_to(TEMPLATE).parts
+    return Path(f".{first}" if first in ("gitignore", "github") else first, *others)
 
 
 def _copy(source: Path, target: Path, study: str) -> None:

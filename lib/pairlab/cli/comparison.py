@@ -167,7 +167,7 @@ def _as_json(comparisons, judged):
     "--isolation", is_flag=True, help="Only networks that give each container a network namespace of its own."
 )
 @click.option("--exactly", is_flag=True, help="Leave a cell empty that was not measured as asked.")
-@click.option("--backend", default="", help="Only this backend; default: each that has runs.")
+@options.backend("Only this backend; default: each that has runs.")
 @options.RUNS
 @options.SWEEP
 @click.option("--show-runs", is_flag=True, help="List the runs behind each number.")
@@ -200,7 +200,7 @@ def advise(where, root, sweep, backend, show_runs, file, as_json, **choices):
 
     choices |= {"first": choices["first"] or "", "margin_percent": choices.pop("margin")}
     question = Question(**choices, where=named_values.by_name(where))
-    answer = apps.advise(question, root, sweep=sweep, backend=backend)
+    answer = apps.advise(question, root, sweep=sweep, backend=backend or "")
     written = apps.write_sweep(answer, file) if file else False
     if as_json:
         echo(json.dumps(shown.as_dict(answer) | {"sweep": apps.sweep_text(answer) or None}))

@@ -1,10 +1,32 @@
 """Options of several commands; and parameters of experiments, -p NAME=VALUE."""
 
+from collections.abc import Callable, Iterable
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import click
 
 from pairlab.base import named_values
+
+
+class LateChoice(click.Choice):
+    """A choice of what is found when it is used, or its command's help is shown: `pairlab --help` loads nothing."""
+
+    def __init__(self, found: Callable[[], Iterable[str]]):
+        self._found = found
+        self.case_sensitive = True
+
+    @cached_property
+    def choices(self) -> Any:  # type: ignore[override]
+        return tuple(self._found())
+
+
+def _backends() -> list[str]:
+    from pairlab.testbed.registry import backends
+
+    return backends.names()
+
 
 RUNS = click.option(
     "--runs",
@@ -24,6 +46,11 @@ CREDENTIALS = click.option(
     type=click.Path(dir_okay=False),
     help="Key and certificate that the scheduler makes, by default in ~/.config/pairlab/scheduler.pem.",
 )
+
+
+def backend(help: str, **more: Any):
+    """The option --backend, of those that there are."""
+    return click.option("--backend", type=LateChoice(_backends), help=help, **more)
 
 
 def as_json(of: str = ""):

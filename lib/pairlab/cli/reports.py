@@ -19,7 +19,7 @@ from pairlab.errors import BadInput
 @click.argument("notebooks", nargs=-1, metavar="[NOTEBOOK]...", type=click.Path(path_type=Path))
 @options.RUNS
 @options.SWEEP
-@click.option("--backend", help="With --sweep: only the runs of this backend.")
+@options.backend("With --sweep: only the runs of this backend.")
 @click.option("--need-paper", is_flag=True, help="Fail if the paper cannot be built, for instance without LaTeX.")
 @options.as_json("a line for each step, and one for the result")
 @options.SCHEDULER

@@ -15,7 +15,6 @@ from pairlab.base.caller import caller_with
 from pairlab.base.printing import echo
 from pairlab.cli import options
 from pairlab.cli.terminal import NOT_DONE, event, fail, phases, say, write
-from pairlab.errors import BadInput
 from pairlab.progress.describe import Phases, split
 
 
@@ -79,10 +78,16 @@ def _events():
     return progress
 
 
+def _loads():
+    from pairlab.apps.rate_search import LOADS
+
+    return LOADS
+
+
 @click.command(cls=options.TakesParameters)
 @click.argument("experiment")
 @options.parameters("Set a parameter of the notebook, such as -p pairs=5; may be given several times.")
-@click.option("--over", required=True, help="The load: requests_per_s, udp_rate_bps, offered_load_bps, pairs, ….")
+@click.option("--over", type=options.LateChoice(_loads), required=True, help="The load.")
 @click.option("--from", "low", required=True, help="The least load that is tried, such as 1000 or '100 Mbit/s'.")
 @click.option("--to", "high", required=True, help="The most.")
 @click.option("--while", "limits", multiple=True, required=True, help="A limit: 'p99 <= 1 ms', 'loss <= 0.1 %', ….")
@@ -108,8 +113,6 @@ def search(experiment, parameters, over, low, high, limits, repetitions, within,
     from pairlab.model.spec import Spec
 
     experiment = experiments.named(experiment)
-    if over not in rate_search.LOADS:
-        raise BadInput(f"--over {over}: the loads are {', '.join(rate_search.LOADS)}")
     bounds = float(Spec.as_field(over, low)), float(Spec.as_field(over, high))
     bounded = [rate_search.Limit.of(each) for each in limits]
     whole = isinstance(Spec.model_fields[over].default, int)

@@ -24,7 +24,7 @@ from pairlab.testbed.contracts import no_progress
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="List the cells in their order; measure nothing.")
 @click.option("--watch", is_flag=True, help="Show the progress of a sweep that was started elsewhere.")
-@click.option("--backend", help="Use this backend instead of the file's; with --watch, show only its cells.")
+@options.backend("Use this backend instead of the file's; with --watch, show only its cells.")
 @click.option("--retry", is_flag=True, help="Measure failed and invalid cells again.")
 @click.option("--stop-on-failure", is_flag=True, help="Stop at the first cell that fails, as with `on_failure: stop`.")
 @click.option(
@@ -67,14 +67,12 @@ def sweep(file, dry_run, watch, where, repetitions, label, no_wait, as_json, sch
     from pairlab.base import schedulers
     from pairlab.batch import runner as sweeps
     from pairlab.batch import sweep_file, sweep_manifest
-    from pairlab.testbed import registry
 
     click.get_current_context().with_resource(caller_with(label=label))
     file = sweep_file.locate(file)
     plan = sweep_manifest.keep_auto(sweeps.load(file), say)
     plan = plan.with_repetitions(repetitions) if repetitions else plan
-    if backend := how["backend"]:
-        registry.backends.get(backend)
+    backend = how["backend"]
     fits = _fits(where)
     todo, most = (
         [spec for spec in sweeps.cells(plan, backend, at_most=at_most) if fits(spec)] for at_most in (False, True)

@@ -6,7 +6,7 @@ papermill ran it, notebook.ipynb. A spec that is measured again, in another envi
 its name is whole, even after a power cut. One that was not ok and is measured again moves to .replaced/ and is not
 deleted.
 
-runs/<experiment>.pack is a file of many runs, which everything reads as it reads their directories.
+runs/<experiment>-<tag>.pack is a file of many runs, which everything reads as it reads their directories.
 
 paths: where all that lies. runs: a run written and read. metadata, tables: its two kinds of files. packs,
 packed_columns: the files with many runs; packing: how they are made. merging: runs of other stores, and runs that are

@@ -19,7 +19,7 @@ from pairlab.base.atomic import give_to_owner, make_directory, sync
 from pairlab.base.environment import boot_id
 from pairlab.model.spec import Spec
 from pairlab.store.file_errors import writing
-from pairlab.store.paths import SUFFIX, directory_of, is_key, key_of
+from pairlab.store.paths import SUFFIX, directory_of, is_key, key_of, tagged_file
 
 #: The end of each draft's name: files without it are somebody else's, and are left alone.
 MARK = ".pairlab-draft"
@@ -55,8 +55,11 @@ def _remove(made: Path, inode: int) -> None:
 
 
 @contextlib.contextmanager
-def draft_file(target: Path) -> Iterator[Path]:
-    """A hidden file beside `target`, which becomes it when it is left, at once and whole; gone where that fails."""
+def draft_file(target: Path, *, tagged: bool = False) -> Iterator[Path]:
+    """A hidden file beside `target`, which becomes it when it is left, at once and whole; gone where that fails.
+
+    tagged: it gets the name that its content gives it (`tagged_file`).
+    """
     with writing(target), contextlib.ExitStack() as stack:
         make_directory(target.parent)
         with locked(target.parent):
@@ -67,7 +70,7 @@ def draft_file(target: Path) -> Iterator[Path]:
         yield made
         give_to_owner(made)
         sync(made)
-        made.rename(target)
+        made.rename(tagged_file(target, made) if tagged else target)
         sync(target.parent)
 
 

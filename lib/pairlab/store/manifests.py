@@ -1,8 +1,9 @@
 """Which cells a sweep has, so that others can ask for just these, and whether it runs: .sweeps/<name>/ below runs/.
 
-<backend>.json has the keys of the cells measured in that backend, and what the sweep notes of its start. A process that
-measures the sweep holds a lock on <backend>.lock, which ends with it, however that is. The file `workers` has
-those of a sweep that several share.
+<backend>-<tag>.json has the keys of the cells measured in that backend, and what the sweep notes of its start. The tag
+is of its content: a note copied from another store lies beside that of this one, and both count. Older ones have none.
+A process that measures the sweep holds a lock on <backend>.lock, which ends with it, however that is. The file
+`workers` has those of a sweep that several share.
 """
 
 import contextlib
@@ -22,6 +23,7 @@ from pairlab.errors import NoRuns, StoreError
 from pairlab.model.spec import Spec
 from pairlab.store.drafts import draft_file
 from pairlab.store.file_errors import writing
+from pairlab.store.paths import tagged_file, untagged_stem
 
 #: struct flock of fcntl(2): type, whence, start, length, and the process, which open file description locks leave 0.
 _FLOCK = "hhqqi"
@@ -30,16 +32,28 @@ _MOST_BYTES = 64 * 2**20
 
 
 def remember_sweep(name: str, specs: Iterable[Spec], root: Path | None = None, *, start: Any = None) -> None:
-    """Notes which cells a sweep has in each backend it is measured in. Raises StoreError.
+    """Notes which cells a sweep has in each backend it is measured in, in place of older notes. Raises StoreError.
 
-    start: what else is to be known of it, as JSON has it; starts_of_sweep gives it back.
+    start: what else is to be known of it, as JSON has it, with the time `at`; starts_of_sweep gives it back.
     """
+    folder = (root or paths.runs()) / ".sweeps" / name
     keys: dict[str, list[str]] = {}
     for spec in specs:
         keys.setdefault(spec.backend, []).append(spec.key)
     for backend, keys_of_backend in keys.items():
-        with draft_file(_file(name, f"{backend}.json", root)) as draft:
-            draft.write_text(json.dumps({"keys": sorted(keys_of_backend), "start": start}))
+        older = _files(folder).get(backend, [])
+        kept = write_note(folder, backend, keys_of_backend, start)
+        with writing(kept):
+            for file in {*older} - {kept}:
+                file.unlink(missing_ok=True)
+
+
+def write_note(folder: Path, backend: str, keys: Iterable[str], start: Any) -> Path:
+    """Adds a note to those in a sweep's folder; returns its file. Raises StoreError."""
+    file = folder / f"{backend}.json"
+    with draft_file(file, tagged=True) as draft:
+        draft.write_text(json.dumps({"keys": sorted(keys), "start": start}))
+        return tagged_file(file, draft)
 
 
 def keys_of_sweep(sweep: str, root: Path | None = None) -> set[str]:
@@ -47,12 +61,17 @@ def keys_of_sweep(sweep: str, root: Path | None = None) -> set[str]:
 
     Raises NoRuns for a sweep that was never started here, StoreError for what is damaged.
     """
-    return {key for note in _notes(sweep, root).values() for key in note["keys"]}
+    return {key for notes in _notes(sweep, root).values() for note in notes for key in note["keys"]}
 
 
 def starts_of_sweep(sweep: str, root: Path | None = None) -> dict[str, Any]:
     """By backend, what was noted at the sweep's latest start; None where nothing was. Raises as keys_of_sweep."""
-    return {backend: note["start"] for backend, note in _notes(sweep, root).items()}
+    starts = {backend: [note["start"] for note in notes] for backend, notes in _notes(sweep, root).items()}
+    return {backend: max(of_backend, key=_time_of) for backend, of_backend in starts.items()}
+
+
+def _time_of(start: Any) -> str:
+    return str(start.get("at", "")) if isinstance(start, dict) else ""
 
 
 def remember_workers(name: str, workers: list[dict[str, Any]], root: Path | None = None) -> None:
@@ -115,20 +134,41 @@ def _file(sweep: str, name: str, root: Path | None) -> Path:
     return (root or paths.runs()) / ".sweeps" / sweep / name
 
 
-def _notes(sweep: str, root: Path | None) -> dict[str, dict[str, Any]]:
-    """By backend, what remember_sweep wrote, whichever pairlab it was of."""
+def _notes(sweep: str, root: Path | None) -> dict[str, list[dict[str, Any]]]:
+    """By backend, what remember_sweep wrote, whichever pairlab and store it was of."""
     root = root or paths.runs()
     name, _, backend = sweep.partition("/")
     named = re.fullmatch(r"[a-z0-9_-]+(/[a-z0-9_-]+)?", sweep)  # no path, and no pattern
-    files = sorted((root / ".sweeps").glob(f"{name}/{backend or '*'}.json")) if named else []
-    if not files:
+    notes = read_notes(root / ".sweeps" / name, backend) if named else {}
+    if not notes:
         how = f"pairlab sweep sweeps/{name}.yaml" + (f" --backend {backend}" if backend else "")
         raise NoRuns(f"no sweep {sweep!r} was started in {root}: {how}")
-    return {place.stem: read_note(place) for place in files}
+    return notes
 
 
-def read_note(place: Path) -> dict[str, Any]:
-    """The keys of a sweep's cells, and how it was started. Raises StoreError where it is damaged."""
+def read_notes(folder: Path, backend: str = "") -> dict[str, list[dict[str, Any]]]:
+    """By backend, the notes in a sweep's folder: keys of cells, and how it was started; of that backend, if named.
+
+    Raises StoreError where one is damaged.
+    """
+    while True:
+        files = _files(folder)
+        if backend:
+            files = {backend: files[backend]} if backend in files else {}
+        try:
+            return {backend: [_read_note(file) for file in of_backend] for backend, of_backend in files.items()}
+        except FileNotFoundError:  # the sweep was started anew meanwhile
+            continue
+
+
+def _files(folder: Path) -> dict[str, list[Path]]:
+    files: dict[str, list[Path]] = {}
+    for file in sorted(folder.glob("[!.]*.json")):
+        files.setdefault(untagged_stem(file), []).append(file)
+    return files
+
+
+def _read_note(place: Path) -> dict[str, Any]:
     try:
         stored = load_json(read_text(place, _MOST_BYTES))
         note = stored if isinstance(stored, dict) else {"keys": stored}  # an older pairlab noted just the keys
@@ -136,6 +176,8 @@ def read_note(place: Path) -> dict[str, Any]:
         if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
             raise ValueError("it has no list of keys")
         return {"keys": keys, "start": note.get("start")}
+    except FileNotFoundError:
+        raise
     except (OSError, ValueError, RecursionError) as error:
         why = f"{place} is damaged ({error}): start the sweep again, which writes it anew"
         raise StoreError(why) from None

@@ -3,8 +3,6 @@
 A store is a folder of runs, with directories and packs; the other store can also be a single pack.
 """
 
-import itertools
-import json
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -17,10 +15,10 @@ from pairlab.store import metadata, packed_columns, packs
 from pairlab.store.catalogue import free_directory, pack_with, places_of, stored
 from pairlab.store.drafts import draft, draft_file, locked
 from pairlab.store.file_errors import reading, writing
-from pairlab.store.manifests import read_note
+from pairlab.store.manifests import read_notes, write_note
 from pairlab.store.moving import archive, move
 from pairlab.store.packs import LEAVABLE
-from pairlab.store.paths import SUFFIX, directory_of, is_key, pack_of
+from pairlab.store.paths import SUFFIX, directory_of, is_key, pack_of, tagged_file
 from pairlab.store.runs import attach_notebook, keep, place_of, read, with_label, write, write_files
 
 
@@ -91,7 +89,7 @@ def _is_known(place: Path, root: Path) -> bool:
 
 
 def _copy_pack(path: Path, root: Path, merged: Merged) -> None:
-    """Copies the pack under a free name, if some of its runs are new here."""
+    """Copies the pack, if some of its runs are new here."""
     try:
         names = _of_pack(path)
         new = [name for name in names if not _is_known(name, root)]
@@ -101,28 +99,29 @@ def _copy_pack(path: Path, root: Path, merged: Merged) -> None:
     merged.known += len(names) - len(new)
     if not new:
         return
-    stem = path.name.removesuffix(SUFFIX)
-    others = (f"{stem}-{number}{SUFFIX}" for number in itertools.count(2))
-    target = next(root / name for name in itertools.chain([path.name], others) if not (root / name).exists())
-    with draft_file(target) as unfinished:
+    target = root / f"{packs.load(path).contents.experiment}{SUFFIX}"
+    with draft_file(target, tagged=True) as unfinished:
         shutil.copyfile(path, unfinished)
+        target = tagged_file(target, unfinished)
     merged.added += [target / name.name for name in new]
 
 
 def _merge_sweeps(other: Path, root: Path, merged: Merged) -> None:
-    """Unites the cells of each sweep in both stores; the other fields of a note here stay."""
-    for source in sorted((other / ".sweeps").glob("*/*.json")):
-        target = root / source.relative_to(other)
+    """Adds the notes of sweeps that have further cells. How a sweep was started is said by a note here, if any does."""
+    for folder in sorted((other / ".sweeps").glob("*/")):
+        target = root / ".sweeps" / folder.name
         try:
-            theirs, ours = read_note(source), read_note(target) if target.exists() else None
+            theirs, ours = read_notes(folder), read_notes(target)
         except StoreError as error:
             merged.troubles.append(str(error))
             continue
-        keys = sorted({*theirs["keys"], *(ours["keys"] if ours else ())})
-        if ours is None or keys != sorted(ours["keys"]):
-            with draft_file(target) as unfinished:
-                unfinished.write_text(json.dumps({**(ours or theirs), "keys": keys}))
-            merged.sweeps.append(f"{source.parent.name}/{source.stem}")
+        for backend, notes in theirs.items():
+            known = {key for note in ours.get(backend, ()) for key in note["keys"]}
+            further = [note for note in notes if not known.issuperset(note["keys"])]
+            for note in further:
+                write_note(target, backend, note["keys"], None if backend in ours else note["start"])
+            if further:
+                merged.sweeps.append(f"{folder.name}/{backend}")
 
 
 def remove(places: Iterable[Path]) -> list[Path]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import shutil
 import tempfile
 import zlib
@@ -22,12 +23,12 @@ from pairlab.model.tables import TABLES
 from pairlab.store import metadata, packed_columns, packs, tables
 from pairlab.store.catalogue import stored
 from pairlab.store.drafts import draft_file, locked
-from pairlab.store.file_errors import newer, reading
+from pairlab.store.file_errors import newer, reading, writing
 from pairlab.store.moving import archive
 from pairlab.store.packed_columns import KEY, as_numbers, encoded, same
 from pairlab.store.packs import CONTENTS, FILES, FORMAT, LEAVABLE, METADATA
 from pairlab.store.paths import METADATA as RUN_JSON
-from pairlab.store.paths import SUFFIX, pack_of
+from pairlab.store.paths import SUFFIX, pack_of, tagged_file
 from pairlab.store.runs import MOST_RAW_BYTES, RAW, place_of, raw_bytes, read
 
 #: Rows in a group, which is unpacked at once, and bytes of files in it; a larger run is a group of its own.
@@ -107,45 +108,51 @@ def pack(
     replace: bool = False,
     remove: bool = False,
 ) -> Packed:
-    """Makes <experiment>.pack of its runs, also of those that are in packs, and reads it back before it has its name.
+    """Makes <experiment>-<tag>.pack of its runs, also of those in packs, and reads it back before it has its name.
 
     folder: where it is to be; default: `root`, the folder of the runs. keys: of the runs; None: all. leave_out: what of
-    LEAVABLE it is not to have. replace: a pack of that name goes, whose runs are in the new one. remove: directories of
-    runs that are in it go, but those that hold other files.
+    LEAVABLE it is not to have. replace: packs of this experiment go whose runs are in the new one. remove: directories
+    of runs that are in it go, but those that hold other files.
 
     Raises NoRuns, BadInput where there is such a pack, StoreError where it cannot be written, or reads back otherwise.
     """
     root = root or paths.runs()
     target = (folder or root) / f"{experiment}{SUFFIX}"
-    _require_free(target, experiment, replace)
+    older = _older(target, experiment)
+    if older and not replace:
+        raise BadInput(f"{older[0]} is there already: --replace makes it anew, of its runs and the others")
     sources, troubles = _sources(experiment, root, keys, tuple(leave_out))
-    if target.exists():
-        _require_none_lost(target, sources)
+    for path in older:
+        _require_none_lost(path, sources)
     if not sources:
         why = f": {next(iter(troubles.values()))}" if troubles else ""
         raise NoRuns(f"no runs of {experiment!r} in {root} can be packed{why}")
     of_sources = (packs.of(source.place) for source in sources)
     left_out = sorted({*leave_out, *(name for pack in of_sources if pack for name in pack.contents.left_out)})
-    with draft_file(target) as draft:
+    with draft_file(target, tagged=True) as draft:
         _write(sources, experiment, left_out, draft)
         for source in sources:
             _require_same(source, draft / source.name)
-        _require_free(target, experiment, replace)
+        target = tagged_file(target, draft)
+    with writing(target):
+        for path in {*older} - {target}:
+            path.unlink(missing_ok=True)
     in_directories = [source for source in sources if remove and not pack_of(source.place)]
     left = {source.place: why for source in in_directories if (why := _why_not_removed(source, target / source.name))}
     removed = len(in_directories) - len(left)
     return Packed(target, len(sources), removed, tuple(left_out), (*troubles.values(), *left.values()))
 
 
-def _require_free(target: Path, experiment: str, replace: bool) -> None:
-    if not target.exists():
-        return
-    if not replace:
-        raise BadInput(f"{target} is there already: --replace makes it anew, of its runs and the others")
-    with reading(target):
-        pack = packs.load(target)
-    if pack.contents.experiment != experiment:
-        raise BadInput(f"{target} has runs of {pack.contents.experiment}: give that pack another name")
+def _older(target: Path, experiment: str) -> list[Path]:
+    """The packs of that experiment where the target is to be, but those that somebody named otherwise."""
+    named = re.compile(rf"{re.escape(experiment)}(-[0-9a-f]{{8}})?{re.escape(SUFFIX)}")
+    older = []
+    for path in packs.below(target.parent):
+        if named.fullmatch(path.name):
+            with reading(path):
+                if packs.load(path).contents.experiment == experiment:
+                    older.append(path)
+    return older
 
 
 def _require_none_lost(target: Path, sources: Sequence[_Source]) -> None:

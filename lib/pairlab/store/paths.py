@@ -1,9 +1,11 @@
 """Where runs lie below runs/: <experiment>/<key>-<tag>, and <key>.2-<tag>, … where the same spec was measured again.
 
 The tag is drawn for each run, so that no directory of another store has its name: copied into one folder, no run takes
-the place of another. Older runs have none. In a pack a run is <experiment>.pack/<key>.
+the place of another. Older runs have none. In a pack a run is <experiment>-<tag>.pack/<key>. The tag of a pack, and of
+the note of a sweep, is of its content: files of the same name are the same. Older ones have none.
 """
 
+import hashlib
 import os
 import re
 import secrets
@@ -64,6 +66,18 @@ def untagged(name: str) -> str:
 def with_tag(name: str) -> str:
     """A name for a directory that is about to be stored."""
     return f"{name}-{secrets.token_hex(4)}"
+
+
+def tagged_file(file: Path, content: Path) -> Path:
+    """The name of that file once it has this content: with the beginning of its SHA-256."""
+    with content.open("rb") as read:
+        tag = hashlib.file_digest(read, "sha256").hexdigest()[:8]
+    return file.with_name(f"{file.stem}-{tag}{file.suffix}")
+
+
+def untagged_stem(file: Path) -> str:
+    """What it was called before, without its end."""
+    return re.sub(r"-[0-9a-f]{8}$", "", file.stem)
 
 
 def pack_of(place: Path) -> Path | None:

@@ -71,7 +71,7 @@ def test_stores_are_imported_and_a_second_time_all_is_known(pairlab, runs_dir, t
     assert pairlab("import", str(other))[1] == f"{other}: 0 runs added, 1 known\n"
     assert {run.spec.driver for run in load_runs()} == {"macvlan", "ovs"}
     assert pairlab("pack", "--runs", str(other))[0] == 0
-    assert pairlab("unpack", str(other / "throughput.pack"))[1].endswith("0 runs added, 1 known\n")
+    assert pairlab("unpack", str(*other.glob("*.pack")))[1].endswith("0 runs added, 1 known\n")
 
 
 def test_runs_are_taken_away_by_the_beginning_of_their_keys_and_come_back(pairlab, runs_dir):

@@ -14,6 +14,7 @@ from pairlab.batch import experiments
 from pairlab.model.spec import Spec, spec_from
 from pairlab.model.tables import TABLES
 from pairlab.testbed import registry
+from tests.support import documents
 
 
 def drawn_tree():
@@ -106,3 +107,9 @@ def test_paths_are_shown_from_the_root_to_one_who_works_in_the_checkout(tmp_path
     monkeypatch.chdir(tmp_path)
     assert paths.shown(paths.ROOT / "runs" / "x") == str(paths.ROOT / "runs" / "x")
     assert paths.from_root(paths.ROOT / "runs" / "x") == "runs/x"
+
+
+def test_pages_are_read_in_the_repository_so_they_have_nothing_that_only_the_site_can_show():
+    pages = [page for page in documents.pages() if not page.startswith("docs/site/")]
+    assert "docs/reference/python.md" in pages
+    assert [block for page in pages for block in documents.blocks(page) if block.language.startswith("{")] == []

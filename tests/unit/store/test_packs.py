@@ -4,6 +4,7 @@ import contextlib
 import errno
 import json
 import math
+import re
 import shutil
 import zipfile
 
@@ -25,6 +26,7 @@ from pairlab.model.tables import TABLES, table
 from pairlab.store import catalogue, index, packed_columns, packing, packs
 from pairlab.store.dataset import load_runs
 from pairlab.store.follower import Follower
+from pairlab.store.paths import untagged_stem
 from tests.support.edited import edited, places
 from tests.support.runs import WHEN, Failing, files_below, made_up, rate_of, rewrite_head
 from tests.unit.store.test_mutated_heads import COMMANDS, ODD
@@ -54,10 +56,10 @@ def test_a_pack_says_what_the_directories_of_its_runs_said(tmp_path):
     before, keys = told(root), {run.key for run in load_runs(root)}
     made = store.pack("throughput", root, remove=True)
     assert (made.runs, made.removed, made.troubles) == (4, 4, ())
-    assert files_below(root) == ["throughput.pack"]
+    assert files_below(root) == [made.path.name]
     assert told(root) == before
     assert {run.key for run in load_runs(root)} == keys
-    assert [run.path for run in load_runs(root)] == [root / "throughput.pack" / key for key in sorted(keys)]
+    assert [run.path for run in load_runs(root)] == [made.path / key for key in sorted(keys)]
 
 
 def test_its_runs_are_found_counted_and_followed_by_their_specs(tmp_path):
@@ -88,8 +90,8 @@ def test_a_run_of_a_pack_is_sent_to_another_store_as_any_other(tmp_path):
 def test_a_run_in_a_directory_and_in_packs_counts_once(tmp_path):
     root = a_store(tmp_path)
     before = told(root)
-    store.pack("throughput", root)
-    shutil.copyfile(root / "throughput.pack", root / "copy.pack")
+    made = store.pack("throughput", root)
+    shutil.copyfile(made.path, root / "copy.pack")
     assert told(root) == before
     assert {run.path.parent.name for run in load_runs(root)} == {"throughput"}
 
@@ -112,22 +114,22 @@ def test_another_run_of_the_same_spec_in_a_pack_counts_as_one_that_was_stored_la
 
 def test_a_run_that_failed_in_a_pack_stays_there_when_it_is_measured_again(tmp_path):
     root = a_store(tmp_path)
-    store.pack("throughput", root, remove=True)
-    content = (root / "throughput.pack").read_bytes()
+    made = store.pack("throughput", root, remove=True)
+    content = made.path.read_bytes()
     run = store.write(made_up(5e9, pairs=3), root)
     assert run.path.name.startswith(f"{run.spec.key}.2-")
     assert store.status(run.spec, root) == "ok"
-    assert (root / "throughput.pack").read_bytes() == content
+    assert made.path.read_bytes() == content
 
 
 def test_runs_of_older_schemas_are_brought_forward_each_time_they_are_read(tmp_path):
     run = store.write(made_up(3e9), tmp_path)
     head = {key: value for key, value in json.loads((run.path / "run.json").read_text()).items() if key != "checks"}
     (run.path / "run.json").write_text(json.dumps({**head, "schema": 1}))
-    store.pack("throughput", tmp_path, remove=True)
+    made = store.pack("throughput", tmp_path, remove=True)
     (read,) = load_runs(tmp_path)
     assert (read.status, dict(read.checks), rate_of(read)) == ("ok", {}, 3e9)
-    assert json.loads(packs.load(tmp_path / "throughput.pack").metadata(run.key)) == {**head, "schema": 1}
+    assert json.loads(packs.load(made.path).metadata(run.key)) == {**head, "schema": 1}
 
 
 def test_a_newer_run_or_one_with_columns_unknown_here_is_not_packed_and_not_removed(tmp_path):
@@ -190,6 +192,18 @@ def test_there_is_a_pack_already(tmp_path):
     with pytest.raises(StoreError):
         store.pack("throughput", root, replace=True)
     assert made.path.read_bytes() == before[:-100]
+
+
+def test_a_pack_made_anew_is_in_place_of_all_that_pairlab_named_and_of_no_other(tmp_path):
+    root = a_store(tmp_path)
+    made = store.pack("throughput", root, remove=True)
+    for name in ("throughput.pack", "throughput-0123abcd.pack", "mine.pack", "throughput-2026.pack"):
+        shutil.copyfile(made.path, root / name)
+    store.write(made_up(9e9, pairs=9), root)
+    anew = store.pack("throughput", root, replace=True, remove=True)
+    assert anew.runs == 5
+    assert files_below(root) == sorted(["mine.pack", "throughput-2026.pack", anew.path.name])
+    assert len(load_runs(root, environment="all")) == 5
 
 
 def test_a_pack_is_not_replaced_by_one_without_its_runs(tmp_path):
@@ -331,8 +345,8 @@ def test_odd_values_come_back_to_the_last_bit(several, tmp_path_factory):
 def packed(tmp_path_factory):
     """A pack, and what its runs say by their keys."""
     root = a_store(tmp_path_factory.mktemp("packed"))
-    store.pack("throughput", root, remove=True)
-    return (root / "throughput.pack").read_bytes(), {run.key: said_by(run) for run in load_runs(root)}
+    made = store.pack("throughput", root, remove=True)
+    return made.path.read_bytes(), {run.key: said_by(run) for run in load_runs(root)}
 
 
 def said_by(run):
@@ -391,7 +405,7 @@ def test_an_edited_pack_stops_no_command(data, packed, tmp_path_factory):
         assert done.exception is None or isinstance(done.exception, SystemExit | PairlabError), (words, path, value)
         assert "Traceback" not in done.output
     assert rate_of(store.read(whole.path)) == 7e9
-    assert {path.name for path in root.iterdir()} <= {"throughput", "x.pack", "throughput.pack"}
+    assert {untagged_stem(path) for path in root.iterdir()} <= {"throughput", "x"}
     shutil.rmtree(root)
 
 
@@ -468,7 +482,7 @@ def test_the_command_packs_each_experiment(tmp_path):
     store.write(made_up(1e9, experiment="udp"), root)
     done = CliRunner().invoke(main, ["pack", "--runs", str(root), "--remove"])
     assert done.exit_code == 0, done.output
-    assert files_below(root) == ["throughput.pack", "udp.pack"]
-    assert done.output.splitlines()[1].startswith(f"{root}/udp.pack: 1 run, ")
+    assert [untagged_stem(root / name) for name in files_below(root)] == ["throughput", "udp"]
+    assert re.match(rf"{root}/udp-\w{{8}}\.pack: 1 run, ", done.output.splitlines()[1])
     again = CliRunner().invoke(main, ["pack", "udp", "--runs", str(root)])
     assert (again.exit_code, "--replace" in again.output) == (2, True)

@@ -1,4 +1,4 @@
-"""Containers and the cores that they share: by their number for each core (E6), and bound to one or free (E7)."""
+"""Containers and the cores that they share: by their number for each core, and bound to one or free."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Elephants among mice (E5): mice beside flows without elephants, and how far the drivers lie apart for either."""
+"""Elephants among mice: mice beside flows without elephants, and how far the drivers lie apart for either."""
 
 from collections.abc import Iterable, Sequence
 
@@ -35,11 +35,11 @@ def percentiles(flows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
 
 
 def mice_beside_plain(flows: pd.DataFrame, plain: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
-    """Percent change of the completion time from E4's flows to mice of the same size, in the same cell.
+    """Percent change of the completion time from the flows of `fct` to mice of the same size, in the same cell.
 
-    flows, plain: as Runs.flows, of E5 and of E4. A repetition of one sweep is one round over both experiments, so
-    where both have the same repetitions these are drawn together. Returns CELL, q (CHANGED_QS), COLUMNS of
-    cell_estimates; cells that E4 lacks, or where its flows have another size, have a gap.
+    flows, plain: as Runs.flows, of `elephant-mice` and of `fct`. A repetition of one sweep is one round over both
+    experiments, so where both have the same repetitions these are drawn together. Returns CELL, q (CHANGED_QS), COLUMNS
+    of cell_estimates; cells that `fct` lacks, or where its flows have another size, have a gap.
     """
     rows = []
     for names, cell in flows[flows["role"] == "mouse"].groupby(list(CELL), sort=True):

@@ -1,4 +1,4 @@
-"""Flow completion times (E4): percentiles, their changes, whole distributions compared, and where the time goes.
+"""Flow completion times: percentiles, their changes, whole distributions compared, and where the time goes.
 
 Times are in seconds from a flow's actual start unless `value` says otherwise; a failed flow took longer than any other
 (model.fct), and is counted beside them.

@@ -1,4 +1,4 @@
-"""Total throughput by the size of the messages that a client hands over (E8; Boeira et al. 2021, figure 10)."""
+"""Total throughput by the size of the messages that a client hands over (Boeira et al. 2021, figure 10)."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""What one pair gets over each network, by what is measured and the size of messages: Suo et al. 2018, S0 to S4.
+"""What one pair gets over each network, by what is measured and the size of messages (Suo et al. 2018).
 
 All are held against `process`, the pair without containers, in the same place and with messages of the same size. A
 container on its host's own network (driver `host`) has everything of a container but the network.

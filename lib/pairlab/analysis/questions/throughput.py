@@ -1,4 +1,4 @@
-"""What pairs that send at full rate get, how evenly, and what the CPUs do meanwhile (E1, E2)."""
+"""What pairs that send at full rate get, how evenly, and what the CPUs do meanwhile."""
 
 from collections.abc import Hashable, Sequence
 from functools import partial

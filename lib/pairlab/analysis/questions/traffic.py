@@ -1,4 +1,4 @@
-"""Traffic as of a data centre from three servers to one client (M4): completion times, and how long all of it takes."""
+"""Traffic as of a data centre from three servers to one client: completion times, and how long all of it takes."""
 
 from functools import partial
 from typing import Any
