@@ -151,14 +151,12 @@ def read_notes(folder: Path, backend: str = "") -> dict[str, list[dict[str, Any]
 
     Raises StoreError where one is damaged.
     """
-    while True:
-        files = _files(folder)
-        if backend:
-            files = {backend: files[backend]} if backend in files else {}
-        try:
-            return {backend: [_read_note(file) for file in of_backend] for backend, of_backend in files.items()}
-        except FileNotFoundError:  # the sweep was started anew meanwhile
-            continue
+    files = _files(folder)
+    selected = [backend] if backend else [*files]
+    try:
+        return {each: [_read_note(file) for file in files[each]] for each in selected if each in files}
+    except FileNotFoundError:  # the sweep was started anew meanwhile
+        return read_notes(folder, backend)
 
 
 def _files(folder: Path) -> dict[str, list[Path]]:
