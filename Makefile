@@ -73,12 +73,13 @@ audit: setup
 	for lock in lib/requirements/*.lock plugins/*/*.lock; do \
 	PYTHONPATH=.cache/pip-audit .venv/bin/python -m pip_audit --strict --disable-pip --require-hashes -r $$lock || exit; done
 
-# A wheel for this machine and a source distribution, in .cache/dist; FLOWGEN_ARCH=aarch64 for another machine, by ziglang.
+# A source distribution, and of it a wheel for this machine, in .cache/dist; FLOWGEN_ARCH=aarch64 for another machine, by ziglang.
 dist: setup
 	rm -rf build .cache/dist
 	$(if $(FLOWGEN_ARCH),.venv/bin/python -m pip install --quiet --require-hashes -r lib/requirements/cc.lock)
-	.venv/bin/python -m pip wheel --quiet --no-deps --no-build-isolation --no-index --wheel-dir .cache/dist .
+	mkdir -p .cache/dist
 	cd .cache/dist && ../../.venv/bin/python -c 'import os; from setuptools import build_meta; place = os.getcwd(); os.chdir("../.."); build_meta.build_sdist(place)'
+	cd .cache/dist && ../../.venv/bin/python -m pip wheel --quiet --no-deps --no-build-isolation --no-index *.tar.gz
 	rm -rf build
 
 tools:
