@@ -44,6 +44,17 @@ def test_what_paper_e_measured_makes_its_statements_hold():
     assert verdicts_of(table_of_paper_e(names), *ids) == dict.fromkeys(ids, "holds")
 
 
+@pytest.mark.parametrize(
+    ("pairs", "expected"), [((10, 50), "holds"), ((10, 50, 150), "holds"), ((100, 150), "not measured")]
+)
+def test_what_paper_c_states_up_to_50_pairs_is_not_judged_by_more(pairs, expected):
+    """A quarter more up to 50 pairs, and nothing beyond."""
+    cells = totals(dict.fromkeys(pairs, 56.0)) + totals(
+        {count: 70.0 if count <= 50 else 56.0 for count in pairs}, driver="ovs"
+    )
+    assert verdicts_of(cells, "saturation-ratio") == {"saturation-ratio": expected}
+
+
 @pytest.mark.whole
 def test_what_paper_e_measured_of_other_drivers_contradicts_their_order():
     turned = {"bridge": "ovs", "macvlan": "macvlan", "ovs": "bridge"}
