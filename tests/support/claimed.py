@@ -210,6 +210,15 @@ def by_percentile(effect, noise, repetition):
         yield ending(0.1 * np.exp(random.uniform(0, 0.1, count) + shift + noise()), repetition=repetition)
 
 
+@case("percentile_at_each_count")
+def by_percentile_at_each(effect, noise, repetition):
+    random = np.random.default_rng(repetition)
+    for count in (10, 20):
+        times_s = 0.1 * np.exp(random.uniform(0, 0.1, count))
+        for driver, shift in (("bridge", 0), ("ovs", effect)):
+            yield ending(times_s * np.exp(shift + noise()), driver=driver, repetition=repetition)
+
+
 @case("experiments_change")
 def by_experiment(effect, noise, repetition):
     yield ending(np.linspace(0.1, 0.2, 5) * np.exp(noise()), repetition=repetition)
@@ -267,6 +276,15 @@ opposed(
     at=({"pinning": "none"}, {"pinning": "same-core"}),
 )
 opposed("pinning_change", throughput, {"experiment": "pinning", "pinning": "none"}, {"pinning": "same-core"})
+
+
+@case("pinning_gap")
+def by_pinning_gap(effect, noise, repetition):
+    """As pinning changed the total with few pairs, by a half, so it does with many but for the effect."""
+    for clients, shift in ((2, 0.0), (5, effect)):
+        told = {"clients": clients, "experiment": "pinning", "repetition": repetition}
+        yield throughput(np.exp(noise()), pinning="none", **told)
+        yield throughput(1.5 * np.exp(shift + noise()), pinning="different-cores", **told)
 
 
 @case("message_size_trend")

@@ -142,7 +142,13 @@ def changes(
 def pairing_text(frame: pd.DataFrame) -> str:
     """The pairing of these changes, for a caption."""
     kinds = {*frame["pairing"]} - {""}
-    return f"paired {BY_BLOCK}" if kinds <= {BY_BLOCK} else "unpaired" if BY_BLOCK not in kinds else "partly paired"
+    words = {unpaired(kind) for kind in kinds}
+    return "partly paired" if len(words) > 1 else "".join(words) or f"paired {BY_BLOCK}"
+
+
+def unpaired(pairing: str) -> str:
+    """The word for a comparison that is not within blocks, one of PAIRINGS; empty if it is."""
+    return "" if pairing == BY_BLOCK else UNPAIRED
 
 
 def how_compared(frames: Iterable[pd.DataFrame]) -> str:

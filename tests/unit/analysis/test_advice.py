@@ -84,6 +84,20 @@ def test_a_network_that_was_measured_after_all_runs_of_the_other_is_not_held_aga
     assert "Without a rank: b (measured apart in time)." in shown.sentences(found, "netns")
 
 
+def test_a_network_that_shares_no_block_with_one_that_it_is_held_against_is_named_and_what_does_is_not():
+    in_turn = [
+        replace(run, measured_at=run.measured_at + timedelta(seconds=1), facts=run.facts | {"block": ""})
+        for run in requests("b", 200e-6)
+    ]
+    for other, unpaired in ((in_turn, ("a",)), (requests("b", 200e-6), ())):
+        found = advice(other, requests("a", 100e-6))
+        assert rows(found)["b"].dominated_by == ("a",)
+        assert [row.unpaired_with for row in found.rows] == [(), unpaired]
+        words = "Compared unpaired, as no block has both of them: b with a."
+        assert (words in shown.sentences(found, "netns")) == bool(unpaired)
+        assert shown.as_dict(found)["networks"][1]["unpaired_with"] == list(unpaired)
+
+
 def test_a_difference_that_may_be_chance_is_a_tie():
     found = advice(requests("a", 100e-6, spread=0.3), requests("b", 120e-6, spread=0.3))
     assert [row.dominated_by for row in found.rows] == [(), ()]

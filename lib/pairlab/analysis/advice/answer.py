@@ -27,7 +27,7 @@ REPETITIONS = 5
 @dataclass(frozen=True)
 class Row:
     """One network. ruled_out: why the question excludes it; dominated_by: the networks that are better for sure; rank:
-    by the decisive quantity.
+    by the decisive quantity. unpaired_with: the networks that either rests on and that share no blocks with it.
     """
 
     network: Network
@@ -35,6 +35,7 @@ class Row:
     ruled_out: str = ""
     dominated_by: tuple[str, ...] = ()
     rank: Rank = UNRANKED
+    unpaired_with: tuple[str, ...] = ()
 
     @property
     def grey(self) -> bool:
@@ -221,12 +222,14 @@ def _judged(rows: list[Row], question: Question, noise: Noise) -> Iterator[Row]:
     candidates = [row for row in rows if not row.ruled_out]
     differences: dict[str, Differences] = {}
     by_cell: dict[int, Rank] = {}
+    first: Cell | None = None
     for name in question.that_matter:
         valued = [row.cells[name] for row in candidates if row.cells[name].found]
         if valued:
             best, rivals = _best(valued)
             differences[name] = Differences(name, rivals, question.margin_percent, noise)
             if name == question.decisive:
+                first = best
                 by_cell = dict(zip(map(id, valued), differences[name].ranks(valued, best), strict=True))
     for row in rows:
         better = [
@@ -235,7 +238,17 @@ def _judged(rows: list[Row], question: Question, noise: Noise) -> Iterator[Row]:
             if all(each.worse(row.cells[name], other.cells[name]) for name, each in differences.items())
         ]
         rank = by_cell.get(id(row.cells[question.decisive]), UNRANKED)
-        yield replace(row, dominated_by=tuple(better), rank=rank)
+        rests_on = [
+            other
+            for other in candidates
+            if other.network.name in better or (rank.number and other.cells[question.decisive] is first)
+        ]
+        without_blocks = tuple(
+            other.network.name
+            for other in rests_on
+            if any(each.unpaired(other.cells[name], row.cells[name]) for name, each in differences.items())
+        )
+        yield replace(row, dominated_by=tuple(better), rank=rank, unpaired_with=without_blocks)
 
 
 def _best(cells: Sequence[Cell]) -> tuple[Cell, int]:

@@ -12,10 +12,9 @@ from typing import NamedTuple
 from pairlab.analysis import repetitions
 from pairlab.analysis.advice.cells import Cell
 from pairlab.analysis.advice.question import CRITERIA
-from pairlab.analysis.cell_estimates import resolution
+from pairlab.analysis.cell_estimates import APART, pairing_of, resolution, unpaired
 from pairlab.analysis.comparison.twins import Noise
 from pairlab.errors import AnalysisError
-from pairlab.model import blocks
 from pairlab.model.records import Run
 from pairlab.statistics import changes
 from pairlab.statistics.intervals import ALPHA
@@ -46,6 +45,12 @@ class Rank(NamedTuple):
 UNRANKED = Rank()
 
 
+def pairing(first: Cell, second: Cell) -> str:
+    """How two cells are compared, by the blocks of their runs: one of cell_estimates.PAIRINGS."""
+    paired = changes.in_common(first.by_block, second.by_block) is not None
+    return pairing_of(first.by_block, second.by_block, paired)
+
+
 class Differences:
     """The differences between cells of one quantity. rivals: the number of others that each is compared with."""
 
@@ -56,7 +61,7 @@ class Differences:
     def of(self, first: Cell, second: Cell) -> Difference:
         if first.setting != second.setting:
             return Difference(unknown="measured otherwise")
-        if blocks.apart([*first.by_block], [*second.by_block]):
+        if pairing(first, second) == APART:
             return Difference(unknown="measured apart in time")
         steps = [resolution(self._column, [*cell.by_block.values()]) for cell in (first, second)]
         try:
@@ -74,6 +79,10 @@ class Differences:
         if floor and size < floor.effect:
             return Difference(percent, tie=f"below the noise of {floor.percent:.2g} %")
         return Difference(percent)
+
+    def unpaired(self, first: Cell, second: Cell) -> bool:
+        """Whether two cells can be compared, and share no blocks."""
+        return first is not second and not self.of(first, second).unknown and bool(unpaired(pairing(first, second)))
 
     def _value_of(self, run: Run) -> float:
         return float(repetitions.values(run, [self._column])[self._column])

@@ -14,6 +14,7 @@ import pandas as pd
 from pairlab.analysis.advice.answer import Advice, Row
 from pairlab.analysis.advice.cells import Cell, Setting
 from pairlab.analysis.advice.question import CRITERIA
+from pairlab.analysis.cell_estimates import UNPAIRED
 from pairlab.analysis.output.formatting import MISSING, three_digits, with_interval
 from pairlab.base import html_repr, units
 from pairlab.statistics.intervals import Estimate
@@ -88,7 +89,7 @@ def notes(advice: Advice) -> list[str]:
 
 def sentences(advice: Advice, backend: str) -> list[str]:
     """The answer in words: the best by the decisive quantity, or the networks that share the first rank; what networks
-    with a value cannot do; networks without a rank, and dominated ones.
+    with a value cannot do; networks without a rank, dominated ones, and those that share no blocks with others.
     """
     name = advice.question.decisive
     title = CRITERIA[name].title
@@ -107,6 +108,10 @@ def sentences(advice: Advice, backend: str) -> list[str]:
     if dominated := [row.network.name for row in rows if row.dominated_by]:
         by = " and ".join(CRITERIA[each].title for each in matter)
         lines.append(f"Worse for sure in {by} than another network: {', '.join(dominated)}.")
+    if without_blocks := [
+        f"{row.network.name} with {' and '.join(row.unpaired_with)}" for row in rows if row.unpaired_with
+    ]:
+        lines.append(f"Compared {UNPAIRED}, as no block has both of them: {', '.join(without_blocks)}.")
     if unmeasured := [CRITERIA[each].title for each in advice.question.that_matter if each not in matter]:
         lines.append(f"Measured of none, and so not considered: {', '.join(unmeasured)}.")
     return [*lines, *_ruled_out(advice, backend)]
@@ -167,6 +172,7 @@ def as_dict(advice: Advice) -> dict[str, Any]:
                 "cannot": row.network.cannot or None,
                 "ruled_out": row.ruled_out or None,
                 "dominated_by": list(row.dominated_by),
+                "unpaired_with": list(row.unpaired_with),
                 "cells": {name: _cell_as_dict(cell) for name, cell in row.cells.items()},
             }
             for row in advice.rows

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pairlab.analysis.cell_estimates import BY_BLOCK, UNPAIRED, unpaired
 from pairlab.analysis.claims.effect import Cell, FlowsFailed, MeasuredApart, TooFewFlows
 from pairlab.analysis.claims.run_table import SETTING
 from pairlab.analysis.selection import block_of
@@ -38,6 +39,7 @@ class Cells:
         self._runs, self._used = runs, np.zeros(len(runs), dtype=bool)
         self._left_out: dict[str, set] = {}
         self._repetition: dict[Hashable, int] = {}  # by block
+        self._pairing = BY_BLOCK
 
     def values(self, quantity: str, cell: Cell) -> Values:
         """One value per repetition of a cell, by its block, in the order of blocks.
@@ -74,9 +76,11 @@ class Cells:
             self._leave_out(set().union(*sides) - {*common}, _LACKS)
             columns = np.array([[side[label] for label in common] for side in finite], dtype=float)
         elif in_any_order:
+            self._pairing = UNPAIRED
             common = range(min(map(len, finite)))
             columns = np.array([list(side.values())[: len(common)] for side in finite], dtype=float)
         else:
+            self._pairing = UNPAIRED
             return None
         if positive:
             carried = np.min(columns, axis=0) > 0
@@ -126,6 +130,7 @@ class Cells:
         common = {label for side in sides_in_order for label in side.labels}
         self._leave_out([label for side in sides for label in side.labels if label not in common], _LACKS)
         if any(set(side.labels) != common for side in sides_in_order):
+            self._pairing = UNPAIRED
             self.check_not_apart([side.labels for side in sides])
         return sides_in_order
 
@@ -142,9 +147,10 @@ class Cells:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on the cells that were read: repetitions left out, failed flows."""
+        """Notes on the cells that were read: that they share no blocks, repetitions left out, failed flows."""
         flows, failed = (int(self._runs[name].to_numpy()[self._used].sum()) for name in ("flows", "failed_flows"))
-        return (*self.left_out, *([f"{failed} of {flows} flows failed"] if failed else []))
+        lost = f"{failed} of {flows} flows failed" if failed else ""
+        return tuple(filter(None, [unpaired(self._pairing), *self.left_out, lost]))
 
     @property
     def substitutes(self) -> tuple[str, ...]:

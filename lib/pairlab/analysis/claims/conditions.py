@@ -164,9 +164,11 @@ def _of_hosts(requires: Requires, read: pd.DataFrame, runs: pd.DataFrame) -> Ite
         why = f"they had {used} CPUs" if used else "how many CPUs they had was not recorded"
         yield Unmet("CPUs", f"{why}, and need at least {requires.cpus}")
     if requires.udp_lost:
-        lost, most = read["udp_lost"].max(), float(requires.udp_lost.removeprefix("at most "))
-        if lost > most:
-            why = f"{100 * lost:.0f} % of the datagrams were lost, and at most {100 * most:.0f} % may be"
+        lost, most = read.loc[read["udp_share"] > 0, "udp_lost"], float(requires.udp_lost.removeprefix("at most "))
+        unknown = bool(lost.isna().any())
+        if unknown or lost.max() > most:
+            of = "how many of the datagrams" if unknown else f"{100 * lost.max():.0f} % of the datagrams"
+            why = f"{of} were lost{' was not counted' * unknown}, and at most {100 * most:.0f} % may be"
             yield Unmet("lost datagrams", why)
 
 

@@ -236,7 +236,8 @@ def _part(
         chosen, stand_ins = _choose(_names(cells), wanted, counts)
         chosen_for = dict(zip(wanted, chosen, strict=True))
         cells = [{**cell, "pairs": chosen_for[cell["pairs"]]} for cell in cells]
-        text = setting.text(cells[0], cells[-1] if setting is ALL_TO_ALL else cells[min(1, len(cells) - 1)])
+        other = -1 if setting is ALL_TO_ALL or "pairs" in effect.against else min(1, len(cells) - 1)
+        text = setting.text(cells[0], cells[other])
     else:
         for cell in cells:
             if cell.get("hosts") == "most":

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from pairlab.analysis.cell_estimates import APART, BY_BLOCK, UNPAIRED
+from pairlab.analysis.cell_estimates import APART, BY_BLOCK, UNPAIRED, unpaired
 from pairlab.analysis.comparison.cells import apart, described, named
 from pairlab.base import html_repr, units
 from pairlab.model.summaries import Measure
@@ -84,7 +84,7 @@ class Comparison:
 
     @property
     def words(self) -> str:
-        """By how much the two differ, or that they cannot be told apart, with the interval and n."""
+        """By how much the two differ, or that they cannot be told apart, with the interval, n, and whether unpaired."""
         if self.verdict == "no interval":
             return self._without_interval()
         if self.verdict == APART:
@@ -93,7 +93,9 @@ class Comparison:
         # The measure is named where it is not the one that speed goes by.
         measure = "" if self.measure == "total_bps" else f"{self.measured.name}, "
         n = self.n[0] if self.pairing == BY_BLOCK or self.unit == "host" else f"{self.n[0]} and {self.n[1]}"
-        of = f"({measure}n = {n} {self.unit}s)"
+        word = unpaired(self.pairing)
+        pairing = f"{word}{' on each host' if self.unit == 'host' else ''}, " if word else ""
+        of = f"({measure}{pairing}n = {n} {self.unit}s)"
         if self.verdict in ("better", "worse"):
             return f"{self._difference(digits)}, {self._interval(digits)} {of}"
         change = _number(self.change, digits)

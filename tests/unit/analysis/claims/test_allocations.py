@@ -50,7 +50,13 @@ CPU = {
 }
 #: What is as stated also where all ratios are turned: they are about equal, or lie on that side either way.
 EITHER_WAY = (
-    *("latencies-alike-", "overlay-as-slow-on-both", "overlay-cpu-like-slow-switch", "congestion-more-than-half-"),
+    *(
+        "latencies-alike-",
+        "congestion-latencies-alike-",
+        "overlay-as-slow-on-both",
+        "overlay-cpu-like-slow-switch",
+        "congestion-more-than-half-",
+    ),
     *("interference-latencies-alike", "interference-drivers-alike-", "interference-cpu-", "interference-none-"),
     *(
         "congestion-latency-alike-",

@@ -37,6 +37,13 @@ SMALL = {False: {}, True: {"overlay": 8.0}}
 BUSY = {False: {"softirq": 0.95}, True: {"softirq": 0.5}}
 
 
+def sending(turned, total, **spec):
+    """A run in which one CPU has most to do; turned: in which both have as much."""
+    made = spending(BUSY[turned], total, **spec)
+    softirq = made.cpu["softirq"].where(turned | (made.cpu["cpu"] == 0), 0.3)
+    return replace(made, cpu=made.cpu.assign(softirq=softirq, idle=1 - softirq))
+
+
 def on(run, hosts, **host):
     return replace(run, facts={**run.facts, "hosts": list(hosts), "host": {**run.facts["host"], "cpus": 4, **host}})
 
@@ -56,12 +63,13 @@ def runs(turned=False, hosts=MACHINES, seen=SEEN):
                 level = 0.5 if turned else 5.0
                 sent = {"driver": driver, "message_bytes": size, **told}
                 total = level * tcp * by_tcp * (LARGE[turned].get(driver, 1.0) if size == 1024 else 1.0) * noise
-                yield on(spending(BUSY[turned], total, experiment="packet-size", **sent), hosts)
-                yield on(placed(udp * by_udp * noise, experiment="packet-size", udp_share=1.0, **sent), hosts)
+                yield on(sending(turned, total, experiment="packet-size", **sent), hosts)
+                by_udp *= udp * noise
+                yield on(sending(turned, by_udp, experiment="packet-size", udp_share=1.0, **sent), hosts)
                 if size == 256:
                     small = dict(sent, message_bytes=64)
                     total = noise * SMALL[turned].get(driver, 1.0)
-                    yield on(spending(BUSY[turned], total, experiment="packet-size", **small), hosts)
+                    yield on(sending(turned, total, experiment="packet-size", **small), hosts)
                     yield on(placed(level * tcp * noise, experiment="multi-host", **sent), hosts)
         for kind, driver, size, factor in (
             *(("physical", "process", size, 1.0) for size in (256, 1024)),

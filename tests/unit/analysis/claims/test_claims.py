@@ -1,6 +1,7 @@
 """The verdict on each kind of effect in cells where it is set, and what is told beside it."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import numpy as np
 import pandas as pd
@@ -246,6 +247,15 @@ def test_systems_are_never_pooled():
         "docker-flowgen": "contradicted",
         "netns-flowgen": "holds",
     }
+
+
+@pytest.mark.parametrize("name", ["drivers_change", "percentile_change", "drivers_spread"])
+def test_cells_that_share_no_blocks_are_unpaired_and_the_verdict_says_so(name):
+    cells = cells_of(name, 0.15, 0.005)
+    in_turn = [replace(each, facts=each.facts | {"block": ""}) for each in cells]
+    in_turn = [replace(each, measured_at=each.measured_at + timedelta(seconds=at)) for at, each in enumerate(in_turn)]
+    assert "unpaired" not in verdict_on(name, cells)["notes"]
+    assert "unpaired" in verdict_on(name, in_turn)["notes"].split("; ")
 
 
 def test_a_claim_that_one_workload_measured_is_not_told_missing_in_another():

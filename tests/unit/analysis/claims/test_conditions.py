@@ -123,6 +123,12 @@ def test_of_udp_that_was_lost_for_the_most_part_nothing_is_said(lost, verdict):
     assert row["missing"] == ("" if verdict == "holds" else "51 % of the datagrams were lost, and at most 50 % may be")
 
 
+def test_of_udp_whose_losses_nobody_counted_nothing_is_said():
+    row = verdict_under({"udp_lost": "at most 0.5"}, cells_of("udp_change", -0.5, 0.005), "udp_change", claimed="less")
+    why = "how many of the datagrams were lost was not counted, and at most 50 % may be"
+    assert (row["verdict"], row["unmet"], row["missing"]) == ("not comparable", "lost datagrams", why)
+
+
 def test_what_failed_or_is_too_little_is_not_comparable_either():
     cells = [recorded(each, tcp_congestion_control="bbr") for each in cells_of("percentile_change", 0.3, 0.01)]
     effect = CASES["percentile_change"][0] | {"quantity": "fct_p99_s"}

@@ -1,5 +1,7 @@
 """Data in which a finding is true, or false in a way that a mean, a sign or a single client hides."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -40,6 +42,17 @@ def test_what_paper_e_measured_makes_its_statements_hold():
     ids = [f"{kind}-{driver}" for kind in ("total-stays-level", "client-falls") for driver in names]
     ids += ["macvlan-gains", "macvlan-passes-ovs", *ORDER]
     assert verdicts_of(table_of_paper_e(names), *ids) == dict.fromkeys(ids, "holds")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "expected"), [((10, 50), "holds"), ((10, 50, 150), "holds"), ((100, 150), "not measured")]
+)
+def test_what_paper_c_states_up_to_50_pairs_is_not_judged_by_more(pairs, expected):
+    """A quarter more up to 50 pairs, and nothing beyond."""
+    cells = totals(dict.fromkeys(pairs, 56.0)) + totals(
+        {count: 70.0 if count <= 50 else 56.0 for count in pairs}, driver="ovs"
+    )
+    assert verdicts_of(cells, "saturation-ratio") == {"saturation-ratio": expected}
 
 
 @pytest.mark.whole
@@ -277,7 +290,8 @@ def test_of_several_settings_a_single_one_on_the_other_side_contradicts_and_one_
 def test_udp_carries_less_where_its_runs_carry_less(factor, expected):
     cells = []
     for share, carried in ((0.0, 1.0), (1.0, factor), (0.5, 9.0)):
-        cells += totals({10: 10 * carried}, experiment="udp", udp_share=share)
+        made = totals({10: 10 * carried}, experiment="udp", udp_share=share)
+        cells += [replace(each, flows=each.flows.assign(datagrams_sent=1e4, datagrams_lost=10.0)) for each in made]
     assert verdicts_of(cells, "udp-slower-bridge") == {"udp-slower-bridge": expected}
     assert verdicts_of(totals({10: 10}), "udp-slower-bridge") == {"udp-slower-bridge": "not measured"}
 

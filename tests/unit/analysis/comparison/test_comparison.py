@@ -45,7 +45,7 @@ def test_repetitions_that_the_two_do_not_share_are_independent_groups():
     expected = stats.ttest_ind(np.log([11.5, 11.6, 11.2, 11.7]), np.log([10.0, 10.2, 9.9, 10.1, 10.0]), equal_var=False)
     assert (found.low, found.high) == pytest.approx([100 * math.expm1(x) for x in expected.confidence_interval()])
     assert (found.pairing, found.n) == ("unpaired", (4, 5))
-    assert "(n = 4 and 5 repetitions)" in found.words
+    assert "(unpaired, n = 4 and 5 repetitions)" in found.words
 
 
 def test_repetitions_of_one_side_only_are_left_out_and_told_where_the_rest_is_paired():
@@ -112,7 +112,7 @@ def test_kernels_are_compared_the_older_one_first_by_its_numbers():
     faster = [replace(each, spec=each.spec.replace(driver="bridge")) for each in on(FASTER, kernel="6.18")]
     (found,) = compare([*on(BRIDGE, kernel="6.2"), *faster], by="kernel")
     assert found.words.startswith(
-        "kernel 6.18 is 14 % faster than kernel 6.2, 95 % interval 12 to 17 % (n = 5 and 5 repetitions)"
+        "kernel 6.18 is 14 % faster than kernel 6.2, 95 % interval 12 to 17 % (unpaired, n = 5 and 5 repetitions)"
     )
     assert found.notes == ()
     assert compare(runs, by="driver")[0].alike["kernel"] == "6.18"
