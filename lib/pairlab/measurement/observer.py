@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pairlab.measurement.checks import Value, crosschecks, silence, steady_state
+from pairlab.measurement.checks import Value, crosschecks, silence, steady_state, with_sum_of_others
 from pairlab.measurement.parsed_flows import ParsedFlows
 from pairlab.measurement.window import expected_s
 from pairlab.model.spec import Spec
@@ -255,10 +255,12 @@ class Observer:
             links = []  # traffic between ranks on one host is on the host's loopback
         if driver.floods:
             links, ports_after = [], None
-        return {
+        of_host = {
             **self._load.checks(),
             # Not around the flows, where pairlab takes the samples: some ms, a large part of a run of few ms.
             "pairlab_cpu": self.harness_cpu_s / (self._lasted_s * foreign_load.cpus_online()),
+        }
+        return with_sum_of_others(of_host) | {
             "telemetry_missed": self._load.cpus.missed_share(),
             "clock_error_s": self._bed.site.clock_error_s(),
             "interface_bytes": crosschecks.interface_bytes(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pairlab.base import html_repr
-from pairlab.measurement.checks import CHECKS, Value
+from pairlab.measurement.checks import CHECKS, Value, unmet
 from pairlab.measurement.parsed_flows import ParsedFlows
 from pairlab.model.reasons import naming
 from pairlab.model.records import TONES, Run
@@ -75,8 +75,8 @@ def of(run: Run) -> Verdict:
 
 def worth_retrying(run: Run) -> bool:
     """Whether a run is invalid for what else the machine did, and for nothing else: see Check.retryable."""
-    unmet = [check for name, check in CHECKS.items() if check.reason(run.checks.get(name), run.spec)]
-    return run.status == "invalid" and len(unmet) == len(run.reasons) and all(check.retryable for check in unmet)
+    names = unmet(run.checks, run.spec)
+    return run.status == "invalid" and len(names) == len(run.reasons) and all(CHECKS[name].retryable for name in names)
 
 
 def judge(
@@ -85,14 +85,14 @@ def judge(
     clients: Sequence[Process],
     servers: Sequence[Process],
     parsed: ParsedFlows,
-    unmet: Sequence[str] = (),
+    not_as_asked: Sequence[str] = (),
     largest: Largest = lambda check: (),
 ) -> tuple[str, list[str]]:
     """ok, invalid or failed, with the reasons.
 
     Failed flows are results; only if all failed, the run failed. Flows that did not run together with the others did
-    not compete: starts too far from when they were due, late connections, clients that never started. unmet: sentences
-    on other requests that were not met. largest: by the name of a check, the processes to name where it is not met.
+    not compete: starts too far from when they were due, late connections, clients that never started. not_as_asked:
+    sentences on other requests that were not met. largest: by the name of a check, the processes to name where it is not met.
 
     For flows of a fixed size only the starts count: if some completed before another connected, that is an effect of
     contention.
@@ -101,7 +101,7 @@ def judge(
         refused = CHECKS["refused"].reason(checks.get("refused"), spec)
         failed = f"all {parsed.count:,} flows failed, the first: {parsed.first_error}"
         return "failed", [failed, *filter(None, [refused])]
-    reasons = list(unmet)
+    reasons = list(not_as_asked)
     if missing := sum(client.start_ns is None for client in clients):
         reasons.append(f"{missing} of {len(clients)} clients never started")
     if silent := [server for server in servers if not server.ready]:
@@ -112,5 +112,4 @@ def judge(
 
 def unmet_reasons(spec: Spec, checks: Mapping[str, Value], largest: Largest = lambda check: ()) -> list[str]:
     """A sentence for each check that is out of its bounds."""
-    reasons = ((name, CHECKS[name].reason(value, spec)) for name, value in checks.items())
-    return [naming(reason, largest(name)) for name, reason in reasons if reason]
+    return [naming(reason, largest(name)) for name, reason in unmet(checks, spec).items()]

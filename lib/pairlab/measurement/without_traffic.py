@@ -5,7 +5,7 @@ import time
 from collections.abc import Collection
 from datetime import UTC, datetime
 
-from pairlab.measurement.checks import Value
+from pairlab.measurement.checks import Value, with_sum_of_others
 from pairlab.measurement.getting_ready import READY_S, conditions_changed, facts_of
 from pairlab.measurement.observer import HostLoad
 from pairlab.measurement.parsed_flows import Row
@@ -74,7 +74,7 @@ def _disturbances(load: HostLoad, engine: Collection[int]) -> dict[str, Value]:
     checks = load.checks()
     if checks["foreign_cpu"] is not None:
         checks["foreign_cpu"] = foreign_load.others_share(load.before, load.after, engine)
-    return {name: checks[name] for name in _OF_LAUNCHES}
+    return with_sum_of_others({name: checks[name] for name in _OF_LAUNCHES})
 
 
 def _row(bed: Testbed, number: int, report: dict) -> dict:

@@ -1,13 +1,16 @@
 """verdict: each check's bounds, and the status and reasons that come of them."""
 
+from dataclasses import replace
+
 import pytest
 
-from pairlab.measurement.checks import CHECKS
+from pairlab.measurement.checks import CHECKS, with_sum_of_others
 from pairlab.measurement.parsed_flows import ParsedFlows
-from pairlab.measurement.verdict import judge
+from pairlab.measurement.verdict import judge, worth_retrying
 from pairlab.model.spec import Spec
 from pairlab.testbed.endpoints import Endpoint
 from pairlab.testbed.process_launcher import Process
+from tests.support.synthetic import run
 
 SPEC = Spec(workload="flowgen", pairs=2, max_skew_s=0.1, max_foreign_cpu=0.1)
 GOOD = {
@@ -35,6 +38,7 @@ GOOD = {
     "kernel_cpu": 0.003,
     "pairlab_cpu": 0.002,
     "steal": 0.0,
+    "others_cpu": 0.025,
     "clock_step_s": 1e-6,
     "throttled": 0,
     "quota_throttled": 0.0,
@@ -77,6 +81,26 @@ def test_who_used_the_cpu_time_is_named_beside_the_check_that_it_counts_to():
     _, (foreign, steal) = judge(SPEC, checks, processes(), processes(), parsed, largest=largest)
     assert foreign.endswith("allow more (the largest: firefox (pid 42) 20.0 %, sshd (pid 7) 5.0 %)")
     assert steal.endswith("max_foreign_cpu is 0.1")
+
+
+def test_what_others_had_together_has_the_bound_of_each_kind():
+    each = {"foreign_cpu": 0.05, "hidden_cpu": 0.06, "steal": 0.0}
+    (why,) = verdict(with_sum_of_others(GOOD | each))[1]
+    assert "had 11.5 % of the CPU time together; max_foreign_cpu is 0.1" in why
+    (why,) = verdict(with_sum_of_others(GOOD | each | {"hidden_cpu": 0.25}))[1]
+    assert why.startswith("something that cannot be seen from here used 25.0 %")  # which says more than the sum
+    assert verdict(with_sum_of_others(GOOD | each | {"hidden_cpu": 0.04}))[0] == "ok"
+
+
+@pytest.mark.parametrize("hidden", [0.06, 0.25])
+def test_a_run_that_only_others_disturbed_may_be_measured_again(hidden):
+    checks = with_sum_of_others(GOOD | {"foreign_cpu": 0.05, "hidden_cpu": hidden})
+    status, reasons = verdict(checks)
+    assert worth_retrying(replace(run([1.0]), status=status, reasons=tuple(reasons), checks=checks))
+
+
+def test_what_nobody_sampled_has_no_sum():
+    assert "others_cpu" not in with_sum_of_others({"skew_s": 0.1, "steal": None})
 
 
 def test_a_run_within_all_bounds_counts():

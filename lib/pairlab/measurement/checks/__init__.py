@@ -3,7 +3,7 @@
 Run.checks has the value under the name of the check; None if this host or workload cannot provide it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from pairlab.base import units
@@ -114,6 +114,9 @@ def _disturbable(
     """A check that other load, or the machine's state, can fail."""
     return Check(unit, meaning, sentence, most, least, retryable=True)
 
+
+#: The checks of CPU time that others had. Their sum has the bound of each: a run does not mind who took the time.
+OF_OTHERS = ("foreign_cpu", "hidden_cpu", "kernel_cpu", "pairlab_cpu", "steal")
 
 CHECKS: dict[str, Check] = {
     "skew_s": _disturbable(
@@ -245,6 +248,11 @@ CHECKS: dict[str, Check] = {
     "steal": _of_cpus(
         "that the hypervisor gave to other machines (proc_stat(5))",
         "the hypervisor took {percent:.1f} % of the CPU time; max_foreign_cpu is {bound:g}",
+    ),
+    "others_cpu": _of_cpus(
+        f"that others than the testbed had: {', '.join(OF_OTHERS[:-1])} and {OF_OTHERS[-1]} together",
+        "other processes, kernel threads, pairlab itself and the hypervisor had {percent:.1f} % of the CPU time together;"
+        " max_foreign_cpu is {bound:g}: stop what runs beside, or allow more",
     ),
     "clock_step_s": _disturbable(
         "s",
@@ -385,3 +393,21 @@ CHECKS: dict[str, Check] = {
         "share", "relative change of the total throughput from start to end, after the warm-up (steady_state.drift)"
     ),
 }
+
+
+def with_sum_of_others(values: dict[str, Value]) -> dict[str, Value]:
+    """The values, and that of others_cpu beside those of OF_OTHERS that are known; none where none is."""
+    known = [value for name in OF_OTHERS if (value := values.get(name)) is not None]
+    return values | ({"others_cpu": sum(known)} if known else {})
+
+
+def unmet(values: Mapping[str, Value], spec: Spec) -> dict[str, str]:
+    """By its name, why each check out of its bounds makes a run invalid, in the order of the values.
+
+    The sum of what others had is left out where one of them is out of bounds, which says more.
+    """
+    reasons = {name: CHECKS[name].reason(value, spec) for name, value in values.items() if name in CHECKS}
+    found = {name: reason for name, reason in reasons.items() if reason}
+    if not found.keys().isdisjoint(OF_OTHERS):
+        found.pop("others_cpu", None)
+    return found
