@@ -46,6 +46,7 @@
 #include "netfacts.h"
 #include "options.h"
 #include "placement.h"
+#include "schedstat.h"
 #include "sockdiag.h"
 #include "urgency.h"
 
@@ -86,6 +87,9 @@ struct launcher {
     struct net_counters ended_with, after; /* when the child had ended, and when its connections were diagnosed, too */
     uint64_t probe_ns, probe_every_ns; /* next look at the port; 0: none */
     uint64_t kill_ns;                  /* when SIGKILL is due; 0: not due */
+    int64_t wait_before_ns, wait_ns;   /* on a runqueue: when ready, and from then to its end; -1: unknown */
+    uint64_t stopped_at_ns;            /* 0: it is not stopped */
+    uint64_t stopped_ns;               /* by signals, after its release */
     uint64_t end_ns;
     int status;                        /* as wait4 gave it */
     struct rusage usage;
@@ -170,6 +174,11 @@ static void report_end(struct launcher *launcher)
     }
     json_number(&event, "user_s", (double)usage->ru_utime.tv_sec + (double)usage->ru_utime.tv_usec / 1e6);
     json_number(&event, "sys_s", (double)usage->ru_stime.tv_sec + (double)usage->ru_stime.tv_usec / 1e6);
+    if (launcher->wait_ns < 0)
+        json_null(&event, "runqueue_wait_s");
+    else
+        json_number(&event, "runqueue_wait_s", (double)launcher->wait_ns / NS_PER_S);
+    json_number(&event, "stopped_s", (double)launcher->stopped_ns / NS_PER_S);
     json_integer(&event, "max_rss_bytes", (uint64_t)usage->ru_maxrss * 1024);
     json_integer(&event, "voluntary_switches", (uint64_t)usage->ru_nvcsw);
     json_integer(&event, "involuntary_switches", (uint64_t)usage->ru_nivcsw);
@@ -238,6 +247,7 @@ static void announce_ready(struct launcher *launcher, const char *held, const ch
         json_null(&event, "cpus");
     add_network(&event, launcher->link);
     launcher->before = net_counters_read(launcher->link);
+    launcher->wait_before_ns = schedstat_wait_ns(launcher->child.pid);
     send_event(launcher, &event);
     if (launcher->control < 0)
         stop(launcher);
@@ -363,16 +373,40 @@ static void hold_no_more(struct launcher *launcher)
     urgency_lower();
 }
 
-/* The end of the child; or a stop, which only a traced child reports. */
+/* The child runs again after a signal has stopped it, or it has ended. */
+static void note_end_of_stop(struct launcher *launcher)
+{
+    if (launcher->stopped_at_ns)
+        launcher->stopped_ns += monotonic_ns() - launcher->stopped_at_ns;
+    launcher->stopped_at_ns = 0;
+}
+
+/* The end of the child, or a stop: of a traced child by its exec, else by a signal until the next SIGCONT. */
 static void wait_for_leader(struct launcher *launcher)
 {
+    pid_t child = launcher->child.pid;
+    siginfo_t ended = {.si_pid = 0};
+    waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT);
+    if (ended.si_pid == child) { /* what it has counted is gone once it is reaped */
+        int64_t wait_ns = schedstat_wait_ns(child);
+        bool known = launcher->ready && launcher->wait_before_ns >= 0 && wait_ns >= 0;
+        launcher->wait_ns = known ? wait_ns - launcher->wait_before_ns : -1;
+    }
     int status;
-    if (wait4(launcher->child.pid, &status, WNOHANG, &launcher->usage) != launcher->child.pid)
+    if (wait4(child, &status, WNOHANG | WUNTRACED | WCONTINUED, &launcher->usage) != child)
         return;
-    if (WIFSTOPPED(status)) {
+    if (WIFSTOPPED(status) && launcher->traced) {
         take_stop(launcher, status);
         return;
     }
+    if (WIFSTOPPED(status)) {
+        if (!launcher->stopped_at_ns) /* else it went on, and was stopped again, before this launcher could look */
+            launcher->stopped_at_ns = monotonic_ns();
+        return;
+    }
+    note_end_of_stop(launcher);
+    if (WIFCONTINUED(status))
+        return;
     launcher->status = status;
     launcher->end_ns = monotonic_ns();
     launcher->ended = true;

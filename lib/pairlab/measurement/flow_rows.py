@@ -22,8 +22,8 @@ from pairlab.testbed.process_launcher import Process
 #: A timed flow that lasted a smaller share of its time failed.
 LEAST_SHARE = 0.95
 
-#: Counts of a process (getrusage), which are columns of `flows` of its client and its server.
-OF_PROCESSES = ("cpu_s", "voluntary_switches", "involuntary_switches")
+#: Counts of a process, which are columns of `flows` of its client and its server.
+OF_PROCESSES = ("cpu_s", "voluntary_switches", "involuntary_switches", "runqueue_wait_s", "stopped_s")
 
 #: The initial retransmission timeout of TCP (RFC 6298, section 2; Linux's TCP_TIMEOUT_INIT), after which a SYN is
 #: sent again. net.ipv4.tcp_syn_linear_timeouts (Linux 6.5) changes the third and later attempts only.

@@ -310,6 +310,7 @@ def checks_of_flows(
         "skew_s": (max(late_ns) - min(late_ns)) / 1e9 if late_ns else None,
         "connect_s": crosschecks.connect_s(parsed),
         "killed": _killed(workload, clients, servers),
+        "stopped": _stopped_share(workload, clients, servers),
         "over_early": None if last_s is None else crosschecks.over_early(parsed, last_s),
         "overlap": crosschecks.overlap(parsed),
         "active_share": crosschecks.active_share(spec, parsed, clients),
@@ -327,7 +328,7 @@ def _killed(workload: Workload, clients: Sequence[Process], servers: Sequence[Pr
     Clients that never started, and servers that never listened, are reasons of their own (verdict.judge).
     """
     until_stopped = not workload.serves_once
-    of_servers = [clients[0]] * len(servers) if workload.one_client else clients
+    of_servers = _clients_of(workload, clients, servers)
 
     def reports_signal(process: Process) -> bool:
         words = workload.signal_message
@@ -342,6 +343,22 @@ def _killed(workload: Workload, clients: Sequence[Process], servers: Sequence[Pr
     ]
     began = [each for each in clients if each.start_ns is not None]
     return sum(each.killed or reports_signal(each) for each in began) + sum(map(bool, ended))
+
+
+def _clients_of(workload: Workload, clients: Sequence[Process], servers: Sequence[Process]) -> Sequence[Process]:
+    """The client of each server."""
+    return [clients[0]] * len(servers) if workload.one_client else clients
+
+
+def _stopped_share(workload: Workload, clients: Sequence[Process], servers: Sequence[Process]) -> float | None:
+    """See CHECKS; None where no launcher has reported."""
+    shares = [
+        process.stopped_s * 1e9 / max(1, client.end_ns - client.start_ns)
+        for processes, of in ((clients, clients), (servers, _clients_of(workload, clients, servers)))
+        for process, client in zip(processes, of, strict=True)
+        if process.stopped_s is not None and client.start_ns is not None and client.end_ns is not None
+    ]
+    return min(1.0, max(shares)) if shares else None
 
 
 def _ended_before(server: Process, client: Process) -> bool:

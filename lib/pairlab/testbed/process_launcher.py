@@ -33,7 +33,7 @@ HELLO, READY, ENDED, FAILED = "hello", "ready", "ended", "failed"
 #: A launcher's counts of its process, as attributes of Process and keys of its report; None: unknown to the kernel.
 COUNTED = (
     *("voluntary_switches", "involuntary_switches", "syn_retransmits", "udp_receive_errors", "diag_retransmits"),
-    *("tcp_retransmits_before", "tcp_retransmits", "tcp_retransmits_by_end"),
+    *("tcp_retransmits_before", "tcp_retransmits", "tcp_retransmits_by_end", "runqueue_wait_s", "stopped_s"),
 )
 
 #: The option of `flowgen hold` for traffic tools: the process has no capabilities, and never gains any.
@@ -80,6 +80,10 @@ class Process:
     """Context switches because the process waited (getrusage(2), with reaped children), over its whole time."""
     involuntary_switches: int | None = None
     """Context switches because its time slice was over, or another process had priority."""
+    runqueue_wait_s: float | None = None
+    """For how long its first thread, since it was ready, could have run and had no CPU (schedstat)."""
+    stopped_s: float | None = None
+    """For how long signals had stopped it."""
     tcp_retransmits_before: int | None = None
     """Retransmitted TCP segments in its network namespace before the process was ready."""
     tcp_retransmits: int | None = None

@@ -1,10 +1,13 @@
 """flowgen hold: what the kernel counted while a child ran, and the UDP ports it waits for."""
 
 import json
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -238,3 +241,61 @@ def test_a_server_of_both_is_not_ready_before_it_has_both_ports(hold):
     never = hold("--listen", free_port(), "--listen-udp", other := free_port(), "--",
                  "timeout", "0.5", sys.executable, "-c", BINDS_UDP, other)  # fmt: skip
     assert never.event()["event"] == "ended"
+
+
+# --- what kept the child from running
+
+
+def signalled(held, number, state):
+    """Sends it to the child; when it returns, the child is so, and the launcher has seen it."""
+    child, launcher = child_of(held), held.process.pid
+    woken = "voluntary_ctxt_switches"
+    before = int(status_of(launcher)[woken])
+    os.kill(child, number)
+    until(lambda: status_of(child)["State"][0] in state, f"the child to be {state}")
+    until(lambda: int(status_of(launcher)[woken]) > before, "the launcher to see it")
+    return child
+
+
+@pytest.mark.parametrize("held_at", BOTH_WAYS, indirect=True)
+def test_the_times_for_which_signals_stopped_the_child_are_reported(hold_at_gate, gate):
+    held = hold_at_gate("--", "sleep", "1000")
+    assert held.event()["event"] == "ready"
+    gate.release()
+    until(lambda: status_of(child_of(held))["Name"] == "sleep", "the child to run")
+    at_least_s = 0.0
+    begun = time.monotonic()
+    for _ in range(2):
+        signalled(held, signal.SIGSTOP, "T")
+        stopped = time.monotonic()
+        until(lambda since=stopped: time.monotonic() > since + 0.05, "some time to pass")
+        at_least_s += time.monotonic() - stopped
+        child = signalled(held, signal.SIGCONT, "RS")
+    os.kill(child, signal.SIGTERM)
+    ended = held.event()
+    assert at_least_s <= ended["stopped_s"] <= time.monotonic() - begun
+
+
+def test_a_child_that_is_killed_where_it_was_stopped_was_stopped_until_then(hold):
+    held = hold("--", "sleep", "1000").ready()
+    child, stopped = signalled(held, signal.SIGSTOP, "T"), time.monotonic()
+    until(lambda: time.monotonic() > stopped + 0.05, "some time to pass")
+    os.kill(child, signal.SIGKILL)
+    assert held.event()["stopped_s"] >= 0.05
+
+
+def test_a_child_that_nobody_stops_was_not_stopped(hold):
+    held = hold("--", "true")
+    assert [held.event()["event"], held.event()["stopped_s"]] == ["ready", 0]
+
+
+COMPUTES = "x = sum(range(5_000_000))"
+
+
+def test_the_time_for_which_the_child_waited_for_its_cpu_is_reported(hold, start):
+    cpu = min(os.sched_getaffinity(0))
+    start(sys.executable, "-c", f"import os; os.sched_setaffinity(0, [{cpu}])\nwhile True: pass")
+    held = hold("--cpus", cpu, "--", sys.executable, "-c", COMPUTES).ready()
+    ended = held.event()
+    without_s = (ended["end_ns"] - ended["start_ns"]) / 1e9 - ended["user_s"] - ended["sys_s"]
+    assert 0 < ended["runqueue_wait_s"] <= without_s + 0.01

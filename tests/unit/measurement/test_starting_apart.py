@@ -196,3 +196,18 @@ def test_each_launcher_is_told_when_its_client_is_due():
 def test_a_run_that_never_began_has_no_spread():
     never = [process(f"client-{number}", start_ns=None) for number in range(3)]
     assert checks_of_flows(FINITE, Flowgen(), ParsedFlows(), never, servers())["skew_s"] is None
+
+
+@pytest.mark.parametrize(("side", "stopped_s", "status"), [(0, 0.05, "ok"), (0, 0.5, "invalid"), (1, 0.5, "invalid")])
+def test_a_client_or_server_that_a_signal_stopped_for_a_part_of_its_flow_makes_the_run_invalid(side, stopped_s, status):
+    processes = clients(TIMED, late_s=(0.0, 0.0, 0.0)), servers()
+    processes[side][1].stopped_s = stopped_s
+    found = reading(TIMED, sharing(TIMED), processes[0])
+    checks = checks_of_flows(TIMED, Flowgen(), found, *processes)
+    assert checks["stopped"] == pytest.approx(stopped_s / 5, rel=0.01)
+    assert judge(TIMED, checks, *processes, found)[0] == status
+
+
+def test_whether_anything_was_stopped_is_unknown_where_no_launcher_says_it():
+    late = clients(TIMED, late_s=(0.0, 0.0, 0.0))
+    assert checks_of_flows(TIMED, Flowgen(), reading(TIMED, sharing(TIMED), late), late, servers())["stopped"] is None

@@ -15,6 +15,7 @@ from tests.support.synthetic import run
 SPEC = Spec(workload="flowgen", pairs=2, max_skew_s=0.1, max_foreign_cpu=0.1)
 GOOD = {
     "skew_s": 0.01,
+    "stopped": 0.0,
     "clock_error_s": 0.0002,
     "over_early": None,
     "connect_s": 0.02,
@@ -115,6 +116,7 @@ def test_a_run_within_all_bounds_counts():
         ("skew_s", 0.2, "client start times are spread over 0.200 s; max_skew_s is 0.1"),
         ("over_early", 0.5, "50 % of the flows completed before the last client started"),
         ("overlap", 0.3, "all flows were active in only 30 % of the time"),
+        ("stopped", 0.05, "a client or server was stopped for 5.0 % of its flow's time"),
         ("hung", 3, "3 clients had to be killed after their time"),
         ("conditions_changed", 2, "2 settings of this machine were changed during the measurement"),
         ("foreign_cpu", 0.25, "other processes used 25.0 % of the CPU time; max_foreign_cpu is 0.1"),

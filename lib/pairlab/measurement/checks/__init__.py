@@ -68,6 +68,8 @@ class Check(NamedTuple):
         return self.sentence.format(value=value, bound=bound, percent=percent, apart=apart)
 
 
+#: The largest share of its time in which something outside may keep a flow from sending.
+MOST_STOPPED = 0.02
 #: The longest time that a process may wait for a CPU that hundreds share.
 MOST_SILENCE_S = 0.5
 
@@ -157,6 +159,14 @@ CHECKS: dict[str, Check] = {
         "{value} clients or servers were killed, or could not run: see the flows' errors, and in `dmesg` whether memory"
         " ran out",
         most=_at(0),
+    ),
+    "stopped": _disturbable(
+        "share",
+        "the largest share of a flow's time for which a signal had stopped its client or server, as their launchers saw it"
+        " (waitpid(2), WUNTRACED)",
+        "a client or server was stopped for {percent:.1f} % of its flow's time, by a signal such as SIGSTOP: measure"
+        " again, and leave it alone",
+        most=_at(MOST_STOPPED),
     ),
     "network_changed": Check(
         "endpoints",
