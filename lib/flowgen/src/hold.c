@@ -90,6 +90,7 @@ struct launcher {
     int64_t wait_before_ns, wait_ns;   /* on a runqueue: when ready, and from then to its end; -1: unknown */
     uint64_t stopped_at_ns;            /* 0: it is not stopped */
     uint64_t stopped_ns;               /* by signals, after its release */
+    char cpus_at_end[CPUS_TEXT];       /* where it might run then; empty: unknown */
     uint64_t end_ns;
     int status;                        /* as wait4 gave it */
     struct rusage usage;
@@ -142,6 +143,15 @@ static void add_count(struct json *event, const char *key, int64_t count)
         json_integer(event, key, (uint64_t)count);
 }
 
+/* A text; empty: unknown. */
+static void add_text(struct json *event, const char *key, const char *text)
+{
+    if (*text)
+        json_text(event, key, text);
+    else
+        json_null(event, key);
+}
+
 /* What its network looks like at this moment (netfacts.h). */
 static void add_network(struct json *event, const char *link)
 {
@@ -192,10 +202,8 @@ static void report_end(struct launcher *launcher)
     add_count(&event, "udp_receive_errors",
               net_counters_growth(before->udp_receive_errors, after->udp_receive_errors));
     add_count(&event, "diag_retransmits", launcher->diag_retransmits);
-    if (*launcher->diag_congestion)
-        json_text(&event, "diag_congestion_control", launcher->diag_congestion);
-    else
-        json_null(&event, "diag_congestion_control");
+    add_text(&event, "diag_congestion_control", launcher->diag_congestion);
+    add_text(&event, "cpus_at_end", launcher->cpus_at_end);
     add_count(&event, "rx_bytes", net_counters_growth(before->rx_bytes, after->rx_bytes));
     add_count(&event, "rx_packets", net_counters_growth(before->rx_packets, after->rx_packets));
     add_count(&event, "tx_bytes", net_counters_growth(before->tx_bytes, after->tx_bytes));
@@ -240,11 +248,9 @@ static void announce_ready(struct launcher *launcher, const char *held, const ch
         json_text(&event, "held", held);
         json_text(&event, "urgency", urgency);
     }
-    char cpus[CPUS_TEXT];
-    if (cpus_allowed(launcher->child.pid, cpus))
-        json_text(&event, "cpus", cpus);
-    else
-        json_null(&event, "cpus");
+    char cpus[CPUS_TEXT] = "";
+    cpus_allowed(launcher->child.pid, cpus);
+    add_text(&event, "cpus", cpus);
     add_network(&event, launcher->link);
     launcher->before = net_counters_read(launcher->link);
     launcher->wait_before_ns = schedstat_wait_ns(launcher->child.pid);
@@ -391,6 +397,7 @@ static void wait_for_leader(struct launcher *launcher)
         int64_t wait_ns = schedstat_wait_ns(child);
         bool known = launcher->ready && launcher->wait_before_ns >= 0 && wait_ns >= 0;
         launcher->wait_ns = known ? wait_ns - launcher->wait_before_ns : -1;
+        cpus_allowed(child, launcher->cpus_at_end);
     }
     int status;
     if (wait4(child, &status, WNOHANG | WUNTRACED | WCONTINUED, &launcher->usage) != child)

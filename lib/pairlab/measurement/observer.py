@@ -311,6 +311,9 @@ def checks_of_flows(
         "connect_s": crosschecks.connect_s(parsed),
         "killed": _killed(workload, clients, servers),
         "stopped": _stopped_share(workload, clients, servers),
+        "affinity_changed": sum(
+            each.cpus != each.cpus_at_end for each in (*clients, *servers) if each.cpus and each.cpus_at_end
+        ),
         "over_early": None if last_s is None else crosschecks.over_early(parsed, last_s),
         "overlap": crosschecks.overlap(parsed),
         "active_share": crosschecks.active_share(spec, parsed, clients),

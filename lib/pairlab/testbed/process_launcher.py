@@ -68,6 +68,8 @@ class Process:
     """The launcher's scheduling for the release: `realtime` priority, a short time `slice`, or the default: `none`."""
     cpus: str = ""
     """The allowed CPUs, from /proc when the process was ready: 0-2,5."""
+    cpus_at_end: str = ""
+    """The same at its exit; empty: unknown."""
     ended: bool = False
     stopped_ns: int | None = None
     """When pairlab stopped the process; None: it did not."""
@@ -349,6 +351,7 @@ class ProcessLauncher:
         process.cpu_s = message["user_s"] + message["sys_s"]
         for name in COUNTED:
             setattr(process, name, message.get(name))
+        process.cpus_at_end = message.get("cpus_at_end") or ""
         process.diag_congestion_control = message.get("diag_congestion_control") or ""
         counts = [message[name] for name in LinkCounts._fields if message.get(name) is not None]
         process.link = LinkCounts(*counts) if len(counts) == len(LinkCounts._fields) else None

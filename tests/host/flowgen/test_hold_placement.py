@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import uuid
 from pathlib import Path
 
@@ -38,6 +39,14 @@ def test_a_child_runs_only_on_the_cpus_it_was_given_and_ready_says_so(hold_at_ga
     assert allowed(child_of(held)) == cpu
     assert allowed(held.process.pid) == before
     gate.release()
+
+
+def test_where_a_child_might_run_at_its_end_is_reported(hold):
+    held = hold("--", "sleep", "1000").ready()
+    child, cpu = child_of(held), max(os.sched_getaffinity(0))
+    os.sched_setaffinity(child, {cpu})
+    os.kill(child, signal.SIGTERM)
+    assert held.event()["cpus_at_end"] == str(cpu)
 
 
 def test_a_list_of_cpus_is_written_as_the_kernel_writes_it(hold):

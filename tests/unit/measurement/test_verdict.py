@@ -16,6 +16,7 @@ SPEC = Spec(workload="flowgen", pairs=2, max_skew_s=0.1, max_foreign_cpu=0.1)
 GOOD = {
     "skew_s": 0.01,
     "stopped": 0.0,
+    "affinity_changed": 0,
     "clock_error_s": 0.0002,
     "over_early": None,
     "connect_s": 0.02,
@@ -117,6 +118,7 @@ def test_a_run_within_all_bounds_counts():
         ("over_early", 0.5, "50 % of the flows completed before the last client started"),
         ("overlap", 0.3, "all flows were active in only 30 % of the time"),
         ("stopped", 0.05, "a client or server was stopped for 5.0 % of its flow's time"),
+        ("affinity_changed", 1, "1 clients or servers were moved to other CPUs"),
         ("hung", 3, "3 clients had to be killed after their time"),
         ("conditions_changed", 2, "2 settings of this machine were changed during the measurement"),
         ("foreign_cpu", 0.25, "other processes used 25.0 % of the CPU time; max_foreign_cpu is 0.1"),

@@ -176,6 +176,14 @@ CHECKS: dict[str, Check] = {
         " them",
         most=_at(0),
     ),
+    "affinity_changed": Check(
+        "processes",
+        "clients and servers that might run on other CPUs at their end than when they were ready (sched_setaffinity(2),"
+        " cpusets)",
+        "{value} clients or servers were moved to other CPUs during the measurement, and not by pairlab: leave taskset,"
+        " cpusets and `docker update` alone meanwhile",
+        most=_at(0),
+    ),
     "conditions_changed": Check(
         "settings",
         "settings of this machine that were others at the end than before the release: sysctls, idle states,"
