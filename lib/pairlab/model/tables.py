@@ -114,7 +114,8 @@ TABLES: dict[str, dict[str, Column]] = {
         "server_voluntary_switches": _number("switches", "the same of the server process: because it waited"),
         "server_involuntary_switches": _number("switches", "the same of the server process: not by itself"),
         "client_runqueue_wait_s": _number(
-            "s", "time in which the client process, its first thread, could have run and had no CPU (schedstat), likewise"
+            "s",
+            "time in which the client process, its first thread, could have run and had no CPU (schedstat), likewise",
         ),
         "client_stopped_s": _number("s", "time for which signals had stopped the client process, likewise"),
         "server_runqueue_wait_s": _number("s", "the same of the server process: without a CPU"),

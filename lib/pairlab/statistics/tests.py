@@ -167,3 +167,9 @@ def _dominance(a: Sequence[float] | np.ndarray, b: Sequence[float] | np.ndarray)
     across = np.sort(a)
     columns = 1 - (np.searchsorted(across, b, "left") + np.searchsorted(across, b, "right")) / a.size
     return (below + not_above) / b.size - 1, columns, int((not_above - below).sum())
+
+
+def shares_differ(first: tuple[int, int], second: tuple[int, int]) -> float:
+    """p of Fisher's exact test, two-sided, that two shares are the same; each is (so many, of so many)."""
+    table = [[many, of - many] for many, of in (first, second)]
+    return float(stats.fisher_exact(table).pvalue)

@@ -32,7 +32,7 @@ from pairlab.analysis.comparison.cells import (
     varied,
 )
 from pairlab.analysis.comparison.noise_floor import NoiseFloor
-from pairlab.analysis.comparison.result import TARGET_PERCENT, Comparison, Comparisons, Side
+from pairlab.analysis.comparison.result import ATTEMPTS, TARGET_PERCENT, Comparison, Comparisons, Side
 from pairlab.analysis.comparison.twins import Noise
 from pairlab.analysis.selection import version_of_work
 from pairlab.errors import AnalysisError, BadInput, TooFewSamples, UnknownName
@@ -41,9 +41,9 @@ from pairlab.model.metrics import PER_VERSION
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec, value_of
 from pairlab.model.summaries import QUANTILES, Measure, default_measure, measures_of, resolution, summaries
-from pairlab.statistics import changes, intervals, power, quantiles
+from pairlab.statistics import changes, intervals, power, quantiles, tests
 from pairlab.statistics.clusters import Clusters
-from pairlab.statistics.intervals import LEAST, PERCENT, POSITIVE, Student
+from pairlab.statistics.intervals import ALPHA, LEAST, PERCENT, POSITIVE, Student
 from pairlab.store.dataset import Runs
 
 #: The two that are compared, the base first: their value of `by`, and their runs.
@@ -66,6 +66,23 @@ class _Found(NamedTuple):
     pairing: str
     sides: tuple[_Used, _Used]
     notes: tuple[str, ...] = ()
+
+
+class Attempts(NamedTuple):
+    """Measurements of one side: so many did not count, of so many."""
+
+    discarded: int
+    made: int
+
+    @classmethod
+    def of(cls, runs: Iterable[Run]) -> "Attempts":
+        each = [list(attempt["reasons"]) for run in runs for attempt in run.facts.get("attempts") or [_only(run)]]
+        return cls(sum(map(bool, each)), len(each))
+
+
+def _only(run: Run) -> Mapping[str, Any]:
+    """The attempt of a run that was measured before attempts were recorded."""
+    return {"reasons": run.reasons}
 
 
 def compare(
@@ -102,6 +119,7 @@ def compare(
     found, alone, unmatched = [], [], []
     refused: Counter[str] = Counter()
     in_cells = cells(counted, by, over)
+    discarded = {tuple(alike.items()): sides for alike, sides in cells(_invalid(every, by), by, over)}
     base = value_of(by, base)
     if base is not None and base not in (known := dict.fromkeys(value for _, sides in in_cells for value in sides)):
         raise BadInput(f"base: no run that is ok has {by} {base!r}; there are: {', '.join(map(str, known)) or 'none'}")
@@ -114,9 +132,11 @@ def compare(
             continue
         for value in (value for value in sides if value != start):
             pair = (start, sides[start]), (value, sides[value])
+            beside = discarded.get(tuple(alike.items()), {})
+            attempts = [Attempts.of([*its, *beside.get(side, ())]) for side, its in pair]
             for each in [measure] if measure else _measures_of_both(pair):
                 try:
-                    found.append(_compared(by, each, alike, pair, noise, over, despite))
+                    found.append(_compared(by, each, alike, pair, attempts, noise, over, despite))
                 except AnalysisError as error:
                     refused[str(error)] += 1
                     unmatched.append(f"{described(alike)}: {error}")
@@ -159,8 +179,19 @@ def _measures_of_both(sides: Sides) -> list[str]:
     return [default_measure(both), *(name for name in first if all(name in other for other in others))]
 
 
+def _invalid(runs: Iterable[Run], by: str) -> list[Run]:
+    return [run for run in runs if run.status == "invalid" and (by == "twin" or not run.spec.twin)]
+
+
 def _compared(
-    by: str, measure: str, alike: Mapping[str, Any], sides: Sides, noise: Noise, over: str, despite: Sequence[str]
+    by: str,
+    measure: str,
+    alike: Mapping[str, Any],
+    sides: Sides,
+    attempts: Sequence["Attempts"],
+    noise: Noise,
+    over: str,
+    despite: Sequence[str],
 ) -> Comparison:
     """The comparison of two sides, the base first. Raises AnalysisError where one has no value, or its flows failed."""
     specs = [runs[0].spec for _, runs in sides]
@@ -168,7 +199,9 @@ def _compared(
     what = measures_of(run for _, runs in sides for run in runs)[measure]
     found = _over_hosts(by, measure, what, sides, despite) if over else _of_runs(by, measure, what, sides)
     change, low, high, n = found.change.estimate()
-    if found.pairing == APART:
+    by_side = _discarded([named(by, value) for value, _ in sides], attempts)
+    unlike = tests.shares_differ(*attempts) <= ALPHA
+    if found.pairing == APART or unlike:
         low = high = np.nan
     # A record is of one host.
     places = {run.environment.place() for _, runs in sides for run in runs}
@@ -188,12 +221,19 @@ def _compared(
         low=low,
         high=high,
         pairing=found.pairing,
-        verdict=APART if found.pairing == APART else _verdict(what, change, low, high, floor),
+        verdict=APART if found.pairing == APART else ATTEMPTS if unlike else _verdict(what, change, low, high, floor),
         repetitions_needed=_repetitions_needed(found.change, floor),
         floor=floor.percent if floor else np.nan,
-        notes=(*found.notes, *_notes(by, what, sides, found.sides), *conditions, *unmeasured),
+        notes=(
+            *found.notes,
+            *_notes(by, what, sides, found.sides),
+            *filter(None, ["" if unlike else by_side]),
+            *conditions,
+            *unmeasured,
+        ),
         unit=over or ("session" if found.pairing == BY_SESSION else "repetition"),
         found=found.change,
+        attempts=by_side if unlike else "",
     )
 
 
@@ -400,6 +440,14 @@ def _notes(by: str, what: Measure, sides: Sides, used: Iterable[_Used]) -> list[
         if {row[name] for row in rows[: len(base)]} != {row[name] for row in rows[len(base) :]}:
             found.append(f"they differ in {name}, too")
     return found
+
+
+def _discarded(names: Sequence[str], attempts: Sequence[Attempts]) -> str:
+    """How many measurements of each side did not count, in words; empty where all did."""
+    if not any(each.discarded for each in attempts):
+        return ""
+    parts = (f"{each.discarded} of {each.made} of {name}" for name, each in zip(names, attempts, strict=True))
+    return f"of their measurements, {' and '.join(parts)} did not count"
 
 
 def _not_counted(runs: Sequence[Run], unread: Sequence[str]) -> list[str]:

@@ -12,17 +12,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pairlab.analysis.cell_estimates import APART
-from pairlab.analysis.comparison.result import Comparison
+from pairlab.analysis.comparison.result import ATTEMPTS, Comparison
 from pairlab.errors import BadInput
 from pairlab.model.summaries import SHORT_NAMES
 from pairlab.statistics import power, tests
 from pairlab.statistics.intervals import ALPHA, PERCENT
 
 PASSES, FAILS, UNDECIDED = "passes", "fails", "undecided"
-_MEASURED_APART = (
-    "one side was measured after the other, so that drift of the machine may be all of it: measure both in turn, or the"
-    " base on three occasions, hours apart"
-)
+#: By verdicts of a comparison that no rule decides, why.
+_UNDECIDABLE = {
+    APART: "one side was measured after the other, so that drift of the machine may be all of it: measure both in turn,"
+    " or the base on three occasions, hours apart",
+    ATTEMPTS: "of one side's measurements a larger share did not count, and those that do may be the ones that went"
+    " well: find out why, and measure both again",
+}
 _RULE = re.compile(r"\s*(\S+)\s+worse\s+(\d+(?:\.\d+)?)\s*%\s*")
 
 
@@ -69,7 +72,7 @@ def judge(rule: Rule, comparisons: Sequence[Comparison]) -> list[Judged]:
 def _p(rule: Rule, comparison: Comparison, side: Literal["beyond", "within"]) -> float:
     """p of the test that shows that it is worse by more than the bound, or by less; two-sided, as the interval is."""
     rises, found = comparison.measured.less_is_better, comparison.found
-    if found is None or not found.known or comparison.pairing == APART:
+    if found is None or not found.known or comparison.verdict in _UNDECIDABLE:
         return math.nan
     return min(1.0, 2 * found.p(rule.bound(comparison), "greater" if rises == (side == "beyond") else "less"))
 
@@ -78,7 +81,7 @@ def _one(rule: Rule, comparison: Comparison, p: float) -> Judged:
     within = _p(rule, comparison, "within")
     interval = f"{comparison.change:+.1f} % [{comparison.low:+.1f}, {comparison.high:+.1f}]"
     if math.isnan(p):
-        why = _MEASURED_APART if comparison.pairing == APART else "too few repetitions for an interval"
+        why = _UNDECIDABLE.get(comparison.verdict, "too few repetitions for an interval")
         return Judged(comparison, UNDECIDED, f"{interval}: {why}", comparison.repetitions_needed)
     noisy = comparison.floor > abs(comparison.change)
     if p <= ALPHA and not noisy:

@@ -16,7 +16,9 @@ from pairlab.statistics.intervals import ALPHA, Student
 TARGET_PERCENT = 5.0
 #: Each verdict and its tone. better, worse: apart, of the side that is not the base. undecided: the interval has "no
 #: change" in it. measured apart: one side after the other, so that drift may be all that they differ by. below the
-#: noise: apart, but by less than this host's noise. no interval: too few runs.
+#: noise: apart, but by less than this host's noise. no interval: too few runs. attempts differ: of one side's
+#: measurements a larger share did not count, so that what is left may be a choice.
+ATTEMPTS = "attempts differ"
 VERDICTS = {
     "better": "good",
     "worse": "bad",
@@ -24,8 +26,12 @@ VERDICTS = {
     "below the noise": "",
     "no interval": "warn",
     APART: "warn",
+    ATTEMPTS: "warn",
 }
 _ONE_AFTER_THE_OTHER = "the machine's drift may be all of it; measure both in one sweep, or in turn"
+_WHAT_COUNTED = (
+    "those that count may be the ones that went well; find out why the others do not, and measure both sides again"
+)
 #: How often an interval has the true value in it.
 CONFIDENCE = 1 - ALPHA
 
@@ -52,7 +58,7 @@ class Comparison:
     is over, "repetition", "session" or "host". verdict: one of VERDICTS. repetitions_needed: how many would show a
     difference of TARGET_PERCENT, None where that is not known. floor: the least difference, in percent, that this host
     can distinguish from its noise at so many repetitions; NaN where none is recorded, and over hosts. found: the
-    change as it is tested.
+    change as it is tested. attempts: how many measurements of each side did not count, in words, where that differs.
     """
 
     by: str
@@ -71,6 +77,7 @@ class Comparison:
     notes: tuple[str, ...]
     unit: str
     found: Student | None = field(default=None, compare=False, repr=False)
+    attempts: str = ""
 
     @property
     def n(self) -> tuple[int, int]:
@@ -89,6 +96,8 @@ class Comparison:
             return self._without_interval()
         if self.verdict == APART:
             return f"{self._difference(self._digits())}, and they were measured apart: {_ONE_AFTER_THE_OTHER}"
+        if self.verdict == ATTEMPTS:
+            return f"{self._difference(self._digits())}, and {self.attempts}: {_WHAT_COUNTED}"
         digits = self._digits()
         # The measure is named where it is not the one that speed goes by.
         measure = "" if self.measure == "total_bps" else f"{self.measured.name}, "
@@ -127,7 +136,7 @@ class Comparison:
 
         A few runs got what they got; that a driver is faster takes more.
         """
-        single, plural, more = self.verdict in ("no interval", APART), self.by == "pairs", self.change > 0
+        single, plural, more = self.verdict in ("no interval", APART, ATTEMPTS), self.by == "pairs", self.change > 0
         times = f"{_times(self.change)} times as" if self.change >= 100 else ""
         size = f"{_number(abs(self.change), digits)} %"
         if self.measured.less_is_better:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pairlab.analysis.comparison import noise_floor, result
+from pairlab.analysis.comparison import gate, noise_floor, result
 from pairlab.analysis.comparison.cells import varied
 from pairlab.analysis.comparison.compute import compare
 from pairlab.errors import AnalysisError, BadInput, UnknownName
@@ -447,6 +447,39 @@ def test_a_comparison_shows_as_a_card_with_units_and_the_verdict_in_words():
     assert found.words in html
     assert ">better</span>" in html
     assert "macvlan, total throughput</th><td>11.46 Gbit/s</td>" in html
+
+
+# --- measurements that did not count
+
+
+def measured_again(runs, *discarded):
+    """The same, of which the first ones took so many attempts more than one."""
+    more = [*discarded, *[0] * (len(runs) - len(discarded))]
+    return [
+        replace(each, facts=each.facts | {"attempts": [{"reasons": ["a stall"]}] * often + [{"reasons": []}]})
+        for each, often in zip(runs, more, strict=True)
+    ]
+
+
+def test_sides_of_whose_measurements_unlike_shares_did_not_count_are_not_told_apart():
+    (found,) = compare([*BRIDGE, *measured_again(FASTER, 3, 2, 3)])
+    assert found.verdict == "attempts differ"
+    assert "of their measurements, 0 of 5 of bridge and 8 of 13 of macvlan did not count" in found.words
+    assert np.isnan([found.low, found.high]).all()
+    (judged,) = gate.judge(gate.Rule.of("throughput worse 5 %"), [found])
+    assert judged.verdict == gate.UNDECIDED
+    assert "a larger share did not count" in judged.why
+
+
+def test_where_of_both_alike_some_did_not_count_they_are_told_apart_and_it_is_said():
+    (found,) = compare([*measured_again(BRIDGE, 1, 1), *measured_again(FASTER, 2)])
+    assert found.verdict == "better"
+    assert "of their measurements, 2 of 7 of bridge and 2 of 7 of macvlan did not count" in found.notes
+
+
+def test_a_repetition_that_never_counted_is_one_of_them():
+    bad = group("macvlan", [12.0] * 8, first=5, status="invalid", reasons=("others took 30 % of the CPU",))
+    assert compare([*BRIDGE, *FASTER, *bad])[0].verdict == "attempts differ"
 
 
 def test_several_show_as_one_table_with_what_was_left_out():
