@@ -165,6 +165,30 @@ def stopped(chosen: Callable[[Testbed], Sequence[Process]]) -> Disturbance:
     return stop
 
 
+def stopped_in_turns(who: Callable[[Testbed], Sequence[Process]], stopped_s: float, running_s: float) -> Disturbance:
+    """Stops them for moments, again and again."""
+
+    @contextlib.contextmanager
+    def disturbance(bed: Testbed) -> Iterator[None]:
+        found, over = tools(who(bed)), threading.Event()
+
+        def in_turns() -> None:
+            while not over.wait(running_s):
+                signalled(found, signal.SIGSTOP)
+                over.wait(stopped_s)
+                signalled(found, signal.SIGCONT)
+
+        thread = threading.Thread(target=in_turns)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    return disturbance
+
+
 @contextlib.contextmanager
 def stall_beside(bed: Testbed) -> Iterator[None]:
     """Some of the background, or of the interference, do not get on; where there is neither, some tools."""

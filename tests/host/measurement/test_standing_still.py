@@ -6,7 +6,7 @@ import pytest
 
 from pairlab import Spec, measure
 from tests.conftest import mostly_whole, need, need_all_of
-from tests.support.disturbances import BUSY, load, measured_under, nothing, stopped
+from tests.support.disturbances import BUSY, load, measured_under, nothing, stopped, stopped_in_turns
 
 ANY_MACHINE = {"max_foreign_cpu": 1.0, "max_skew_s": 5.0, "interval_s": 0.1}
 BULK = Spec(workload="flowgen", pairs=2, duration_s=2.0, **ANY_MACHINE)
@@ -66,6 +66,15 @@ def test_a_run_in_which_somebody_stood_still_is_not_ok(name, runs_dir, clean_hos
     )  # there by the tool's intervals, one of which may hold the whole stall
 
 
+@pytest.mark.parametrize("who", [clients, server])
+def test_those_who_are_stopped_for_moments_again_and_again_are_found_by_that(who, runs_dir, clean_host):
+    """No silence is long, and what comes through is as steady as it would be without."""
+    need("netns")
+    run, _ = measured_under(BULK, stopped_in_turns(who, 0.01, 0.04), begins_s=0.0, lasts_s=BULK.duration_s)
+    assert run.checks["stopped"] > 0.05
+    assert any("was stopped for" in reason for reason in run.reasons), run.reasons
+
+
 @pytest.mark.whole
 @pytest.mark.parametrize(
     "name", ["one client", "a server of datagrams", "the server of requests", "the background", "a busy worker"]
@@ -76,6 +85,7 @@ def test_where_nobody_did_nothing_is_said_of_it(name, runs_dir, clean_host):
     run, _ = measured_under(spec, nothing, begins_s=0.0, lasts_s=0.1)
     assert not any("silent" in reason or "stood still" in reason for reason in run.reasons), run.reasons
     assert max((run.checks.get(check) or 0.0) for check in SILENT) < 0.5
+    assert run.checks["stopped"] == 0
 
 
 @pytest.mark.whole
