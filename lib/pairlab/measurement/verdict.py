@@ -92,7 +92,8 @@ def judge(
 
     Failed flows are results; only if all failed, the run failed. Flows that did not run together with the others did
     not compete: starts too far from when they were due, late connections, clients that never started. not_as_asked:
-    sentences on other requests that were not met. largest: by the name of a check, the processes to name where it is not met.
+    sentences on other requests that were not met. largest: by the name of a check, the processes to name where it is
+    not met.
 
     For flows of a fixed size only the starts count: if some completed before another connected, that is an effect of
     contention.

@@ -162,8 +162,8 @@ CHECKS: dict[str, Check] = {
     ),
     "stopped": _disturbable(
         "share",
-        "the largest share of a flow's time for which a signal had stopped its client or server, as their launchers saw it"
-        " (waitpid(2), WUNTRACED)",
+        "the largest share of a flow's time for which a signal had stopped its client or server, as their launchers saw"
+        " it (waitpid(2), WUNTRACED)",
         "a client or server was stopped for {percent:.1f} % of its flow's time, by a signal such as SIGSTOP: measure"
         " again, and leave it alone",
         most=_at(MOST_STOPPED),
@@ -269,8 +269,8 @@ CHECKS: dict[str, Check] = {
     ),
     "others_cpu": _of_cpus(
         f"that others than the testbed had: {', '.join(OF_OTHERS[:-1])} and {OF_OTHERS[-1]} together",
-        "other processes, kernel threads, pairlab itself and the hypervisor had {percent:.1f} % of the CPU time together;"
-        " max_foreign_cpu is {bound:g}: stop what runs beside, or allow more",
+        "other processes, kernel threads, pairlab itself and the hypervisor had {percent:.1f} % of the CPU time"
+        " together; max_foreign_cpu is {bound:g}: stop what runs beside, or allow more",
     ),
     "clock_step_s": _disturbable(
         "s",
