@@ -20,7 +20,7 @@ import click
 
 from pairlab import paths
 from pairlab.errors import Unavailable
-from soak import disturbed
+from soak import causes, disturbed
 from soak import load as soak_load
 from soak import sweep as soak_sweep
 from tests.support import evidence
@@ -48,6 +48,7 @@ PARTS: dict[str, Callable[..., None]] = {
     "docker-load": soak_load.docker,
     "sweep": soak_sweep.run,
     "disturbed": disturbed.run,
+    "causes": causes.run,
     "fuzz": fuzz,
 }
 

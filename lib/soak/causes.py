@@ -1,0 +1,221 @@
+"""Attacks at random on measurements that are repeated undisturbed: of those that say ok, how many tell another number?
+
+An attack stops processes of any role for moments, for long, or once, or takes their CPUs: by ordinary load, by load of
+real-time class, by processes too short to be seen, by a quota, or by moving them all to one CPU; or two of these at
+once. Undisturbed runs of the same spec are measured in turn with them. *Wrong* is a run that is ok and whose quantity
+lies outside the interval that holds 95 % of the undisturbed ones (Student's, for one further value), by more than 5 %.
+"""
+
+import contextlib
+import math
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from pairlab import Run, Spec
+from pairlab.errors import PairlabError
+from pairlab.measurement.checks import unmet
+from pairlab.model.summaries import summaries
+from tests.support.disturbances import (
+    Disturbance,
+    Testbed,
+    measured_under,
+    nothing,
+    quota,
+    stopped_in_turns,
+    tools,
+)
+
+TIMED = {"interval_s": 0.1, "duration_s": 2.0, "driver": "bridge"}
+#: What is measured, with the quantity that must be right. Links of 1 Gbit/s leave the CPUs with little to do.
+SPECS: dict[str, tuple[Spec, str]] = {
+    "bulk": (Spec(workload="flowgen", pairs=2, **TIMED), "total_bps"),
+    "bulk, slow links": (Spec(workload="flowgen", pairs=2, link_rate_bps=1e9, **TIMED), "total_bps"),
+    "flows with an end": (Spec(workload="flowgen", pairs=2, flow_bytes=100_000_000, **TIMED), "fct_median_s"),
+    "requests": (Spec(workload="rr", pairs=2, **TIMED), "latency_p50_s"),
+    "requests, the slowest": (Spec(workload="rr", pairs=2, requests_per_s=1000, **TIMED), "latency_p99_s"),
+    "datagrams": (
+        Spec(workload="flowgen", pairs=2, udp_share=1.0, udp_rate_bps=5e7, message_bytes=1000, **TIMED),
+        "total_bps",
+    ),
+    "beside a background": (Spec(workload="flowgen", pairs=2, background_pairs=1, **TIMED), "total_bps"),
+}
+#: Of so many measurements of a spec one is undisturbed; and how far a wrong number is off at least.
+UNDISTURBED_OF, LEAST = 4, 0.05
+#: Busy for a share of each period, until its input ends: argv has the number of processes, both, and the class.
+LOAD = """
+import os, signal, sys, threading, time
+count, share, period_s, kind = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
+if kind == "real-time":
+    os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+print("busy", flush=True)
+for _ in range(count - 1):
+    if not os.fork():
+        break
+threading.Thread(target=sys.stdin.read, daemon=True).start()
+while threading.active_count() > 1:
+    until = time.monotonic() + share * period_s
+    if kind == "unseen":
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        if not (pid := os.fork()):
+            while time.monotonic() < until:
+                pass
+            os._exit(0)
+        try:
+            os.waitpid(pid, 0)
+        except ChildProcessError:
+            pass
+    while time.monotonic() < until:
+        pass
+    time.sleep((1 - share) * period_s)
+"""
+
+
+class Attack(NamedTuple):
+    form: str
+    disturbance: Disturbance
+    begins_s: float
+    lasts_s: float
+
+
+def some_stopped(chance: random.Random, spec: Spec) -> Disturbance:
+    roles = chance.sample(["clients", "servers", "beside"], chance.choice([1, 1, 2]))
+    which = chance.choice([slice(None), slice(1)])
+    period_s = 10 ** chance.uniform(-3, math.log10(spec.total_s))
+    share = chance.uniform(0.02, 0.95)
+    # Where there are none beside, clients are.
+    return stopped_in_turns(
+        lambda bed: [each for role in roles for each in getattr(bed, role)[which]] or bed.clients,
+        share * period_s,
+        (1 - share) * period_s,
+    )
+
+
+def load(kind: str) -> Callable[[random.Random, Spec], Disturbance]:
+    def chosen(chance: random.Random, spec: Spec) -> Disturbance:
+        words = [chance.choice([1, 1, 2, 4]), chance.uniform(0.02, 0.95), 10 ** chance.uniform(-2.5, 0), kind]
+
+        @contextlib.contextmanager
+        def beside(bed: Testbed) -> Iterator[None]:
+            argv = [sys.executable, "-c", LOAD, *map(str, words)]
+            with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+                assert process.stdout.readline() == "busy\n"
+                yield
+                process.stdin.close()
+
+        return beside
+
+    return chosen
+
+
+def moved(chance: random.Random, spec: Spec) -> Disturbance:
+    """All clients and servers may run on one CPU only, from then on."""
+
+    @contextlib.contextmanager
+    def on_one_cpu(bed: Testbed) -> Iterator[None]:
+        for each in tools([*bed.clients, *bed.servers]):
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(each.pid, {min(os.sched_getaffinity(0))})
+        yield
+
+    return on_one_cpu
+
+
+FORMS: dict[str, Callable[[random.Random, Spec], Disturbance]] = {
+    "stopped": some_stopped,
+    "load": load("ordinary"),
+    "unseen load": load("unseen"),
+    "real-time load": load("real-time"),
+    "moved": moved,
+    "quota": lambda chance, spec: quota,
+}
+
+
+def random_attack(chance: random.Random, spec: Spec) -> Attack:
+    """One form, or two at once; from the release on or later, to the end or not."""
+    forms = chance.sample(list(FORMS), chance.choice([1, 1, 1, 2]))
+    each = [FORMS[form](chance, spec) for form in forms]
+
+    @contextlib.contextmanager
+    def together(bed: Testbed) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            for one in each:
+                stack.enter_context(one(bed))
+            yield
+
+    begins_s = chance.choice([0.0, chance.uniform(0, 0.8) * spec.total_s])
+    lasts_s = chance.choice([spec.total_s, chance.uniform(0.02, 1) * spec.total_s])
+    return Attack(" and ".join(sorted(forms)), together, begins_s, lasts_s)
+
+
+def measured(spec: Spec, attack: Attack, seed: int) -> Run | None:
+    """None where it could not be measured, which is said by an error."""
+    with tempfile.TemporaryDirectory() as root:
+        try:
+            run, _ = measured_under(
+                spec, attack.disturbance, begins_s=attack.begins_s, lasts_s=attack.lasts_s, seed=seed, root=Path(root)
+            )
+        except PairlabError:
+            return None
+        summaries(run)  # reads its tables while they are there
+        return run
+
+
+def bounds(values: list[float]) -> tuple[float, float]:
+    """The interval that holds a further value, at 95 %, by the logarithms."""
+    logs = np.log(values)
+    half = stats.t.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) * math.sqrt(1 + 1 / len(logs))
+    return math.exp(logs.mean() - half), math.exp(logs.mean() + half)
+
+
+def run(record, *, quick: bool = False, first: int = 0) -> None:
+    attacks = 2 * len(SPECS) if quick else 600
+    undisturbed: dict[str, list[float]] = {name: [] for name in SPECS}
+    refused_undisturbed = tried_undisturbed = 0
+    told: list[tuple[str, str, float, int]] = []  # of each that is ok: the spec, the form, the value and the seed
+    outcomes: Counter[str] = Counter()
+    by_check: Counter[str] = Counter()
+    for seed in range(first, first + attacks):
+        chance = random.Random(seed)
+        name = list(SPECS)[seed % len(SPECS)]
+        spec, quantity = SPECS[name]
+        if seed // len(SPECS) % UNDISTURBED_OF == 0:
+            tried_undisturbed += 1
+            quiet = measured(spec, Attack("nothing", nothing, 0.0, 0.1), seed)
+            if quiet and quiet.status == "ok":
+                undisturbed[name].append(summaries(quiet)[quantity])
+            else:
+                refused_undisturbed += 1
+        attack = random_attack(chance, spec)
+        found = measured(spec, attack, seed)
+        status = found.status if found else "refused"
+        outcomes[f"{attack.form}: {status}"] += 1
+        if found and status == "ok" and not found.failed_flows:
+            told.append((name, attack.form, summaries(found)[quantity], seed))
+        elif found:
+            by_check.update(unmet(found.checks, spec) or ["no check"])
+    wrong = []
+    for name, form, value, seed in told:
+        if len(undisturbed[name]) >= 3:
+            low, high = bounds(undisturbed[name])
+            usual = math.exp(np.log(undisturbed[name]).mean())
+            if not low <= value <= high and abs(value / usual - 1) > LEAST:
+                wrong.append(f"seed {seed}: {name}, {form}: {value / usual - 1:+.0%}")
+    record("attacks", attacks)
+    record("ok", len(told))
+    record("wrong", len(wrong))
+    record("undisturbed", tried_undisturbed)
+    record("undisturbed_not_ok", refused_undisturbed)
+    for what, number in [*sorted(outcomes.items()), *((f"by {name}", n) for name, n in by_check.most_common())]:
+        record(what, number)
+    print(*wrong, sep="\n", flush=True)
+    assert len(wrong) <= max(1, 0.01 * attacks), "\n".join(wrong)
