@@ -31,7 +31,7 @@ FACTS: Mapping[str, str] = {
     ),
     **dict.fromkeys(("cpu_governor", "cpuidle_driver", "default_qdisc", "rmem_max", "wmem_max", "cpu_weights"), "host"),
     **dict.fromkeys(("datapath", "docker", "tcp_congestion_control", "tcp_rmem", "tcp_wmem"), "network"),
-    **dict.fromkeys(("tcp_ecn", "tcp_sack", "tcp_timestamps", "mtu_bytes"), "network"),
+    **dict.fromkeys(("tcp_ecn", "tcp_sack", "tcp_timestamps", "mtu_bytes", "qdiscs"), "network"),
     **dict.fromkeys(("tso", "gso", "gro", "rx_checksum", "tx_checksum", "scatter_gather"), "network"),
     "in_force": "congestion_control",
     "pairlab": "versions",

@@ -38,6 +38,7 @@ FACTS = {
     **{name: name for name in (*MEMORY, *LINKS, "tcp_ecn", "tcp_sack", "tcp_timestamps")},
     **{name: name.replace("_", " ") for name in ("default_qdisc", "rmem_max", "wmem_max")},
     **{name: name.replace("_", " ") for name in ("cpu_governor", "cpuidle_driver", "memory_bytes")},
+    "qdiscs": "the queueing disciplines of links",
     "pairlab": "the version of pairlab",
     "harness_cpus": "the CPUs that pairlab may use",
     "cpu_weights": "the weights of pairlab's control groups",
@@ -125,7 +126,8 @@ def recorded_differences(
             f"Not compared: the sides differ in {'; '.join(differ[name] for name in grave)}. Measure both alike, or"
             f" compare them nevertheless, with {anyhow}."
         )
-    of_links = LINKS if by in OF_LINKS else ()
+    shapes = by in OF_LINKS or by.startswith(("link_", "uplink_"))
+    of_links = (*(LINKS if by in OF_LINKS else ()), *(["qdiscs"] if shapes else ()))
     told = [f"they differ in {text}, too" for name, text in differ.items() if name not in (by, *of_links)]
     told += remark
     shares = [float(np.mean([cpu_use.others_share(run) for run in its])) if its else 0.0 for its in runs]

@@ -446,8 +446,9 @@ def _discarded(names: Sequence[str], attempts: Sequence[Attempts]) -> str:
     """How many measurements of each side did not count, in words; empty where all did."""
     if not any(each.discarded for each in attempts):
         return ""
-    parts = (f"{each.discarded} of {each.made} of {name}" for name, each in zip(names, attempts, strict=True))
-    return f"of their measurements, {' and '.join(parts)} did not count"
+    (first, second), (name, other) = attempts, names
+    of_first = f"{first.discarded} of {first.made} measurements of {name}"
+    return f"{of_first} and {second.discarded} of {second.made} of {other} did not count"
 
 
 def _not_counted(runs: Sequence[Run], unread: Sequence[str]) -> list[str]:

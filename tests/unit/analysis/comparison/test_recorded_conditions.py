@@ -128,6 +128,14 @@ def test_how_clients_were_released_is_told_where_it_differs(name, values, told):
     assert found.notes == (f"they differ in {told}, too",)
 
 
+def test_links_that_queue_otherwise_are_named_unless_that_is_what_is_compared():
+    first, other = side("bridge", [("network", "qdiscs", "noqueue")]), [("network", "qdiscs", "fq_codel")]
+    (found,) = compare([*first, *side("bridge", other, congestion_control="bbr")], by="congestion_control")
+    assert found.notes == ("they differ in the queueing disciplines of links (noqueue against fq_codel), too",)
+    assert compare([*first, *side("macvlan", other)])[0].notes == ()
+    assert compare([*first, *side("bridge", other, link_rate_bps=1e9)], by="link_rate_bps")[0].notes == ()
+
+
 # --- the machine's settings
 
 SETTINGS = {
