@@ -7,24 +7,26 @@ lies outside the interval that holds 95 % of the undisturbed ones (Student's, fo
 """
 
 import contextlib
+import json
 import math
 import os
 import random
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 
 from pairlab import Run, Spec
 from pairlab.errors import PairlabError
 from pairlab.measurement.checks import unmet
 from pairlab.model.summaries import summaries
+from tests.support import evidence
 from tests.support.disturbances import (
     Disturbance,
     Testbed,
@@ -85,6 +87,9 @@ class Attack(NamedTuple):
     disturbance: Disturbance
     begins_s: float
     lasts_s: float
+
+
+NOTHING = Attack("nothing", nothing, 0.0, 0.1)
 
 
 def some_stopped(chance: random.Random, spec: Spec) -> Disturbance:
@@ -178,44 +183,61 @@ def bounds(values: list[float]) -> tuple[float, float]:
 
 
 def run(record, *, quick: bool = False, first: int = 0) -> None:
+    """600 attacks; .cache/soak/causes.jsonl has each, to be looked at."""
     attacks = 2 * len(SPECS) if quick else 600
-    undisturbed: dict[str, list[float]] = {name: [] for name in SPECS}
-    refused_undisturbed = tried_undisturbed = 0
-    told: list[tuple[str, str, float, int]] = []  # of each that is ok: the spec, the form, the value and the seed
-    outcomes: Counter[str] = Counter()
-    by_check: Counter[str] = Counter()
-    for seed in range(first, first + attacks):
-        chance = random.Random(seed)
-        name = list(SPECS)[seed % len(SPECS)]
-        spec, quantity = SPECS[name]
-        if seed // len(SPECS) % UNDISTURBED_OF == 0:
-            tried_undisturbed += 1
-            quiet = measured(spec, Attack("nothing", nothing, 0.0, 0.1), seed)
-            if quiet and quiet.status == "ok":
-                undisturbed[name].append(summaries(quiet)[quantity])
-            else:
-                refused_undisturbed += 1
-        attack = random_attack(chance, spec)
-        found = measured(spec, attack, seed)
-        status = found.status if found else "refused"
-        outcomes[f"{attack.form}: {status}"] += 1
-        if found and status == "ok" and not found.failed_flows:
-            told.append((name, attack.form, summaries(found)[quantity], seed))
-        elif found:
-            by_check.update(unmet(found.checks, spec) or ["no check"])
-    wrong = []
-    for name, form, value, seed in told:
-        if len(undisturbed[name]) >= 3:
-            low, high = bounds(undisturbed[name])
-            usual = math.exp(np.log(undisturbed[name]).mean())
-            if not low <= value <= high and abs(value / usual - 1) > LEAST:
-                wrong.append(f"seed {seed}: {name}, {form}: {value / usual - 1:+.0%}")
-    record("attacks", attacks)
-    record("ok", len(told))
+    rows = []
+    kept = evidence.CACHE / "soak" / "causes.jsonl"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with kept.open("w") as file:
+        for seed in range(first, first + attacks):
+            name = list(SPECS)[seed % len(SPECS)]
+            todo = [random_attack(random.Random(seed), SPECS[name][0])]
+            if seed // len(SPECS) % UNDISTURBED_OF == 0:
+                todo.append(NOTHING)
+            for attack in todo:
+                rows.append(_row(name, attack, seed))
+                file.write(json.dumps(rows[-1]) + "\n")
+                file.flush()
+    frame = pd.DataFrame(rows)
+    quiet = frame[frame["form"] == NOTHING.form]
+    attacked = frame[frame["form"] != NOTHING.form]
+    wrong = [text for row in attacked[attacked["status"] == "ok"].itertuples() if (text := _how_wrong(row, quiet))]
+    record("attacks", len(attacked))
     record("wrong", len(wrong))
-    record("undisturbed", tried_undisturbed)
-    record("undisturbed_not_ok", refused_undisturbed)
-    for what, number in [*sorted(outcomes.items()), *((f"by {name}", n) for name, n in by_check.most_common())]:
-        record(what, number)
+    record("undisturbed", len(quiet))
+    record("undisturbed_not_ok", int((quiet["status"] != "ok").sum()))
+    for (form, status), number in attacked.groupby(["form", "status"]).size().items():
+        record(f"{form}: {status}", int(number))
+    for check, number in attacked["unmet"].explode().value_counts().items():
+        record(f"by {check}", int(number))
     print(*wrong, sep="\n", flush=True)
     assert len(wrong) <= max(1, 0.01 * attacks), "\n".join(wrong)
+
+
+def _row(name: str, attack: Attack, seed: int) -> dict[str, Any]:
+    spec, quantity = SPECS[name]
+    run = measured(spec, attack, seed)
+    if not run:
+        return {"spec": name, "form": attack.form, "seed": seed, "status": "refused", "value": None, "unmet": []}
+    value = summaries(run).get(quantity)
+    unmet_checks = [*unmet(run.checks, spec)]
+    return {
+        "spec": name,
+        "form": attack.form,
+        "seed": seed,
+        "status": run.status,
+        "value": value,
+        "unmet": unmet_checks,
+    }
+
+
+def _how_wrong(row, quiet: pd.DataFrame) -> str:
+    """How far an attacked run's number is from those of the undisturbed, in words; empty where it is right."""
+    usual = quiet[(quiet["spec"] == row.spec) & (quiet["status"] == "ok")]["value"].astype(float)
+    if len(usual) < 3:
+        return ""
+    low, high = bounds(list(usual))
+    off = row.value / math.exp(np.log(usual).mean()) - 1
+    return (
+        "" if low <= row.value <= high or abs(off) <= LEAST else f"seed {row.seed}: {row.spec}, {row.form}: {off:+.0%}"
+    )
