@@ -4,8 +4,10 @@ Without arguments all of them, and then makes paper/reference.pdf of what they w
 """
 
 import copy
+import os
 import shutil
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -27,7 +29,9 @@ def remake(path: Path) -> None:
     folder = {"metadata": {"path": path.parent}}
     # Coalesced: else how a text is split into outputs depends on when its parts came.
     options = {"timeout": None, "record_timing": False, "coalesce_streams": True, "resources": folder}
-    NotebookClient(notebook, kernel_manager_class=OwnKernelManager, **options).execute()
+    with tempfile.TemporaryDirectory() as temporary:  # a kernel that is ended leaves what LaTeX had there
+        client = NotebookClient(notebook, kernel_manager_class=OwnKernelManager, **options)
+        client.execute(env=os.environ | {"TMPDIR": temporary})
     notebook.metadata = metadata
     if str(paths.ROOT) in nbformat.writes(notebook):
         sys.exit(f"{path} was not written: an output names {paths.ROOT}. Print paths by pairlab.paths.shown")

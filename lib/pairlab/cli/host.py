@@ -98,7 +98,7 @@ def _all_findings(report):
 
 
 @click.command(cls=options.TakesParameters)
-@options.backend("", default="netns", show_default=True)
+@options.backend("Whose noise is measured.", default="netns", show_default=True)
 @click.option("--driver", default="bridge", show_default=True)
 @click.option("--workload", default="auto", show_default=True)
 @click.option(
