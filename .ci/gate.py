@@ -87,8 +87,8 @@ Flaky = tuple[str, str, str]
 
 
 def stages(python: str) -> list[list[Part]]:
-    """One after another; the parts of a stage beside each other: they fetch, they only compute, or, in the bench's
-    smallest form, nobody looks at what they measure."""
+    """One after another; the parts of a stage beside each other: they fetch, they only compute, or they wait for most
+    of their time, and nobody looks at how fast what they measure was."""
     quick = ("unit", "notebooks", "flowgen", "smoke", "host", "browser")
     return [
         [
@@ -101,15 +101,15 @@ def stages(python: str) -> list[list[Part]]:
         ],
         [Part("first run", FIRST_RUN, 600, as_stranger=True)],
         [Part("make test", "make test", 2400, as_stranger=True, tests=quick)],
+        [Part("image", f"{PYTHON} -c '{IMAGE}'", 600)],
         [
-            Part("image", f"{PYTHON} -c '{IMAGE}'", 600),
             Part("unit", f"{TESTS} unit -- {LESS}", 1500, tests=("unit",)),
+            Part("bench", f"{PYTHON} -m bench --smallest", 900),
         ],
         [
             Part("nbval", f"{TESTS} nbval", 1500, tests=("nbval",)),
-            Part("bench", f"{PYTHON} -m bench --smallest", 900),
+            Part("smoke", f"{TESTS} smoke", 1500, tests=("smoke",)),
         ],
-        [Part("smoke", f"{TESTS} smoke", 1500, tests=("smoke",))],
         [Part("kills", f"{TESTS} kills", 900, tests=("kills",))],
         [Part("browser", f"{TESTS} browser", 600, tests=("browser",))],
     ]
