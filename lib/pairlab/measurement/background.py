@@ -4,25 +4,21 @@ import contextlib
 import inspect
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from pairlab.base.threads import before_flows
 from pairlab.errors import located
 from pairlab.measurement import own_columns
-from pairlab.measurement.checks import Value, silence
+from pairlab.measurement.checks import Value
 from pairlab.measurement.flow_rows import begun_s, started
 from pairlab.measurement.getting_ready import READY_S, REPORT_S, link_options, servers_of, still_reporting
 from pairlab.measurement.parsed_flows import Hosts, ParsedFlows, Row, carried_in
-from pairlab.measurement.window import expected_s
 from pairlab.model.spec import Spec
 from pairlab.testbed.contracts import FlowReport, Progress, Workload
 from pairlab.testbed.endpoints import BACKGROUND
 from pairlab.testbed.host.link_recorder import LinkCounter, may_open
-from pairlab.testbed.host.link_telemetry import LinkTelemetry
 from pairlab.testbed.open import Testbed
 from pairlab.testbed.plans import MOST_RISE_S
 from pairlab.testbed.process_launcher import Process
@@ -44,7 +40,6 @@ class Background:
         self.servers: Sequence[Process] = ()
         self.clients: Sequence[Process] = ()
         self._is_steady = False
-        self._links: LinkTelemetry | None = None
         self._ended: Sequence[Process] = ()
 
     @property
@@ -83,17 +78,6 @@ class Background:
             self._is_steady = await_steady_rate(
                 counters, MOST_RISE_S, lambda seconds: launcher.wait_ended(self.clients, seconds)
             )
-
-    @contextlib.contextmanager
-    def watched(self) -> Iterator[None]:
-        """Samples the background's links while the measured pairs send, where each client has a link."""
-        spec = self._bed.spec
-        if self._workload is None or self._shares_links or not spec.telemetry:
-            yield
-            return
-        self._links = LinkTelemetry(self.clients, self._bed.site, expected_s(spec))
-        with self._links:
-            yield
 
     @property
     def _shares_links(self) -> bool:
@@ -135,31 +119,14 @@ class Background:
             return parsed, [*clients], [*servers]
         return parsed.and_background(own), [*clients, *self.clients], [*servers, *self.servers]
 
-    def checks(self, parsed: ParsedFlows, release_ns: int, window_s: tuple[float, float]) -> Mapping[str, Value]:
-        """parsed: the background's. window_s: when the measured pairs sent, from their release."""
+    def checks(self, parsed: ParsedFlows) -> Mapping[str, Value]:
+        """parsed: the background's."""
         if self._workload is None:
             return {}
-        found: dict[str, Value] = {
+        return {
             "background_steady": self._is_steady,
             "background_failed": sum(row["status"] != "ok" for row in parsed.flows),
         }
-        if self._links:
-            going_on = {number: window_s for number, row in enumerate(parsed.flows) if row["status"] == "ok"}
-            return found | {
-                "background_silent": silence.share(self._links, release_ns, *window_s),
-                "background_silence_s": silence.longest_s(self._links, release_ns, going_on),
-            }
-        return found | {"background_silent": self._silent_by_tool(parsed, window_s)}
-
-    def _silent_by_tool(self, parsed: ParsedFlows, window_s: tuple[float, float]) -> float | None:
-        """As silence.share, by the intervals that its tool reports within the window."""
-        steps = max(1, round((window_s[1] - window_s[0]) / self._bed.spec.interval_s))
-        edges_s = np.linspace(*window_s, steps + 1)
-        by_pair: dict[int, list[Row]] = {}
-        for row in parsed.intervals:
-            by_pair.setdefault(row["pair"], []).append(row)
-        carried = [carried_in(edges_s, rows) for rows in by_pair.values()]
-        return silence.share_of_steps(np.sum(carried, axis=0).tolist()) if carried else None
 
 
 def read_background(

@@ -56,7 +56,7 @@ def read_flows(
     steps_bytes = _steps_bytes(spec, pairs)
     settling = steady_state.settle(steps_bytes)
     parsed = ParsedFlows(late_share=workload.counter_lag_s / spec.total_s, warmup_s=settling.warmup * spec.interval_s)
-    parsed.checks |= {"settled": settling.settled, "drift": settling.drift}
+    parsed.checks |= {"settled": settling.settled}
     parsed.checks |= {"unread": _unread_share(pairs), "late_end": _late_end_share(spec, pairs)}
     parsed.steps_bytes = list(steps_bytes[settling.warmup :])
     for pair in pairs:

@@ -55,7 +55,6 @@ def read_table(
     )
     parsed.checks |= {
         "load": _load(spec, total, flows) if spec.offered_load_bps else None,
-        "silence_s": _silence_s(flows) if spec.offered_load_bps else None,
         "unbegun": _unbegun(spec, flows) if spec.requests else None,
         "incomplete": _incomplete(spec, flows) if spec.may_fall_behind else None,
     }
@@ -76,18 +75,6 @@ def _unbegun(spec: Spec, flows: FlowTable) -> float:
 def _incomplete(spec: Spec, flows: FlowTable) -> float:
     """The share of the requests that began and had a flow that was not complete when duration_s was over."""
     return len(np.unique(flows.request[flows.errno == errno.ETIMEDOUT])) / spec.requests
-
-
-def _silence_s(flows: FlowTable) -> float:
-    """The longest time in which no flow began and none ended, though one was due to begin: its client stood still."""
-    ended_ns = flows.completed_ns[flows.completed_ns > 0]
-    moments_ns = np.sort(np.concatenate([flows.start_ns[flows.start_ns > 0], ended_ns]).astype(np.int64))
-    due_ns = np.sort(flows.intended_ns.astype(np.int64))
-    if len(moments_ns) < 2:
-        return 0.0
-    begins_ns, ends_ns = moments_ns[:-1], moments_ns[1:]
-    due = np.searchsorted(due_ns, ends_ns) > np.searchsorted(due_ns, begins_ns, side="right")
-    return float(np.max((ends_ns - begins_ns) * due)) / 1e9
 
 
 def _require_whole(client: Process, total: FlowReport) -> None:

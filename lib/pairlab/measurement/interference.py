@@ -1,20 +1,14 @@
 """Interference: processes that use CPU time beside the pairs."""
 
-import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
-
-import numpy as np
+from collections.abc import Mapping, Sequence
 
 from pairlab.base.threads import before_flows
-from pairlab.measurement.checks import Value, silence
+from pairlab.measurement.checks import Value
 from pairlab.measurement.getting_ready import READY_S
-from pairlab.measurement.window import expected_s
 from pairlab.testbed.cleanup.process_table import read_processes
 from pairlab.testbed.contracts import Progress
 from pairlab.testbed.host.foreign_load import cpu_clock_s
-from pairlab.testbed.host.link_telemetry import LEAST_S, SAMPLES
-from pairlab.testbed.host.ticker import Ticker
 from pairlab.testbed.interference import command
 from pairlab.testbed.open import Testbed
 from pairlab.testbed.process_launcher import UNPRIVILEGED, Process
@@ -33,8 +27,6 @@ class Interference:
         self.processes: Sequence[Process] = ()
         self._are_running = False
         self._ended = 0
-        self._moments_ns: list[int] = []
-        self._used_s: list[list[float]] = []
 
     def get_ready(self, progress: Progress) -> None:
         """Starts the workers, which then wait at a gate of their own."""
@@ -57,29 +49,9 @@ class Interference:
             begun_s = time.monotonic()
             while not self._are_running and time.monotonic() - begun_s < RUNNING_S:
                 self._bed.launcher.wait_ended(self.processes, EVERY_S)
-                self._at_work = _at_work(self.processes)
-                rising = sum(
-                    now_s > earlier_s for now_s, earlier_s in zip(_used_s(self._at_work), before_s, strict=True)
-                )
+                now = _used_s(_at_work(self.processes))
+                rising = sum(now_s > earlier_s for now_s, earlier_s in zip(now, before_s, strict=True))
                 self._are_running = rising == len(self.processes)
-
-    @contextlib.contextmanager
-    def watched(self) -> Iterator[None]:
-        """While the pairs send, the workers' CPU time is sampled."""
-        if not self._are_running or not self._bed.spec.telemetry:
-            yield
-            return
-        every_s = max(expected_s(self._bed.spec) / SAMPLES, LEAST_S)
-        with Ticker(every_s, self._sample, "interference-telemetry"):
-            yield
-
-    def _sample(self) -> None:
-        self._moments_ns.append(time.monotonic_ns())
-        used_s = _used_s(self._at_work)
-        if self._used_s and any(now_s <= before_s for now_s, before_s in zip(used_s, self._used_s[-1], strict=True)):
-            self._at_work = _at_work(self.processes)  # a process may have worked before it started the one that works
-            used_s = _used_s(self._at_work)
-        self._used_s.append(used_s)
 
     def note_ended(self) -> None:
         """Notes how many workers have exited; call it when the pairs have ended."""
@@ -106,24 +78,10 @@ class Interference:
             ]
         }
 
-    def checks(self, release_ns: int, window_s: tuple[float, float]) -> Mapping[str, Value]:
-        """window_s: in which the pairs sent, from their release."""
+    def checks(self) -> Mapping[str, Value]:
         if not self.processes:
             return {}
-        return {
-            "interference_running": self._are_running,
-            "interference_ended": self._ended,
-            "interference_silence_s": self._longest_silence_s(release_ns, window_s),
-        }
-
-    def _longest_silence_s(self, release_ns: int, window_s: tuple[float, float]) -> float | None:
-        """The longest time in which a worker used no CPU time; None where that was not sampled."""
-        moments_s = (np.array(self._moments_ns, float) - release_ns) / 1e9
-        within = (moments_s >= window_s[0]) & (moments_s <= window_s[1])
-        if within.sum() < 2:
-            return None
-        took_s, used_s = np.diff(moments_s[within]), np.diff(np.array(self._used_s)[within], axis=0)
-        return max(silence.longest_run_s(took_s, of_worker <= 0) for of_worker in used_s.T)
+        return {"interference_running": self._are_running, "interference_ended": self._ended}
 
 
 def _at_work(workers: Sequence[Process]) -> list[list[int]]:

@@ -327,7 +327,7 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
             progress("measuring (s)", round(min(passed_s, spec.traffic_s), 1), spec.traffic_s)
 
         beat(0.0)  # before flows begin, as some last a few ms
-        with observer, background.watched(), interference.watched(), before_flows():
+        with observer, before_flows():
             observer.note_begin()
             release_ns = gate.release()
             _watch(bed, clients, release_ns, beat, observer.note_end)
@@ -370,7 +370,7 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
     of_background = background.read(release_ns, measured_s)
     recorded["congestion_control"] = congestion.recorded(bed.plan, recorded["network"], parsed.flows)
     checks = (
-        checks_of_flows(spec, workload, parsed, clients, servers)
+        checks_of_flows(spec, workload, parsed, clients, servers, beside)
         | {
             "hung": hung,
             "network_changed": len(changed),
@@ -378,7 +378,7 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
             **observer.steadiness(parsed, release_ns, workload.start_delay_s),
         }
         | observer.checks(*background.seen_with(parsed, of_background, clients, servers), recorded["network"])
-        | {**background.checks(of_background, release_ns, measured_s), **interference.checks(release_ns, measured_s)}
+        | {**background.checks(of_background), **interference.checks()}
     )
     status, reasons = judge(spec, checks, clients, servers, parsed, unmet, observer.largest)
     return Run(

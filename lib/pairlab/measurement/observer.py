@@ -5,14 +5,15 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pairlab.measurement.checks import Value, crosschecks, silence, steady_state, with_sum_of_others
+from pairlab.measurement.checks import Value, crosschecks, steady_state, with_sum_of_others
 from pairlab.measurement.parsed_flows import ParsedFlows
 from pairlab.measurement.window import expected_s
 from pairlab.model.spec import Spec
 from pairlab.testbed.contracts import Workload
 from pairlab.testbed.host import cpu_sampler, foreign_load, kernel_counters
+from pairlab.testbed.host.foreign_load import OwnProcesses
+from pairlab.testbed.host.halts import HaltSampler
 from pairlab.testbed.host.kernel_counters import HostCounters
-from pairlab.testbed.host.link_recorder import DatagramCounter
 from pairlab.testbed.host.link_telemetry import LinkTelemetry
 from pairlab.testbed.host.profiler import Profiler
 from pairlab.testbed.netns import shaping
@@ -84,12 +85,9 @@ class Observer:
         has_links = spec.telemetry and bed.plan.driver.isolated and not one_client
         sending = senders(spec, clients, servers)
         self._links = LinkTelemetry(sending, bed.site, expected_s(spec)) if has_links else None
-        # A sender of datagrams goes on where its receiver stands still.
-        by_udp = has_links and spec.udp_share > 0
-        self._receivers = [pair.index for pair in bed.pairs if pair.task.protocol == "udp"] if by_udp else []
-        receiving = [servers[pair] for pair in self._receivers]
-        self._received = LinkTelemetry(receiving, bed.site, expected_s(spec), DatagramCounter) if receiving else None
-        self._load = HostLoad(bed, self._processes) if bed.spec.telemetry else None
+        self._load = HostLoad(bed, self._processes) if spec.telemetry else None
+        own = OwnProcesses(bed.site.root_pids(), bed.site.process_marks())
+        self._halts = HaltSampler(own, expected_s(spec)) if spec.telemetry else None
         self._ports: list[tuple[int, int] | None] = []
         self._refused: list[tuple[int, int]] = []
         self._started = contextlib.ExitStack()
@@ -98,7 +96,7 @@ class Observer:
 
     def __enter__(self) -> "Observer":
         with contextlib.ExitStack() as started:
-            for each in (self._load, self._links, self._received, self._counters, self._profiler):
+            for each in (self._load, self._links, self._halts, self._counters, self._profiler):
                 started.enter_context(each or contextlib.nullcontext())
             self._started = started.pop_all()
         return self
@@ -140,8 +138,13 @@ class Observer:
         return [now - earlier for earlier, now in zip(counts[0], counts[-1], strict=True)]
 
     def largest(self, check: str) -> list[tuple[str, int, float]]:
-        """The processes with the most CPU time for that check (foreign_load.largest); empty without samples."""
+        """The processes to name for that check: foreign_load.largest, HaltSampler.shares; empty without samples."""
+        if check == "halted":
+            return self._halted()[:1]
         return foreign_load.largest(self._load.before, self._load.after, check) if self._load else []
+
+    def _halted(self) -> list[tuple[str, int, float]]:
+        return self._halts.shares(self._began_s, self._began_s + self._lasted_s) if self._halts else []
 
     def cpu_rows(self, release_ns: int) -> list[dict]:
         return self._load.cpus.rows(release_ns) if self._load else []
@@ -154,42 +157,32 @@ class Observer:
         return self._links.silent_until_s(release_ns) if self._links else ()
 
     def steadiness(self, parsed: ParsedFlows, release_ns: int, waits_s: float) -> dict[str, Value]:
-        """Outliers, shifts and silence of the total throughput after the warm-up, where all flows had it, and the
+        """Changes of level and silence of the total throughput after the warm-up, where all flows had it, and the
         longest silence of a flow.
 
         By the links' counters if they are sampled, as these have more steps, else by the tools' intervals.
         waits_s: how long a client waits before it sends; a flow's span begins when it is connected.
         """
         spec, workload = self._bed.spec, self._bed.plan.workload
-        checks: dict[str, Value] = dict.fromkeys(("outliers", "shift", "silent", "silence_s"))
+        checks: dict[str, Value] = dict.fromkeys(("shift", "silent", "silence_s"))
         if not (workload and workload.sends_traffic) or parsed.table is not None:
-            return checks | {"silence_s": parsed.checks.get("silence_s")}
+            return checks
         links = self._links if self._links and parsed.spans else None
         if spec.flows_end:
             spans_s = self._of_senders(_spans_s(parsed))
-            return checks | ({"silence_s": silence.longest_s(links, release_ns, spans_s)} if links else {})
+            return checks | ({"silence_s": _longest_silence_s(links, release_ns, spans_s)} if links else {})
         begin_s = max((begun_s for begun_s, _ in parsed.spans), default=0.0) + spec.warmup_s + parsed.warmup_s + waits_s
         end_s = min((end_s for _, end_s in parsed.spans), default=0.0) + waits_s
         if links:
             spans_s = self._of_senders(dict.fromkeys(_spans_s(parsed), (begin_s, end_s)))
-            checks["silence_s"] = silence.longest_s(links, release_ns, spans_s)
-        else:
-            checks["silence_s"] = silence.of_intervals(parsed.intervals, spec.interval_s, begin_s)
-        if self._received:
-            spans_s = dict.fromkeys(range(len(self._receivers)), (begin_s, end_s))
-            of_receivers_s = silence.longest_s(self._received, release_ns, spans_s)
-            silences_s = [each for each in (checks["silence_s"], of_receivers_s) if each is not None]
-            checks["silence_s"] = max(silences_s, default=None)
+            checks["silence_s"] = _longest_silence_s(links, release_ns, spans_s)
         if parsed.failed:
             return checks
         values = (links and links.total_bps(release_ns, begin_s, end_s)) or parsed.steps_bytes
-        silent = silence.share(links, release_ns, begin_s, end_s) if links else None
-        if silent is None:
-            silent = silence.share_of_steps(parsed.steps_bytes)
+        steps = links.total_steps(release_ns, begin_s, end_s) if links else None
         return checks | {
-            "outliers": steady_state.outliers(values),
             "shift": steady_state.shift(values),
-            "silent": silent,
+            "silent": None if steps is None else steady_state.silent_share(*steps),
         }
 
     def _of_senders(self, spans_s: Mapping[int, tuple[float, float]]) -> dict[int, tuple[float, float]]:
@@ -261,6 +254,7 @@ class Observer:
             "pairlab_cpu": self.harness_cpu_s / (self._lasted_s * foreign_load.cpus_online()),
         }
         return with_sum_of_others(of_host) | {
+            "halted": max((share for _, _, share in self._halted()), default=0.0),
             "telemetry_missed": self._load.cpus.missed_share(),
             "clock_error_s": self._bed.site.clock_error_s(),
             "interface_bytes": crosschecks.interface_bytes(
@@ -283,6 +277,20 @@ class Observer:
         }
 
 
+def _longest_silence_s(
+    links: LinkTelemetry, release_ns: int, spans_s: Mapping[int, tuple[float, float]]
+) -> float | None:
+    """The longest time in which one of these clients sent next to nothing; None where one cannot be seen.
+
+    spans_s: by the client's place among the links, from when to when it is to send, from the release.
+    """
+    steps = [links.steps(release_ns, client, *span_s) for client, span_s in spans_s.items()]
+    known = [each for each in steps if each is not None]
+    if len(known) < len(steps):
+        return None
+    return max((steady_state.longest_silence_s(*each) for each in known), default=None)
+
+
 def _spans_s(parsed: ParsedFlows) -> dict[int, tuple[float, float]]:
     """Begin of the first and end of the last successful flow of each pair, from the release."""
     rows = (row for row in parsed.flows if row["status"] == "ok")
@@ -299,9 +307,17 @@ def senders(spec: Spec, clients: Sequence[Process], servers: Sequence[Process]) 
 
 
 def checks_of_flows(
-    spec: Spec, workload: Workload, parsed: ParsedFlows, clients: Sequence[Process], servers: Sequence[Process]
+    spec: Spec,
+    workload: Workload,
+    parsed: ParsedFlows,
+    clients: Sequence[Process],
+    servers: Sequence[Process],
+    beside: Sequence[Process] = (),
 ) -> dict[str, Value]:
-    """The checks that need the flows alone, with telemetry or without."""
+    """The checks that need the flows and the launchers' reports alone, with telemetry or without.
+
+    beside: processes of the background, the interference and the capture.
+    """
     late_ns = [
         client.start_ns - 1e9 * spec.due_s(pair) for pair, client in enumerate(clients) if client.start_ns is not None
     ]
@@ -311,6 +327,7 @@ def checks_of_flows(
         "connect_s": crosschecks.connect_s(parsed),
         "killed": _killed(workload, clients, servers),
         "stopped": _stopped_share(workload, clients, servers),
+        **({"beside_stopped": _stopped_beside(clients, beside)} if beside else {}),
         "affinity_changed": sum(
             each.cpus != each.cpus_at_end for each in (*clients, *servers) if each.cpus and each.cpus_at_end
         ),
@@ -362,6 +379,13 @@ def _stopped_share(workload: Workload, clients: Sequence[Process], servers: Sequ
         if process.stopped_s is not None and client.start_ns is not None and client.end_ns is not None
     ]
     return min(1.0, max(shares)) if shares else None
+
+
+def _stopped_beside(clients: Sequence[Process], beside: Sequence[Process]) -> float | None:
+    """See CHECKS; None where no launcher has reported."""
+    lasted_ns = [each.end_ns - each.start_ns for each in clients if each.start_ns is not None and each.end_ns]
+    stopped_s = [each.stopped_s for each in beside if each.stopped_s is not None]
+    return min(1.0, max(stopped_s) * 1e9 / max(1, *lasted_ns)) if stopped_s and lasted_ns else None
 
 
 def _ended_before(server: Process, client: Process) -> bool:

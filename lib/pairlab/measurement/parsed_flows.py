@@ -36,7 +36,7 @@ class ParsedFlows:
     intervals: list[Row] = field(default_factory=list)
     transactions: list[Row] = field(default_factory=list)
     checks: dict[str, Value] = field(
-        default_factory=lambda: dict.fromkeys(("unread", "overrun", "late_end", "settled", "drift"))
+        default_factory=lambda: dict.fromkeys(("unread", "overrun", "late_end", "settled"))
     )
     warmup_s: float = 0.0
     steps_bytes: list[float] = field(default_factory=list)

@@ -31,6 +31,9 @@ SCHEMA = 3
 STATUSES = ("ok", "invalid", "failed", "skipped")
 #: The tones of their badges (html_repr.TONES).
 TONES = {"ok": "good", "invalid": "warn", "failed": "bad", "skipped": ""}
+#: A run whose level changed by a larger share, that was silent for a larger share of the time, or of which a flow was
+#: silent for longer, was not steady.
+MOST_SHIFT, MOST_SILENT, MOST_SILENCE_S = 0.15, 0.03, 0.5
 
 
 def no_attribute(what: str, name: str, kind: Any) -> str:
@@ -195,11 +198,25 @@ class Run:
 
     @property
     def steadiness_unknown(self) -> bool:
-        """Whether flows without an end had too few intervals to tell a stall or a shift, as in a short run.
+        """Whether flows without an end had too few intervals to tell a change of level, as in a short run.
 
         False also where a run is older than that check.
         """
-        return not self.spec.flows_end and self.checks.get("outliers", 0.0) is None
+        return not self.spec.flows_end and self.checks.get("shift", 0.0) is None
+
+    @property
+    def unsteady(self) -> str:
+        """How the throughput was not steady after the warm-up, with sizes; empty where it was, as far as is known.
+
+        That is a result: what disturbs a run makes it invalid, by its cause.
+        """
+        shift, silent, silence_s = (self.checks.get(name) or 0.0 for name in ("shift", "silent", "silence_s"))
+        found = {
+            f"its level changed by {100 * shift:+.0f} %": abs(shift) > MOST_SHIFT,
+            f"all flows were silent for {100 * silent:.0f} % of the time": silent > MOST_SILENT,
+            f"a flow was silent for {silence_s:.1f} s": silence_s > MOST_SILENCE_S,
+        }
+        return ", ".join(words for words, is_so in found.items() if is_so).replace("-", "−")
 
     @property
     def outcome(self) -> str:
@@ -222,7 +239,7 @@ class Run:
                 known = f"median FCT {units.with_prefix(median_s, 's')}" if median_s == median_s else "FCT not known"
                 return f"{known}, {units.with_prefix(self.total_throughput_bps, 'bit/s')}"
             return f"median FCT {median_s * 1e3:.1f} ms" if median_s == median_s else "median FCT not known"
-        unknown = ", steadiness unknown" if self.steadiness_unknown else ""
+        unknown = ", steadiness unknown" if self.steadiness_unknown else ", unsteady" if self.unsteady else ""
         own = "".join(f", {meaning} {text}" for meaning, text in self._metrics_in_words.items())
         if latencies.measured(self.flows):
             return f"{latencies.describe(self.transactions, self.flows)}{own}{unknown}"

@@ -210,27 +210,27 @@ JUDGED = replace(
         "steal": None,
         "clock_step_s": -0.0001,
         "settled": False,
-        "drift": 0.02,
+        "shift": 0.02,
     },
 )
 
 
 def test_a_verdict_has_each_recorded_check_with_value_bound_and_whether_it_was_met():
     found = {check.name: check for check in verdict.of(JUDGED).checks}
-    assert list(found) == ["skew_s", "foreign_cpu", "steal", "clock_step_s", "settled", "drift"]
+    assert list(found) == ["skew_s", "foreign_cpu", "steal", "clock_step_s", "settled", "shift"]
     assert found["skew_s"][1:4] == ("250 ms", "at most 100 ms", False)
     assert found["foreign_cpu"][1:4] == ("3.1 %", "at most 10 %", True)
     assert found["steal"][1:4] == ("unknown", "at most 10 %", None)
     assert found["clock_step_s"][1:4] == ("−100 µs", "−4 ms to 4 ms", True)
     assert found["settled"][1:4] == ("no", "yes", False)
-    assert found["drift"][1:4] == ("2 %", "", None)
+    assert found["shift"][1:4] == ("2 %", "", None)
 
 
 def test_a_verdict_reads_in_a_terminal():
     lines = str(verdict.of(JUDGED)).splitlines()
     assert lines[0] == "invalid: the wall clock was set"
     assert lines[1] == "  skew_s        not met   250 ms (at most 100 ms)"
-    assert lines[-1] == "  drift         –         2 %"
+    assert lines[-1] == "  shift         –         2 %"
 
 
 def test_a_verdicts_card_has_the_meaning_of_every_check():

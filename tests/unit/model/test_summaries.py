@@ -81,9 +81,25 @@ def test_the_total_while_all_sent_is_of_the_time_that_all_flows_have_in_common()
 def test_a_run_that_is_too_short_says_that_its_steadiness_is_unknown():
     made = run([1, 1])
     assert made.outcome == "2.00 Gbit/s in total"
-    assert replace(made, checks={"outliers": 0.01}).outcome == "2.00 Gbit/s in total"
-    assert replace(made, checks={"outliers": None}).outcome == "2.00 Gbit/s in total, steadiness unknown"
-    assert not replace(ending([1.0]), checks={"outliers": None}).steadiness_unknown
+    assert replace(made, checks={"shift": 0.01}).outcome == "2.00 Gbit/s in total"
+    assert replace(made, checks={"shift": None}).outcome == "2.00 Gbit/s in total, steadiness unknown"
+    assert not replace(ending([1.0]), checks={"shift": None}).steadiness_unknown
+
+
+@pytest.mark.parametrize(
+    ("checks", "told"),
+    [
+        ({"shift": 0.1, "silent": 0.02, "silence_s": 0.4}, ""),
+        ({"shift": -0.2}, "its level changed by −20 %"),
+        ({"silent": 0.05, "silence_s": 0.6}, "all flows were silent for 5 % of the time, a flow was silent for 0.6 s"),
+        ({"shift": None, "silent": None}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_run_says_how_it_was_not_steady(checks, told):
+    made = replace(run([1, 1]), checks=checks)
+    assert made.unsteady == told
+    assert ("unsteady" in made.outcome) == bool(told)
 
 
 @pytest.mark.parametrize(

@@ -431,6 +431,8 @@ def _notes(by: str, what: Measure, sides: Sides, used: Iterable[_Used]) -> list[
             counted = "counted as longer than all others" if what.less_is_better else "counted as zero"
             flows = sum(store.length(run, "flows") for run in side.runs)
             found.append(f"{failed} of {flows} flows of {name} failed, {counted}")
+        if unsteady := [run.unsteady for run in side.runs if run.unsteady]:
+            found.append(f"{len(unsteady)} of {runs} runs of {name} were not steady, the first: {unsteady[0]}")
     if by == "backend":
         found.append("two backends are two data paths: compared here, and never pooled")
     names = PLACE if by == "backend" else [name for name in ENVIRONMENT if name != by] if by in ENVIRONMENT else ()

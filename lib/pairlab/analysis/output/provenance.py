@@ -166,7 +166,9 @@ def conditions(runs: Runs) -> str:
     counted = [run for run in runs if run.status == "ok"]
     datapaths = {(run.spec.driver, in_force(run)["datapath"]) for run in counted}
     seconds = sorted({run.spec.duration_s for run in counted if not run.spec.flows_end})
-    unsteady = sum(run.steadiness_unknown for run in counted)
+    unknown, unsteady = (
+        sum(bool(getattr(run, name)) for run in counted) for name in ("steadiness_unknown", "unsteady")
+    )
     forms = [
         ("{}", ", ".join(named(*each) for each in beyond_alike([run.spec for run in counted]).items())),
         ("TCP {}", listed(run.congestion_control for run in counted if run.spec.udp_share < 1)),
@@ -174,7 +176,8 @@ def conditions(runs: Runs) -> str:
         ("{} CPUs", facts_of(runs)["cpus"]),
         ("{} hosts that share a kernel", listed(run.namespace_hosts or "" for run in counted)),
         ("{}", listed(f"{driver} ({KERNEL.get(path, path)})" for driver, path in datapaths if path)),
-        (f"steadiness unknown of {{}} of {len(counted)} runs", str(unsteady or "")),
+        (f"steadiness unknown of {{}} of {len(counted)} runs", str(unknown or "")),
+        (f"{{}} of {len(counted)} runs unsteady", str(unsteady or "")),
     ]
     return ", ".join(form.format(value) for form, value in forms if value not in ("", "not recorded"))
 

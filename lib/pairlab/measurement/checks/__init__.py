@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from pairlab.base import units
-from pairlab.measurement.checks import steady_state
 from pairlab.model.spec import Spec
 from pairlab.testbed.plans import MOST_RISE_S
 
@@ -68,10 +67,8 @@ class Check(NamedTuple):
         return self.sentence.format(value=value, bound=bound, percent=percent, apart=apart)
 
 
-#: The largest share of its time in which something outside may keep a flow from sending.
-MOST_STOPPED = 0.02
-#: The longest time that a process may wait for a CPU that hundreds share.
-MOST_SILENCE_S = 0.5
+#: The largest share of its time for which a process of a flow may be stopped; and one beside the flows.
+MOST_STOPPED, MOST_STOPPED_BESIDE = 0.02, 0.05
 
 
 def _at(bound: float) -> Callable[[Spec], float]:
@@ -92,11 +89,6 @@ def _longest_connect_s(spec: Spec) -> float:
     """Unbounded for flows of a fixed size, whose completion time includes the wait for a connection."""
     round_trip_s = 2 * spec.uplink_delay_s  # a connection takes one
     return float("inf") if spec.flows_end else max(spec.max_skew_s, 0.1 * spec.total_s) + round_trip_s
-
-
-def _unless_lossy(most: float) -> Callable[[Spec], float]:
-    """The bound; unbounded on lossy links, where flows wait for timeouts."""
-    return lambda spec: float("inf") if spec.link_loss else most
 
 
 def _crosscheck(meaning: str, sentence: str) -> Check:
@@ -168,6 +160,22 @@ CHECKS: dict[str, Check] = {
         " again, and leave it alone",
         most=_at(MOST_STOPPED),
     ),
+    "beside_stopped": _disturbable(
+        "share",
+        "the largest share of the flows' time for which a signal had stopped a process of the background or the"
+        " interference, as their launchers saw it",
+        "a process of the background or the interference was stopped for {percent:.1f} % of the time, by a signal such"
+        " as SIGSTOP: measure again, and leave it alone",
+        most=_at(MOST_STOPPED_BESIDE),
+    ),
+    "halted": _disturbable(
+        "share",
+        "the largest share of the flows' time for which a process of the testbed, or pairlab itself, was stopped,"
+        " traced or frozen, by samples (proc_pid_stat(5), cgroups(7))",
+        "a process of the testbed was stopped, traced or frozen (SIGSTOP, a debugger, `docker pause`) for"
+        " {percent:.1f} % of the time: measure again, and leave it alone",
+        most=_at(MOST_STOPPED),
+    ),
     "network_changed": Check(
         "endpoints",
         "endpoints whose network was set otherwise at the end than before the release: TCP's settings, their link's"
@@ -204,18 +212,6 @@ CHECKS: dict[str, Check] = {
         "{value} background pairs failed, or ended before the others did: background_flows has their errors",
         most=_at(0),
     ),
-    "background_silent": _disturbable(
-        "share",
-        "share of the measured time in which the background, all together, sent next to nothing (silence.share)",
-        "the background was silent in {percent:.0f} % of the time: something held it up; measure again",
-        most=_at(0.03),
-    ),
-    "background_silence_s": _disturbable(
-        "s",
-        "the longest time in which a background pair sent nothing, and nothing again (silence.of_steps)",
-        "a background pair was silent for {value:.1f} s: its client or server stood still; measure again",
-        most=_at(MOST_SILENCE_S),
-    ),
     "interference_running": _disturbable(
         "",
         "whether all workers of the interference used CPU time before the pairs were released",
@@ -228,12 +224,6 @@ CHECKS: dict[str, Check] = {
         "workers of the interference that ended before the pairs did",
         "{value} workers of the interference had ended before the pairs did: see in `dmesg` whether memory ran out",
         most=_at(0),
-    ),
-    "interference_silence_s": _disturbable(
-        "s",
-        "the longest time in which a worker of the interference used no CPU time while the pairs sent",
-        "a worker of the interference used no CPU time for {value:.1f} s: it stood still; measure again",
-        most=_at(MOST_SILENCE_S),
     ),
     "overlap": _disturbable(
         "share",
@@ -374,42 +364,22 @@ CHECKS: dict[str, Check] = {
     "warmup_s": Check("s", "warm-up that was detected beyond warmup_s: not in the flows' totals"),
     "settled": _disturbable(
         "",
-        "whether the total throughput was steady after the warm-up (steady_state.settle)",
+        "whether the total throughput came to a level: a warm-up that is over in half of the time, and no rise all the"
+        " way after it (steady_state.settle)",
         "the throughput never settled: use a longer duration_s",
         least=_at(1),
     ),
-    "outliers": _disturbable(
+    "shift": Check(
         "share",
-        "by how much outlying intervals, after the warm-up, change the mean of the total throughput"
-        " (steady_state.outliers)",
-        "outlying moments, as of a stall, make the total throughput {apart}: measure again, or use a longer duration_s",
-        most=_at(0.03),
-        least=_at(-0.03),
+        "clearest change of level of the total throughput after the warm-up, of the higher level (steady_state.shift):"
+        " a result",
     ),
-    "silent": _disturbable(
+    "silent": Check(
         "share",
-        "share of the time after the warm-up in which all flows together sent next to nothing (silence.share)",
-        "all flows together were silent in {percent:.0f} % of the time: something held them up; measure again",
-        most=_unless_lossy(0.03),
+        "share of the time after the warm-up in which all flows together sent next to nothing"
+        " (steady_state.silent_share): a result",
     ),
-    "silence_s": _disturbable(
-        "s",
-        "the longest time in which a flow sent nothing, and nothing again (silence.of_steps)",
-        "a flow was silent for {value:.1f} s, without a segment that was sent again: its client or server stood still;"
-        " measure again",
-        most=_unless_lossy(MOST_SILENCE_S),
-    ),
-    "shift": _disturbable(
-        "share",
-        "clearest change of level of the total throughput after the warm-up, of the higher level (steady_state.shift)",
-        "the total throughput changed its level by {percent:+.0f} % on the way: measure again, or use a longer"
-        " duration_s",
-        most=_at(steady_state.MOST_DRIFT),
-        least=_at(-steady_state.MOST_DRIFT),
-    ),
-    "drift": Check(
-        "share", "relative change of the total throughput from start to end, after the warm-up (steady_state.drift)"
-    ),
+    "silence_s": Check("s", "the longest time in which a flow sent next to nothing: a result"),
 }
 
 
@@ -422,10 +392,13 @@ def with_sum_of_others(values: dict[str, Value]) -> dict[str, Value]:
 def unmet(values: Mapping[str, Value], spec: Spec) -> dict[str, str]:
     """By its name, why each check out of its bounds makes a run invalid, in the order of the values.
 
-    The sum of what others had is left out where one of them is out of bounds, which says more.
+    The sum of what others had is left out where one of them is out of bounds, which says more; and samples of who was
+    halted, where a launcher knows.
     """
     reasons = {name: CHECKS[name].reason(value, spec) for name, value in values.items() if name in CHECKS}
     found = {name: reason for name, reason in reasons.items() if reason}
     if not found.keys().isdisjoint(OF_OTHERS):
         found.pop("others_cpu", None)
+    if not found.keys().isdisjoint(("stopped", "beside_stopped")):
+        found.pop("halted", None)
     return found

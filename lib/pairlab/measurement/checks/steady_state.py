@@ -1,105 +1,69 @@
-"""Where a series of throughput values settles: the warm-up is detected, not guessed.
+"""Whether and how a series of throughput values was steady: the warm-up, changes of level, and silence.
 
-Pure functions over one value per interval. The warm-up is the leading intervals outside the band of the later half; the
-remaining intervals must not drift.
+Pure functions over one value per interval. The warm-up is detected, not guessed: it is the leading intervals below the
+band of the later half. What comes after it is a result, steady or not: a run is judged by what disturbed it.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import erfc, sqrt
+from math import sqrt
 
 import numpy as np
 
-#: With fewer intervals, a warm-up cannot be distinguished from noise, and is not detected.
+#: With fewer intervals, a warm-up or a level cannot be distinguished from noise, and is not detected.
 LEAST_INTERVALS = 8
 #: Half the width of the band around the later half's median: robust standard deviations, or a share of the median.
 BAND_DEVIATIONS, BAND_SHARE = 4.0, 0.1
-#: A warm-up is not above this multiple of the later half's median: else the throughput collapsed after it.
-MOST_OVER = 2.0
-#: What is below this share of the most is silence, and not part of how values spread.
-SILENT = 0.05
-#: Of so many intervals, the band for outliers is twice as wide as of very many.
-FEW = 8
-#: A trend counts below this p-value; the last third may differ from the first by this share of the mean.
-TREND_LEVEL, MOST_DRIFT = 0.01, 0.15
-#: First and last third differ in level if they are more standard errors apart; two parts of a series, that were chosen
-#: to be far apart, if they are more.
+#: What is below this share of the most is silence; where no step has so many packets, one without any may be chance.
+SILENT, LEAST_PACKETS = 0.05, 20
+#: A series that rises by this share of its mean from the first third to the last, and by a third of that from each to
+#: the next, has not settled.
+MOST_RISE = 0.15
+#: Thirds differ if their means are more standard errors apart; parts that were chosen to be far apart, if theirs are.
 TOO_FAR, TOO_FAR_CHOSEN = 4.0, 6.0
 #: A level lasts at least so many intervals; their autocorrelation counts up to this.
 LEAST_LEVEL, MOST_ALIKE = 3, 0.8
-#: One disturbance changes the speed twice at most; a series that changes it more often has two speeds by itself, as
-#: where a scheduler moves processes.
-LEAST_CHANGES = 3
 
 
 @dataclass(frozen=True)
 class Settling:
     """The result of `settle`.
 
-    warmup: the number of leading intervals that are warm-up. settled: None if there were too few intervals. drift: of
-    the remaining intervals, as `drift` returns it.
+    warmup: the number of leading intervals that are warm-up. settled: None if there were too few intervals.
     """
 
     warmup: int = 0
     settled: bool | None = None
-    drift: float | None = None
 
 
 def settle(values: Sequence[float] | np.ndarray) -> Settling:
     """Detects the warm-up in a series of equally long intervals, and whether the series settled.
 
-    values: one per interval, in any unit, in order. Settled means that at most half of them are warm-up, of a level
-    that is at most MOST_OVER times the later one, and that the rest does not drift by more than MOST_DRIFT.
-    Sources: Mann 1945 (the test for trend), Rousseeuw and Croux 1993 (the median absolute deviation).
+    values: one per interval, in any unit, in order. A beginning that is faster than the rest is no warm-up. Settled
+    means that at most half of the intervals are warm-up, and that the rest does not rise all the way.
+    Source: Rousseeuw and Croux 1993 (the median absolute deviation).
     """
     series = np.asarray(values, float)
     if len(series) < LEAST_INTERVALS or not np.isfinite(series).all():
         return Settling()
-    outside = _outside(series, series[len(series) // 2 :])
-    warmup = int(np.argmin(outside)) if not outside.all() else len(series)
-    collapsed = warmup and float(np.mean(series[:warmup])) > MOST_OVER * float(np.median(series[len(series) // 2 :]))
-    if warmup > len(series) // 2 or collapsed:
-        return Settling(0, False, drift(series))
-    rest = series[warmup:]
-    moved = drift(rest)
-    return Settling(warmup, not abs(moved) > MOST_DRIFT, moved)
+    later = series[len(series) // 2 :]
+    middle = float(np.median(later))
+    deviation = 1.4826 * float(np.median(np.abs(later - middle)))
+    below = middle - series > max(BAND_DEVIATIONS * deviation, BAND_SHARE * abs(middle))
+    warmup = int(np.argmin(below)) if not below.all() else len(series)
+    if warmup > len(series) // 2:
+        return Settling(0, False)
+    return Settling(warmup, not _rises(series[warmup:]))
 
 
-def outliers(values: Sequence[float]) -> float | None:
-    """By what share outlying intervals, wherever they are, change the mean of the others; None: too few intervals.
-
-    A stall of a tenth of the time makes it -0.1. Intervals are outlying as in warm-up: outside the band around the
-    median of those that are not silent, which is wider where it is estimated from few intervals. In a series that goes
-    to and fro between two speeds, each speed has a median and a band. Moments that are faster, with usual ones before
-    and after them, are none: where one disturbance takes most of the time, what it leaves is at an end.
-    """
-    series = np.asarray(values, float)
-    if len(series) < LEAST_INTERVALS:
-        return None
-    active = series > SILENT * series.max()
-    usual = series.copy()
-    for speed in _speeds(series, active) if active.any() else ():
-        known = series[speed & active]
-        outside = _outside(series, known, BAND_DEVIATIONS * (1 + FEW / len(known)))
-        first, last = np.flatnonzero(~outside)[[0, -1]]
-        outside[first:last] &= series[first:last] < np.median(known)
-        usual[speed & outside] = np.mean(series[speed & ~outside])
-    total = float(np.sum(usual))
-    return float(np.sum(series)) / total - 1 if total else 0.0
-
-
-def _speeds(series: np.ndarray, active: np.ndarray) -> list[np.ndarray]:
-    """Which intervals are of one speed: all; or, where the series often crosses a gap wider than a band, either side.
-
-    Each speed has LEAST_LEVEL intervals at least. What is not active is of the lower one.
-    """
-    rising = np.sort(series[active])[LEAST_LEVEL - 1 :][: -LEAST_LEVEL + 1]
-    if len(rising) > 1:
-        gaps = rising[1:] / rising[:-1] - 1
-        fast = series > rising[int(np.argmax(gaps))]
-        if gaps.max() > BAND_SHARE and np.count_nonzero(np.diff(fast[active])) >= LEAST_CHANGES:
-            return [fast, ~fast]
-    return [np.ones_like(active)]
+def _rises(series: np.ndarray) -> bool:
+    third = len(series) // 3
+    first, last = series[:third], series[len(series) - third :]
+    levels = [float(np.mean(each)) for each in (first, series[third : len(series) - third], last)]
+    steps, mean = np.diff(levels), float(np.mean(series))
+    if third < 2 or not mean or levels[2] - levels[0] <= MOST_RISE * mean or min(steps) <= MOST_RISE / 3 * mean:
+        return False
+    return _errors_apart(first, last) > TOO_FAR
 
 
 def shift(values: Sequence[float]) -> float | None:
@@ -139,37 +103,28 @@ def _inflation(rest: np.ndarray) -> float:
     return (1 + alike) / (1 - alike)
 
 
-def _outside(series: np.ndarray, usual: np.ndarray, deviations: float = BAND_DEVIATIONS) -> np.ndarray:
-    """Which values are outside the band around the median of the usual ones."""
-    middle = float(np.median(usual))
-    deviation = 1.4826 * float(np.median(np.abs(usual - middle)))
-    return np.abs(series - middle) > max(deviations * deviation, BAND_SHARE * abs(middle))
+def silent_share(took_s: np.ndarray, packets: np.ndarray) -> float | None:
+    """The share of these steps' time in which less was sent than SILENT of the busiest step's rate.
 
-
-def drift(values: Sequence[float] | np.ndarray) -> float:
-    """Difference between the last and the first third, as a share of the mean; 0 where it may be chance.
-
-    It is not chance if a Mann-Kendall test finds a trend in the whole series, or if the thirds' means are more than
-    TOO_FAR standard errors apart, as after a step.
+    packets: in each step. None where no step has LEAST_PACKETS.
     """
-    series = np.asarray(values, float)
-    third, mean = len(series) // 3, float(np.mean(series))
-    first, last = series[:third], series[len(series) - third :]
-    if not mean or third < 2:
-        return 0.0
-    apart = float(np.mean(last) - np.mean(first))
-    is_step = third > 2 and _errors_apart(first, last) > TOO_FAR
-    return apart / mean if is_step or _chance_of_trend(series) <= TREND_LEVEL else 0.0
+    silent = _silent(took_s, packets)
+    return None if silent is None else float(took_s[silent].sum() / took_s.sum())
 
 
-def _chance_of_trend(series: np.ndarray) -> float:
-    """The p-value of a two-sided Mann-Kendall test (normal approximation).
+def longest_silence_s(took_s: np.ndarray, packets: np.ndarray) -> float:
+    """The longest time, in s, of consecutive steps that were so; 0 where no step has LEAST_PACKETS."""
+    longest_s = lasted_s = 0.0
+    silent = _silent(took_s, packets)
+    for step_s, is_silent in zip(took_s, () if silent is None else silent, strict=False):
+        lasted_s = lasted_s + float(step_s) if is_silent else 0.0
+        longest_s = max(longest_s, lasted_s)
+    return longest_s
 
-    Corrected for what neighbouring intervals have in common beside a straight line (Yue and Wang 2004).
-    """
-    earlier, later = np.triu_indices(len(series), 1)
-    score = abs(np.sign(series[later] - series[earlier]).sum())
-    count, steps = len(series), np.arange(len(series))
-    beside = series - np.polyval(np.polyfit(steps, series, 1), steps)
-    spread = sqrt(count * (count - 1) * (2 * count + 5) / 18 * _inflation(beside))
-    return erfc(max(0.0, score - 1) / spread / sqrt(2))
+
+def _silent(took_s: np.ndarray, packets: np.ndarray) -> np.ndarray | None:
+    if not len(packets) or packets.max() < LEAST_PACKETS:
+        return None
+    per_s = packets / took_s
+    most_per_s = per_s[took_s >= np.median(took_s) / 2].max()  # two samples after a late one lie close to each other
+    return per_s < SILENT * most_per_s

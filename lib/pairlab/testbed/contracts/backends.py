@@ -141,10 +141,10 @@ class Site(ABC):
         """The largest present difference between clocks of hosts, in s; None: all hosts share one clock."""
         return None
 
-    def link_recorder(self, slots: Sequence[str], every_s: float, counter: str) -> Any:
+    def link_recorder(self, slots: Sequence[str], every_s: float) -> Any:
         """A recorder, like LinkRecorder, of these processes' links in the kernels of their hosts.
 
-        slots: of processes (ProcessLauncher). counter: the counter's class, by name. None: this kernel has all links.
+        slots: of processes (ProcessLauncher). None: this kernel has all links.
         """
         return None
 

@@ -6,6 +6,7 @@ converted from shares as by runc for Docker, so that both backends request the s
 """
 
 import contextlib
+import functools
 import os
 import re
 import time
@@ -108,6 +109,31 @@ def groups_of(process: Path) -> dict[int, str]:
         elif "cpu" in controllers.split(","):
             groups[1] = group
     return groups
+
+
+def freezers(pid: int) -> list[Path]:
+    """The files that say whether the groups of a process are frozen; none for a root group, which cannot be."""
+    names = {"cgroup2": "cgroup.events", "cgroup": "freezer.state"}
+    found = []
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+            number, controllers, group = line.split(":", 2)
+            kind = "cgroup2" if number == "0" else "cgroup" if "freezer" in controllers.split(",") else ""
+            for each in _mounted(kind) if kind else ():
+                found.append(Path(each.where, os.path.relpath(group, each.root), names[kind]))
+    return [each for each in found if each.exists()]
+
+
+def is_frozen(file: Path) -> bool:
+    """Whether one of these files says so."""
+    found = " ".join(words(file))
+    return "frozen 1" in found or found in ("FREEZING", "FROZEN")
+
+
+@functools.cache
+def _mounted(kind: str) -> list[MountPoint]:
+    """The mounts of that kind that have a freezer."""
+    return [each for each in mounts() if each.kind == kind and (kind == "cgroup2" or "freezer" in each.options)]
 
 
 def words(file: Path) -> list[str]:

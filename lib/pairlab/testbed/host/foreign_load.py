@@ -144,6 +144,12 @@ def others_share(before: HostSample, after: HostSample, but: Collection[int] = (
     return min(1.0, max(0.0, now_s - earlier_s) / capacity_s)
 
 
+def names_of(testbed: OwnProcesses) -> dict[int, str]:
+    """The names of the testbed's processes, by their ids."""
+    entries = dict(_entries(PROC))
+    return {pid: _printable(entries[pid].name) for pid in _descendants(entries, testbed, PROC)}
+
+
 def largest(before: HostSample, after: HostSample, check: str, most: int = 3) -> list[tuple[str, int, float]]:
     """The processes with the most time between two samples in foreign_cpu or kernel_cpu: name, id and share.
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from pairlab.testbed.contracts import Site
-from pairlab.testbed.host.link_recorder import LinkCounter, LinkRecorder
+from pairlab.testbed.host.link_recorder import LinkRecorder
 from pairlab.testbed.process_launcher import Process
 
 #: Samples of one measurement, their least interval, and its least per link: reading a link takes about 60 µs.
@@ -16,28 +16,17 @@ SAMPLES, LEAST_S, LEAST_S_PER_LINK = 20, 0.1, 0.01
 BEGUN_SHARE = 0.01
 
 
-class Steps(NamedTuple):
-    """A link's steps from each sample to the next: duration, packets sent, and for quiet steps (QUIET_PACKETS) its
-    namespace's retransmitted segments by their end; NaN for other steps."""
-
-    took_s: np.ndarray
-    packets: np.ndarray
-    again: np.ndarray
-
-
 class LinkTelemetry:
     """Records the traffic of processes' links, in a namespace each, while its block runs (a context manager).
 
-    lasts_s: the sending time; 0: unknown. counter: of other values than links' traffic. Enter the block when the
-    processes are ready, and leave it before the testbed is removed.
+    lasts_s: the sending time; 0: unknown. Enter the block when the processes are ready, and leave it before the testbed
+    is removed.
     """
 
-    def __init__(
-        self, processes: Sequence[Process], site: Site, lasts_s: float, counter: type[LinkCounter] = LinkCounter
-    ):
+    def __init__(self, processes: Sequence[Process], site: Site, lasts_s: float):
         every_s = max(lasts_s / SAMPLES, LEAST_S, LEAST_S_PER_LINK * len(processes))
-        remote = site.link_recorder([each.slot for each in processes], every_s, counter.__name__)
-        self._recorder = remote or LinkRecorder(processes, site.interface, every_s, counter)
+        remote = site.link_recorder([each.slot for each in processes], every_s)
+        self._recorder = remote or LinkRecorder(processes, site.interface, every_s)
 
     def __enter__(self) -> "LinkTelemetry":
         self._recorder.__enter__()
@@ -83,14 +72,13 @@ class LinkTelemetry:
         within = (moments_s >= begin_s) & (moments_s <= end_s)
         return np.diff(moments_s[within]), np.diff(packets.sum(axis=1)[within])
 
-    def steps(self, release_ns: int, client: int, begin_s: float, end_s: float) -> Steps | None:
-        """Steps of that client's link between consecutive samples from begin_s to end_s; None: invisible."""
+    def steps(self, release_ns: int, client: int, begin_s: float, end_s: float) -> tuple[np.ndarray, np.ndarray] | None:
+        """The same of that client's link."""
         moments_s, _, packets = self._series(release_ns)
         if np.isnan(packets[:, client]).any():
             return None
         within = (moments_s >= begin_s) & (moments_s <= end_s)
-        again = np.array(self._recorder.samples.again, float).reshape(packets.shape)[within, client]
-        return Steps(np.diff(moments_s[within]), np.diff(packets[within, client]), again[1:])
+        return np.diff(moments_s[within]), np.diff(packets[within, client])
 
     def _series(self, release_ns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The moments, in seconds from the release, and bytes and packets by moment and client; NaN: invisible."""

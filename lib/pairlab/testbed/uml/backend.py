@@ -4,7 +4,6 @@ import contextlib
 import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from pairlab.testbed import registry
 from pairlab.testbed.cleanup.workdir import working_directory
@@ -27,8 +26,8 @@ class UmlSite(NetnsSite):
     def clock_error_s(self) -> float:
         return self.sandbox.call("clock_error_s")
 
-    def link_recorder(self, slots: Sequence[str], every_s: float, counter: str) -> "RemoteLinkRecorder":
-        return RemoteLinkRecorder(self.sandbox, slots, self.interface, every_s, counter)
+    def link_recorder(self, slots: Sequence[str], every_s: float) -> "RemoteLinkRecorder":
+        return RemoteLinkRecorder(self.sandbox, slots, self.interface, every_s)
 
     def cpu_counts(self) -> list[str]:
         return self.sandbox.call("cpu_counts")
@@ -37,9 +36,9 @@ class UmlSite(NetnsSite):
 class RemoteLinkRecorder:
     """A LinkRecorder in each of the hosts, for the processes there."""
 
-    def __init__(self, running: Sandbox, slots: Sequence[str], *how: Any):
-        self._sandbox, self._slots, self._how = running, list(slots), how
-        self._name = f"{how[-1]} of {slots[0]}"
+    def __init__(self, running: Sandbox, slots: Sequence[str], interface: str, every_s: float):
+        self._sandbox, self._slots, self._how = running, list(slots), (interface, every_s)
+        self._name = slots[0]
         self.samples = LinkSamples()
 
     def __enter__(self) -> None:

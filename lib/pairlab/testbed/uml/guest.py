@@ -19,7 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from pairlab.testbed.endpoints import UPLINK, EndpointPlan, HostPlan, mac_of
-from pairlab.testbed.host.link_recorder import DatagramCounter, LinkCounter, LinkRecorder
+from pairlab.testbed.host.link_recorder import LinkRecorder
 from pairlab.testbed.links import rtnetlink
 from pairlab.testbed.links.lan import Lan
 from pairlab.testbed.links.namespaces import inside, new_namespaces, without_ipv6
@@ -125,18 +125,17 @@ class Guest(Agent):
         if gate is not None:
             os.close(gate)
 
-    def begin_links(self, name: str, slots: Sequence[str], interface: str, every_s: float, counter: str) -> None:
+    def begin_links(self, name: str, slots: Sequence[str], interface: str, every_s: float) -> None:
         """Begins to sample the links of these processes (LinkRecorder)."""
-        kinds = {kind.__name__: kind for kind in (LinkCounter, DatagramCounter)}
         processes = [SimpleNamespace(pid=self._pids[each], ended=False) for each in slots]
-        self._recorders[name] = LinkRecorder(processes, interface, every_s, kinds[counter])
+        self._recorders[name] = LinkRecorder(processes, interface, every_s)
         self._recorders[name].__enter__()
 
-    def end_links(self, name: str) -> tuple[list, list, list]:
+    def end_links(self, name: str) -> tuple[list, list]:
         """The samples by that name, by this kernel's clock."""
         recorder = self._recorders.pop(name)
         recorder.__exit__(None, None, None)
-        return recorder.samples.moments_ns, recorder.samples.sent, recorder.samples.again
+        return recorder.samples.moments_ns, recorder.samples.sent
 
     def cpu_counts(self) -> str:
         return Path("/proc/stat").read_text()

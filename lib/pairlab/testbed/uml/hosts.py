@@ -198,12 +198,12 @@ class Hosts:
         """From now on the links of these processes are sampled, each in its host (guest.py)."""
         self._call_each("begin_links", ([name, part, *how] for part in self._by_host(slots)))
 
-    def end_links(self, name: str, slots: Sequence[str]) -> tuple[list, list, list]:
+    def end_links(self, name: str, slots: Sequence[str]) -> tuple[list, list]:
         """The samples by that name, as those of LinkSamples: processes as in slots, moments by our clock."""
         parts = self._by_host(slots)
         found = [
-            ([ns + host.offset_ns for ns in moments_ns], sent, again)
-            for host, part, (moments_ns, sent, again) in zip(
+            ([ns + host.offset_ns for ns in moments_ns], sent)
+            for host, part, (moments_ns, sent) in zip(
                 self._hosts, parts, self._call_each("end_links", ([name] for _ in parts)), strict=True
             )
             if part
@@ -254,10 +254,10 @@ class Hosts:
 
 
 def side_by_side(
-    found: Sequence[tuple[list[int], list, list]], parts: Sequence[Sequence[str]], slots: Sequence[str]
-) -> tuple[list[int], list, list]:
+    found: Sequence[tuple[list[int], list]], parts: Sequence[Sequence[str]], slots: Sequence[str]
+) -> tuple[list[int], list]:
     """Samples of several hosts as if they had been taken at the moments of the first: what was sent between two is
-    taken as sent evenly, and a quiet step is that of the sample before.
+    taken as sent evenly.
 
     found: of each host moments, and by moment and process what was counted. parts: the processes of each; slots: all,
     in the order that is asked for.
@@ -265,15 +265,13 @@ def side_by_side(
     import numpy as np  # it takes long to load, and is needed when all is over
 
     moments_ns = found[0][0]
-    columns: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-    for (own_ns, sent, again), part in zip(found, parts, strict=True):
-        counts, quiet = np.array(sent, float), np.array(again, float)
-        before = np.maximum(np.searchsorted(own_ns, moments_ns, side="right") - 1, 0)
+    columns: dict[str, np.ndarray] = {}
+    for (own_ns, sent), part in zip(found, parts, strict=True):
+        counts = np.array(sent, float)
         for process, slot in enumerate(part):
             of_process = [np.interp(moments_ns, own_ns, counts[:, process, which]) for which in (0, 1)]
-            columns[slot] = np.stack(of_process, axis=-1), quiet[before, process]
-    in_order = [np.stack([columns[slot][which] for slot in slots], axis=1).tolist() for which in (0, 1)]
-    return moments_ns, in_order[0], in_order[1]
+            columns[slot] = np.stack(of_process, axis=-1)
+    return moments_ns, np.stack([columns[slot] for slot in slots], axis=1).tolist()
 
 
 if __name__ == "__main__":

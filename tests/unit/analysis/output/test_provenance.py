@@ -54,11 +54,13 @@ def test_skipped_runs_are_one_line_each_reason(tmp_path):
 
 
 def test_conditions_say_of_how_many_runs_nobody_knows_whether_they_were_steady(tmp_path):
-    for repetition, outliers in enumerate([None, None, 0.01]):
-        store.write(replace(run([1], repetition=repetition), checks={"outliers": outliers}), tmp_path)
+    for repetition, shift in enumerate([None, None, 0.01]):
+        store.write(replace(run([1], repetition=repetition), checks={"shift": shift}), tmp_path)
     assert "steadiness unknown of 2 of 3 runs" in conditions(load_runs(tmp_path))
     steady = load_runs(tmp_path).where(lambda each: not each.steadiness_unknown)
     assert "steadiness" not in conditions(steady)
+    store.write(replace(run([1], repetition=3), checks={"shift": 0.3}), tmp_path)
+    assert "1 of 4 runs unsteady" in conditions(load_runs(tmp_path))
 
 
 def test_conditions_name_the_congestion_control_the_seconds_and_the_datapath_of_each_switch(tmp_path):
