@@ -1,8 +1,8 @@
 """Attacks at random on measurements that are repeated undisturbed: of those that say ok, how many tell another number?
 
-An attack stops processes of any role for moments, for long, or once, or takes their CPUs: by ordinary load, by load of
-real-time class, by processes too short to be seen, by a quota, or by moving them all to one CPU; or two of these at
-once. Undisturbed runs of the same spec are measured in turn with them. *Wrong* is a run that is ok and whose quantity
+An attack stops processes of any role for moments, for long, or once, freezes their control group, or takes their CPUs:
+by ordinary load, by load of real-time class, by processes too short to be seen, by a quota, or by moving them all to
+one CPU; or two of these at once. Undisturbed runs of the same spec are measured in turn with them. *Wrong* is a run that is ok and whose quantity
 lies outside the interval that holds 95 % of the undisturbed ones (Student's, for one further value), by more than 5 %.
 """
 
@@ -14,6 +14,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ from pairlab import Run, Spec
 from pairlab.errors import PairlabError
 from pairlab.measurement.checks import unmet
 from pairlab.model.summaries import summaries
+from pairlab.testbed.host import cgroups
 from tests.support import evidence
 from tests.support.disturbances import (
     Disturbance,
@@ -50,9 +52,16 @@ SPECS: dict[str, tuple[Spec, str]] = {
         "total_bps",
     ),
     "beside a background": (Spec(workload="flowgen", pairs=2, background_pairs=1, **TIMED), "total_bps"),
+    "beside busy workers": (Spec(workload="flowgen", pairs=2, interference_workers=1, **TIMED), "total_bps"),
+    "iperf3 over a switch": (Spec(workload="iperf3", pairs=2, **TIMED | {"driver": "ovs"}), "total_bps"),
+    "sockperf": (Spec(workload="sockperf-ping-pong", pairs=1, message_bytes=64, **TIMED), "latency_p50_s"),
+    "open loop": (
+        Spec(workload="traffic", pairs=2, flow_sizes="uniform", offered_load_bps=5e8, **TIMED),
+        "fct_median_s",
+    ),
 }
 #: Of so many measurements of a spec one is undisturbed; and how far a wrong number is off at least.
-UNDISTURBED_OF, LEAST = 4, 0.05
+UNDISTURBED_OF, LEAST = 2, 0.05
 #: Busy for a share of each period, until its input ends: argv has the number of processes, both, and the class.
 LOAD = """
 import os, signal, sys, threading, time
@@ -135,6 +144,51 @@ def moved(chance: random.Random, spec: Spec) -> Disturbance:
     return on_one_cpu
 
 
+def frozen(chance: random.Random, spec: Spec) -> Disturbance:
+    """Of version 1, as Docker's; nothing where there is none."""
+    freezers = [each for each in cgroups.mounts() if each.kind == "cgroup" and "freezer" in each.options]
+    role = chance.choice(["clients", "servers"])
+    in_turns = chance.choice([None, 10 ** chance.uniform(-2, -0.3)])
+
+    @contextlib.contextmanager
+    def disturbance(bed: Testbed) -> Iterator[None]:
+        if not freezers:
+            yield
+            return
+        home = Path(freezers[0].where)
+        group, over = home / f"pairlab-soak-{os.getpid()}", threading.Event()
+        group.mkdir()
+        found = tools(getattr(bed, role)[:1])
+
+        def freeze() -> None:
+            state = group / "freezer.state"
+            while not over.is_set():
+                state.write_text("FROZEN")
+                over.wait(in_turns)
+                state.write_text("THAWED")
+                over.wait(in_turns)
+
+        for each in found:
+            _put(each.pid, group)
+        thread = threading.Thread(target=freeze)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            for each in found:
+                _put(each.pid, home)
+            group.rmdir()
+
+    return disturbance
+
+
+def _put(pid: int, group: Path) -> None:
+    with contextlib.suppress(OSError):  # it has ended
+        (group / "cgroup.procs").write_text(str(pid))
+
+
 FORMS: dict[str, Callable[[random.Random, Spec], Disturbance]] = {
     "stopped": some_stopped,
     "load": load("ordinary"),
@@ -142,6 +196,7 @@ FORMS: dict[str, Callable[[random.Random, Spec], Disturbance]] = {
     "real-time load": load("real-time"),
     "moved": moved,
     "quota": lambda chance, spec: quota,
+    "frozen": frozen,
 }
 
 
@@ -182,9 +237,9 @@ def bounds(values: list[float]) -> tuple[float, float]:
     return math.exp(logs.mean() - half), math.exp(logs.mean() + half)
 
 
-def run(record, *, quick: bool = False, first: int = 0) -> None:
-    """600 attacks; .cache/soak/causes.jsonl has each, to be looked at."""
-    attacks = 2 * len(SPECS) if quick else 600
+def run(record, *, quick: bool = False, first: int = 0, attacks: int = 600) -> None:
+    """So many attacks; .cache/soak/causes.jsonl has each, to be looked at."""
+    attacks = 2 * len(SPECS) if quick else attacks
     rows = []
     kept = evidence.CACHE / "soak" / "causes.jsonl"
     kept.parent.mkdir(parents=True, exist_ok=True)
