@@ -2,8 +2,9 @@
 
 An attack stops processes of any role for moments, for long, or once, freezes their control group, or takes their CPUs:
 by ordinary load, by load of real-time class, by processes too short to be seen, by a quota, or by moving them all to
-one CPU; or two of these at once. Undisturbed runs of the same spec are measured in turn with them. *Wrong* is a run that is ok and whose quantity
-lies outside the interval that holds 95 % of the undisturbed ones (Student's, for one further value), by more than 5 %.
+one CPU; or two of these at once. Undisturbed runs of the same spec are measured in turn with them. *Wrong* is a run
+that is ok and whose quantity lies outside the interval that holds 95 % of the undisturbed ones (Student's, for one
+further value), by more than 5 %.
 """
 
 import contextlib
@@ -54,7 +55,7 @@ SPECS: dict[str, tuple[Spec, str]] = {
     "beside a background": (Spec(workload="flowgen", pairs=2, background_pairs=1, **TIMED), "total_bps"),
     "beside busy workers": (Spec(workload="flowgen", pairs=2, interference_workers=1, **TIMED), "total_bps"),
     "iperf3 over a switch": (Spec(workload="iperf3", pairs=2, **TIMED | {"driver": "ovs"}), "total_bps"),
-    "sockperf": (Spec(workload="sockperf-ping-pong", pairs=1, message_bytes=64, **TIMED), "latency_p50_s"),
+    "sockperf": (Spec(workload="sockperf-ping-pong", pairs=1, **TIMED), "latency_p50_s"),
     "open loop": (
         Spec(workload="traffic", pairs=2, flow_sizes="uniform", offered_load_bps=5e8, **TIMED),
         "fct_median_s",

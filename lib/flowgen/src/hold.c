@@ -20,6 +20,7 @@
    PTRACE_O_EXITKILL for a held one). */
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -42,6 +43,7 @@
 #include "listening.h"
 #include "monotonic.h"
 #include "neighbour.h"
+#include "netchanges.h"
 #include "netcounters.h"
 #include "netfacts.h"
 #include "options.h"
@@ -87,6 +89,7 @@ struct launcher {
     struct net_counters ended_with, after; /* when the child had ended, and when its connections were diagnosed, too */
     uint64_t probe_ns, probe_every_ns; /* next look at the port; 0: none */
     uint64_t kill_ns;                  /* when SIGKILL is due; 0: not due */
+    int netlink;                       /* what happens to the link since it was ready (netchanges.h) */
     int64_t wait_before_ns, wait_ns;   /* on a runqueue: when ready, and from then to its end; -1: unknown */
     uint64_t stopped_at_ns;            /* 0: it is not stopped */
     uint64_t stopped_ns;               /* by signals, after its release */
@@ -165,6 +168,11 @@ static void add_network(struct json *event, const char *link)
     json_object(event, "network", &network);
 }
 
+static unsigned link_index(const struct launcher *launcher)
+{
+    return launcher->link ? if_nametoindex(launcher->link) : 0;
+}
+
 static void report_end(struct launcher *launcher)
 {
     uint64_t start_ns = atomic_load(launcher->child.start_ns);
@@ -208,6 +216,8 @@ static void report_end(struct launcher *launcher)
     add_count(&event, "rx_packets", net_counters_growth(before->rx_packets, after->rx_packets));
     add_count(&event, "tx_bytes", net_counters_growth(before->tx_bytes, after->tx_bytes));
     add_count(&event, "tx_packets", net_counters_growth(before->tx_packets, after->tx_packets));
+    add_count(&event, "link_changes", netchanges_end(launcher->netlink, link_index(launcher)));
+    launcher->netlink = -1;
     add_network(&event, launcher->link);
     send_event(launcher, &event);
 }
@@ -252,6 +262,7 @@ static void announce_ready(struct launcher *launcher, const char *held, const ch
     cpus_allowed(launcher->child.pid, cpus);
     add_text(&event, "cpus", cpus);
     add_network(&event, launcher->link);
+    launcher->netlink = launcher->link ? netchanges_begin() : -1;
     launcher->before = net_counters_read(launcher->link);
     launcher->wait_before_ns = schedstat_wait_ns(launcher->child.pid);
     send_event(launcher, &event);
@@ -700,7 +711,7 @@ static const char *parse(char **arguments, struct launcher *launcher)
 int hold_main(char **arguments)
 {
     struct launcher launcher = {
-        .gate_fd = -1, .stdin_file = "/dev/null", .diag_retransmits = -1, .before = NET_COUNTERS_UNKNOWN};
+        .gate_fd = -1, .netlink = -1, .stdin_file = "/dev/null", .diag_retransmits = -1, .before = NET_COUNTERS_UNKNOWN};
     const char *control = parse(arguments, &launcher);
     launcher.control = control_connect(control);
     greet(&launcher);

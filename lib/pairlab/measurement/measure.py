@@ -418,11 +418,15 @@ def _timed(spent: dict[str, float], name: str) -> Iterator[None]:
 
 
 def _network_changes(processes: Sequence[Process]) -> dict[str, dict[str, list]]:
-    """Settings of endpoints' networks that were others at the end than before the release, with both values."""
+    """Settings of endpoints' networks that were others at the end than before the release, with both values; and how
+    often their links were changed on the way, also where they were as before in the end.
+    """
     changes = {}
     for each in processes:
         before, after = each.network, each.network_at_end
         changed = {key: [before[key], after.get(key)] for key in before if after and before[key] != after.get(key)}
+        if each.link_changes:
+            changed["changes_of_the_link"] = [0, each.link_changes]
         if changed:
             changes[each.endpoint.name] = changed
     return changes

@@ -254,6 +254,7 @@ class Observer:
             "pairlab_cpu": self.harness_cpu_s / (self._lasted_s * foreign_load.cpus_online()),
         }
         return with_sum_of_others(of_host) | {
+            "regrouped": len(self._halts.regrouped) if self._halts else None,
             "halted": max((share for _, _, share in self._halted()), default=0.0),
             "telemetry_missed": self._load.cpus.missed_share(),
             "clock_error_s": self._bed.site.clock_error_s(),

@@ -34,6 +34,7 @@ HELLO, READY, ENDED, FAILED = "hello", "ready", "ended", "failed"
 COUNTED = (
     *("voluntary_switches", "involuntary_switches", "syn_retransmits", "udp_receive_errors", "diag_retransmits"),
     *("tcp_retransmits_before", "tcp_retransmits", "tcp_retransmits_by_end", "runqueue_wait_s", "stopped_s"),
+    "link_changes",
 )
 
 #: The option of `flowgen hold` for traffic tools: the process has no capabilities, and never gains any.
@@ -100,6 +101,8 @@ class Process:
     """Retransmitted segments of its own connections that existed at --diagnose-after, until each ended."""
     diag_congestion_control: str = ""
     """The congestion control of these connections; empty: unknown."""
+    link_changes: int | None = None
+    """How often its link was taken down, lost an address, or had its queueing disciplines or filters changed."""
     link: "LinkCounts | None" = None
     """The link's traffic from the process's readiness to its exit (--link)."""
     network: Mapping[str, object] = field(default_factory=dict)

@@ -299,3 +299,21 @@ def test_the_time_for_which_the_child_waited_for_its_cpu_is_reported(hold, start
     ended = held.event()
     without_s = (ended["end_ns"] - ended["start_ns"]) / 1e9 - ended["user_s"] - ended["sys_s"]
     assert 0 < ended["runqueue_wait_s"] <= without_s + 0.01
+
+
+@pytest.mark.parametrize(
+    ("changes", "least"),
+    [
+        ("true", 0),
+        ("ip address add 127.0.0.9/8 dev lo; ip link set lo promisc on; ip link set lo promisc off", 0),
+        ("ip link add other type dummy; ip link set other up; ip link set other down", 0),
+        ("tc qdisc add dev lo root pfifo; tc qdisc del dev lo root", 2),
+        ("ip link set lo down; ip link set lo up", 1),
+        ("ip address add 127.0.0.9/8 dev lo; ip address del 127.0.0.9/8 dev lo", 1),
+    ],
+)
+def test_changes_of_the_link_on_the_way_are_counted_though_it_is_as_before_in_the_end(hold, lossy, changes, least):
+    held = hold("--netns", lossy.path, "--link", "lo", "--", "sh", "-c", changes, before=lossy.inside).ready()
+    changed = held.event()["link_changes"]
+    assert changed >= least
+    assert (changed > 0) == (least > 0)

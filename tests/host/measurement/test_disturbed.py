@@ -77,6 +77,23 @@ def test_offloads_that_are_turned_off_on_the_way_are_found(runs_dir):
     assert run.facts["network"]["tso"] == 1
 
 
+def test_a_link_that_was_shaped_on_the_way_is_found_though_it_is_as_before_in_the_end(runs_dir):
+    need("netns")
+    if not shutil.which("tc"):
+        pytest.skip("needs tc on PATH: apt-get install iproute2")
+
+    @contextlib.contextmanager
+    def shaped(bed):
+        for words in (["add", "dev", "eth0", "root", "pfifo", "limit", "900"], ["del", "dev", "eth0", "root"]):
+            inside(bed.clients[0], "tc", "qdisc", *words)
+        yield
+
+    run, _ = measured_under(spec_of(), shaped, begins_s=0.5, lasts_s=5.0)
+    assert run.status == "invalid"
+    assert any("network settings of 1 endpoints were changed" in why for why in run.reasons), run.reasons
+    assert run.facts["network_changed"]["client-0"]["changes_of_the_link"][1] >= 2
+
+
 @pytest.mark.parametrize(
     ("workload", "side", "number"),
     [

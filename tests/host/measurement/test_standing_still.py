@@ -15,7 +15,7 @@ from pairlab import Spec, measure
 from pairlab.testbed.host import cgroups
 from tests.conftest import mostly_whole, need, need_all_of
 from tests.support.attempts import ATTEMPTS
-from tests.support.disturbances import BUSY, inside, load, measured_under, nothing, stopped, stopped_in_turns, tools
+from tests.support.disturbances import BUSY, load, measured_under, nothing, stopped, stopped_in_turns, tools
 
 ANY_MACHINE = {"max_foreign_cpu": 1.0, "max_skew_s": 5.0, "interval_s": 0.1}
 BULK = Spec(workload="flowgen", pairs=2, duration_s=2.0, **ANY_MACHINE)
@@ -64,6 +64,12 @@ CASES = {
     "all clients on the host's network": (BULK.replace(driver="host"), clients, 0.5, 1.0),
     "a client that sends much": (BULK.replace(flow_bytes=2_000_000_000, duration_s=60.0), client, 0.3, 1.5),
     "a client that is busy": (BULK.replace(workload="stress-ng-cpu", pairs=1), client, 0.3, 1.0),
+    "the client of an open loop": (
+        BULK.replace(workload="traffic", flow_sizes="uniform", offered_load_bps=5e8),
+        client,
+        0.5,
+        0.2,
+    ),
     "the background": (BULK.replace(background_pairs=1), background, 0.5, 1.0),
     "a busy worker": (BULK.replace(interference_workers=2), worker, 0.5, 1.0),
 }
@@ -174,28 +180,26 @@ def test_where_nobody_was_nothing_is_said_of_it(name, runs_dir, clean_host):
     assert not any(run.checks.get(cause) for cause in CAUSES)
 
 
-#: Holds up what a link would send for a twentieth of a second, again and again, and loses nothing.
+#: Holds up what the bridge's ports would send for 0.1 s, again and again, and loses nothing; until its input ends.
 STANDS_STILL = """
-while :; do
-    tc qdisc add dev eth0 root tbf rate 1mbit burst 2000 limit 50mb
+ports=$(ip -oneline link show type veth | cut -d: -f2 | cut -d@ -f1)
+while ! read -r -t 0.4 _; [ $? -gt 128 ]; do
+    for each in $ports; do tc qdisc add dev $each root tbf rate 1mbit burst 2000 limit 50mb; done
     sleep 0.1
-    tc qdisc del dev eth0 root
-    sleep 0.4
+    for each in $ports; do tc qdisc del dev $each root; done
 done
 """
 
 
 @contextlib.contextmanager
 def standing_still_by_itself(bed):
-    """A network that does so: its clients' links, from the host's side of no process of the testbed."""
-    places = [["nsenter", "--net", "--target", str(each.pid), "sh", "-c", STANDS_STILL] for each in bed.clients]
-    loops = [subprocess.Popen(each, stderr=subprocess.DEVNULL) for each in places]
-    yield
-    for each in loops:
-        each.kill()
-        each.wait()
-    for each in bed.clients:
-        inside(each, "tc", "qdisc", "del", "dev", "eth0", "root")
+    """A network that does so: the bridge of the sandbox, whose process is the parent of all launchers."""
+    sandbox = psutil.Process(bed.clients[0].pid).parent()
+    words = ["nsenter", "--net", "--target", str(sandbox.pid), "bash", "-c", STANDS_STILL]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as loop:
+        yield
+        _, said = loop.communicate()
+    assert not said, said
 
 
 @pytest.mark.whole
@@ -204,7 +208,7 @@ def test_a_network_that_stands_still_by_itself_is_measured_as_that(runs_dir, cle
     need("netns", "bridge")
     if os.geteuid() != 0:
         pytest.skip("tc in another's namespace takes root")
-    spec = BULK.replace(link_rate_bps=0.0, duration_s=3.0)
+    spec = BULK.replace(duration_s=3.0)
     for _ in range(ATTEMPTS):
         still, _ = measured_under(spec, standing_still_by_itself, begins_s=0.0, lasts_s=spec.duration_s)
         usual = measure(spec, fresh=True)

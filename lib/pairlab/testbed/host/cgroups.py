@@ -111,16 +111,18 @@ def groups_of(process: Path) -> dict[int, str]:
     return groups
 
 
-def freezers(pid: int) -> list[Path]:
-    """The files that say whether the groups of a process are frozen; none for a root group, which cannot be."""
+def freezers(groups: str) -> list[Path]:
+    """The files that say whether these groups are frozen; none for a root group, which cannot be.
+
+    groups: a process's, as the text of proc_pid_cgroup(5).
+    """
     names = {"cgroup2": "cgroup.events", "cgroup": "freezer.state"}
     found = []
-    with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
-            number, controllers, group = line.split(":", 2)
-            kind = "cgroup2" if number == "0" else "cgroup" if "freezer" in controllers.split(",") else ""
-            for each in _mounted(kind) if kind else ():
-                found.append(Path(each.where, os.path.relpath(group, each.root), names[kind]))
+    for line in groups.splitlines():
+        number, controllers, group = line.split(":", 2)
+        kind = "cgroup2" if number == "0" else "cgroup" if "freezer" in controllers.split(",") else ""
+        for each in _mounted(kind) if kind else ():
+            found.append(Path(each.where, os.path.relpath(group, each.root), names[kind]))
     return [each for each in found if each.exists()]
 
 

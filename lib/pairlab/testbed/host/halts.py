@@ -44,26 +44,34 @@ class HaltSampler(Ticker):
     def __init__(self, own: OwnProcesses, lasts_s: float):
         self._own = own
         self._names = {os.getpid(): "pairlab"}
-        self._freezers: dict[int, Collection[Path]] = {}
+        self._pids: Collection[int] = ()
+        self._groups: dict[int, str] = {}
+        self._regrouped: set[int] = set()
         self._samples: list[_Sample] = []
         self._renew()
-        every_s = max(lasts_s / SAMPLES, LEAST_S, LEAST_S_PER_PROCESS * len(self._freezers))
+        every_s = max(lasts_s / SAMPLES, LEAST_S, LEAST_S_PER_PROCESS * len(self._pids))
         super().__init__(every_s, self._take, "halts")
 
     def _renew(self) -> None:
         there = foreign_load.names_of(self._own)
         self._names |= there
-        self._freezers = {pid: self._freezers.get(pid) or cgroups.freezers(pid) for pid in there}
+        self._pids = [*there]
 
     def _take(self) -> None:
         if len(self._samples) % RENEWED_AFTER == 1:
             self._renew()
-        files = {file for each in self._freezers.values() for file in each}
-        frozen = {file for file in files if cgroups.is_frozen(file)}
-        halted = {
-            pid for pid, freezers in self._freezers.items() if not frozen.isdisjoint(freezers) or _is_stopped(pid)
-        }
+        groups = {pid: found for pid in self._pids if (found := _read(pid, "cgroup"))}
+        frozen = {each: any(map(cgroups.is_frozen, cgroups.freezers(each))) for each in {*groups.values()}}
+        for pid, found in groups.items():
+            if self._groups.setdefault(pid, found) != found:
+                self._regrouped.add(pid)
+        halted = {pid for pid, found in groups.items() if frozen[found] or _is_stopped(pid)}
         self._samples.append(_Sample(time.monotonic(), _waited_s(), threading.get_ident(), halted))
+
+    @property
+    def regrouped(self) -> list[tuple[str, int]]:
+        """Name and id of each process that was in another control group on the way than at first."""
+        return [(self._names[pid], pid) for pid in sorted(self._regrouped)]
 
     def shares(self, begin_s: float, end_s: float) -> list[tuple[str, int, float]]:
         """The processes that were halted between two moments (time.monotonic): name, id and share of that time, the
@@ -100,17 +108,15 @@ class HaltSampler(Ticker):
 
 def _is_stopped(pid: int) -> bool:
     """Whether a signal has stopped it, or a debugger; its launcher traces it until it is released."""
+    state, parent, *_ = _read(pid, "stat").rpartition(")")[2].split() or ("", "")
+    return state == "T" or (state == "t" and f"TracerPid:\t{parent}\n" not in _read(pid, "status"))
+
+
+def _read(pid: int, name: str) -> str:
+    """That file of a process; empty if it has ended."""
     with contextlib.suppress(OSError):
-        after = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-        return after[0] == b"T" or (after[0] == b"t" and _tracer(pid) != int(after[1]))
-    return False
-
-
-def _tracer(pid: int) -> int:
-    for line in Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines():
-        if line.startswith("TracerPid:"):
-            return int(line.split()[1])
-    return 0
+        return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
+    return ""
 
 
 def _waited_s() -> float:
