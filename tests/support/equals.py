@@ -16,8 +16,9 @@ import pandas as pd
 
 from pairlab.analysis import cell_estimates, flow_changes
 from pairlab.analysis.claims import contrasts, judgement, run_table
-from pairlab.analysis.claims.effect import MeasuredApart
+from pairlab.analysis.claims.effect import AttemptsDiffer, MeasuredApart
 from pairlab.analysis.comparison.compute import compare
+from pairlab.analysis.repetitions import Attempts
 from pairlab.model.records import Run
 from pairlab.statistics.clusters import Clusters
 from tests.support.claimed import cells_of, claim_of
@@ -41,16 +42,19 @@ _BEGIN = datetime(2024, 5, 1, 12, tzinfo=UTC)
 class Measured(NamedTuple):
     """values: of each draw, side and repetition; hours: when each was measured; block: when its block began, NaN where
     it had none; mean: of each draw, that of all that could have been measured in these hours. A third side is the twin
-    of the first.
+    of the first. lost: what others took of each side's time; NaN: not known. discarded: how many measurements of
+    each side did not count before its first repetition did.
     """
 
     values: np.ndarray
     hours: np.ndarray
     block: np.ndarray
     mean: np.ndarray
+    lost: tuple[float, ...] = (np.nan, np.nan, np.nan)
+    discarded: tuple[int, ...] = (0, 0, 0)
 
     def first(self, draws: int) -> "Measured":
-        return Measured(*(part[:draws] for part in self))
+        return Measured(*(part[:draws] for part in self[:4]), self.lost, self.discarded)
 
     @property
     def labels(self) -> np.ndarray:
@@ -201,10 +205,11 @@ def by_claims(made: Measured) -> Found:
     rows = []
     for values, labels in zip(made.values, made.labels, strict=True):
         at = side, frame["repetition"].to_numpy()
-        runs = frame.assign(total_bps=values[at], block=labels[at])
+        more = {"lost": np.array(made.lost)[side], "attempts": _attempts(made, side)}
+        runs = frame.assign(total_bps=values[at], block=labels[at], **more)
         try:
             row = judgement.judge(claim, contrasts.find(claim.effect, runs))
-        except MeasuredApart:
+        except (MeasuredApart, AttemptsDiffer):
             row = {"verdict": "undecided", "low": np.nan, "high": np.nan}
         rows.append((row["verdict"] != "undecided", row["low"], row["high"]))
     different, low, high = np.array(rows, dtype=float).T
@@ -244,7 +249,10 @@ def runs_of(made: Measured) -> list[Run]:
         flows = template.flows.assign(throughput_bps=1e9 * value)
         facts = {**template.facts, "block": "" if np.isnan(begun) else _label(float(begun), 0)}
         at = _BEGIN + timedelta(hours=float(made.hours[place]))
-        found.append(replace(template, spec=spec, measured_at=at, facts=facts, flows=flows))
+        bad = made.discarded[side] if repetition == 0 else 0
+        facts["attempts"] = [{"reasons": ["disturbed"]}] * bad + [{"reasons": []}]
+        checks = {} if np.isnan(made.lost[side]) else {"others_cpu": made.lost[side]}
+        found.append(replace(template, spec=spec, measured_at=at, facts=facts, flows=flows, checks=checks))
     return found
 
 
@@ -257,7 +265,14 @@ def _table(made: Measured) -> pd.DataFrame:
     """A row per repetition, as analysis.repetitions has it: each draw is a cell."""
     cell, side, repetition = (axis.ravel() for axis in np.indices(made.values.shape))
     rows = {"backend": "made up", "cell": cell, "side": side, "repetition": repetition}
-    return pd.DataFrame(rows | {"block": made.labels.ravel(), "total_bps": made.values.ravel()})
+    more = {"lost": np.array(made.lost)[side], "attempts": _attempts(made, side)}
+    return pd.DataFrame(rows | {"block": made.labels.ravel(), "total_bps": made.values.ravel(), **more})
+
+
+def _attempts(made: Measured, sides: np.ndarray) -> list[Attempts]:
+    """As repetitions.table has them, of each row's cell."""
+    n = made.values.shape[2]
+    return [Attempts(bad, bad + n) for bad in np.array(made.discarded)[sides]]
 
 
 @cache

@@ -20,12 +20,14 @@ from pairlab.model import blocks, latencies
 from pairlab.model.cpu_use import PARTS
 from pairlab.statistics import changes as changes_of
 from pairlab.statistics import components, intervals, tests
-from pairlab.statistics.intervals import FROM_ONE, PERCENT, POSITIVE, SHARE, SIGNED, Scale, Student
+from pairlab.statistics.intervals import ALPHA, FROM_ONE, PERCENT, POSITIVE, SHARE, SIGNED, Scale, Student
 from pairlab.store.dataset import ENVIRONMENT
 
 #: Ways to compare two sides: within their common blocks, as independent groups, within sessions, or not at all.
 BY_BLOCK, UNPAIRED, BY_SESSION, APART = "by block", "unpaired", "by session", "measured apart"
-PAIRINGS = (BY_BLOCK, UNPAIRED, BY_SESSION, APART)
+#: Of one side's measurements a larger share did not count: those that do may be the ones that went well.
+ATTEMPTS = "attempts differ"
+PAIRINGS = (BY_BLOCK, UNPAIRED, BY_SESSION, APART, ATTEMPTS)
 COLUMNS = ("value", "low", "high", "n", "confidence", "gap")
 #: The least repetitions from which an interval of a mean nearly keeps its confidence on a machine of two speeds.
 SURE_FROM = 5
@@ -160,6 +162,8 @@ def how_compared(frames: Iterable[pd.DataFrame]) -> str:
         parts.append(f"{counts[UNPAIRED]} of {len(pairings)} changes are unpaired, as no block has both of their sides")
     if counts[APART]:
         parts.append(f"{counts[APART]} have no interval, as one side was measured after the other")
+    if counts[ATTEMPTS]:
+        parts.append(f"{counts[ATTEMPTS]} have no interval, as of one side's measurements a larger share did not count")
     return f"{'; '.join(parts)}." if parts else ""
 
 
@@ -245,15 +249,26 @@ def _change(value: str, before: pd.DataFrame, after: pd.DataFrame, relative: boo
         if relative:
             steps = resolution(value, values[0]), resolution(value, values[1])
             student, paired = changes_of.between(first, second, steps)
+            if "lost" in before:
+                student = student.no_narrower(changes_of.of_losses(before["lost"].mean(), after["lost"].mean()))
         else:
             student, paired = _difference(first, second)
     except AnalysisError:
         return _no_row(len(values[1]), confidence, _no_change(values, relative))
-    return _row(student, confidence, pairing_of(first, second, paired))
+    pairing = ATTEMPTS if _attempts_differ(before, after) else pairing_of(first, second, paired)
+    return _row(student, confidence, pairing)
+
+
+def _attempts_differ(*sides: pd.DataFrame) -> bool:
+    """Whether of the measurements of one side's cell a larger share did not count (Fisher's exact test)."""
+    if not all("attempts" in side for side in sides):
+        return False
+    first, second = (side["attempts"].iloc[0] for side in sides)
+    return tests.shares_differ(first, second) <= ALPHA
 
 
 def _row(student: Student, confidence: float, pairing: str) -> list:
-    if pairing == APART:
+    if pairing in (APART, ATTEMPTS):
         return [student.estimate().value, np.nan, np.nan, student.n, confidence, "", np.nan, pairing]
     return [*student.estimate(confidence), confidence, "", student.p(), pairing]
 

@@ -4,7 +4,7 @@ A run is one repetition of one cell, so rows are the independent samples and no 
 factors: fields of Spec, those of FACTORS, and a question's own. What was measured are QUANTITIES.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ COMPUTED = ("calculation_s", "memory_read_bps", "memory_write_bps")
 #: The share of the flows that Mentz et al. 2020 call the smallest.
 SMALLEST = 0.2
 #: What every row has beside its factors and quantities.
-_ALWAYS = ("ends", "transacts", "flows", "failed_flows")
+_ALWAYS = ("ends", "transacts", "flows", "failed_flows", "lost", "attempts")
 
 
 class Factor(NamedTuple):
@@ -54,9 +54,9 @@ def table(
     the factors `of_parts`. alike: whether runs of a system must have selection.CONDITIONS alike, but for `by`.
 
     Returns `by`, `of_parts`, repetition, block (its label), ends (its flows have an end), transacts (they are
-    transactions), flows and failed_flows (its launches, where it has these), and the quantities: in base units, NaN
-    where a run does not have them. Raises AnalysisError where several runs claim one repetition of a cell, or may not
-    be pooled.
+    transactions), flows and failed_flows (its launches, where it has these), lost (Run.lost), attempts (those of its
+    cell), and the quantities: in base units, NaN where a run does not have them. Raises AnalysisError where several
+    runs claim one repetition of a cell, or may not be pooled.
     """
     factors = [
         each if isinstance(each, Factor) else FACTORS.get(each) or Factor(each, attrgetter(f"spec.{each}"))
@@ -68,17 +68,43 @@ def table(
         check_alike(counted, names)
     hosts = host_names(run.environment for run in counted) if "host" in names else {}
     known = [name for name in quantities if name in QUANTITIES]
+    of_runs = [
+        (run, {each.name: hosts.get(run.environment) if each.name == "host" else each.of(run) for each in factors})
+        for run in runs
+    ]
+    of_cells = [(run, cell) for run, cell in of_runs if None not in cell.values()]
+    attempts = attempts_by((tuple(cell.values()), run) for run, cell in of_cells)
     rows = []
-    for run in counted:
-        cell = {each.name: hosts[run.environment] if each.name == "host" else each.of(run) for each in factors}
-        if None not in cell.values():
+    for run, cell in of_cells:
+        if run.status == "ok":
             row = {**cell, "key": run.key, "repetition": run.spec.repetition, "block": blocks.label_of(run)}
-            row |= values(run, known)
+            row |= {**values(run, known), "attempts": attempts[tuple(cell.values())]}
             rows += [{**row, **part} for part in parts(run)]
     apart = [*names, *of_parts]
     found = pd.DataFrame(rows, columns=[*apart, "key", "repetition", "block", *_ALWAYS, *quantities])
     selection.check_distinct(found, [*apart, "ends"], lambda: counted.counted("flows"))
     return found.drop(columns="key").sort_values([*apart, "repetition"], ignore_index=True)
+
+
+class Attempts(NamedTuple):
+    """Measurements of a cell, or of a side: so many did not count, of so many."""
+
+    discarded: int
+    made: int
+
+    @classmethod
+    def of(cls, runs: Iterable[Run]) -> "Attempts":
+        discarded, made = np.sum([(0, 0), *(run.attempts for run in runs)], axis=0)
+        return cls(int(discarded), int(made))
+
+
+def attempts_by(cells: Iterable[tuple[Hashable, Run]]) -> dict[Hashable, Attempts]:
+    """Those of each cell, whose runs are given with its name: runs that count, and invalid ones."""
+    runs: dict[Hashable, list[Run]] = {}
+    for name, run in cells:
+        if run.status in ("ok", "invalid"):
+            runs.setdefault(name, []).append(run)
+    return {name: Attempts.of(its) for name, its in runs.items()}
 
 
 def check_alike(runs: Runs, names: Sequence[str]) -> None:
@@ -145,6 +171,7 @@ def _counted(run: Run) -> dict[str, Any]:
         "transacts": transacts(run),
         "flows": len(rows),
         "failed_flows": int((rows["status"] != "ok").sum()),
+        "lost": run.lost,
     }
 
 

@@ -205,6 +205,22 @@ class Run:
         return not self.spec.flows_end and self.checks.get("shift", 0.0) is None
 
     @property
+    def attempts(self) -> tuple[int, int]:
+        """How many measurements of this run did not count, of how many: those before it, and itself."""
+        reasons = [each["reasons"] for each in self.facts.get("attempts") or [{"reasons": self.reasons}]]
+        return sum(map(bool, reasons)), len(reasons)
+
+    @property
+    def lost(self) -> float:
+        """The share of its time that others than the system under test took: of the CPUs, and by halting a process.
+
+        NaN where that is not known, as in runs from before others' CPU time was summed.
+        """
+        if (others := self.checks.get("others_cpu")) is None:
+            return float("nan")
+        return float(others) + max(float(self.checks.get(name) or 0.0) for name in ("stopped", "halted"))
+
+    @property
     def unsteady(self) -> str:
         """How the throughput was not steady after the warm-up, with sizes; empty where it was, as far as is known.
 

@@ -96,6 +96,14 @@ def rounded(first: float, second: float, resolutions: tuple[float, float]) -> tu
     return other_below + above, other_above + below
 
 
+def of_losses(first: float, second: float) -> float:
+    """How far apart two sides may be, on the scale PERCENT, as others had these shares of their time: for
+    Student.no_narrower. 0 where a share is not known."""
+    if math.isnan(first + second):
+        return 0.0
+    return abs(math.log1p(-first) - math.log1p(-second)) if max(first, second) < 1 else math.inf
+
+
 def logarithms(values: Sequence[float] | np.ndarray, least: int = 1) -> np.ndarray:
     """The logarithms of one value per repetition. Raises TooFewSamples below `least`, AnalysisError below zero."""
     values = np.asarray(values, dtype=float)

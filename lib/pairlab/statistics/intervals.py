@@ -100,7 +100,7 @@ class Student:
 
     n: repetitions. df: degrees of freedom, n - 1 unless two groups are compared. From fewer repetitions than LEAST
     there is no interval and no p-value; error and df are NaN from one. blur: how far below and above the centre the
-    value may lie, on the scale, as the tool prints no more digits (`blurred`).
+    value may lie, on the scale, whatever the repetitions say (`blurred`, `no_narrower`).
     """
 
     centre: float
@@ -157,6 +157,11 @@ class Student:
         least = (below + above) / math.sqrt(12 * self.n)
         error = self.error if math.isnan(self.error) or math.isinf(least) else max(self.error, least)
         return replace(self, error=error, blur=(below, above))
+
+    def no_narrower(self, by: float) -> "Student":
+        """The same, which cannot tell its centre from what lies so far below or above it, on the scale."""
+        below, above = self.blur
+        return replace(self, blur=(max(below, by), max(above, by))) if by > 0 else self
 
     @property
     def spread(self) -> float:

@@ -171,5 +171,7 @@ def _dominance(a: Sequence[float] | np.ndarray, b: Sequence[float] | np.ndarray)
 
 def shares_differ(first: tuple[int, int], second: tuple[int, int]) -> float:
     """p of Fisher's exact test, two-sided, that two shares are the same; each is (so many, of so many)."""
+    if not first[0] and not second[0]:
+        return 1.0
     table = [[many, of - many] for many, of in (first, second)]
     return float(stats.fisher_exact(table).pvalue)

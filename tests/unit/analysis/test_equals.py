@@ -45,6 +45,34 @@ def test_questions_claims_and_compare_say_the_same_of_the_same_runs(order):
         np.testing.assert_allclose([other.low, other.high], [first.low, first.high], atol=1e-9)
 
 
+@pytest.mark.parametrize("name", ["questions", "claims", "compare"])
+def test_two_sides_are_not_told_apart_by_what_others_took_of_their_time(name):
+    """A side that others took 8 % more of may be 8 % slower for that alone; what both lost costs neither anything."""
+    slower = measured("independent", ORDERS["in blocks"], 10, 10, planted=np.log(0.94))
+    plain, alike, unlike = (
+        ESTIMATORS[name](slower._replace(lost=lost)) for lost in (slower.lost, (0.09, 0.09, 0.09), (0.01, 0.09, 0.01))
+    )
+    np.testing.assert_array_equal(alike, plain)
+    assert plain.different.mean() > 0.8
+    assert not unlike.different.any()
+    assert (unlike.low < -10).all()
+    assert (unlike.high > 0).all()
+    faster = measured("independent", ORDERS["in blocks"], 10, 10, planted=np.log(1.25))
+    assert ESTIMATORS[name](faster._replace(lost=(0.01, 0.09, 0.01))).different.all()
+
+
+@pytest.mark.parametrize("name", ["questions", "claims", "compare"])
+def test_where_more_of_one_sides_measurements_did_not_count_nothing_is_decided(name):
+    faster = measured("independent", ORDERS["in blocks"], 10, 10, planted=np.log(1.1))
+    plain, alike, unlike = (
+        ESTIMATORS[name](faster._replace(discarded=each)) for each in ((0, 0, 0), (7, 7, 0), (0, 9, 0))
+    )
+    np.testing.assert_array_equal(alike, plain)
+    assert plain.different.all()
+    assert not unlike.different.any()
+    assert np.isnan([unlike.low, unlike.high]).all()
+
+
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_what_was_measured_one_after_the_other_is_never_called_different(name):
     found = ESTIMATORS[name](measured("two speeds, by hours", ORDERS["one after the other"], 3, 10))

@@ -8,15 +8,16 @@ import numpy as np
 import pandas as pd
 
 from pairlab.analysis.cell_estimates import BY_BLOCK, UNPAIRED, unpaired
-from pairlab.analysis.claims.effect import Cell, FlowsFailed, MeasuredApart, TooFewFlows
+from pairlab.analysis.claims.effect import AttemptsDiffer, Cell, FlowsFailed, MeasuredApart, TooFewFlows
 from pairlab.analysis.claims.run_table import SETTING
 from pairlab.analysis.selection import block_of
 from pairlab.errors import NotMeasured
 from pairlab.model import blocks, fct
 from pairlab.model.spec import Spec
-from pairlab.statistics import quantiles
+from pairlab.statistics import quantiles, tests
 from pairlab.statistics.changes import in_common
 from pairlab.statistics.clusters import Clusters, together
+from pairlab.statistics.intervals import ALPHA
 
 _LACKS = "lacks a cell or its value"
 #: The values of a cell's repetitions, by block.
@@ -95,6 +96,21 @@ class Cells:
                 raise MeasuredApart(
                     "its cells were measured one after the other, and the machine's drift may be all that they differ"
                     " by: measure them in blocks, in one sweep"
+                )
+
+    def check_attempts(self, cells: Sequence[Cell]) -> None:
+        """Raises AttemptsDiffer if a larger share of one cell's measurements did not count: Fisher's exact test."""
+        each = [
+            {**cell, "driver": driver}
+            for cell in cells
+            for driver in (cell["driver"] if isinstance(cell["driver"], list) else [cell["driver"]])
+        ]
+        known = [found for cell in each if len(found := self._runs["attempts"].to_numpy()[rows(self._runs, cell)])]
+        for first, second in combinations([found[0] for found in known], 2):
+            if tests.shares_differ(first, second) <= ALPHA:
+                raise AttemptsDiffer(
+                    f"{first.discarded} of {first.made} measurements of one cell and {second.discarded} of"
+                    f" {second.made} of another did not count, so that what is left may be a choice: measure both again"
                 )
 
     def drop_missing(self, values: Values, what: str) -> Values:

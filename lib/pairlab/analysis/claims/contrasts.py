@@ -333,9 +333,19 @@ class _Estimator:
             student, beside = self._of_sums(), ()
         else:
             student, beside = self._of_level()
+        self._cells.check_attempts([cell for *_, cell in self._part.sides])
+        student = student.no_narrower(self._of_losses())
         stand_ins, cells = self._part.stand_ins, self._cells
         notes = (*stand_ins, *cells.notes, *beside, *cells.substitutes)
         return Found(student, self._part.text, notes, bool(stand_ins), self._contrast(), points)
+
+    def _of_losses(self) -> float:
+        """How large the effect may be, on the scale PERCENT, as others took different shares of the cells' time."""
+        sides = [(weight, cell) for weight, _, cell in self._part.sides if not isinstance(cell["driver"], list)]
+        if self._effect.difference or len(sides) < 2:
+            return 0.0
+        lost = [weight * np.log1p(-np.mean([*self._cells.values("lost", cell).values()])) for weight, cell in sides]
+        return float(np.nan_to_num(abs(sum(lost))))
 
     def _contrast(self) -> Contrast | None:
         effect = self._effect

@@ -218,6 +218,12 @@ class MeasuredApart(Undecidable):
     reason = "measured apart"
 
 
+class AttemptsDiffer(Undecidable):
+    """Of the measurements of one cell of an effect a larger share did not count: those that do may be a choice."""
+
+    reason = "attempts differ"
+
+
 @dataclass(frozen=True)
 class Contrast:
     """The noise that an effect inherits as a weighted sum of the logarithms of one quantity in several cells.

@@ -53,7 +53,11 @@ def reduce(
     fields |= {name for name in selection.CONDITIONS if len({getattr(run.spec, name) for run in own}) > 1}
     setting = (*SETTING, *sorted(fields - {*SETTING, "duration_s"}))
     quantities = dict.fromkeys((run.spec.experiment for run in counted), QUANTITIES) if wanted is None else wanted
-    rows = [_row(run, quantities.get(run.spec.experiment, ()), setting) for run in counted]
+    attempts = repetitions.attempts_by((_cell(run, setting), run) for run in runs)
+    rows = [
+        {**_row(run, quantities.get(run.spec.experiment, ()), setting), "attempts": attempts[_cell(run, setting)]}
+        for run in counted
+    ]
     frame = pd.DataFrame(rows, columns=None if rows else [*setting, "key", "repetition"])
     texts = frame.columns[[pd.api.types.is_string_dtype(kind) for kind in frame.dtypes]]
     frame = frame.astype(dict.fromkeys(texts, object))  # a third of the columns, which as Arrow's are slow to select
@@ -69,6 +73,10 @@ def _is_of_claims(spec: Spec, named: Mapping[str, Collection[str]] = MappingProx
     free += ["congestion_control", *named.get(spec.experiment, ())]
     usual = {name: Spec.model_fields[name].default for name in free}
     return not spec.start_spacing_s and as_in_papers(spec.model_copy(update=usual))
+
+
+def _cell(run: Run, setting: Collection[str]) -> tuple:
+    return tuple(getattr(run.spec, name, None) for name in setting)
 
 
 def _row(run: Run, wanted: Collection[str], setting: Collection[str]) -> dict:

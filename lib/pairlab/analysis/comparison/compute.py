@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from pairlab import store
-from pairlab.analysis.cell_estimates import APART, BY_SESSION, PAIRINGS, pairing_of
+from pairlab.analysis.cell_estimates import APART, ATTEMPTS, BY_SESSION, PAIRINGS, pairing_of
 from pairlab.analysis.comparison import noise_floor
 from pairlab.analysis.comparison.cells import (
     ENVIRONMENT,
@@ -32,8 +32,9 @@ from pairlab.analysis.comparison.cells import (
     varied,
 )
 from pairlab.analysis.comparison.noise_floor import NoiseFloor
-from pairlab.analysis.comparison.result import ATTEMPTS, TARGET_PERCENT, Comparison, Comparisons, Side
+from pairlab.analysis.comparison.result import TARGET_PERCENT, Comparison, Comparisons, Side
 from pairlab.analysis.comparison.twins import Noise
+from pairlab.analysis.repetitions import Attempts
 from pairlab.analysis.selection import version_of_work
 from pairlab.errors import AnalysisError, BadInput, TooFewSamples, UnknownName
 from pairlab.model import blocks, fct, latencies
@@ -48,6 +49,9 @@ from pairlab.store.dataset import Runs
 
 #: The two that are compared, the base first: their value of `by`, and their runs.
 Sides = Sequence[tuple[Hashable, Sequence[Run]]]
+
+#: From how large a difference on, in what others took of the sides' time, a sentence says so.
+WORTH_SAYING = 0.01
 
 
 class _Used(NamedTuple):
@@ -66,23 +70,6 @@ class _Found(NamedTuple):
     pairing: str
     sides: tuple[_Used, _Used]
     notes: tuple[str, ...] = ()
-
-
-class Attempts(NamedTuple):
-    """Measurements of one side: so many did not count, of so many."""
-
-    discarded: int
-    made: int
-
-    @classmethod
-    def of(cls, runs: Iterable[Run]) -> "Attempts":
-        each = [list(attempt["reasons"]) for run in runs for attempt in run.facts.get("attempts") or [_only(run)]]
-        return cls(sum(map(bool, each)), len(each))
-
-
-def _only(run: Run) -> Mapping[str, Any]:
-    """The attempt of a run that was measured before attempts were recorded."""
-    return {"reasons": run.reasons}
 
 
 def compare(
@@ -188,7 +175,7 @@ def _compared(
     measure: str,
     alike: Mapping[str, Any],
     sides: Sides,
-    attempts: Sequence["Attempts"],
+    attempts: Sequence[Attempts],
     noise: Noise,
     over: str,
     despite: Sequence[str],
@@ -258,6 +245,7 @@ def _of_runs(by: str, measure: str, what: Measure, sides: Sides, host: str = "")
         values = [[summaries(run)[measure] for run in runs] for runs in used]
         change = changes.ratio(values[0], values[1], paired=paired, resolutions=(one_step, other_step))
         levels = [intervals.mean(each, POSITIVE).estimate().value for each in values]
+    change = change.no_narrower(changes.of_losses(*map(_lost, used)))
     runs = [runs for _, runs in sides]
     base, other = map(_Used, levels, runs, map(len, (first, second)), map(len, used))
     of_first, of_second = ({blocks.label_of(run) for run in runs} for runs in used)
@@ -266,6 +254,11 @@ def _of_runs(by: str, measure: str, what: Measure, sides: Sides, host: str = "")
         change, (of_base, of_other) = by_session
         return _Found(change, BY_SESSION, (base._replace(used=of_base), other._replace(used=of_other)))
     return _Found(change, pairing, (base, other))
+
+
+def _lost(runs: Sequence[Run]) -> float:
+    """The mean share of these runs' time that others took; NaN where it is not known of each."""
+    return float(np.mean([run.lost for run in runs]))
 
 
 def _by_session(measure: str, used: Sequence[Sequence[Run]]) -> tuple[Student, tuple[int, int]] | None:
@@ -416,7 +409,7 @@ def _repetitions_needed(found: Student, floor: NoiseFloor | None) -> int | None:
     return power.repetitions_needed(float(np.log1p(TARGET_PERCENT / 100)), spread)
 
 
-def _notes(by: str, what: Measure, sides: Sides, used: Iterable[_Used]) -> list[str]:
+def _notes(by: str, what: Measure, sides: Sides, used: Sequence[_Used]) -> list[str]:
     """What a reader must know: what is not used or failed, and what else differs between two environments or
     backends.
     """
@@ -433,6 +426,10 @@ def _notes(by: str, what: Measure, sides: Sides, used: Iterable[_Used]) -> list[
             found.append(f"{failed} of {flows} flows of {name} failed, {counted}")
         if unsteady := [run.unsteady for run in side.runs if run.unsteady]:
             found.append(f"{len(unsteady)} of {runs} runs of {name} were not steady, the first: {unsteady[0]}")
+    lost = [_lost(side.runs) for side in used]
+    if changes.of_losses(*lost) > WORTH_SAYING:
+        shares = " and ".join(f"{100 * each:.1f} %" for each in lost)
+        found.append(f"others took {shares} of the sides' time, which may be what they differ by")
     if by == "backend":
         found.append("two backends are two data paths: compared here, and never pooled")
     names = PLACE if by == "backend" else [name for name in ENVIRONMENT if name != by] if by in ENVIRONMENT else ()

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from pairlab.analysis.cell_estimates import APART, BY_BLOCK, UNPAIRED, unpaired
+from pairlab.analysis.cell_estimates import APART, ATTEMPTS, BY_BLOCK, UNPAIRED, unpaired
 from pairlab.analysis.comparison.cells import apart, described, named
 from pairlab.base import html_repr, units
 from pairlab.model.summaries import Measure
@@ -18,7 +18,6 @@ TARGET_PERCENT = 5.0
 #: change" in it. measured apart: one side after the other, so that drift may be all that they differ by. below the
 #: noise: apart, but by less than this host's noise. no interval: too few runs. attempts differ: of one side's
 #: measurements a larger share did not count, so that what is left may be a choice.
-ATTEMPTS = "attempts differ"
 VERDICTS = {
     "better": "good",
     "worse": "bad",

@@ -11,7 +11,7 @@ from pairlab import paths
 from pairlab.analysis import allocations
 from pairlab.analysis.claims import conditions, contrasts, ledger, run_table
 from pairlab.analysis.claims.cells import rows
-from pairlab.analysis.repetitions import COMPUTED, QUANTITIES
+from pairlab.analysis.repetitions import COMPUTED, QUANTITIES, Attempts
 from pairlab.batch import sweep_file
 from pairlab.errors import NotMeasured
 from pairlab.model.spec import Spec
@@ -50,6 +50,8 @@ def made_up(spec: Spec, cpus: int, repetition: int) -> dict:
         "repetition": repetition,
         "duration_s": spec.duration_s,
         "control_in_force": "cubic",
+        "attempts": Attempts(0, 1),
+        "lost": np.nan,
         "datapath": "system",
         "cores_used": float(spec.cores or cpus),
         "containers_per_core": 2 * spec.pairs / (spec.cores or cpus),
