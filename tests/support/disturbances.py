@@ -114,11 +114,11 @@ def tools(processes: Sequence[Process]) -> list[psutil.Process]:
     return found
 
 
-def inside(process: Process, *argv: str) -> None:
-    """Runs a command in the network namespace of that process, at once; one that fails is left at that."""
+def inside(process: Process | psutil.Process, *argv: str) -> str:
+    """What a command prints in the network namespace of that process, at once; one that fails is left at that."""
     user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
     command = ["nsenter", *user, "--net", "--target", str(process.pid), *argv]
-    subprocess.run(command, capture_output=True, check=False, **PUNCTUAL)
+    return subprocess.run(command, capture_output=True, text=True, check=False, **PUNCTUAL).stdout
 
 
 def signalled(processes: Sequence[psutil.Process], number: int) -> None:

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 
+import psutil
 import pytest
 
 from pairlab import Spec, measure
@@ -120,15 +121,19 @@ def test_a_killed_process_makes_the_run_invalid(workload, side, number, runs_dir
 
 @pytest.mark.whole
 def test_a_flow_that_the_network_ended_is_a_result_and_carried_nothing(runs_dir):
-    """Of three servers one is gone from 0.5 s on, and TCP gives up after two retransmissions (tcp(7), tcp_retries2)."""
+    """The bridge drops what one of three servers is sent, and TCP gives up after two retransmissions (tcp(7))."""
     need("netns")
-    if not shutil.which("ip"):
-        pytest.skip("needs ip on PATH: apt-get install iproute2")
+    if not shutil.which("tc"):
+        pytest.skip("needs ip and tc on PATH: apt-get install iproute2")
 
     @contextlib.contextmanager
     def gone(bed):
         inside(bed.clients[1], "sh", "-c", "echo 1 > /proc/sys/net/ipv4/tcp_retries2")
-        inside(bed.servers[1], "ip", "address", "flush", "dev", "eth0")
+        port = inside(bed.servers[1], "ip", "-oneline", "link", "show", "eth0").partition("@if")[2].partition(":")[0]
+        sandbox = psutil.Process(bed.servers[1].pid).parent()
+        name = f"$(ip -oneline link | sed -n 's/^{port}: \\([^@]*\\)@.*/\\1/p')"
+        script = f"tc qdisc replace dev {name} root tbf rate 1kbit burst 10 limit 10"  # no packet is as short
+        inside(sandbox, "sh", "-c", script)
         yield
 
     run, _ = measured_under(spec_of(pairs=3, duration_s=3.0, link_rate_bps=1e8), gone, begins_s=0.5, lasts_s=9)

@@ -183,7 +183,7 @@ def test_where_nobody_was_nothing_is_said_of_it(name, runs_dir, clean_host):
 #: Holds up what the bridge's ports would send for 0.1 s, again and again, and loses nothing; until its input ends.
 STANDS_STILL = """
 ports=$(ip -oneline link show type veth | cut -d: -f2 | cut -d@ -f1)
-while ! read -r -t 0.4 _; [ $? -gt 128 ]; do
+while read -r -t 0.4 _; [ $? -gt 128 ]; do  # it was too early for its end
     for each in $ports; do tc qdisc add dev $each root tbf rate 1mbit burst 2000 limit 50mb; done
     sleep 0.1
     for each in $ports; do tc qdisc del dev $each root; done
