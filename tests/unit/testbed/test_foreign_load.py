@@ -23,10 +23,10 @@ class Proc:
     def busy(self, ticks, irq=0, softirq=0):
         (self.root / "stat").write_text(f"cpu  {ticks} 0 0 9000 0 {irq} {softirq} 70 0 0\ncpu0 1 0 0\n")
 
-    def add(self, pid, name, parent, ticks=0, of_children=0, flags=0, command=""):
+    def add(self, pid, name, parent, ticks=0, of_children=0, flags=0, command="", policy=0):
         place = self.root / str(pid)
         place.mkdir(exist_ok=True)
-        fields = ["S", parent, 0, 0, 0, 0, flags, 0, 0, 0, 0, ticks, 0, of_children, 0, *[0] * 20]
+        fields = ["S", parent, 0, 0, 0, 0, flags, 0, 0, 0, 0, ticks, 0, of_children, 0, *[0] * 23, policy]
         (place / "stat").write_text(f"{pid} ({name}) {' '.join(map(str, fields))}\n")
         (place / "cmdline").write_bytes(command.replace(" ", "\0").encode())
 
@@ -75,7 +75,21 @@ def test_everybodys_time_is_told_apart(proc, tmp_path):
         "packets_s": 600,
         "kernel_s": 700,
         "others_s": 100 + 200 + 500,
+        "realtime_s": 0,
     }
+
+
+@pytest.mark.parametrize(("policy", "share"), [(0, 0.0), (1, 0.5), (2, 0.5), (3, 0.0), (6, 0.5)])
+def test_the_time_of_those_who_run_before_all_others_is_known(policy, share, proc, tmp_path, monkeypatch):
+    monkeypatch.setattr(foreign_load, "cpus_online", lambda: 1)
+    samples = []
+    for at_s, ticks in ((0.0, 0), (1.0, TICKS_PER_S // 2)):
+        proc.add(800, "jackd", 1, ticks, policy=policy)
+        proc.add(21, "migration/0", 2, ticks, flags=foreign_load.KERNEL_THREAD, policy=1)
+        proc.add(900, "flowgen", 1, ticks, policy=2)
+        own = foreign_load.OwnProcesses(roots=[900])
+        samples.append(replace(foreign_load.take_sample(own, proc.root, tmp_path, lambda pid: None), at_s=at_s))
+    assert foreign_load.compare(*samples)["realtime_cpu"] == share
 
 
 def test_one_that_began_and_ended_meanwhile_counts_by_its_parent(proc, tmp_path):

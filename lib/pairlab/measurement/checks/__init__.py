@@ -69,6 +69,8 @@ class Check(NamedTuple):
 
 #: The largest share of its time for which a process of a flow may be stopped; and one beside the flows.
 MOST_STOPPED, MOST_STOPPED_BESIDE = 0.02, 0.05
+#: Others that run before all else: where they hold up 1 % of the requests, the 99th percentile is theirs.
+MOST_REALTIME = 0.01
 
 
 def _at(bound: float) -> Callable[[Spec], float]:
@@ -244,6 +246,14 @@ CHECKS: dict[str, Check] = {
     "foreign_cpu": _of_cpus(
         "used by processes outside the testbed (proc_pid_stat(5))",
         "other processes used {percent:.1f} % of the CPU time; max_foreign_cpu is {bound:g}: stop them, or allow more",
+    ),
+    "realtime_cpu": _disturbable(
+        "share",
+        "share of all CPU time used by processes outside the testbed that are of real-time class and run before all"
+        " others (sched(7)); of foreign_cpu",
+        "processes of real-time class, which run before all others, used {percent:.1f} % of the CPU time: stop them"
+        " (`ps -eo pid,cls,comm` lists them: FF, RR, DLN)",
+        most=_at(MOST_REALTIME),
     ),
     "hidden_cpu": _of_cpus(
         "that nothing visible accounts for: processes of other PID namespaces, or that ended"

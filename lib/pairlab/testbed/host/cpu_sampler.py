@@ -1,11 +1,14 @@
 """CPU use and frequency of each core over time."""
 
+import contextlib
+import errno
 import re
+import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from pairlab.errors import MeasurementFailed
 from pairlab.model.tables import MACHINE
@@ -13,6 +16,7 @@ from pairlab.testbed.host import foreign_load
 from pairlab.testbed.host.ticker import Ticker
 
 STAT = Path("/proc/stat")
+_KOBJECT_UEVENT = 15  # of linux/netlink.h
 #: The columns of CPU use, each with its fields of CpuTimes.
 PARTS: Mapping[str, tuple[str, ...]] = {
     "usr": ("user", "nice"),
@@ -69,11 +73,43 @@ def spent_s(before: CpuTimes, after: CpuTimes) -> dict[str, float]:
     return {name: sum(getattr(after, f) - getattr(before, f) for f in parts) for name, parts in PARTS.items()}
 
 
+def _kernel_events() -> socket.socket | None:
+    """Receives what the kernel says of its devices from now on (NETLINK_KOBJECT_UEVENT, netlink(7)); None: refused."""
+    with contextlib.suppress(OSError):
+        events = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK, _KOBJECT_UEVENT)
+        try:
+            events.bind((0, 1))
+        except OSError:
+            events.close()
+            raise
+        return events
+    return None
+
+
+def _received(events: socket.socket | None) -> Iterator[bytes]:
+    """All that came; closes the socket. Where more came than there was room for, the rest."""
+    with events or contextlib.nullcontext():
+        while events:
+            try:
+                yield events.recv(1 << 16)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno != errno.ENOBUFS:
+                    return
+
+
+def _is_hot_plug(event: bytes) -> bool:
+    lines = event.split(b"\0")
+    return b"SUBSYSTEM=cpu" in lines and not {b"ACTION=online", b"ACTION=offline"}.isdisjoint(lines)
+
+
 class CpuTelemetry(Ticker):
     """Samples every CPU's time at an interval, while its block runs (a context manager).
 
     The kernel usually counts in ticks of 10 ms, too coarse for intervals below 0.1 s. Guest time is part of
-    user time already (proc_stat(5)) and is not counted again.
+    user time already (proc_stat(5)) and is not counted again. CPUs that are switched on or off, also between two
+    samples, make it raise MeasurementFailed in the end.
     """
 
     def __init__(self, interval_s: float):
@@ -82,9 +118,14 @@ class CpuTelemetry(Ticker):
         self._clock_offsets_ns: list[int] = []
         self._frequencies: list[tuple[float, ...]] = []
 
+    def __enter__(self) -> Self:
+        self._events = _kernel_events()
+        return super().__enter__()
+
     def __exit__(self, kind: object, *raised: object) -> None:
+        switched = [event for event in _received(self._events) if _is_hot_plug(event)]
         super().__exit__(kind, *raised)
-        if len({frozenset(cpus) for _, cpus in self._samples}) > 1 and kind is None:
+        if (switched or len({frozenset(cpus) for _, cpus in self._samples}) > 1) and kind is None:
             raise MeasurementFailed("a CPU was switched on or off meanwhile: measure again")
 
     def rows(self, release_ns: int) -> list[dict]:

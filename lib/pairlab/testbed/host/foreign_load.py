@@ -19,6 +19,8 @@ from pairlab.testbed.host.cgroups import Throttling, hierarchy, throttled_share,
 
 PROC, CPUS = Path("/proc"), Path("/sys/devices/system/cpu")
 KERNEL_THREAD = 0x00200000  # PF_KTHREAD, in proc_pid_stat(5)'s flags
+#: Scheduling policies whose processes run before all others (sched(7)): FIFO, round robin, deadline.
+REALTIME = ("1", "2", "6")
 #: Kernel threads that process packets: their CPU time counts to the traffic.
 _OF_PACKETS = ("ksoftirqd/", "napi/")
 #: The least share of CPU time for naming a process: rounded to 0.1 % in texts.
@@ -27,13 +29,15 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class _Entry(NamedTuple):
-    """One line of proc_pid_stat(5). cpu_s: user and system time; children_s: that of reaped children."""
+    """One line of proc_pid_stat(5). cpu_s: user and system time; children_s: that of reaped children. realtime: of one
+    of the policies REALTIME."""
 
     name: str
     parent: int
     kernel: bool
     cpu_s: float
     children_s: float
+    realtime: bool
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,8 @@ class CpuUse:
     """CPU time in seconds up to one moment, by group of processes.
 
     busy_s: of all CPUs. testbed_s, pairlab_s: the testbed's, and this process's. packets_s: kernel threads that process
-    packets; kernel_s: the other kernel threads. others_s: all other processes; None: hidden.
+    packets; kernel_s: the other kernel threads. others_s: all other processes; None: hidden. realtime_s: those of them
+    that are of real-time class.
     """
 
     busy_s: float
@@ -63,6 +68,7 @@ class CpuUse:
     packets_s: float
     kernel_s: float
     others_s: float | None
+    realtime_s: float = 0.0
 
 
 class Used(NamedTuple):
@@ -127,6 +133,7 @@ def compare(before: HostSample, after: HostSample) -> dict[str, float | None]:
         throttled = after.throttled - before.throttled
     return {
         "foreign_cpu": None if others_s is None else share(others_s),
+        "realtime_cpu": None if others_s is None else share(new.realtime_s - old.realtime_s),
         "hidden_cpu": share(hidden_s),
         "kernel_cpu": share(kernel_s),
         "throttled": throttled,
@@ -195,7 +202,7 @@ def _cpu_use(
     entries = dict(_entries(proc))
     ours = _descendants(entries, testbed, proc)
     me = os.getpid()
-    testbed_s = packets_s = 0.0
+    testbed_s = packets_s = realtime_s = 0.0
     others: dict[int, Used] = {}
     kernel: dict[int, Used] = {}
     for pid, entry in entries.items():
@@ -210,10 +217,11 @@ def _cpu_use(
         else:  # of this process, only its reaped children count: none of them is the testbed's
             used_s = entry.children_s + (entry.cpu_s if pid != me else 0.0)
             others[pid] = Used(entry.name, used_s, entry.parent)
+            realtime_s += entry.cpu_s if entry.realtime and pid != me else 0.0
     visible = proc.joinpath("1/stat").exists()  # hidepid= hides other users' processes (proc(5))
     pairlab_s = clock_s(me) or 0.0
     others_s, kernel_s = (sum(used.used_s for used in each.values()) for each in (others, kernel))
-    use = CpuUse(_busy_s(proc), testbed_s, pairlab_s, packets_s, kernel_s, others_s if visible else None)
+    use = CpuUse(_busy_s(proc), testbed_s, pairlab_s, packets_s, kernel_s, others_s if visible else None, realtime_s)
     return use, {"foreign_cpu": others, "kernel_cpu": kernel}
 
 
@@ -252,7 +260,8 @@ def _entries(proc: Path) -> Iterable[tuple[int, _Entry]]:
             fields = text[end + 2 :].split()
             own_s, children_s = (sum(map(int, fields[index : index + 2])) / TICKS_PER_S for index in (11, 13))
             kernel = bool(int(fields[6]) & KERNEL_THREAD)
-            yield int(name), _Entry(text[begin + 1 : end], int(fields[1]), kernel, own_s, children_s)
+            realtime = fields[38] in REALTIME
+            yield int(name), _Entry(text[begin + 1 : end], int(fields[1]), kernel, own_s, children_s, realtime)
 
 
 def _descendants(entries: Mapping[int, _Entry], testbed: OwnProcesses, proc: Path) -> set[int]:
