@@ -54,9 +54,10 @@ static struct {
 
 static void *work(void *argument);
 
-static void add_one(_Atomic uint64_t *count)
+static void add(_Atomic uint64_t *count, int more)
 {
-    atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1, memory_order_relaxed);
+    uint64_t now = atomic_load_explicit(count, memory_order_relaxed) + (uint64_t)more;
+    atomic_store_explicit(count, now, memory_order_relaxed);
 }
 
 /* Under the lock. Where no thread can be made, those that are there serve what they can. */
@@ -190,10 +191,12 @@ static void serve(struct worker *worker, int socket, char *buffer)
     do {
         if (!receive_request(socket, buffer, opening.request_bytes))
             return;
-        add_one(&worker->requests);
-        if (!send_bytes(socket, opening.response_bytes))
+        add(&worker->requests, 1);
+        add(&worker->responses, 1); /* before it is sent: who has it may have this server stopped at once */
+        if (!send_bytes(socket, opening.response_bytes)) {
+            add(&worker->responses, -1);
             return;
-        add_one(&worker->responses);
+        }
     } while (!one_request);
 }
 
@@ -234,7 +237,7 @@ static void answer(struct worker *worker, const char *datagram, ssize_t length, 
         pthread_mutex_unlock(&server.lock);
         return;
     }
-    add_one(&worker->requests);
+    add(&worker->requests, 1);
     size_t response_bytes = header.response_bytes;
     header.magic = RR_RESPONSE_MAGIC;
     struct iovec parts[] = {
@@ -242,8 +245,9 @@ static void answer(struct worker *worker, const char *datagram, ssize_t length, 
         {.iov_base = server.response, .iov_len = response_bytes - RR_LEAST_RESPONSE_DATAGRAM},
     };
     struct msghdr message = {.msg_name = (void *)peer, .msg_namelen = sizeof *peer, .msg_iov = parts, .msg_iovlen = 2};
-    if (sendmsg(server.listener, &message, MSG_NOSIGNAL) > 0)
-        add_one(&worker->responses);
+    add(&worker->responses, 1); /* as above */
+    if (sendmsg(server.listener, &message, MSG_NOSIGNAL) <= 0)
+        add(&worker->responses, -1);
 }
 
 static void *work_udp(void *argument)

@@ -72,15 +72,24 @@ def table(
         (run, {each.name: hosts.get(run.environment) if each.name == "host" else each.of(run) for each in factors})
         for run in runs
     ]
-    of_cells = [(run, cell) for run, cell in of_runs if None not in cell.values()]
-    attempts = attempts_by((tuple(cell.values()), run) for run, cell in of_cells)
-    rows = []
-    for run, cell in of_cells:
-        if run.status == "ok":
-            row = {**cell, "key": run.key, "repetition": run.spec.repetition, "block": blocks.label_of(run)}
-            row |= {**values(run, known), "attempts": attempts[tuple(cell.values())]}
-            rows += [{**row, **part} for part in parts(run)]
+    of_cells = [
+        (run, {**cell, **part})
+        for run, cell in of_runs
+        if None not in cell.values() and run.status in ("ok", "invalid")
+        for part in parts(run)
+    ]
     apart = [*names, *of_parts]
+    attempts = attempts_by((tuple(map(cell.get, apart)), run) for run, cell in of_cells)
+    rows = [
+        {
+            "key": run.key, "repetition": run.spec.repetition, "block": blocks.label_of(run),
+            **values(run, known),
+            **cell,
+            "attempts": attempts[tuple(map(cell.get, apart))],
+        }
+        for run, cell in of_cells
+        if run.status == "ok"
+    ]
     found = pd.DataFrame(rows, columns=[*apart, "key", "repetition", "block", *_ALWAYS, *quantities])
     selection.check_distinct(found, [*apart, "ends"], lambda: counted.counted("flows"))
     return found.drop(columns="key").sort_values([*apart, "repetition"], ignore_index=True)
@@ -102,8 +111,7 @@ def attempts_by(cells: Iterable[tuple[Hashable, Run]]) -> dict[Hashable, Attempt
     """Those of each cell, whose runs are given with its name: runs that count, and invalid ones."""
     runs: dict[Hashable, list[Run]] = {}
     for name, run in cells:
-        if run.status in ("ok", "invalid"):
-            runs.setdefault(name, []).append(run)
+        runs.setdefault(name, []).append(run)
     return {name: Attempts.of(its) for name, its in runs.items()}
 
 

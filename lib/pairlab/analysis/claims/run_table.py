@@ -44,6 +44,7 @@ def reduce(
     QUANTITIES; a value that a run lacks is NaN. Raises AnalysisError if two runs claim one repetition of a setting, or
     runs of one experiment and system may not be compared (selection.check_alike).
     """
+    runs = tuple(runs)
     counted = [run for run in runs if run.status == "ok" and _is_of_claims(run.spec, named)]
     own = [run for run in counted if selection.is_own(run.spec.experiment)]
     of_papers = [run for run in counted if not selection.is_own(run.spec.experiment)]
@@ -53,7 +54,7 @@ def reduce(
     fields |= {name for name in selection.CONDITIONS if len({getattr(run.spec, name) for run in own}) > 1}
     setting = (*SETTING, *sorted(fields - {*SETTING, "duration_s"}))
     quantities = dict.fromkeys((run.spec.experiment for run in counted), QUANTITIES) if wanted is None else wanted
-    attempts = repetitions.attempts_by((_cell(run, setting), run) for run in runs)
+    attempts = repetitions.attempts_by((_cell(run, setting), run) for run in runs if run.status in ("ok", "invalid"))
     rows = [
         {**_row(run, quantities.get(run.spec.experiment, ()), setting), "attempts": attempts[_cell(run, setting)]}
         for run in counted

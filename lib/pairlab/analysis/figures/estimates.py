@@ -16,13 +16,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
 
-from pairlab.analysis.cell_estimates import pairing_text, unit_of
+from pairlab.analysis.cell_estimates import APART, ATTEMPTS, pairing_text, unit_of
 from pairlab.analysis.driver_order import ordered
 from pairlab.analysis.figures import grid, style
 from pairlab.analysis.figures.style import LEAST_IN_BOX, driver_style
 from pairlab.analysis.output.formatting import span
 from pairlab.analysis.output.measures import Quantity
 from pairlab.analysis.selection import SYSTEM
+from pairlab.statistics.intervals import LEAST
 
 #: Points of estimates, with a rim, not clipped at an axis; and the bars of their intervals.
 _POINTS = {"markersize": 4.4, "zorder": 3, "clip_on": False, "linewidth": 1.1}
@@ -122,7 +123,15 @@ def caption(frame: pd.DataFrame, what: str = "", by: Sequence[str] = (*SYSTEM, "
     what = f"{what or 'change'}, {pairing_text(frame)}," if "pairing" in frame else what or "mean"
     if n.max() == 1:
         return f"{pairs}{what} of n = 1 {unit}, which has no interval"
-    partly = "" if frame.loc[known.index, ["low", "high"]].notna().all(axis=None) else " (none where n < 3)"
+    bare = known[known[["low", "high"]].isna().any(axis=1)]
+    kinds = {*bare["pairing"]} if "pairing" in bare else set()
+    why = {
+        f"n < {LEAST}": (bare["n"] < LEAST).any(),
+        "sides were measured apart": APART in kinds,
+        "more of one side's measurements did not count": ATTEMPTS in kinds,
+    }
+    reasons = " or ".join(words for words, is_so in why.items() if is_so)
+    partly = f" (none where {reasons})" if reasons else ""
     hollow = "; hollow: n = 1" if n.min() == 1 else ""
     share = f"{frame['confidence'].iloc[0] * 100:g} %"
     return f"{pairs}{what} of n = {span(n)} {unit}s; bars: {share} interval{partly}{hollow}"

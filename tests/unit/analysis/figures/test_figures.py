@@ -192,6 +192,12 @@ def test_networks_one_below_the_other_keep_their_colours_markers_and_order(cells
 def test_the_note_tells_n_and_what_the_bars_are(cells, repetitions):
     assert estimates.caption(cells) == "mean of n = 2 to 3 repetitions; bars: 95 % interval (none where n < 3)"
     assert estimates.caption(cells[cells["n"] > 2]) == "mean of n = 3 repetitions; bars: 95 % interval"
+    bare = cells[cells["n"] > 2].assign(low=float("nan"), high=float("nan"))
+    for pairing, why in (
+        ("measured apart", "sides were measured apart"),
+        ("attempts differ", "more of one side's measurements did not count"),
+    ):
+        assert estimates.caption(bare.assign(pairing=pairing)).endswith(f"95 % interval (none where {why})")
     assert estimates.caption(repetitions) == "a point per repetition, n = 2 to 3 in each column"
     assert estimates.caption(cells.assign(n=1)) == "mean of n = 1 repetition, which has no interval"
     many = pd.concat([repetitions, repetitions.assign(repetition=repetitions["repetition"] + 10)])
