@@ -82,7 +82,9 @@ def table(
     attempts = attempts_by((tuple(map(cell.get, apart)), run) for run, cell in of_cells)
     rows = [
         {
-            "key": run.key, "repetition": run.spec.repetition, "block": blocks.label_of(run),
+            "key": run.key,
+            "repetition": run.spec.repetition,
+            "block": blocks.label_of(run),
             **values(run, known),
             **cell,
             "attempts": attempts[tuple(map(cell.get, apart))],
