@@ -374,8 +374,8 @@ CHECKS: dict[str, Check] = {
     "warmup_s": Check("s", "warm-up that was detected beyond warmup_s: not in the flows' totals"),
     "settled": _disturbable(
         "",
-        "whether the total throughput came to a level: a warm-up that is over in half of the time, and no rise all the"
-        " way after it (steady_state.settle)",
+        "whether the total throughput came to a level: not below half of it for half of the time, nor rising from there"
+        " all the way (steady_state.settle)",
         "the throughput never settled: use a longer duration_s",
         least=_at(1),
     ),

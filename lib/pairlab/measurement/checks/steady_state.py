@@ -16,11 +16,13 @@ LEAST_INTERVALS = 8
 BAND_DEVIATIONS, BAND_SHARE = 4.0, 0.1
 #: What is below this share of the most is silence; where no step has so many packets, one without any may be chance.
 SILENT, LEAST_PACKETS = 0.05, 20
-#: A series that rises by this share of its mean from the first third to the last, and by a third of that from each to
-#: the next, has not settled.
-MOST_RISE = 0.15
-#: Thirds differ if their means are more standard errors apart; parts that were chosen to be far apart, if theirs are.
-TOO_FAR, TOO_FAR_CHOSEN = 4.0, 6.0
+#: A series that begins below this share of its later level, and is there for half of its time or rises all the way, has
+#: not settled. What begins nearer to it has another level at first, as on a machine with two speeds: that is a result.
+LEAST_BEGIN = 0.5
+#: A series rises all the way if it does by this share of its mean from each third to the next.
+LEAST_RISE = 0.05
+#: Two parts of a series that were chosen to be far apart differ if their means are more standard errors apart.
+TOO_FAR = 6.0
 #: A level lasts at least so many intervals; their autocorrelation counts up to this.
 LEAST_LEVEL, MOST_ALIKE = 3, 0.8
 
@@ -52,18 +54,14 @@ def settle(values: Sequence[float] | np.ndarray) -> Settling:
     below = middle - series > max(BAND_DEVIATIONS * deviation, BAND_SHARE * abs(middle))
     warmup = int(np.argmin(below)) if not below.all() else len(series)
     if warmup > len(series) // 2:
-        return Settling(0, False)
+        return Settling(0, not float(np.mean(series[:warmup])) < LEAST_BEGIN * middle)
     return Settling(warmup, not _rises(series[warmup:]))
 
 
 def _rises(series: np.ndarray) -> bool:
-    third = len(series) // 3
-    first, last = series[:third], series[len(series) - third :]
-    levels = [float(np.mean(each)) for each in (first, series[third : len(series) - third], last)]
-    steps, mean = np.diff(levels), float(np.mean(series))
-    if third < 2 or not mean or levels[2] - levels[0] <= MOST_RISE * mean or min(steps) <= MOST_RISE / 3 * mean:
-        return False
-    return _errors_apart(first, last) > TOO_FAR
+    levels = [float(np.mean(each)) for each in np.array_split(series, 3)]
+    rises = min(map(float, np.diff(levels))) > LEAST_RISE * float(np.mean(series))
+    return rises and levels[0] < LEAST_BEGIN * levels[2]
 
 
 def shift(values: Sequence[float]) -> float | None:
@@ -80,7 +78,7 @@ def shift(values: Sequence[float]) -> float | None:
         ((place, _errors_apart(series[:place], series[place:])) for place in places), key=lambda found: found[1]
     )
     levels = float(np.mean(series[:clearest])), float(np.mean(series[clearest:]))
-    return (levels[1] - levels[0]) / max(levels) if errors_apart > TOO_FAR_CHOSEN else 0.0
+    return (levels[1] - levels[0]) / max(levels) if errors_apart > TOO_FAR else 0.0
 
 
 def _errors_apart(first: np.ndarray, last: np.ndarray) -> float:
