@@ -67,6 +67,17 @@ def test_a_member_of_a_frozen_group_is_halted_and_one_that_changes_its_group_is_
     assert 0 < share < 1
 
 
+def test_one_that_has_ended_was_neither_halted_nor_moved(child):
+    """The kernel takes it out of its groups before its parent knows."""
+    sampler = HaltSampler(OwnProcesses([child.pid]), 0.0)
+    begun_s = time.monotonic()
+    sampler._take()
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    sampler._take()
+    assert (sampler.regrouped, sampler.shares(begun_s, time.monotonic())) == ([], [])
+
+
 def planted(*samples):
     """A sampler of an interval of 0.1 s that took these: moment, and for how long its thread had waited."""
     sampler = HaltSampler(OwnProcesses(), 0.0)

@@ -25,6 +25,7 @@ SAMPLES, LEAST_S, LEAST_S_PER_PROCESS = 20, 0.1, 0.005
 RENEWED_AFTER = 5
 #: A sample that is later than so many intervals after the one before is late.
 LATE_AFTER = 1.5
+EXITING = 0x4  # PF_EXITING, in proc_pid_stat(5)'s flags
 
 
 class _Sample(NamedTuple):
@@ -62,10 +63,15 @@ class HaltSampler(Ticker):
             self._renew()
         groups = {pid: found for pid in self._pids if (found := _read(pid, "cgroup"))}
         frozen = {each: any(map(cgroups.is_frozen, cgroups.freezers(each))) for each in {*groups.values()}}
+        halted = set()
         for pid, found in groups.items():
+            status = _read(pid, "stat").rpartition(")")[2].split()
+            if not status or int(status[6]) & EXITING:  # one that ends is in no group of its own any more
+                continue
             if self._groups.setdefault(pid, found) != found:
                 self._regrouped.add(pid)
-        halted = {pid for pid, found in groups.items() if frozen[found] or _is_stopped(pid)}
+            if frozen[found] or _is_stopped(pid, *status[:2]):
+                halted.add(pid)
         self._samples.append(_Sample(time.monotonic(), _waited_s(), threading.get_ident(), halted))
 
     @property
@@ -106,9 +112,8 @@ class HaltSampler(Ticker):
         return late_s
 
 
-def _is_stopped(pid: int) -> bool:
+def _is_stopped(pid: int, state: str, parent: str) -> bool:
     """Whether a signal has stopped it, or a debugger; its launcher traces it until it is released."""
-    state, parent, *_ = _read(pid, "stat").rpartition(")")[2].split() or ("", "")
     return state == "T" or (state == "t" and f"TracerPid:\t{parent}\n" not in _read(pid, "status"))
 
 
