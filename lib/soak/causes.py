@@ -15,7 +15,6 @@ import random
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +32,7 @@ from tests.support import evidence
 from tests.support.disturbances import (
     Disturbance,
     Testbed,
+    in_turns,
     measured_under,
     nothing,
     quota,
@@ -149,7 +149,7 @@ def frozen(chance: random.Random, spec: Spec) -> Disturbance:
     """Of version 1, as Docker's; nothing where there is none."""
     freezers = [each for each in cgroups.mounts() if each.kind == "cgroup" and "freezer" in each.options]
     role = chance.choice(["clients", "servers"])
-    in_turns = chance.choice([None, 10 ** chance.uniform(-2, -0.3)])
+    halted_s = chance.choice([None, 10 ** chance.uniform(-2, -0.3)])
 
     @contextlib.contextmanager
     def disturbance(bed: Testbed) -> Iterator[None]:
@@ -157,27 +157,19 @@ def frozen(chance: random.Random, spec: Spec) -> Disturbance:
             yield
             return
         home = Path(freezers[0].where)
-        group, over = home / f"pairlab-soak-{os.getpid()}", threading.Event()
+        group = home / f"pairlab-soak-{os.getpid()}"
         group.mkdir()
+        state = group / "freezer.state"
         found = tools(getattr(bed, role)[:1])
-
-        def freeze() -> None:
-            state = group / "freezer.state"
-            while not over.is_set():
-                state.write_text("FROZEN")
-                over.wait(in_turns)
-                state.write_text("THAWED")
-                over.wait(in_turns)
 
         for each in found:
             _put(each.pid, group)
-        thread = threading.Thread(target=freeze)
-        thread.start()
         try:
-            yield
+            with in_turns(
+                lambda: state.write_text("FROZEN"), lambda: state.write_text("THAWED"), halted_s, halted_s or 0.0
+            ):
+                yield
         finally:
-            over.set()
-            thread.join()
             for each in found:
                 _put(each.pid, home)
             group.rmdir()

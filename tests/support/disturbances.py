@@ -165,26 +165,36 @@ def stopped(chosen: Callable[[Testbed], Sequence[Process]]) -> Disturbance:
     return stop
 
 
+@contextlib.contextmanager
+def in_turns(
+    halt: Callable[[], None], go_on: Callable[[], None], halted_s: float | None, running_s: float
+) -> Iterator[None]:
+    """Halts for moments, again and again; None: once, until the end of the block."""
+    over = threading.Event()
+
+    def turns() -> None:
+        while not over.wait(running_s):
+            halt()
+            over.wait(halted_s)
+            go_on()
+
+    thread = threading.Thread(target=turns)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
 def stopped_in_turns(who: Callable[[Testbed], Sequence[Process]], stopped_s: float, running_s: float) -> Disturbance:
     """Stops them for moments, again and again."""
 
-    @contextlib.contextmanager
-    def disturbance(bed: Testbed) -> Iterator[None]:
-        found, over = tools(who(bed)), threading.Event()
-
-        def in_turns() -> None:
-            while not over.wait(running_s):
-                signalled(found, signal.SIGSTOP)
-                over.wait(stopped_s)
-                signalled(found, signal.SIGCONT)
-
-        thread = threading.Thread(target=in_turns)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
+    def disturbance(bed: Testbed) -> contextlib.AbstractContextManager[None]:
+        found = tools(who(bed))
+        return in_turns(
+            lambda: signalled(found, signal.SIGSTOP), lambda: signalled(found, signal.SIGCONT), stopped_s, running_s
+        )
 
     return disturbance
 

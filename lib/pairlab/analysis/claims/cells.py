@@ -14,10 +14,9 @@ from pairlab.analysis.selection import block_of
 from pairlab.errors import NotMeasured
 from pairlab.model import blocks, fct
 from pairlab.model.spec import Spec
-from pairlab.statistics import quantiles, tests
+from pairlab.statistics import quantiles
 from pairlab.statistics.changes import in_common
 from pairlab.statistics.clusters import Clusters, together
-from pairlab.statistics.intervals import ALPHA
 
 _LACKS = "lacks a cell or its value"
 #: The values of a cell's repetitions, by block.
@@ -107,7 +106,7 @@ class Cells:
         ]
         known = [found for cell in each if len(found := self._runs["attempts"].to_numpy()[rows(self._runs, cell)])]
         for first, second in combinations([found[0] for found in known], 2):
-            if tests.shares_differ(first, second) <= ALPHA:
+            if first.differ(second):
                 raise AttemptsDiffer(
                     f"{first.discarded} of {first.made} measurements of one cell and {second.discarded} of"
                     f" {second.made} of another did not count, so that what is left may be a choice: measure both again"
