@@ -77,6 +77,21 @@ def test_in_v2_groups_are_made_in_the_nearest_group_above_that_hands_the_control
     assert "cgroup.subtree_control" in cgroups.missing().remedy or os.geteuid() != 0
 
 
+def test_groups_of_a_testbed_whose_guardian_was_killed_too_go_before_the_next_are_made():
+    if cgroups.missing():
+        pytest.skip(str(cgroups.missing()))
+    base = cgroups.hierarchy().base()
+    of_the_dead, of_the_living = (base / f"pairlab-{owner}-{os.getpid()}" for owner in (ended(), ownership.me()))
+    for each in (of_the_dead, of_the_living):
+        (each / "client-0").mkdir(parents=True)
+    try:
+        with cgroups.groups("next", {"client-0": Limits(cpu_quota=0.5)}):
+            assert not of_the_dead.exists()
+            assert of_the_living.exists()
+    finally:
+        cgroups.remove(of_the_living)
+
+
 def test_a_user_without_a_group_of_its_own_is_told_what_to_do(tree, monkeypatch):
     def access(path, mode, may=os.access):  # programs stay as they are
         return not Path(path).is_relative_to(tree) and may(path, mode)

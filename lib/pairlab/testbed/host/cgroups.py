@@ -19,6 +19,7 @@ from pairlab.errors import TestbedError
 from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.cleanup.child_processes import guarded
 from pairlab.testbed.cleanup.process_table import CONTAINER
+from pairlab.testbed.cleanup.workdir import lock_of
 from pairlab.testbed.endpoints import Limits
 from pairlab.testbed.requirements import MissingRequirement
 
@@ -257,12 +258,23 @@ def groups(run: str, limits: Mapping[str, Limits]) -> Iterator[dict[str, Path]]:
     base = tree.base() if tree else None
     if tree is None or base is None:
         raise TestbedError(str(missing()))
+    _remove_of_the_dead(base)
     ours = base / f"{PREFIX}{ownership.me()}-{run}"
     with guarded(_REMOVE, str(ours)):
         try:
             yield {name: ours / name for name in _make(tree.version, ours, limited)}
         finally:
             remove(ours)
+
+
+def _remove_of_the_dead(base: Path) -> None:
+    """The empty groups of testbeds here whose owners were killed together with what guarded them."""
+    for group in base.glob(f"{PREFIX}*@*"):
+        owner, _, run = group.name.removeprefix(PREFIX).rpartition("-")
+        if ownership.liveness(owner, lock=lock_of(run)) is ownership.Liveness.DEAD:
+            with contextlib.suppress(OSError):  # its processes are ending, or it is another user's
+                for each in (*(each for each in group.iterdir() if each.is_dir()), group):
+                    each.rmdir()
 
 
 def _make(version: int, ours: Path, limited: Mapping[str, Limits]) -> list[str]:
