@@ -29,13 +29,13 @@ class HostLoad:
 
     def __init__(self, bed: Testbed, processes: Sequence[Process] = ()):
         self._site, self._processes = bed.site, processes
+        self.own = OwnProcesses(bed.site.root_pids(), bed.site.process_marks())
         self.cpus = cpu_sampler.CpuTelemetry(bed.spec.interval_s)
         self._kernels_before: list[str] = []
         self._kernels_after: list[str] = []
 
     def __enter__(self) -> "HostLoad":
-        self._own = foreign_load.OwnProcesses(self._site.root_pids(), self._site.process_marks())
-        self.before = foreign_load.take_sample(self._own)
+        self.before = foreign_load.take_sample(self.own)
         self._kernels_before = self._site.cpu_counts()
         self.cpus.__enter__()
         return self
@@ -45,7 +45,7 @@ class HostLoad:
         if raised[0] is None:  # else the hosts may be gone
             self._kernels_after = self._site.cpu_counts()
         reported_s = {each.pid: each.cpu_s for each in self._processes if each.ended and each.pid}
-        self.after = foreign_load.take_sample(replace(self._own, reported_s=reported_s))
+        self.after = foreign_load.take_sample(replace(self.own, reported_s=reported_s))
 
     def kernels_cpu_s(self) -> list[dict[str, float]]:
         """CPU time by kind for each host with a kernel of its own, by that kernel's counts."""
@@ -86,8 +86,7 @@ class Observer:
         sending = senders(spec, clients, servers)
         self._links = LinkTelemetry(sending, bed.site, expected_s(spec)) if has_links else None
         self._load = HostLoad(bed, self._processes) if spec.telemetry else None
-        own = OwnProcesses(bed.site.root_pids(), bed.site.process_marks())
-        self._halts = HaltSampler(own, expected_s(spec)) if spec.telemetry else None
+        self._halts = HaltSampler(self._load.own, expected_s(spec)) if self._load else None
         self._ports: list[tuple[int, int] | None] = []
         self._refused: list[tuple[int, int]] = []
         self._started = contextlib.ExitStack()
@@ -139,12 +138,12 @@ class Observer:
 
     def largest(self, check: str) -> list[tuple[str, int, float]]:
         """The processes to name for that check: foreign_load.largest, HaltSampler.shares; empty without samples."""
-        if check == "halted":
-            return self._halted()[:1]
+        if check in ("halted", "regrouped"):
+            return self._shares(check)[:1]
         return foreign_load.largest(self._load.before, self._load.after, check) if self._load else []
 
-    def _halted(self) -> list[tuple[str, int, float]]:
-        return self._halts.shares(self._began_s, self._began_s + self._lasted_s) if self._halts else []
+    def _shares(self, check: str) -> list[tuple[str, int, float]]:
+        return self._halts.shares(check, self._began_s, self._began_s + self._lasted_s) if self._halts else []
 
     def cpu_rows(self, release_ns: int) -> list[dict]:
         return self._load.cpus.rows(release_ns) if self._load else []
@@ -254,8 +253,8 @@ class Observer:
             "pairlab_cpu": self.harness_cpu_s / (self._lasted_s * foreign_load.cpus_online()),
         }
         return with_sum_of_others(of_host) | {
-            "regrouped": len(self._halts.regrouped) if self._halts else None,
-            "halted": max((share for _, _, share in self._halted()), default=0.0),
+            "regrouped": len(self._shares("regrouped")),
+            "halted": max((share for _, _, share in self._shares("halted")), default=0.0),
             "telemetry_missed": self._load.cpus.missed_share(),
             "clock_error_s": self._bed.site.clock_error_s(),
             "interface_bytes": crosschecks.interface_bytes(

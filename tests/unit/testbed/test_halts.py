@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from unittest import mock
 
 import pytest
 
@@ -25,18 +26,18 @@ def sampled(child, samples=5):
     begun_s = time.monotonic()
     for _ in range(samples):
         sampler._take()
-    return sampler, sampler.shares(begun_s, time.monotonic())
+    return tuple(sampler.shares(state, begun_s, time.monotonic()) for state in ("halted", "regrouped"))
 
 
 def test_one_that_is_stopped_is_halted_and_one_that_sleeps_is_not(child):
-    assert sampled(child)[1] == []
+    assert sampled(child) == ([], [])
     child.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, child.pid, os.WSTOPPED)
-    sampler, ((name, pid, share),) = sampled(child)
+    ((name, pid, share),), regrouped = sampled(child)
     assert pid == child.pid
     assert name.startswith("python")
     assert share > 0.5
-    assert sampler.regrouped == []
+    assert regrouped == []
 
 
 @pytest.mark.parametrize(
@@ -62,8 +63,9 @@ def test_a_member_of_a_frozen_group_is_halted_and_one_that_changes_its_group_is_
     monkeypatch.setattr(halts, "_read", lambda pid, name: next(groups) if name == "cgroup" else real(pid, name))
     monkeypatch.setattr(cgroups, "freezers", lambda text: [text])
     monkeypatch.setattr(cgroups, "is_frozen", lambda file: file == "0::/two")
-    sampler, ((_, pid, share),) = sampled(child, samples=4)
-    assert [pid for _, pid in sampler.regrouped] == [pid] == [child.pid]
+    ((_, pid, share),), moved = sampled(child, samples=4)
+    assert moved == [(mock.ANY, pid, share)]
+    assert pid == child.pid
     assert 0 < share < 1
 
 
@@ -75,13 +77,13 @@ def test_one_that_has_ended_was_neither_halted_nor_moved(child):
     child.kill()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     sampler._take()
-    assert (sampler.regrouped, sampler.shares(begun_s, time.monotonic())) == ([], [])
+    assert not any(sampler.shares(state, begun_s, time.monotonic()) for state in ("halted", "regrouped"))
 
 
 def planted(*samples):
     """A sampler of an interval of 0.1 s that took these: moment, and for how long its thread had waited."""
     sampler = HaltSampler(OwnProcesses(), 0.0)
-    sampler._samples = [_Sample(at_s, waited_s, 1, ()) for at_s, waited_s in samples]
+    sampler._samples = [_Sample(at_s, waited_s, 1, (), ()) for at_s, waited_s in samples]
     return sampler
 
 
@@ -90,6 +92,6 @@ def planted(*samples):
 )
 def test_pairlab_itself_was_halted_where_a_sample_was_late_and_did_not_wait_for_a_cpu(gap_s, waited_s, late_s):
     sampler = planted((0.0, 0.0), (0.1, 0.0), (0.1 + gap_s, waited_s), (1.0, waited_s))
-    sampler._samples[3:] = [_Sample(1.0, waited_s, 2, ())]  # taken by another thread, as at the end
-    found = {name: share for name, _, share in sampler.shares(0.0, 1.0)}
+    sampler._samples[3:] = [_Sample(1.0, waited_s, 2, (), ())]  # taken by another thread, as at the end
+    found = {name: share for name, _, share in sampler.shares("halted", 0.0, 1.0)}
     assert found.get("pairlab", 0.0) == pytest.approx(late_s)

@@ -34,6 +34,8 @@ class _Sample(NamedTuple):
     """For how long the sampling thread could have run since its begin, and had no CPU."""
     thread: int
     halted: Collection[int]
+    regrouped: Collection[int]
+    """In another control group than in its first sample."""
 
 
 class HaltSampler(Ticker):
@@ -47,7 +49,6 @@ class HaltSampler(Ticker):
         self._names = {os.getpid(): "pairlab"}
         self._pids: Collection[int] = ()
         self._groups: dict[int, str] = {}
-        self._regrouped: set[int] = set()
         self._samples: list[_Sample] = []
         self._renew()
         every_s = max(lasts_s / SAMPLES, LEAST_S, LEAST_S_PER_PROCESS * len(self._pids))
@@ -63,35 +64,31 @@ class HaltSampler(Ticker):
             self._renew()
         groups = {pid: found for pid in self._pids if (found := _read(pid, "cgroup"))}
         frozen = {each: any(map(cgroups.is_frozen, cgroups.freezers(each))) for each in {*groups.values()}}
-        halted = set()
+        halted, regrouped = set(), set()
         for pid, found in groups.items():
             status = _read(pid, "stat").rpartition(")")[2].split()
             if not status or int(status[6]) & EXITING:  # one that ends is in no group of its own any more
                 continue
             if self._groups.setdefault(pid, found) != found:
-                self._regrouped.add(pid)
+                regrouped.add(pid)
             if frozen[found] or _is_stopped(pid, *status[:2]):
                 halted.add(pid)
-        self._samples.append(_Sample(time.monotonic(), _waited_s(), threading.get_ident(), halted))
+        self._samples.append(_Sample(time.monotonic(), _waited_s(), threading.get_ident(), halted, regrouped))
 
-    @property
-    def regrouped(self) -> list[tuple[str, int]]:
-        """Name and id of each process that was in another control group on the way than at first."""
-        return [(self._names[pid], pid) for pid in sorted(self._regrouped)]
-
-    def shares(self, begin_s: float, end_s: float) -> list[tuple[str, int, float]]:
-        """The processes that were halted between two moments (time.monotonic): name, id and share of that time, the
-        most first.
+    def shares(self, state: str, begin_s: float, end_s: float) -> list[tuple[str, int, float]]:
+        """The processes that were in that state ("halted", "regrouped") between two moments (time.monotonic): name, id
+        and share of that time, the most first.
 
         A sample stands for half of the time to its neighbours. pairlab itself was halted where its samples were late
         though it had a CPU.
         """
-        halted_s: dict[int, float] = defaultdict(float)
+        spent_s: dict[int, float] = defaultdict(float)
         for begun_s, ended_s, sample in self._steps():
-            for pid in sample.halted:
-                halted_s[pid] += max(0.0, min(ended_s, end_s) - max(begun_s, begin_s))
-        halted_s[os.getpid()] += self._late_s(begin_s, end_s)
-        found = [(self._names[pid], pid, min(1.0, spent_s / (end_s - begin_s))) for pid, spent_s in halted_s.items()]
+            for pid in getattr(sample, state):
+                spent_s[pid] += max(0.0, min(ended_s, end_s) - max(begun_s, begin_s))
+        if state == "halted":
+            spent_s[os.getpid()] += self._late_s(begin_s, end_s)
+        found = [(self._names[pid], pid, min(1.0, each_s / (end_s - begin_s))) for pid, each_s in spent_s.items()]
         return sorted((each for each in found if each[2] > 0), key=lambda each: -each[2])
 
     def _steps(self) -> Iterator[tuple[float, float, _Sample]]:
