@@ -14,13 +14,14 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from pairlab.analysis.repetitions import SENSITIVITIES
 from pairlab.analysis.selection import SYSTEM, block_of, check_one
 from pairlab.errors import AnalysisError
 from pairlab.model import blocks, latencies
 from pairlab.model.cpu_use import PARTS
 from pairlab.statistics import changes as changes_of
 from pairlab.statistics import components, intervals, tests
-from pairlab.statistics.intervals import ALPHA, FROM_ONE, PERCENT, POSITIVE, SHARE, SIGNED, Scale, Student
+from pairlab.statistics.intervals import FROM_ONE, PERCENT, POSITIVE, SHARE, SIGNED, Scale, Student
 from pairlab.store.dataset import ENVIRONMENT
 
 #: Ways to compare two sides: within their common blocks, as independent groups, within sessions, or not at all.
@@ -250,21 +251,16 @@ def _change(value: str, before: pd.DataFrame, after: pd.DataFrame, relative: boo
             steps = resolution(value, values[0]), resolution(value, values[1])
             student, paired = changes_of.between(first, second, steps)
             if "lost" in before:
-                student = student.no_narrower(changes_of.of_losses(before["lost"].mean(), after["lost"].mean()))
+                sides = (before, after)
+                sensitive = [each[column].mean() for each in sides if (column := SENSITIVITIES.get(value)) in each]
+                lost = [each["lost"].mean() for each in sides]
+                student = student.no_narrower(changes_of.of_losses(lost, sensitive))
         else:
             student, paired = _difference(first, second)
     except AnalysisError:
         return _no_row(len(values[1]), confidence, _no_change(values, relative))
-    pairing = ATTEMPTS if _attempts_differ(before, after) else pairing_of(first, second, paired)
-    return _row(student, confidence, pairing)
-
-
-def _attempts_differ(*sides: pd.DataFrame) -> bool:
-    """Whether of the measurements of one side's cell a larger share did not count (Fisher's exact test)."""
-    if not all("attempts" in side for side in sides):
-        return False
-    first, second = (side["attempts"].iloc[0] for side in sides)
-    return tests.shares_differ(first, second) <= ALPHA
+    unlike = "attempts" in before and before["attempts"].iloc[0].differ(after["attempts"].iloc[0])
+    return _row(student, confidence, ATTEMPTS if unlike else pairing_of(first, second, paired))
 
 
 def _row(student: Student, confidence: float, pairing: str) -> list:

@@ -60,7 +60,7 @@ def grouped(flows: pd.DataFrame | Runs, by: Sequence[str], value: str) -> list[G
         by_block = rows.groupby("block", sort=True).indices
         places = rows.index.to_numpy()
         read = [(label, [_values(counted[places[at]], value) for at in ats]) for label, ats in by_block.items()]
-        return _group(names, read)
+        return _group(names, read, float(np.mean([counted[place].lost for place in places])))
 
     return at_once(one, runs.reset_index(drop=True).groupby(list(by), sort=True))
 
@@ -120,7 +120,9 @@ def _begins(frame: pd.DataFrame) -> np.ndarray:
     return np.flatnonzero(changes)
 
 
-def _group(names: tuple, read: Sequence[tuple[Hashable, Sequence[tuple[np.ndarray, np.ndarray]]]]) -> Group:
+def _group(
+    names: tuple, read: Sequence[tuple[Hashable, Sequence[tuple[np.ndarray, np.ndarray]]]], lost: float = np.nan
+) -> Group:
     """read: by repetition, arrays of values, each with a mask of the ok flows; from one place, or several."""
     labels, parts, unreported = [], [], 0
     for label, places in read:
@@ -137,7 +139,7 @@ def _group(names: tuple, read: Sequence[tuple[Hashable, Sequence[tuple[np.ndarra
         if reported:
             labels.append(label)
             parts.append(values[:reported])
-    return Group(names, Clusters(np.asarray(labels), tuple(parts)), unreported)
+    return Group(names, Clusters(np.asarray(labels), tuple(parts), lost), unreported)
 
 
 def _check(names: tuple, rows: pd.DataFrame, environments: Sequence[str], whole: pd.DataFrame) -> None:

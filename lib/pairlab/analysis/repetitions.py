@@ -19,7 +19,7 @@ from pairlab.model.environment import host_names
 from pairlab.model.rates import client_bps
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
-from pairlab.statistics import intervals
+from pairlab.statistics import intervals, tests
 from pairlab.statistics.correlation import fisher_z, leverage
 from pairlab.store.dataset import Runs
 
@@ -27,6 +27,8 @@ from pairlab.store.dataset import Runs
 COMPUTED = ("calculation_s", "memory_read_bps", "memory_write_bps")
 #: The share of the flows that Mentz et al. 2020 call the smallest.
 SMALLEST = 0.2
+#: Quantities with a column of their Run.sensitivity beside them: 1 of all others.
+SENSITIVITIES = {name: f"{name}_sensitivity" for name in map(latencies.measure, latencies.SHARES)}
 #: What every row has beside its factors and quantities.
 _ALWAYS = ("ends", "transacts", "flows", "failed_flows", "lost", "attempts")
 
@@ -55,8 +57,8 @@ def table(
 
     Returns `by`, `of_parts`, repetition, block (its label), ends (its flows have an end), transacts (they are
     transactions), flows and failed_flows (its launches, where it has these), lost (Run.lost), attempts (those of its
-    cell), and the quantities: in base units, NaN where a run does not have them. Raises AnalysisError where several
-    runs claim one repetition of a cell, or may not be pooled.
+    cell), the quantities, in base units, NaN where a run does not have them, and their SENSITIVITIES. Raises
+    AnalysisError where several runs claim one repetition of a cell, or may not be pooled.
     """
     factors = [
         each if isinstance(each, Factor) else FACTORS.get(each) or Factor(each, attrgetter(f"spec.{each}"))
@@ -92,7 +94,8 @@ def table(
         for run, cell in of_cells
         if run.status == "ok"
     ]
-    found = pd.DataFrame(rows, columns=[*apart, "key", "repetition", "block", *_ALWAYS, *quantities])
+    beside = [SENSITIVITIES[each] for each in quantities if each in SENSITIVITIES]
+    found = pd.DataFrame(rows, columns=[*apart, "key", "repetition", "block", *_ALWAYS, *quantities, *beside])
     selection.check_distinct(found, [*apart, "ends"], lambda: counted.counted("flows"))
     return found.drop(columns="key").sort_values([*apart, "repetition"], ignore_index=True)
 
@@ -107,6 +110,10 @@ class Attempts(NamedTuple):
     def of(cls, runs: Iterable[Run]) -> "Attempts":
         discarded, made = np.sum([(0, 0), *(run.attempts for run in runs)], axis=0)
         return cls(int(discarded), int(made))
+
+    def differ(self, other: "Attempts") -> bool:
+        """Whether of one a larger share did not count than of the other: Fisher's exact test."""
+        return tests.shares_differ(self, other) <= intervals.ALPHA
 
 
 def attempts_by(cells: Iterable[tuple[Hashable, Run]]) -> dict[Hashable, Attempts]:
@@ -289,13 +296,15 @@ def _traffic(run: Run) -> dict[str, Any]:
 
 @_makes("latency_mean_s", "transactions_per_s", *map(latencies.measure, latencies.SHARES), of=_ANSWERED)
 def _latencies(run: Run) -> dict[str, Any]:
-    """Of transactions latency_mean_s, the quantiles latency_*_s, and transactions_per_s: as model/summaries.py."""
+    """Of transactions latency_mean_s, the quantiles latency_*_s, and transactions_per_s: as model/summaries.py; and
+    SENSITIVITIES.
+    """
     found = dict.fromkeys(("latency_mean_s", "transactions_per_s", *map(latencies.measure, latencies.SHARES)), np.nan)
     if latencies.measured(run.flows):
         found["latency_mean_s"] = latencies.mean_of_flows(run.transactions, run.flows)
         found |= {latencies.measure(name): value for name, value in run.latency_quantiles_s.items()}
         found["transactions_per_s"] = latencies.rate_per_s(run.flows)
-    return found
+    return found | {column: run.sensitivity(name) for name, column in SENSITIVITIES.items()}
 
 
 @_makes(*launches.MEASURES, *launches.PHASES.values())

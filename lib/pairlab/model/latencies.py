@@ -5,7 +5,7 @@ as completion_times of flows that failed are not (fct.py). To leave them out wou
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,9 @@ from pairlab.base import units
 
 #: The quantiles of a run's latencies that are shown: by name, the share of the transactions that took no longer.
 SHARES: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "p99.99": 0.9999, "max": 1.0}
+
+#: The share of others' time from which a quantile's sensitivity to it is read.
+LEAST_LOST = 0.01
 
 
 def measure(name: str) -> str:
@@ -97,6 +100,29 @@ def of_flows(transactions: pd.DataFrame, flows: pd.DataFrame) -> dict[str, float
     """`quantiles` of a run's tables; all are NaN where a flow failed."""
     without = lost(flows)
     return dict.fromkeys(SHARES, math.nan) if without is None else quantiles(transactions, without)
+
+
+def sensitivities(transactions: pd.DataFrame, flows: pd.DataFrame, lost_share: float) -> dict[str, float]:
+    """`sensitivity` of each of SHARES to the time that others took of a run; NaN where that quantile is not known."""
+    counts, without = merged(transactions), lost(flows)
+    if without is None:
+        return dict.fromkeys(SHARES, math.nan)
+    return {
+        name: sensitivity(lambda each: _quantile(counts, each, without), share, lost_share)
+        for name, share in SHARES.items()
+    }
+
+
+def sensitivity(quantile_of: Callable[[float], float], share: float, lost_share: float) -> float:
+    """By how much the logarithm of a quantile can rise for each share of the CPUs' time that others take; at least 1.
+
+    A request needs its client's CPU and its server's, so that twice that share of the requests may be held up, in the
+    worst case the slowest ones: the quantile p of the others is that of p (1 - 2 lost_share) of all. Below LEAST_LOST
+    the slope is taken there, as fewer requests show none.
+    """
+    taken = min(max(lost_share, LEAST_LOST), 0.49) if lost_share == lost_share else LEAST_LOST
+    others, every = quantile_of(share * (1 - 2 * taken)), quantile_of(share)
+    return max(1.0, math.log(every / others) / taken) if others > 0 else math.nan
 
 
 def mean_of_flows(transactions: pd.DataFrame, flows: pd.DataFrame) -> float:

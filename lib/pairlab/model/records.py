@@ -272,6 +272,18 @@ class Run:
         known = latencies.timed(self.transactions, self.flows)
         return latencies.of_flows(self.transactions, self.flows) if known else {}
 
+    def sensitivity(self, measure: str) -> float:
+        """By how much the logarithm of its value of that measure can change for each share of its time that is lost: 1,
+        but of quantiles of latencies (latencies.sensitivity)."""
+        return self._sensitivities.get(measure, 1.0)
+
+    @cached_property
+    def _sensitivities(self) -> dict[str, float]:
+        if not latencies.timed(self.transactions, self.flows):
+            return {}
+        found = latencies.sensitivities(self.transactions, self.flows, self.lost)
+        return {latencies.measure(name): each for name, each in found.items() if each == each}
+
     @cached_property
     def failed_flows(self) -> int:
         return int((self.columns("flows", ["status"])["status"] != "ok").sum())

@@ -6,7 +6,7 @@ notebooks, claims, comparisons and calibrations.
 """
 
 import math
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -96,12 +96,18 @@ def rounded(first: float, second: float, resolutions: tuple[float, float]) -> tu
     return other_below + above, other_above + below
 
 
-def of_losses(first: float, second: float) -> float:
-    """How far apart two sides may be, on the scale PERCENT, as others had these shares of their time: for
-    Student.no_narrower. 0 where a share is not known."""
-    if math.isnan(first + second):
+def of_losses(
+    lost: Sequence[float], sensitivities: Iterable[float] = (), weights: Sequence[float] = (-1.0, 1.0)
+) -> float:
+    """How far from nothing a weighted sum of logarithms may be, on the scale PERCENT, as others had these shares of the
+    sides' time: for Student.no_narrower. 0 where a share is not known.
+
+    sensitivities: by how much the logarithms can change for each share of the time (Run.sensitivity), at least 1.
+    """
+    if np.isnan(lost).any():
         return 0.0
-    return abs(math.log1p(-first) - math.log1p(-second)) if max(first, second) < 1 else math.inf
+    known = [each for each in sensitivities if each == each]
+    return max([1.0, *known]) * abs(float(np.dot(weights, np.log1p(-np.asarray(lost))))) if max(lost) < 1 else math.inf
 
 
 def logarithms(values: Sequence[float] | np.ndarray, least: int = 1) -> np.ndarray:

@@ -23,10 +23,13 @@ _CANDIDATES = 1024
 
 @dataclass(frozen=True)
 class Clusters:
-    """The sorted values of each repetition, infinite for a failed flow; labels in the same order."""
+    """The sorted values of each repetition, infinite for a failed flow; labels in the same order. lost: the share of
+    their time that others took (Run.lost), NaN where that is not known.
+    """
 
     labels: np.ndarray
     parts: tuple[np.ndarray, ...]
+    lost: float = math.nan
 
     @classmethod
     def of(cls, values: Sequence[float], repetition: Sequence) -> "Clusters":
@@ -44,7 +47,7 @@ class Clusters:
     def only(self, labels: Collection[Hashable]) -> "Clusters":
         """The repetitions with these labels, in the same order."""
         at = [place for place, label in enumerate(self.labels) if label in labels]
-        return Clusters(self.labels[at], tuple(self.parts[place] for place in at))
+        return Clusters(self.labels[at], tuple(self.parts[place] for place in at), self.lost)
 
     @cached_property
     def pooled(self) -> np.ndarray:

@@ -84,6 +84,18 @@ def test_a_run_of_transactions_says_how_many_there_were_and_how_long_they_took()
     assert latencies.describe(*tables) == "2,000 transactions/s, latency p50 21.3 µs, p99 80 µs"
 
 
+def test_a_quantile_is_as_sensitive_to_others_time_as_the_requests_beyond_it_are_slow():
+    """One in ten takes twice as long: without twice 6 % of the slowest requests, p99 is that of the others."""
+    tables = of({1e-3: 900, 2e-3: 100}), flows(("ok", 2.0, 1000, 0, 0))
+    little, much, unknown = (latencies.sensitivities(*tables, lost) for lost in (0.0, 0.06, np.nan))
+    assert much["p99"] == pytest.approx(np.log(2) / 0.06)
+    assert little["p99"] == little["p50"] == much["p50"] == 1.0
+    assert unknown == pytest.approx(little, nan_ok=True)
+    assert np.isnan(much["p99.99"])
+    failed = flows(("failed", np.nan, np.nan, np.nan, np.nan))
+    assert np.isnan(list(latencies.sensitivities(tables[0], failed, 0.06).values())).all()
+
+
 @pytest.mark.parametrize("share", [0, -0.1, 1.1])
 def test_what_is_no_share_is_refused(share):
     with pytest.raises(ValueError, match="a share above 0"):

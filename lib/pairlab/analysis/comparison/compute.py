@@ -42,9 +42,9 @@ from pairlab.model.metrics import PER_VERSION
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec, value_of
 from pairlab.model.summaries import QUANTILES, Measure, default_measure, measures_of, resolution, summaries
-from pairlab.statistics import changes, intervals, power, quantiles, tests
+from pairlab.statistics import changes, intervals, power, quantiles
 from pairlab.statistics.clusters import Clusters
-from pairlab.statistics.intervals import ALPHA, LEAST, PERCENT, POSITIVE, Student
+from pairlab.statistics.intervals import LEAST, PERCENT, POSITIVE, Student
 from pairlab.store.dataset import Runs
 
 #: The two that are compared, the base first: their value of `by`, and their runs.
@@ -187,7 +187,8 @@ def _compared(
     found = _over_hosts(by, measure, what, sides, despite) if over else _of_runs(by, measure, what, sides)
     change, low, high, n = found.change.estimate()
     by_side = _discarded([named(by, value) for value, _ in sides], attempts)
-    unlike = tests.shares_differ(*attempts) <= ALPHA
+    first, second = attempts
+    unlike = first.differ(second)
     if found.pairing == APART or unlike:
         low = high = np.nan
     # A record is of one host.
@@ -213,7 +214,7 @@ def _compared(
         floor=floor.percent if floor else np.nan,
         notes=(
             *found.notes,
-            *_notes(by, what, sides, found.sides),
+            *_notes(by, measure, what, sides, found.sides),
             *filter(None, ["" if unlike else by_side]),
             *conditions,
             *unmeasured,
@@ -245,7 +246,7 @@ def _of_runs(by: str, measure: str, what: Measure, sides: Sides, host: str = "")
         values = [[summaries(run)[measure] for run in runs] for runs in used]
         change = changes.ratio(values[0], values[1], paired=paired, resolutions=(one_step, other_step))
         levels = [intervals.mean(each, POSITIVE).estimate().value for each in values]
-    change = change.no_narrower(changes.of_losses(*map(_lost, used)))
+    change = change.no_narrower(_of_losses(measure, used))
     runs = [runs for _, runs in sides]
     base, other = map(_Used, levels, runs, map(len, (first, second)), map(len, used))
     of_first, of_second = ({blocks.label_of(run) for run in runs} for runs in used)
@@ -259,6 +260,13 @@ def _of_runs(by: str, measure: str, what: Measure, sides: Sides, host: str = "")
 def _lost(runs: Sequence[Run]) -> float:
     """The mean share of these runs' time that others took; NaN where it is not known of each."""
     return float(np.mean([run.lost for run in runs]))
+
+
+def _of_losses(measure: str, sides: Iterable[Sequence[Run]]) -> float:
+    """What others took of the sides' time can explain of the change of that measure, on the scale PERCENT."""
+    sides = [*sides]
+    sensitive = [float(np.mean([run.sensitivity(measure) for run in runs])) for runs in sides]
+    return changes.of_losses([_lost(runs) for runs in sides], sensitive)
 
 
 def _by_session(measure: str, used: Sequence[Sequence[Run]]) -> tuple[Student, tuple[int, int]] | None:
@@ -409,7 +417,7 @@ def _repetitions_needed(found: Student, floor: NoiseFloor | None) -> int | None:
     return power.repetitions_needed(float(np.log1p(TARGET_PERCENT / 100)), spread)
 
 
-def _notes(by: str, what: Measure, sides: Sides, used: Sequence[_Used]) -> list[str]:
+def _notes(by: str, measure: str, what: Measure, sides: Sides, used: Sequence[_Used]) -> list[str]:
     """What a reader must know: what is not used or failed, and what else differs between two environments or
     backends.
     """
@@ -426,10 +434,10 @@ def _notes(by: str, what: Measure, sides: Sides, used: Sequence[_Used]) -> list[
             found.append(f"{failed} of {flows} flows of {name} failed, {counted}")
         if unsteady := [run.unsteady for run in side.runs if run.unsteady]:
             found.append(f"{len(unsteady)} of {runs} runs of {name} were not steady, the first: {unsteady[0]}")
-    lost = [_lost(side.runs) for side in used]
-    if changes.of_losses(*lost) > WORTH_SAYING:
-        shares = " and ".join(f"{100 * each:.1f} %" for each in lost)
-        found.append(f"others took {shares} of the sides' time, which may be what they differ by")
+    if (explained := _of_losses(measure, [side.runs for side in used])) > WORTH_SAYING:
+        shares = " and ".join(f"{100 * _lost(side.runs):.1f} %" for side in used)
+        percent = PERCENT.from_scale(explained)
+        found.append(f"others took {shares} of the sides' time, which alone may make them differ by {percent:.2g} %")
     if by == "backend":
         found.append("two backends are two data paths: compared here, and never pooled")
     names = PLACE if by == "backend" else [name for name in ENVIRONMENT if name != by] if by in ENVIRONMENT else ()

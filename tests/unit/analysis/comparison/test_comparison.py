@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from pairlab.analysis import cell_estimates, repetitions, selection
 from pairlab.analysis.comparison import gate, noise_floor, result
 from pairlab.analysis.comparison.cells import varied
 from pairlab.analysis.comparison.compute import compare
@@ -194,6 +195,28 @@ def test_a_side_whose_slow_transactions_were_lost_is_not_the_faster_one():
     runs = [*answered("bridge", [20, 21, 20]), *answered("macvlan", [20, 21, 20], lost=100)]
     with pytest.raises(AnalysisError, match=r"3 of 3 runs of macvlan have no p99 latency: .* were lost \(300\)"):
         compare(runs, measure="latency_p99_s")
+
+
+@pytest.mark.parametrize(
+    ("lost", "verdict"), [((0.06, 0.06), "worse"), ((0.01, 0.06), "undecided"), ((0.06, 0.01), "undecided")]
+)
+def test_a_percentile_is_not_told_apart_by_the_requests_that_others_may_have_held_up(lost, verdict):
+    """Of 1,000 requests 20 are slow: who has 5 % more of the CPUs' time may have held up all of them, and no median."""
+    runs = [
+        replace(made, checks={"others_cpu": share})
+        for share, side in zip(lost, (("bridge", 900), ("macvlan", 1800)), strict=True)
+        for made in answered(side[0], [20, 20.2, 20.1, 20], slowest_us=side[1])
+    ]
+    (tail,) = compare(runs, measure="latency_p99_s")
+    assert (tail.verdict, tail.change) == (verdict, pytest.approx(100))
+    assert any("which alone may make them differ by" in note for note in tail.notes) == (verdict == "undecided")
+    column = "latency_p99_s"
+    rows = repetitions.table(Runs(tuple(runs)), quantities=[column])
+    by = [name for name in selection.CELL if name != "driver"]
+    (asked,) = cell_estimates.changes(rows, by, column, setting="driver", against="bridge").itertuples()
+    assert [asked.low, asked.high] == pytest.approx([tail.low, tail.high])
+    (median,) = compare(runs, measure="latency_p50_s")
+    assert 100 * math.expm1(-0.06) < median.low < median.high < 100 * math.expm1(0.06)
 
 
 def times_out(driver, times_s, failed, repetitions=3):
