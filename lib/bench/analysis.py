@@ -70,7 +70,7 @@ def apart(what: str, root: Path) -> dict:
 
 
 def ours(root: Path) -> dict:
-    """Percentiles with intervals, and the points of the CDFs, as 04-fct makes them; and how many flows there are."""
+    """Percentiles with intervals, and the points of the CDFs, as 03-fct makes them; and how many flows there are."""
     begun, cpu = time.perf_counter(), time.process_time()
     runs = load_runs(root)
     found, lines = fct.percentiles_and_cdfs(runs, points=2000)

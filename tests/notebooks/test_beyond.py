@@ -162,9 +162,9 @@ def test_a_failed_udp_flow_counts_as_zero(tmp_path):
 
 
 def test_each_part_that_was_not_measured_is_named(campaign, tmp_path):
-    executed = Executed("10-beyond", campaign, tmp_path)
-    assert executed.made == {"paper/values/campaign/10-beyond.tex"}
-    values = executed.values("10-beyond")
+    executed = Executed("28-beyond", campaign, tmp_path)
+    assert executed.made == {"paper/values/campaign/28-beyond.tex"}
+    values = executed.values("28-beyond")
     for part in ("flows-per-pair", "congestion-control", "cpu-limits", "mtu", "udp"):
         assert f"{{beyond/{part}/missing}}" in values
 
@@ -173,7 +173,7 @@ def test_each_part_that_was_not_measured_is_named(campaign, tmp_path):
 def test_one_repetition_of_one_remedy_is_shown_and_nothing_is_claimed_of_it(tmp_path):
     how = {"backends": ("netns",), "drivers": ("bridge",), "controls": (), "flows": (), "mtus": (), "repetitions": 1}
     synthetic.write_beyond(tmp_path / "few", remedies=({}, {"cpu_quota": 0.2}), **how)
-    executed = Executed("10-beyond", tmp_path / "few", tmp_path)
+    executed = Executed("28-beyond", tmp_path / "few", tmp_path)
     assert figures("few", "beyond-cpu-limits", "beyond-cpu-limits-cost") <= executed.made
     assert "Jain's index changes in one repetition (" in executed.told("limits")
-    assert "fairer in 0 of 1 cells" in executed.values("10-beyond")
+    assert "fairer in 0 of 1 cells" in executed.values("28-beyond")

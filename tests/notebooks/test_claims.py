@@ -8,7 +8,7 @@ from pairlab import paths, store
 from tests.support.executed import Executed
 from tests.support.synthetic import ending
 
-NOTEBOOK = paths.ANALYSES / "11-claims.ipynb"
+NOTEBOOK = paths.ANALYSES / "30-claims.ipynb"
 
 
 @pytest.fixture
@@ -34,12 +34,12 @@ def test_the_notebook_makes_tables_and_values_of_two_backends(campaign, tmp_path
     )
     assert done.returncode == 0, done.stderr
     made = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*.tex")}
-    names = ("tables/campaign/claims", "values/campaign/11-claims")
+    names = ("tables/campaign/claims", "values/campaign/30-claims")
     assert made == {f"paper/{name}.tex" for name in names}
 
 
 @pytest.mark.whole
 def test_the_notebook_works_with_one_experiment_and_names_what_is_missing(only_fct, tmp_path):
-    values = Executed("11-claims", only_fct, tmp_path).values("11-claims")
+    values = Executed("30-claims", only_fct, tmp_path).values("30-claims")
     assert r"\defineresult{claims/total-rises-bridge/netns/missing}{no runs of throughput}" in values
     assert r"\defineresult{claims/fct-p99-grows-bridge/netns-flowgen/needed}{10}" in values

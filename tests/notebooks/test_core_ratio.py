@@ -65,8 +65,8 @@ def test_where_a_flow_failed_the_mean_completion_time_is_a_gap_and_so_is_its_cha
 
 def test_without_completion_times_the_notebook_says_so_and_shows_the_rest(tmp_path):
     synthetic.write_core_ratio(tmp_path / "bulk", fct=False, backends=("docker",), drivers=("bridge",), repetitions=1)
-    executed = Executed("06-core-ratio", tmp_path / "bulk", tmp_path)
+    executed = Executed("05-core-ratio", tmp_path / "bulk", tmp_path)
     assert figures("bulk", "core-ratio-throughput", "core-ratio-total") <= executed.made
     assert not figures("bulk", "core-ratio-fct") & executed.made
     assert "no completion times" in executed.told("fct")
-    assert "{core-ratio/missing}{no run of 'core-ratio' has flows with an end" in executed.values("06-core-ratio")
+    assert "{core-ratio/missing}{no run of 'core-ratio' has flows with an end" in executed.values("05-core-ratio")

@@ -30,8 +30,8 @@ def rows_of(*made):
 
 
 def test_one_repetition_of_one_driver_has_no_interval_and_is_never_surely_saturated(tmp_path):
-    done = Executed("09-cpu", write_cpu(tmp_path / "one", drivers=("ovs",), repetitions=1), tmp_path)
-    values = done.values("09-cpu")
+    done = Executed("26-cpu", write_cpu(tmp_path / "one", drivers=("ovs",), repetitions=1), tmp_path)
+    values = done.values("26-cpu")
     assert r"\defineresult{cpu/netns-flowgen/ovs/saturated-from}{5}" in values
     assert r"\defineresult{cpu/netns-flowgen/ovs/surely-from}{never}" in values
     assert r"\defineresult{cpu/netns-flowgen/ovs/1/busy-interval}{no interval from one repetition}" in values

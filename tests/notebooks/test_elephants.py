@@ -26,9 +26,9 @@ def flows(runs):
 @pytest.mark.long
 def test_without_the_plain_flows_to_compare_with_the_notebook_says_so(runs, tmp_path):
     shutil.copytree(runs / "elephant-mice", tmp_path / "alone" / "elephant-mice")
-    done = Executed("05-elephant-mice", tmp_path / "alone", tmp_path)
+    done = Executed("04-elephant-mice", tmp_path / "alone", tmp_path)
     assert "no flows without elephants to compare with" in done.told("beside")
-    assert r"\defineresult{elephant-mice/not-compared}{there are no runs of 'fct'" in done.values("05-elephant-mice")
+    assert r"\defineresult{elephant-mice/not-compared}{there are no runs of 'fct'" in done.values("04-elephant-mice")
 
 
 @pytest.mark.whole

@@ -91,11 +91,11 @@ def test_the_pairs_looked_at_are_the_asked_ones_or_the_most(tmp_path):
 
 @pytest.fixture(scope="module")
 def executed(campaign, tmp_path_factory):
-    return Executed("02-fairness", campaign, tmp_path_factory.mktemp("fairness"))
+    return Executed("25-fairness", campaign, tmp_path_factory.mktemp("fairness"))
 
 
 def test_failed_clients_stay_in_view(executed):
-    told = executed.values("02-fairness")
+    told = executed.values("25-fairness")
     assert (
         r"{fairness/netns-flowgen/ovs/ratio-gap}{most\_over\_least has no finite value in 1 of 3 repetitions}" in told
     )
@@ -107,7 +107,7 @@ def test_failed_clients_stay_in_view(executed):
 def test_without_plain_runs_the_notebook_says_why_and_draws_nothing(tmp_path):
     for flows in (2, 3):
         store.write(synthetic.client_run([1, 2], flows_per_pair=flows), tmp_path / "few")
-    executed = Executed("02-fairness", tmp_path / "few", tmp_path)
-    assert executed.made == {"paper/values/few/02-fairness.tex"}
+    executed = Executed("25-fairness", tmp_path / "few", tmp_path)
+    assert executed.made == {"paper/values/few/25-fairness.tex"}
     told = "there are no runs of 'throughput' as this question needs them"
-    assert rf"\defineresult{{fairness/missing}}{{{told}}}" in executed.values("02-fairness")
+    assert rf"\defineresult{{fairness/missing}}{{{told}}}" in executed.values("25-fairness")

@@ -29,10 +29,10 @@ def of(frame, **names):
 @pytest.mark.parametrize("repetitions", [1, 2])
 def test_few_repetitions_of_one_tool_and_driver_leave_named_gaps(tmp_path, repetitions):
     few = {"backends": ("netns",), "workloads": ("netcat",), "drivers": ("ovs",), "repetitions": repetitions}
-    done = Executed("04-fct", write_fct(tmp_path / "few", **few), tmp_path)
+    done = Executed("03-fct", write_fct(tmp_path / "few", **few), tmp_path)
     assert done.told("tools") == "fct-tools: there are not two tools\n"
     assert not any("tools" in name or "phases" in name or "drivers" in name for name in done.made)
-    assert r"\definelist{fct/exact}{netns-netcat}" in done.values("04-fct")
+    assert r"\definelist{fct/exact}{netns-netcat}" in done.values("03-fct")
 
 
 @pytest.mark.whole

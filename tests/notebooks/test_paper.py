@@ -121,7 +121,7 @@ def test_a_value_file_of_other_runs_stops_the_paper_before_latex(results, tmp_pa
     ("old", "maker"),
     [
         ("figures/few_runs/throughput-total.pgf", "01-throughput"),
-        ("paper/tables/few_runs/testbed-runs.tex", "12-testbed"),
+        ("paper/tables/few_runs/testbed-runs.tex", "29-testbed"),
     ],
 )
 def test_a_table_or_figure_of_other_runs_stops_the_paper_and_is_named(results, tmp_path, old, maker):

@@ -17,7 +17,7 @@ def test_drift_common_to_a_repetition_does_not_widen_the_interval_of_a_change(tm
 
 def test_without_the_policy_none_there_is_no_change_and_no_figure_of_it(tmp_path):
     synthetic.write_pinning(tmp_path / "pinned", policies=("same-core", "different-cores"), backends=("netns",))
-    executed = Executed("07-pinning", tmp_path / "pinned", tmp_path)
+    executed = Executed("06-pinning", tmp_path / "pinned", tmp_path)
     assert "figures/pinned/pinning-total.pdf" in executed.made
     assert "figures/pinned/pinning-change.pdf" not in executed.made
     assert executed.told("change") == "pinning-change: there are no changes from runs without pinning\n"

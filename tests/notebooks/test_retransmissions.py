@@ -80,15 +80,15 @@ def test_agreement_is_over_the_clients_of_which_both_counts_are_known(tmp_path):
 
 
 def test_the_notebook_draws_what_was_retransmitted_and_names_where_nothing_was(runs, tmp_path):
-    executed = Executed("03-retransmissions", runs, tmp_path)
+    executed = Executed("02-retransmissions", runs, tmp_path)
     names = [f"retransmissions{kind}-{backend}-flowgen" for kind in ("", "-counts") for backend in synthetic.BACKENDS]
     made = figures("lossy", "retransmissions") | tables("lossy", *names)
-    assert executed.made == made | {"paper/values/lossy/03-retransmissions.tex"}
+    assert executed.made == made | {"paper/values/lossy/02-retransmissions.tex"}
     assert "docker-flowgen, bridge at 12 pairs, macvlan at 12 pairs, ovs at 12 pairs: nothing was" in executed.told(
         "load"
     )
     assert "9 without a number: nothing was retransmitted by any of 36 clients" in executed.told("correlation")
-    values = executed.values("03-retransmissions")
+    values = executed.values("02-retransmissions")
     assert "{retransmissions/netns-flowgen/bridge/12/spearman}{0." in values
     assert "{retransmissions/docker-flowgen/bridge/12/gap}{nothing was retransmitted" in values
     assert "{retransmissions/docker-flowgen/bridge/12/spearman}" not in values
@@ -97,6 +97,6 @@ def test_the_notebook_draws_what_was_retransmitted_and_names_where_nothing_was(r
 
 def test_data_without_any_retransmission_give_no_figure(tmp_path):
     synthetic.write_retransmissions(tmp_path / "clean", backends=("netns",), none_at=("netns",), repetitions=1)
-    executed = Executed("03-retransmissions", tmp_path / "clean", tmp_path)
+    executed = Executed("02-retransmissions", tmp_path / "clean", tmp_path)
     assert not any(name.startswith("figures/") for name in executed.made)
-    assert "{retransmissions/not-correlated}{netns-flowgen, bridge at 12 pairs" in executed.values("03-retransmissions")
+    assert "{retransmissions/not-correlated}{netns-flowgen, bridge at 12 pairs" in executed.values("02-retransmissions")

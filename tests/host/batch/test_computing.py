@@ -75,12 +75,12 @@ def test_a_report_is_the_same_as_without_workers(two_workers, root, tmp_path):
     made, _ = two_workers
     values = []
     for place, options in (("here", []), ("there", ["--scheduler", made.address])):
-        argv = [*PAIRLAB, "report", str(paths.ANALYSES / "04-fct.ipynb"), "--runs", str(root), *options]
+        argv = [*PAIRLAB, "report", str(paths.ANALYSES / "03-fct.ipynb"), "--runs", str(root), *options]
         done = subprocess.run(
             argv, env=os.environ | {"PAIRLAB_OUT": str(tmp_path / place)}, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
-        values.append((tmp_path / place / "paper/values/times/04-fct.tex").read_text())
+        values.append((tmp_path / place / "paper/values/times/03-fct.tex").read_text())
     assert values[0] == values[1]
     assert "fct/netns-flowgen/bridge/50/p99" in values[0]
 

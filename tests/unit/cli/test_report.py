@@ -125,7 +125,7 @@ def test_analyses_without_data_are_not_run_and_the_paper_says_why(pairlab, analy
     told, _, names = line.partition(": ")
     assert told == "not analysed, as there are no runs for it"
     assert names.split(", ") == [name for name in report.analyses() if name not in OF_THROUGHPUT]
-    values = tmp_path / "out" / "paper" / "values" / "runs" / "07-pinning.tex"
+    values = tmp_path / "out" / "paper" / "values" / "runs" / "06-pinning.tex"
     assert r"\defineresult{pinning/missing}{there are no runs of 'pinning'}" in values.read_text()
     assert not values.with_name("01-throughput.tex").exists()
 
@@ -136,7 +136,7 @@ def test_runs_that_answer_one_question_and_decide_no_claim_have_figures_and_no_p
     """As runs that all ask for large packets: the papers had none."""
 
     def execute(notebook, executed, parameters):
-        if notebook.stem == "11-claims":
+        if notebook.stem == "30-claims":
             raise NoRuns("none of the 1 runs decides a claim: they ask for what the papers did not (mtu_bytes)")
 
     monkeypatch.setattr(report, "execute", execute)
@@ -145,7 +145,7 @@ def test_runs_that_answer_one_question_and_decide_no_claim_have_figures_and_no_p
     assert (status, err) == (0, "")
     assert "netns-flowgen: total throughput in Gbit/s" in out
     assert "paper                           none: it tells of the papers' claims, and none of the 1 runs decides" in out
-    values = tmp_path / "out" / "paper" / "values" / "runs" / "11-claims.tex"
+    values = tmp_path / "out" / "paper" / "values" / "runs" / "30-claims.tex"
     assert r"\defineresult{claims/missing}{none of the 1 runs decides a claim: " in values.read_text()
     assert pairlab("report", "--need-paper")[0] == 1
 
