@@ -42,6 +42,7 @@ PARTS = {
     "skew": (bench_measuring.skew, {"n": 1, "pairs": 2, "loops": 1}),
     "nothing_lost": (bench_measuring.nothing_lost, {"n": 1, "pairs": 1, "seconds": 1}),
     "observer": (bench_watching.observer, {"n": 2, "runs": {1: 1}, "run_s": 3.0, "flows_bytes": 100_000_000}),
+    "account": (bench_watching.account, {"n": 1, "sizes": (1,), "seconds": 1.0}),
     "live": (bench_watching.live, {"n": 2, "sizes": (1,), "seconds": 1.0}),
     "workbench": (bench_watching.workbench, {"n": 1, "sizes": (1,), "seconds": 1.0}),
     "many_runs": (bench_watching.many_runs, {"n": 1, "runs": 20}),

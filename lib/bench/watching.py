@@ -45,6 +45,17 @@ def observer(n=10, runs=telemetry.RUNS, run_s=telemetry.DURATION_S, flows_bytes=
             note_mean(mean, figure)
 
 
+def account(n=7, sizes=(1, *SIZES), seconds=5.0):
+    """While flows run, pairlab's own process, all its samplers included, may take 1 % of the CPUs."""
+    with tempfile.TemporaryDirectory() as place:
+        for pairs in sizes:
+            spec = Spec(pairs=pairs, duration_s=seconds, workload="flowgen", max_skew_s=5.0, max_foreign_cpu=1.0)
+            runs = [telemetry.counted(spec.replace(repetition=turn), Path(place)) for turn in range(n)]
+            percents = [100 * run.checks["pairlab_cpu"] for run in runs]
+            figure = f"pairlab_while_{pairs}_pairs_send_cpu_percent"
+            note(f"{pairs} pairs: pairlab's own CPU time, of all CPUs", percents, at_most=1, unit=" %", figure=figure)
+
+
 class _Timed(Sampler):
     """A sampler that knows what CPU time it has taken."""
 
