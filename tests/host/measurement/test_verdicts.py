@@ -16,7 +16,7 @@ from pairlab.measurement import measure as measurement
 from pairlab.testbed.endpoints import Limits
 from pairlab.testbed.host import cgroups
 from tests.conftest import every_driver, mostly_whole, need, need_all_of
-from tests.support.attempts import measured, sound
+from tests.support.attempts import measured, sound, sound_run
 from tests.support.disturbances import inside, measured_under, nothing
 
 #: Burns CPU time until its input ends; begun by a process that has ended, so that it is nobody's of ours.
@@ -40,6 +40,12 @@ def foreign_load():
     os.close(inlet)
     yield
     os.close(outlet)
+
+
+def test_of_a_hundred_processes_that_nobody_touches_none_is_taken_for_touched():
+    """They begin and end while samples are taken, and wait for CPUs most of the time."""
+    run = sound_run(spec_of(pairs=50, duration_s=2.0, interval_s=0.5))
+    assert (run.checks["regrouped"], run.checks["affinity_changed"], run.checks["network_changed"]) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(("backend", "driver"), every_driver())
