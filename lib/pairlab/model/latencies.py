@@ -5,7 +5,7 @@ as completion_times of flows that failed are not (fct.py). To leave them out wou
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -135,10 +135,16 @@ def mean_of_flows(transactions: pd.DataFrame, flows: pd.DataFrame) -> float:
     return float((counts.index.to_numpy() * counts.to_numpy()).sum() / counts.sum())
 
 
-def describe(transactions: pd.DataFrame, flows: pd.DataFrame) -> str:
-    """The rate, the median and the 99th percentile: "41,200 transactions/s, latency p50 23.1 µs, p99 61 µs"."""
+def describe(transactions: pd.DataFrame, flows: pd.DataFrame, upper_bounds: Collection[str] = ()) -> str:
+    """The rate, the median and the 99th percentile: "41,200 transactions/s, latency p50 23.1 µs, p99 61 µs".
+
+    upper_bounds: the quantiles that are such (Run.upper_bounds): "p99 at most 61 µs".
+    """
     if not timed(transactions, flows):
         return f"{rate_per_s(flows):,.0f} transactions/s"
     quantiles_s = of_flows(transactions, flows)
-    parts = [f"{name} {units.describe(quantiles_s[name], 's')}" for name in ("p50", "p99")]
+    parts = [
+        f"{name} {'at most ' * (name in upper_bounds)}{units.describe(quantiles_s[name], 's')}"
+        for name in ("p50", "p99")
+    ]
     return f"{rate_per_s(flows):,.0f} transactions/s, latency {', '.join(parts)}"

@@ -258,7 +258,8 @@ class Run:
         unknown = ", steadiness unknown" if self.steadiness_unknown else ", unsteady" if self.unsteady else ""
         own = "".join(f", {meaning} {text}" for meaning, text in self._metrics_in_words.items())
         if latencies.measured(self.flows):
-            return f"{latencies.describe(self.transactions, self.flows)}{own}{unknown}"
+            why = f" (others had {100 * self._taken:.1f} % of the time)" if "p99" in self.upper_bounds else ""
+            return f"{latencies.describe(self.transactions, self.flows, self.upper_bounds)}{why}{own}{unknown}"
         if self.sends_nothing:
             return own.removeprefix(", ")
         return f"{self.total_throughput_bps / 1e9:.2f} Gbit/s in total{own}{unknown}"
@@ -271,6 +272,20 @@ class Run:
         """
         known = latencies.timed(self.transactions, self.flows)
         return latencies.of_flows(self.transactions, self.flows) if known else {}
+
+    @property
+    def upper_bounds(self) -> frozenset[str]:
+        """The quantiles of latencies, by the names of latencies.SHARES, that may be the work of others alone.
+
+        These had a larger share of the time than there are transactions beyond the quantile; that of the system is at
+        most so long.
+        """
+        return frozenset(name for name, share in latencies.SHARES.items() if self._taken > 1 - share)
+
+    @property
+    def _taken(self) -> float:
+        """`lost` but for what pairlab's own process used, as it does in all runs."""
+        return self.lost - float(self.checks.get("pairlab_cpu") or 0.0)
 
     def sensitivity(self, measure: str) -> float:
         """By how much the logarithm of its value of that measure can change for each share of its time that is lost: 1,
@@ -305,11 +320,14 @@ class Run:
 
     def _repr_html_(self) -> str:
         failed = f"{self.failed_flows:,} of them failed" if self.failed_flows else "none failed"
-        common_bps = self.common_throughput_bps
+        common_bps, bounds = self.common_throughput_bps, self.upper_bounds
         phases = [(name, units.with_prefix(each_s, "s")) for name, each_s in launches.phases(self.launches).items()]
         measured = [
             ("outcome", self.outcome),
-            *((f"latency {name}", units.describe(each_s, "s")) for name, each_s in self.latency_quantiles_s.items()),
+            *(
+                (f"latency {name}", f"{'at most ' * (name in bounds)}{units.describe(each_s, 's')}")
+                for name, each_s in self.latency_quantiles_s.items()
+            ),
             *self._metrics_in_words.items(),
             *((f"of it {name}", f"{bps / 1e9:.2f} Gbit/s") for name, bps in sorted(self.direction_bps.items())[::-1]),
             ("while all sent", f"{common_bps / 1e9:.2f} Gbit/s" if common_bps == common_bps else ""),

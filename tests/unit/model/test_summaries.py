@@ -49,6 +49,23 @@ def test_the_outcome_of_transactions_is_their_rate_and_latency():
     assert run([1, 2]).latency_quantiles_s == {}
 
 
+@pytest.mark.parametrize(
+    ("checks", "said"),
+    [
+        ({"others_cpu": 0.025, "pairlab_cpu": 0.01}, "p99 at most 50 µs (others had 1.5 % of the time)"),
+        ({"others_cpu": 0.015, "pairlab_cpu": 0.01}, "p99 50 µs"),
+        ({"others_cpu": 0.01, "pairlab_cpu": 0.01, "stopped": 0.015}, "p99 at most 50 µs (others had 1.5 % of the time)"),
+        ({"foreign_cpu": 0.09}, "p99 50 µs"),
+    ],
+)
+def test_a_percentile_is_an_upper_bound_where_others_had_as_much_time_as_there_are_requests_beyond_it(checks, said):
+    """Of which they may have held up all; the median is the system's own in each case."""
+    made = replace(transacting({20e-6: 900, 50e-6: 100}), checks=checks)
+    assert made.outcome == f"1,000 transactions/s, latency p50 20 µs, {said}"
+    assert ("p99" in made.upper_bounds) == ("at most" in said)
+    assert "p50" not in made.upper_bounds
+
+
 def test_completion_times_are_of_all_flows_and_nan_where_they_hang_on_those_that_failed():
     found = summaries(ending(np.arange(1.0, 51.0), failed=20))
     assert found["fct_median_s"] == 25.5

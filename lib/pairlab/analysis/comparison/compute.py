@@ -432,6 +432,8 @@ def _notes(by: str, measure: str, what: Measure, sides: Sides, used: Sequence[_U
             counted = "counted as longer than all others" if what.less_is_better else "counted as zero"
             flows = sum(store.length(run, "flows") for run in side.runs)
             found.append(f"{failed} of {flows} flows of {name} failed, {counted}")
+        if bounds := [run for run in side.runs if measure in map(latencies.measure, run.upper_bounds)]:
+            found.append(f"{what.name} of {len(bounds)} of {runs} runs of {name} may be the work of others alone")
         if unsteady := [run.unsteady for run in side.runs if run.unsteady]:
             found.append(f"{len(unsteady)} of {runs} runs of {name} were not steady, the first: {unsteady[0]}")
     if (explained := _of_losses(measure, [side.runs for side in used])) > WORTH_SAYING:
