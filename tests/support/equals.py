@@ -191,7 +191,7 @@ def by_percentiles(made: Measured, q: float = 0.5) -> Found:
     for values, names in zip(made.values, labels, strict=True):
         times = values[..., None] * random.lognormal(0, WITHIN, (*values.shape, FLOWS))
         times.sort(axis=-1)
-        sides = (Clusters(names[side], tuple(times[side]), made.lost[side]) for side in (0, 1))
+        sides = (Clusters(names[side], tuple(times[side])) for side in (0, 1))
         found = flow_changes.change(*sides, q, 0.95)
         rows.append((found["low"], found["high"]))
     low, high = np.array(rows, dtype=float).T

@@ -122,7 +122,7 @@ def sensitivity(quantile_of: Callable[[float], float], share: float, lost_share:
     """
     taken = min(max(lost_share, LEAST_LOST), 0.49) if lost_share == lost_share else LEAST_LOST
     others, every = quantile_of(share * (1 - 2 * taken)), quantile_of(share)
-    return max(1.0, math.log(every / others) / taken) if others > 0 else math.nan
+    return max(1.0, math.log(every / others) / taken) if every >= others > 0 else math.nan
 
 
 def mean_of_flows(transactions: pd.DataFrame, flows: pd.DataFrame) -> float:

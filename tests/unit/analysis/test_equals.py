@@ -45,7 +45,7 @@ def test_questions_claims_and_compare_say_the_same_of_the_same_runs(order):
         np.testing.assert_allclose([other.low, other.high], [first.low, first.high], atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", ["questions", "claims", "compare"])
 def test_two_sides_are_not_told_apart_by_what_others_took_of_their_time(name):
     """A side that others took 8 % more of may be 8 % slower for that alone; what both lost costs neither anything."""
     slower = measured("independent", ORDERS["in blocks"], 10, 10, planted=np.log(0.94))

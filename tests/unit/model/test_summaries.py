@@ -54,7 +54,10 @@ def test_the_outcome_of_transactions_is_their_rate_and_latency():
     [
         ({"others_cpu": 0.025, "pairlab_cpu": 0.01}, "p99 at most 50 µs (others had 1.5 % of the time)"),
         ({"others_cpu": 0.015, "pairlab_cpu": 0.01}, "p99 50 µs"),
-        ({"others_cpu": 0.01, "pairlab_cpu": 0.01, "stopped": 0.015}, "p99 at most 50 µs (others had 1.5 % of the time)"),
+        (
+            {"others_cpu": 0.01, "pairlab_cpu": 0.01, "stopped": 0.015},
+            "p99 at most 50 µs (others had 1.5 % of the time)",
+        ),
         ({"foreign_cpu": 0.09}, "p99 50 µs"),
     ],
 )

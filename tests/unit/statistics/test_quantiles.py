@@ -1,5 +1,7 @@
 """Percentiles, their intervals and their change, against known answers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -266,3 +268,18 @@ def test_a_change_of_too_few_flows_says_on_which_side_and_one_repetition_has_no_
     found = percent_change(values, repetition, 2 * values[:60], repetition[:60], q=0.5)
     assert np.isnan([found.low, found.high]).all()
     assert found.n == 1
+
+
+def test_a_change_is_not_told_apart_from_what_others_took_more_of_one_sides_time():
+    """Flows alike but for 6 %, in repetitions alike: as much may be the 8 % that others had more of the one side."""
+    values, labels = np.tile(np.linspace(0.99, 1.01, 200), 6), np.repeat(np.arange(6), 200)
+    plain = Clusters.of(values, labels), Clusters.of(1.06 * values, labels)
+
+    def change(*lost):
+        sides = (replace(side, lost=each) for side, each in zip(plain, lost, strict=True))
+        return quantiles.percent_change(*sides, 0.5).estimate()
+
+    assert change(0.09, 0.09) == change(np.nan, 0.09) == quantiles.percent_change(*plain, 0.5).estimate()
+    assert change(0.09, 0.09).low > 5
+    assert change(0.01, 0.09).low < 0 < 6 < change(0.01, 0.09).high
+    assert change(0.01, 0.02).low > 4

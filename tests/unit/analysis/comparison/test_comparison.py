@@ -214,7 +214,7 @@ def test_a_percentile_is_not_told_apart_by_the_requests_that_others_may_have_hel
     rows = repetitions.table(Runs(tuple(runs)), quantities=[column])
     by = [name for name in selection.CELL if name != "driver"]
     (asked,) = cell_estimates.changes(rows, by, column, setting="driver", against="bridge").itertuples()
-    assert [asked.low, asked.high] == pytest.approx([tail.low, tail.high])
+    assert [asked.low, asked.high] == pytest.approx([tail.low, tail.high], abs=0.1)  # histograms blur by 0.05 %
     (median,) = compare(runs, measure="latency_p50_s")
     assert 100 * math.expm1(-0.06) < median.low < median.high < 100 * math.expm1(0.06)
 
