@@ -38,7 +38,7 @@ def no_paper(monkeypatch, tmp_path):
 
 
 #: The analyses that throughput runs alone make possible, with those of whatever runs there are.
-OF_THROUGHPUT = ["throughput", "fairness", "cpu", "beyond", "claims", "testbed", "advice"]
+OF_THROUGHPUT = ["throughput", "fairness", "cpu", "beyond", "testbed", "claims", "advice"]
 
 
 def test_a_report_without_a_paper_still_shows_its_results(pairlab, analysed, no_paper):
