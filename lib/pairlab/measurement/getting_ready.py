@@ -98,11 +98,14 @@ def facts_of(bed: Testbed, workloads: Sequence[Workload]) -> dict:
     for workload in workloads:
         if command := workload.version_command(flowgen):
             versions[workload.name] = facts.version(client, command)
+    network = dict(bed.site.facts())
+    kind = network.get("host_kind", bed.plan.backend.host_kind)
+    machines = [each["machine"] for each in network.get("kernels", ()) if "machine" in each]
     return {
         "host": facts.host(),
         "conditions": packed(conditions.read()),
-        "hosts": facts.hosts(bed.plan.hosts, bed.plan.backend.host_kind),
-        "network": dict(bed.site.facts()),
+        "hosts": facts.hosts(bed.plan.hosts, kind, machines),
+        "network": network,
         "versions": versions,
         "waits_s": workloads[0].start_delay_s,
         **({"code": code} if (code := code_of(bed.plan.spec)) else {}),

@@ -33,10 +33,12 @@ class HostLoad:
         self.cpus = cpu_sampler.CpuTelemetry(bed.spec.interval_s)
         self._kernels_before: list[str] = []
         self._kernels_after: list[str] = []
+        self._elsewhere: list[dict[str, float | None]] = []
 
     def __enter__(self) -> "HostLoad":
         self.before = foreign_load.take_sample(self.own)
         self._kernels_before = self._site.cpu_counts()
+        self._site.begin_load()
         self.cpus.__enter__()
         return self
 
@@ -44,6 +46,7 @@ class HostLoad:
         self.cpus.__exit__(*raised)
         if raised[0] is None:  # else the hosts may be gone
             self._kernels_after = self._site.cpu_counts()
+            self._elsewhere = self._site.end_load()
         reported_s = {each.pid: each.cpu_s for each in self._processes if each.ended and each.pid}
         self.after = foreign_load.take_sample(replace(self.own, reported_s=reported_s))
 
@@ -53,9 +56,9 @@ class HostLoad:
         return [cpu_sampler.spent_s(*map(cpu_sampler.times_of_all, each)) for each in counts]
 
     def checks(self) -> dict[str, Value]:
-        """The checks of other load, CPUs and clocks."""
+        """The checks of other load, CPUs and clocks: of all machines with endpoints, the worst."""
         return {
-            **foreign_load.compare(self.before, self.after),
+            **foreign_load.worst([foreign_load.compare(self.before, self.after), *self._elsewhere]),
             "steal": self.cpus.steal_share(),
             "clock_step_s": self.cpus.clock_step_s(),
             "frequency_change": self.cpus.frequency_change(),

@@ -141,6 +141,13 @@ class Site(ABC):
         """The largest present difference between clocks of hosts, in s; None: all hosts share one clock."""
         return None
 
+    def begin_load(self) -> None:  # noqa: B027  (most sites have nothing to do)
+        """From now on, what others use of the CPUs of hosts that are other machines counts."""
+
+    def end_load(self) -> list[dict[str, float | None]]:
+        """What others have used since, of each such host, by the names of checks (foreign_load.compare)."""
+        return []
+
     def link_recorder(self, slots: Sequence[str], every_s: float) -> Any:
         """A recorder, like LinkRecorder, of these processes' links in the kernels of their hosts.
 

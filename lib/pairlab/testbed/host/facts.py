@@ -56,15 +56,20 @@ def host() -> dict:
     }
 
 
-def hosts(plans: Sequence[HostPlan], kind: str) -> list[dict]:
-    """The hosts of a testbed, each with its kind: the `machine` itself, or Backend.host_kind.
+def hosts(plans: Sequence[HostPlan], kind: str, machines: Sequence[str] = ()) -> list[dict]:
+    """The hosts of a testbed, each with its kind: the `machine` itself, or Backend.host_kind. machines: the names of
+    those that hosts are on, where they are others than this one.
 
     Namespaces share the machine's kernel, CPUs, memory and clock, so `host` and all CPU telemetry cover all of them;
     hosts with kernels of their own share its CPUs and memory. address: of the host's uplink.
     """
     if len(plans) == 1 and kind == "namespace":
         return [{"name": MACHINE, "kind": "machine"}]
-    return [{"name": each.name, "kind": kind, "on": MACHINE, "address": each.address} for each in plans]
+    on = machines or [MACHINE] * len(plans)
+    return [
+        {"name": each.name, "kind": kind, "on": machine, "address": each.address}
+        for each, machine in zip(plans, on, strict=True)
+    ]
 
 
 @functools.cache

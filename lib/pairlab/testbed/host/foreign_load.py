@@ -10,7 +10,7 @@ import math
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -138,6 +138,14 @@ def compare(before: HostSample, after: HostSample) -> dict[str, float | None]:
         "kernel_cpu": share(kernel_s),
         "throttled": throttled,
         "quota_throttled": throttled_share(before.quotas, after.quotas),
+    }
+
+
+def worst(machines: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
+    """Of what `compare` returns of several machines the largest of each; None: not known of any."""
+    return {
+        name: max((value for each in machines if (value := each.get(name)) is not None), default=None)
+        for name in machines[0]
     }
 
 

@@ -170,7 +170,7 @@ class Sandbox:
     """A running sandbox. Use as a context manager; leaving it ends everything inside.
 
     directory: for the agent's files; removed when the parent has ended. inherit: our descriptors for its use. agent:
-    the module that runs in it.
+    the module that runs in it. confined: False: it has no namespaces of its own, as what it is for is elsewhere.
     """
 
     def __init__(
@@ -178,18 +178,22 @@ class Sandbox:
         directory: Path | None = None,
         inherit: Sequence[int] = (),
         agent: str = "pairlab.testbed.netns.agent",
+        *,
+        confined: bool = True,
     ):
-        if lacking := missing():
+        if confined and (lacking := missing()):
             raise Unavailable(str(lacking))
         ours, theirs = socket.socketpair()
+        # With it all that it starts: switches, launchers, traffic tools; outside, ssh needs its agent.
+        environment = child_processes.needed() if confined else child_processes.needed_with_docker()
         with theirs:
             argv = [sys.executable, "-P", "-m", agent, str(theirs.fileno()), str(directory or "")]
             self._process = subprocess.Popen(
-                [*command(), *argv],
+                [*(command() if confined else []), *argv],
                 pass_fds=[theirs.fileno(), *inherit],
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
-                env=child_processes.needed(),  # and with it all that it starts: switches, launchers, traffic tools
+                env=environment,
                 cwd="/",
                 start_new_session=True,  # Ctrl-C is for us to handle
             )

@@ -2,51 +2,19 @@
 
 import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from pairlab.testbed import registry
 from pairlab.testbed.cleanup.workdir import working_directory
 from pairlab.testbed.contracts import Backend, Layout, NetworkDriver, Progress, Site
-from pairlab.testbed.host.link_recorder import LinkSamples
-from pairlab.testbed.netns.backend import Netns, NetnsSite, build
+from pairlab.testbed.netns.backend import Netns, build
 from pairlab.testbed.netns.sandbox import Sandbox, import_path
+from pairlab.testbed.own_kernels.site import OwnKernelsSite
 from pairlab.testbed.requirements import MissingRequirement
 from pairlab.testbed.uml import kernel
 
 AGENT = "pairlab.testbed.uml.hosts"
-
-
-class UmlSite(NetnsSite):
-    """Endpoints on hosts of user-mode Linux."""
-
-    def release(self, gate: str) -> int | None:
-        return self.sandbox.call("open_gate", gate)
-
-    def clock_error_s(self) -> float:
-        return self.sandbox.call("clock_error_s")
-
-    def link_recorder(self, slots: Sequence[str], every_s: float) -> "RemoteLinkRecorder":
-        return RemoteLinkRecorder(self.sandbox, slots, self.interface, every_s)
-
-    def cpu_counts(self) -> list[str]:
-        return self.sandbox.call("cpu_counts")
-
-
-class RemoteLinkRecorder:
-    """A LinkRecorder in each of the hosts, for the processes there."""
-
-    def __init__(self, running: Sandbox, slots: Sequence[str], interface: str, every_s: float):
-        self._sandbox, self._slots, self._how = running, list(slots), (interface, every_s)
-        self._name = slots[0]
-        self.samples = LinkSamples()
-
-    def __enter__(self) -> None:
-        self._sandbox.call("begin_links", self._name, self._slots, *self._how)
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:  # else there may be nobody to ask
-            self.samples = LinkSamples(*self._sandbox.call("end_links", self._name, self._slots))
 
 
 class Uml(Netns):
@@ -87,7 +55,7 @@ class Uml(Netns):
         directory.chmod(0o700)
         with Sandbox(directory, agent=AGENT) as running:
             facts = build(running, layout, progress) | {self.name: self.version()}
-            yield UmlSite(layout, facts, running, directory, {})
+            yield OwnKernelsSite(layout, facts, running, directory, {})
             running.check()
 
 

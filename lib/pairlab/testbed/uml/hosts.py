@@ -1,55 +1,42 @@
-"""The process inside a sandbox whose hosts have kernels of their own: boots them, connects them, and speaks for them.
+"""The process inside a sandbox whose hosts are processes of user-mode Linux: boots them, and speaks for them.
 
-Each host is a process of user-mode Linux in the sandbox, on one CPU; with the sandbox it ends. Its uplink is one with
-a link here, a port of the bridge that stands for the wire. What concerns one host is its own agent's (guest.py).
+Each is on one CPU; with the sandbox it ends. Its uplink is one with a link here, a port of the bridge that stands for
+the wire.
 """
 
 import os
-import select
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from pairlab.errors import TestbedError, by_name
-from pairlab.testbed.endpoints import EndpointPlan, HostPlan, Link
+from pairlab.testbed.endpoints import HostPlan
 from pairlab.testbed.netns import agent, protocol, underlay
+from pairlab.testbed.own_kernels import MOST_UNREAD_BYTES
+from pairlab.testbed.own_kernels.hosts import Host, Hosts
 from pairlab.testbed.requirements import MissingRequirement
-from pairlab.testbed.uml import MOST_UNREAD_BYTES, TO_US, kernel
-from pairlab.testbed.uml.relay import Outer
-
-#: How long a host may take to boot, and to answer.
-BOOT_S, ANSWER_S = 60.0, 120.0
-#: Round trips per comparison of clocks: the shortest counts.
-ROUND_TRIPS = 20
-#: The lead time from the calls to all hosts to the release.
-LEAD_NS = 50_000_000
+from pairlab.testbed.uml import kernel
 
 
-class Host:
-    """A host that boots, and then answers calls. offset_ns: from the host's clock to ours; error_ns: the offset's error
-    (compare_clocks). caller: a descriptor that becomes readable when the caller has gone.
-    """
+class UmlHost(Host):
+    """A host that boots. uplink: the link here that its own is one with; cpu: where it runs."""
 
     def __init__(self, plan: HostPlan, directory: Path, uplink: str, cpu: int, caller: int):
-        self.plan = plan
         self.cpu = cpu
-        self._caller = caller
         self.directory = directory / plan.name
         self.directory.mkdir()
-        self.offset_ns = self.error_ns = 0
+        self._calls_by_file = 0
         init = kernel.init_script(
             self.directory, [sys.executable, "-P", "-m", "pairlab.testbed.uml.guest", str(self.directory)]
         )
-        self._console = self.directory / "console"
+        log = self.directory / "console"
         pairs = [socket.socketpair() for _ in range(2)]
-        with self._console.open("wb") as console:
+        with log.open("wb") as console:
             theirs = [pair[1].fileno() for pair in pairs]
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 kernel.command(plan.name, init, theirs, console.fileno(), uplink),
                 pass_fds=[*theirs, console.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -60,18 +47,14 @@ class Host:
             )
         for _, other in pairs:
             other.close()
-        self._line, relayed = (Connection(ours.detach()) for ours, _ in pairs)
-        self._calls_by_file = 0
-        self._relay = Outer(relayed, directory / "control")
+        line, relayed = (Connection(ours.detach()) for ours, _ in pairs)
+        super().__init__(plan, process, log, line, relayed, directory / "control", caller)
 
-    def await_boot(self) -> None:
-        self._await(BOOT_S, "to boot")
-        if self._line.recv_bytes(64) != TO_US:
-            raise TestbedError(f"{self.plan.name} booted wrongly: {self._last_words()}")
-        self._relay.start()
+    def described(self) -> dict[str, Any]:
+        return {**super().described(), "cpu": self.cpu}
 
     def send(self, name: str, *arguments: Any) -> None:
-        """Begins a call, whose answer `receive` has; one that is too long for the line, by a file."""
+        """As Host.send; a call that is too long for the serial line, by a file."""
         call = protocol.encoded((name, arguments))
         if len(call) > MOST_UNREAD_BYTES:
             self._calls_by_file += 1
@@ -80,199 +63,25 @@ class Host:
             call = protocol.encoded(("call_in_file", [str(file)]))
         self._line.send_bytes(call)
 
-    def receive(self) -> Any:
-        self._await(ANSWER_S, "to answer")
-        good, found = protocol.receive(self._line, protocol.OF_ANSWERS)
-        if good is True:
-            return found
-        raise by_name(found[0])(f"{self.plan.name}: {found[1]}")
 
-    def call(self, name: str, *arguments: Any) -> Any:
-        self.send(name, *arguments)
-        return self.receive()
-
-    def compare_clocks(self) -> tuple[int, int]:
-        """The offset of the host's clock, by the shortest round trip, and the offset's error: half that round trip."""
-        trips = []
-        for _ in range(ROUND_TRIPS):
-            sent_ns = time.monotonic_ns()
-            host_ns = self.call("clock")
-            took_ns = time.monotonic_ns() - sent_ns
-            trips.append((took_ns, sent_ns + took_ns // 2 - host_ns))
-        took_ns, offset_ns = min(trips)
-        return offset_ns, took_ns // 2
-
-    def check(self) -> None:
-        if self._process.poll() is not None:
-            raise TestbedError(self._how_it_ended())
-        self.call("check")
-
-    def _await(self, within_s: float, what: str) -> None:
-        """Waits until there is something to receive. Raises TestbedError where it ends, or is late."""
-        ended = os.pidfd_open(self._process.pid)
-        try:
-            watched: list[Any] = [self._line, ended, self._caller]
-            found, _, _ = select.select(watched, [], [], within_s)
-        finally:
-            os.close(ended)
-        if self._caller in found:
-            raise TestbedError("nobody waits for the hosts any more")
-        if ended in found:
-            raise TestbedError(self._how_it_ended())
-        if not found:
-            raise TestbedError(f"{self.plan.name} took more than {within_s:g} s {what}: {self._last_words()}")
-
-    def _how_it_ended(self) -> str:
-        return f"{self.plan.name} ended: {'it was killed' if self._process.wait() < 0 else self._last_words()}"
-
-    def _last_words(self) -> str:
-        before_panic = self._console.read_text(errors="replace").partition("Kernel panic")[0]
-        return " | ".join(before_panic.strip().splitlines()[-3:]) or "its console shows nothing"
-
-
-class Hosts:
+class UmlHosts(Hosts):
     """What can be called from outside, by the names that an agent has for it."""
 
-    driver_file = ""
-    has_daemons = False
-
-    def __init__(self, directory: Path | None, progress: Callable[[int], None], caller: int):
-        assert directory
-        self._directory = directory
-        self._caller = caller
-        self._hosts: list[Host] = []
-        self._of_endpoint: dict[str, int] = {}
-
-    def build(self, driver: str, endpoints: Sequence[EndpointPlan], hosts: Sequence[HostPlan]) -> dict:
-        """Boots the hosts, connects them, and builds the driver's network on each; returns its facts."""
+    def _begin(self, hosts: Sequence[HostPlan]) -> dict[str, Any]:
         cpus = sorted(os.sched_getaffinity(0))
-        begun = time.monotonic()
         facts = underlay.make_wire(hosts, kernel.wire()) if len(hosts) > 1 else {}
         for host in hosts:
             uplink = underlay.device_of(host) if len(hosts) > 1 else ""
-            self._hosts.append(Host(host, self._directory, uplink, cpus[host.index % len(cpus)], self._caller))
-        self._of_endpoint = {each.name: each.host for each in endpoints}
-        for each in self._hosts:
-            each.await_boot()
-        boot_s = time.monotonic() - begun
-        for each in self._hosts:
-            each.offset_ns, each.error_ns = each.compare_clocks()
-        releases = self._call_each("set_clock_offset", ([each.offset_ns] for each in self._hosts))
-        if len(hosts) > 1:
-            shaped = self._call_each("connect_uplink", ([host, [o for o in hosts if o != host]] for host in hosts))
-            facts = {"underlay": {**facts, **shaped[-1], **underlay.limited(hosts)}}
-        built = self._call_each("build_host", ([driver, list(endpoints), list(hosts), host.index] for host in hosts))
-        own = [
-            {"name": each.plan.name, "kernel": release, "cpu": each.cpu, "clock_error_s": each.error_ns / 1e9}
-            for each, release in zip(self._hosts, releases, strict=True)
-        ]
-        return {**facts, **built[0], "kernels": own, "boot_s": round(boot_s, 3)}
+            cpu = cpus[host.index % len(cpus)]
+            self._hosts.append(UmlHost(host, self._directory, uplink, cpu, self._caller))
+        return facts
 
     def missing_for_drivers(self, drivers: Sequence[str]) -> dict[str, list[MissingRequirement]]:
         """What is missing for these drivers in such a kernel, which is booted for this."""
-        host = Host(HostPlan(), self._directory, "", min(os.sched_getaffinity(0)), self._caller)
-        host.await_boot()
+        host = UmlHost(HostPlan(), self._directory, "", min(os.sched_getaffinity(0)), self._caller)
+        host.await_begin()
         return host.call("missing_for_drivers", list(drivers))
-
-    def spawn(self, calls: Sequence[tuple[str, Sequence[str]]]) -> None:
-        parts: list[list] = [[] for _ in self._hosts]
-        for endpoint, argv in calls:
-            parts[self._of_endpoint[endpoint]].append((endpoint, argv))
-        self._call_each("spawn", ([part] for part in parts))
-
-    def open_gate(self, name: str) -> int:
-        """Opens that gate in all hosts at one moment, which it returns; how far apart clients start, runs record."""
-        at_ns = time.monotonic_ns() + LEAD_NS
-        self._call_each("open_gate", ([name, at_ns - each.offset_ns] for each in self._hosts))
-        return at_ns
-
-    def clock_error_s(self) -> float:
-        """By how much the clock of any host may be wrong by now: the errors of its offset, and its drift."""
-        found = []
-        for each in self._hosts:
-            offset_ns, error_ns = each.compare_clocks()
-            found.append(max(error_ns, each.error_ns) + abs(offset_ns - each.offset_ns))
-        return max(found) / 1e9
-
-    def begin_links(self, name: str, slots: Sequence[str], *how: Any) -> None:
-        """From now on the links of these processes are sampled, each in its host (guest.py)."""
-        self._call_each("begin_links", ([name, part, *how] for part in self._by_host(slots)))
-
-    def end_links(self, name: str, slots: Sequence[str]) -> tuple[list, list]:
-        """The samples by that name, as those of LinkSamples: processes as in slots, moments by our clock."""
-        parts = self._by_host(slots)
-        found = [
-            ([ns + host.offset_ns for ns in moments_ns], sent)
-            for host, part, (moments_ns, sent) in zip(
-                self._hosts, parts, self._call_each("end_links", ([name] for _ in parts)), strict=True
-            )
-            if part
-        ]
-        return side_by_side(found, [part for part in parts if part], slots)
-
-    def _by_host(self, slots: Sequence[str]) -> list[list[str]]:
-        hosts = [self._of_endpoint[slot.rpartition(".")[0]] for slot in slots]
-        return [
-            [slot for slot, host in zip(slots, hosts, strict=True) if host == index]
-            for index in range(len(self._hosts))
-        ]
-
-    def cpu_counts(self) -> list[str]:
-        return self._call_each("cpu_counts")
-
-    def shape(self, links: Mapping[str, Link]) -> dict:
-        parts: list[dict[str, Link]] = [{} for _ in self._hosts]
-        for endpoint, link in links.items():
-            parts[self._of_endpoint[endpoint]][endpoint] = link
-        shaped: dict = {}
-        for each in self._call_each("shape", ([part] for part in parts)):
-            shaped |= each
-        return shaped
-
-    def route_congestion_control(self, name: str) -> str:
-        return self._call_each("route_congestion_control", ([name] for _ in self._hosts))[0]
-
-    def port_counts(self) -> tuple[int, int] | None:
-        counts = [each for each in self._call_each("port_counts") if each]
-        return (sum(sent for sent, _ in counts), sum(packets for _, packets in counts)) if counts else None
-
-    def refused_connections(self) -> int:
-        return sum(self._call_each("refused_connections"))
-
-    def built(self) -> list[dict]:
-        return [host for each in self._call_each("built") for host in each]
-
-    def check(self) -> None:
-        for each in self._hosts:
-            each.check()
-
-    def _call_each(self, name: str, arguments: Iterable[Sequence[Any]] | None = None) -> list[Any]:
-        """Calls all at once, each with its arguments; their answers, in order."""
-        for host, words in zip(self._hosts, arguments or [()] * len(self._hosts), strict=True):
-            host.send(name, *words)
-        return [host.receive() for host in self._hosts]
-
-
-def side_by_side(
-    found: Sequence[tuple[list[int], list]], parts: Sequence[Sequence[str]], slots: Sequence[str]
-) -> tuple[list[int], list]:
-    """Samples of several hosts as if they had been taken at the moments of the first: what was sent between two is
-    taken as sent evenly.
-
-    found: of each host moments, and by moment and process what was counted. parts: the processes of each; slots: all,
-    in the order that is asked for.
-    """
-    import numpy as np  # it takes long to load, and is needed when all is over
-
-    moments_ns = found[0][0]
-    columns: dict[str, np.ndarray] = {}
-    for (own_ns, sent), part in zip(found, parts, strict=True):
-        counts = np.array(sent, float)
-        for process, slot in enumerate(part):
-            of_process = [np.interp(moments_ns, own_ns, counts[:, process, which]) for which in (0, 1)]
-            columns[slot] = np.stack(of_process, axis=-1)
-    return moments_ns, np.stack([columns[slot] for slot in slots], axis=1).tolist()
 
 
 if __name__ == "__main__":
-    agent.main(Hosts)
+    agent.main(UmlHosts)

@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from pairlab.testbed.uml import MOST_UNREAD_BYTES
+from pairlab.testbed.own_kernels import MOST_UNREAD_BYTES
 
 _MOST_BYTES = 1 << 16
 

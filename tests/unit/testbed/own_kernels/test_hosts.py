@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from pairlab.testbed.uml.hosts import side_by_side
+from pairlab.testbed.own_kernels.hosts import side_by_side
 
 NAN = float("nan")
 

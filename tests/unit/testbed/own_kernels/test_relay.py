@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pairlab.testbed.uml import MOST_UNREAD_BYTES
-from pairlab.testbed.uml.relay import Inner, Outer
+from pairlab.testbed.own_kernels import MOST_UNREAD_BYTES
+from pairlab.testbed.own_kernels.relay import Inner, Outer
 
 
 @pytest.fixture

@@ -1,0 +1,39 @@
+"""Endpoints on hosts with kernels of their own, as one site."""
+
+from collections.abc import Sequence
+
+from pairlab.testbed.host.link_recorder import LinkSamples
+from pairlab.testbed.netns.backend import NetnsSite
+from pairlab.testbed.netns.sandbox import Sandbox
+
+
+class OwnKernelsSite(NetnsSite):
+    """Endpoints on such hosts, whose agent speaks for all of them."""
+
+    def release(self, gate: str) -> int | None:
+        return self.sandbox.call("open_gate", gate)
+
+    def clock_error_s(self) -> float:
+        return self.sandbox.call("clock_error_s")
+
+    def link_recorder(self, slots: Sequence[str], every_s: float) -> "RemoteLinkRecorder":
+        return RemoteLinkRecorder(self.sandbox, slots, self.interface, every_s)
+
+    def cpu_counts(self) -> list[str]:
+        return self.sandbox.call("cpu_counts")
+
+
+class RemoteLinkRecorder:
+    """A LinkRecorder in each of the hosts, for the processes there."""
+
+    def __init__(self, running: Sandbox, slots: Sequence[str], interface: str, every_s: float):
+        self._sandbox, self._slots, self._how = running, list(slots), (interface, every_s)
+        self._name = slots[0]
+        self.samples = LinkSamples()
+
+    def __enter__(self) -> None:
+        self._sandbox.call("begin_links", self._name, self._slots, *self._how)
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:  # else there may be nobody to ask
+            self.samples = LinkSamples(*self._sandbox.call("end_links", self._name, self._slots))

@@ -1,0 +1,114 @@
+"""Endpoints on other machines, each a sandbox there that comes over ssh and ends with the connection."""
+
+import contextlib
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pairlab.testbed import registry
+from pairlab.testbed.cleanup.workdir import working_directory
+from pairlab.testbed.contracts import Backend, Layout, NetworkDriver, Progress, Site
+from pairlab.testbed.netns.backend import Netns, build, missing_flowgen
+from pairlab.testbed.netns.sandbox import Sandbox, import_path
+from pairlab.testbed.own_kernels import HERE
+from pairlab.testbed.own_kernels.site import OwnKernelsSite
+from pairlab.testbed.requirements import MissingRequirement, Program, missing_programs
+from pairlab.testbed.ssh import inventory
+
+AGENT = "pairlab.testbed.ssh.hosts"
+SSH = Program("ssh", "openssh-client")
+
+
+class SshSite(OwnKernelsSite):
+    """Endpoints on machines over ssh."""
+
+    def __init__(self, *given: Any):
+        super().__init__(*given)
+        self.flowgen, self.directory = str(HERE / "flowgen"), str(HERE)
+        kernels = [each["boot_id"] for each in self._facts["kernels"]]
+        # Names of one machine are two hosts of one kernel, whatever the inventory calls them.
+        self._facts["host_kind"] = "machine" if len({*kernels}) == len(kernels) else "namespace"
+
+    def begin_load(self) -> None:
+        self.sandbox.call("begin_load")
+
+    def end_load(self) -> list[dict[str, float | None]]:
+        return self.sandbox.call("end_load")
+
+
+class Ssh(Netns):
+    """Machines of the study's hosts.yaml; the first as many as the spec has hosts."""
+
+    name = "ssh"
+    summary = "network namespaces on other machines, over ssh; needs root there"
+    host_kind = "machine"
+
+    def missing(self) -> list[MissingRequirement]:
+        found = [*missing_programs([SSH]), *filter(None, [missing_flowgen()])]
+        if not inventory.machines():
+            file = inventory.file()
+            found.append(
+                MissingRequirement(f"{file} names no machine", "write it: docs/how-to/several-machines.md has one")
+            )
+        return found
+
+    def missing_driver(self, driver: type[NetworkDriver]) -> list[MissingRequirement]:
+        return [lack for machine in _looked() for lack in machine["missing"].get(import_path(driver), ())]
+
+    def missing_to_span(self, driver: type[NetworkDriver]) -> list[MissingRequirement]:
+        return []  # a driver that cannot is missing as such
+
+    def missing_programs(
+        self, programs: Iterable[Program], driver: type[NetworkDriver] | None = None
+    ) -> list[MissingRequirement]:
+        return [
+            MissingRequirement(
+                f"{machine['machine']} has no {program.command}", f"sudo apt-get install {program.package} there"
+            )
+            for machine in _looked()
+            for program in programs
+            if program.command in machine["absent"]
+        ]
+
+    def missing_capture(self) -> list[MissingRequirement]:
+        return Backend.missing_capture(self)
+
+    def missing_for(self, layout: Layout) -> dict[str, list[MissingRequirement]]:
+        """It sets no limits of CPUs there yet, and launches nothing."""
+        asked = {
+            "limits of CPU use": any(each.cpu_quota or each.cpu_shares or each.cpus for each in layout.limits.values()),
+            "interference": bool(layout.workers),
+            "launches": bool(layout.launched),
+        }
+        lacking = MissingRequirement("machines over ssh have none yet", "take backend 'netns'")
+        known = len(inventory.machines())
+        few = MissingRequirement(f"{inventory.file()} has {known}", "name more there, or take fewer hosts")
+        return {what: [lacking] if is_asked else [] for what, is_asked in asked.items()} | {
+            f"{len(layout.hosts)} hosts": [few] if known < len(layout.hosts) else []
+        }
+
+    def tool_version(self, command: Sequence[str], driver: type[NetworkDriver]) -> str:
+        return ""  # known once the hosts are up
+
+    @contextlib.contextmanager
+    def open(self, layout: Layout, directory: Path, progress: Progress) -> Iterator[Site]:
+        directory.chmod(0o700)
+        with Sandbox(directory, agent=AGENT, confined=False) as running:
+            yield SshSite(layout, build(running, layout, progress), running, directory, {})
+            running.check()
+
+
+@functools.cache
+def _looked() -> list[dict[str, Any]]:
+    """What each machine of the inventory is and lacks, of all that plugins may need: SshHosts.look."""
+    commands = {
+        each.command
+        for kinds in (registry.workloads, registry.drivers)
+        for name in kinds.names()
+        for each in kinds.get(name).programs
+    }
+    drivers = [registry.drivers.get(name) for name in registry.drivers.names()]
+    own = [import_path(each) for each in drivers if Ssh.name not in each.absent_in]
+    with working_directory() as directory, Sandbox(directory, agent=AGENT, confined=False) as running:
+        return running.call("look", sorted(commands), [each for each in own if each.startswith("pairlab.")])

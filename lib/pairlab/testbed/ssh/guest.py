@@ -1,0 +1,54 @@
+"""The agent in a sandbox that is a host on another machine."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from pairlab.testbed.links.lan import in_memory
+from pairlab.testbed.netns.agent import serve
+from pairlab.testbed.own_kernels import HERE, TO_US
+from pairlab.testbed.own_kernels.guest import Guest
+from pairlab.testbed.own_kernels.relay import Inner
+
+
+class SshGuest(Guest):
+    """What can be called in such a host."""
+
+    kernel = f"the kernel of {os.uname().nodename}"
+
+    def _make_uplink(self) -> None:
+        pass  # the keeper has made it
+
+    def absent(self, commands: Sequence[str]) -> list[str]:
+        """Those of these commands that this machine does not have."""
+        return [each for each in commands if not shutil.which(each)]
+
+    def first_line(self, command: Sequence[str]) -> str:
+        """The first line that a command prints here; empty where it cannot be run."""
+        import subprocess
+
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+        return ((done.stdout or done.stderr).splitlines() or [""])[0]
+
+
+def main(flowgen: int, line: int, relayed: int) -> None:
+    for each in (flowgen, line, relayed):
+        os.set_inheritable(each, False)
+    in_memory(Path("/run"))
+    HERE.mkdir()
+    (HERE / "flowgen").write_bytes(Path(f"/proc/self/fd/{flowgen}").read_bytes())
+    (HERE / "flowgen").chmod(0o755)
+    files = HERE / "files"
+    files.mkdir()
+    Inner(Connection(relayed), HERE / "control").start()
+    connection = Connection(line)
+    connection.send_bytes(TO_US)
+    try:
+        serve(connection, SshGuest(files, connection.fileno()))
+    finally:
+        os._exit(0)
