@@ -27,7 +27,7 @@ def plugins(kind: str) -> Mapping[str, str]:
     """
     found = _content().get("plugins", {}).get(kind, {})
     if found:
-        _require_trusted()
+        require_trusted()
         if (folder := str(paths.STUDY / "plugins")) not in sys.path:
             sys.path.append(folder)
     return found
@@ -54,7 +54,7 @@ def commands() -> Mapping[str, Mapping[str, Any]]:
     """The study's workloads that are commands, by name, as the file has them. Raises BadInput as `plugins`."""
     found = _content().get("workloads", {})
     if found:
-        _require_trusted()
+        require_trusted()
     return found
 
 
@@ -101,9 +101,9 @@ def _are_texts(values: Any) -> bool:
     return isinstance(values, list) and all(isinstance(each, str) for each in values)
 
 
-def _require_trusted() -> None:
-    """Another user's file, in a folder above the current one, must not decide what runs here."""
-    file = paths.STUDY / paths.STUDY_FILE
+def require_trusted(name: str = paths.STUDY_FILE) -> None:
+    """Another user's file, in a folder above the current one, must not decide what runs here. name: of the study's."""
+    file = paths.STUDY / name
     owner = file.stat().st_uid
     if owner not in (0, os.geteuid(), int(os.environ.get("SUDO_UID", "0"))):
         raise BadInput(

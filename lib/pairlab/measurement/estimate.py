@@ -31,8 +31,8 @@ START_S = 1.5
 #: pair, and each host where there are several, adds in a backend in which that is much: by the reference runs.
 OVERHEAD_S = 2.0
 PAIR_S, HOST_S = {"docker": 0.6}, {"docker": 1.6}
-#: Boot time of hosts with kernels of their own: all boot at once.
-BOOT_S = {"uml": 3.0}
+#: How long hosts with kernels of their own take to be there: all begin at once.
+BOOT_S = {"uml": 3.0, "ssh": 1.5}
 #: Disk space of a run if none of its experiment and workload is stored, and of each flow, which has intervals
 #: and a tool's report, or is one of thousands of drawn sizes: by runs of iperf of 1 s, and of traffic.
 RUN_BYTES, FLOW_BYTES, DRAWN_FLOW_BYTES = 26_000, 1_600, 60

@@ -53,7 +53,8 @@ def test_each_end_of_a_pair_is_on_a_machine_of_its_own_and_each_byte_is_counted(
     assert run.checks["interface_bytes"] in (None, 0.0)
     assert run.checks["clock_error_s"] < 0.01
     # They are called what they are here: two names of one kernel.
-    assert [(each["kind"], each["on"]) for each in run.facts["hosts"]] == [("namespace", "left"), ("namespace", "right")]
+    hosts = [(each["kind"], each["on"]) for each in run.facts["hosts"]]
+    assert hosts == [("namespace", "left"), ("namespace", "right")]
     kernels = run.facts["network"]["kernels"]
     assert [each["kernel"] for each in kernels] == [os.uname().release] * 2
     assert gone()

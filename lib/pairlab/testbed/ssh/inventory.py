@@ -8,7 +8,11 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from pairlab import paths
+from pairlab.base import study_file
 from pairlab.errors import BadInput
+
+#: The file's name.
+NAME = "hosts.yaml"
 
 
 class Machine(BaseModel):
@@ -34,12 +38,15 @@ class _Inventory(BaseModel):
 
 
 def file() -> Path:
-    return paths.STUDY / "hosts.yaml"
+    return paths.STUDY / NAME
 
 
 def machines() -> list[Machine]:
-    """All machines, in the order of the file; none where there is no file. Raises BadInput for a file that is wrong."""
+    """All machines, in the order of the file; none where there is no file. Raises BadInput for a file that is
+    wrong, or another user's.
+    """
     try:
+        study_file.require_trusted(NAME)
         content = yaml.safe_load(file().read_text())
     except FileNotFoundError:
         return []
