@@ -216,7 +216,7 @@ class ProcessLauncher:
             raise MeasurementFailed(
                 f"{len(late)} of {len(processes)} processes were not ready after {timeout_s:g} s,"
                 f" the first in {late[0].endpoint.name}: {' '.join(late[0].argv)}"
-                + "".join(f": {line}" for line in self._read(late[0]).stderr.splitlines()[-1:])
+                + "".join(f": {line}" for line in self._read(late[:1])[0].stderr.splitlines()[-1:])
             )
 
     def wait_ended(
@@ -255,7 +255,7 @@ class ProcessLauncher:
 
     def results(self, processes: Sequence[Process]) -> list[Process]:
         """The same processes with their output."""
-        return [self._read(process) for process in processes]
+        return self._read(processes)
 
     def run(self, endpoint: Endpoint, argv: Sequence[str], timeout_s: float, unprivileged: bool = False) -> Completed:
         """Runs one command in one endpoint."""
@@ -264,7 +264,7 @@ class ProcessLauncher:
         if not process.ended:
             self.stop([process])
             raise MeasurementFailed(f"{argv[0]} in {endpoint.name} did not end within {timeout_s:g} s")
-        self._read(process)
+        self._read([process])
         if process.error:
             raise MeasurementFailed(f"{endpoint.name}: {process.error}")
         code = process.exit_code if process.exit_code is not None else 128 + (process.signal or 0)
@@ -377,10 +377,12 @@ class ProcessLauncher:
                 if not process.ended:
                     process.ended, process.error = True, "its launcher was killed"
 
-    def _read(self, process: Process) -> Process:
-        process.stdout = (self._directory / f"{process.slot}.out").read_text(errors="replace")
-        process.stderr = (self._directory / f"{process.slot}.err").read_text(errors="replace")
-        return process
+    def _read(self, processes: Sequence[Process]) -> list[Process]:
+        self._site.fetch([process.slot for process in processes], self._directory)
+        for process in processes:
+            process.stdout = (self._directory / f"{process.slot}.out").read_text(errors="replace")
+            process.stderr = (self._directory / f"{process.slot}.err").read_text(errors="replace")
+        return [*processes]
 
 
 def _network(message: Mapping[str, Any]) -> dict[str, object]:

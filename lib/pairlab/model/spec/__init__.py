@@ -63,7 +63,7 @@ class Spec(TakesNumbers):
     )
     backend: Annotated[Name, PAPERS, LAUNCHES, PLUGIN] = about(
         "netns",
-        "how containers are made: netns (namespaces), docker, or on hosts with kernels of their own: uml, ssh (machines)",
+        "how containers are made: netns (namespaces), docker; on hosts with kernels of their own: uml, ssh (machines)",
     )
     driver: Annotated[DriverName, PAPERS, LAUNCHES, PLUGIN] = about("bridge", "the network between them")
     pairs: Annotated[int, PAPERS, LAUNCHES] = about(1, "client/server pairs, all active at once", ge=1, le=5000)

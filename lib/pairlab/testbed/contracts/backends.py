@@ -141,6 +141,9 @@ class Site(ABC):
         """The largest present difference between clocks of hosts, in s; None: all hosts share one clock."""
         return None
 
+    def fetch(self, slots: Sequence[str], directory: Path) -> None:  # noqa: B027  (as begin_load)
+        """Brings the output of these processes, .out and .err, to that directory, where it is on other machines."""
+
     def begin_load(self) -> None:  # noqa: B027  (most sites have nothing to do)
         """From now on, what others use of the CPUs of hosts that are other machines counts."""
 

@@ -88,7 +88,8 @@ class Sampler:
         by_host = {site.hosts.get(each.endpoint.name, 0): each for each in running}
         shared = list(by_host.values()) if site.interface_is_own and alone else []
         self._latencies = LiveLatencies(timing)
-        self._cpu_of_host = {each["name"]: int(each["cpu"]) for each in site.facts().get("kernels", ())}
+        kernels = site.facts().get("kernels", ())
+        self._cpu_of_host = {each["name"]: int(each["cpu"]) for each in kernels if "cpu" in each}
         self._each_cpu = times_by_cpu() if self._cpu_of_host else {}
         self._counters = [LinkCounter(each, site.interface) for each in (clients if isolated else shared)]
         self._last_s = 0.0

@@ -22,6 +22,8 @@ from pairlab.testbed.own_kernels.relay import Outer
 
 #: How long a host may take to answer.
 ANSWER_S = 120.0
+#: How long a host may take to end once its agent has.
+ENDS_WITHIN_S = 5.0
 #: Round trips per comparison of clocks: the shortest counts.
 ROUND_TRIPS = 20
 #: The lead time from the calls to all hosts to the release, besides two round trips.
@@ -66,7 +68,11 @@ class Host:
 
     def await_begin(self) -> None:
         self._await(self.begins_within_s, "to begin")
-        if self._line.recv_bytes(64) != TO_US:
+        try:
+            first = self._line.recv_bytes(64)
+        except EOFError:
+            raise TestbedError(self._how_its_agent_ended()) from None
+        if first != TO_US:
             raise TestbedError(f"{self.name} began wrongly: {self._last_words()}")
         self._relay.start()
 
@@ -79,7 +85,7 @@ class Host:
         try:
             good, found = protocol.receive(self._line, protocol.OF_ANSWERS)
         except EOFError:
-            raise TestbedError(f"the agent of {self.name} ended: {self._last_words()}") from None
+            raise TestbedError(self._how_its_agent_ended()) from None
         if good is True:
             return found
         raise by_name(found[0])(f"{self.name}: {found[1]}")
@@ -118,6 +124,14 @@ class Host:
             raise TestbedError(self._how_it_ended())
         if not found:
             raise TestbedError(f"{self.name} took more than {within_s:g} s {what}: {self._last_words()}")
+
+    def _how_its_agent_ended(self) -> str:
+        """Once nothing comes from the agent any more: whether all of the host has ended, or the agent alone."""
+        try:
+            self._process.wait(ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            return f"the agent of {self.name} ended: {self._last_words()}"
+        return self._how_it_ended()
 
     def _how_it_ended(self) -> str:
         return f"{self.name} ended: {'it was killed' if self._process.wait() < 0 else self._last_words()}"

@@ -2,10 +2,12 @@
 
 import contextlib
 import functools
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from pairlab.errors import TestbedError
 from pairlab.testbed import registry
 from pairlab.testbed.cleanup.workdir import working_directory
 from pairlab.testbed.contracts import Backend, Layout, NetworkDriver, Progress, Site
@@ -14,8 +16,10 @@ from pairlab.testbed.netns.sandbox import Sandbox, import_path
 from pairlab.testbed.own_kernels import HERE
 from pairlab.testbed.own_kernels.site import OwnKernelsSite
 from pairlab.testbed.requirements import MissingRequirement, Program, missing_programs
-from pairlab.testbed.ssh import inventory
+from pairlab.testbed.ssh import inventory, text_of
 
+#: Files in the working directory that are not for endpoints; and the most that one may have, in bytes.
+_OURS, MOST_BYTES = (".out", ".err", ".log"), 16 * 2**20
 AGENT = "pairlab.testbed.ssh.hosts"
 SSH = Program("ssh", "openssh-client")
 
@@ -25,10 +29,30 @@ class SshSite(OwnKernelsSite):
 
     def __init__(self, *given: Any):
         super().__init__(*given)
+        self._here = Path(self.directory)
+        self._sent: dict[str, float] = {}
         self.flowgen, self.directory = str(HERE / "flowgen"), str(HERE)
         kernels = [each["boot_id"] for each in self._facts["kernels"]]
         # Names of one machine are two hosts of one kernel, whatever the inventory calls them.
         self._facts["host_kind"] = "machine" if len({*kernels}) == len(kernels) else "namespace"
+
+    def spawn(self, calls: Sequence[tuple[str, Sequence[str]]]) -> None:
+        """As NetnsSite.spawn; what workloads have written to the working directory is there, too."""
+        written = {each.name: each for each in self._here.iterdir() if each.is_file() and each.suffix not in _OURS}
+        new = {name: file for name, file in written.items() if self._sent.get(name) != file.stat().st_mtime}
+        if large := [name for name, file in new.items() if file.stat().st_size > MOST_BYTES]:
+            raise TestbedError(f"{large[0]} is too large to be sent to each machine: take another workload")
+        if new:
+            self.sandbox.call("put", {name: [text_of(file), file.stat().st_mode] for name, file in new.items()})
+            self._sent |= {name: file.stat().st_mtime for name, file in new.items()}
+        super().spawn(calls)
+
+    def fetch(self, slots: Sequence[str], directory: Path) -> None:
+        """Also what processes have written to files that they were given for it."""
+        given = [name for name in self._sent if (self._here / name).stat().st_mode & stat.S_IWOTH]
+        names = [f"{slot}.{kind}" for slot in slots for kind in ("out", "err")]
+        for name, text in self.sandbox.call("texts", [*names, *given]).items():
+            (directory / name).write_text(text, encoding="utf-8", errors="surrogateescape")
 
     def begin_load(self) -> None:
         self.sandbox.call("begin_load")

@@ -9,7 +9,7 @@ import socket
 import struct
 import subprocess
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -110,7 +110,7 @@ class SshHost(Host):
             protocol.send(self._keeper, (name, arguments))
             good, found = protocol.receive(self._keeper, protocol.OF_ANSWERS)
         except (EOFError, OSError):
-            raise TestbedError(self._how_it_ended()) from None
+            raise TestbedError(self._how_its_agent_ended()) from None
         if good is True:
             return found
         raise by_name(found[0])(f"{self.name}: {found[1]}")
@@ -139,6 +139,17 @@ class SshHosts(Hosts):
         sizes = _SIZES.pack(*map(len, parts))
         return sizes + b"".join(part + hashlib.sha256(part).digest() for part in parts)
 
+    def put(self, files: Mapping[str, Sequence[Any]]) -> None:
+        """Writes these files on each host: by name, text and mode."""
+        self._call_each("put", ([files] for _ in self._hosts))
+
+    def texts(self, names: Sequence[str]) -> dict[str, str]:
+        """What these files have by now, on the host that has written most to each."""
+        found: dict[str, str] = {}
+        for each in self._call_each("texts", ([list(names)] for _ in self._hosts)):
+            found |= {name: text for name, text in each.items() if len(text) >= len(found.get(name, ""))}
+        return found
+
     def begin_load(self) -> None:
         for each in self._hosts:
             each.ask_keeper("begin_load")
@@ -151,7 +162,7 @@ class SshHosts(Hosts):
         every = machines()
         for index, machine in enumerate(every):
             plan = HostPlan(index)
-            self._hosts.append(SshHost(plan, machine, self._directory, self._payload, self._caller, alone=True))
+            self._hosts.append(SshHost(plan, machine, self._directory, self._payload, self._caller, alone=False))
         for each in self._hosts:
             each.await_begin()
         lacking = self._call_each("missing_for_drivers", ([list(drivers)] for _ in self._hosts))

@@ -1,7 +1,9 @@
 """Several sockets over one stream: what is sent arrives, in both directions; and who hears nothing gives up."""
 
+import contextlib
 import os
 import socket
+import threading
 
 import pytest
 
@@ -17,10 +19,11 @@ class Ends:
 
     def __init__(self, first=b""):
         self.streams = socket.socketpair()
-        self.used, self.pumps = [], []
+        self.used, self.pumps, self.carried = [], [], []
         for stream, begins in zip(self.streams, (first, b""), strict=True):
             pairs = [socket.socketpair() for _ in range(2)]
             self.used.append([ours for ours, _ in pairs])
+            self.carried += [carried for _, carried in pairs]
             self.pumps.append(Pump(stream.fileno(), stream.fileno(), [carried for _, carried in pairs], begins))
         for used in (each for side in self.used for each in side):
             used.settimeout(PATIENCE_S)
@@ -30,6 +33,16 @@ class Ends:
             each.start()
         return self
 
+    def close(self):
+        for each in (*self.streams, *self.carried, *self.used[0], *self.used[1]):
+            each.close()
+
+
+@pytest.fixture
+def ends():
+    with contextlib.closing(Ends()) as made:
+        yield made
+
 
 def received(sock, size):
     data = b""
@@ -38,18 +51,20 @@ def received(sock, size):
     return data
 
 
-def test_each_socket_has_its_own_bytes_in_both_directions():
-    (left, other_left), (right, other_right) = Ends().start().used
+def test_each_socket_has_its_own_bytes_in_both_directions(ends):
+    (left, other_left), (right, other_right) = ends.start().used
     left.sendall(b"to the right")
-    other_right.sendall(MUCH)
+    sender = threading.Thread(target=other_right.sendall, args=(MUCH,))
+    sender.start()
     assert received(right, 12) == b"to the right"
     assert received(other_left, len(MUCH)) == MUCH
+    sender.join()
     right.sendall(b"and back")
     assert received(left, 8) == b"and back"
 
 
-def test_one_that_is_closed_is_closed_at_the_other_end_and_the_others_go_on():
-    (left, other_left), (right, other_right) = Ends().start().used
+def test_one_that_is_closed_is_closed_at_the_other_end_and_the_others_go_on(ends):
+    (left, other_left), (right, other_right) = ends.start().used
     left.shutdown(socket.SHUT_WR)
     assert right.recv(1) == b""
     other_left.sendall(b"still")
@@ -57,9 +72,8 @@ def test_one_that_is_closed_is_closed_at_the_other_end_and_the_others_go_on():
 
 
 @pytest.mark.parametrize("how", ["the stream ends", "nothing comes", "what comes is no part"])
-def test_where_the_other_end_is_gone_all_sockets_end(how, monkeypatch):
+def test_where_the_other_end_is_gone_all_sockets_end(how, ends, monkeypatch):
     monkeypatch.setattr(pump, "SILENT_S", 0.2)
-    ends = Ends()
     mine, peer = ends.pumps[0], ends.streams[1]
     mine.heard.set()
     mine.start()
@@ -71,17 +85,17 @@ def test_where_the_other_end_is_gone_all_sockets_end(how, monkeypatch):
     assert [each.recv(1) for each in ends.used[0]] == [b"", b""]
 
 
-def test_a_beat_keeps_the_other_end_alive(monkeypatch):
+def test_a_beat_keeps_the_other_end_alive(ends, monkeypatch):
     monkeypatch.setattr(pump, "BEATS_EVERY_S", 0.05)
     monkeypatch.setattr(pump, "SILENT_S", 1.0)
-    ends = Ends().start()
+    ends.start()
     assert all(each.heard.wait(PATIENCE_S) for each in ends.pumps)
     assert not ends.pumps[0].ended.wait(2.0)
 
 
 def test_until_anything_came_it_waits_as_the_other_end_may_still_begin(monkeypatch):
     monkeypatch.setattr(pump, "SILENT_S", 0.05)
-    ends = Ends(first=b"what comes first")
-    ends.pumps[0].start()
-    assert received(ends.streams[1], 16) == b"what comes first"
-    assert not ends.pumps[0].ended.wait(0.5)
+    with contextlib.closing(Ends(first=b"what comes first")) as ends:
+        ends.pumps[0].start()
+        assert received(ends.streams[1], 16) == b"what comes first"
+        assert not ends.pumps[0].ended.wait(0.5)
