@@ -87,7 +87,7 @@ class NatProxy(Nat):
 
     name = "nat-proxy"
     summary = "as nat in Docker, with a docker-proxy between clients and servers of one host"
-    absent_in = ("netns", "uml")
+    absent_in = ("netns", "ssh", "uml")
     docker = DockerNetwork(driver="bridge", options=DOCKER_OPTIONS, own_daemon=True, userland_proxy=True)
 
 

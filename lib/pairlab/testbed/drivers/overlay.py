@@ -67,7 +67,7 @@ class OverlayEncrypted(Overlay):
     summary = "Docker's overlay with IPsec between hosts"
     isolation = "encrypted"
     needs_hosts = True
-    absent_in = ("netns", "uml")
+    absent_in = ("netns", "ssh", "uml")
     overhead_bytes = Overlay.overhead_bytes + 26  # as Docker counts it: ESP's header, IV, trailer and check value
     docker = DockerNetwork(driver="overlay", swarm=True, options={"encrypted": ""})
 

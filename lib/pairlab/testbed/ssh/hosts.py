@@ -80,8 +80,8 @@ class SshHost(Host):
         with theirs, log.open("wb") as said:
             process = subprocess.Popen(
                 ["ssh", "-T", *options, *machine.options, machine.ssh, command],
-                stdin=theirs,
-                stdout=theirs,
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
                 stderr=said,
             )
         pairs = [socket.socketpair() for _ in CARRIED]
@@ -139,6 +139,10 @@ class SshHosts(Hosts):
         sizes = _SIZES.pack(*map(len, parts))
         return sizes + b"".join(part + hashlib.sha256(part).digest() for part in parts)
 
+    @property
+    def _machines(self) -> list[SshHost]:
+        return [each for each in self._hosts if isinstance(each, SshHost)]
+
     def put(self, files: Mapping[str, Sequence[Any]]) -> None:
         """Writes these files on each host: by name, text and mode."""
         self._call_each("put", ([files] for _ in self._hosts))
@@ -151,11 +155,11 @@ class SshHosts(Hosts):
         return found
 
     def begin_load(self) -> None:
-        for each in self._hosts:
+        for each in self._machines:
             each.ask_keeper("begin_load")
 
     def end_load(self) -> list[dict[str, float | None]]:
-        return [each.ask_keeper("end_load") for each in self._hosts]
+        return [each.ask_keeper("end_load") for each in self._machines]
 
     def look(self, commands: Sequence[str], drivers: Sequence[str]) -> list[dict[str, Any]]:
         """What each machine of the inventory is and lacks: which of these commands, and of what these drivers need."""

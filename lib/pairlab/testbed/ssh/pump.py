@@ -6,7 +6,7 @@ import select
 import socket
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pairlab.testbed.ssh import BEATS_EVERY_S, SILENT_S
 
@@ -33,7 +33,7 @@ class Pump:
         for each in (self._send, self._receive):
             threading.Thread(target=self._until_the_end, args=(each,), daemon=True).start()
 
-    def _until_the_end(self, step) -> None:
+    def _until_the_end(self, step: Callable[[], None]) -> None:
         with contextlib.suppress(OSError, EOFError):
             step()
         self.ended.set()
