@@ -163,7 +163,7 @@ def _in_others(plan, todo):
 
     cells_of = {}
     for name in registry.backends.names():
-        if name not in {spec.backend for spec in todo}:
+        if name not in {spec.backend for spec in todo} and registry.backends.get(name).is_set_up():
             with contextlib.suppress(BadSweep):  # no grid is for this backend
                 cells_of[name] = sweeps.cells(plan, name)
     return cells_of

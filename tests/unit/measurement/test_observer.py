@@ -21,6 +21,8 @@ def bed(spec):
         process_marks=list,
         port_counts=dict,
         cpu_counts=list,
+        begin_load=lambda: None,
+        end_load=list,
         link_recorder=lambda *_: None,
     )
     return SimpleNamespace(

@@ -220,6 +220,11 @@ class Backend(ABC):
     host_kind: ClassVar[str] = "namespace"
     """The kind of several hosts: `namespace`, on this machine's kernel, or `uml`, with a kernel each."""
 
+    @classmethod
+    def is_set_up(cls) -> bool:
+        """Whether the user has named what it measures on, such as machines; it is offered to no other."""
+        return True
+
     @abstractmethod
     def missing(self) -> list[MissingRequirement]:
         """Missing requirements of the backend as such. Builds nothing that stays."""

@@ -68,9 +68,13 @@ class Ssh(Netns):
     summary = "network namespaces on other machines, over ssh; needs root there"
     host_kind = "machine"
 
+    @classmethod
+    def is_set_up(cls) -> bool:
+        return bool(inventory.machines())
+
     def missing(self) -> list[MissingRequirement]:
         found = [*missing_programs([SSH]), *filter(None, [missing_flowgen()])]
-        if not inventory.machines():
+        if not self.is_set_up():
             file = inventory.file()
             found.append(
                 MissingRequirement(f"{file} names no machine", "write it: docs/how-to/several-machines.md has one")
