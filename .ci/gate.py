@@ -41,6 +41,8 @@ EXPECTED = ",".join(
         for name in ("bridge", "macvlan", "ovs", "host", "iperf", "iperf3", "flowgen", "netcat", "sockperf")
     ]
 )
+#: What plays machines, which no user of pairlab needs.
+SSHD = "apt-get install --quiet=2 --yes --no-install-recommends openssh-server"
 #: Where other load takes the CPUs, no run counts, rightly: then there is nothing to draw, and that is said.
 FIRST_RUN = """mkdir -p .cache && make run SWEEP=try > .cache/first-run 2>&1
 cat .cache/first-run
@@ -92,7 +94,7 @@ def stages(python: str) -> list[list[Part]]:
     quick = ("unit", "notebooks", "flowgen", "smoke", "host", "browser")
     return [
         [
-            Part("tools", "sh lib/tools.sh", 1200),
+            Part("tools", f"sh lib/tools.sh && {SSHD}", 1200),
             Part("root's set-up", f"make setup PYTHON={python}", 600),
         ],
         [

@@ -7,14 +7,16 @@ the machine's network namespace, so that none listens anywhere. What is run ther
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 
-from pairlab import paths
+from pairlab import Run, Spec, paths
 from pairlab.testbed.ssh import backend
 
 SSHD = "/usr/sbin/sshd"
@@ -82,3 +84,50 @@ def _namespace() -> Iterator[int]:
             yield process.pid
         finally:
             process.stdin.close()
+
+
+def across(driver: str, **asked) -> Spec:
+    """Two pairs, each with its ends on two machines."""
+    where = {"backend": "ssh", "hosts": 2, "placement": "across", "driver": driver}
+    return Spec(workload="flowgen", pairs=2, max_foreign_cpu=1.0, max_skew_s=1.0, **where | asked)
+
+
+def running() -> list[psutil.Process]:
+    """What runs of agents and launchers on the machines, and what speaks for them here."""
+    found = []
+    for each in psutil.process_iter():
+        try:
+            words = each.cmdline()
+        except psutil.Error:
+            continue
+        if any("pairlab.testbed.ssh" in word or word == "/run/pairlab/flowgen" for word in words):
+            found.append(each)
+    return found
+
+
+def nothing_left(within_s: float = 60.0) -> bool:
+    return not psutil.wait_procs(running(), within_s)[1] and not running()
+
+
+def killed(who: str) -> None:
+    """Kills the coordinator here; or of one machine ssh, its sshd, the keeper, or the sandbox. silent: ssh stops."""
+    if who == "coordinator":
+        victims = [each for each in running() if "pairlab.testbed.ssh.hosts" in each.cmdline()]
+    else:
+        name = {"keeper": "python3", "sandbox": "unshare", "silent": "ssh"}.get(who, who)
+        victims = [each for each in psutil.Process().children(recursive=True) if each.name().startswith(name)][-1:]
+    assert victims
+    for each in victims:
+        each.send_signal(signal.SIGSTOP if who == "silent" else signal.SIGKILL)
+
+
+def assert_each_byte_was_counted(run: Run) -> None:
+    assert run.status in ("ok", "invalid"), run.reasons
+    assert list(run.flows["status"]) == ["ok"] * 2, list(run.flows["error"])
+    assert list(run.flows["flow_bytes"]) == [run.spec.flow_bytes] * 2
+    assert run.checks["interface_bytes"] in (None, 0.0)
+    assert run.checks["clock_error_s"] < 0.01
+    # They are called what they are here: two names of one kernel.
+    hosts = [(each["kind"], each["on"]) for each in run.facts["hosts"]]
+    assert hosts == [("namespace", name) for name in NAMES]
+    assert [each["kernel"] for each in run.facts["network"]["kernels"]] == [os.uname().release] * 2

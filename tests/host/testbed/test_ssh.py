@@ -1,17 +1,17 @@
 """Hosts that are machines over ssh: real connections to real servers, in network namespaces that play the machines."""
 
 import json
-import os
-import signal
 
-import psutil
 import pytest
 
-from pairlab import Spec, measure, open_testbed
+from pairlab import measure, open_testbed
 from pairlab.errors import BadInput, PairlabError, Unavailable
 from pairlab.testbed.ssh import inventory
 from tests.support import machines as played
 from tests.support.attempts import measured
+from tests.support.machines import across, assert_each_byte_was_counted, killed, nothing_left
+
+pytestmark = pytest.mark.whole
 
 
 @pytest.fixture
@@ -21,51 +21,17 @@ def machines(tmp_path, monkeypatch):
         yield made
 
 
-def across(driver="bridge", **asked):
-    where = {"backend": "ssh", "hosts": 2, "placement": "across", "driver": driver}
-    return Spec(workload="flowgen", pairs=2, max_foreign_cpu=1.0, max_skew_s=1.0, **where | asked)
-
-
-def left():
-    """What runs of agents and launchers on the machines."""
-    found = []
-    for each in psutil.process_iter():
-        try:
-            words = each.cmdline()
-        except psutil.Error:
-            continue
-        if any("pairlab.testbed.ssh" in word or word == "/run/pairlab/flowgen" for word in words):
-            found.append(each)
-    return found
-
-
-def gone(within_s=60.0):
-    return not psutil.wait_procs(left(), within_s)[1] and not left()
-
-
-@pytest.mark.parametrize(
-    "driver", ["overlay", *(pytest.param(each, marks=pytest.mark.whole) for each in ("nat", "host", "macvlan", "bgp"))]
-)
+@pytest.mark.parametrize("driver", ["overlay", "nat", "host", "macvlan", "bgp"])
 def test_each_end_of_a_pair_is_on_a_machine_of_its_own_and_each_byte_is_counted(machines, driver, runs_dir):
-    run = measured(across(driver, flow_bytes=2_000_000, duration_s=60.0))
-    assert run.status in ("ok", "invalid"), run.reasons
-    assert list(run.flows["status"]) == ["ok"] * 2, list(run.flows["error"])
-    assert list(run.flows["flow_bytes"]) == [2_000_000] * 2
-    assert run.checks["interface_bytes"] in (None, 0.0)
-    assert run.checks["clock_error_s"] < 0.01
-    # They are called what they are here: two names of one kernel.
-    hosts = [(each["kind"], each["on"]) for each in run.facts["hosts"]]
-    assert hosts == [("namespace", "left"), ("namespace", "right")]
-    kernels = run.facts["network"]["kernels"]
-    assert [each["kernel"] for each in kernels] == [os.uname().release] * 2
-    assert gone()
+    assert_each_byte_was_counted(measured(across(driver, flow_bytes=2_000_000, duration_s=60.0)))
+    assert nothing_left()
 
 
 def test_endpoints_are_in_the_networks_of_the_machines(machines):
     with open_testbed(across("nat")) as bed:
         first = bed.pairs[0]
         assert "dev eth0" in first.client.run(["ip", "route", "get", first.target]).stdout
-    assert gone()
+    assert nothing_left()
 
 
 @pytest.mark.parametrize(
@@ -90,7 +56,7 @@ def test_a_machine_that_cannot_be_a_host_is_named_with_the_reason(machines, chan
     )
     with pytest.raises(PairlabError, match=said), open_testbed(across("nat")):
         pass
-    assert gone()
+    assert nothing_left()
 
 
 @pytest.mark.parametrize(
@@ -112,32 +78,14 @@ def test_an_inventory_that_is_wrong_is_refused_with_the_place(content, said, tmp
 def test_without_an_inventory_the_backend_says_what_to_write(tmp_path, monkeypatch, runs_dir):
     monkeypatch.setattr(inventory.paths, "STUDY", tmp_path)
     with pytest.raises(Unavailable, match=r"hosts.yaml names no machine"):
-        measure(across())
-
-
-def kept(*words):
-    (found,) = (each for each in left() if all(any(word in part for part in each.cmdline()) for word in words))
-    return found
+        measure(across("nat"))
 
 
 @pytest.mark.parametrize(
     "who",
-    [
-        "ssh",
-        *(pytest.param(each, marks=pytest.mark.whole) for each in ("coordinator", "keeper", "sandbox", "sshd")),
-    ],
+    ["coordinator", "keeper", "sandbox", "sshd", "silent"],
 )
 def test_whatever_is_killed_the_measurement_fails_by_name_and_nothing_is_left(machines, who, runs_dir):
-    def kill(*_):
-        if who == "coordinator":
-            victims = [each for each in left() if "pairlab.testbed.ssh.hosts" in each.cmdline()]
-        else:
-            name = {"ssh": "ssh", "keeper": "python3", "sandbox": "unshare", "sshd": "sshd"}[who]
-            victims = [each for each in psutil.Process().children(recursive=True) if each.name().startswith(name)][-1:]
-        assert victims
-        for each in victims:
-            each.send_signal(signal.SIGKILL)
-
     with pytest.raises(PairlabError):
-        measure(across("nat", duration_s=30.0), watch=kill)
-    assert gone()
+        measure(across("nat", duration_s=30.0), watch=lambda sample: killed(who))
+    assert nothing_left()

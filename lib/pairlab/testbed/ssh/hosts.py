@@ -19,6 +19,7 @@ from pairlab import paths
 from pairlab.base.environment import boot_id
 from pairlab.base.study_file import import_plugin
 from pairlab.errors import TestbedError, by_name
+from pairlab.testbed.cleanup.child_processes import killed_with_parent
 from pairlab.testbed.endpoints import EndpointPlan, HostPlan
 from pairlab.testbed.netns import agent, protocol
 from pairlab.testbed.own_kernels.hosts import Host, Hosts
@@ -79,7 +80,7 @@ class SshHost(Host):
         ours, theirs = socket.socketpair()
         with theirs, log.open("wb") as said:
             process = subprocess.Popen(
-                ["ssh", "-T", *options, *machine.options, machine.ssh, command],
+                killed_with_parent(["ssh", "-T", *options, *machine.options, machine.ssh, command]),
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
                 stderr=said,
