@@ -131,3 +131,5 @@ def assert_each_byte_was_counted(run: Run) -> None:
     hosts = [(each["kind"], each["on"]) for each in run.facts["hosts"]]
     assert hosts == [("namespace", name) for name in NAMES]
     assert [each["kernel"] for each in run.facts["network"]["kernels"]] == [os.uname().release] * 2
+    described = ", ".join(f"{name} (Linux {os.uname().release}, {os.cpu_count()} CPUs)" for name in NAMES)
+    assert run.environment.engine == f"ssh {described}"

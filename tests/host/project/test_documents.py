@@ -20,6 +20,7 @@ from pairlab.cli import main
 from pairlab.errors import Unavailable
 from pairlab.store.dataset import load_runs
 from pairlab.testbed.requirements import require
+from pairlab.testbed.ssh import inventory
 from tests.conftest import mostly_whole, need
 from tests.support import documents
 
@@ -126,10 +127,13 @@ def test_every_command_told_of_in_prose_has_the_options_it_is_told_with(page):
 
 
 @pytest.mark.parametrize("page", with_blocks("yaml"))
-def test_every_sweep_file_shown_is_one(page, tmp_path):
+def test_every_sweep_file_and_inventory_shown_is_one(page, tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "STUDY", tmp_path)
     for block in documents.blocks(page, "yaml"):
-        (tmp_path / "shown.yaml").write_text(block.text)
-        assert sweep_file.cells(sweep_file.load(tmp_path / "shown.yaml"))
+        is_inventory = block.text.startswith("hosts:")
+        file = tmp_path / (inventory.NAME if is_inventory else "shown.yaml")
+        file.write_text(block.text)
+        assert inventory.machines() if is_inventory else sweep_file.cells(sweep_file.load(file))
 
 
 def test_every_block_of_code_is_held_to_something():

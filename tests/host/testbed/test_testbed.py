@@ -190,11 +190,11 @@ def test_unknown_names_are_refused_with_those_there_are():
     there_are = ", ".join(registry.drivers.names())
     with pytest.raises(UnknownName, match=rf"no driver 'brigde'; did you mean 'bridge'\? \(there are: {there_are}\)"):
         registry.drivers.get("brigde")
-    with pytest.raises(BadSpec, match=r"no backend 'lxc' \(there are: docker, netns, uml\)"):
+    with pytest.raises(BadSpec, match=r"no backend 'lxc' \(there are: docker, netns, ssh, uml\)"):
         Spec(backend="lxc")
     elsewhere = Spec.stored({"backend": "lxc"})
     with (
-        pytest.raises(UnknownName, match=r"no backend 'lxc' \(there are: docker, netns, uml\)"),
+        pytest.raises(UnknownName, match=r"no backend 'lxc' \(there are: docker, netns, ssh, uml\)"),
         open_testbed(elsewhere),
     ):
         pass

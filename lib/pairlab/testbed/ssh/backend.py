@@ -116,6 +116,11 @@ class Ssh(Netns):
             f"{len(layout.hosts)} hosts": [few] if known < len(layout.hosts) else []
         }
 
+    def version(self) -> str:
+        """What the machines are: where one is another, or has another kernel, it is another environment."""
+        known = _looked() if self.is_set_up() else []
+        return ", ".join(f"{each['machine']} (Linux {each['kernel']}, {each['cpus']} CPUs)" for each in known)
+
     def tool_version(self, command: Sequence[str], driver: type[NetworkDriver]) -> str:
         return ""  # known once the hosts are up
 
@@ -123,7 +128,8 @@ class Ssh(Netns):
     def open(self, layout: Layout, directory: Path, progress: Progress) -> Iterator[Site]:
         directory.chmod(0o700)
         with Sandbox(directory, agent=AGENT, confined=False) as running:
-            yield SshSite(layout, build(running, layout, progress), running, directory, {})
+            facts = build(running, layout, progress) | {self.name: self.version()}
+            yield SshSite(layout, facts, running, directory, {})
             running.check()
 
 

@@ -51,7 +51,12 @@ class Keeper:
 
     def about(self) -> dict[str, Any]:
         """This machine, as far as it matters before anything is built."""
-        return {"boot_id": boot_id(), "architecture": platform.machine(), "cpus": foreign_load.cpus_online()}
+        return {
+            "boot_id": boot_id(),
+            "architecture": platform.machine(),
+            "cpus": foreign_load.cpus_online(),
+            "kernel": platform.release(),
+        }
 
     def begin_load(self) -> None:
         """From now on, what others use of the CPUs counts."""

@@ -28,10 +28,17 @@ class Pump:
         self.ended = threading.Event()
         self.heard = threading.Event()
         """Set once anything came: until then, the other end may still be starting."""
+        steps = (self._send, self._receive)
+        self._threads = [threading.Thread(target=self._until_the_end, args=(each,), daemon=True) for each in steps]
 
     def start(self) -> None:
-        for each in (self._send, self._receive):
-            threading.Thread(target=self._until_the_end, args=(each,), daemon=True).start()
+        for each in self._threads:
+            each.start()
+
+    def join(self) -> None:
+        """Waits until the stream has ended, and nobody uses the descriptors any more."""
+        for each in self._threads:
+            each.join()
 
     def _until_the_end(self, step: Callable[[], None]) -> None:
         with contextlib.suppress(OSError, EOFError):

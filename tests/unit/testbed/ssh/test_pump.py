@@ -28,12 +28,18 @@ class Ends:
         for used in (each for side in self.used for each in side):
             used.settimeout(PATIENCE_S)
 
-    def start(self):
-        for each in self.pumps:
+    def start(self, *which):
+        self.started = [self.pumps[each] for each in which or (0, 1)]
+        for each in self.started:
             each.start()
         return self
 
     def close(self):
+        for each in self.streams:
+            with contextlib.suppress(OSError):  # closed, or its other end is
+                each.shutdown(socket.SHUT_RDWR)
+        for each in self.started:  # else it would go on with descriptors that are another's by then
+            each.join()
         for each in (*self.streams, *self.carried, *self.used[0], *self.used[1]):
             each.close()
 
@@ -76,7 +82,7 @@ def test_where_the_other_end_is_gone_all_sockets_end(how, ends, monkeypatch):
     monkeypatch.setattr(pump, "SILENT_S", 0.2)
     mine, peer = ends.pumps[0], ends.streams[1]
     mine.heard.set()
-    mine.start()
+    ends.start(0)
     if how == "the stream ends":
         peer.close()
     elif how == "what comes is no part":
@@ -96,6 +102,6 @@ def test_a_beat_keeps_the_other_end_alive(ends, monkeypatch):
 def test_until_anything_came_it_waits_as_the_other_end_may_still_begin(monkeypatch):
     monkeypatch.setattr(pump, "SILENT_S", 0.05)
     with contextlib.closing(Ends(first=b"what comes first")) as ends:
-        ends.pumps[0].start()
+        ends.start(0)
         assert received(ends.streams[1], 16) == b"what comes first"
         assert not ends.pumps[0].ended.wait(0.5)
