@@ -75,7 +75,6 @@ def test_everybodys_time_is_told_apart(proc, tmp_path):
         "packets_s": 600,
         "kernel_s": 700,
         "others_s": 100 + 200 + 500,
-        "realtime_s": 0,
     }
 
 
@@ -90,6 +89,17 @@ def test_the_time_of_those_who_run_before_all_others_is_known(policy, share, pro
         own = foreign_load.OwnProcesses(roots=[900])
         samples.append(replace(foreign_load.take_sample(own, proc.root, tmp_path, lambda pid: None), at_s=at_s))
     assert foreign_load.compare(*samples)["realtime_cpu"] == share
+
+
+def test_of_one_that_came_to_run_before_all_others_its_earlier_time_does_not_count(proc, tmp_path, monkeypatch):
+    """pairlab's own lifeline beside Docker is such a one."""
+    monkeypatch.setattr(foreign_load, "cpus_online", lambda: 1)
+    samples = []
+    for at_s, ticks, policy in ((0.0, 20 * TICKS_PER_S, 0), (1.0, 20 * TICKS_PER_S + TICKS_PER_S // 4, 1)):
+        proc.add(800, "python", 1, ticks, policy=policy)
+        sample = foreign_load.take_sample(foreign_load.OwnProcesses(), proc.root, tmp_path, lambda pid: None)
+        samples.append(replace(sample, at_s=at_s))
+    assert foreign_load.compare(*samples)["realtime_cpu"] == 0.25
 
 
 def test_one_that_began_and_ended_meanwhile_counts_by_its_parent(proc, tmp_path):

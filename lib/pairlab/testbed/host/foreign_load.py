@@ -58,8 +58,7 @@ class CpuUse:
     """CPU time in seconds up to one moment, by group of processes.
 
     busy_s: of all CPUs. testbed_s, pairlab_s: the testbed's, and this process's. packets_s: kernel threads that process
-    packets; kernel_s: the other kernel threads. others_s: all other processes; None: hidden. realtime_s: those of them
-    that are of real-time class.
+    packets; kernel_s: the other kernel threads. others_s: all other processes; None: hidden.
     """
 
     busy_s: float
@@ -68,15 +67,17 @@ class CpuUse:
     packets_s: float
     kernel_s: float
     others_s: float | None
-    realtime_s: float = 0.0
 
 
 class Used(NamedTuple):
-    """CPU time in seconds of a process, including its reaped children."""
+    """CPU time in seconds of a process, including its reaped children. realtime: whether it is of one of the policies
+    REALTIME.
+    """
 
     name: str
     used_s: float
     parent: int
+    realtime: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,12 +134,18 @@ def compare(before: HostSample, after: HostSample) -> dict[str, float | None]:
         throttled = after.throttled - before.throttled
     return {
         "foreign_cpu": None if others_s is None else share(others_s),
-        "realtime_cpu": None if others_s is None else share(new.realtime_s - old.realtime_s),
+        "realtime_cpu": None if others_s is None else share(_realtime_s(before, after)),
         "hidden_cpu": share(hidden_s),
         "kernel_cpu": share(kernel_s),
         "throttled": throttled,
         "quota_throttled": throttled_share(before.quotas, after.quotas),
     }
+
+
+def _realtime_s(before: HostSample, after: HostSample) -> float:
+    """What those that are of real-time class in the end have used since; in which class they did so is not known."""
+    old, new = (sample.processes.get("foreign_cpu", {}) for sample in (before, after))
+    return sum(each.used_s - (old[pid].used_s if pid in old else 0.0) for pid, each in new.items() if each.realtime)
 
 
 def worst(machines: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
@@ -210,7 +217,7 @@ def _cpu_use(
     entries = dict(_entries(proc))
     ours = _descendants(entries, testbed, proc)
     me = os.getpid()
-    testbed_s = packets_s = realtime_s = 0.0
+    testbed_s = packets_s = 0.0
     others: dict[int, Used] = {}
     kernel: dict[int, Used] = {}
     for pid, entry in entries.items():
@@ -224,12 +231,11 @@ def _cpu_use(
             kernel[pid] = Used(entry.name, entry.cpu_s, entry.parent)
         else:  # of this process, only its reaped children count: none of them is the testbed's
             used_s = entry.children_s + (entry.cpu_s if pid != me else 0.0)
-            others[pid] = Used(entry.name, used_s, entry.parent)
-            realtime_s += entry.cpu_s if entry.realtime and pid != me else 0.0
+            others[pid] = Used(entry.name, used_s, entry.parent, entry.realtime and pid != me)
     visible = proc.joinpath("1/stat").exists()  # hidepid= hides other users' processes (proc(5))
     pairlab_s = clock_s(me) or 0.0
     others_s, kernel_s = (sum(used.used_s for used in each.values()) for each in (others, kernel))
-    use = CpuUse(_busy_s(proc), testbed_s, pairlab_s, packets_s, kernel_s, others_s if visible else None, realtime_s)
+    use = CpuUse(_busy_s(proc), testbed_s, pairlab_s, packets_s, kernel_s, others_s if visible else None)
     return use, {"foreign_cpu": others, "kernel_cpu": kernel}
 
 
