@@ -29,6 +29,9 @@ def test_each_host_has_a_kernel_of_its_own_and_the_record_says_so(runs_dir):
         ends = [end for pair in bed.pairs for end in (pair.client, pair.server)]
         assert len({here, *map(boot_of, ends)}) == 3
         assert {end.run(["uname", "-r"]).stdout.strip() for end in ends} == {kernel.release()}
+        # Else a kernel makes them of the memory that it finds, and no two boots could be compared.
+        memory = [end.run(["cat", *(f"/proc/sys/net/ipv4/tcp_{way}mem" for way in "rw")]).stdout for end in ends]
+        assert {each.replace("\t", " ") for each in memory} == {"4096 131072 6291456\n4096 16384 4194304\n"}
         facts = bed.site.facts()
     assert [each["kernel"] for each in facts["kernels"]] == 2 * [kernel.release()]
     assert facts["underlay"]["uplink"] == kernel.wire()

@@ -26,6 +26,9 @@ from pairlab.testbed.uml import VECTOR
 
 #: Set the name of a link (netdevice(7)).
 _SIOCSIFNAME = 0x8923
+#: By default a kernel takes the last from the memory that is free as it boots, which is never twice the same: no runs
+#: would be comparable. These are what it takes on a machine with plenty (tcp(7)).
+_TCP_MEMORY = {"tcp_rmem": "4096 131072 6291456", "tcp_wmem": "4096 16384 4194304"}
 _WRITABLE = ("/run", "/tmp", "/dev/shm")
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -75,6 +78,8 @@ def _make_system(directory: Path) -> None:
     Path("/proc/sys/kernel/modprobe").write_text(str(directory / "modprobe"))
     # As on any machine; where a tunnel asks for it first, the kernel waits for itself, with the lock of its links held.
     subprocess.run([str(directory / "modprobe"), "ipv6"], check=True)
+    for name, values in _TCP_MEMORY.items():  # namespaces that are made later have the same
+        Path("/proc/sys/net/ipv4", name).write_text(values)
     Path("/proc/sys/kernel/hostname").write_text(directory.name)
     rtnetlink.ask(rtnetlink.up(rtnetlink.LOOPBACK))
 
