@@ -114,8 +114,8 @@ def killed(who: str) -> None:
     if who == "coordinator":
         victims = [each for each in running() if "pairlab.testbed.ssh.hosts" in each.cmdline()]
     else:
-        name = {"keeper": "python3", "sandbox": "unshare", "silent": "ssh"}.get(who, who)
-        victims = [each for each in psutil.Process().children(recursive=True) if each.name().startswith(name)][-1:]
+        names = {"keeper": ["python3"], "sandbox": ["unshare"], "sshd": ["sshd", "sshd-session"]}.get(who, ["ssh"])
+        victims = [each for each in psutil.Process().children(recursive=True) if each.name() in names][-1:]
     assert victims
     for each in victims:
         each.send_signal(signal.SIGSTOP if who == "silent" else signal.SIGKILL)
