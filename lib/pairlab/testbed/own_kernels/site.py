@@ -1,10 +1,36 @@
-"""Endpoints on hosts with kernels of their own, as one site."""
+"""Endpoints on hosts with kernels of their own: what their backends have in common, and their site."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
+from pairlab.testbed.contracts import Backend, Layout, NetworkDriver
 from pairlab.testbed.host.link_recorder import LinkSamples
-from pairlab.testbed.netns.backend import NetnsSite
+from pairlab.testbed.netns.backend import Netns, NetnsSite
 from pairlab.testbed.netns.sandbox import Sandbox
+from pairlab.testbed.requirements import MissingRequirement
+
+
+class OwnKernels(Netns):
+    """Hosts with kernels of their own, each with namespaces as endpoints."""
+
+    called: ClassVar[str]
+    """What messages call such hosts."""
+
+    def missing_to_span(self, driver: type[NetworkDriver]) -> list[MissingRequirement]:
+        return []  # a driver that cannot is missing as such
+
+    def missing_capture(self) -> list[MissingRequirement]:
+        return Backend.missing_capture(self)
+
+    def missing_for(self, layout: Layout) -> dict[str, list[MissingRequirement]]:
+        """Their hosts have no control groups yet, and no launches."""
+        asked = {
+            "limits of CPU use": any(each.cpu_quota or each.cpu_shares or each.cpus for each in layout.limits.values()),
+            "interference": bool(layout.workers),
+            "launches": bool(layout.launched),
+        }
+        lacking = MissingRequirement(f"{self.called} have none", "take backend 'netns'")
+        return {what: [lacking] if is_asked else [] for what, is_asked in asked.items()}
 
 
 class OwnKernelsSite(NetnsSite):

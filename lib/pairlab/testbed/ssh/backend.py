@@ -10,11 +10,11 @@ from typing import Any
 from pairlab.errors import TestbedError
 from pairlab.testbed import registry
 from pairlab.testbed.cleanup.workdir import working_directory
-from pairlab.testbed.contracts import Backend, Layout, NetworkDriver, Progress, Site
-from pairlab.testbed.netns.backend import Netns, build, missing_flowgen
+from pairlab.testbed.contracts import Layout, NetworkDriver, Progress, Site
+from pairlab.testbed.netns.backend import build, missing_flowgen
 from pairlab.testbed.netns.sandbox import Sandbox, import_path
 from pairlab.testbed.own_kernels import HERE
-from pairlab.testbed.own_kernels.site import OwnKernelsSite
+from pairlab.testbed.own_kernels.site import OwnKernels, OwnKernelsSite
 from pairlab.testbed.requirements import MissingRequirement, Program, missing_programs
 from pairlab.testbed.ssh import inventory, text_of
 
@@ -61,12 +61,13 @@ class SshSite(OwnKernelsSite):
         return self.sandbox.call("end_load")
 
 
-class Ssh(Netns):
+class Ssh(OwnKernels):
     """Machines of the study's hosts.yaml; the first as many as the spec has hosts."""
 
     name = "ssh"
     summary = "network namespaces on other machines, over ssh; needs root there"
     host_kind = "machine"
+    called = "machines over ssh"
 
     @classmethod
     def is_set_up(cls) -> bool:
@@ -84,9 +85,6 @@ class Ssh(Netns):
     def missing_driver(self, driver: type[NetworkDriver]) -> list[MissingRequirement]:
         return [lack for machine in _looked() for lack in machine["missing"].get(import_path(driver), ())]
 
-    def missing_to_span(self, driver: type[NetworkDriver]) -> list[MissingRequirement]:
-        return []  # a driver that cannot is missing as such
-
     def missing_programs(
         self, programs: Iterable[Program], driver: type[NetworkDriver] | None = None
     ) -> list[MissingRequirement]:
@@ -99,22 +97,10 @@ class Ssh(Netns):
             if program.command in machine["absent"]
         ]
 
-    def missing_capture(self) -> list[MissingRequirement]:
-        return Backend.missing_capture(self)
-
     def missing_for(self, layout: Layout) -> dict[str, list[MissingRequirement]]:
-        """It sets no limits of CPUs there yet, and launches nothing."""
-        asked = {
-            "limits of CPU use": any(each.cpu_quota or each.cpu_shares or each.cpus for each in layout.limits.values()),
-            "interference": bool(layout.workers),
-            "launches": bool(layout.launched),
-        }
-        lacking = MissingRequirement("machines over ssh have none yet", "take backend 'netns'")
         known = len(inventory.machines())
         few = MissingRequirement(f"{inventory.file()} has {known}", "name more there, or take fewer hosts")
-        return {what: [lacking] if is_asked else [] for what, is_asked in asked.items()} | {
-            f"{len(layout.hosts)} hosts": [few] if known < len(layout.hosts) else []
-        }
+        return super().missing_for(layout) | {f"{len(layout.hosts)} hosts": [few] if known < len(layout.hosts) else []}
 
     def version(self) -> str:
         """What the machines are: where one is another, or has another kernel, it is another environment."""

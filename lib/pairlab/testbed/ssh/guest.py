@@ -47,16 +47,6 @@ class SshGuest(Guest):
         """Those of these commands that this machine does not have."""
         return [each for each in commands if not shutil.which(each)]
 
-    def first_line(self, command: Sequence[str]) -> str:
-        """The first line that a command prints here; empty where it cannot be run."""
-        import subprocess
-
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
-        except (OSError, subprocess.TimeoutExpired):
-            return ""
-        return ((done.stdout or done.stderr).splitlines() or [""])[0]
-
 
 def main(flowgen: int, line: int, relayed: int) -> None:
     for each in (flowgen, line, relayed):
