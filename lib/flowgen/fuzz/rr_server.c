@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static char datagram[RECEIVE_BYTES];
     static struct worker worker;
     struct input input = {data, size};
-    struct sockaddr_in peer = {.sin_family = AF_INET};
+    union address peer = {.any = {.sa_family = AF_INET}};
     server.listener = -1; /* nothing leaves this process */
     memcpy(server.token.bytes, token, TOKEN_BYTES);
     while (input.left) {

@@ -9,13 +9,13 @@
 
 static void check_address(const char *text)
 {
-    struct sockaddr_in address, again;
+    union address address, again;
     if (!address_parse_pair(&address, text))
         return;
     char formatted[ADDRESS_TEXT];
     address_format(&address, formatted);
     MUST(address_parse_pair(&again, formatted));
-    MUST(again.sin_port == address.sin_port && again.sin_addr.s_addr == address.sin_addr.s_addr);
+    MUST(address_equal(&again, &address));
 }
 
 static void check_cpus(const char *text)

@@ -36,7 +36,7 @@ static size_t take_length(struct input *input)
     return length == 255 ? take_number(input, 2) : length;
 }
 
-static void give(struct udp_server *server, const struct sockaddr_in *peer, const char *datagram, size_t length,
+static void give(struct udp_server *server, const union address *peer, const char *datagram, size_t length,
                  uint64_t now)
 {
     static struct run run;
@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t now = 1;
     while (input.left) {
         uint8_t step = take_byte(&input);
-        struct sockaddr_in peer = {.sin_family = AF_INET, .sin_port = htons(step % PEERS), .sin_addr.s_addr = 1};
+        union address peer = {.v4 = {.sin_family = AF_INET, .sin_port = htons(step % PEERS), .sin_addr.s_addr = 1}};
         struct udp_header header = {UDP_MAGIC, UDP_DATA, 0, 0, 0, {0}};
         now += take_byte(&input);
         const size_t length = take_length(&input);

@@ -299,7 +299,7 @@ static void parse_ranks(const char *text, struct mesh_plan *plan)
             die_usage("--ranks has more than %d ranks", MOST_RANKS);
         snprintf(one, sizeof one, "%.*s", (int)(length < sizeof one ? length : sizeof one - 1), text);
         if (!address_parse_pair(&plan->rank[plan->ranks++], one))
-            die_usage("--ranks: '%s' is not an IPv4 address and port such as 10.77.0.1:5201", one);
+            die_usage("--ranks: '%s' is not an address and port such as 10.77.0.1:5201", one);
     }
     if (plan->ranks < 2)
         die_usage("--ranks needs at least two, as 10.77.0.1:5201,10.77.0.2:5201");

@@ -201,9 +201,9 @@ static struct request parse_request(char **arguments)
     if (!write_bytes)
         write_bytes = udp ? UDP_USUAL_BYTES : TCP_USUAL_BYTES;
 
-    struct sockaddr_in server;
+    union address server;
     if (!address_parse_pair(&server, server_text))
-        die_usage("--connect '%s' is not an IPv4 address and port such as 10.77.0.1:5001", server_text);
+        die_usage("--connect '%s' is not an address and port such as 10.77.0.1:5001", server_text);
     if (congestion && strlen(congestion) >= CONGESTION_NAME)
         die_usage("--congestion '%s' is longer than any name the kernel has (%d bytes)", congestion,
                   CONGESTION_NAME - 1);

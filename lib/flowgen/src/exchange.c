@@ -60,7 +60,7 @@ struct exchange {
     char buffer[READ_BYTES];
 };
 
-static _Noreturn void no_connection(const struct sockaddr_in *server, int error)
+static _Noreturn void no_connection(const union address *server, int error)
 {
     char name[ADDRESS_TEXT];
     address_format(server, name);
@@ -69,12 +69,12 @@ static _Noreturn void no_connection(const struct sockaddr_in *server, int error)
 
 static void begin_connecting(struct exchange *exchange, struct connection *connection)
 {
-    const struct sockaddr_in *address = &exchange->plan->server[connection->server];
-    connection->socket = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    const union address *address = &exchange->plan->server[connection->server];
+    connection->socket = socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (connection->socket < 0)
         die("cannot make a socket: %s; choose fewer --connections, or raise ulimit -n", strerror(errno));
     setsockopt(connection->socket, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
-    if (connect(connection->socket, (const struct sockaddr *)address, sizeof *address) < 0 && errno != EINPROGRESS)
+    if (connect(connection->socket, &address->any, sizeof *address) < 0 && errno != EINPROGRESS)
         no_connection(address, errno);
     struct epoll_event event = {.events = EPOLLOUT, .data.ptr = connection};
     if (epoll_ctl(exchange->epoll, EPOLL_CTL_ADD, connection->socket, &event) < 0)

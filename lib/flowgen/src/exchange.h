@@ -2,17 +2,17 @@
 #ifndef FLOWGEN_EXCHANGE_H
 #define FLOWGEN_EXCHANGE_H
 
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "address.h"
 #include "flowrecords.h"
 #include "schedule.h"
 #include "token.h"
 
 struct exchange_plan {
-    struct sockaddr_in server[MOST_SERVERS];
+    union address server[MOST_SERVERS];
     size_t servers;
     size_t connections;       /* to each server, with a flow on each at a time; others wait */
     struct token token;

@@ -61,7 +61,7 @@ struct launcher {
     const char *slot, *gate, *netns, *link, *stdin_file, *stdout_file, *stderr_file;
     char **argv;
     const char *cgroups[MAX_TEXTS + 1];
-    struct sockaddr_in neighbour;      /* to be resolved before "ready"; sin_family 0: none */
+    union address neighbour;      /* to be resolved before "ready"; family 0: none */
     struct cpus cpus;                  /* cpus.text NULL: not restricted */
     long listen_port, listen_udp_port; /* 0: ready does not depend on such a port */
     uint64_t start_after_ns;           /* since the gate opened */
@@ -623,7 +623,7 @@ static bool launch(struct launcher *launcher)
         return false;
     if (!ports_are_free(launcher))
         return false;
-    if (launcher->neighbour.sin_family)
+    if (launcher->neighbour.any.sa_family)
         neighbour_resolve(&launcher->neighbour);
     plan.stdin_fd = open(launcher->stdin_file, O_RDONLY | O_CLOEXEC);
     if (plan.stdin_fd < 0)
@@ -698,7 +698,7 @@ static const char *parse(char **arguments, struct launcher *launcher)
     if (start_after_s > 0 && !launcher->gate)
         die_usage("--start-after counts from the opening of the gate: give --gate, or leave it out");
     if (neighbour && !address_parse(&launcher->neighbour, neighbour, 9)) /* the discard port */
-        die_usage("--resolve '%s' is no IPv4 address", neighbour);
+        die_usage("--resolve '%s' is no address", neighbour);
     if (cpus && !cpus_parse(&launcher->cpus, cpus))
         die_usage("--cpus '%s' is no list of CPUs such as 0,2-3", cpus);
     launcher->start_after_ns = (uint64_t)(start_after_s * 1e9);

@@ -43,13 +43,13 @@ static void set_blocking(int socket)
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
 }
 
-static int listen_on(const struct sockaddr_in *address)
+static int listen_on(const union address *address)
 {
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int listener = socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (listener < 0)
         die("cannot make a socket: %s", strerror(errno));
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
-    if (bind(listener, (const struct sockaddr *)address, sizeof *address) < 0 || listen(listener, 4 * MOST_RANKS) < 0) {
+    if (bind(listener, &address->any, sizeof *address) < 0 || listen(listener, 4 * MOST_RANKS) < 0) {
         char name[ADDRESS_TEXT];
         int error = errno;
         address_format(address, name);
@@ -69,12 +69,12 @@ static void attempt_failed(struct mesh *mesh, size_t rank, int error)
 
 static void begin_attempt(struct mesh *mesh, size_t rank)
 {
-    const struct sockaddr_in *address = &mesh->plan->rank[rank];
-    int attempt = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    const union address *address = &mesh->plan->rank[rank];
+    int attempt = socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (attempt < 0)
         die("cannot make a socket: %s; raise ulimit -n", strerror(errno));
     mesh->connecting[rank] = attempt;
-    if (connect(attempt, (const struct sockaddr *)address, sizeof *address) < 0 && errno != EINPROGRESS)
+    if (connect(attempt, &address->any, sizeof *address) < 0 && errno != EINPROGRESS)
         attempt_failed(mesh, rank, errno);
 }
 

@@ -2,17 +2,17 @@
 #ifndef FLOWGEN_MESH_H
 #define FLOWGEN_MESH_H
 
-#include <netinet/in.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "address.h"
 #include "token.h"
 
 enum { MOST_RANKS = 256 };
 
 struct mesh_plan {
-    struct sockaddr_in rank[MOST_RANKS]; /* where each listens */
+    union address rank[MOST_RANKS]; /* where each listens */
     size_t ranks, own;
     struct token token;
     uint64_t within_ns;                  /* by when all must be connected; 0: whenever they come */

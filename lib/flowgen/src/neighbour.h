@@ -2,9 +2,10 @@
 #ifndef FLOWGEN_NEIGHBOUR_H
 #define FLOWGEN_NEIGHBOUR_H
 
-#include <netinet/in.h>
+#include "address.h"
+
 
 /* Returns when that host has answered, or after a second. Sends UDP to its discard port, which must be closed. */
-void neighbour_resolve(const struct sockaddr_in *host);
+void neighbour_resolve(const union address *host);
 
 #endif

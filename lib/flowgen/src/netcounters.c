@@ -84,6 +84,20 @@ static void read_link(struct net_counters *counters, const char *link)
     fclose(table);
 }
 
+/* "Udp6InErrors    3": a line a count. */
+static void add_ipv6(struct net_counters *counters)
+{
+    FILE *table = fopen("/proc/self/net/snmp6", "re");
+    if (!table)
+        return;
+    char line[LINE_BYTES];
+    int64_t errors;
+    while (fgets(line, sizeof line, table))
+        if (counters->udp_receive_errors >= 0 && sscanf(line, "Udp6InErrors %" SCNd64, &errors) == 1)
+            counters->udp_receive_errors += errors;
+    fclose(table);
+}
+
 struct net_counters net_counters_read(const char *link)
 {
     struct net_counters counters = NET_COUNTERS_UNKNOWN;
@@ -97,6 +111,7 @@ struct net_counters net_counters_read(const char *link)
         read_link(&counters, link);
     read_file("/proc/self/net/snmp", wanted);
     read_file("/proc/self/net/netstat", wanted);
+    add_ipv6(&counters);
     return counters;
 }
 

@@ -16,11 +16,11 @@ static void print_line(struct json *line)
         die("cannot write to stdout: %s", strerror(errno));
 }
 
-static void json_local(struct json *line, const struct sockaddr_in *address)
+static void json_local(struct json *line, const union address *address)
 {
     char local[ADDRESS_TEXT];
     address_format(address, local);
-    if (address->sin_port)
+    if (address->v4.sin_port)
         json_text(line, "local", local);
     else
         json_null(line, "local");

@@ -89,7 +89,7 @@ static void report_total(size_t number, const struct rr_flow *flow, const struct
     json_begin(&line, "total");
     json_integer(&line, "flow", number);
     json_text(&line, "protocol", plan->udp ? "udp" : "tcp");
-    if (flow->local.sin_port) {
+    if (flow->local.v4.sin_port) {
         char local[ADDRESS_TEXT];
         address_format(&flow->local, local);
         json_text(&line, "local", local);
@@ -181,9 +181,9 @@ static struct asked parse_asked(char **arguments)
         die_usage("unexpected '--'; rr runs no command");
     if (timeout_s > 0 && !udp)
         die_usage("--timeout is for --udp: TCP sends again by itself; leave it out");
-    struct sockaddr_in server;
+    union address server;
     if (!address_parse_pair(&server, server_text))
-        die_usage("--connect '%s' is not an IPv4 address and port such as 10.77.0.1:5001", server_text);
+        die_usage("--connect '%s' is not an address and port such as 10.77.0.1:5001", server_text);
     if (!request_bytes)
         request_bytes = udp ? RR_LEAST_REQUEST_DATAGRAM : 1;
     if (!response_bytes)

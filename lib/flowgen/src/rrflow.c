@@ -60,7 +60,7 @@ static struct timeval timeval_of(uint64_t ns)
 static bool open_socket(struct run *run)
 {
     const struct rr_plan *plan = run->plan;
-    run->socket = socket(AF_INET, (plan->udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC, 0);
+    run->socket = socket(plan->server.any.sa_family, (plan->udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC, 0);
     if (run->socket < 0)
         return fail(run->flow, "cannot make a socket: %s", strerror(errno));
     struct timeval look = timeval_of(plan->udp && plan->timeout_ns < LOOK_NS ? plan->timeout_ns : LOOK_NS);
@@ -86,7 +86,7 @@ static bool may_wait(const struct run *run)
 /* SO_SNDTIMEO ends a connect that takes long; it goes on, and may be called again. */
 static bool connect_socket(const struct run *run)
 {
-    const struct sockaddr *server = (const struct sockaddr *)&run->plan->server;
+    const struct sockaddr *server = &run->plan->server.any;
     while (connect(run->socket, server, sizeof run->plan->server) < 0) {
         if (errno == EISCONN)
             return true;
@@ -175,8 +175,8 @@ static bool open_flow(struct run *run)
     if (!connect_socket(run))
         return fail_with_server(run, "connect to", "a server (flowgen rr-server) must listen there first");
     socklen_t length = sizeof run->flow->local;
-    if (getsockname(run->socket, (struct sockaddr *)&run->flow->local, &length) < 0)
-        run->flow->local.sin_port = 0;
+    if (getsockname(run->socket, &run->flow->local.any, &length) < 0)
+        run->flow->local.v4.sin_port = 0;
     return run->plan->udp || introduce(run);
 }
 

@@ -2,18 +2,18 @@
 #ifndef FLOWGEN_RRFLOW_H
 #define FLOWGEN_RRFLOW_H
 
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "address.h"
 #include "histogram.h"
 #include "token.h"
 
 enum { RR_ERROR_TEXT = 256 };
 
 struct rr_plan {
-    struct sockaddr_in server;
+    union address server;
     struct token token;
     bool udp;
     bool one_request;          /* a connection for each request; its latency begins before the connection does */
@@ -32,7 +32,7 @@ struct rr_counts {
 };
 
 struct rr_flow {
-    struct sockaddr_in local;  /* port 0: never connected */
+    union address local;  /* port 0: never connected */
     uint64_t connect_ns, connected_ns, end_ns;  /* connected_ns 0: never */
     uint64_t requests, responses;               /* all of them, warm-up included */
     struct rr_counts counts;

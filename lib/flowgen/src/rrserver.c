@@ -224,7 +224,7 @@ static bool is_request(const struct rr_datagram *header, ssize_t length)
            header->response_bytes >= RR_LEAST_RESPONSE_DATAGRAM && header->response_bytes <= RR_MOST_DATAGRAM_BYTES;
 }
 
-static void answer(struct worker *worker, const char *datagram, ssize_t length, const struct sockaddr_in *peer)
+static void answer(struct worker *worker, const char *datagram, ssize_t length, const union address *peer)
 {
     struct rr_datagram header = {0};
     if (length >= (ssize_t)sizeof header)
@@ -255,22 +255,22 @@ static void *work_udp(void *argument)
     struct worker *worker = argument;
     char buffer[RECEIVE_BYTES];
     for (;;) {
-        struct sockaddr_in peer;
+        union address peer;
         socklen_t size = sizeof peer;
-        ssize_t length = recvfrom(server.listener, buffer, sizeof buffer, 0, (struct sockaddr *)&peer, &size);
+        ssize_t length = recvfrom(server.listener, buffer, sizeof buffer, 0, &peer.any, &size);
         answer(worker, buffer, length, &peer);
     }
     return NULL;
 }
 
-static int listen_on(const struct sockaddr_in *address, bool udp)
+static int listen_on(const union address *address, bool udp)
 {
-    int listener = socket(AF_INET, (udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC, 0);
+    int listener = socket(address->any.sa_family, (udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC, 0);
     if (listener < 0)
         die("cannot make a socket: %s", strerror(errno));
     if (!udp)
         setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
-    if (bind(listener, (const struct sockaddr *)address, sizeof *address) < 0 ||
+    if (bind(listener, &address->any, sizeof *address) < 0 ||
         (!udp && listen(listener, BACKLOG) < 0)) {
         char name[ADDRESS_TEXT];
         int error = errno;
@@ -318,9 +318,9 @@ int rr_server_main(char **arguments)
     };
     if (parse_options(arguments, options))
         die_usage("unexpected '--'; rr-server runs no command");
-    struct sockaddr_in address;
+    union address address;
     if (!address_parse(&address, bind_to, port))
-        die_usage("--bind '%s' is not an IPv4 address such as 10.77.0.1", bind_to);
+        die_usage("--bind '%s' is not an address such as 10.77.0.1", bind_to);
 
     descriptors_allow_many();
     token_read(&server.token, token_file);

@@ -36,7 +36,7 @@ static const uint64_t DRAIN_NS = 100 * NS_PER_MS;
 
 struct connection {
     int socket;
-    struct sockaddr_in peer;
+    union address peer;
     uint64_t flow_bytes;
     uint64_t accept_ns, first_ns, last_ns; /* first and last: of data; 0 before any */
     char opening[TOKEN_BYTES];             /* as far as it has come */
@@ -251,9 +251,9 @@ static bool evict(struct server *server)
 static void accept_all(struct server *server)
 {
     for (;;) {
-        struct sockaddr_in peer;
+        union address peer;
         socklen_t length = sizeof peer;
-        int socket = accept4(server->listener, (struct sockaddr *)&peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int socket = accept4(server->listener, &peer.any, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (socket < 0 && (errno == EMFILE || errno == ENFILE)) {
             if (evict(server))
                 continue;
@@ -335,15 +335,15 @@ static void end_all(struct server *server)
             end_connection(server, lists[i]->first, "the server was stopped before the peer was done");
 }
 
-static int listen_on(const struct sockaddr_in *address)
+static int listen_on(const union address *address)
 {
     char name[ADDRESS_TEXT];
     address_format(address, name);
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int listener = socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (listener < 0)
         die("cannot make a socket: %s", strerror(errno));
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
-    if (bind(listener, (const struct sockaddr *)address, sizeof *address) < 0 || listen(listener, BACKLOG) < 0)
+    if (bind(listener, &address->any, sizeof *address) < 0 || listen(listener, BACKLOG) < 0)
         die("cannot listen on %s: %s; choose another --port, or an address this network namespace has", name,
             strerror(errno));
     return listener;
@@ -377,9 +377,9 @@ int server_main(char **arguments)
         die_usage("unexpected '--'; server runs no command");
     if (answers && sends)
         die_usage("--answer and --sends exclude each other: both are about what a connection begins with");
-    struct sockaddr_in address;
+    union address address;
     if (!address_parse(&address, bind_to, port))
-        die_usage("--bind '%s' is not an IPv4 address such as 10.77.0.1", bind_to);
+        die_usage("--bind '%s' is not an address such as 10.77.0.1", bind_to);
 
     descriptors_allow_many();
     static struct server server;

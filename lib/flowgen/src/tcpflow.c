@@ -74,7 +74,7 @@ static bool choose_congestion_control(struct tcp_flow *flow, const struct tcp_pl
 
 bool tcp_flow_open(struct tcp_flow *flow, const struct tcp_plan *plan)
 {
-    flow->socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    flow->socket = socket(plan->server.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (flow->socket < 0)
         return fail(flow, "cannot make a socket: %s", strerror(errno));
     if (!choose_congestion_control(flow, plan))
@@ -84,7 +84,7 @@ bool tcp_flow_open(struct tcp_flow *flow, const struct tcp_plan *plan)
         struct timeval limit = {.tv_sec = left.tv_sec, .tv_usec = left.tv_nsec / 1000 + 1}; /* zero were no limit */
         setsockopt(flow->socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     }
-    if (connect(flow->socket, (const struct sockaddr *)&plan->server, sizeof plan->server) < 0) {
+    if (connect(flow->socket, &plan->server.any, sizeof plan->server) < 0) {
         char server[ADDRESS_TEXT];
         address_format(&plan->server, server);
         if (plan->limit_ns && errno == EINPROGRESS)
@@ -98,8 +98,8 @@ bool tcp_flow_open(struct tcp_flow *flow, const struct tcp_plan *plan)
 static void describe_connection(struct tcp_flow *flow)
 {
     socklen_t length = sizeof flow->local;
-    if (getsockname(flow->socket, (struct sockaddr *)&flow->local, &length) < 0)
-        flow->local.sin_port = 0;
+    if (getsockname(flow->socket, &flow->local.any, &length) < 0)
+        flow->local.v4.sin_port = 0;
     length = sizeof flow->congestion;
     if (getsockopt(flow->socket, IPPROTO_TCP, TCP_CONGESTION, flow->congestion, &length) < 0)
         flow->congestion[0] = '\0';

@@ -2,19 +2,19 @@
 #ifndef FLOWGEN_TCPFLOW_H
 #define FLOWGEN_TCPFLOW_H
 
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "address.h"
 #include "tcpsample.h"
 #include "token.h"
 
 enum { MAX_INTERVALS = 1000000, CONGESTION_NAME = 16, ERROR_TEXT = 256 };
 
 struct tcp_plan {
-    struct sockaddr_in server;
+    union address server;
     struct token token;     /* what is sent begins with it, if it is given */
     uint64_t duration_ns;   /* from the connection; 0: the flow is finite */
     uint64_t finite_bytes;  /* what a finite flow sends; else 0 */
@@ -36,7 +36,7 @@ struct sample {
 /* Samples are kept in memory and printed at the end: printing would disturb the flow. */
 struct tcp_flow {
     int socket;
-    struct sockaddr_in local; /* port 0: never connected */
+    union address local; /* port 0: never connected */
     uint64_t connect_ns;
     uint64_t sent_ns;         /* when a finite flow had handed its last byte to the kernel; 0: not so far */
     uint64_t written;

@@ -36,7 +36,7 @@ static void parse_servers(const char **texts, struct exchange_plan *plan)
 {
     for (; plan->servers < MOST_SERVERS && texts[plan->servers]; plan->servers++)
         if (!address_parse_pair(&plan->server[plan->servers], texts[plan->servers]))
-            die_usage("--server '%s' is not an IPv4 address and port such as 10.77.0.1:5001", texts[plan->servers]);
+            die_usage("--server '%s' is not an address and port such as 10.77.0.1:5001", texts[plan->servers]);
 }
 
 static void parse_fan_outs(const char **texts, struct weighted *fan_outs, size_t servers)

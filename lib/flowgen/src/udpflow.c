@@ -131,10 +131,10 @@ static bool ask_for_counts(struct udp_flow *flow, const struct udp_plan *plan, u
 static bool run(struct udp_flow *flow, const struct udp_plan *plan, const char *data, uint16_t number, int socket)
 {
     socklen_t length = sizeof flow->local;
-    if (connect(socket, (const struct sockaddr *)&plan->server, sizeof plan->server) < 0)
+    if (connect(socket, &plan->server.any, sizeof plan->server) < 0)
         return fail_to_send(flow, plan);
-    if (getsockname(socket, (struct sockaddr *)&flow->local, &length) < 0)
-        flow->local.sin_port = 0;
+    if (getsockname(socket, &flow->local.any, &length) < 0)
+        flow->local.v4.sin_port = 0;
     prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0); /* the usual 50 us would send datagrams in clusters */
     flow->started_ns = monotonic_ns();
     bool sent = send_all(flow, plan, data, number, socket);
@@ -145,7 +145,7 @@ static bool run(struct udp_flow *flow, const struct udp_plan *plan, const char *
 bool udp_flow_run(struct udp_flow *flow, const struct udp_plan *plan, const char *data, uint16_t number)
 {
     flow->connect_ns = flow->end_ns = monotonic_ns();
-    int datagrams = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int datagrams = socket(plan->server.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (datagrams < 0)
         return fail(flow, "cannot make a socket: %s", strerror(errno));
     bool whole = run(flow, plan, data, number, datagrams);

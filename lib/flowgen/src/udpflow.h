@@ -2,17 +2,17 @@
 #ifndef FLOWGEN_UDPFLOW_H
 #define FLOWGEN_UDPFLOW_H
 
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "address.h"
 #include "udpwire.h"
 
 enum { UDP_LEAST_BYTES = sizeof(struct udp_header), UDP_MOST_BYTES = 65507, UDP_USUAL_BYTES = 1448 };
 
 struct udp_plan {
-    struct sockaddr_in server;
+    union address server;
     struct token token;
     uint64_t duration_ns;
     uint64_t rate_bps;        /* of payload; 0: as fast as they go */
@@ -20,7 +20,7 @@ struct udp_plan {
 };
 
 struct udp_flow {
-    struct sockaddr_in local; /* port 0: there was never a socket */
+    union address local; /* port 0: there was never a socket */
     uint64_t connect_ns;      /* when we began */
     uint64_t started_ns;      /* just before the first datagram; 0: never */
     uint64_t end_ns;          /* when sending was over */

@@ -20,7 +20,7 @@ enum { BUCKETS = 1024, BATCH = 32, DATAGRAM_BYTES = 65536, MOST_STREAMS = 4096 }
 enum { WINDOW = 65536, WORD_BITS = 64 };
 
 struct stream {
-    struct sockaddr_in peer;
+    union address peer;
     uint16_t flow;
     struct udp_counts counts;
     uint64_t next_expected;               /* as in RFC 4737, section 3: one more than the greatest number so far */
@@ -35,22 +35,23 @@ struct udp_server {
     uint64_t refused;
     size_t streams;
     struct stream *buckets[BUCKETS];
-    struct sockaddr_in peers[BATCH];
+    union address peers[BATCH];
     char datagrams[BATCH][DATAGRAM_BYTES];
 };
 
-static struct stream **bucket_of(struct udp_server *server, const struct sockaddr_in *peer)
+static struct stream **bucket_of(struct udp_server *server, const union address *peer)
 {
-    uint32_t hash = (ntohl(peer->sin_addr.s_addr) ^ ntohs(peer->sin_port)) * UINT32_C(2654435761); /* Knuth's */
+    uint32_t host = address_host(peer);
+    uint32_t hash = (host ^ ntohs(peer->v4.sin_port)) * UINT32_C(2654435761); /* Knuth's */
     return &server->buckets[hash >> 22];
 }
 
 /* The flow of that peer, made where there is none; NULL: there are too many. */
-static struct stream *stream_of(struct udp_server *server, const struct sockaddr_in *peer)
+static struct stream *stream_of(struct udp_server *server, const union address *peer)
 {
     struct stream **bucket = bucket_of(server, peer);
     for (struct stream *stream = *bucket; stream; stream = stream->next)
-        if (stream->peer.sin_port == peer->sin_port && stream->peer.sin_addr.s_addr == peer->sin_addr.s_addr)
+        if (address_equal(&stream->peer, peer))
             return stream;
     if (server->streams == MOST_STREAMS)
         return NULL;
@@ -153,14 +154,14 @@ static void end_stream(const struct udp_server *server, struct stream *stream, c
     struct udp_answer answer = {.header = *mark, .counts = stream->counts};
     answer.header.kind = UDP_ANSWER;
     sendto(server->socket, &answer, sizeof answer, MSG_DONTWAIT | MSG_NOSIGNAL,
-           (const struct sockaddr *)&stream->peer, sizeof stream->peer); /* if it is lost, we are asked again */
+           &stream->peer.any, sizeof stream->peer); /* if it is lost, we are asked again */
     if (stream->ended_ns)
         return;
     stream->ended_ns = now;
     report(stream, &mark->sequence);
 }
 
-static void take(struct udp_server *server, const struct sockaddr_in *peer, const char *datagram, size_t length,
+static void take(struct udp_server *server, const union address *peer, const char *datagram, size_t length,
                  uint64_t now)
 {
     struct udp_header header;
@@ -184,16 +185,16 @@ static void take(struct udp_server *server, const struct sockaddr_in *peer, cons
         count(stream, header.sequence, length, now);
 }
 
-struct udp_server *udp_server_open(const struct sockaddr_in *address, const struct token *token)
+struct udp_server *udp_server_open(const union address *address, const struct token *token)
 {
     struct udp_server *server = calloc(1, sizeof *server);
     if (!server)
         die("out of memory for %d datagrams", BATCH);
     server->token = *token;
-    server->socket = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    server->socket = socket(address->any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (server->socket < 0)
         die("cannot make a socket: %s", strerror(errno));
-    if (bind(server->socket, (const struct sockaddr *)address, sizeof *address) < 0) {
+    if (bind(server->socket, &address->any, sizeof *address) < 0) {
         char name[ADDRESS_TEXT];
         int error = errno;
         address_format(address, name);

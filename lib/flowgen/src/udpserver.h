@@ -2,15 +2,15 @@
 #ifndef FLOWGEN_UDPSERVER_H
 #define FLOWGEN_UDPSERVER_H
 
-#include <netinet/in.h>
 #include <stdint.h>
 
+#include "address.h"
 #include "token.h"
 
 struct udp_server;
 
 /* Binds the address, or ends the program. Datagrams without this token are dropped. */
-struct udp_server *udp_server_open(const struct sockaddr_in *address, const struct token *token);
+struct udp_server *udp_server_open(const union address *address, const struct token *token);
 
 /* Readable when there is something to receive. */
 int udp_server_socket(const struct udp_server *server);

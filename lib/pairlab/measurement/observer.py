@@ -231,7 +231,7 @@ class Observer:
             return {}
         spec, driver = self._bed.spec, self._bed.plan.driver
         isolated = driver.isolated
-        header = crosschecks.header_bytes(network)
+        header = crosschecks.header_bytes(network, spec.ip_version)
         in_shared_namespace = () if isolated else self._retransmitted()
         again_bytes = crosschecks.sent_again_bytes(parsed, network, in_shared_namespace)
         queued_bytes = len(servers) * shaping.bucket(spec.link_rate_bps)["limit_bytes"] if spec.link_rate_bps else 0
@@ -272,7 +272,7 @@ class Observer:
             "refused": sum(self._newly_refused()),
             # Packets that link_loss drops have crossed the link, and reach no socket.
             "datagram_bytes": crosschecks.datagram_bytes(
-                parsed, [] if spec.link_loss or not isolated else links, network
+                parsed, [] if spec.link_loss or not isolated else links, network, spec.ip_version
             ),
             "port_bytes": crosschecks.port_bytes(
                 parsed, len(receivers), ports_before, ports_after, header, again_bytes + queued_bytes

@@ -14,7 +14,7 @@ from pairlab.model.records import Run
 from pairlab.model.tables import table
 from pairlab.testbed import registry
 from pairlab.testbed.contracts import Progress, token_options, write_token
-from pairlab.testbed.endpoints import Endpoint, Pair
+from pairlab.testbed.endpoints import Endpoint, Pair, with_port
 from pairlab.testbed.host import foreign_load
 from pairlab.testbed.open import Testbed
 from pairlab.testbed.process_launcher import UNPRIVILEGED
@@ -126,7 +126,7 @@ def _tried(bed: Testbed, pair: Pair, links: list[str]) -> list[Row]:
 
 
 def _outcome(bed: Testbed, pair: Pair, address: str) -> Row:
-    argv = [bed.site.flowgen, "client", "--connect", f"{address}:{pair.port}", *token_options(bed.site)]
+    argv = [bed.site.flowgen, "client", "--connect", with_port(address, pair.port), *token_options(bed.site)]
     done = pair.client.run([*argv, "--bytes", "1", "--limit", f"{LIMIT_S:g}"], unprivileged=True)
     error = json.loads(done.stdout.splitlines()[-1]).get("error", "") if done.stdout else done.stderr.strip()
     # The remaining text is advice for another case.

@@ -61,6 +61,9 @@ UPLINK = "uplink0"
 #: The range of the hosts' subnets, if each host has its own, and their prefix length.
 OF_HOSTS, PREFIX_OF_HOST = ipaddress.IPv4Network("10.128.0.0/10"), 16
 
+#: The network of endpoints' IPv6 addresses (RFC 4193), whose last 32 bits are those of the IPv4 address.
+OF_IPV6, LOOPBACK_IPV6 = ipaddress.IPv6Network("fd00:7061:6972::/96"), "::1"
+
 #: The port of the first pair's server; each further pair takes the next.
 FIRST_PORT = 5201
 
@@ -113,7 +116,7 @@ class EndpointPlan:
     driver's network, unless Docker chooses one. mtu_bytes: of its link; 0: the driver's default. host: its host's
     index. gateway: to other networks; empty: none. published: the address for its partner, if not its own.
     uses_host_network: whether it has its host's network stack instead of the driver's network. meets_all: whether it
-    exchanges packets with all others.
+    exchanges packets with all others. ip_version: of its traffic.
     """
 
     pair: int
@@ -128,6 +131,23 @@ class EndpointPlan:
     published: str = ""
     uses_host_network: bool = False
     meets_all: bool = False
+    ip_version: int = 4
+
+    @property
+    def ipv6(self) -> str:
+        """Its IPv6 address, derived from the IPv4 address."""
+        own = ipaddress.IPv4Address(self.address)
+        return LOOPBACK_IPV6 if own.is_loopback else str(OF_IPV6[int(own)])
+
+    @property
+    def ipv6_prefix(self) -> int:
+        """The prefix length of its IPv6 network, which has the same hosts as the IPv4 network."""
+        return OF_IPV6.prefixlen + self.prefix
+
+    @property
+    def traffic_address(self) -> str:
+        """The address that its traffic uses."""
+        return self.ipv6 if self.ip_version == 6 else self.address
 
     @property
     def mac(self) -> str:
@@ -156,6 +176,11 @@ def pairs_of(endpoints: Iterable[EndpointPlan]) -> list[tuple[EndpointPlan, Endp
 def mac_of(address: str) -> str:
     """A locally administered hardware address, derived from an IPv4 address."""
     return ":".join(f"{byte:02x}" for byte in (0x02, 0x42, *ipaddress.IPv4Address(address).packed))
+
+
+def with_port(address: str, port: int) -> str:
+    """10.77.0.1:5201, [fd00::1]:5201 (RFC 3986, section 3.2.2)."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pairlab.model.spec import Spec, require_spec
 from pairlab.testbed import limits, plans
 from pairlab.testbed.cleanup.workdir import working_directory
 from pairlab.testbed.contracts import Progress, Site, no_progress
-from pairlab.testbed.endpoints import Endpoint, Pair, Rank, pairs_of
+from pairlab.testbed.endpoints import Endpoint, Pair, Rank, pairs_of, with_port
 from pairlab.testbed.plans import Plan
 from pairlab.testbed.process_launcher import ProcessLauncher
 from pairlab.testbed.requirements import allow_open_files
@@ -76,7 +76,9 @@ class Testbed:
     def _repr_html_(self) -> str:
         count, shown = len(self.pairs), self.pairs[:SHOWN]
         rest = [f"and {count - SHOWN:,} more"] if count > SHOWN else []
-        addresses = [f"{pair.client.name} {pair.client.address} → {pair.target}:{pair.port}" for pair in shown]
+        addresses = [
+            f"{pair.client.name} {pair.client.address} → {with_port(pair.target, pair.port)}" for pair in shown
+        ]
         return html_repr.summary(
             f"{count:,} pair{'s' * (count != 1)} over {self.spec.driver}",
             [

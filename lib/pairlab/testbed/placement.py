@@ -114,6 +114,7 @@ def endpoints_of(
                 index,
                 host.gateway,
                 (host.address or host.gateway) if driver.publishes and side == "server" else "",
+                ip_version=spec.ip_version,
             )
 
 

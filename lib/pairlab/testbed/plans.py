@@ -129,6 +129,7 @@ class Plan(Layout):
             "open files": requirements.missing_open_files(len(self.endpoints) + len(self.workers)),
             "interference": backend.missing_programs(interference.programs(spec), driver),
             "reaching other hosts": self._missing_span(),
+            "traffic over IPv6": self._missing_ipv6(),
             "congestion control": requirements.missing_congestion_control(
                 spec.congestion_control,
                 by_route=backend.missing_routes(self),
@@ -163,6 +164,17 @@ class Plan(Layout):
         return [
             MissingRequirement(what, f"take placement 'same-host', or a driver that spans hosts: {', '.join(able)}")
         ]
+
+    def _missing_ipv6(self) -> list[MissingRequirement]:
+        """Missing requirements for the requested version of the Internet Protocol."""
+        if self.spec.ip_version == 4:
+            return []
+        if self.spec.ip_version not in self.backend.ip_versions:
+            return [MissingRequirement(f"networks of backend {self.spec.backend!r} have IPv4", "take backend 'netns'")]
+        if self.driver.routed or (self.crosses_hosts and not self.driver.has_links()):
+            what = f"driver {self.spec.driver!r} connects hosts by IPv4"
+            return [MissingRequirement(what, "take a driver whose containers share one subnet, such as 'overlay'")]
+        return []
 
     def overload(self) -> str:
         """A sentence if more load is offered than an uplink carries; else empty."""

@@ -215,6 +215,8 @@ def test_each_client_is_due_a_spacing_after_the_one_before():
         ({"direction": "both", "udp_share": 0.5}, "direction 'both': UDP flows go up: use it with TCP only"),
         ({"direction": "down", "link_rate_bps": 1e8}, "link_rate_bps: it limits what clients send"),
         ({"direction": "down", "link_loss": 0.1}, "link_loss: it limits what clients send"),
+        ({"ip_version": 6, "link_loss": 0.1}, "link_loss: packets of IPv4 alone are dropped"),
+        ({"ip_version": 6, "launches": 1, "driver": "bridge"}, "ip_version: launches send no traffic"),
         ({"duration_s": 1, "interval_s": 2}, "interval_s 2 is longer than duration_s 1"),
         ({"warmup_s": 0.7}, "warmup_s 0.7 must be a whole number of intervals of 0.5 s"),
     ],

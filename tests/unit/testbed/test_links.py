@@ -8,7 +8,9 @@ import struct
 from pathlib import Path
 
 import pytest
+from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+from pyroute2.netlink.rtnl.ndmsg import ndmsg
 
 from pairlab.errors import TestbedError
 from pairlab.testbed.host.description import describe
@@ -45,6 +47,24 @@ def test_a_link_is_asked_for_as_pyroute2_asks_for_it(kind, attributes):
     ours = rtnetlink.link("x", kind, mtu=1450, master=4, **attributes)
     assert ours[HEADER_BYTES:] == by_pyroute2(kind, attributes)
     assert int.from_bytes(ours[:4], "little") == len(ours)
+
+
+@pytest.mark.parametrize(("ip", "prefix", "flags"), [("10.77.0.1", 16, 0), ("fd00::a4d:1", 112, 0x02)])
+def test_an_address_is_given_as_pyroute2_gives_it_and_one_of_ipv6_without_detection_of_duplicates(ip, prefix, flags):
+    message = ifaddrmsg()
+    message.update({"family": socket.AF_INET6 if ":" in ip else socket.AF_INET, "prefixlen": prefix, "index": 7})
+    message.update({"flags": flags, "attrs": [["IFA_ADDRESS", ip], ["IFA_LOCAL", ip]]})
+    message.encode()
+    assert rtnetlink.address(7, ip, prefix)[HEADER_BYTES:] == bytes(message.data)[HEADER_BYTES:]
+
+
+@pytest.mark.parametrize("ip", ["10.77.0.1", "fd00::a4d:1"])
+def test_a_neighbour_is_made_permanent_as_pyroute2_makes_it(ip):
+    message = ndmsg()
+    message.update({"family": socket.AF_INET6 if ":" in ip else socket.AF_INET, "ifindex": 7, "state": 0x80})
+    message["attrs"] = [["NDA_DST", ip], ["NDA_LLADDR", "02:42:0a:4d:00:01"]]
+    message.encode()
+    assert rtnetlink.neighbour(7, ip, "02:42:0a:4d:00:01")[HEADER_BYTES:] == bytes(message.data)[HEADER_BYTES:]
 
 
 def test_what_it_has_no_number_for_is_left_to_pyroute2():

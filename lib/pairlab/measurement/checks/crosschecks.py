@@ -10,12 +10,11 @@ from pairlab.measurement.parsed_flows import ParsedFlows
 from pairlab.model.spec import Spec
 from pairlab.testbed.process_launcher import LinkCounts, Process
 
-#: Headers of a packet: IPv4 and TCP, TCP timestamps (RFC 7323) where they are on, and Ethernet, which all links count
-#: except the loopback (drivers/net/loopback.c removes it first).
-HEADER_BYTES, TIMESTAMP_BYTES, ETHERNET_BYTES = 40, 12, 14
+#: Headers of a packet: IP by version, TCP or UDP, TCP timestamps (RFC 7323) where they are on, and Ethernet, which all
+#: links count except the loopback (drivers/net/loopback.c removes it first).
+IP_BYTES: Mapping[int, int] = {4: 20, 6: 40}
+TCP_BYTES, UDP_BYTES, TIMESTAMP_BYTES, ETHERNET_BYTES = 20, 8, 12, 14
 LOOPBACK = "lo"
-#: Headers of a datagram: IPv4 and UDP.
-DATAGRAM_HEADER_BYTES = 28
 #: Bytes that a tool sends besides its payload: iperf3's control connection, options, opening and closing packets.
 OVERHEAD_BYTES = 64 * 1024
 #: Segments that may be retransmitted outside the flows, and by each flow after the tool's last count: one
@@ -23,10 +22,14 @@ OVERHEAD_BYTES = 64 * 1024
 OVERHEAD_SEGMENTS, OVERHEAD_SEGMENTS_PER_FLOW = 10, 45
 
 
-def header_bytes(network: Mapping[str, Any]) -> int:
+def header_bytes(network: Mapping[str, Any], ip_version: int = 4) -> int:
     """The bytes of each TCP packet that the link counts besides the payload, by the facts of that network."""
     timestamps = TIMESTAMP_BYTES if str(network.get("tcp_timestamps", "1")) != "0" else 0
-    return HEADER_BYTES + timestamps + (0 if network.get("link") == LOOPBACK else ETHERNET_BYTES)
+    return IP_BYTES[ip_version] + TCP_BYTES + timestamps + _ethernet_bytes(network)
+
+
+def _ethernet_bytes(network: Mapping[str, Any]) -> int:
+    return 0 if network.get("link") == LOOPBACK else ETHERNET_BYTES
 
 
 def sent_again_bytes(
@@ -111,7 +114,7 @@ def interface_bytes(
 
 
 def datagram_bytes(
-    parsed: ParsedFlows, servers: Sequence[LinkCounts | None], network: Mapping[str, Any]
+    parsed: ParsedFlows, servers: Sequence[LinkCounts | None], network: Mapping[str, Any], ip_version: int = 4
 ) -> float | None:
     """UDP payload received on the servers' links, relative to what tool and kernel account for, minus 1.
 
@@ -122,10 +125,10 @@ def datagram_bytes(
     if not links or len(links) < len(parsed.datagrams):
         return None
     datagrams, payload_bytes = sum(parsed.datagrams.values()), sum(parsed.datagram_bytes.values())
-    if datagrams and payload_bytes / datagrams + DATAGRAM_HEADER_BYTES > float(network.get("mtu_bytes") or 0):
+    header = IP_BYTES[ip_version] + UDP_BYTES
+    if datagrams and payload_bytes / datagrams + header > float(network.get("mtu_bytes") or 0):
         return None
-    header = DATAGRAM_HEADER_BYTES + (0 if network.get("link") == LOOPBACK else ETHERNET_BYTES)
-    carried_bytes = sum(_payload(link, header) for link in links)
+    carried_bytes = sum(_payload(link, header + _ethernet_bytes(network)) for link in links)
     return _excess(carried_bytes, payload_bytes, OVERHEAD_BYTES * len(links))
 
 

@@ -173,6 +173,7 @@ class Spec(TakesNumbers):
     )
     udp_share: Annotated[Share, OTHERS] = about(0.0, "share of the clients that send UDP, drawn by the seed")
     udp_rate_bps: Finite = about(0.0, "sending rate of each UDP flow; 0: as fast as possible", ge=0)
+    ip_version: Literal[4, 6] = about(4, "version of the Internet Protocol by which clients and servers talk")
     congestion_control: str = about(
         "", "TCP congestion control; empty: the kernel's default", pattern=r"^[a-z0-9_]{0,15}$"
     )

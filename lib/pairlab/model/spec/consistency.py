@@ -70,6 +70,8 @@ def _flows_fit(spec: Any) -> None:
     if spec.direction == "down" and (spec.link_rate_bps or spec.link_loss):
         name = "link_rate_bps" if spec.link_rate_bps else "link_loss"
         raise ValueError(f"{name}: it limits what clients send, and with direction 'down' servers do: take another one")
+    if spec.link_loss and spec.ip_version == 6:
+        raise ValueError("link_loss: packets of IPv4 alone are dropped: leave it out, or take ip_version 4")
     if spec.udp_rate_bps and not spec.udp_share:
         raise ValueError("udp_rate_bps needs UDP flows: give udp_share, the share of the clients that send UDP")
 

@@ -28,6 +28,7 @@ def particulars(spec: Any) -> list[str]:
         (spec.ranks, f"{spec.ranks} ranks"),
         (spec.udp_share, f"{spec.udp_share * 100:g} % UDP"),
         (spec.udp_rate_bps, f"at {spec.udp_rate_bps / 1e6:g} Mbit/s"),
+        (spec.ip_version == 6, "over IPv6"),
         (spec.congestion_control, spec.congestion_control),
         (spec.cores, f"{spec.cores} core{'s' * (spec.cores != 1)}"),
         (spec.pinning != "none", f"pinned to {spec.pinning}"),

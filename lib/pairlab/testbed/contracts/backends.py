@@ -62,7 +62,7 @@ class Site(ABC):
     directory: str
     """The path of the testbed's working directory, inside an endpoint."""
     addresses: dict[str, str]
-    """Each endpoint's IPv4 address, by name."""
+    """The address of each endpoint's traffic, by name."""
     published: Mapping[str, str]
     """The servers' published addresses, by name, if they are not their own addresses."""
     interface: str = "eth0"
@@ -78,7 +78,7 @@ class Site(ABC):
 
     def __init__(self, layout: Layout, facts: Mapping[str, Any]):
         self.layout = layout
-        self.addresses = {each.name: each.address for each in layout.endpoints}
+        self.addresses = {each.name: each.traffic_address for each in layout.endpoints}
         self.published = {each.name: each.published for each in layout.endpoints if each.published}
         self.on_host_network = {each.name for each in layout.endpoints if each.uses_host_network}
         self.hosts = {each.name: each.host for each in (*layout.endpoints, *layout.workers)}
@@ -219,6 +219,9 @@ class Backend(ABC):
     """The backend's word for an endpoint."""
     host_kind: ClassVar[str] = "namespace"
     """The kind of several hosts: `namespace`, on this machine's kernel, or `uml`, with a kernel each."""
+
+    ip_versions: ClassVar[frozenset[int]] = frozenset({4})
+    """The versions of the Internet Protocol that its networks carry."""
 
     @classmethod
     def is_set_up(cls) -> bool:

@@ -37,7 +37,7 @@ class AllToAllWorkload(Workload):
     duration_s, lasted_s, mean_s, and received_bytes if known. A round of a rank is a transaction.
     """
 
-    features = frozenset({"time", "message", "ranks"})
+    features = frozenset({"time", "message", "ranks", "ipv6"})
     takes: ClassVar[Mapping[str, tuple[int, int]]] = {"message_bytes": (1, 1 << 20)}  # alltoall.c has this limit, too
     metrics: ClassVar[tuple[Metric, ...]] = RANK_METRICS
     all_connect = True

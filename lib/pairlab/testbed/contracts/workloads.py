@@ -122,6 +122,7 @@ FEATURES: Mapping[str, tuple[Callable[[Spec], bool], str]] = {
         lambda spec: bool(spec.request_bytes or spec.response_bytes or spec.requests_per_s or spec.connect_per_request),
         "send requests and await their responses (request_bytes, response_bytes, requests_per_s, connect_per_request)",
     ),
+    "ipv6": (lambda spec: spec.ip_version == 6, "send over IPv6 (ip_version)"),
     "ranks": (lambda spec: spec.ranks > 0, "exchange messages between all containers (ranks)"),
 }
 

@@ -19,7 +19,7 @@ from typing import Any
 from pairlab.errors import TestbedError, Unavailable
 from pairlab.testbed.endpoints import UPLINK, EndpointPlan, HostPlan, mac_of
 from pairlab.testbed.links import rtnetlink
-from pairlab.testbed.links.namespaces import inside
+from pairlab.testbed.links.namespaces import inside, turn_on_ipv6
 
 #: The polling interval for routes, and for words in a daemon's output.
 _LOOK_EVERY_S = 0.05
@@ -345,6 +345,9 @@ class Lan:
             if has_link and endpoint.gateway:
                 requests.append(rtnetlink.route("0.0.0.0/0", gateway=endpoint.gateway))
             rtnetlink.ask(*requests)
+            if has_link and endpoint.ip_version == 6:
+                turn_on_ipv6("eth0")
+                rtnetlink.ask(rtnetlink.address(eth0, endpoint.ipv6, endpoint.ipv6_prefix))
 
     def await_carriers(self, ports: Sequence[str]) -> None:
         """Waits for the carriers of these links: a bridge drops frames from a port before it has noticed the carrier.

@@ -52,6 +52,13 @@ def without_ipv6() -> None:
         Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
 
 
+def turn_on_ipv6(link: str) -> None:
+    """Turns IPv6 on for that link of the present namespace, without an address or a packet of the kernel's own."""
+    settings = Path("/proc/sys/net/ipv6/conf", link)
+    for name, value in (("addr_gen_mode", "1"), ("accept_ra", "0"), ("disable_ipv6", "0")):
+        (settings / name).write_text(value)
+
+
 @contextlib.contextmanager
 def restored() -> Iterator[None]:
     """Returns the calling thread to its present namespace afterwards."""

@@ -12,8 +12,9 @@ from typing import Any
 
 #: Types of message (linux/rtnetlink.h).
 _NEWLINK, _DELLINK, _GETLINK, _NEWADDR, _NEWROUTE, _NEWNEIGH, _NEWQDISC = 16, 17, 18, 20, 24, 28, 36
-#: Flags (netlink(7)): a request to be acknowledged; one that makes a new object; one that appends to others.
-_ASKED, _NEW, _FURTHER = 0x01 | 0x04, 0x400 | 0x200, 0x400 | 0x800
+#: Flags (netlink(7)): a request to be acknowledged; one that makes a new object; one that appends to others; one that
+#: makes an object or replaces it.
+_ASKED, _NEW, _FURTHER, _REPLACED = 0x01 | 0x04, 0x400 | 0x200, 0x400 | 0x800, 0x400 | 0x100
 #: A link's flag (netdevice(7)).
 _IFF_UP = 1
 #: The loopback's index, in every network namespace.
@@ -22,6 +23,8 @@ LOOPBACK = 1
 _UNSPECIFIED, _INET, _BRIDGE = socket.AF_UNSPEC, socket.AF_INET, 7
 #: States and flags of a forwarding entry: permanent or static; in the link's own table, or its bridge's.
 _PERMANENT, _NOARP, _SELF, _MASTER = 0x80, 0x40, 0x02, 0x04
+#: A flag of addresses: no duplicate address detection (linux/if_addr.h).
+_NODAD = 0x02
 #: A unicast route in the main table, set by an administrator, of universal scope (rtnetlink(7)).
 _MAIN, _STATIC, _UNICAST, _UNIVERSE = 254, 4, 1, 0
 #: The parent of a link's root queueing discipline; and the link layer whose rates need no table (linux/pkt_sched.h).
@@ -146,10 +149,10 @@ def removal(index: int) -> bytes:
     return _message(_DELLINK, 0, _link_message({}, index))
 
 
-def address(index: int, ipv4: str, prefix: int) -> bytes:
-    """Gives the link of that index an IPv4 address."""
-    head = struct.pack("=4BI", _INET, prefix, 0, _UNIVERSE, index)
-    packed = socket.inet_aton(ipv4)
+def address(index: int, ip: str, prefix: int) -> bytes:
+    """Gives the link of that index an address; one of IPv6 without asking whether another has it (RFC 4862, 5.4)."""
+    family, packed = _packed_ip(ip)
+    head = struct.pack("=4BI", family, prefix, _NODAD if family == socket.AF_INET6 else 0, _UNIVERSE, index)
     return _message(_NEWADDR, _NEW, head + _attribute(1, packed) + _attribute(2, packed))
 
 
@@ -174,6 +177,19 @@ def bridge_port(index: int, mac: str) -> bytes:
     return _message(_NEWNEIGH, _NEW, _entry(index, _NOARP, _MASTER) + _attribute(2, _mac(mac)))
 
 
+def neighbour(index: int, ip: str, mac: str) -> bytes:
+    """Makes this the hardware address of an IP address on the link of that index, permanently."""
+    family, packed = _packed_ip(ip)
+    entry = _entry(index, _PERMANENT, 0, family)
+    return _message(_NEWNEIGH, _REPLACED, entry + _attribute(1, packed) + _attribute(2, _mac(mac)))
+
+
+def _packed_ip(ip: str) -> tuple[int, bytes]:
+    """The family of an address, and the address as packets have it."""
+    family = socket.AF_INET6 if ":" in ip else _INET
+    return family, socket.inet_pton(family, ip)
+
+
 def token_bucket(
     index: int,
     *,
@@ -196,9 +212,9 @@ def token_bucket(
     return _message(_NEWQDISC, _NEW, head + _attribute(1, _text("tbf")) + _attribute(2, options))
 
 
-def _entry(index: int, state: int, flags: int) -> bytes:
+def _entry(index: int, state: int, flags: int, family: int = _BRIDGE) -> bytes:
     """struct ndmsg."""
-    return struct.pack("=B3xiHBB", _BRIDGE, index, state, flags, 0)
+    return struct.pack("=B3xiHBB", family, index, state, flags, 0)
 
 
 def _link_message(attributes: Mapping[str, Any], index: int = 0, *, up: bool = False) -> bytes:

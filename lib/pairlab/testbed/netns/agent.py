@@ -95,11 +95,12 @@ class Agent(Networks):
         """The missing requirements of such an uplink. Needs a sandbox of its own: leaves the loopback shaped."""
         return underlay.missing(uplink)
 
-    def route_congestion_control(self, name: str) -> str:
+    def route_congestion_control(self, name: str, ip_version: int) -> str:
         """Sets this congestion control on the routes between endpoints; returns the one in force."""
         if not self._namespaces:
-            return routes.set_here(name, routes.LOCAL)
-        return routes.set_in(set(self._namespaces.values()), name, routes.tables_of(self._networks[0].driver))
+            return routes.set_here(name, routes.LOCAL, ip_version)
+        tables = routes.tables_of(self._networks[0].driver)
+        return routes.set_in(set(self._namespaces.values()), name, tables, ip_version)
 
     def route_hosts(self, name: str) -> None:
         """Sets this congestion control on the hosts' own routes, for processes there that relay connections."""

@@ -12,10 +12,14 @@ from pairlab.testbed.contracts import Backend, Layout, NetworkDriver, Progress, 
 from pairlab.testbed.endpoints import EndpointPlan, Link, pairs_of
 from pairlab.testbed.host import cgroups
 from pairlab.testbed.limits import cpu_list
-from pairlab.testbed.netns import sandbox
+from pairlab.testbed.netns import routes, sandbox
 from pairlab.testbed.netns.networks import namespace_of
 from pairlab.testbed.netns.sandbox import Sandbox, import_path
 from pairlab.testbed.requirements import ROUTED, MissingRequirement, Program, missing_programs
+
+#: The kernel's settings of IPv6.
+IPV6 = Path("/proc/sys/net/ipv6")
+NO_IPV6 = MissingRequirement("this kernel has no IPv6", "boot it without ipv6.disable=1, or take ip_version 4")
 
 
 class NetnsSite(Site):
@@ -57,7 +61,7 @@ class NetnsSite(Site):
         self._facts["shaping"] = self.sandbox.call("shape", dict(links))
 
     def route_congestion_control(self, name: str) -> None:
-        self._facts[ROUTED] = self.sandbox.call("route_congestion_control", name)
+        self._facts[ROUTED] = self.sandbox.call("route_congestion_control", name, self.layout.endpoints[0].ip_version)
 
     def facts(self) -> Mapping[str, Any]:
         if "hosts" not in self._facts:  # reading takes a while, and the facts do not change
@@ -71,6 +75,8 @@ class Netns(Backend):
     name = "netns"
     summary = "network namespaces in a sandbox; needs neither root nor Docker"
     endpoint = "namespace"
+
+    ip_versions = frozenset({4, 6})
 
     def missing(self) -> list[MissingRequirement]:
         return [*filter(None, (sandbox.missing(), missing_flowgen())), *missing_programs(requirements.WATCHDOGS)]
@@ -90,6 +96,8 @@ class Netns(Backend):
         return missing
 
     def missing_routes(self, layout: Layout) -> list[MissingRequirement]:
+        if layout.endpoints[0].ip_version == 6 and routes.LOCAL in routes.tables_of(layout.driver):
+            return [MissingRequirement("the kernel changes no IPv6 routes of a loopback", "take another driver")]
         return []  # all namespaces of the sandbox are ours, the loopback of `host` too
 
     def missing_for(self, layout: Layout) -> dict[str, list[MissingRequirement]]:
@@ -98,6 +106,7 @@ class Netns(Backend):
             "shaped links": sandbox.missing_shaping(layout.links.values()),
             f"{len(layout.hosts)} hosts": missing_hosts(layout),
             "network namespaces": missing_namespaces(layout),
+            "IPv6": [NO_IPV6] if layout.endpoints[0].ip_version == 6 and not IPV6.exists() else [],
         }  # launches need nothing: we may allow pings in the sandbox's namespaces
 
     def tool_version(self, command: Sequence[str], driver: type[NetworkDriver]) -> str:

@@ -14,13 +14,12 @@ from collections.abc import Mapping, Sequence
 
 from pairlab.errors import TestbedError
 from pairlab.testbed.endpoints import EndpointPlan, mac_of, pairs_of
+from pairlab.testbed.links import rtnetlink
 from pairlab.testbed.links.namespaces import inside
 
-LINK = b"eth0"
+LINK = "eth0"
 #: ioctl(2) requests: netdevice(7), arp(7).
-SIOCGIFHWADDR, SIOCDARP, SIOCSARP = 0x8927, 0x8953, 0x8955
-#: Flags of an entry that is complete and permanent.
-ATF_COM, ATF_PERM = 0x02, 0x04
+SIOCGIFHWADDR, SIOCDARP = 0x8927, 0x8953
 DISCARD_PORT = 9
 
 
@@ -39,9 +38,9 @@ def set_partners(
         macs = {each.name: _packed(each.mac) for each in endpoints if with_remote}
         for endpoint in local:
             with inside(namespaces[endpoint.name]), _socket() as sock:
-                macs[endpoint.name] = fcntl.ioctl(sock, SIOCGIFHWADDR, struct.pack("16s16x", LINK))[18:24]
+                macs[endpoint.name] = fcntl.ioctl(sock, SIOCGIFHWADDR, struct.pack("16s16x", LINK.encode()))[18:24]
                 _send_to_itself(sock, endpoint, macs[endpoint.name])
-        addresses = {each.name: each.address for each in endpoints}
+        by_name = {each.name: each for each in endpoints}
         partners: dict[str, list[str]] = {each.name: [] for each in endpoints}
         for client, server in pairs_of(endpoints):
             partners[client.name].append(server.name)
@@ -49,12 +48,12 @@ def set_partners(
         meeting = [each.name for each in endpoints if each.meets_all]
         partners |= {name: [other for other in meeting if other != name] for name in meeting}
         for endpoint in local:
-            with inside(namespaces[endpoint.name]), _socket() as sock:
-                for partner in partners[endpoint.name]:
-                    if partner in macs and ipaddress.ip_address(addresses[partner]) in _network(endpoint):
-                        _set_neighbour(sock, addresses[partner], macs[partner])
-                if endpoint.gateway:
-                    _set_neighbour(sock, endpoint.gateway, _packed(mac_of(endpoint.gateway)))
+            known = {endpoint.gateway: _packed(mac_of(endpoint.gateway))} if endpoint.gateway else {}
+            for partner in (by_name[name] for name in partners[endpoint.name] if name in macs):
+                if ipaddress.ip_address(partner.address) in _network(endpoint):
+                    known |= dict.fromkeys((partner.address, partner.traffic_address), macs[partner.name])
+            with inside(namespaces[endpoint.name]):
+                _set(LINK, {address: mac.hex(":") for address, mac in known.items()})
         return {name: mac.hex(":") for name, mac in macs.items()}
     except OSError as error:
         raise TestbedError(f"neighbours could not be set: {error}") from error
@@ -62,19 +61,18 @@ def set_partners(
 
 def delete(address: str, sock: socket.socket) -> None:
     """Deletes that neighbour of eth0 in the socket's namespace, complete or not, so that ARP begins anew."""
+    protocol = struct.pack("=H2x4s8x", socket.AF_INET, socket.inet_aton(address))
     with contextlib.suppress(OSError):
-        fcntl.ioctl(sock, SIOCDARP, _arp_request(address, bytes(6)))
+        fcntl.ioctl(sock, SIOCDARP, struct.pack("16s36x16s", protocol, LINK.encode()))  # struct arpreq
 
 
 def set_static(link: str, macs: Mapping[str, str]) -> None:
-    """Sets permanent neighbours of the present namespace on that link. macs: hardware addresses by IPv4 address.
+    """Sets permanent neighbours of the present namespace on that link. macs: hardware addresses by IP address.
 
     Raises TestbedError where the kernel refuses.
     """
     try:
-        with _socket() as sock:
-            for address, mac in macs.items():
-                _set_neighbour(sock, address, _packed(mac), link.encode())
+        _set(link, macs)
     except OSError as error:
         raise TestbedError(f"neighbours could not be set: {error}") from error
 
@@ -90,9 +88,9 @@ def _send_to_itself(sock: socket.socket, endpoint: EndpointPlan, mac: bytes) -> 
     takes the kernel milliseconds, packet_release's synchronize_net.)
     """
     unused = str(_network(endpoint).broadcast_address - 1)
-    _set_neighbour(sock, unused, mac)
+    _set(LINK, {unused: mac.hex(":")})
     sock.sendto(b"", (unused, DISCARD_PORT))
-    fcntl.ioctl(sock, SIOCDARP, _arp_request(unused, mac))
+    delete(unused, sock)
 
 
 def _network(endpoint: EndpointPlan) -> ipaddress.IPv4Network:
@@ -103,12 +101,6 @@ def _packed(mac: str) -> bytes:
     return bytes.fromhex(mac.replace(":", ""))
 
 
-def _set_neighbour(sock: socket.socket, address: str, mac: bytes, link: bytes = LINK) -> None:
-    fcntl.ioctl(sock, SIOCSARP, _arp_request(address, mac, link))
-
-
-def _arp_request(address: str, mac: bytes, link: bytes = LINK) -> bytes:
-    """struct arpreq: protocol address, hardware address, flags, netmask, device."""
-    protocol = struct.pack("=H2x4s8x", socket.AF_INET, socket.inet_aton(address))
-    hardware = struct.pack("=H6s8x", socket.AF_UNSPEC, mac)
-    return struct.pack("16s16si16x16s", protocol, hardware, ATF_COM | ATF_PERM, link)
+def _set(link: str, macs: Mapping[str, str]) -> None:
+    index = socket.if_nametoindex(link)
+    rtnetlink.ask(*(rtnetlink.neighbour(index, address, mac) for address, mac in macs.items()))

@@ -31,39 +31,39 @@ def tables_of(driver: type[NetworkDriver] | NetworkDriver) -> Sequence[int]:
     return [MAIN] if driver.isolated else [MAIN, LOCAL]
 
 
-def set_in(namespaces: Iterable[int], name: str, tables: Sequence[int]) -> str:
-    """Sets the congestion control on IPv4 routes of these network namespaces (descriptors); returns the one in force.
+def set_in(namespaces: Iterable[int], name: str, tables: Sequence[int], ip_version: int = 4) -> str:
+    """Sets the congestion control on routes of these network namespaces (descriptors); returns the one in force.
 
     Raises TestbedError where the kernel refuses. Must not run in an event loop.
     """
     for namespace in namespaces:
         with inside(namespace):
             for table in tables:
-                set_here(name, table)
+                set_here(name, table, ip_version)
     return name
 
 
-def set_here(name: str, table: int = MAIN) -> str:
+def set_here(name: str, table: int = MAIN, ip_version: int = 4) -> str:
     """The same for one table of the present namespace, which must have routes."""
     from pyroute2 import IPRoute
     from pyroute2.netlink.exceptions import NetlinkError
 
     with IPRoute() as ipr:
         try:
-            for route in _routes(ipr, table):
-                same = {field: route[field] for field in ("dst_len", "tos", "proto", "scope", "type")}
+            for route in _routes(ipr, table, ip_version):
+                same = {field: route[field] for field in ("family", "dst_len", "tos", "proto", "scope", "type")}
                 same |= {key.removeprefix("RTA_").lower(): route.get_attr(key) for key in KEPT if route.get_attr(key)}
                 ipr.route("change", table=table, metrics={"cc_algo": name, "lock": LOCK}, **same)
         except NetlinkError as error:
             raise TestbedError(f"the kernel refuses the congestion control {name!r} for a route: {error}") from error
-        in_force = {_congestion_control(route) for route in _routes(ipr, table)}
+        in_force = {_congestion_control(route) for route in _routes(ipr, table, ip_version)}
     if in_force != {name}:
         raise TestbedError(f"the congestion control of routes is {sorted(in_force) or 'of none'}, not {name!r}")
     return name
 
 
-def _routes(ipr: Any, table: int) -> list[Any]:
-    every = ipr.get_routes(family=socket.AF_INET)
+def _routes(ipr: Any, table: int, ip_version: int) -> list[Any]:
+    every = ipr.get_routes(family=socket.AF_INET6 if ip_version == 6 else socket.AF_INET)
     return [each for each in every if each.get_attr("RTA_TABLE") == table and each["type"] in CARRYING]
 
 

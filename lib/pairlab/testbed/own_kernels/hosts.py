@@ -234,8 +234,8 @@ class Hosts(ABC):
             shaped |= each
         return shaped
 
-    def route_congestion_control(self, name: str) -> str:
-        return self._call_each("route_congestion_control", ([name] for _ in self._hosts))[0]
+    def route_congestion_control(self, name: str, ip_version: int) -> str:
+        return self._call_each("route_congestion_control", ([name, ip_version] for _ in self._hosts))[0]
 
     def port_counts(self) -> tuple[int, int] | None:
         counts = [each for each in self._call_each("port_counts") if each]

@@ -2,7 +2,7 @@
 
 from pairlab.model.spec import Spec
 from pairlab.testbed.contracts import USUAL_MESSAGE_BYTES, AllToAllWorkload, FlowgenWorkload, Site, token_options
-from pairlab.testbed.endpoints import Endpoint, Pair
+from pairlab.testbed.endpoints import Endpoint, Pair, with_port
 
 
 class AllToAll(AllToAllWorkload, FlowgenWorkload):
@@ -19,13 +19,13 @@ class AllToAll(AllToAllWorkload, FlowgenWorkload):
 
     name = "all-to-all"
     summary = "flowgen all-to-all: rounds in which every container sends to every other one, and their latencies"
-    features = frozenset({"time", "message", "warmup", "ranks"})
+    features = frozenset({"time", "message", "warmup", "ranks", "ipv6"})
     most_ranks = 256  # flowgen's own limit: mesh.h
 
     def rank(self, pair: Pair, endpoint: Endpoint, spec: Spec, site: Site) -> list[str]:
         (index,) = [number for number, rank in enumerate(pair.ranks) if rank.endpoint == endpoint.name]
         argv = [site.flowgen, "all-to-all", "--rank", str(index), *token_options(site)]
-        argv += ["--ranks", ",".join(f"{rank.address}:{rank.port}" for rank in pair.ranks)]
+        argv += ["--ranks", ",".join(with_port(rank.address, rank.port) for rank in pair.ranks)]
         argv += ["--message-bytes", str(spec.message_bytes or USUAL_MESSAGE_BYTES)]
         argv += ["--duration", f"{spec.duration_s:g}", "--warmup", f"{spec.warmup_s:g}"]
         return [*argv, "--wait"] if endpoint == pair.server else argv

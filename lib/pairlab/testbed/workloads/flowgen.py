@@ -7,7 +7,7 @@ from typing import Any
 from pairlab.errors import BadSpec
 from pairlab.model.spec import Spec
 from pairlab.testbed.contracts import FlowgenWorkload, FlowReport, Site, reports, token_options
-from pairlab.testbed.endpoints import Pair, Task
+from pairlab.testbed.endpoints import Pair, Task, with_port
 
 #: A line of a report.
 Line = Mapping[str, Any]
@@ -33,7 +33,7 @@ class Flowgen(FlowgenWorkload):
 
     name = "flowgen"
     summary = "flowgen: TCP by time or by bytes, and UDP; exact, built with pairlab"
-    features = frozenset({"time", "bytes", "flows", "directions", "message", "udp", "warmup", "intervals"})
+    features = frozenset({"time", "bytes", "flows", "directions", "message", "udp", "warmup", "intervals", "ipv6"})
     chooses_congestion_control = True
     runs_until_stopped = True
 
@@ -54,7 +54,7 @@ class Flowgen(FlowgenWorkload):
         return [*argv, "--udp"] if pair.task.protocol == "udp" else argv
 
     def client(self, pair: Pair, spec: Spec, site: Site) -> list[str]:
-        argv = [site.flowgen, "client", "--connect", f"{pair.target}:{pair.port}", *token_options(site)]
+        argv = [site.flowgen, "client", "--connect", with_port(pair.target, pair.port), *token_options(site)]
         argv += self._udp(spec) if pair.task.protocol == "udp" else self._tcp(pair.task, spec)
         argv += ["--flows", str(spec.flows_per_pair)] if spec.flows_per_pair > 1 else []
         argv += ["--direction", spec.direction] if spec.direction != "up" else []

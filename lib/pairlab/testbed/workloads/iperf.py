@@ -58,7 +58,7 @@ class Iperf(Workload):
 
     name = "iperf"
     summary = "iperf 2: TCP at full rate (the papers' tool)"
-    features = frozenset({"time", "flows", "message", "warmup", "intervals"})
+    features = frozenset({"time", "flows", "message", "warmup", "intervals", "ipv6"})
     chooses_congestion_control = True
     programs = (Program("iperf", "iperf"),)
     version_argv = ("iperf", "--version")
@@ -67,11 +67,13 @@ class Iperf(Workload):
 
     def server(self, pair: Pair, spec: Spec, site: Site) -> list[str]:
         argv = ["iperf", "-s", "-B", pair.server.address, "-p", str(pair.port)]
+        argv += ["-V"] if spec.ip_version == 6 else []
         return [*argv, *REPORT, "-i", f"{spec.interval_s:g}", "-P", str(spec.flows_per_pair)]  # ends after as many
 
     def client(self, pair: Pair, spec: Spec, site: Site) -> list[str]:
         argv = ["iperf", "-c", pair.target, "-p", str(pair.port)]
         argv += ["-t", f"{spec.total_s:g}", "-i", f"{spec.interval_s:g}", *REPORT]
+        argv += ["-V"] if spec.ip_version == 6 else []
         argv += ["-P", str(spec.flows_per_pair)] if spec.flows_per_pair > 1 else []
         argv += ["-l", str(spec.message_bytes)] if spec.message_bytes else []
         argv += ["-Z", spec.congestion_control] if spec.congestion_control else []

@@ -30,7 +30,7 @@ class Iperf3(Workload):
 
     name = "iperf3"
     summary = "iperf3: TCP at full rate"
-    features = frozenset({"time", "flows", "message", "warmup", "intervals", "directions"})
+    features = frozenset({"time", "flows", "message", "warmup", "intervals", "directions", "ipv6"})
     takes: ClassVar[Mapping[str, tuple[int, int]]] = {"flows_per_pair": (1, 128), "message_bytes": (1, 1 << 20)}
     whole_seconds = True
     chooses_congestion_control = True

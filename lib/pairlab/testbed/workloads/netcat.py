@@ -24,7 +24,7 @@ class Netcat(Workload):
 
     name = "netcat"
     summary = "OpenBSD netcat: a TCP flow of given size (the papers' tool for that)"
-    features = frozenset({"bytes"})
+    features = frozenset({"bytes", "ipv6"})
     programs = (Program("nc.openbsd", "netcat-openbsd"),)
     version_argv = ("nc.openbsd", "-h")
     exit_grace_s = 0.0

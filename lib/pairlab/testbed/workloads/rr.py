@@ -6,7 +6,7 @@ from typing import Any
 from pairlab.errors import BadSpec
 from pairlab.model.spec import Spec
 from pairlab.testbed.contracts import FlowgenWorkload, FlowReport, Site, reports, token_options
-from pairlab.testbed.endpoints import Pair
+from pairlab.testbed.endpoints import Pair, with_port
 
 #: The opening of a connection, before the first request: rrwire.h.
 OPENING_BYTES = 32
@@ -30,7 +30,7 @@ class Rr(FlowgenWorkload):
 
     name = "rr"
     summary = "flowgen rr: requests and responses by TCP or UDP, and their latencies"
-    features = frozenset({"time", "flows", "udp", "warmup", "transactions"})
+    features = frozenset({"time", "flows", "udp", "warmup", "transactions", "ipv6"})
 
     def check(self, spec: Spec) -> None:
         if spec.udp_rate_bps:
@@ -50,7 +50,7 @@ class Rr(FlowgenWorkload):
         return [*self.listening(pair, site, "rr-server"), *(["--udp"] if pair.task.protocol == "udp" else [])]
 
     def client(self, pair: Pair, spec: Spec, site: Site) -> list[str]:
-        argv = [site.flowgen, "rr", "--connect", f"{pair.target}:{pair.port}", *token_options(site)]
+        argv = [site.flowgen, "rr", "--connect", with_port(pair.target, pair.port), *token_options(site)]
         argv += ["--duration", f"{spec.duration_s:g}"]
         request_bytes, response_bytes = sizes(spec, pair.task.protocol)
         argv += ["--request-bytes", str(request_bytes), "--response-bytes", str(response_bytes)]

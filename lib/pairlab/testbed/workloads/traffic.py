@@ -6,7 +6,7 @@ from pairlab.errors import BadSpec
 from pairlab.model import traffic_parameters
 from pairlab.model.spec import Spec
 from pairlab.testbed.contracts import FlowgenWorkload, FlowReport, FlowTable, Site, reports, token_options
-from pairlab.testbed.endpoints import Pair
+from pairlab.testbed.endpoints import Pair, with_port
 
 #: flowgen's own limit: schedule.h.
 MOST_SERVERS = 16
@@ -34,7 +34,7 @@ class Traffic(FlowgenWorkload):
 
     name = "traffic"
     summary = "flowgen traffic: flows of sizes from a distribution, from all servers to one client"
-    features = frozenset({"time", "sizes", "flows"})
+    features = frozenset({"time", "sizes", "flows", "ipv6"})
     one_client = True
 
     def check(self, spec: Spec) -> None:
@@ -68,7 +68,7 @@ class Traffic(FlowgenWorkload):
     def client(self, pair: Pair, spec: Spec, site: Site) -> list[str]:
         argv = [site.flowgen, "traffic", *token_options(site)]
         for address, port in pair.targets:
-            argv += ["--server", f"{address}:{port}"]
+            argv += ["--server", with_port(address, port)]
         for servers, weight in traffic_parameters.fan_outs(spec.fan_out).items():
             argv += ["--fan-out", f"{servers}={weight}"]
         argv += ["--sizes", f"{site.directory}/{_SIZES}", "--records", f"{site.directory}/{_FLOWS}"]
