@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from pairlab.errors import BadSpec
 from pairlab.model.spec import Spec
 from pairlab.testbed.contracts import FlowReport, Site, Workload, reports
 from pairlab.testbed.endpoints import Pair
@@ -17,20 +18,23 @@ Row = dict[str, Any]
 STOPPED = "interrupt - the client has terminated"
 OF_STOPPED = ("the client has terminated", "interrupt - the server has terminated")
 
+#: iperf3's longest datagram, whatever the version of the Internet Protocol (MAX_UDP_BLOCKSIZE).
+MOST_DATAGRAM_BYTES = 65507
+
 #: The negligible share of unread bytes, relative to the bytes that the server read.
 KNOWN = 0.002
 
 
 class Iperf3(Workload):
-    """TCP at full rate, reported by the client as JSON, with its server's report in it (--get-server-output).
+    """TCP at full rate, or UDP, reported by the client as JSON, with its server's report in it (--get-server-output).
 
     Bytes are those that the other end received: totals, and intervals too if its report has them (older runs have no
-    server's report). Retransmits, RTT and window are the sender's.
+    server's report). Retransmits, RTT and window are the sender's. A UDP flow has totals only.
     """
 
     name = "iperf3"
-    summary = "iperf3: TCP at full rate"
-    features = frozenset({"time", "flows", "message", "warmup", "intervals", "directions", "ipv6"})
+    summary = "iperf3: TCP at full rate, and UDP"
+    features = frozenset({"time", "flows", "message", "udp", "warmup", "intervals", "directions", "ipv6"})
     takes: ClassVar[Mapping[str, tuple[int, int]]] = {"flows_per_pair": (1, 128), "message_bytes": (1, 1 << 20)}
     whole_seconds = True
     chooses_congestion_control = True
@@ -41,7 +45,15 @@ class Iperf3(Workload):
     connects_first = True  # a test starts once the control connection and all streams are established
 
     signal_message = "interrupt - the "  # followed by which of the two
+    listens_by_tcp = True
     counter_lag_s = 0.1  # the client counts when it ends the test, and closes after the server's report
+
+    def check(self, spec: Spec) -> None:
+        super().check(spec)
+        if spec.udp_share and spec.warmup_s:
+            raise BadSpec("iperf3's totals of UDP have the warm-up in them: leave warmup_s at 0")
+        if spec.udp_share and spec.message_bytes > MOST_DATAGRAM_BYTES:
+            raise BadSpec(f"iperf3 sends UDP with message_bytes up to {MOST_DATAGRAM_BYTES}, not {spec.message_bytes}")
 
     def server(self, pair: Pair, spec: Spec, site: Site) -> list[str]:
         argv = ["iperf3", "-s", "-B", pair.server.address, "-p", str(pair.port)]
@@ -53,6 +65,8 @@ class Iperf3(Workload):
         argv += {"up": [], "down": ["--reverse"], "both": ["--bidir"]}[spec.direction]
         argv += ["-P", str(spec.flows_per_pair)] if spec.flows_per_pair > 1 else []
         argv += ["-l", str(spec.message_bytes)] if spec.message_bytes else []
+        if pair.task.protocol == "udp":
+            return [*argv, "-u", "-b", str(round(spec.udp_rate_bps))]  # 0: as fast as possible
         argv += ["-C", spec.congestion_control] if spec.congestion_control else []
         return argv
 
@@ -84,6 +98,8 @@ class Iperf3(Workload):
             if not streams:
                 raise ValueError("iperf3 reported no transfer")
             of_server = _intervals_of_server(report)
+            if report["start"]["test_start"]["protocol"] == "UDP":
+                return [_of_datagrams(index, report, of_server) for index in range(len(streams))]
             return [_measured(index, report, of_server) for index in range(len(streams))]
 
 
@@ -128,7 +144,7 @@ def _intervals_of_server(report: Mapping[str, Any]) -> dict[int, Any]:
 
 
 def _is_down(stream: Mapping[str, Any]) -> bool:
-    return stream["sender"].get("sender") is False
+    return stream.get("sender", {}).get("sender") is False  # UDP flows, which go up only, have no such part
 
 
 def _measured(index: int, report: Mapping[str, Any], of_server: Mapping[int, Any]) -> FlowReport:
@@ -167,6 +183,25 @@ def _measured(index: int, report: Mapping[str, Any], of_server: Mapping[int, Any
         received_bytes=received_bytes,
         unread_bytes=max(0.0, unread_bytes),
     )
+
+
+def _of_datagrams(index: int, report: Mapping[str, Any], of_server: Mapping[int, Any]) -> FlowReport:
+    """A UDP flow. The server's bytes tell the datagrams that arrived, as all have one length; its count of lost ones
+    ends with the last that arrived.
+    """
+    stream, datagram_bytes = report["end"]["streams"][index]["udp"], report["start"]["test_start"]["blksize"]
+    arrived = of_server[int(report["start"]["connected"][index]["local_port"])]
+    sent, received_bytes = int(stream["packets"]), sum(int(each["bytes"]) for each in arrived)
+    received = received_bytes // datagram_bytes
+    if not received:
+        raise ValueError("iperf3's server reported no datagrams: none arrived")
+    flow = reports.totals(float(arrived[-1]["end"]), received_bytes) | {
+        "datagrams_sent": sent,
+        "datagrams_received": received,
+        "datagrams_lost": max(0, sent - received),
+        "datagrams_reordered": int(stream["out_of_order"]),
+    }
+    return FlowReport(flow, number=index, received_bytes=received_bytes, received_datagrams=received)
 
 
 def _number_in_direction(index: int, report: Mapping[str, Any]) -> int:

@@ -3,8 +3,8 @@
 Captured on loopback in a network namespace of its own; shaped: over a link of 100 Mbit/s. killed: what a client of 10 s
 had written when it was killed; terminated: what one ended by SIGTERM after 1.8 s wrote; server-died: what one wrote
 whose server was killed then; stopped: what client and server wrote when that of 60 s was ended after 2.2 s, and then
-its server; lossy: of which 70 % of the packets were dropped for 3.5 s. Of all-to-all, one is rank 1
-of two, with messages of 1024 bytes.
+its server; lossy: of which 70 % of the packets were dropped for 3.5 s; udp: of whose datagrams 5 % were. Of
+all-to-all, one is rank 1 of two, with messages of 1024 bytes.
 """
 
 import pytest

@@ -188,3 +188,23 @@ def test_iperf3_that_something_else_ended_says_what():
 def test_iperf3_without_a_whole_report_says_so(client, server):
     with pytest.raises(ValueError, match=r"iperf3 printed no|incomplete"):
         Iperf3().parse_stopped(client, server)
+
+
+def test_iperf3s_datagrams_are_those_its_server_received_and_all_others_are_lost():
+    report = json.loads(captured("iperf3-3.12-udp.json"))
+    told = Iperf3().parse(json.dumps(report))
+    assert [flow.received_datagrams for flow in told] == [500 - 21, 500 - 20]  # as iperf3 counts, too
+    assert [flow.flow["datagrams_sent"] for flow in told] == [500, 500]
+    assert [flow.flow["datagrams_lost"] for flow in told] == [21, 20]
+    assert told[0].flow["throughput_bps"] == pytest.approx(479_000 * 8 / told[0].flow["duration_s"])
+    last = report["server_output_json"]["intervals"][-1]["streams"][0]
+    last["bytes"] -= 2000  # the last two: iperf3 itself counts no loss after the last that arrived
+    assert [flow.flow["datagrams_lost"] for flow in Iperf3().parse(json.dumps(report))] == [23, 20]
+
+
+def test_iperf3_of_which_no_datagram_arrived_says_so():
+    report = json.loads(captured("iperf3-3.12-udp.json"))
+    for interval in report["server_output_json"]["intervals"]:
+        interval["streams"][0]["bytes"] = 0
+    with pytest.raises(ValueError, match="no datagrams: none arrived"):
+        Iperf3().parse(json.dumps(report))
