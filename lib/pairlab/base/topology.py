@@ -145,7 +145,9 @@ def _wire(hosts: int, y: float, network: Mapping[str, Any], all_hosts: int) -> s
     underlay = network.get("underlay", {})
     whose = f"at {' and '.join(underlay['limited_hosts'])}" if "limited_hosts" in underlay else "each"
     rate = f", {underlay['tbf']['rate_bps'] / 1e9:g} Gbit/s {whose}" if "tbf" in underlay else ""
-    rate += f", delayed by {underlay['netem']['delay_s'] * 1e3:g} ms" if "netem" in underlay else ""
+    netem = underlay.get("netem", {})
+    rate += f", delayed by {netem['delay_s'] * 1e3:g} ms" if netem.get("delay_s") else ""
+    rate += f", losing {netem['loss']:.3g}" if netem.get("loss") else ""
     hidden = f"; {all_hosts - hosts} hosts are not drawn" if all_hosts > hosts else ""
     told = f"uplinks of MTU {underlay.get('mtu', 0):,} B{rate}, one kernel{hidden}"
     parts.append(text((middles[0] + middles[-1]) / 2, wire + LINE, told, "middle", PALE))

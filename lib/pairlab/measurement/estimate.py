@@ -199,7 +199,7 @@ def picture(spec: Spec) -> str:
     plan = plans.layout(resolve(spec))
     uplink = plan.hosts[-1].uplink
     shaped = {"tbf": {"rate_bps": uplink.rate_bps}} if uplink.rate_bps else {}
-    delayed = {"netem": {"delay_s": uplink.delay_s}} if uplink.delay_s else {}
+    delayed = {"netem": {"delay_s": uplink.delay_s, "loss": uplink.loss}} if uplink.by_netem else {}
     underlay = {"mtu": uplink.mtu_bytes, **shaped, **delayed, **limited(plan.hosts)}
     several = {"underlay": underlay} if len(plan.hosts) > 1 else {}
     network = {"hosts": [_planned_host(plan, host) for host in plan.hosts], **several}

@@ -73,7 +73,7 @@ class Uplink:
     """The shaping of a host's link to the others.
 
     rate_bps: the limit in each direction, link-layer headers included; 0: none. delay_s, jitter_s: delay of the host's
-    outgoing packets, and its variation. paced: as in Link.
+    outgoing packets, and its variation. paced: as in Link. loss: share of outgoing packets that are lost at random.
     """
 
     rate_bps: float = 0.0
@@ -81,6 +81,12 @@ class Uplink:
     jitter_s: float = 0.0
     mtu_bytes: int = 1500
     paced: bool = False
+    loss: float = 0.0
+
+    @property
+    def by_netem(self) -> bool:
+        """Whether packets are delayed or lost."""
+        return self.delay_s > 0 or self.loss > 0
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,9 @@ def hosts_of(spec: Spec, driver: type[NetworkDriver], *, paced: bool = False) ->
     """
     shaping.require_rate("uplink_rate_bps", spec.uplink_rate_bps)
     mtu_bytes = spec.uplink_mtu_bytes or USUAL_MTU_BYTES
-    limited = Uplink(spec.uplink_rate_bps, spec.uplink_delay_s, spec.uplink_jitter_s, mtu_bytes, paced)
+    limited = Uplink(
+        spec.uplink_rate_bps, spec.uplink_delay_s, spec.uplink_jitter_s, mtu_bytes, paced, spec.uplink_loss
+    )
     first_limited = spec.hosts - (spec.limited_uplinks or spec.hosts)
     addresses = [str(each) for each in itertools.islice(UNDERLAY.hosts(), spec.hosts)] if spec.hosts > 1 else [""]
     subnets = OF_HOSTS.subnets(new_prefix=PREFIX_OF_HOST) if driver.routed else itertools.repeat("")

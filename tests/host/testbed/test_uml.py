@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from scipy import stats
 
 from pairlab import Spec, measure, open_testbed
 from pairlab.errors import Unavailable
@@ -102,6 +103,18 @@ def test_an_uplinks_delay_is_in_each_round_trip(runs_dir):
     assert set(run.flows["status"]) == {"ok"}, list(run.flows["error"])
     assert run.flows["min_rtt_s"].between(0.18, 0.3).all()  # both hosts delay what they send, each once
     assert run.facts["network"]["underlay"]["netem"]["delay_s"] == 0.1
+
+
+@pytest.mark.whole
+def test_an_uplink_loses_the_planted_share_of_datagrams(runs_dir):
+    spec = TWO.replace(uplink_loss=0.05, udp_share=1.0, udp_rate_bps=1e7, message_bytes=1000, duration_s=3.0)
+    need_all_of(spec)
+    run = measured(spec)
+    sent, lost = run.flows["datagrams_sent"].sum(), run.flows["datagrams_lost"].sum()
+    least, most = stats.binom.interval(0.9999, sent, 0.05)
+    assert sent > 1000
+    assert least <= lost <= 1.5 * most  # on a busy machine some are lost at the servers' sockets, too
+    assert run.facts["network"]["underlay"]["netem"]["loss"] == 0.05
 
 
 def test_a_host_has_as_many_pairs_as_others_have(runs_dir):

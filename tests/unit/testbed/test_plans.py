@@ -74,7 +74,7 @@ REFUSED = [
     ({**ONE_CLIENT, **ON_THREE, "limited_uplinks": 4, "uplink_rate_bps": 1e9}, "limited_uplinks: .* 3 hosts, not 4"),
     (
         {**ONE_CLIENT, **ON_THREE, "limited_uplinks": 1},
-        "limited_uplinks: nothing limits uplinks: give uplink_rate_bps or uplink_delay_s",
+        "limited_uplinks: nothing limits uplinks: give uplink_rate_bps, uplink_delay_s or uplink_loss",
     ),
     (
         {"driver": "overlay", **ACROSS, "mtu_bytes": 9000},

@@ -217,9 +217,12 @@ class Spec(TakesNumbers):
     uplink_jitter_s: Annotated[Finite, LAUNCHES] = about(
         0.0, "by how much that delay varies, either way; packets may overtake each other", ge=0, le=10
     )
+    uplink_loss: Annotated[Finite, LAUNCHES] = about(
+        0.0, "share of the packets that each host's uplink loses of what it sends, at random", ge=0, lt=1
+    )
     uplink_mtu_bytes: Annotated[int, LAUNCHES] = about(0, "MTU of the hosts' uplinks; 0: 1500", ge=0, le=65535)
     limited_uplinks: Annotated[int, LAUNCHES] = about(
-        0, "hosts, the last ones, whose uplinks have that rate and delay; 0: all", ge=0, le=64
+        0, "hosts, the last ones, whose uplinks have that rate, delay and loss; 0: all", ge=0, le=64
     )
     background_pairs: int = about(
         0,

@@ -142,8 +142,9 @@ def _hosts_fit(spec: Any) -> None:
         )
     if spec.limited_uplinks > spec.hosts:
         raise ValueError(f"limited_uplinks: there are {spec.hosts} hosts, not {spec.limited_uplinks}")
-    if spec.limited_uplinks and not (spec.uplink_rate_bps or spec.uplink_delay_s):
-        raise ValueError("limited_uplinks: nothing limits uplinks: give uplink_rate_bps or uplink_delay_s")
+    if spec.limited_uplinks and not (spec.uplink_rate_bps or spec.uplink_delay_s or spec.uplink_loss):
+        limits = "uplink_rate_bps, uplink_delay_s or uplink_loss"
+        raise ValueError(f"limited_uplinks: nothing limits uplinks: give {limits}")
     if 0 < spec.uplink_delay_s < LEAST_DELAY_S:
         raise ValueError(f"uplink_delay_s: must be at least {LEAST_DELAY_S:g}, or 0, not {spec.uplink_delay_s:g}")
     if spec.uplink_jitter_s > spec.uplink_delay_s:

@@ -48,6 +48,7 @@ def particulars(spec: Any) -> list[str]:
         (spec.uplink_rate_bps, f"uplinks of {spec.uplink_rate_bps / 1e6:g} Mbit/s"),
         (spec.uplink_delay_s, f"uplinks that delay by {units.with_prefix(spec.uplink_delay_s, 's')}"),
         (spec.uplink_jitter_s, f"± {units.with_prefix(spec.uplink_jitter_s, 's')}"),
+        (spec.uplink_loss, f"uplinks that lose {spec.uplink_loss * 100:g} %"),
         (spec.limited_uplinks, f"on the last {_count(spec.limited_uplinks, 'host')} only"),
         (spec.uplink_mtu_bytes, f"uplinks with MTU {spec.uplink_mtu_bytes:,} B"),
         (

@@ -151,7 +151,7 @@ def missing_probed(driver: type[NetworkDriver]) -> list[MissingRequirement]:
 
 def missing_uplink(uplink: Uplink) -> list[MissingRequirement]:
     """The missing requirements of such an uplink."""
-    return _probed("missing_uplink", uplink) if uplink.rate_bps or uplink.delay_s else []
+    return _probed("missing_uplink", uplink) if uplink.rate_bps or uplink.by_netem else []
 
 
 @functools.cache

@@ -29,8 +29,8 @@ _TUNSETIFF, _TUNSETPERSIST, _TAP_FLAGS = 0x400454CA, 0x400454CB, 0x0002 | 0x1000
 #: The queueing discipline within netem (tc-netem(8)).
 _WITHIN_NETEM = 0x10001
 
-NO_DELAY = MissingRequirement(
-    "this kernel cannot delay packets", "sudo modprobe sch_netem, or leave out uplink_delay_s"
+NO_NETEM = MissingRequirement(
+    "this kernel cannot delay or lose packets", "sudo modprobe sch_netem, or leave out uplink_delay_s and uplink_loss"
 )
 
 
@@ -103,7 +103,7 @@ def _make_tap(name: str) -> None:
 
 def limited(hosts: Sequence[HostPlan]) -> dict[str, Any]:
     """The names of the hosts with shaped uplinks; empty if all are shaped, or none."""
-    names = [each.name for each in hosts if each.uplink.rate_bps or each.uplink.delay_s]
+    names = [each.name for each in hosts if each.uplink.rate_bps or each.uplink.by_netem]
     return {"limited_hosts": names} if 0 < len(names) < len(hosts) else {}
 
 
@@ -113,16 +113,21 @@ def set_up_uplink(host: HostPlan, others: Sequence[HostPlan]) -> dict[str, Any]:
     requests = [rtnetlink.address(index, host.address, host.prefix), rtnetlink.up(index)]
     rtnetlink.ask(*requests, rtnetlink.up(rtnetlink.LOOPBACK))
     neighbours.set_static(UPLINK, {each.address: mac_of(each.address) for each in others})
-    delayed = _delay(host.uplink) if host.uplink.delay_s else {}
+    disturbed = _netem(host.uplink) if host.uplink.by_netem else {}
     if not host.uplink.rate_bps:
-        return delayed
-    within = _WITHIN_NETEM if delayed else None
-    return {**delayed, "tbf": shaping.limit_rate(UPLINK, host.uplink.rate_bps, within, paced=host.uplink.paced)}
+        return disturbed
+    within = _WITHIN_NETEM if disturbed else None
+    return {**disturbed, "tbf": shaping.limit_rate(UPLINK, host.uplink.rate_bps, within, paced=host.uplink.paced)}
 
 
-def _delay(uplink: Uplink, name: str = UPLINK) -> dict[str, Any]:
-    """Delays the packets that leave by that link of the present namespace."""
-    options = {"delay": round(uplink.delay_s * 1e6), "jitter": round(uplink.jitter_s * 1e6), "limit": _DELAYED_PACKETS}
+def _netem(uplink: Uplink, name: str = UPLINK) -> dict[str, Any]:
+    """Delays and loses packets that leave by that link of the present namespace."""
+    options = {
+        "loss": uplink.loss * 100,
+        "delay": round(uplink.delay_s * 1e6),
+        "jitter": round(uplink.jitter_s * 1e6),
+        "limit": _DELAYED_PACKETS,
+    }
     from pyroute2 import IPRoute
     from pyroute2.netlink.exceptions import NetlinkError
 
@@ -131,22 +136,25 @@ def _delay(uplink: Uplink, name: str = UPLINK) -> dict[str, Any]:
             ipr.tc("add", "netem", socket.if_nametoindex(name), handle=0x10000, **options)
         except NetlinkError as error:
             if error.code == errno.ENOENT:
-                raise Unavailable(str(NO_DELAY)) from None
+                raise Unavailable(str(NO_NETEM)) from None
             raise TestbedError(f"link {name} could not be delayed: {error}") from error
-    return {"netem": {"delay_s": uplink.delay_s, "jitter_s": uplink.jitter_s, "limit_packets": _DELAYED_PACKETS}}
+    loss = {"loss": uplink.loss} if uplink.loss else {}
+    return {
+        "netem": {"delay_s": uplink.delay_s, "jitter_s": uplink.jitter_s, "limit_packets": _DELAYED_PACKETS, **loss}
+    }
 
 
 def missing(uplink: Uplink) -> list[MissingRequirement]:
     """The missing requirements of such uplinks: probed on the present namespace's loopback, which stays shaped."""
     requirements = []
     try:
-        if uplink.delay_s:
-            _delay(uplink, "lo")
+        if uplink.by_netem:
+            _netem(uplink, "lo")
     except Unavailable:
-        requirements.append(NO_DELAY)
+        requirements.append(NO_NETEM)
     try:
         if uplink.rate_bps:
-            shaping.limit_rate("lo", uplink.rate_bps, _WITHIN_NETEM if uplink.delay_s and not requirements else None)
+            shaping.limit_rate("lo", uplink.rate_bps, _WITHIN_NETEM if uplink.by_netem and not requirements else None)
     except Unavailable:
         requirements.append(shaping.NO_FILTER)
     return requirements
