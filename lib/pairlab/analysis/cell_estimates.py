@@ -14,10 +14,9 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from pairlab.analysis.repetitions import SENSITIVITIES
 from pairlab.analysis.selection import SYSTEM, block_of, check_one
 from pairlab.errors import AnalysisError
-from pairlab.model import blocks, latencies
+from pairlab.model import blocks, latencies, others
 from pairlab.model.cpu_use import PARTS
 from pairlab.statistics import changes as changes_of
 from pairlab.statistics import components, intervals, tests
@@ -250,11 +249,8 @@ def _change(value: str, before: pd.DataFrame, after: pd.DataFrame, relative: boo
         if relative:
             steps = resolution(value, values[0]), resolution(value, values[1])
             student, paired = changes_of.between(first, second, steps)
-            if "lost" in before:
-                sides = (before, after)
-                sensitive = [each[column].mean() for each in sides if (column := SENSITIVITIES.get(value)) in each]
-                lost = [each["lost"].mean() for each in sides]
-                student = student.no_narrower(changes_of.of_losses(lost, sensitive))
+            if "run" in before:
+                student = student.no_narrower(others.explained((before["run"], after["run"]), value))
         else:
             student, paired = _difference(first, second)
     except AnalysisError:

@@ -14,6 +14,7 @@ from pairlab import store
 from pairlab.analysis import selection
 from pairlab.analysis.executors import at_once
 from pairlab.errors import AnalysisError
+from pairlab.model import others
 from pairlab.model.records import Run
 from pairlab.statistics.clusters import Clusters
 from pairlab.store.dataset import ENVIRONMENT, Runs
@@ -60,7 +61,7 @@ def grouped(flows: pd.DataFrame | Runs, by: Sequence[str], value: str) -> list[G
         by_block = rows.groupby("block", sort=True).indices
         places = rows.index.to_numpy()
         read = [(label, [_values(counted[places[at]], value) for at in ats]) for label, ats in by_block.items()]
-        return _group(names, read, float(np.mean([counted[place].lost for place in places])))
+        return _group(names, read, others.mean_lost([counted[place] for place in places]))
 
     return at_once(one, runs.reset_index(drop=True).groupby(list(by), sort=True))
 

@@ -27,10 +27,8 @@ from pairlab.store.dataset import Runs
 COMPUTED = ("calculation_s", "memory_read_bps", "memory_write_bps")
 #: The share of the flows that Mentz et al. 2020 call the smallest.
 SMALLEST = 0.2
-#: Quantities with a column of their Run.sensitivity beside them: 1 of all others.
-SENSITIVITIES = {name: f"{name}_sensitivity" for name in map(latencies.measure, latencies.SHARES)}
 #: What every row has beside its factors and quantities.
-_ALWAYS = ("ends", "transacts", "flows", "failed_flows", "lost", "attempts")
+_ALWAYS = ("ends", "transacts", "flows", "failed_flows", "attempts")
 
 
 class Factor(NamedTuple):
@@ -55,10 +53,10 @@ def table(
     QUANTITIES, and those that `parts` gives. parts: what the row of each part of a run has besides, with the values of
     the factors `of_parts`. alike: whether runs of a system must have selection.CONDITIONS alike, but for `by`.
 
-    Returns `by`, `of_parts`, repetition, block (its label), ends (its flows have an end), transacts (they are
-    transactions), flows and failed_flows (its launches, where it has these), lost (Run.lost), attempts (those of its
-    cell), the quantities, in base units, NaN where a run does not have them, and their SENSITIVITIES. Raises
-    AnalysisError where several runs claim one repetition of a cell, or may not be pooled.
+    Returns `by`, `of_parts`, run, repetition, block (its label), ends (its flows have an end), transacts (they are
+    transactions), flows and failed_flows (its launches, where it has these), attempts (those of its cell), and the
+    quantities, in base units, NaN where a run does not have them. Raises AnalysisError where several runs claim one
+    repetition of a cell, or may not be pooled.
     """
     factors = [
         each if isinstance(each, Factor) else FACTORS.get(each) or Factor(each, attrgetter(f"spec.{each}"))
@@ -85,6 +83,7 @@ def table(
     rows = [
         {
             "key": run.key,
+            "run": run,
             "repetition": run.spec.repetition,
             "block": blocks.label_of(run),
             **values(run, known),
@@ -94,8 +93,7 @@ def table(
         for run, cell in of_cells
         if run.status == "ok"
     ]
-    beside = [SENSITIVITIES[each] for each in quantities if each in SENSITIVITIES]
-    found = pd.DataFrame(rows, columns=[*apart, "key", "repetition", "block", *_ALWAYS, *quantities, *beside])
+    found = pd.DataFrame(rows, columns=[*apart, "key", "run", "repetition", "block", *_ALWAYS, *quantities])
     selection.check_distinct(found, [*apart, "ends"], lambda: counted.counted("flows"))
     return found.drop(columns="key").sort_values([*apart, "repetition"], ignore_index=True)
 
@@ -188,7 +186,6 @@ def _counted(run: Run) -> dict[str, Any]:
         "transacts": transacts(run),
         "flows": len(rows),
         "failed_flows": int((rows["status"] != "ok").sum()),
-        "lost": run.lost,
     }
 
 
@@ -296,15 +293,13 @@ def _traffic(run: Run) -> dict[str, Any]:
 
 @_makes("latency_mean_s", "transactions_per_s", *map(latencies.measure, latencies.SHARES), of=_ANSWERED)
 def _latencies(run: Run) -> dict[str, Any]:
-    """Of transactions latency_mean_s, the quantiles latency_*_s, and transactions_per_s: as model/summaries.py; and
-    SENSITIVITIES.
-    """
+    """Of transactions latency_mean_s, the quantiles latency_*_s, and transactions_per_s: as model/summaries.py."""
     found = dict.fromkeys(("latency_mean_s", "transactions_per_s", *map(latencies.measure, latencies.SHARES)), np.nan)
     if latencies.measured(run.flows):
         found["latency_mean_s"] = latencies.mean_of_flows(run.transactions, run.flows)
         found |= {latencies.measure(name): value for name, value in run.latency_quantiles_s.items()}
         found["transactions_per_s"] = latencies.rate_per_s(run.flows)
-    return found | {column: run.sensitivity(name) for name, column in SENSITIVITIES.items()}
+    return found
 
 
 @_makes(*launches.MEASURES, *launches.PHASES.values())

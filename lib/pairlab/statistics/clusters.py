@@ -24,7 +24,7 @@ _CANDIDATES = 1024
 @dataclass(frozen=True)
 class Clusters:
     """The sorted values of each repetition, infinite for a failed flow; labels in the same order. lost: the share of
-    their time that others took (Run.lost), NaN where that is not known.
+    their time that others took (others.lost), NaN where that is not known.
     """
 
     labels: np.ndarray

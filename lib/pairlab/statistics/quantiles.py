@@ -12,8 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pairlab.errors import AnalysisError, TooFewSamples
-from pairlab.model import fct, latencies
-from pairlab.statistics import changes
+from pairlab.model import fct, others
 from pairlab.statistics.clusters import Clusters
 from pairlab.statistics.intervals import FROM_ONE, PERCENT, POSITIVE, REAL, Student
 
@@ -86,9 +85,9 @@ def contrast(
             raise AnalysisError(
                 f"the quantile is {side.quantile(q):g}: a change has no percentage of what is not positive"
             )
-    weights, lost = zip(*((weight, side.lost) for weight, side in sides), strict=True)
-    sensitive = [latencies.sensitivity(side.quantile, q, side.lost) for _, side in sides]
-    return _contrast(sides, q, paired, resamples, seed).no_narrower(changes.of_losses(lost, sensitive, weights))
+    losses, weights = [side.lost for _, side in sides], [weight for weight, _ in sides]
+    sensitive = [others.sensitivity(side.quantile, q, side.lost) for _, side in sides]
+    return _contrast(sides, q, paired, resamples, seed).no_narrower(others.of_losses(losses, sensitive, weights))
 
 
 def _contrast(sides: Sequence[tuple[float, Clusters]], q: float, paired: bool, resamples: int, seed: int) -> Student:
