@@ -135,10 +135,7 @@ def changes(
                 row = _change(value, reference, part, relative, confidence)
             rows.append([*names, other, *row])
     table = _marked(pd.DataFrame(rows, columns=[*by, setting, *COLUMNS, "p", "pairing"]), over)
-    table["p_holm"] = np.nan
-    for _, system in table.groupby([name for name in SYSTEM if name in table] or [*by]):
-        table.loc[system.index, "p_holm"] = tests.holm(system["p"])
-    return table
+    return table.assign(p_holm=tests.holm_within(table, [name for name in SYSTEM if name in table] or by))
 
 
 def pairing_text(frame: pd.DataFrame) -> str:

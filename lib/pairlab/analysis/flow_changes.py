@@ -9,7 +9,7 @@ import itertools
 import numpy as np
 import pandas as pd
 
-from pairlab.analysis import flow_groups
+from pairlab.analysis import by_group
 from pairlab.analysis.cell_estimates import APART, COLUMNS, pairing_of
 from pairlab.analysis.driver_order import ordered
 from pairlab.analysis.flow_parts import in_parts
@@ -99,9 +99,7 @@ def distributions(flows: pd.DataFrame) -> pd.DataFrame:
             rows.append(row | _permuted(drivers[first], drivers[second]))
     columns = [*SYSTEM, "pairs", "first", "second", "distance", "p", "least_p", "n", "gap"]
     table = pd.DataFrame(rows, columns=columns)
-    table.insert(columns.index("p") + 1, "p_holm", np.nan)
-    for _, part in table.groupby([*SYSTEM, "pairs"]):
-        table.loc[part.index, "p_holm"] = tests.holm(part["p"])
+    table.insert(columns.index("p") + 1, "p_holm", tests.holm_within(table, [*SYSTEM, "pairs"]))
     return table
 
 
@@ -111,7 +109,7 @@ def _along(name: str, flows: pd.DataFrame) -> dict[tuple[tuple[str, object], ...
     if unreported.any():  # count as failed: a percentile without them would be of other flows
         flows = flows.assign(status=flows["status"].astype(str).mask(unreported, "failed"))
     lines: dict[tuple, dict] = {}
-    for group in flow_groups.grouped(flows, CELL, "fct_s"):
+    for group in by_group.grouped(flows, CELL, "fct_s"):
         cell = dict(zip(CELL, group.names, strict=True))
         of = cell.pop(name)
         lines.setdefault(tuple(cell.items()), {})[of] = group.clusters

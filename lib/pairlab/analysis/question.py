@@ -211,24 +211,31 @@ def p_values(of: str, title: str = "p (Holm)", column: str = "p_holm") -> Column
     return Column(title, of, lambda row: formatting.p_text(getattr(row, column)))
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Shown:
+    """split: a file per system; file: whether there is any. remarks: of these estimates it is said what they rest on.
+    trim: what is left of a system's part in its file. wrapped: the share of the page's width that its columns share, in
+    which their texts break into lines; 0: as wide as they are.
+    """
+
+    split: bool = True
+    remarks: str = ""
+    file: bool = True
+    trim: Where = _every
+    wrapped: float = 0.0
+
+
 @dataclass(frozen=True)
-class Table:
+class Table(_Shown):
     """heads: the factors that tell rows apart, below "system", and what the table calls them. columns: names of
     estimates, which have the titles of their measures, Columns and Acrosses. order: of values that have one of their
-    own. split: a file per system. remarks: of these estimates it is said what they rest on. trim: what is left of a
-    system's part in its file. wrapped: the share of the page's width that its columns share, in which their texts break
-    into lines; 0: as wide as they are.
+    own. dull: factors without a column where all rows have this value.
     """
 
     heads: Mapping[str, str]
     columns: Sequence[str | Column | Across]
     order: Callable[["Answer"], Mapping[str, Sequence]] = lambda answer: {}
     dull: Mapping[str, object] = field(default_factory=dict)
-    split: bool = True
-    remarks: str = ""
-    file: bool = True
-    trim: Where = _every
-    wrapped: float = 0.0
 
     def of(self, answer: "Answer") -> pd.DataFrame:
         first = answer[self.estimates[0]]
@@ -250,16 +257,11 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Made:
-    """Any other table, made of the answer; estimates: whose gaps are told below it. The rest is as of Table."""
+class Made(_Shown):
+    """Any other table, made of the answer; estimates: whose gaps are told below it."""
 
     of: Callable[["Answer"], pd.DataFrame]
-    split: bool = True
-    remarks: str = ""
     estimates: Sequence[str] = ()
-    file: bool = True
-    trim: Where = _every
-    wrapped: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -335,7 +337,7 @@ class Answer:
         self._drawn: dict[str, Figure | None] = {}
         self._once: dict[Callable, Any] = {}
         if question.alike:
-            repetitions.check_alike(self.found, question.cell)
+            selection.check_comparable(self.found, question.cell)
 
     def once(self, make: Callable[["Answer"], Any]) -> Any:
         """What is made of the answer, and needed in several places."""

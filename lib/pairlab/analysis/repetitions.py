@@ -18,7 +18,6 @@ from pairlab.model.cpu_use import PARTS
 from pairlab.model.environment import host_names
 from pairlab.model.rates import client_bps
 from pairlab.model.records import Run
-from pairlab.model.spec import Spec
 from pairlab.statistics import intervals, tests
 from pairlab.statistics.correlation import fisher_z, leverage
 from pairlab.store.dataset import Runs
@@ -65,7 +64,7 @@ def table(
     names = [each.name for each in factors]
     counted = runs.where(status="ok") if len(runs) else runs
     if alike:
-        check_alike(counted, names)
+        selection.check_comparable(counted, names)
     hosts = host_names(run.environment for run in counted) if "host" in names else {}
     known = [name for name in quantities if name in QUANTITIES]
     of_runs = [
@@ -120,16 +119,6 @@ def attempts_by(cells: Iterable[tuple[Hashable, Run]]) -> dict[Hashable, Attempt
     for name, run in cells:
         runs.setdefault(name, []).append(run)
     return {name: Attempts.of(its) for name, its in runs.items()}
-
-
-def check_alike(runs: Runs, names: Sequence[str]) -> None:
-    """Raises AnalysisError where runs that count differ in more than these factors: selection.check_comparable."""
-    runs = runs.where(status="ok") if len(runs) else runs
-    also = [selection.spec_column(name) for name in names if name in Spec.model_fields and name not in selection.CELL]
-    rows = runs.counted("flows") if len(runs) else pd.DataFrame({"asked_flow_bytes": []})
-    # Flows that end, and those that do not, may stand together.
-    for _, part in rows.groupby(rows["asked_flow_bytes"] > 0):
-        selection.check_comparable(part, [*also, *({"host"} & {*names})])
 
 
 def values(run: Run, quantities: Iterable[str]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pairlab.analysis import by_group, flow_groups
+from pairlab.analysis import by_group
 from pairlab.errors import AnalysisError, TooFewSamples
 from pairlab.statistics import quantiles
 from pairlab.statistics.clusters import Clusters
@@ -47,7 +47,7 @@ def test_categories_as_of_chosen_columns_give_the_same_table():
 def test_rows_in_any_order_give_the_same_table(monkeypatch):
     flows = frame(*lognormal(np.random.default_rng(4), 4, 60), role=np.tile(["mouse", "mouse", "elephant"], 80))
     told = by_group.of(flows, ["driver", "role"], "fct_s").percentiles(QS)
-    monkeypatch.setattr(flow_groups, "_SCATTERED", 10)
+    monkeypatch.setattr(by_group, "_SCATTERED", 10)
     pd.testing.assert_frame_equal(by_group.of(flows, ["driver", "role"], "fct_s").percentiles(QS), told)
     assert list(told["flows"]) == [80] * 3 + [160] * 3
 

@@ -261,6 +261,21 @@ def by_category(
     return _scaled(ax, cells, measure, label, level, log_y or cells["high"].max() > _WIDE * cells["value"].max())
 
 
+def below_each_other(cells: pd.DataFrame, ax: Axes, *, measure: Quantity) -> Axes:
+    """An estimate with its interval bar of each network, one below the other. cells: estimates of one place."""
+    drivers = ordered(cells["driver"])
+    points(ax, cells, along="driver", order=drivers, scale=measure.scale, flat=True)
+    grid.name_rows(ax, drivers)
+    ax.set(xlabel=measure.title, ylabel="Network")
+    ax.grid(True, axis="x")
+    if measure.change:
+        ax.axvline(0, color="0.6", linewidth=0.6, zorder=0)
+    else:
+        from_zero(ax, "x")
+    grid.in_larger_unit(ax.xaxis, measure.unit)
+    return ax
+
+
 def repetitions_by_pairs(
     repetitions: pd.DataFrame, ax: Axes, *, value: str, measure: Quantity, label: str = ""
 ) -> Axes:

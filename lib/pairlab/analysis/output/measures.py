@@ -90,11 +90,6 @@ def texts(frame: pd.DataFrame, names: Sequence[str], text: Callable[..., str]) -
     return {tuple(_name(row, name) for name in names): text(row) for row in frame.itertuples()}
 
 
-def p_values(frame: pd.DataFrame, *names: str, column: str = "p_holm") -> Texts:
-    """The p-values of a column as text."""
-    return texts(frame, names, lambda row: formatting.p_text(getattr(row, column)))
-
-
 def across(by_cell: Texts, *above: str, order: Sequence[Hashable] | None = None) -> dict[Hashable, Texts]:
     """A column for each value of the cells' last name, in `order`, else as drivers; `above`: heads above each."""
     columns: dict[Hashable, Texts] = {}

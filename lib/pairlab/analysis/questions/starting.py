@@ -25,9 +25,9 @@ from pairlab.analysis.selection import CELL, SYSTEM, block_of
 from pairlab.analysis.sentences import changes as changed
 from pairlab.errors import AnalysisError, TooFewSamples
 from pairlab.model.fct import of as completion_times
-from pairlab.statistics import parts, quantiles
+from pairlab.statistics import quantiles
 from pairlab.statistics.clusters import Clusters
-from pairlab.statistics.intervals import REAL, Student
+from pairlab.statistics.intervals import REAL, Student, share_of
 
 #: The spacing of a loop of `docker exec -d`, by our measurement (starting-together.md).
 PAPERS_S = 0.057
@@ -62,7 +62,7 @@ def explained(flows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
     al. 2021), which is 1 where clients that start apart have the growth that the paper states, and 0 where theirs is
     that of clients that start together. The paper states no interval, so its growth is taken as it is. Returns
     LINE, without the spacing 0, and COLUMNS; drivers of which the paper states no growth are left out. There is a gap
-    where our growth does not differ from the paper's: then there is nothing to explain. Interval: statistics.parts.
+    where our growth does not differ from the paper's: then there is nothing to explain. Interval: intervals.share_of.
     """
     rows = []
     stated = fct.stated_changes()
@@ -85,7 +85,7 @@ def _part(line: pd.DataFrame, spacing_s: float, stated: float, confidence: float
         whole, rest = (replace(growth, centre=growth.centre - stated) for growth in map(_growth, (together, apart)))
     except (TooFewSamples, AnalysisError) as error:
         return [np.nan, np.nan, np.nan, 0, str(error)]
-    found = parts.part(gone, whole, rest, confidence)
+    found = share_of(gone, whole, rest, confidence)
     same = "the change where all start together does not differ from the paper's: there is nothing to explain"
     return [*found, "" if found.value == found.value else same]
 

@@ -213,14 +213,14 @@ def _looked_at(answer: Answer) -> pd.DataFrame:
     return _at_pairs(answer, answer.repetitions)
 
 
-def clients(flows: pd.DataFrame) -> pd.DataFrame:
-    """One row per client of each repetition: the columns of CELL, repetition, pair, throughput_bps, failed.
+def clients(flows: pd.DataFrame, **more: Any) -> pd.DataFrame:
+    """One row per client of each repetition: the columns of CELL, repetition, pair, throughput_bps, failed, and more.
 
-    flows: as Runs.flows. All flows of a client are added up; a failed one adds zero.
+    flows: as Runs.flows. All flows of a client are added up; a failed one adds zero. more: as of pandas' agg.
     """
     counted = flows.assign(throughput_bps=carried_bps(flows), failed=flows["status"] != "ok")
     each = counted.groupby([*CELL, "repetition", "pair"], sort=True)
-    return each.agg(throughput_bps=("throughput_bps", "sum"), failed=("failed", "any")).reset_index()
+    return each.agg(throughput_bps=("throughput_bps", "sum"), failed=("failed", "any"), **more).reset_index()
 
 
 def of_clients(clients: pd.DataFrame) -> str:
