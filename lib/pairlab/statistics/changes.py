@@ -28,9 +28,9 @@ class Change(NamedTuple):
     p_ranks: float
     repetitions: int
 
-    def differs(self, alpha: float = ALPHA) -> bool:
-        """Whether the t test reports a difference."""
-        return self.p <= alpha
+    def differs(self) -> bool:
+        """Whether the t test reports a difference, at ALPHA."""
+        return self.p <= ALPHA
 
 
 def change(

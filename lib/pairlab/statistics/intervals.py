@@ -30,8 +30,13 @@ class Estimate(NamedTuple):
     n: int
 
 
-class _Outcome(NamedTuple):
-    """The fields of a Test."""
+class Test(NamedTuple):
+    """A test's outcome. p: two-sided; n: independent samples, which are repetitions, in all groups together.
+
+    least_p: the smallest p that this many repetitions can give, or NaN where that is not known. Above alpha, the
+    test cannot find a difference however large it is: more repetitions are needed, and "no difference found"
+    says nothing.
+    """
 
     statistic: float
     p: float
@@ -40,16 +45,7 @@ class _Outcome(NamedTuple):
     least_p: float = float("nan")
 
 
-class Test(_Outcome):
-    """A test's outcome. p: two-sided; n: independent samples, which are repetitions, in all groups together.
-
-    least_p: the smallest p that this many repetitions can give, or NaN where that is not known. Above alpha, the
-    test cannot find a difference however large it is: more repetitions are needed, and "no difference found"
-    says nothing.
-    """
-
-    __slots__ = ()
-    __test__ = False  # pytest: not a test class
+Test.__test__ = False  # type: ignore[attr-defined]  # pytest: not a test class
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ class Quantity(NamedTuple):
 
     title: the head of its column and the name of its axis, with the unit. key: the last part of its keys. digits:
     decimals of a value times `scale`. change: it is a change, so that its values have a sign. short: tables show three
-    significant digits. less_is_better: as of summaries.Measure, of which this is how it is shown.
+    significant digits.
     """
 
     title: str
@@ -41,7 +41,6 @@ class Quantity(NamedTuple):
     unit: str = ""
     change: bool = False
     short: bool = False
-    less_is_better: bool = False
 
     def texts(self, estimates: pd.DataFrame, *names: str) -> Texts:
         """Each estimate as text: mean ± half its interval if all intervals are symmetric, else with bounds."""

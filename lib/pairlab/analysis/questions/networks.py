@@ -68,9 +68,7 @@ def _by_place(answer: Answer, name: str) -> Figure | None:
 
 #: What the others are held against: within a host a veth pair and nothing else, between hosts the uplinks alone.
 LIMIT_WITHIN, LIMIT_BETWEEN = "p2p", "process"
-LATENCIES = {
-    measure(key): Quantity(f"Latency {key} (µs)", key, 2, 1e6, "µs", short=True, less_is_better=True) for key in SHARES
-}
+LATENCIES = {measure(key): Quantity(f"Latency {key} (µs)", key, 2, 1e6, "µs", short=True) for key in SHARES}
 _NAMES = {"place": "Place", "pairs": "Pairs", "driver": "Network"}
 
 NETWORKS = Question(
@@ -110,7 +108,7 @@ NETWORKS = Question(
 REFERENCE = "process"
 #: Which of our networks has the name that Suo et al. 2018 use, where these differ. Their flannel had VXLAN.
 STATED_AS = {"flannel-vxlan": "flannel"}
-DEMAND = Quantity("CPU time (µs/transaction)", "demand", 2, 1e6, "µs", short=True, less_is_better=True)
+DEMAND = Quantity("CPU time (µs/transaction)", "demand", 2, 1e6, "µs", short=True)
 _WHOLE = {
     "service_demand_s": DEMAND,
     "transactions_per_s": Quantity("Transactions (1/s)", "rate", 0, 1, "1/s", short=True),

@@ -379,23 +379,23 @@ def others(runs: Runs) -> str:
     return f"other processes: at most {max(known) * 100:.1f} % of the CPU time"
 
 
-def saturation(busy: pd.DataFrame, level: float = SATURATED) -> pd.DataFrame:
+def saturation(busy: pd.DataFrame) -> pd.DataFrame:
     """From how many pairs on the CPU is saturated: one row per system and driver.
 
     busy: estimates. Returns SYSTEM, driver, from_pairs (the least pair count from which on every mean is at or above
-    `level`; NaN where even the most pairs are below), sure_from_pairs (the same with every interval wholly at or above
-    it), most_pairs and busy (the mean there).
+    SATURATED; NaN where even the most pairs are below), sure_from_pairs (the same with every interval wholly at or
+    above it), most_pairs and busy (the mean there).
     """
     rows = []
     for names, line in busy.sort_values("pairs").groupby([*SYSTEM, "driver"], sort=True):
-        from_pairs, sure_from_pairs = (_from(line, bound, level) for bound in ("value", "low"))
+        from_pairs, sure_from_pairs = (_from(line, bound) for bound in ("value", "low"))
         rows.append([*names, from_pairs, sure_from_pairs, int(line["pairs"].iloc[-1]), line["value"].iloc[-1]])
     return pd.DataFrame(rows, columns=[*SYSTEM, "driver", "from_pairs", "sure_from_pairs", "most_pairs", "busy"])
 
 
-def _from(line: pd.DataFrame, bound: str, level: float) -> float:
-    """The least pair count from which on all reach the level; line is in the order of pairs."""
-    from_here_on = line[bound].ge(level)[::-1].cummin()[::-1]
+def _from(line: pd.DataFrame, bound: str) -> float:
+    """The least pair count from which on all are SATURATED; line is in the order of pairs."""
+    from_here_on = line[bound].ge(SATURATED)[::-1].cummin()[::-1]
     return float(line["pairs"][from_here_on].min())
 
 
