@@ -17,6 +17,7 @@ from pairlab.analysis.output.formatting import MISSING
 from pairlab.analysis.output.measures import Quantity
 from pairlab.analysis.output.provenance import conditions
 from pairlab.analysis.question import Across, Answer, Change, Column, Frame, Mean, Question, Table
+from pairlab.analysis.questions.throughput import TOTAL
 from pairlab.analysis.repetitions import table, values
 from pairlab.analysis.selection import CELL, SYSTEM, select
 from pairlab.analysis.sentences import changes, extremes
@@ -78,7 +79,7 @@ NETWORKS = Question(
     quantities=("total_bps", *LATENCIES),
     words={**_PLACE_WORDS, "within": (("hosts",), lambda hosts: hosts == 1)},
     estimates={
-        "total": Mean(Quantity("Total (Gbit/s)", "total", 2, 1e-9, "Gbit/s"), "total_bps"),
+        "total": Mean(TOTAL, "total_bps"),
         "change": Change(
             Quantity("Against the limit (%)", "change", 1, unit="%", change=True, short=True),
             *("total_bps", "driver", lambda part: LIMIT_WITHIN if part["hosts"].iloc[0] == 1 else LIMIT_BETWEEN),

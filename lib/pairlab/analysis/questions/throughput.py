@@ -39,7 +39,7 @@ from pairlab.store.dataset import Runs
 CLIENT = Quantity("Mean per client (Gbit/s)", "client", 3, 1e-9, "Gbit/s")
 TOTAL = Quantity("Total (Gbit/s)", "total", 2, 1e-9, "Gbit/s")
 RELATIVE = Quantity("Total throughput\n(bridge at 10 pairs = 1)", "over-bridge", 2)
-_LABEL = "Total throughput (Gbit/s)"
+TOTAL_LABEL = "Total throughput (Gbit/s)"
 
 
 # --- throughput by pairs and driver: Boeira et al. 2021, figure 2, and Boeira and Ferreto, table I and figure 3
@@ -48,7 +48,7 @@ _LABEL = "Total throughput (Gbit/s)"
 def _box(answer: Answer) -> Figure | None:
     if answer.gap:
         return None
-    options: dict[str, Any] = {"value": "total_bps", "measure": TOTAL, "label": _LABEL, "wide": True}
+    options: dict[str, Any] = {"value": "total_bps", "measure": TOTAL, "label": TOTAL_LABEL, "wide": True}
     options["conditions"] = answer.conditions
     return estimates.by_system(answer.repetitions, estimates.repetitions_by_pairs, **options)
 
@@ -181,7 +181,7 @@ THROUGHPUT = Question(
         "throughput-published": Made(_compared, split=False),
     },
     figures={
-        "throughput-total": lambda answer: answer.panels(estimates.by_number, "total", label=_LABEL),
+        "throughput-total": lambda answer: answer.panels(estimates.by_number, "total", label=TOTAL_LABEL),
         "throughput-box": _box,
         "throughput-published": _beside_published,
     },
@@ -427,7 +427,7 @@ def _beside_throughput(answer: Answer) -> Figure | None:
         ax.set_ylim(0, 105)
         return ax
 
-    total = partial(estimates.by_number, measure=TOTAL, label=_LABEL)
+    total = partial(estimates.by_number, measure=TOTAL, label=TOTAL_LABEL)
     rows: list[Any] = [
         (answer["total_bps"], total),
         (answer["busy"], busy_by_pairs),
