@@ -4,8 +4,8 @@ An attack stops processes of any role for moments, for long, or once, freezes th
 by ordinary load, by load of real-time class, by processes too short to be seen, by a quota, or by moving them all to
 one CPU; or two of these at once. Undisturbed runs of the same spec are measured in turn with them. *Wrong* is a run
 that is ok and whose quantity lies outside the interval that holds 95 % of the undisturbed ones (Student's, for one
-further value), by more than 5 %; a quantile of latencies that is said to be an upper bound (Run.upper_bounds) is wrong
-where it is less than that.
+further value), by more than 5 %; a quantile of latencies that is an upper bound (others.upper_bounds) is wrong where
+it is less than that.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from scipy import stats
 from pairlab import Run, Spec
 from pairlab.errors import PairlabError
 from pairlab.measurement.checks import unmet
-from pairlab.model import latencies
+from pairlab.model import latencies, others
 from pairlab.model.summaries import summaries
 from pairlab.testbed.host import cgroups
 from tests.support import evidence
@@ -286,7 +286,7 @@ def _row(name: str, attack: Attack, seed: int) -> dict[str, Any]:
         "status": run.status,
         "value": value,
         "unmet": unmet_checks,
-        "at_most": quantity in map(latencies.measure, run.upper_bounds),
+        "at_most": quantity in map(latencies.measure, others.upper_bounds(run)),
     }
 
 

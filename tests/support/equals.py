@@ -20,6 +20,7 @@ from pairlab.analysis.claims.effect import AttemptsDiffer, MeasuredApart
 from pairlab.analysis.comparison.compute import compare
 from pairlab.analysis.repetitions import Attempts
 from pairlab.model.records import Run
+from pairlab.model.spec import Spec
 from pairlab.statistics.clusters import Clusters
 from tests.support.claimed import cells_of, claim_of
 from tests.support.synthetic import run
@@ -205,7 +206,7 @@ def by_claims(made: Measured) -> Found:
     rows = []
     for values, labels in zip(made.values, made.labels, strict=True):
         at = side, frame["repetition"].to_numpy()
-        more = {"lost": np.array(made.lost)[side], "attempts": _attempts(made, side)}
+        more = {"run": _runs(made)[side], "attempts": _attempts(made, side)}
         runs = frame.assign(total_bps=values[at], block=labels[at], **more)
         try:
             row = judgement.judge(claim, contrasts.find(claim.effect, runs))
@@ -251,7 +252,7 @@ def runs_of(made: Measured) -> list[Run]:
         at = _BEGIN + timedelta(hours=float(made.hours[place]))
         bad = made.discarded[side] if repetition == 0 else 0
         facts["attempts"] = [{"reasons": ["disturbed"]}] * bad + [{"reasons": []}]
-        checks = {} if np.isnan(made.lost[side]) else {"others_cpu": made.lost[side]}
+        checks = _runs(made)[side].checks
         found.append(replace(template, spec=spec, measured_at=at, facts=facts, flows=flows, checks=checks))
     return found
 
@@ -265,8 +266,14 @@ def _table(made: Measured) -> pd.DataFrame:
     """A row per repetition, as analysis.repetitions has it: each draw is a cell."""
     cell, side, repetition = (axis.ravel() for axis in np.indices(made.values.shape))
     rows = {"backend": "made up", "cell": cell, "side": side, "repetition": repetition}
-    more = {"lost": np.array(made.lost)[side], "attempts": _attempts(made, side)}
+    more = {"run": _runs(made)[side], "attempts": _attempts(made, side)}
     return pd.DataFrame(rows | {"block": made.labels.ravel(), "total_bps": made.values.ravel(), **more})
+
+
+def _runs(made: Measured) -> np.ndarray:
+    """A run of each side, of whose time others took as much."""
+    checks = [{} if np.isnan(share) else {"others_cpu": share} for share in made.lost]
+    return np.array([Run(Spec(), "ok", checks=each) for each in checks], dtype=object)
 
 
 def _attempts(made: Measured, sides: np.ndarray) -> list[Attempts]:

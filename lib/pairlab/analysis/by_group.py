@@ -1,19 +1,45 @@
-"""Tables of percentiles and CDFs by group of flows, such as a driver with a number of pairs."""
+"""The flows of a frame or of runs by group, such as a driver with a number of pairs: their percentiles and CDFs.
 
-from collections.abc import Sequence
+A frame can have many millions of rows, so it is cut where its groups change, each value is copied and sorted once,
+and groups are processed in parallel.
+"""
+
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from pairlab.analysis import flow_groups
+from pairlab import store
+from pairlab.analysis import selection
 from pairlab.analysis.executors import at_once
-from pairlab.analysis.flow_groups import Group
-from pairlab.errors import TooFewSamples
-from pairlab.model import fct
+from pairlab.errors import AnalysisError, TooFewSamples
+from pairlab.model import fct, others
+from pairlab.model.records import Run
 from pairlab.statistics import distributions, quantiles
+from pairlab.statistics.clusters import Clusters
 from pairlab.statistics.intervals import Estimate
-from pairlab.store.dataset import Runs
+from pairlab.store.dataset import ENVIRONMENT, Runs
+
+#: A frame with more stretches of equal rows than this is sorted first.
+_SCATTERED = 20_000
+
+
+@dataclass(frozen=True)
+class Group:
+    """The flows of one group. unreported: the number of ok flows without a value, as their tool reports none."""
+
+    names: tuple
+    clusters: Clusters
+    unreported: int
+
+    @property
+    def repetitions(self) -> int:
+        return len(self.clusters.labels)
+
+    @property
+    def flows(self) -> int:
+        return len(self.clusters.pooled) + self.unreported
 
 
 def of(flows: pd.DataFrame | Runs, by: Sequence[str], value: str) -> "ByGroup":
@@ -23,7 +49,7 @@ def of(flows: pd.DataFrame | Runs, by: Sequence[str], value: str) -> "ByGroup":
     failed (as Runs.flows, or Runs.select). Raises AnalysisError if several runs claim one repetition of a group: name
     the column that separates them in `by`.
     """
-    return ByGroup(tuple(by), value, flow_groups.grouped(flows, by, value))
+    return ByGroup(tuple(by), value, grouped(flows, by, value))
 
 
 @dataclass(frozen=True)
@@ -81,3 +107,126 @@ class ByGroup:
         line = distributions.line(ended, points, of=len(all_values))
         named = line.assign(**dict(zip(self.by, group.names, strict=True)), **counts)
         return named[[*self.by, "value", "share", *counts]]
+
+
+def grouped(flows: pd.DataFrame | Runs, by: Sequence[str], value: str) -> list[Group]:
+    """The groups of a frame (as of `of`), or of the flows of runs, in order.
+
+    Raises MixedHosts if a group has several hosts, AnalysisError if several runs claim one repetition of a group.
+    """
+    if not isinstance(flows, Runs):
+        return _of_frame(flows, by, value)
+    if not any(run.status == "ok" for run in flows):
+        return []
+    runs = flows.counted("flows")
+    if not {*by} <= {*runs}:
+        columns = [*by, "repetition", "block", "key", *ENVIRONMENT, "status", value]
+        return _of_frame(flows.select("flows", list(dict.fromkeys(columns))), by, value)
+    counted = [run for run in flows if run.status == "ok"]
+
+    def one(names_and_rows: tuple[tuple, pd.DataFrame]) -> Group:
+        names, rows = names_and_rows
+        _check(names, rows, [name for name in ENVIRONMENT if name not in by], runs)
+        by_block = rows.groupby("block", sort=True).indices
+        places = rows.index.to_numpy()
+        read = [(label, [_values(counted[places[at]], value) for at in ats]) for label, ats in by_block.items()]
+        return _group(names, read, others.mean_lost([counted[place] for place in places]))
+
+    return at_once(one, runs.reset_index(drop=True).groupby(list(by), sort=True))
+
+
+def _values(run: Run, value: str) -> tuple[np.ndarray, np.ndarray]:
+    """A column of a run's flows, and a mask of the ok ones; reads no other columns."""
+    table = store.columns(run, "flows", [value, "status"])
+    status = table["status"].unify_dictionaries().combine_chunks()
+    words = status.dictionary.to_pylist()
+    ok = status.indices.to_numpy() == words.index("ok") if "ok" in words else np.zeros(len(table), dtype=bool)
+    return table[value].to_numpy().astype(float), ok
+
+
+def _of_frame(frame: pd.DataFrame, by: Sequence[str], value: str) -> list[Group]:
+    by = list(by)
+    needed = [*by, "repetition", value]
+    if missing := [name for name in needed if name not in frame]:
+        raise AnalysisError(f"there is no column {', '.join(missing)}; there are: {', '.join(map(str, frame))}")
+    label = selection.block_of(frame)
+    keys = [*by, *dict.fromkeys(["repetition", label]), *({"key"} & set(frame))]
+    environments = {name: frame[name] for name in ENVIRONMENT if name in frame and name not in by}
+    whole = frame
+    frame = whole[list(dict.fromkeys([*keys, value, *({"status"} & set(frame))]))]
+    order = None
+    if len(begins := _begins(frame[keys])) > _SCATTERED:
+        order = np.argsort(frame.groupby(keys, observed=True).ngroup().to_numpy(), kind="stable")
+        frame = frame.take(order)
+        begins = _begins(frame[keys])
+    stretches = frame[keys].take(begins).assign(begin=begins, end=np.append(begins, len(frame))[1:])
+    first_rows = begins if order is None else order[begins]
+    stretches = stretches.assign(**{name: column.take(first_rows).array for name, column in environments.items()})
+    reported = frame[value].to_numpy(dtype=float, na_value=np.nan)
+    ok = (frame["status"] == "ok").to_numpy() if "status" in frame else None
+
+    def one(names_and_stretches: tuple[tuple, pd.DataFrame]) -> Group:
+        names, of_group = names_and_stretches
+        _check(names, of_group, list(environments), whole)
+        read = []
+        for block, rows in of_group.groupby(label, sort=True, observed=True):
+            spans = list(zip(rows["begin"], rows["end"], strict=True))
+            good = [~np.isnan(reported[begin:end]) if ok is None else ok[begin:end] for begin, end in spans]
+            read.append((block, list(zip((reported[begin:end] for begin, end in spans), good, strict=True))))
+        return _group(names, read)
+
+    return at_once(one, stretches.groupby(by, sort=True, observed=True))
+
+
+def _begins(frame: pd.DataFrame) -> np.ndarray:
+    """The positions at which stretches of equal rows begin."""
+    changes = np.zeros(len(frame), dtype=bool)
+    changes[:1] = True
+    for name in frame:
+        column = frame[name]
+        codes = column.cat.codes if column.dtype == "category" else column
+        codes = codes.to_numpy() if pd.api.types.is_numeric_dtype(codes) else pd.factorize(codes)[0]
+        changes[1:] |= codes[1:] != codes[:-1]
+    return np.flatnonzero(changes)
+
+
+def _group(
+    names: tuple, read: Sequence[tuple[Hashable, Sequence[tuple[np.ndarray, np.ndarray]]]], lost: float = np.nan
+) -> Group:
+    """read: by repetition, arrays of values, each with a mask of the ok flows; from one place, or several. lost: as of
+    Clusters.
+    """
+    labels, parts, unreported = [], [], 0
+    for label, places in read:
+        values = np.concatenate([values for values, _ in places])  # a copy, to sort in place
+        good = np.concatenate([good for _, good in places])
+        failed = len(good) - int(np.count_nonzero(good))
+        if failed:
+            values[~good] = np.inf
+        values.sort()  # NaN comes last
+        reported = int(np.searchsorted(values, np.nan))
+        unreported += len(values) - reported
+        if reported > failed and not np.isfinite(values[[0, reported - failed - 1]]).all():
+            raise AnalysisError("a flow that did not fail has no finite value: leave it out by name")
+        if reported:
+            labels.append(label)
+            parts.append(values[:reported])
+    return Group(names, Clusters(np.asarray(labels), tuple(parts), lost), unreported)
+
+
+def _check(names: tuple, rows: pd.DataFrame, environments: Sequence[str], whole: pd.DataFrame) -> None:
+    """Checks that a group's runs are of one host, and one for each repetition. whole: the frame with their specs."""
+    for name in environments:
+        selection.check_one(name, rows[name])
+    if "key" in rows:
+        _one_run_each(names, rows, whole)
+
+
+def _one_run_each(names: tuple, group: pd.DataFrame, whole: pd.DataFrame) -> None:
+    pairs = group[["repetition", "key"]].drop_duplicates()
+    if len(repeated := pairs["repetition"][pairs["repetition"].duplicated()]):
+        keys = pairs["key"][pairs["repetition"] == repeated.iloc[0]]
+        raise AnalysisError(
+            f"several runs claim to be repetition {repeated.iloc[0]} of {', '.join(map(str, names))}: {', '.join(keys)}"
+            f"{selection.in_what(whole, keys)}. Name what sets them apart in `by`, or name one sweep"
+        )

@@ -10,14 +10,14 @@ over="host" hosts are the repetitions, n counts them, and the column over says s
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pairlab.analysis.repetitions import SENSITIVITIES
 from pairlab.analysis.selection import SYSTEM, block_of, check_one
 from pairlab.errors import AnalysisError
-from pairlab.model import blocks, latencies
+from pairlab.model import blocks, latencies, others
 from pairlab.model.cpu_use import PARTS
 from pairlab.statistics import changes as changes_of
 from pairlab.statistics import components, intervals, tests
@@ -30,6 +30,8 @@ BY_BLOCK, UNPAIRED, BY_SESSION, APART = "by block", "unpaired", "by session", "m
 ATTEMPTS = "attempts differ"
 PAIRINGS = (BY_BLOCK, UNPAIRED, BY_SESSION, APART, ATTEMPTS)
 COLUMNS = ("value", "low", "high", "n", "confidence", "gap")
+#: A row of a frame, by column.
+Row = dict[str, Any]
 #: The least repetitions from which an interval of a mean nearly keeps its confidence on a machine of two speeds.
 SURE_FROM = 5
 #: The columns that are summed over the repetitions of a cell, if a frame has them.
@@ -128,18 +130,15 @@ def changes(
                     ' what sets them apart in `by`, or say over="host" if hosts do'
                 )
             if reference.empty:
-                row = _no_row(0, confidence, f"nothing was measured with {setting} {against}")
+                row = no_change(confidence, f"nothing was measured with {setting} {against}")
             elif over:
                 row = _change_over(over, value, reference, part, relative, confidence)
             else:
                 _units(pd.concat([reference, part]), over)
                 row = _change(value, reference, part, relative, confidence)
-            rows.append([*names, other, *row])
+            rows.append({**dict(zip(by, names, strict=True)), setting: other, **row})
     table = _marked(pd.DataFrame(rows, columns=[*by, setting, *COLUMNS, "p", "pairing"]), over)
-    table["p_holm"] = np.nan
-    for _, system in table.groupby([name for name in SYSTEM if name in table] or [*by]):
-        table.loc[system.index, "p_holm"] = tests.holm(system["p"])
-    return table
+    return table.assign(p_holm=tests.holm_within(table, [name for name in SYSTEM if name in table] or by))
 
 
 def pairing_text(frame: pd.DataFrame) -> str:
@@ -240,7 +239,7 @@ def pairing_of(first: Collection[Hashable], second: Collection[Hashable], paired
     return BY_BLOCK if paired else APART if blocks.apart(first, second) else UNPAIRED
 
 
-def _change(value: str, before: pd.DataFrame, after: pd.DataFrame, relative: bool, confidence: float) -> list:
+def _change(value: str, before: pd.DataFrame, after: pd.DataFrame, relative: bool, confidence: float) -> Row:
     """The row of a change, without the cell's names."""
     first, second = (
         dict(zip(part[block_of(part)], part[value].astype(float), strict=True)) for part in (before, after)
@@ -250,30 +249,29 @@ def _change(value: str, before: pd.DataFrame, after: pd.DataFrame, relative: boo
         if relative:
             steps = resolution(value, values[0]), resolution(value, values[1])
             student, paired = changes_of.between(first, second, steps)
-            if "lost" in before:
-                sides = (before, after)
-                sensitive = [each[column].mean() for each in sides if (column := SENSITIVITIES.get(value)) in each]
-                lost = [each["lost"].mean() for each in sides]
-                student = student.no_narrower(changes_of.of_losses(lost, sensitive))
+            if "run" in before:
+                student = student.no_narrower(others.explained((before["run"], after["run"]), value))
         else:
             student, paired = _difference(first, second)
     except AnalysisError:
-        return _no_row(len(values[1]), confidence, _no_change(values, relative))
+        return no_change(confidence, _unknown(values, relative), len(values[1]))
     unlike = "attempts" in before and before["attempts"].iloc[0].differ(after["attempts"].iloc[0])
-    return _row(student, confidence, ATTEMPTS if unlike else pairing_of(first, second, paired))
+    return change_row(student, confidence, ATTEMPTS if unlike else pairing_of(first, second, paired))
 
 
-def _row(student: Student, confidence: float, pairing: str) -> list:
-    if pairing in (APART, ATTEMPTS):
-        return [student.estimate().value, np.nan, np.nan, student.n, confidence, "", np.nan, pairing]
-    return [*student.estimate(confidence), confidence, "", student.p(), pairing]
+def change_row(student: Student, confidence: float, pairing: str) -> Row:
+    """A change as COLUMNS, p and pairing (one of PAIRINGS), by some of which it has no interval and no test."""
+    row = {**student.estimate(confidence)._asdict(), "confidence": confidence, "gap": "", "p": student.p()}
+    without = dict.fromkeys(("low", "high", "p"), np.nan) if pairing in (APART, ATTEMPTS) else {}
+    return row | without | {"pairing": pairing}
 
 
-def _no_row(n: int, confidence: float, gap: str) -> list:
-    return [np.nan, np.nan, np.nan, n, confidence, gap, np.nan, ""]
+def no_change(confidence: float, gap: str, n: int = 0) -> Row:
+    """The same where there is no change, and why."""
+    return dict.fromkeys((*COLUMNS, "p"), np.nan) | {"n": n, "confidence": confidence, "gap": gap, "pairing": ""}
 
 
-def _no_change(values: Sequence[np.ndarray], relative: bool) -> str:
+def _unknown(values: Sequence[np.ndarray], relative: bool) -> str:
     all_values = np.concatenate(values)
     unknown = int((~(np.isfinite(all_values) & ((all_values > 0) | (not relative)))).sum())
     return f"the change has no finite value in {unknown} of {len(all_values)} repetitions"
@@ -281,20 +279,19 @@ def _no_change(values: Sequence[np.ndarray], relative: bool) -> str:
 
 def _change_over(
     over: str, value: str, before: pd.DataFrame, after: pd.DataFrame, relative: bool, confidence: float
-) -> list:
+) -> Row:
     """The row of the mean change over the hosts that have both sides."""
     hosts = [name for name in before[over].unique() if (after[over] == name).any()]
     parts = [
         _change(value, before[before[over] == host], after[after[over] == host], relative, confidence) for host in hosts
     ]
     if not parts:
-        return _no_row(0, confidence, f"no {over} has both")
-    if gaps := [part[5] for part in parts if part[5]]:
-        return _no_row(len(hosts), confidence, gaps[0])
-    values = [part[0] for part in parts]
+        return no_change(confidence, f"no {over} has both")
+    if gaps := [part["gap"] for part in parts if part["gap"]]:
+        return no_change(confidence, gaps[0], len(hosts))
+    values = [part["value"] for part in parts]
     student = Student.of([*map(PERCENT.to_scale, values)], PERCENT) if relative else intervals.mean(values, SIGNED)
-    pairings = {part[-1] for part in parts}
-    return _row(student, confidence, next(each for each in reversed(PAIRINGS) if each in pairings))
+    return change_row(student, confidence, max((part["pairing"] for part in parts), key=PAIRINGS.index))
 
 
 def _difference(before: Mapping[Hashable, float], after: Mapping[Hashable, float]) -> tuple[Student, bool]:

@@ -9,13 +9,13 @@ import itertools
 import numpy as np
 import pandas as pd
 
-from pairlab.analysis import flow_groups
-from pairlab.analysis.cell_estimates import APART, COLUMNS, pairing_of
+from pairlab.analysis import by_group
+from pairlab.analysis.cell_estimates import COLUMNS, Row, change_row, no_change, pairing_of
 from pairlab.analysis.driver_order import ordered
 from pairlab.analysis.flow_parts import in_parts
-from pairlab.analysis.selection import CELL, SYSTEM
+from pairlab.analysis.selection import CELL, SYSTEM, block_of
 from pairlab.errors import TooFewSamples
-from pairlab.model import blocks
+from pairlab.model import blocks, fct
 from pairlab.statistics import permutation, quantiles, tests
 from pairlab.statistics.clusters import Clusters, together
 
@@ -29,7 +29,12 @@ EXACT = "flowgen"
 _BLOCKS = 6
 
 
-def change(before: Clusters, after: Clusters, q: float, confidence: float) -> dict[str, object]:
+def clusters_of(flows: pd.DataFrame) -> Clusters:
+    """The completion times of flows (as Runs.flows) of one cell, by repetition."""
+    return Clusters.of(fct.of(flows), flows[block_of(flows)])
+
+
+def change(before: Clusters, after: Clusters, q: float, confidence: float) -> Row:
     """The change of the q-th percentile (quantiles.percent_change) as an estimate, or a gap.
 
     The pairing is that of values (cell_estimates.changes): within common blocks, else as independent groups, and
@@ -37,16 +42,11 @@ def change(before: Clusters, after: Clusters, q: float, confidence: float) -> di
     """
     before, after = together([before, after])
     try:
-        estimate = quantiles.percent_change(before, after, q).estimate(confidence)
+        found = quantiles.percent_change(before, after, q)
     except TooFewSamples as error:
         return no_change(confidence, str(error))
     pairing = pairing_of(before.labels, after.labels, np.array_equal(before.labels, after.labels))
-    bounds = {"low": np.nan, "high": np.nan} if pairing == APART else {}
-    return no_change(confidence, "") | estimate._asdict() | bounds | {"pairing": pairing}
-
-
-def no_change(confidence: float, gap: str) -> dict[str, object]:
-    return dict.fromkeys(COLUMNS, np.nan) | {"n": 0, "confidence": confidence, "gap": gap, "pairing": ""}
+    return change_row(found, confidence, pairing)
 
 
 @in_parts([*SYSTEM, "driver"], ["pairs", "fct_s"])
@@ -99,9 +99,7 @@ def distributions(flows: pd.DataFrame) -> pd.DataFrame:
             rows.append(row | _permuted(drivers[first], drivers[second]))
     columns = [*SYSTEM, "pairs", "first", "second", "distance", "p", "least_p", "n", "gap"]
     table = pd.DataFrame(rows, columns=columns)
-    table.insert(columns.index("p") + 1, "p_holm", np.nan)
-    for _, part in table.groupby([*SYSTEM, "pairs"]):
-        table.loc[part.index, "p_holm"] = tests.holm(part["p"])
+    table.insert(columns.index("p") + 1, "p_holm", tests.holm_within(table, [*SYSTEM, "pairs"]))
     return table
 
 
@@ -111,7 +109,7 @@ def _along(name: str, flows: pd.DataFrame) -> dict[tuple[tuple[str, object], ...
     if unreported.any():  # count as failed: a percentile without them would be of other flows
         flows = flows.assign(status=flows["status"].astype(str).mask(unreported, "failed"))
     lines: dict[tuple, dict] = {}
-    for group in flow_groups.grouped(flows, CELL, "fct_s"):
+    for group in by_group.grouped(flows, CELL, "fct_s"):
         cell = dict(zip(CELL, group.names, strict=True))
         of = cell.pop(name)
         lines.setdefault(tuple(cell.items()), {})[of] = group.clusters

@@ -72,34 +72,44 @@ def as_multiples(changes: pd.DataFrame) -> pd.DataFrame:
     return changes.assign(**{name: 1 + changes[name].astype(float) / 100 for name in ("value", "low", "high")})
 
 
+@dataclass(frozen=True, kw_only=True)
+class _OfRepetitions(Estimates):
+    """Estimates of a column of the repetitions. experiment: of which these are, if of another one of the question's.
+    rows: makes them, if they are other ones.
+    """
+
+    experiment: str = ""
+    rows: Callable[["Answer"], pd.DataFrame] | None = None
+    key: Callable[[Any], str] | None = None
+
+    def repetitions(self, answer: "Answer") -> pd.DataFrame:
+        return answer.once(self.rows) if self.rows else answer.rows(self.experiment)
+
+
 @dataclass(frozen=True)
-class Mean(Estimates):
+class Mean(_OfRepetitions):
     """The mean of a column of the repetitions, by cell: cell_estimates.means.
 
-    where: of which repetitions. by: what sets cells apart, if not all factors. experiment: of which, if of another one.
-    rows: the repetitions, if other ones.
+    where: of which repetitions. by: what sets cells apart, if not all factors.
     """
 
     measure: Quantity
     column: str
     where: Where = _every
     by: tuple[str, ...] = ()
-    experiment: str = ""
-    rows: Callable[["Answer"], pd.DataFrame] | None = None
-    key: Callable[[Any], str] | None = None
 
     def of(self, answer: "Answer") -> pd.DataFrame:
         by = self.by or answer.question.cell
-        return cell_estimates.means(answer.rows_for(self), by, self.column, answer.confidence)
+        return cell_estimates.means(self.where(self.repetitions(answer)), by, self.column, answer.confidence)
 
 
 @dataclass(frozen=True)
-class Change(Estimates):
+class Change(_OfRepetitions):
     """How far each value of a factor moves a column from what it is at `against`: cell_estimates.changes.
 
     against: a value, or what has it for the repetitions of each combination of `each` (None: there is none). by: what
-    both sides have alike; empty: all factors but that one. keep: other columns that go with that factor. rows: as of
-    Mean. p: the key of its p-value, if it has one. times: told as a multiple, 1.1 for a change of 10 %.
+    both sides have alike; empty: all factors but that one. keep: other columns that go with that factor. p: the key of
+    its p-value, if it has one. times: told as a multiple, 1.1 for a change of 10 %.
     """
 
     measure: Quantity
@@ -113,12 +123,10 @@ class Change(Estimates):
     relative: bool = True
     times: bool = False
     p: str = ""
-    rows: Callable[["Answer"], pd.DataFrame] | None = None
-    key: Callable[[Any], str] | None = None
 
     def of(self, answer: "Answer") -> pd.DataFrame:
         by = self.by or tuple(name for name in answer.question.cell if name != self.factor)
-        mine = answer.rows_for(self)
+        mine = self.where(self.repetitions(answer))
         parts = [part for _, part in mine.groupby(list(self.each), sort=True)] if self.each else [mine]
         against = [self.against(part) if callable(self.against) else self.against for part in parts]
         compared = [(part, base) for part, base in zip(parts, against, strict=True) if base is not None]
@@ -211,24 +219,31 @@ def p_values(of: str, title: str = "p (Holm)", column: str = "p_holm") -> Column
     return Column(title, of, lambda row: formatting.p_text(getattr(row, column)))
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Shown:
+    """split: a file per system; file: whether there is any. remarks: of these estimates it is said what they rest on.
+    trim: what is left of a system's part in its file. wrapped: the share of the page's width that its columns share, in
+    which their texts break into lines; 0: as wide as they are.
+    """
+
+    split: bool = True
+    remarks: str = ""
+    file: bool = True
+    trim: Where = _every
+    wrapped: float = 0.0
+
+
 @dataclass(frozen=True)
-class Table:
+class Table(_Shown):
     """heads: the factors that tell rows apart, below "system", and what the table calls them. columns: names of
     estimates, which have the titles of their measures, Columns and Acrosses. order: of values that have one of their
-    own. split: a file per system. remarks: of these estimates it is said what they rest on. trim: what is left of a
-    system's part in its file. wrapped: the share of the page's width that its columns share, in which their texts break
-    into lines; 0: as wide as they are.
+    own. dull: factors without a column where all rows have this value.
     """
 
     heads: Mapping[str, str]
     columns: Sequence[str | Column | Across]
     order: Callable[["Answer"], Mapping[str, Sequence]] = lambda answer: {}
     dull: Mapping[str, object] = field(default_factory=dict)
-    split: bool = True
-    remarks: str = ""
-    file: bool = True
-    trim: Where = _every
-    wrapped: float = 0.0
 
     def of(self, answer: "Answer") -> pd.DataFrame:
         first = answer[self.estimates[0]]
@@ -250,16 +265,11 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Made:
-    """Any other table, made of the answer; estimates: whose gaps are told below it. The rest is as of Table."""
+class Made(_Shown):
+    """Any other table, made of the answer; estimates: whose gaps are told below it."""
 
     of: Callable[["Answer"], pd.DataFrame]
-    split: bool = True
-    remarks: str = ""
     estimates: Sequence[str] = ()
-    file: bool = True
-    trim: Where = _every
-    wrapped: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -335,7 +345,7 @@ class Answer:
         self._drawn: dict[str, Figure | None] = {}
         self._once: dict[Callable, Any] = {}
         if question.alike:
-            repetitions.check_alike(self.found, question.cell)
+            selection.check_comparable(self.found, question.cell)
 
     def once(self, make: Callable[["Answer"], Any]) -> Any:
         """What is made of the answer, and needed in several places."""
@@ -343,7 +353,7 @@ class Answer:
             self._once[make] = make(self)
         return self._once[make]
 
-    @functools.cached_property
+    @property
     def repetitions(self) -> pd.DataFrame:
         """A row per run that counts: repetitions.table."""
         return self.rows()
@@ -356,19 +366,11 @@ class Answer:
     def rows(self, experiment: str = "") -> pd.DataFrame:
         """The same, or of another of the question's experiments."""
         if experiment not in self._rows:
-            self._rows[experiment] = self._table(self.beside[experiment] if experiment else self.found)
+            asked, runs = self.question, self.beside[experiment] if experiment else self.found
+            options: dict[str, Any] = {"alike": False, "parts": asked.parts, "of_parts": asked.of_parts}
+            found = repetitions.table(runs, (*CELL, *asked.by), asked.quantities, **options)
+            self._rows[experiment] = self._worded(found)
         return self._rows[experiment]
-
-    def rows_for(self, estimates: Estimates) -> pd.DataFrame:
-        """The repetitions that estimates are made of."""
-        own, where = getattr(estimates, "rows", None), getattr(estimates, "where", _every)
-        experiment = getattr(estimates, "experiment", "")
-        return where(self.once(own) if own else self.rows(experiment) if experiment else self.repetitions)
-
-    def _table(self, runs: Runs) -> pd.DataFrame:
-        asked = self.question
-        options: dict[str, Any] = {"alike": False, "parts": asked.parts, "of_parts": asked.of_parts}
-        return self._worded(repetitions.table(runs, (*CELL, *asked.by), asked.quantities, **options))
 
     @functools.cached_property
     def conditions(self) -> str:
@@ -399,6 +401,13 @@ class Answer:
     def table(self, name: str) -> pd.DataFrame:
         """The table of that name, of all systems."""
         return self.question.tables[name].of(self)
+
+    def parts(self, name: str) -> dict[str, pd.DataFrame]:
+        """That table by system, or whole where it has one file; nothing where there is nothing in it."""
+        whole = self.table(name)
+        if whole.empty:
+            return {}
+        return measures.by_system(whole) if self.question.tables[name].split else {"": whole}
 
     def figure(self, name: str) -> Figure | None:
         """The figure of that name; None where there is nothing to draw."""
@@ -465,7 +474,7 @@ class Answer:
         """
         mean = self.question.estimates[of]
         assert isinstance(mean, Mean), of
-        frame = where(self.rows_for(mean).dropna(subset=mean.column))
+        frame = where(mean.where(mean.repetitions(self)).dropna(subset=mean.column))
         if frame.empty or self.known(of).empty:
             return None
         shown: dict[str, Any] = {"value": mean.column, "measure": mean.measure, "label": label}
@@ -478,12 +487,12 @@ class Answer:
         from IPython.display import display
 
         for name in names:
-            table, whole = self.question.tables[name], self.table(name)
-            if whole.empty:
+            table, parts = self.question.tables[name], self.parts(name)
+            if not parts:
                 echo(f"{name}: {self._absent(name) or 'there is nothing to show'}")
                 continue
             rests_on = systems(self[table.remarks]) if table.remarks else {}
-            for system, part in (measures.by_system(whole) if table.split else {"": whole}).items():
+            for system, part in parts.items():
                 rest = f": {formatting.remarks(rests_on[system])}" if system in rests_on else ""
                 if system:
                     echo(f"{system}{rest}")
@@ -538,9 +547,7 @@ class Answer:
             if figure := self.figure(name):
                 written += files.save(figure, name, self.origin)
         for name, table in self.question.tables.items():
-            whole = self.table(name) if table.file else pd.DataFrame()
-            parts = measures.by_system(whole) if table.split and len(whole) else {"": whole} if len(whole) else {}
-            for system, part in parts.items():
+            for system, part in (self.parts(name) if table.file else {}).items():
                 trimmed = table.trim(part)
                 wrapped = {each: table.wrapped / len(trimmed.columns) for each in trimmed} if table.wrapped else None
                 written.append(latex.write_table(trimmed, f"{name}-{system}".rstrip("-"), self.origin, wrapped=wrapped))

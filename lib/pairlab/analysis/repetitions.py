@@ -18,7 +18,6 @@ from pairlab.model.cpu_use import PARTS
 from pairlab.model.environment import host_names
 from pairlab.model.rates import client_bps
 from pairlab.model.records import Run
-from pairlab.model.spec import Spec
 from pairlab.statistics import intervals, tests
 from pairlab.statistics.correlation import fisher_z, leverage
 from pairlab.store.dataset import Runs
@@ -27,10 +26,8 @@ from pairlab.store.dataset import Runs
 COMPUTED = ("calculation_s", "memory_read_bps", "memory_write_bps")
 #: The share of the flows that Mentz et al. 2020 call the smallest.
 SMALLEST = 0.2
-#: Quantities with a column of their Run.sensitivity beside them: 1 of all others.
-SENSITIVITIES = {name: f"{name}_sensitivity" for name in map(latencies.measure, latencies.SHARES)}
 #: What every row has beside its factors and quantities.
-_ALWAYS = ("ends", "transacts", "flows", "failed_flows", "lost", "attempts")
+_ALWAYS = ("ends", "transacts", "flows", "failed_flows", "attempts")
 
 
 class Factor(NamedTuple):
@@ -55,10 +52,10 @@ def table(
     QUANTITIES, and those that `parts` gives. parts: what the row of each part of a run has besides, with the values of
     the factors `of_parts`. alike: whether runs of a system must have selection.CONDITIONS alike, but for `by`.
 
-    Returns `by`, `of_parts`, repetition, block (its label), ends (its flows have an end), transacts (they are
-    transactions), flows and failed_flows (its launches, where it has these), lost (Run.lost), attempts (those of its
-    cell), the quantities, in base units, NaN where a run does not have them, and their SENSITIVITIES. Raises
-    AnalysisError where several runs claim one repetition of a cell, or may not be pooled.
+    Returns `by`, `of_parts`, run, repetition, block (its label), ends (its flows have an end), transacts (they are
+    transactions), flows and failed_flows (its launches, where it has these), attempts (those of its cell), and the
+    quantities, in base units, NaN where a run does not have them. Raises AnalysisError where several runs claim one
+    repetition of a cell, or may not be pooled.
     """
     factors = [
         each if isinstance(each, Factor) else FACTORS.get(each) or Factor(each, attrgetter(f"spec.{each}"))
@@ -67,7 +64,7 @@ def table(
     names = [each.name for each in factors]
     counted = runs.where(status="ok") if len(runs) else runs
     if alike:
-        check_alike(counted, names)
+        selection.check_comparable(counted, names)
     hosts = host_names(run.environment for run in counted) if "host" in names else {}
     known = [name for name in quantities if name in QUANTITIES]
     of_runs = [
@@ -85,6 +82,7 @@ def table(
     rows = [
         {
             "key": run.key,
+            "run": run,
             "repetition": run.spec.repetition,
             "block": blocks.label_of(run),
             **values(run, known),
@@ -94,8 +92,7 @@ def table(
         for run, cell in of_cells
         if run.status == "ok"
     ]
-    beside = [SENSITIVITIES[each] for each in quantities if each in SENSITIVITIES]
-    found = pd.DataFrame(rows, columns=[*apart, "key", "repetition", "block", *_ALWAYS, *quantities, *beside])
+    found = pd.DataFrame(rows, columns=[*apart, "key", "run", "repetition", "block", *_ALWAYS, *quantities])
     selection.check_distinct(found, [*apart, "ends"], lambda: counted.counted("flows"))
     return found.drop(columns="key").sort_values([*apart, "repetition"], ignore_index=True)
 
@@ -122,16 +119,6 @@ def attempts_by(cells: Iterable[tuple[Hashable, Run]]) -> dict[Hashable, Attempt
     for name, run in cells:
         runs.setdefault(name, []).append(run)
     return {name: Attempts.of(its) for name, its in runs.items()}
-
-
-def check_alike(runs: Runs, names: Sequence[str]) -> None:
-    """Raises AnalysisError where runs that count differ in more than these factors: selection.check_comparable."""
-    runs = runs.where(status="ok") if len(runs) else runs
-    also = [selection.spec_column(name) for name in names if name in Spec.model_fields and name not in selection.CELL]
-    rows = runs.counted("flows") if len(runs) else pd.DataFrame({"asked_flow_bytes": []})
-    # Flows that end, and those that do not, may stand together.
-    for _, part in rows.groupby(rows["asked_flow_bytes"] > 0):
-        selection.check_comparable(part, [*also, *({"host"} & {*names})])
 
 
 def values(run: Run, quantities: Iterable[str]) -> dict[str, Any]:
@@ -188,7 +175,6 @@ def _counted(run: Run) -> dict[str, Any]:
         "transacts": transacts(run),
         "flows": len(rows),
         "failed_flows": int((rows["status"] != "ok").sum()),
-        "lost": run.lost,
     }
 
 
@@ -296,15 +282,13 @@ def _traffic(run: Run) -> dict[str, Any]:
 
 @_makes("latency_mean_s", "transactions_per_s", *map(latencies.measure, latencies.SHARES), of=_ANSWERED)
 def _latencies(run: Run) -> dict[str, Any]:
-    """Of transactions latency_mean_s, the quantiles latency_*_s, and transactions_per_s: as model/summaries.py; and
-    SENSITIVITIES.
-    """
+    """Of transactions latency_mean_s, the quantiles latency_*_s, and transactions_per_s: as model/summaries.py."""
     found = dict.fromkeys(("latency_mean_s", "transactions_per_s", *map(latencies.measure, latencies.SHARES)), np.nan)
     if latencies.measured(run.flows):
         found["latency_mean_s"] = latencies.mean_of_flows(run.transactions, run.flows)
         found |= {latencies.measure(name): value for name, value in run.latency_quantiles_s.items()}
         found["transactions_per_s"] = latencies.rate_per_s(run.flows)
-    return found | {column: run.sensitivity(name) for name, column in SENSITIVITIES.items()}
+    return found
 
 
 @_makes(*launches.MEASURES, *launches.PHASES.values())

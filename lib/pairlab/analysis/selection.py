@@ -266,20 +266,27 @@ def check_alike(runs: Iterable[Run], also: Sequence[str] = ()) -> None:
                 raise AnalysisError(_differ(system, condition, values))
 
 
-def check_comparable(flows: pd.DataFrame, also: Sequence[str] = ()) -> None:
-    """As check_alike, of what the flows of selected runs ask for; and that no two runs claim one repetition of a cell.
+def check_comparable(runs: Runs, by: Sequence[str] = ()) -> None:
+    """As check_alike, of what runs that count ask for; and that no two of them claim one repetition of a cell.
 
-    also: columns that set cells apart besides CELL, and so may differ. Raises MixedHosts where they do not hold host or
-    kernel, and runs of several would be pooled. With host among them, each host may have a kernel of its own.
+    by: the factors that set cells apart besides CELL, and so may differ. Raises MixedHosts where they do not hold host
+    or kernel, and runs of several would be pooled. With host among them, each host may have a kernel of its own. Flows
+    that end, and those that do not, may stand together.
     """
-    for name in [name for name in ENVIRONMENT if name in flows and name not in also]:
-        for _, part in flows.groupby(["backend", *({"host"} & {*also} & {*flows})]):
-            check_one(name, part[name])
-    check_distinct(flows, [*CELL, *also], lambda: flows)
-    for names, system in flows.groupby(list(SYSTEM)):
-        for condition in map(spec_column, CONDITIONS):
-            if condition not in also and len(values := set(system[condition].unique())) > 1:
-                raise AnalysisError(_differ(names, condition, values))
+    if not any(run.status == "ok" for run in runs):
+        return
+    rows = runs.where(status="ok").counted("flows")
+    also = [spec_column(name) for name in by if name in Spec.model_fields and name not in CELL]
+    also += [name for name in ENVIRONMENT if name in by]
+    for _, part in rows.groupby(rows["asked_flow_bytes"] > 0):
+        for name in [name for name in ENVIRONMENT if name not in also]:
+            for _, place in part.groupby(["backend", *({"host"} & {*also})]):
+                check_one(name, place[name])
+        check_distinct(part, [*CELL, *also], lambda: rows)
+        for names, system in part.groupby(list(SYSTEM)):
+            for condition in map(spec_column, CONDITIONS):
+                if condition not in also and len(values := set(system[condition].unique())) > 1:
+                    raise AnalysisError(_differ(names, condition, values))
 
 
 def check_one(name: str, values: pd.Series) -> None:

@@ -6,7 +6,7 @@ leave failed flows out would make the slower side the faster one.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -35,17 +35,8 @@ def column(spec: Spec) -> str:
     return "intended_fct_s" if spec.offered_load_bps else "fct_s"
 
 
-class HasFlows(Protocol):
-    """A run, as far as its flows' times are needed: records.Run imports this module."""
-
-    @property
-    def spec(self) -> Spec: ...
-
-    def columns(self, name: str, wanted: Sequence[str]) -> pd.DataFrame: ...
-
-
-def of_run(run: HasFlows) -> pd.Series:
-    """`of` all flows of a run, by `column`."""
+def of_run(run: Any) -> pd.Series:
+    """`of` all flows of a run, by `column`. run: a Run, whose module imports this one."""
     return of(run.columns("flows", TIMES), column(run.spec))
 
 
@@ -68,7 +59,7 @@ def all_s(flows: pd.DataFrame) -> float:
     return float(flows["completed_s"].max() - begun_s.min())
 
 
-def over_time(run: HasFlows, steps: int) -> pd.DataFrame:
+def over_time(run: Any, steps: int) -> pd.DataFrame:
     """How a run's flows arrived and how long they took, in so many steps of equal length, from when the first one was
     due, or began, until the last one was complete.
 

@@ -15,9 +15,6 @@ from pairlab.base import units
 #: The quantiles of a run's latencies that are shown: by name, the share of the transactions that took no longer.
 SHARES: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "p99.99": 0.9999, "max": 1.0}
 
-#: The share of others' time from which a quantile's sensitivity to it is read.
-LEAST_LOST = 0.01
-
 
 def measure(name: str) -> str:
     """What the quantile of that name is called where runs are compared: p99.9 is latency_p99_9_s."""
@@ -67,12 +64,6 @@ def step_s(times_s: Iterable[float] | np.ndarray) -> float:
     return next((step_ns / 1e9 for step_ns in (10**6, 10**3) if not (whole % step_ns).any()), 0.0)
 
 
-def quantiles(transactions: pd.DataFrame, lost: int = 0) -> dict[str, float]:
-    """`quantile` of each of SHARES, in s."""
-    counts = merged(transactions)
-    return {name: _quantile(counts, share, lost) for name, share in SHARES.items()}
-
-
 def measured(flows: pd.DataFrame) -> bool:
     """Whether any of a run's flows were transactions."""
     return bool(flows["transactions"].notna().any())
@@ -97,32 +88,15 @@ def rate_per_s(flows: pd.DataFrame) -> float:
 
 
 def of_flows(transactions: pd.DataFrame, flows: pd.DataFrame) -> dict[str, float]:
-    """`quantiles` of a run's tables; all are NaN where a flow failed."""
-    without = lost(flows)
-    return dict.fromkeys(SHARES, math.nan) if without is None else quantiles(transactions, without)
+    """`quantile` of a run's tables for each of SHARES, in s; all are NaN where a flow failed."""
+    quantile_of = quantile_of_flows(transactions, flows)
+    return {name: quantile_of(share) for name, share in SHARES.items()}
 
 
-def sensitivities(transactions: pd.DataFrame, flows: pd.DataFrame, lost_share: float) -> dict[str, float]:
-    """`sensitivity` of each of SHARES to the time that others took of a run; NaN where that quantile is not known."""
+def quantile_of_flows(transactions: pd.DataFrame, flows: pd.DataFrame) -> Callable[[float], float]:
+    """`quantile` of a run's tables by its share; NaN where a flow failed."""
     counts, without = merged(transactions), lost(flows)
-    if without is None:
-        return dict.fromkeys(SHARES, math.nan)
-    return {
-        name: sensitivity(lambda each: _quantile(counts, each, without), share, lost_share)
-        for name, share in SHARES.items()
-    }
-
-
-def sensitivity(quantile_of: Callable[[float], float], share: float, lost_share: float) -> float:
-    """By how much the logarithm of a quantile can rise for each share of the CPUs' time that others take; at least 1.
-
-    A request needs its client's CPU and its server's, so that twice that share of the requests may be held up, in the
-    worst case the slowest ones: the quantile p of the others is that of p (1 - 2 lost_share) of all. Below LEAST_LOST
-    the slope is taken there, as fewer requests show none.
-    """
-    taken = min(max(lost_share, LEAST_LOST), 0.49) if lost_share == lost_share else LEAST_LOST
-    others, every = quantile_of(share * (1 - 2 * taken)), quantile_of(share)
-    return max(1.0, math.log(every / others) / taken) if every >= others > 0 else math.nan
+    return lambda share: math.nan if without is None else _quantile(counts, share, without)
 
 
 def mean_of_flows(transactions: pd.DataFrame, flows: pd.DataFrame) -> float:
@@ -138,7 +112,7 @@ def mean_of_flows(transactions: pd.DataFrame, flows: pd.DataFrame) -> float:
 def describe(transactions: pd.DataFrame, flows: pd.DataFrame, upper_bounds: Collection[str] = ()) -> str:
     """The rate, the median and the 99th percentile: "41,200 transactions/s, latency p50 23.1 µs, p99 61 µs".
 
-    upper_bounds: the quantiles that are such (Run.upper_bounds): "p99 at most 61 µs".
+    upper_bounds: the quantiles that are such (others.upper_bounds): "p99 at most 61 µs".
     """
     if not timed(transactions, flows):
         return f"{rate_per_s(flows):,.0f} transactions/s"

@@ -15,7 +15,7 @@ import pandas as pd
 from pairlab import paths
 from pairlab.base import html_repr, topology, units
 from pairlab.model import environment as environments
-from pairlab.model import fct, latencies, launches, metrics, run_charts
+from pairlab.model import fct, latencies, launches, metrics, others, run_charts
 from pairlab.model.conditions import Conditions, unpacked
 from pairlab.model.environment import Environment
 from pairlab.model.metrics import Metric
@@ -211,16 +211,6 @@ class Run:
         return sum(map(bool, reasons)), len(reasons)
 
     @property
-    def lost(self) -> float:
-        """The share of its time that others than the system under test took: of the CPUs, and by halting a process.
-
-        NaN where that is not known, as in runs from before others' CPU time was summed.
-        """
-        if (others := self.checks.get("others_cpu")) is None:
-            return float("nan")
-        return float(others) + max(float(self.checks.get(name) or 0.0) for name in ("stopped", "halted"))
-
-    @property
     def unsteady(self) -> str:
         """How the throughput was not steady after the warm-up, with sizes; empty where it was, as far as is known.
 
@@ -258,8 +248,9 @@ class Run:
         unknown = ", steadiness unknown" if self.steadiness_unknown else ", unsteady" if self.unsteady else ""
         own = "".join(f", {meaning} {text}" for meaning, text in self._metrics_in_words.items())
         if latencies.measured(self.flows):
-            why = f" (others had {100 * self._taken:.1f} % of the time)" if "p99" in self.upper_bounds else ""
-            return f"{latencies.describe(self.transactions, self.flows, self.upper_bounds)}{why}{own}{unknown}"
+            bounds = others.upper_bounds(self)
+            why = f" (others had {100 * others.taken(self):.1f} % of the time)" if "p99" in bounds else ""
+            return f"{latencies.describe(self.transactions, self.flows, bounds)}{why}{own}{unknown}"
         if self.sends_nothing:
             return own.removeprefix(", ")
         return f"{self.total_throughput_bps / 1e9:.2f} Gbit/s in total{own}{unknown}"
@@ -272,32 +263,6 @@ class Run:
         """
         known = latencies.timed(self.transactions, self.flows)
         return latencies.of_flows(self.transactions, self.flows) if known else {}
-
-    @property
-    def upper_bounds(self) -> frozenset[str]:
-        """The quantiles of latencies, by the names of latencies.SHARES, that may be the work of others alone.
-
-        These had a larger share of the time than there are transactions beyond the quantile; that of the system is at
-        most so long.
-        """
-        return frozenset(name for name, share in latencies.SHARES.items() if self._taken > 1 - share)
-
-    @property
-    def _taken(self) -> float:
-        """`lost` but for what pairlab's own process used, as it does in all runs."""
-        return self.lost - float(self.checks.get("pairlab_cpu") or 0.0)
-
-    def sensitivity(self, measure: str) -> float:
-        """By how much the logarithm of its value of that measure can change for each share of its time that is lost: 1,
-        but of quantiles of latencies (latencies.sensitivity)."""
-        return self._sensitivities.get(measure, 1.0)
-
-    @cached_property
-    def _sensitivities(self) -> dict[str, float]:
-        if not latencies.timed(self.transactions, self.flows):
-            return {}
-        found = latencies.sensitivities(self.transactions, self.flows, self.lost)
-        return {latencies.measure(name): each for name, each in found.items() if each == each}
 
     @cached_property
     def failed_flows(self) -> int:
@@ -320,7 +285,7 @@ class Run:
 
     def _repr_html_(self) -> str:
         failed = f"{self.failed_flows:,} of them failed" if self.failed_flows else "none failed"
-        common_bps, bounds = self.common_throughput_bps, self.upper_bounds
+        common_bps, bounds = self.common_throughput_bps, others.upper_bounds(self)
         phases = [(name, units.with_prefix(each_s, "s")) for name, each_s in launches.phases(self.launches).items()]
         measured = [
             ("outcome", self.outcome),

@@ -6,7 +6,7 @@ notebooks, claims, comparisons and calibrations.
 """
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -28,9 +28,9 @@ class Change(NamedTuple):
     p_ranks: float
     repetitions: int
 
-    def differs(self, alpha: float = ALPHA) -> bool:
-        """Whether the t test reports a difference."""
-        return self.p <= alpha
+    def differs(self) -> bool:
+        """Whether the t test reports a difference, at ALPHA."""
+        return self.p <= ALPHA
 
 
 def change(
@@ -94,20 +94,6 @@ def rounded(first: float, second: float, resolutions: tuple[float, float]) -> tu
     Student.blurred."""
     (below, above), (other_below, other_above) = map(rounding, [POSITIVE] * 2, (first, second), resolutions)
     return other_below + above, other_above + below
-
-
-def of_losses(
-    lost: Sequence[float], sensitivities: Iterable[float] = (), weights: Sequence[float] = (-1.0, 1.0)
-) -> float:
-    """How far from nothing a weighted sum of logarithms may be, on the scale PERCENT, as others had these shares of the
-    sides' time: for Student.no_narrower. 0 where a share is not known.
-
-    sensitivities: by how much the logarithms can change for each share of the time (Run.sensitivity), at least 1.
-    """
-    if np.isnan(lost).any():
-        return 0.0
-    known = [each for each in sensitivities if each == each]
-    return max([1.0, *known]) * abs(float(np.dot(weights, np.log1p(-np.asarray(lost))))) if max(lost) < 1 else math.inf
 
 
 def logarithms(values: Sequence[float] | np.ndarray, least: int = 1) -> np.ndarray:

@@ -24,7 +24,7 @@ _CANDIDATES = 1024
 @dataclass(frozen=True)
 class Clusters:
     """The sorted values of each repetition, infinite for a failed flow; labels in the same order. lost: the share of
-    their time that others took (Run.lost), NaN where that is not known.
+    their time that others took (others.lost), NaN where that is not known.
     """
 
     labels: np.ndarray
@@ -69,7 +69,7 @@ class Clusters:
         below, part = divmod(min(max((last + 4 / 3) * q - 2 / 3, 0), last), 1)
         return fct.quantile(self.pooled[int(below) : int(below) + 2], part)
 
-    def drawn(self, q: float, resamples: int, seed: int) -> np.ndarray:
+    def drawn(self, q: float, resamples: int, seed: int = 0) -> np.ndarray:
         """The quantile of each of `resamples` draws of as many repetitions, with replacement.
 
         Candidates are order statistics of the repetitions. None lies outside the repetitions' own quantiles, as the CDF

@@ -30,8 +30,13 @@ class Estimate(NamedTuple):
     n: int
 
 
-class _Outcome(NamedTuple):
-    """The fields of a Test."""
+class Test(NamedTuple):
+    """A test's outcome. p: two-sided; n: independent samples, which are repetitions, in all groups together.
+
+    least_p: the smallest p that this many repetitions can give, or NaN where that is not known. Above alpha, the
+    test cannot find a difference however large it is: more repetitions are needed, and "no difference found"
+    says nothing.
+    """
 
     statistic: float
     p: float
@@ -40,16 +45,7 @@ class _Outcome(NamedTuple):
     least_p: float = float("nan")
 
 
-class Test(_Outcome):
-    """A test's outcome. p: two-sided; n: independent samples, which are repetitions, in all groups together.
-
-    least_p: the smallest p that this many repetitions can give, or NaN where that is not known. Above alpha, the
-    test cannot find a difference however large it is: more repetitions are needed, and "no difference found"
-    says nothing.
-    """
-
-    __slots__ = ()
-    __test__ = False  # pytest: not a test class
+Test.__test__ = False  # type: ignore[attr-defined]  # pytest: not a test class
 
 
 @dataclass(frozen=True)
@@ -265,6 +261,30 @@ def by_unit(values: Sequence[float] | np.ndarray, units: Sequence[Hashable] | np
     """
     _, codes = np.unique(np.asarray(units), return_inverse=True)
     return np.bincount(codes, np.asarray(values, dtype=float)) / np.bincount(codes)
+
+
+def share_of(some: Student, whole: Student, rest: Student, confidence: float = 1 - ALPHA) -> Estimate:
+    """The part of a difference that a cause explains: the share of `some` in `whole`, where `rest` is whole less some.
+
+    All are on one additive scale, such as logarithms, and share their repetitions. The share may lie below zero, or
+    above one. The three errors give the covariance of some and whole; the interval is Fieller's: the shares s for which
+    some − s · whole does not differ from zero. If the whole itself does not, any share might be true, and all is NaN.
+    From fewer repetitions than LEAST there is a share without an interval.
+    Source: Fieller 1954.
+    """
+    check_share(confidence, "confidence")
+    n = min(each.n for each in (some, whole, rest))
+    if not all(each.known for each in (some, whole, rest)):
+        return Estimate(some.centre / whole.centre if whole.centre else math.nan, math.nan, math.nan, n)
+    t = t_quantile((1 + confidence) / 2, min(each.df for each in (some, whole, rest)))
+    of_some, of_whole, of_rest = (each.error**2 for each in (some, whole, rest))
+    covariance = (of_some + of_whole - of_rest) / 2
+    # (some − s · whole)² ≤ t² · Var(some − s · whole), a quadratic in s
+    square, linear = whole.centre**2 - t**2 * of_whole, some.centre * whole.centre - t**2 * covariance
+    if square <= 0:
+        return Estimate(math.nan, math.nan, math.nan, n)
+    root = math.sqrt(max(0.0, linear**2 - square * (some.centre**2 - t**2 * of_some)))
+    return Estimate(some.centre / whole.centre, (linear - root) / square, (linear + root) / square, n)
 
 
 def no_interval(n: int, unit: str = "repetition") -> str:

@@ -19,6 +19,8 @@ from pairlab.statistics.intervals import ALPHA, LEAST, Student, check_share, t_q
 POWER = 0.8
 #: No number of repetitions above this is reported: nobody would measure them.
 MOST_REPETITIONS = 10_000
+#: Of `simulated_power`.
+_DRAWS = 4000
 
 
 def variation(values: Sequence[float]) -> float:
@@ -51,9 +53,7 @@ def smallest_detectable(spread: float, repetitions: int, *, paired: bool = False
     return spread * _standardised(repetitions, paired) if repetitions > 1 else float("inf")
 
 
-def simulated_power(
-    values: Sequence[float], effect: float, repetitions: int, *, draws: int = 4000, seed: int = 0
-) -> float:
+def simulated_power(values: Sequence[float], effect: float, repetitions: int) -> float:
     """The share of draws in which the two-sample t test finds an effect (a logarithm) planted in measured values.
 
     Each draw takes two groups of that many `values` with replacement, with the spread corrected for the sample's lack
@@ -63,7 +63,7 @@ def simulated_power(
     errors = (logs - logs.mean()) * np.sqrt(logs.size / (logs.size - 1))
     if repetitions < 2:
         return 0.0
-    first, second = np.random.default_rng(seed).choice(errors, size=(2, draws, repetitions))
+    first, second = np.random.default_rng(0).choice(errors, size=(2, _DRAWS, repetitions))
     distance = effect + second.mean(axis=1) - first.mean(axis=1)
     error = np.sqrt((first.var(axis=1, ddof=1) + second.var(axis=1, ddof=1)) / repetitions)
     # Of draws without any spread, t is infinite, or there is no difference either.
@@ -71,12 +71,12 @@ def simulated_power(
     return float(np.mean(beyond & (distance != 0)))
 
 
-def most_rejections(comparisons: int, *, confidence: float = 0.999) -> int:
-    """The most false differences that so many tests at ALPHA report, with that confidence.
+def most_rejections(comparisons: int) -> int:
+    """The most false differences that so many tests at ALPHA report, in all but one case of a thousand.
 
     comparisons: of samples that are independent of each other, unlike those of one set of runs.
     """
-    return int(stats.binom.ppf(confidence, comparisons, ALPHA))
+    return int(stats.binom.ppf(0.999, comparisons, ALPHA))
 
 
 def repetitions_needed(distance: float, spread: float, *, power: float = POWER, alpha: float = ALPHA) -> int | None:

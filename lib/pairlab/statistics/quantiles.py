@@ -12,8 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pairlab.errors import AnalysisError, TooFewSamples
-from pairlab.model import fct, latencies
-from pairlab.statistics import changes
+from pairlab.model import fct, others
 from pairlab.statistics.clusters import Clusters
 from pairlab.statistics.intervals import FROM_ONE, PERCENT, POSITIVE, REAL, Student
 
@@ -21,7 +20,7 @@ from pairlab.statistics.intervals import FROM_ONE, PERCENT, POSITIVE, REAL, Stud
 RESAMPLES = 2000
 
 
-def percentile(clusters: Clusters, q: float, *, resamples: int = RESAMPLES, seed: int = 0) -> Student:
+def percentile(clusters: Clusters, q: float, *, resamples: int = RESAMPLES) -> Student:
     """The q-th quantile of all flows, in the unit of the values.
 
     The value is numpy's "median_unbiased", as cells that differ in size are compared. Its interval is value · exp(± t
@@ -39,7 +38,7 @@ def percentile(clusters: Clusters, q: float, *, resamples: int = RESAMPLES, seed
     """
     check(clusters, q)
     value, n = clusters.quantile(q), len(clusters.labels)
-    drawn = clusters.drawn(q, resamples, seed) if n > 1 else np.array([np.nan])
+    drawn = clusters.drawn(q, resamples) if n > 1 else np.array([np.nan])
     wider = _widening(clusters, q)
     if value > 0 and drawn.min() > 0:
         return Student(math.log(value), wider * _error(np.log(drawn), n), n - 1, n, POSITIVE)
@@ -47,13 +46,7 @@ def percentile(clusters: Clusters, q: float, *, resamples: int = RESAMPLES, seed
 
 
 def percent_change(
-    before: Clusters,
-    after: Clusters,
-    q: float,
-    *,
-    paired: bool = True,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
+    before: Clusters, after: Clusters, q: float, *, paired: bool = True, resamples: int = RESAMPLES
 ) -> Student:
     """By how much the q-th quantile of all flows changes from `before` to `after`, in percent of the former.
 
@@ -64,16 +57,11 @@ def percent_change(
     """
     for side, name in ((before, "before"), (after, "after")):
         check(side, q, f"{name}: ")
-    return contrast([(-1.0, before), (1.0, after)], q, paired=paired, resamples=resamples, seed=seed)
+    return contrast([(-1.0, before), (1.0, after)], q, paired=paired, resamples=resamples)
 
 
 def contrast(
-    sides: Sequence[tuple[float, Clusters]],
-    q: float,
-    *,
-    paired: bool = True,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
+    sides: Sequence[tuple[float, Clusters]], q: float, *, paired: bool = True, resamples: int = RESAMPLES
 ) -> Student:
     """The weighted sum of the logarithms of several sets' quantiles, in percent: a change of a quantile or a ratio.
 
@@ -86,23 +74,23 @@ def contrast(
             raise AnalysisError(
                 f"the quantile is {side.quantile(q):g}: a change has no percentage of what is not positive"
             )
-    weights, lost = zip(*((weight, side.lost) for weight, side in sides), strict=True)
-    sensitive = [latencies.sensitivity(side.quantile, q, side.lost) for _, side in sides]
-    return _contrast(sides, q, paired, resamples, seed).no_narrower(changes.of_losses(lost, sensitive, weights))
+    losses, weights = [side.lost for _, side in sides], [weight for weight, _ in sides]
+    sensitive = [others.sensitivity(side.quantile, q, side.lost) for _, side in sides]
+    return _contrast(sides, q, paired, resamples).no_narrower(others.of_losses(losses, sensitive, weights))
 
 
-def _contrast(sides: Sequence[tuple[float, Clusters]], q: float, paired: bool, resamples: int, seed: int) -> Student:
+def _contrast(sides: Sequence[tuple[float, Clusters]], q: float, paired: bool, resamples: int) -> Student:
     if paired and _alike([side for _, side in sides]):
         n = len(sides[0][1].labels)
         with np.errstate(invalid="ignore"):  # draws that depend on failed flows are infinite, and so is the error then
-            drawn = sum(weight * _logs(side.drawn(q, resamples, seed)) for weight, side in sides) if n > 1 else [np.nan]
+            drawn = sum(weight * _logs(side.drawn(q, resamples)) for weight, side in sides) if n > 1 else [np.nan]
         centre = sum(weight * math.log(side.quantile(q)) for weight, side in sides)
         wider = max(_widening(side, q) for _, side in sides)
         return Student(centre, wider * _error(np.asarray(drawn), n), n - 1, n, PERCENT)
     total = Student(0.0, 0.0, math.inf, len(sides[0][1].labels))
     for place, (weight, side) in enumerate(sides):
         n = len(side.labels)
-        drawn = _logs(side.drawn(q, resamples, seed + place)) if n > 1 else np.array([np.nan])
+        drawn = _logs(side.drawn(q, resamples, seed=place)) if n > 1 else np.array([np.nan])
         each = Student(
             -weight * math.log(side.quantile(q)), abs(weight) * _widening(side, q) * _error(drawn, n), n - 1, n
         )
@@ -110,27 +98,23 @@ def _contrast(sides: Sequence[tuple[float, Clusters]], q: float, paired: bool, r
     return total
 
 
-def most_over_least(sides: Sequence[Clusters], q: float, *, resamples: int = RESAMPLES, seed: int = 0) -> Student:
+def most_over_least(sides: Sequence[Clusters], q: float, *, resamples: int = RESAMPLES) -> Student:
     """The largest of several sets' quantiles over the least; one or more, and by noise alone above one.
 
     Sides of the same blocks share their draws; others draw their own. Raises TooFewSamples as `percentile`.
     """
-    value, drawn, n = _spread(sides, q, resamples, seed)
+    value, drawn, n = _spread(sides, q, resamples)
     times, error = math.exp(value), _error(drawn, n)
     if not times > 1:
         return Student(times, 0.0 if not error else math.nan, n - 1, n)
     return Student(FROM_ONE.to_scale(times), error * times * FROM_ONE.slope(times), n - 1, n, FROM_ONE)
 
 
-def spread_ratio(
-    first: Sequence[Clusters], second: Sequence[Clusters], q: float, *, resamples: int = RESAMPLES, seed: int = 0
-) -> Student:
+def spread_ratio(first: Sequence[Clusters], second: Sequence[Clusters], q: float) -> Student:
     """The spread (`most_over_least`) of the first over that of the second, with draws as there."""
-    seeds = (seed, seed if _alike([*first, *second]) else seed + len(first))
-    (one, ones, n), (other, others, _) = (
-        _spread(sides, q, resamples, at) for sides, at in zip((first, second), seeds, strict=True)
-    )
-    return Student(one - other, _error(ones - others, n), n - 1, n, POSITIVE)
+    one, drawn, n = _spread(first, q)
+    other, drawn_of_other, _ = _spread(second, q, seed=0 if _alike([*first, *second]) else len(first))
+    return Student(one - other, _error(drawn - drawn_of_other, n), n - 1, n, POSITIVE)
 
 
 def too_few(flows: int, q: float) -> str:
@@ -155,7 +139,9 @@ def check(clusters: Clusters, q: float, where: str = "") -> None:
         raise TooFewSamples(f"{where}{fct.unknown(clusters.failed, len(clusters.pooled), q)}")
 
 
-def _spread(sides: Sequence[Clusters], q: float, resamples: int, seed: int) -> tuple[float, np.ndarray, int]:
+def _spread(
+    sides: Sequence[Clusters], q: float, resamples: int = RESAMPLES, seed: int = 0
+) -> tuple[float, np.ndarray, int]:
     """The logarithm of the largest over the smallest quantile, the same of each draw, and the repetitions."""
     for side in sides:
         check(side, q)

@@ -125,6 +125,14 @@ def holm(p: Sequence[float]) -> np.ndarray:
     return all_corrected
 
 
+def holm_within(table: pd.DataFrame, by: Sequence[str]) -> pd.Series:
+    """`holm` of the column p of a table, within each group of its rows by these columns."""
+    corrected = pd.Series(np.nan, index=table.index)
+    for _, part in table.groupby(list(by)):
+        corrected[part.index] = holm(part["p"])
+    return corrected
+
+
 @cache
 def _least_p(n: int, m: int) -> float:
     return float(stats.mannwhitneyu(np.arange(n), n + np.arange(m)).pvalue)

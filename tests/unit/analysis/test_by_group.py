@@ -1,20 +1,35 @@
 """Tables of percentiles and CDFs by group: what failed, what is not told, and rows in any order."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from pairlab.analysis import by_group, flow_groups
+from pairlab import store
+from pairlab.analysis import by_group
+from pairlab.analysis.selection import CELL
 from pairlab.errors import AnalysisError, TooFewSamples
 from pairlab.statistics import quantiles
 from pairlab.statistics.clusters import Clusters
+from pairlab.store.dataset import load_runs
 from tests.support.simulated import lognormal
+from tests.support.synthetic import ending
 
 QS = (0.5, 0.9, 0.99)
 
 
 def frame(values, repetition, **columns):
     return pd.DataFrame({"driver": "ovs", "repetition": repetition, "fct_s": values, "status": "ok"} | columns)
+
+
+def test_what_others_took_of_the_runs_is_with_the_flows_whichever_of_these_failed(tmp_path):
+    for repetition, (share, failed) in enumerate([(0.02, 0), (0.04, 2)]):
+        made = ending([1.0, 2.0, 3.0, 4.0], failed=failed, repetition=repetition)
+        store.write(replace(made, checks={"others_cpu": share}), tmp_path)
+    (group,) = by_group.grouped(load_runs(tmp_path), CELL, "fct_s")
+    assert group.clusters.lost == pytest.approx(0.03)
+    assert group.clusters.failed == 2
 
 
 # --- tables of percentiles
@@ -47,7 +62,7 @@ def test_categories_as_of_chosen_columns_give_the_same_table():
 def test_rows_in_any_order_give_the_same_table(monkeypatch):
     flows = frame(*lognormal(np.random.default_rng(4), 4, 60), role=np.tile(["mouse", "mouse", "elephant"], 80))
     told = by_group.of(flows, ["driver", "role"], "fct_s").percentiles(QS)
-    monkeypatch.setattr(flow_groups, "_SCATTERED", 10)
+    monkeypatch.setattr(by_group, "_SCATTERED", 10)
     pd.testing.assert_frame_equal(by_group.of(flows, ["driver", "role"], "fct_s").percentiles(QS), told)
     assert list(told["flows"]) == [80] * 3 + [160] * 3
 

@@ -20,19 +20,19 @@ HERE = Environment(host="A CPU, 2 CPUs", machine="0123456789ab", kernel="6.1")
 def test_runs_of_two_kernels_or_hosts_are_not_pooled_unless_these_are_told_apart(name, other, tmp_path):
     for repetition, environment in enumerate((HERE, other)):
         store.write(made_up(environment=environment, repetition=repetition), tmp_path)
-    flows = load_runs(tmp_path, environment="all").flows
+    runs = load_runs(tmp_path, environment="all")
     with pytest.raises(
         MixedHosts, match=rf'^the runs come from 2 {name}s \(.*environment="newest", or tell them apart by '
     ):
-        selection.check_comparable(flows)
-    selection.check_comparable(flows, [name])
-    selection.check_comparable(load_runs(tmp_path).flows)  # of the newest environment alone
+        selection.check_comparable(runs)
+    selection.check_comparable(runs, [name])
+    selection.check_comparable(load_runs(tmp_path))  # of the newest environment alone
 
 
 def test_backends_may_have_been_measured_on_kernels_of_their_own(tmp_path):
     for backend, kernel in (("netns", "6.1"), ("docker", "6.18")):
         store.write(made_up(environment=HERE._replace(kernel=kernel), backend=backend), tmp_path)
-    selection.check_comparable(load_runs(tmp_path).flows)
+    selection.check_comparable(load_runs(tmp_path))
 
 
 def test_plain_runs_are_those_of_the_default_or_else_of_the_papers_congestion_control(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pairlab.model import latencies
+from pairlab.model import latencies, others
 from tests.support import synthetic
 
 
@@ -20,6 +20,10 @@ def flows(*rows):
     return pd.DataFrame([dict(zip(names, row, strict=True)) for row in rows])
 
 
+def quantiles(transactions, lost=0):
+    return {name: latencies.quantile(transactions, share, lost) for name, share in latencies.SHARES.items()}
+
+
 def test_clients_are_merged_by_adding_up_their_counts():
     both = pd.concat([of({1e-3: 2, 2e-3: 1}), of({2e-3: 4, 5e-4: 1}, flow=1)])
     assert latencies.merged(both).to_dict() == {5e-4: 1, 1e-3: 2, 2e-3: 5}
@@ -28,7 +32,7 @@ def test_clients_are_merged_by_adding_up_their_counts():
 def test_planted_quantiles_are_found_exactly():
     """9,000 of 1 ms, 990 of 2 ms, 9 of 3 ms and one of a second: each quantile is where it was planted."""
     planted = of({1e-3: 9000, 1.0: 1, 2e-3: 990, 3e-3: 9})
-    assert latencies.quantiles(planted) == {
+    assert quantiles(planted) == {
         "p50": 1e-3,
         "p90": 1e-3,
         "p99": 2e-3,
@@ -57,18 +61,18 @@ def test_a_quantile_is_that_of_all_transactions_one_by_one(buckets, share):
 
 def test_lost_transactions_took_longer_than_any_other():
     answered = of({1e-3: 90, 2e-3: 5})
-    found = latencies.quantiles(answered, lost=5)
+    found = quantiles(answered, lost=5)
     assert (found["p50"], found["p90"]) == (1e-3, 1e-3)
     assert latencies.quantile(answered, 0.95, lost=5) == 2e-3
     assert np.isnan([found["p99"], found["max"]]).all()
 
 
 def test_too_few_transactions_have_no_high_quantile():
-    found = latencies.quantiles(of({1e-3: 999}))
+    found = quantiles(of({1e-3: 999}))
     assert (found["p99"], found["max"]) == (1e-3, 1e-3)
     assert np.isnan([found["p99.9"], found["p99.99"]]).all()
     assert latencies.quantile(of({1e-3: 1000}), 0.999) == 1e-3
-    assert np.isnan(list(latencies.quantiles(of({1e-3: 0})).values())).all()
+    assert np.isnan(list(quantiles(of({1e-3: 0})).values())).all()
 
 
 def test_where_a_flow_failed_no_quantile_is_known_as_nobody_knows_of_how_many():
@@ -87,13 +91,13 @@ def test_a_run_of_transactions_says_how_many_there_were_and_how_long_they_took()
 def test_a_quantile_is_as_sensitive_to_others_time_as_the_requests_beyond_it_are_slow():
     """One in ten takes twice as long: without twice 6 % of the slowest requests, p99 is that of the others."""
     tables = of({1e-3: 900, 2e-3: 100}), flows(("ok", 2.0, 1000, 0, 0))
-    little, much, unknown = (latencies.sensitivities(*tables, lost) for lost in (0.0, 0.06, np.nan))
-    assert much["p99"] == pytest.approx(np.log(2) / 0.06)
-    assert little["p99"] == little["p50"] == much["p50"] == 1.0
-    assert unknown == pytest.approx(little, nan_ok=True)
-    assert np.isnan(much["p99.99"])
-    failed = flows(("failed", np.nan, np.nan, np.nan, np.nan))
-    assert np.isnan(list(latencies.sensitivities(tables[0], failed, 0.06).values())).all()
+    quantile_of = latencies.quantile_of_flows(*tables)
+    assert others.sensitivity(quantile_of, 0.99, 0.06) == pytest.approx(np.log(2) / 0.06)
+    assert {others.sensitivity(quantile_of, share, 0.0) for share in (0.5, 0.99)} == {1.0}
+    assert {others.sensitivity(quantile_of, share, np.nan) for share in (0.5, 0.99)} == {1.0}
+    assert others.sensitivity(quantile_of, 0.5, 0.06) == others.sensitivity(quantile_of, 0.9999, 0.06) == 1.0
+    failed = latencies.quantile_of_flows(tables[0], flows(("failed", np.nan, np.nan, np.nan, np.nan)))
+    assert others.sensitivity(failed, 0.99, 0.06) == 1.0
 
 
 @pytest.mark.parametrize("share", [0, -0.1, 1.1])

@@ -9,14 +9,13 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from pairlab.analysis import repetitions
 from pairlab.analysis.advice.cells import Cell
 from pairlab.analysis.advice.question import CRITERIA
 from pairlab.analysis.cell_estimates import APART, pairing_of, resolution, unpaired
 from pairlab.analysis.comparison.twins import Noise
 from pairlab.errors import AnalysisError
+from pairlab.model import others
 from pairlab.model.records import Run
 from pairlab.statistics import changes
 from pairlab.statistics.intervals import ALPHA
@@ -68,13 +67,7 @@ class Differences:
         steps = [resolution(self._column, [*cell.by_block.values()]) for cell in (first, second)]
         try:
             change, _ = changes.between(first.by_block, second.by_block, (steps[0], steps[1]))
-            lost, sensitive = np.array(
-                [
-                    np.mean([(run.lost, run.sensitivity(self._column)) for run in cell.runs], axis=0)
-                    for cell in (first, second)
-                ]
-            ).T
-            change = change.no_narrower(changes.of_losses(lost, sensitive))
+            change = change.no_narrower(others.explained((first.runs, second.runs), self._column))
         except AnalysisError:
             return Difference(unknown="not above zero in each repetition")
         if not change.known:

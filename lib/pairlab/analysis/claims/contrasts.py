@@ -18,9 +18,9 @@ from pairlab.analysis.claims import settings
 from pairlab.analysis.claims.cells import Cells, Values, of_driver, rows
 from pairlab.analysis.claims.effect import AllOf, Cell, Contrast, Effect, Found, percentile_of
 from pairlab.analysis.claims.settings import ALL_TO_ALL, PAIRS, Setting
-from pairlab.analysis.repetitions import SENSITIVITIES
 from pairlab.errors import NotMeasured
-from pairlab.statistics import changes, quantiles
+from pairlab.model import others
+from pairlab.statistics import quantiles
 from pairlab.statistics.clusters import Clusters
 from pairlab.statistics.intervals import PERCENT, REAL, SHARE, SIGNED, Student, mean
 
@@ -345,13 +345,8 @@ class _Estimator:
         sides = [(weight, cell) for weight, _, cell in self._part.sides if not isinstance(cell["driver"], list)]
         if self._effect.difference or len(sides) < 2:
             return 0.0
-        weights, cells = zip(*sides, strict=True)
-        quantity = self._effect.quantity
-        lost, sensitive = (
-            [float(np.mean([*self._cells.values(name, cell).values()])) for name in names for cell in cells]
-            for names in (["lost"], [SENSITIVITIES[quantity]] if quantity in SENSITIVITIES else [])
-        )
-        return changes.of_losses(lost, sensitive, weights)
+        runs = [self._cells.values("run", cell).values() for _, cell in sides]
+        return others.explained(runs, self._effect.quantity, [weight for weight, _ in sides])
 
     def _contrast(self) -> Contrast | None:
         effect = self._effect

@@ -40,9 +40,9 @@ def reduce(
 
     wanted: by experiment, the QUANTITIES to read, as reading tables takes most of the time; None: all. named: by
     experiment, the fields of Spec beyond SETTING that claims name. Columns: SETTING, these fields and those by which
-    runs of own experiments differ, repetition, block, the spec's duration_s, FACTORS, transacts, flows, failed_flows,
-    QUANTITIES; a value that a run lacks is NaN. Raises AnalysisError if two runs claim one repetition of a setting, or
-    runs of one experiment and system may not be compared (selection.check_alike).
+    runs of own experiments differ, run, repetition, block, the spec's duration_s, FACTORS, transacts, flows,
+    failed_flows, QUANTITIES; a value that a run lacks is NaN. Raises AnalysisError if two runs claim one repetition of
+    a setting, or runs of one experiment and system may not be compared (selection.check_alike).
     """
     runs = tuple(runs)
     counted = [run for run in runs if run.status == "ok" and _is_of_claims(run.spec, named)]
@@ -84,4 +84,11 @@ def _row(run: Run, wanted: Collection[str], setting: Collection[str]) -> dict:
     spec = run.spec.model_dump(include={*setting, "repetition", "duration_s"})
     fields = {name: spec[name] for name in (*setting, "repetition", "duration_s") if name in spec}
     factors = {name: factor.of(run) for name, factor in FACTORS.items()}
-    return {**fields, "key": run.key, "block": blocks.label_of(run), **factors, **repetitions.values(run, wanted)}
+    return {
+        **fields,
+        "key": run.key,
+        "run": run,
+        "block": blocks.label_of(run),
+        **factors,
+        **repetitions.values(run, wanted),
+    }

@@ -37,7 +37,7 @@ from pairlab.analysis.comparison.twins import Noise
 from pairlab.analysis.repetitions import Attempts
 from pairlab.analysis.selection import version_of_work
 from pairlab.errors import AnalysisError, BadInput, TooFewSamples, UnknownName
-from pairlab.model import blocks, fct, latencies
+from pairlab.model import blocks, fct, latencies, others
 from pairlab.model.metrics import PER_VERSION
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec, value_of
@@ -246,7 +246,7 @@ def _of_runs(by: str, measure: str, what: Measure, sides: Sides, host: str = "")
         values = [[summaries(run)[measure] for run in runs] for runs in used]
         change = changes.ratio(values[0], values[1], paired=paired, resolutions=(one_step, other_step))
         levels = [intervals.mean(each, POSITIVE).estimate().value for each in values]
-    change = change.no_narrower(_of_losses(measure, used))
+    change = change.no_narrower(others.explained(used, measure))
     runs = [runs for _, runs in sides]
     base, other = map(_Used, levels, runs, map(len, (first, second)), map(len, used))
     of_first, of_second = ({blocks.label_of(run) for run in runs} for runs in used)
@@ -255,18 +255,6 @@ def _of_runs(by: str, measure: str, what: Measure, sides: Sides, host: str = "")
         change, (of_base, of_other) = by_session
         return _Found(change, BY_SESSION, (base._replace(used=of_base), other._replace(used=of_other)))
     return _Found(change, pairing, (base, other))
-
-
-def _lost(runs: Sequence[Run]) -> float:
-    """The mean share of these runs' time that others took; NaN where it is not known of each."""
-    return float(np.mean([run.lost for run in runs]))
-
-
-def _of_losses(measure: str, sides: Iterable[Sequence[Run]]) -> float:
-    """What others took of the sides' time can explain of the change of that measure, on the scale PERCENT."""
-    sides = [*sides]
-    sensitive = [float(np.mean([run.sensitivity(measure) for run in runs])) for runs in sides]
-    return changes.of_losses([_lost(runs) for runs in sides], sensitive)
 
 
 def _by_session(measure: str, used: Sequence[Sequence[Run]]) -> tuple[Student, tuple[int, int]] | None:
@@ -432,12 +420,12 @@ def _notes(by: str, measure: str, what: Measure, sides: Sides, used: Sequence[_U
             counted = "counted as longer than all others" if what.less_is_better else "counted as zero"
             flows = sum(store.length(run, "flows") for run in side.runs)
             found.append(f"{failed} of {flows} flows of {name} failed, {counted}")
-        if bounds := [run for run in side.runs if measure in map(latencies.measure, run.upper_bounds)]:
+        if bounds := [run for run in side.runs if measure in map(latencies.measure, others.upper_bounds(run))]:
             found.append(f"{what.name} of {len(bounds)} of {runs} runs of {name} may be the work of others alone")
         if unsteady := [run.unsteady for run in side.runs if run.unsteady]:
             found.append(f"{len(unsteady)} of {runs} runs of {name} were not steady, the first: {unsteady[0]}")
-    if (explained := _of_losses(measure, [side.runs for side in used])) > WORTH_SAYING:
-        shares = " and ".join(f"{100 * _lost(side.runs):.1f} %" for side in used)
+    if (explained := others.explained([side.runs for side in used], measure)) > WORTH_SAYING:
+        shares = " and ".join(f"{100 * others.mean_lost(side.runs):.1f} %" for side in used)
         percent = PERCENT.from_scale(explained)
         found.append(f"others took {shares} of the sides' time, which alone may make them differ by {percent:.2g} %")
     if by == "backend":

@@ -182,14 +182,13 @@ class Calibration(_Part):
         return contrast.gain * float(np.sqrt(np.mean(squares)))
 
     def floor(
-        self, contrast: Contrast | None, workload: str, repetitions: int, parameters: Mapping[str, Any] | None = None
+        self, contrast: Contrast, workload: str, repetitions: int, parameters: Mapping[str, Any] | None = None
     ) -> "NoiseFloor | None":
         """What is below detection of such an effect; None where the noise of its measure is not recorded.
 
         parameters: `special` of the runs, None where they are plain.
         """
-        spread = self.spread(contrast, workload, parameters) if contrast else None
-        return NoiseFloor.of(spread, repetitions)
+        return NoiseFloor.of(self.spread(contrast, workload, parameters), repetitions)
 
 
 class NoiseFloor(NamedTuple):

@@ -5,6 +5,7 @@ backends and workloads are never pooled. Estimates are frames in the form of cel
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -49,7 +50,6 @@ def by_system(
     frame: pd.DataFrame,
     draw: Callable[..., Axes],
     *,
-    column: str = "",
     note: str = "",
     conditions: str = "",
     wide: bool = False,
@@ -57,19 +57,12 @@ def by_system(
 ) -> Figure:
     """One panel per system, on one scale, with a note below; options go to `draw`.
 
-    frame: the argument of `draw`, for any number of systems. column: each system has a row, with a panel for each value
-    of this column. note: about n; empty: as caption. conditions: of the measurements, added to the note. One panel is a
-    column wide (wide: two columns), several share the width of the page. If systems differ in the number of pairs, it
-    is in their titles.
+    frame: the argument of `draw`, for any number of systems. note: about n; empty: as caption. conditions: of the
+    measurements, added to the note. One panel is a column wide (wide: two columns), several share the width of the
+    page. If systems differ in the number of pairs, it is in their titles.
     """
-
-    def drawn(part: pd.DataFrame, ax: Axes) -> Axes:
-        return draw(part, ax, **options)
-
-    notes: dict[str, Any] = {"note": note or caption(frame), "conditions": conditions}
-    if column:
-        return grid.facets(frame, drawn, column=column, **notes)
-    return grid.grid(_titled(frame), drawn, wide=wide, share_y=True, **notes)
+    layout: dict[str, Any] = {"note": note or caption(frame), "conditions": conditions, "wide": wide, "share_y": True}
+    return grid.grid(_titled(frame), partial(draw, **options), **layout)
 
 
 def pairs_text(pairs: int) -> str:
@@ -261,6 +254,21 @@ def by_category(
     return _scaled(ax, cells, measure, label, level, log_y or cells["high"].max() > _WIDE * cells["value"].max())
 
 
+def below_each_other(cells: pd.DataFrame, ax: Axes, *, measure: Quantity) -> Axes:
+    """An estimate with its interval bar of each network, one below the other. cells: estimates of one place."""
+    drivers = ordered(cells["driver"])
+    points(ax, cells, along="driver", order=drivers, scale=measure.scale, flat=True)
+    grid.name_rows(ax, drivers)
+    ax.set(xlabel=measure.title, ylabel="Network")
+    ax.grid(True, axis="x")
+    if measure.change:
+        ax.axvline(0, color="0.6", linewidth=0.6, zorder=0)
+    else:
+        from_zero(ax, "x")
+    grid.in_larger_unit(ax.xaxis, measure.unit)
+    return ax
+
+
 def repetitions_by_pairs(
     repetitions: pd.DataFrame, ax: Axes, *, value: str, measure: Quantity, label: str = ""
 ) -> Axes:
@@ -398,7 +406,6 @@ def scatter(
     x_label: str,
     y_label: str,
     x_scale: float = 1,
-    y_scale: float = 1,
 ) -> Axes:
     """A point per client, and a stroke for it at both axes: as in Boeira et al. 2021, figure 4.
 
@@ -409,7 +416,7 @@ def scatter(
     for driver in ordered(clients["driver"]):
         rows = clients[clients["driver"] == driver]
         look, runs = driver_style(driver), rows["repetition"].nunique()
-        xs, ys = rows[x] * x_scale, rows[y] * y_scale
+        xs, ys = rows[x] * x_scale, rows[y]
         shades = seaborn.light_palette(look["color"], runs + 2)[2:]  # the palest are hard to see
         options: dict[str, Any] = {"marker": look["marker"], "s": 7, "linewidth": 0, "alpha": 0.75, "clip_on": False}
         options |= {"rasterized": len(clients) > _AS_IMAGE, "zorder": 3, "legend": False}
@@ -420,8 +427,7 @@ def scatter(
     ax.grid(True, axis="x")
     ax.set_xmargin(_BESIDE)
     from_zero(ax)
-    values = clients[y] * y_scale
-    if values.max() > _FAR * max(1, values.median()):
+    if clients[y].max() > _FAR * max(1, clients[y].median()):
         ax.set_yscale("symlog", linthresh=1)  # linear to 1, so that zero has its place
         ax.yaxis.set_major_formatter(ScalarFormatter())
     ax.set(xlabel=x_label, ylabel=y_label)

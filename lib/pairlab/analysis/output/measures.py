@@ -31,7 +31,7 @@ class Quantity(NamedTuple):
 
     title: the head of its column and the name of its axis, with the unit. key: the last part of its keys. digits:
     decimals of a value times `scale`. change: it is a change, so that its values have a sign. short: tables show three
-    significant digits. less_is_better: as of summaries.Measure, of which this is how it is shown.
+    significant digits.
     """
 
     title: str
@@ -41,7 +41,6 @@ class Quantity(NamedTuple):
     unit: str = ""
     change: bool = False
     short: bool = False
-    less_is_better: bool = False
 
     def texts(self, estimates: pd.DataFrame, *names: str) -> Texts:
         """Each estimate as text: mean ± half its interval if all intervals are symmetric, else with bounds."""
@@ -88,11 +87,6 @@ class Quantity(NamedTuple):
 def texts(frame: pd.DataFrame, names: Sequence[str], text: Callable[..., str]) -> Texts:
     """The text of each row (a namedtuple) by its names."""
     return {tuple(_name(row, name) for name in names): text(row) for row in frame.itertuples()}
-
-
-def p_values(frame: pd.DataFrame, *names: str, column: str = "p_holm") -> Texts:
-    """The p-values of a column as text."""
-    return texts(frame, names, lambda row: formatting.p_text(getattr(row, column)))
 
 
 def across(by_cell: Texts, *above: str, order: Sequence[Hashable] | None = None) -> dict[Hashable, Texts]:

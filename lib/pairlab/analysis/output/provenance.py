@@ -151,9 +151,9 @@ def recorded(runs: Iterable[Run], name: str) -> set[Any]:
     return {run.fact(name) for run in runs}
 
 
-def listed(values: Iterable[object], otherwise: str = "not recorded") -> str:
-    """These values as one text; `otherwise` without any."""
-    return ", ".join(sorted({str(value) for value in values} - {"None", ""})) or otherwise
+def listed(values: Iterable[object]) -> str:
+    """These values as one text; "not recorded" without any."""
+    return ", ".join(sorted({str(value) for value in values} - {"None", ""})) or "not recorded"
 
 
 def conditions(runs: Runs) -> str:

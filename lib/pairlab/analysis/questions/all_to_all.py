@@ -73,7 +73,7 @@ ALL_TO_ALL = Question(
     },
     estimates={
         "round": Mean(
-            Quantity("Mean round (µs)", "latency", 1, 1e6, "µs", short=True, less_is_better=True),
+            Quantity("Mean round (µs)", "latency", 1, 1e6, "µs", short=True),
             "latency_mean_s",
             by=(*CELL, "place", "containers", "message_bytes"),
         ),

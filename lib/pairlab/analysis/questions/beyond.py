@@ -20,6 +20,7 @@ from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.measures import Quantity, tabulate
 from pairlab.analysis.output.provenance import conditions, facts_of
 from pairlab.analysis.question import Answer, Change, Estimates, Frame, Made, Mean, Question, Table
+from pairlab.analysis.questions.throughput import TOTAL, TOTAL_LABEL
 from pairlab.analysis.questions.udp import UDP
 from pairlab.analysis.repetitions import table
 from pairlab.analysis.selection import CELL, NOT_IN_PAPERS, spec_column
@@ -110,7 +111,7 @@ ALL = (FLOWS, CONTROL, LIMITS, MTU)
 
 #: By the column of repetitions.
 MEASURES = {
-    "total_bps": Quantity("Total (Gbit/s)", "total", 2, 1e-9, "Gbit/s"),
+    "total_bps": TOTAL,
     "jain_index": Quantity("Jain's index", "jain", 3),
     "most_over_least": Quantity("Max/min", "ratio", 2),
     "priority_times": Quantity("High/normal priority", "priority", 2),
@@ -310,7 +311,6 @@ def _every(answer: Answer) -> pd.DataFrame:
     return pd.concat([frame for frame in frames if len(frame)] or frames[:1])
 
 
-_TOTAL = "Total throughput (Gbit/s)"
 _LIMIT = "Limit (quota in CPUs, shares as weight)"
 
 
@@ -328,13 +328,13 @@ BEYOND_PAPERS = Question(
         "beyond-changes": Made(changes_table, split=False),
     },
     figures={
-        "beyond-flows-per-pair": lambda answer: _figure(answer, FLOWS, "total_bps", "Flows per pair", _TOTAL),
+        "beyond-flows-per-pair": lambda answer: _figure(answer, FLOWS, "total_bps", "Flows per pair", TOTAL_LABEL),
         "beyond-congestion-control": lambda answer: _figure(
-            answer, CONTROL, "total_bps", _control_name(answer), _TOTAL
+            answer, CONTROL, "total_bps", _control_name(answer), TOTAL_LABEL
         ),
         "beyond-cpu-limits": lambda answer: _figure(answer, LIMITS, "jain_index", _LIMIT),
-        "beyond-cpu-limits-cost": lambda answer: _figure(answer, LIMITS, "total_bps", _LIMIT, _TOTAL),
-        "beyond-mtu": lambda answer: _figure(answer, MTU, "total_bps", "MTU of the containers' links", _TOTAL),
+        "beyond-cpu-limits-cost": lambda answer: _figure(answer, LIMITS, "total_bps", _LIMIT, TOTAL_LABEL),
+        "beyond-mtu": lambda answer: _figure(answer, MTU, "total_bps", "MTU of the containers' links", TOTAL_LABEL),
         "beyond-udp": lambda answer: udp(answer).figure("beyond-udp"),
     },
     keys={},

@@ -16,6 +16,7 @@ from pairlab.analysis.layers import key
 from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.measures import Quantity
 from pairlab.analysis.question import Across, Answer, Change, Mean, Question, Table
+from pairlab.analysis.questions.throughput import TOTAL
 from pairlab.analysis.repetitions import Factor
 from pairlab.analysis.selection import CELL, SYSTEM, in_force
 from pairlab.analysis.sentences import per_system
@@ -27,7 +28,7 @@ COST = Quantity("CPU time (ms/GB)", "cost", 1, 1e3, "ms/GB")
 COST_CHANGE = Quantity("Change of the CPU time per GB (%)", "cost-change", 0, unit="%", change=True)
 #: What is estimated for each cell, in the order of the table; those per GB of 10^9 bytes of payload.
 MEASURES = {
-    "total_bps": Quantity("Total (Gbit/s)", "total", 2, 1e-9, "Gbit/s"),
+    "total_bps": TOTAL,
     "voluntary_per_gb": Quantity("Voluntary switches (1/GB)", "voluntary-switches", 0, unit="per GB"),
     "involuntary_per_gb": Quantity("Involuntary switches (1/GB)", "involuntary-switches", 0, unit="per GB"),
     "interrupts_per_gb": Quantity("Interrupts (1/GB)", "interrupts", 0, unit="per GB"),

@@ -13,11 +13,10 @@ from pairlab.analysis.output.formatting import MISSING, slug, systems
 from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.measures import Quantity
 from pairlab.analysis.question import Answer, Change, Column, Differ, Mean, Question, Table, p_values
+from pairlab.analysis.questions.throughput import CLIENT, TOTAL, TOTAL_LABEL
 from pairlab.analysis.repetitions import FACTORS, Factor
 from pairlab.analysis.selection import CELL, SYSTEM
 from pairlab.analysis.sentences import changes, extremes
-
-_LABEL = "Total throughput (Gbit/s)"
 
 # --- containers per core: Boeira et al. 2021, figures 7 and 8
 
@@ -125,11 +124,11 @@ CORE_RATIO = Question(
         "setting": (("place",), _setting),
     },
     estimates={
-        "client": Mean(Quantity("Mean per client (Gbit/s)", "client", 3, 1e-9, "Gbit/s"), _OF_CLIENT, bulk),
+        "client": Mean(CLIENT, _OF_CLIENT, bulk),
         "client change": Change(
             _CLIENT_CHANGE, _OF_CLIENT, "place", _least, bulk, (*SYSTEM, "driver"), each=SYSTEM, keep=_KEPT
         ),
-        "total": Mean(Quantity("Total (Gbit/s)", "total", 2, 1e-9, "Gbit/s"), "total_bps", bulk),
+        "total": Mean(TOTAL, "total_bps", bulk),
         "fct": Mean(Quantity("Mean FCT (ms)", "fct", 1, 1e3, "ms"), _OF_FCT, ending),
         "fct change": Change(
             _FCT_CHANGE, _OF_FCT, "place", _least, ending, (*SYSTEM, "driver"), each=SYSTEM, keep=_KEPT
@@ -154,7 +153,7 @@ CORE_RATIO = Question(
     },
     figures={
         "core-ratio-throughput": lambda answer: _in_figure(answer, "client", log_y=True),
-        "core-ratio-total": lambda answer: _in_figure(answer, "total", label=_LABEL),
+        "core-ratio-total": lambda answer: _in_figure(answer, "total", label=TOTAL_LABEL),
         "core-ratio-fct": lambda answer: _in_figure(answer, "fct", log_y=True, label="Mean completion time (ms)"),
     },
     keys={
@@ -214,7 +213,7 @@ PINNING = Question(
     by=["pinning"],
     which=lambda spec: True,
     estimates={
-        "total": Mean(Quantity("Total (Gbit/s)", "total", 2, 1e-9, "Gbit/s"), "total_bps"),
+        "total": Mean(TOTAL, "total_bps"),
         "change": Change(
             Quantity("Change (%)", "change", 1, unit="%", change=True, short=True), "total_bps", "pinning", NONE, p="p"
         ),
@@ -229,7 +228,7 @@ PINNING = Question(
         )
     },
     figures={
-        "pinning-total": lambda answer: _by_policy(answer, "total", label=_LABEL),
+        "pinning-total": lambda answer: _by_policy(answer, "total", label=TOTAL_LABEL),
         "pinning-change": lambda answer: _by_policy(answer, "change", label="Change of the total (%)"),
     },
     keys={},

@@ -8,18 +8,17 @@ from matplotlib.figure import Figure
 
 from pairlab.analysis import by_group, cell_estimates
 from pairlab.analysis.driver_order import ordered
-from pairlab.analysis.flow_changes import CHANGED_QS, PUBLISHED_STEP, no_change
+from pairlab.analysis.flow_changes import CHANGED_QS, PUBLISHED_STEP, change, clusters_of
 from pairlab.analysis.output.formatting import percentile_name, systems
 from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.measures import Quantity
 from pairlab.analysis.question import Across, Answer, Frame, Question, Table
 from pairlab.analysis.questions import fct
-from pairlab.analysis.selection import CELL, SYSTEM, block_of, flows_of
+from pairlab.analysis.selection import CELL, SYSTEM, flows_of
 from pairlab.analysis.sentences import changes
 from pairlab.errors import TooFewSamples
-from pairlab.model.fct import of as completion_times
 from pairlab.statistics import quantiles
-from pairlab.statistics.clusters import Clusters, together
+from pairlab.statistics.clusters import together
 
 ROLES = ("mouse", "elephant")
 #: The host's own network is no container network, and not part of the drivers' spread.
@@ -49,9 +48,9 @@ def mice_beside_plain(flows: pd.DataFrame, plain: pd.DataFrame, confidence: floa
             sizes = [set(part["asked_flow_bytes"]) for part in (cell, same)]
             if same.empty or sizes[0] != sizes[1]:
                 why = "there are no flows without elephants to compare with" if same.empty else "flows differ in size"
-                rows.append(row | no_change(confidence, why))
+                rows.append(row | cell_estimates.no_change(confidence, why))
             else:
-                rows.append(row | fct.change(same, cell, q, confidence=confidence))
+                rows.append(row | change(clusters_of(same), clusters_of(cell), q, confidence))
     return pd.DataFrame(rows, columns=[*CELL, "q", *cell_estimates.COLUMNS, "pairing"])
 
 
@@ -82,11 +81,10 @@ def _spread(cell: pd.DataFrame, roles: Sequence[str], drivers: Sequence[str], co
     """The spread of one role, or that of the first over that of the second, as an estimate; empty where a driver has no
     such flow.
     """
-    label = block_of(cell)
     parts = [[cell[(cell["role"] == role) & (cell["driver"] == name)] for name in drivers] for role in roles]
     if any(part.empty for of_role in parts for part in of_role):
         return {}
-    every = [Clusters.of(completion_times(part), part[label]) for of_role in parts for part in of_role]
+    every = [clusters_of(part) for of_role in parts for part in of_role]
     every = together(every)
     sides = [every[: len(drivers)], every[len(drivers) :]][: len(roles)]
     fewest = min(len(side.labels) for side in every)

@@ -23,11 +23,9 @@ from pairlab.analysis.output.formatting import MISSING, percentile_name, systems
 from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.measures import Quantity, across, key_of, tabulate
 from pairlab.analysis.question import Across, Answer, Column, Frame, Made, Question, Table, p_values
-from pairlab.analysis.selection import CELL, SYSTEM, block_of
+from pairlab.analysis.selection import CELL, SYSTEM
 from pairlab.analysis.sentences import changes, extremes
 from pairlab.errors import TooFewSamples
-from pairlab.model import fct
-from pairlab.statistics.clusters import Clusters
 from pairlab.store.dataset import Runs
 
 #: The percentiles that are reported.
@@ -75,12 +73,6 @@ def _percentiles_and_cdfs(
     except TooFewSamples:
         lines = pd.DataFrame(columns=[*CELL, "value", "share"])
     return groups.percentiles(QS, confidence=confidence), lines
-
-
-def change(before: pd.DataFrame, after: pd.DataFrame, q: float, *, confidence: float = 0.95) -> dict[str, object]:
-    """How far the q-th percentile moves from one set of flows (as Runs.flows) to another: flow_changes.change."""
-    first, second = (Clusters.of(fct.of(side), side[block_of(side)]) for side in (before, after))
-    return flow_changes.change(first, second, q, confidence)
 
 
 @in_parts(CELL, [*dict.fromkeys(itertools.chain(*PHASES.values())), "fct_s"])

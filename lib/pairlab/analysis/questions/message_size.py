@@ -11,6 +11,7 @@ from pairlab.analysis.output.formatting import p_text, size_text, systems
 from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.measures import Quantity, put_p
 from pairlab.analysis.question import Answer, Change, Column, Frame, Mean, Question, Table
+from pairlab.analysis.questions.throughput import TOTAL, TOTAL_LABEL
 from pairlab.analysis.selection import CELL, block_of
 from pairlab.analysis.sentences import changes
 
@@ -68,7 +69,7 @@ MESSAGE_SIZE = Question(
     by=["message_bytes"],
     which=lambda spec: spec.message_bytes > 0,
     estimates={
-        "total": Mean(Quantity("Total (Gbit/s)", "total", 3, 1e-9, "Gbit/s"), "total_bps"),
+        "total": Mean(TOTAL._replace(digits=3), "total_bps"),
         "change": Change(
             Quantity("Change (%)", "change", 0, unit="%", change=True),
             *("total_bps", "message_bytes", lambda cell: cell["message_bytes"].min()),
@@ -95,7 +96,7 @@ MESSAGE_SIZE = Question(
             number="message_bytes",
             name="Message size",
             log_y=True,
-            label="Total throughput (Gbit/s)",
+            label=TOTAL_LABEL,
             ticks=ticks(answer["total"]["message_bytes"]),
         )
     },

@@ -166,7 +166,7 @@ _ESTIMATES: dict[str, Estimates] = {
     "throughput": Mean(TOTAL, "total_bps", _carries),
     "throughput change": Change(CHANGE, "total_bps", "driver", BARE, _carries),
     "latency": Mean(MEAN_LATENCY, "latency_mean_s", _answers),
-    "latency change": Change(CHANGE._replace(less_is_better=True), "latency_mean_s", "driver", BARE, _answers),
+    "latency change": Change(CHANGE, "latency_mean_s", "driver", BARE, _answers),
 }
 _HEADS = {"what": "What", "sized": "Size", "driver": "Mode"}
 _KEYS = ("system", "driver", "what", "size")
@@ -354,7 +354,7 @@ VIRTUALIZATION = Question(
 
 #: What is measured, in the order of Suo et al. 2018, figure 1.
 WHATS: dict[str, Quantity] = {
-    "CPU": Quantity("CPU time (s)", "cpu", 2, 1, "s", short=True, less_is_better=True),
+    "CPU": Quantity("CPU time (s)", "cpu", 2, 1, "s", short=True),
     "memory read": Quantity("Memory read (Gbit/s)", "memory-read", 1, 1e-9, "Gbit/s", short=True),
     "memory write": Quantity("Memory written (Gbit/s)", "memory-write", 1, 1e-9, "Gbit/s", short=True),
     "TCP": Quantity("TCP (Gbit/s)", "tcp", 2, 1e-9, "Gbit/s", short=True),
@@ -376,7 +376,7 @@ def _each_measured(run: Run) -> Iterator[dict[str, object]]:
     else:
         known = {MESSAGES[bool(run.spec.udp_share)]: found.get("total_bps", float("nan"))}
     for what, value in known.items():
-        yield {"what": what, "measured": value, "speed": 1 / value if WHATS[what].less_is_better and value else value}
+        yield {"what": what, "measured": value, "speed": 1 / value if WHATS[what].unit == "s" and value else value}
 
 
 class _Measured(Mean):

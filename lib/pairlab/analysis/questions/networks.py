@@ -12,13 +12,14 @@ from matplotlib.figure import Figure
 
 from pairlab.analysis import layers, published
 from pairlab.analysis.figures import causes as figures_causes
-from pairlab.analysis.figures import networks as figures
+from pairlab.analysis.figures import estimates
 from pairlab.analysis.output.formatting import MISSING
 from pairlab.analysis.output.measures import Quantity
 from pairlab.analysis.output.provenance import conditions
 from pairlab.analysis.question import Across, Answer, Change, Column, Frame, Mean, Question, Table
+from pairlab.analysis.questions.throughput import TOTAL
 from pairlab.analysis.repetitions import table, values
-from pairlab.analysis.selection import CELL, select
+from pairlab.analysis.selection import CELL, SYSTEM, select
 from pairlab.analysis.sentences import changes, extremes
 from pairlab.model.latencies import SHARES, measure
 from pairlab.model.records import Run
@@ -26,6 +27,8 @@ from pairlab.model.records import Run
 #: What sets cells apart besides CELL.
 PLACE = ("hosts", "placement")
 _KEYS = ("system", "driver", "hosts", "pairs")
+#: Of a figure, in inches: a network's row, and titles, axis and note; a panel is at least as high as so many rows.
+_ROW_IN, _AROUND_IN, _LEAST_ROWS = 0.2, 0.9, 5
 
 
 def place_text(hosts: int, placement: str) -> str:
@@ -46,10 +49,16 @@ def _in_order(name: str) -> Any:
 
 
 def by_network(answer: Answer, name: str, column: str, order: Sequence[str]) -> Figure | None:
-    """Estimates of each network, a panel for each of these values of a column."""
-    if answer.known(name).empty:
-        return None
-    return figures.by(answer[name], column, order, answer.conditions_of(name), answer.measure(name))
+    """Estimates of each network: a panel for each of these values of a column, and a row of panels for each system and
+    number of pairs.
+    """
+    cells = answer.known(name)
+    rows = [*SYSTEM, *["count"] * (cells["pairs"].nunique() > 1)]
+    cells = cells.assign(count=cells["pairs"].map(estimates.pairs_text))
+    most = cells.groupby([*rows, column])["driver"].nunique().max()
+    layout: dict[str, Any] = {"rows": rows, "column": column, "order": order, "across": min(len(order), 3)}
+    layout |= {"share_x": True, "share_y": False, "height_in": _AROUND_IN + _ROW_IN * max(most, _LEAST_ROWS)}
+    return answer.facets(estimates.below_each_other, name, layout, where=lambda _: cells)
 
 
 def _by_place(answer: Answer, name: str) -> Figure | None:
@@ -60,9 +69,7 @@ def _by_place(answer: Answer, name: str) -> Figure | None:
 
 #: What the others are held against: within a host a veth pair and nothing else, between hosts the uplinks alone.
 LIMIT_WITHIN, LIMIT_BETWEEN = "p2p", "process"
-LATENCIES = {
-    measure(key): Quantity(f"Latency {key} (µs)", key, 2, 1e6, "µs", short=True, less_is_better=True) for key in SHARES
-}
+LATENCIES = {measure(key): Quantity(f"Latency {key} (µs)", key, 2, 1e6, "µs", short=True) for key in SHARES}
 _NAMES = {"place": "Place", "pairs": "Pairs", "driver": "Network"}
 
 NETWORKS = Question(
@@ -72,7 +79,7 @@ NETWORKS = Question(
     quantities=("total_bps", *LATENCIES),
     words={**_PLACE_WORDS, "within": (("hosts",), lambda hosts: hosts == 1)},
     estimates={
-        "total": Mean(Quantity("Total (Gbit/s)", "total", 2, 1e-9, "Gbit/s"), "total_bps"),
+        "total": Mean(TOTAL, "total_bps"),
         "change": Change(
             Quantity("Against the limit (%)", "change", 1, unit="%", change=True, short=True),
             *("total_bps", "driver", lambda part: LIMIT_WITHIN if part["hosts"].iloc[0] == 1 else LIMIT_BETWEEN),
@@ -102,7 +109,7 @@ NETWORKS = Question(
 REFERENCE = "process"
 #: Which of our networks has the name that Suo et al. 2018 use, where these differ. Their flannel had VXLAN.
 STATED_AS = {"flannel-vxlan": "flannel"}
-DEMAND = Quantity("CPU time (µs/transaction)", "demand", 2, 1e6, "µs", short=True, less_is_better=True)
+DEMAND = Quantity("CPU time (µs/transaction)", "demand", 2, 1e6, "µs", short=True)
 _WHOLE = {
     "service_demand_s": DEMAND,
     "transactions_per_s": Quantity("Transactions (1/s)", "rate", 0, 1, "1/s", short=True),

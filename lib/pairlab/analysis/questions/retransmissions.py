@@ -10,13 +10,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from pairlab.analysis import selection
 from pairlab.analysis.figures import estimates
 from pairlab.analysis.output.formatting import MISSING
 from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.measures import Quantity, key_of
 from pairlab.analysis.question import Across, Answer, Column, Frame, Question, Table
-from pairlab.analysis.questions.throughput import of_clients
+from pairlab.analysis.questions import throughput
 from pairlab.analysis.selection import CELL, SYSTEM
 from pairlab.analysis.sentences import per_system
 from pairlab.errors import AnalysisError
@@ -37,19 +36,13 @@ def clients(flows: pd.DataFrame) -> pd.DataFrame:
     """One row per client of each repetition: CELL, repetition, pair, throughput_bps, the three COUNTS, failed.
 
     The tool's count is the sum over the client's flows, missing where one of them has none; the kernel's counts are
-    the client's already. failed: one of its flows failed. Raises AnalysisError where runs do not belong together.
+    the client's already. failed: one of its flows failed.
     """
-    selection.check_comparable(flows)
-    numbers = {name: flows[name].astype(float) for name in ("throughput_bps", *COUNTS)}
-    each = flows.assign(failed=flows["status"] != "ok", **numbers).groupby([*CELL, "repetition", "pair"], sort=True)
-    found = each.agg(
-        throughput_bps=("throughput_bps", "sum"),
+    return throughput.clients(
+        flows.astype(dict.fromkeys(COUNTS, float)),
         retransmits=("retransmits", lambda counts: counts.sum(skipna=False)),
-        netns_retransmits=("netns_retransmits", "max"),
-        diag_retransmits=("diag_retransmits", "max"),
-        failed=("failed", "any"),
+        **{name: (name, "max") for name in _KERNEL},
     )
-    return found.reset_index()
 
 
 def correlations(clients: pd.DataFrame, confidence: float) -> pd.DataFrame:
@@ -143,7 +136,9 @@ def _points(answer: Answer) -> Figure | None:
         return None
     axes: dict[str, Any] = {"x": "throughput_bps", "x_label": "Throughput of a client (Gbit/s)", "x_scale": 1e-9}
     axes |= {"y": "retransmits", "y_label": "Retransmitted segments"}
-    return estimates.by_system(shown, estimates.scatter, note=of_clients(shown), conditions=answer.conditions, **axes)
+    return estimates.by_system(
+        shown, estimates.scatter, note=throughput.of_clients(shown), conditions=answer.conditions, **axes
+    )
 
 
 def _values(answer: Answer, found: Values) -> None:

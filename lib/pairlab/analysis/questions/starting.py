@@ -15,19 +15,18 @@ from matplotlib.figure import Figure
 from pairlab.analysis import by_group
 from pairlab.analysis.cell_estimates import COLUMNS
 from pairlab.analysis.figures import estimates
-from pairlab.analysis.flow_changes import CHANGED_QS, PUBLISHED_STEP
+from pairlab.analysis.flow_changes import CHANGED_QS, PUBLISHED_STEP, change, clusters_of
 from pairlab.analysis.output.formatting import percentile_name, with_interval
 from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.measures import Quantity, key_of
 from pairlab.analysis.question import Across, Answer, Column, Frame, Question, Table
 from pairlab.analysis.questions import fct
-from pairlab.analysis.selection import CELL, SYSTEM, block_of
+from pairlab.analysis.selection import CELL, SYSTEM
 from pairlab.analysis.sentences import changes as changed
 from pairlab.errors import AnalysisError, TooFewSamples
-from pairlab.model.fct import of as completion_times
-from pairlab.statistics import parts, quantiles
+from pairlab.statistics import quantiles
 from pairlab.statistics.clusters import Clusters
-from pairlab.statistics.intervals import REAL, Student
+from pairlab.statistics.intervals import REAL, Student, share_of
 
 #: The spacing of a loop of `docker exec -d`, by our measurement (starting-together.md).
 PAPERS_S = 0.057
@@ -51,7 +50,9 @@ def changes(flows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
     for names, line in flows.groupby(list(LINE), sort=True):
         few, many = (line[line["pairs"] == pairs] for pairs in PUBLISHED_STEP)
         if len(few) and len(many):
-            rows += [[*names, q, *fct.change(few, many, q, confidence=confidence).values()] for q in CHANGED_QS]
+            line = dict(zip(LINE, names, strict=True))
+            sides = clusters_of(few), clusters_of(many)
+            rows += [{**line, "q": q, **change(*sides, q, confidence)} for q in CHANGED_QS]
     return pd.DataFrame(rows, columns=[*LINE, "q", *COLUMNS, "pairing"])
 
 
@@ -62,7 +63,7 @@ def explained(flows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
     al. 2021), which is 1 where clients that start apart have the growth that the paper states, and 0 where theirs is
     that of clients that start together. The paper states no interval, so its growth is taken as it is. Returns
     LINE, without the spacing 0, and COLUMNS; drivers of which the paper states no growth are left out. There is a gap
-    where our growth does not differ from the paper's: then there is nothing to explain. Interval: statistics.parts.
+    where our growth does not differ from the paper's: then there is nothing to explain. Interval: intervals.share_of.
     """
     rows = []
     stated = fct.stated_changes()
@@ -85,7 +86,7 @@ def _part(line: pd.DataFrame, spacing_s: float, stated: float, confidence: float
         whole, rest = (replace(growth, centre=growth.centre - stated) for growth in map(_growth, (together, apart)))
     except (TooFewSamples, AnalysisError) as error:
         return [np.nan, np.nan, np.nan, 0, str(error)]
-    found = parts.part(gone, whole, rest, confidence)
+    found = share_of(gone, whole, rest, confidence)
     same = "the change where all start together does not differ from the paper's: there is nothing to explain"
     return [*found, "" if found.value == found.value else same]
 
@@ -94,7 +95,7 @@ def _clusters(line: pd.DataFrame, spacing_s: float, pairs: int) -> Clusters:
     cell = line[(line["start_spacing_s"] == spacing_s) & (line["pairs"] == pairs)]
     if cell.empty:
         raise TooFewSamples(f"there are no runs of {pairs} pairs with starts {spacing_text(spacing_s)} apart")
-    return Clusters.of(completion_times(cell), cell[block_of(cell)])
+    return clusters_of(cell)
 
 
 def _growth(sides: list[tuple[float, Clusters]]) -> Student:
@@ -117,12 +118,8 @@ def _spacings(answer: Answer) -> dict[str, list[str]]:
 
 
 def _p99(answer: Answer) -> Figure | None:
-    if answer.known("p99").empty:
-        return None
-    shown: dict[str, Any] = {"column": "pairs", "number": "spacing_ms", "name": "Spacing of starts (ms)"}
-    shown |= {"label": "p99 FCT (ms)", "log_y": True}
-    note = estimates.caption(answer["p99"], "p99 of all flows")
-    return answer.panels(estimates.by_number, "p99", note=note, **shown)
+    axes: dict[str, Any] = {"number": "spacing_ms", "name": "Spacing of starts (ms)", "label": "p99 FCT (ms)"}
+    return answer.facets(estimates.by_number, "p99", {"column": "pairs"}, what="p99 of all flows", log_y=True, **axes)
 
 
 def _values(answer: Answer, found: Values) -> None:

@@ -39,7 +39,7 @@ from pairlab.store.dataset import Runs
 CLIENT = Quantity("Mean per client (Gbit/s)", "client", 3, 1e-9, "Gbit/s")
 TOTAL = Quantity("Total (Gbit/s)", "total", 2, 1e-9, "Gbit/s")
 RELATIVE = Quantity("Total throughput\n(bridge at 10 pairs = 1)", "over-bridge", 2)
-_LABEL = "Total throughput (Gbit/s)"
+TOTAL_LABEL = "Total throughput (Gbit/s)"
 
 
 # --- throughput by pairs and driver: Boeira et al. 2021, figure 2, and Boeira and Ferreto, table I and figure 3
@@ -48,7 +48,7 @@ _LABEL = "Total throughput (Gbit/s)"
 def _box(answer: Answer) -> Figure | None:
     if answer.gap:
         return None
-    options: dict[str, Any] = {"value": "total_bps", "measure": TOTAL, "label": _LABEL, "wide": True}
+    options: dict[str, Any] = {"value": "total_bps", "measure": TOTAL, "label": TOTAL_LABEL, "wide": True}
     options["conditions"] = answer.conditions
     return estimates.by_system(answer.repetitions, estimates.repetitions_by_pairs, **options)
 
@@ -181,7 +181,7 @@ THROUGHPUT = Question(
         "throughput-published": Made(_compared, split=False),
     },
     figures={
-        "throughput-total": lambda answer: answer.panels(estimates.by_number, "total", label=_LABEL),
+        "throughput-total": lambda answer: answer.panels(estimates.by_number, "total", label=TOTAL_LABEL),
         "throughput-box": _box,
         "throughput-published": _beside_published,
     },
@@ -213,14 +213,14 @@ def _looked_at(answer: Answer) -> pd.DataFrame:
     return _at_pairs(answer, answer.repetitions)
 
 
-def clients(flows: pd.DataFrame) -> pd.DataFrame:
-    """One row per client of each repetition: the columns of CELL, repetition, pair, throughput_bps, failed.
+def clients(flows: pd.DataFrame, **more: Any) -> pd.DataFrame:
+    """One row per client of each repetition: the columns of CELL, repetition, pair, throughput_bps, failed, and more.
 
-    flows: as Runs.flows. All flows of a client are added up; a failed one adds zero.
+    flows: as Runs.flows. All flows of a client are added up; a failed one adds zero. more: as of pandas' agg.
     """
     counted = flows.assign(throughput_bps=carried_bps(flows), failed=flows["status"] != "ok")
     each = counted.groupby([*CELL, "repetition", "pair"], sort=True)
-    return each.agg(throughput_bps=("throughput_bps", "sum"), failed=("failed", "any")).reset_index()
+    return each.agg(throughput_bps=("throughput_bps", "sum"), failed=("failed", "any"), **more).reset_index()
 
 
 def of_clients(clients: pd.DataFrame) -> str:
@@ -379,23 +379,23 @@ def others(runs: Runs) -> str:
     return f"other processes: at most {max(known) * 100:.1f} % of the CPU time"
 
 
-def saturation(busy: pd.DataFrame, level: float = SATURATED) -> pd.DataFrame:
+def saturation(busy: pd.DataFrame) -> pd.DataFrame:
     """From how many pairs on the CPU is saturated: one row per system and driver.
 
     busy: estimates. Returns SYSTEM, driver, from_pairs (the least pair count from which on every mean is at or above
-    `level`; NaN where even the most pairs are below), sure_from_pairs (the same with every interval wholly at or above
-    it), most_pairs and busy (the mean there).
+    SATURATED; NaN where even the most pairs are below), sure_from_pairs (the same with every interval wholly at or
+    above it), most_pairs and busy (the mean there).
     """
     rows = []
     for names, line in busy.sort_values("pairs").groupby([*SYSTEM, "driver"], sort=True):
-        from_pairs, sure_from_pairs = (_from(line, bound, level) for bound in ("value", "low"))
+        from_pairs, sure_from_pairs = (_from(line, bound) for bound in ("value", "low"))
         rows.append([*names, from_pairs, sure_from_pairs, int(line["pairs"].iloc[-1]), line["value"].iloc[-1]])
     return pd.DataFrame(rows, columns=[*SYSTEM, "driver", "from_pairs", "sure_from_pairs", "most_pairs", "busy"])
 
 
-def _from(line: pd.DataFrame, bound: str, level: float) -> float:
-    """The least pair count from which on all reach the level; line is in the order of pairs."""
-    from_here_on = line[bound].ge(level)[::-1].cummin()[::-1]
+def _from(line: pd.DataFrame, bound: str) -> float:
+    """The least pair count from which on all are SATURATED; line is in the order of pairs."""
+    from_here_on = line[bound].ge(SATURATED)[::-1].cummin()[::-1]
     return float(line["pairs"][from_here_on].min())
 
 
@@ -427,7 +427,7 @@ def _beside_throughput(answer: Answer) -> Figure | None:
         ax.set_ylim(0, 105)
         return ax
 
-    total = partial(estimates.by_number, measure=TOTAL, label=_LABEL)
+    total = partial(estimates.by_number, measure=TOTAL, label=TOTAL_LABEL)
     rows: list[Any] = [
         (answer["total_bps"], total),
         (answer["busy"], busy_by_pairs),

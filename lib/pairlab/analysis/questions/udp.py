@@ -13,12 +13,12 @@ from pairlab.analysis import cell_estimates
 from pairlab.analysis.figures import estimates
 from pairlab.analysis.output.measures import Quantity
 from pairlab.analysis.question import Answer, Change, Mean, Question, Table
+from pairlab.analysis.questions.throughput import CLIENT
 from pairlab.analysis.selection import CELL
 from pairlab.analysis.sentences import changes, extremes
 from pairlab.model.rates import carried_bps
 from pairlab.model.records import Run
 
-CLIENT = Quantity("Mean per client (Gbit/s)", "client", 3, 1e-9, "Gbit/s")
 LOST = Quantity("Lost (%)", "lost", 2, 100, "%")
 _COUNTS = ("datagrams_sent", "datagrams_received", "datagrams_lost", "datagrams_reordered")
 

@@ -7,9 +7,12 @@ import pytest
 from pairlab.analysis.claims import contrasts, judgement, run_table
 from pairlab.analysis.claims import effect as effects
 from pairlab.analysis.repetitions import Attempts
+from pairlab.model.records import Run
+from pairlab.model.spec import Spec
 from pairlab.statistics.intervals import PERCENT, Student
 from tests.support.claimed import CASES, cells_of, claim_of, rare
 
+RUN = Run(Spec(), "ok")
 KINDS = sorted(set(CASES) - {"percentile_change", "share"})
 
 
@@ -40,7 +43,7 @@ def flows_of_one_distribution(random, repetitions, spread):
             fcts = np.exp(random.normal(0, 0.3, pairs) + random.normal(0, spread))
             row = {"experiment": "fct", "driver": "bridge", "pairs": pairs, "repetition": repetition, "fcts_s": fcts}
             row |= {"ends": True, "transacts": False}
-            rows.append(row | {"flows": pairs, "failed_flows": 0, "lost": np.nan, "attempts": Attempts(0, 1)})
+            rows.append(row | {"flows": pairs, "failed_flows": 0, "run": RUN, "attempts": Attempts(0, 1)})
     return pd.DataFrame(rows)
 
 

@@ -14,6 +14,7 @@ from pairlab.analysis.claims.cells import rows
 from pairlab.analysis.repetitions import COMPUTED, QUANTITIES, Attempts
 from pairlab.batch import sweep_file
 from pairlab.errors import NotMeasured
+from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.testbed import registry
 
@@ -51,7 +52,7 @@ def made_up(spec: Spec, cpus: int, repetition: int) -> dict:
         "duration_s": spec.duration_s,
         "control_in_force": "cubic",
         "attempts": Attempts(0, 1),
-        "lost": np.nan,
+        "run": Run(spec, "ok"),
         "datapath": "system",
         "cores_used": float(spec.cores or cpus),
         "containers_per_core": 2 * spec.pairs / (spec.cores or cpus),

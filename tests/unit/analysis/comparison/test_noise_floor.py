@@ -244,7 +244,6 @@ def test_the_floor_falls_with_repetitions_and_so_many_as_it_says_reach_an_effect
     needed = at[3].repetitions_needed(at[5].effect)
     assert needed == 5
     assert calibration().floor(ratio, "flowgen", 1) is None
-    assert calibration().floor(None, "flowgen", 5) is None
 
 
 def test_a_calibration_is_trusted_if_equals_are_equal_and_what_was_planted_is_found():

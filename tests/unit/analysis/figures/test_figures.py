@@ -2,6 +2,7 @@ import locale
 import os
 import re
 import shutil
+from functools import partial
 from xml.etree import ElementTree
 
 import matplotlib.pyplot as plt
@@ -14,7 +15,7 @@ from PIL import Image
 from pairlab.analysis import cell_estimates, published
 from pairlab.analysis import repetitions as runs_as_rows
 from pairlab.analysis.driver_order import ordered
-from pairlab.analysis.figures import estimates, files, grid, networks, style
+from pairlab.analysis.figures import estimates, files, grid, style
 from pairlab.analysis.questions import throughput
 from pairlab.analysis.selection import CELL
 from pairlab.base.temporary_folder import PREFIX
@@ -179,7 +180,9 @@ def test_several_drivers_have_one_legend_and_one_alone_is_named_in_the_note(cell
 
 
 def test_networks_one_below_the_other_keep_their_colours_markers_and_order(cells):
-    figure = networks.by(cells.assign(place="here"), "place", ["here"], "", throughput.TOTAL)
+    draw = partial(estimates.below_each_other, measure=throughput.TOTAL)
+    rows = ["backend", "workload", "pairs"]
+    figure = grid.facets(cells.assign(place="here"), draw, column="place", rows=rows, share_x=True, note="n")
     of_pairs = cells.groupby(["backend", "workload", "pairs"])["driver"].unique()
     assert len(figure.axes) == len(of_pairs)
     for ax, drivers in zip(figure.axes, of_pairs, strict=True):

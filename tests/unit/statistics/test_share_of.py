@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 
-from pairlab.statistics.intervals import Student
-from pairlab.statistics.parts import part
+from pairlab.statistics.intervals import Student, share_of
 
 
 def of(together, apart, stated=0.0, confidence=0.95):
     """Three estimates from the repetitions of two: some is their difference, and rest what is left of the whole."""
     together, apart = np.asarray(together, float), np.asarray(apart, float)
-    return part(Student.of(together - apart), Student.of(together - stated), Student.of(apart - stated), confidence)
+    return share_of(Student.of(together - apart), Student.of(together - stated), Student.of(apart - stated), confidence)
 
 
 @pytest.mark.parametrize("share", [-0.5, 0.0, 0.4, 1.0, 1.3])
