@@ -6,7 +6,6 @@ from pairlab.analysis import question
 from pairlab.analysis.questions import beyond
 from pairlab.errors import AnalysisError
 from tests.support import synthetic_contention as synthetic
-from tests.support.executed import Executed, figures
 
 
 @pytest.fixture(scope="module")
@@ -79,11 +78,6 @@ def test_what_priority_is_worth_is_found_within_runs_and_only_where_there_is_som
     assert "clients with priority get 3.0" in told[0] or "clients with priority get 2.9" in told[0]
 
 
-@pytest.mark.whole
-def test_each_question_without_priority_says_nothing_of_it(answer):
-    assert beyond.priorities(answer) == []
-
-
 def test_flows_of_a_client_are_added_up_before_fairness_is_taken(tmp_path):
     for count in (1, 4):
         store.write(synthetic.client_run([1, 3], flows_per_pair=count), tmp_path)
@@ -117,18 +111,6 @@ def test_special_runs_of_different_times_are_refused(tmp_path):
         _ = question.ask("beyond", tmp_path)["cpu-limits total_bps"]
 
 
-def test_where_every_flow_failed_there_is_no_figure_and_a_reason(tmp_path):
-    for quota in (0.0, 0.5):
-        store.write(synthetic.client_run([1, 1], failed=2, cpu_quota=quota), tmp_path)
-    answer = question.ask("beyond", tmp_path)
-    assert answer.figure("beyond-cpu-limits") is None
-    assert (
-        answer["cpu-limits jain_index"]["gap"].to_list() == ["jain_index has no finite value in 1 of 1 repetitions"] * 2
-    )
-    assert str(answer).startswith("No answer: ")
-    assert answer.values
-
-
 def test_without_special_runs_there_is_a_gap_and_no_number(campaign):
     answer = question.ask("beyond", campaign)
     for varied in beyond.ALL:
@@ -159,21 +141,3 @@ def test_a_failed_udp_flow_counts_as_zero(tmp_path):
     found = question.ask("udp", tmp_path).repetitions
     assert found["client_bps"].sum() == 2e9
     assert found["failed_flows"].sum() == 1
-
-
-def test_each_part_that_was_not_measured_is_named(campaign, tmp_path):
-    executed = Executed("28-beyond", campaign, tmp_path)
-    assert executed.made == {"paper/values/campaign/28-beyond.tex"}
-    values = executed.values("28-beyond")
-    for part in ("flows-per-pair", "congestion-control", "cpu-limits", "mtu", "udp"):
-        assert f"{{beyond/{part}/missing}}" in values
-
-
-@pytest.mark.whole
-def test_one_repetition_of_one_remedy_is_shown_and_nothing_is_claimed_of_it(tmp_path):
-    how = {"backends": ("netns",), "drivers": ("bridge",), "controls": (), "flows": (), "mtus": (), "repetitions": 1}
-    synthetic.write_beyond(tmp_path / "few", remedies=({}, {"cpu_quota": 0.2}), **how)
-    executed = Executed("28-beyond", tmp_path / "few", tmp_path)
-    assert figures("few", "beyond-cpu-limits", "beyond-cpu-limits-cost") <= executed.made
-    assert "Jain's index changes in one repetition (" in executed.told("limits")
-    assert "fairer in 0 of 1 cells" in executed.values("28-beyond")

@@ -84,11 +84,6 @@ def test_what_processes_cost_counts_what_they_sent_in_the_warmup_that_was_found(
     assert np.isnan(cost(sending(checks={"warmup_s": 0.5})))  # nobody tells what was sent in it
 
 
-def test_where_no_run_counts_there_is_no_row():
-    assert rows_of(sending(status="invalid")).empty
-    assert rows_of().empty
-
-
 def test_saturation_begins_where_all_later_pair_counts_are_saturated_too():
     def line(*shares):
         frame = pd.DataFrame({"pairs": [1, 2, 5, 10], "value": shares, "low": shares, "high": shares})

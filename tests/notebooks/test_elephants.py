@@ -1,5 +1,3 @@
-import shutil
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +6,6 @@ from pairlab.analysis.questions import elephants
 from pairlab.statistics import quantiles
 from pairlab.statistics.clusters import Clusters
 from pairlab.store.dataset import load_runs
-from tests.support.executed import Executed
 from tests.support.synthetic_flows import SLOWNESS, write_elephants, write_fct
 
 
@@ -21,14 +18,6 @@ def runs(tmp_path_factory):
 @pytest.fixture(scope="module")
 def flows(runs):
     return load_runs(runs, experiment="elephant-mice").flows
-
-
-@pytest.mark.long
-def test_without_the_plain_flows_to_compare_with_the_notebook_says_so(runs, tmp_path):
-    shutil.copytree(runs / "elephant-mice", tmp_path / "alone" / "elephant-mice")
-    done = Executed("04-elephant-mice", tmp_path / "alone", tmp_path)
-    assert "no flows without elephants to compare with" in done.told("beside")
-    assert r"\defineresult{elephant-mice/not-compared}{there are no runs of 'fct'" in done.values("04-elephant-mice")
 
 
 @pytest.mark.whole

@@ -89,21 +89,6 @@ def test_the_pairs_looked_at_are_the_asked_ones_or_the_most(tmp_path):
     assert dict(cell_estimates.at_pairs(flows).groupby("backend")["pairs"].min()) == {"netns": 3, "docker": 5}
 
 
-@pytest.fixture(scope="module")
-def executed(campaign, tmp_path_factory):
-    return Executed("25-fairness", campaign, tmp_path_factory.mktemp("fairness"))
-
-
-def test_failed_clients_stay_in_view(executed):
-    told = executed.values("25-fairness")
-    assert (
-        r"{fairness/netns-flowgen/ovs/ratio-gap}{most\_over\_least has no finite value in 1 of 3 repetitions}" in told
-    )
-    assert "fairness/netns-flowgen/ovs/ratio}" not in told
-    assert r"{fairness/c/bridge/ratio}{2.7}" in told
-    assert r"1 of 90 flows failed" in told
-
-
 def test_without_plain_runs_the_notebook_says_why_and_draws_nothing(tmp_path):
     for flows in (2, 3):
         store.write(synthetic.client_run([1, 2], flows_per_pair=flows), tmp_path / "few")

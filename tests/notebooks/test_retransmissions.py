@@ -5,7 +5,7 @@ from pairlab import store
 from pairlab.analysis.questions import retransmissions
 from pairlab.store.dataset import load_runs
 from tests.support import synthetic_contention as synthetic
-from tests.support.executed import Executed, figures, tables
+from tests.support.executed import Executed
 
 
 @pytest.fixture(scope="module")
@@ -77,22 +77,6 @@ def test_agreement_is_over_the_clients_of_which_both_counts_are_known(tmp_path):
     told = [cell[f"netns_retransmits_{what}"] for what in ("less_tool", "equal", "compared")]
     assert told == [3, 1, 2]
     assert np.isnan(cell["diag_retransmits"])
-
-
-def test_the_notebook_draws_what_was_retransmitted_and_names_where_nothing_was(runs, tmp_path):
-    executed = Executed("02-retransmissions", runs, tmp_path)
-    names = [f"retransmissions{kind}-{backend}-flowgen" for kind in ("", "-counts") for backend in synthetic.BACKENDS]
-    made = figures("lossy", "retransmissions") | tables("lossy", *names)
-    assert executed.made == made | {"paper/values/lossy/02-retransmissions.tex"}
-    assert "docker-flowgen, bridge at 12 pairs, macvlan at 12 pairs, ovs at 12 pairs: nothing was" in executed.told(
-        "load"
-    )
-    assert "9 without a number: nothing was retransmitted by any of 36 clients" in executed.told("correlation")
-    values = executed.values("02-retransmissions")
-    assert "{retransmissions/netns-flowgen/bridge/12/spearman}{0." in values
-    assert "{retransmissions/docker-flowgen/bridge/12/gap}{nothing was retransmitted" in values
-    assert "{retransmissions/docker-flowgen/bridge/12/spearman}" not in values
-    assert "{retransmissions/netns-flowgen/bridge/12/namespace-excess}{+72}" in values
 
 
 def test_data_without_any_retransmission_give_no_figure(tmp_path):
