@@ -10,7 +10,6 @@ from pairlab.analysis.question import Answer
 from pairlab.analysis.questions import throughput
 from pairlab.model.tables import table
 from pairlab.store.dataset import Runs, load_runs
-from tests.support.executed import Executed
 from tests.support.synthetic import run
 from tests.support.synthetic_flows import write_cpu
 
@@ -30,11 +29,9 @@ def rows_of(*made):
 
 
 def test_one_repetition_of_one_driver_has_no_interval_and_is_never_surely_saturated(tmp_path):
-    done = Executed("26-cpu", write_cpu(tmp_path / "one", drivers=("ovs",), repetitions=1), tmp_path)
-    values = done.values("26-cpu")
-    assert r"\defineresult{cpu/netns-flowgen/ovs/saturated-from}{5}" in values
-    assert r"\defineresult{cpu/netns-flowgen/ovs/surely-from}{never}" in values
-    assert r"\defineresult{cpu/netns-flowgen/ovs/1/busy-interval}{no interval from one repetition}" in values
+    values = question.ask("cpu", write_cpu(tmp_path, drivers=("ovs",), repetitions=1)).values
+    assert (values["netns-flowgen/ovs/saturated-from"], values["netns-flowgen/ovs/surely-from"]) == ("5", "never")
+    assert values["netns-flowgen/ovs/1/busy-interval"] == "no interval from one repetition"
 
 
 def test_only_what_lies_in_the_window_counts(answer):

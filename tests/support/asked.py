@@ -10,7 +10,7 @@ import numpy as np
 from pairlab.model.records import Run
 from pairlab.model.tables import table
 from tests.support import claimed, synthetic
-from tests.support.synthetic_contention import client_run
+from tests.support.synthetic import client_run
 from tests.support.synthetic_flows import run_of_flows
 
 LESS, SAME = 0.7, 1.0
