@@ -41,13 +41,10 @@ from tests.unit.cli.helpers import made_up
             "bridges",
             "no driver 'bridges'; did you mean 'bridge'? (there are: bgp, bridge, container, ",
         ),
-        ("driver", "a b", "driver: string should match pattern '^[a-z][a-z0-9_-]{0,39}$', not 'a b'"),
+        ("driver", "a: b: c", "driver: string should match pattern '^[a-z][a-z0-9_-]{0,39}$', not 'a: b: c'"),
         ("driver", "two\n\nlines", "driver: string should match pattern"),
-        ("driver", "a: b: c", "driver: string should match pattern"),
-        ("driver", "'br", "driver: string should match pattern"),
-        ("driver", '"br', "driver: string should match pattern"),
         ("driver", "2001-02-31", "driver: string should match pattern"),
-        ("driver", "../../etc", "driver: string should match pattern"),
+        ("driver", "a=b", "driver: string should match pattern"),
         ("backend", "podman", f"no backend 'podman' (there are: {', '.join(registry.backends.names())})"),
         ("workload", "ping", f"no workload 'ping' (there are: {', '.join(registry.workloads.names())}, auto)"),
         ("duration_s", "-1", "duration_s: input should be greater than 0, not -1"),
@@ -130,20 +127,8 @@ def test_a_notebook_is_given_values_as_its_spec_has_them(pairlab, measured, monk
     ]
     pairlab("run", "throughput", *words, "-p", "workload=flowgen", "-p", "fresh=false")
     pairlab("run", "throughput", "-p", "workload=flowgen", "--fresh")
-    assert repr(given) == repr(
-        [
-            {
-                "pairs": 3,
-                "duration_s": 0.5,
-                "interval_s": 0.25,
-                "driver": "ovs",
-                "seed": 10,
-                "workload": "flowgen",
-                "fresh": False,
-            },
-            {"workload": "flowgen", "fresh": True},
-        ]
-    )
+    first = {"pairs": 3, "duration_s": 0.5, "interval_s": 0.25, "driver": "ovs", "seed": 10, "workload": "flowgen"}
+    assert repr(given) == repr([first | {"fresh": False}, {"workload": "flowgen", "fresh": True}])
 
 
 def test_whether_to_wait_for_other_measurements_is_passed_on(pairlab, monkeypatch):
@@ -222,10 +207,6 @@ def test_a_parameter_is_given_with_an_equals_sign_or_without(pairlab, measured, 
     assert [(spec.pairs, spec.workload) for spec, _ in measured] == [(7, "flowgen")]
 
 
-def test_a_value_may_have_an_equals_sign_of_its_own(refused, no_notebook):
-    assert refused("run", "throughput", "-p", "driver=a=b")[1].startswith("driver: string should match pattern")
-
-
 def of_ones_own():
     """An experiment's notebook of somebody's own, with what a sweep sets."""
     parameters = new_code_cell("pairs = 2\nworkload = 'flowgen'\nbackend = 'netns'\nrepetition = 0\nseed = 0")
@@ -279,7 +260,8 @@ def test_an_experiment_from_anywhere_is_run_by_its_path(pairlab, measured, runs_
     "magic",
     ["x = !ls", "files = %sx ls", "%%time", "!ls \\\n  -l", "spec_from?", "if True:\n    !ls", "%time"],
 )
-def test_a_cell_with_magics_names_the_experiment_too(magic, tmp_path):
+def test_a_cell_with_magics_names_the_experiment_too(magic, tmp_path, monkeypatch):
+    monkeypatch.setattr(experiments, "_elsewhere", {})
     making = "spec = spec_from(globals(), experiment='my-question')"
     source = f"{magic} {making}" if magic == "%time" else f"{magic}\n{making}"
     (tmp_path / "mine.ipynb").write_text(nbformat.writes(new_notebook(cells=[new_code_cell(source)])))
