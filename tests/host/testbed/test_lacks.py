@@ -188,20 +188,8 @@ except Exception as error:
     print(type(error).__name__, error)
 """
     inner = 'echo 4 > /proc/sys/user/max_net_namespaces && exec "$@"'
-    argv = [
-        "unshare",
-        "--user",
-        "--map-root-user",
-        "--net",
-        "sh",
-        "-c",
-        inner,
-        "sh",
-        sys.executable,
-        "-P",
-        "-c",
-        program,
-    ]
+    sandbox = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", inner, "sh"]
+    argv = [*sandbox, sys.executable, "-P", "-c", program]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     refused, failed = done.stdout.splitlines() or [done.stderr, ""]
     assert "user.max_net_namespaces is 4, and 5 pairs need 11 network namespaces" in refused

@@ -18,7 +18,6 @@ from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.model.tables import table
 from pairlab.testbed import registry
-from pairlab.testbed.audit import leftovers
 from tests.unit.cli.helpers import made_up
 
 
@@ -154,17 +153,6 @@ def test_an_experiment_without_a_docker_daemon_ends_with_status_3(pairlab, monke
     assert (status, out) == (3, "")
     assert err.startswith("pairlab: backend 'docker': no Docker daemon answers at unix:///nonexistent: sudo apt-get")
     assert err.count("\n") == 1
-
-
-@pytest.mark.whole
-@pytest.mark.parametrize("address", ["tcp://[::1", "nonsense://x"])
-def test_a_docker_host_that_is_no_address_is_refused_in_words(pairlab, monkeypatch, address):
-    monkeypatch.setenv("DOCKER_HOST", address)
-    status, out, err = pairlab("run", "throughput", "-p", "backend=docker")
-    assert (status, out, err.count("\n")) == (3, "", 1)
-    assert err.startswith(f"pairlab: backend 'docker': DOCKER_HOST is {address!r}, which is no address: ")
-    assert "unset DOCKER_HOST, or give one such as unix:///var/run/docker.sock" in err
-    assert leftovers.find()  # as `pairlab clean` asks Docker, too
 
 
 def test_programs_are_told_of_each_phase_and_of_the_run_a_json_object_a_line(pairlab, monkeypatch):

@@ -50,21 +50,10 @@ CPU = {
 }
 #: What is as stated also where all ratios are turned: they are about equal, or lie on that side either way.
 EITHER_WAY = (
-    *(
-        "latencies-alike-",
-        "congestion-latencies-alike-",
-        "overlay-as-slow-on-both",
-        "overlay-cpu-like-slow-switch",
-        "congestion-more-than-half-",
-    ),
+    *("latencies-alike-", "congestion-latencies-alike-", "overlay-as-slow-on-both", "overlay-cpu-like-slow-switch"),
     *("interference-latencies-alike", "interference-drivers-alike-", "interference-cpu-", "interference-none-"),
-    *(
-        "congestion-latency-alike-",
-        "congestion-alike-",
-        "congestion-none-between-",
-        "congestion-overlay-behind-switch",
-        "congestion-cpu-behind-",
-    ),
+    *("congestion-more-than-half-", "congestion-latency-alike-", "congestion-alike-", "congestion-none-between-"),
+    *("congestion-overlay-behind-switch", "congestion-cpu-behind-"),
 )
 
 

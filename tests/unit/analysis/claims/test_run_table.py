@@ -42,12 +42,6 @@ def test_flows_without_an_end_have_no_completion_times_failed_or_not():
     assert np.isnan([row["fct_mean_s"], row["fct_max_s"]]).all()
 
 
-def test_mice_and_elephants_are_told_apart():
-    row = only(ending([0.1, 0.3, 2.0], roles=["mouse", "mouse", "elephant"]))
-    assert row["mouse_max_s"] == 0.3
-    assert list(row["elephant_fcts_s"]) == [row["fct_max_s"]] == [2.0]
-
-
 def test_the_correlation_is_over_the_clients_and_is_missing_where_nothing_varies():
     row = only(bulk([1, 2, 3, 4], retransmits=[2, 4, 7, 6]))
     assert row["pearson_z"] == correlation.fisher_z([1, 2, 3, 4], [2, 4, 7, 6])
