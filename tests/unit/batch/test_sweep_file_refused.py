@@ -57,6 +57,12 @@ def test_what_is_not_yaml_is_refused_in_one_line(tmp_path, text):
     assert " is not YAML: " in refusal(tmp_path, text)
 
 
+def test_bytes_that_are_no_text_are_refused(tmp_path):
+    (tmp_path / "small.yaml").write_bytes(b"name: \xff\xfe")
+    with pytest.raises(BadSweep, match="is not YAML"):
+        sweep_file.load(tmp_path / "small.yaml")
+
+
 @pytest.mark.parametrize("text", ["", "small", "- small", "3"])
 def test_what_is_no_mapping_is_told_its_keys(tmp_path, text):
     assert "must be a mapping with the keys name, description, seed, repetitions" in refusal(tmp_path, text)
