@@ -130,10 +130,7 @@ def rootless_host(monkeypatch, tmp_path):
             {"apparmor_restrict_unprivileged_userns": 1},
             "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or run pairlab as root",
         ),
-        (
-            {"unprivileged_userns_clone": 0},
-            "sudo sysctl -w kernel.unprivileged_userns_clone=1, or run pairlab as root",
-        ),
+        ({"unprivileged_userns_clone": 0}, "sudo sysctl -w kernel.unprivileged_userns_clone=1, or run pairlab as root"),
         ({"max_user_namespaces": 0}, "sudo sysctl -w user.max_user_namespaces=15000, or run pairlab as root"),
         (
             {"apparmor_restrict_unprivileged_userns": 0, "unprivileged_userns_clone": 1, "max_user_namespaces": 9000},

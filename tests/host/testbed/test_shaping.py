@@ -99,13 +99,7 @@ def test_a_rate_at_which_what_is_timed_is_too_small_is_refused_with_the_rate_tha
     [
         {"workload": "flowgen", "flow_bytes": 50_000, "link_rate_bps": 1e5},  # a frame is 3 % of it, and cannot be less
         {"workload": "rr", "request_bytes": 100, "link_rate_bps": 1e9},  # in one frame
-        {
-            "workload": "traffic",
-            "flow_sizes": "prv2-1",
-            "requests": 10,
-            "offered_load_bps": 1e6,
-            "link_rate_bps": 5e9,
-        },
+        {"workload": "traffic", "flow_sizes": "prv2-1", "requests": 10, "offered_load_bps": 1e6, "link_rate_bps": 5e9},
     ],
     ids=str,
 )

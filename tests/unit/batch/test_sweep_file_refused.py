@@ -49,10 +49,7 @@ def test_a_sweep_must_have_a_name_and_experiments(tmp_path):
     assert "experiments: field required" in refusal(tmp_path, "name: small")
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["name: [small", "name: small\n\tseed: 1", "a: b: c", "name: *nobody", "{[1]: 2}"],
-)
+@pytest.mark.parametrize("text", ["name: [small", "name: small\n\tseed: 1", "a: b: c", "name: *nobody", "{[1]: 2}"])
 def test_what_is_not_yaml_is_refused_in_one_line(tmp_path, text):
     assert " is not YAML: " in refusal(tmp_path, text)
 

@@ -35,11 +35,7 @@ from tests.unit.cli.helpers import made_up
         ("pairs", "", "pairs: give a number"),
         ("pairs", "[1, 2]", "pairs: '[1, 2]' is not a number"),
         ("pairs", "9" * 400, "pairs: input should be less than or equal to 5000, not 9999"),
-        (
-            "driver",
-            "bridges",
-            "no driver 'bridges'; did you mean 'bridge'? (there are: bgp, bridge, container, ",
-        ),
+        ("driver", "bridges", "no driver 'bridges'; did you mean 'bridge'? (there are: bgp, bridge, container, "),
         ("driver", "a: b: c", "driver: string should match pattern '^[a-z][a-z0-9_-]{0,39}$', not 'a: b: c'"),
         ("driver", "two\n\nlines", "driver: string should match pattern"),
         ("driver", "2001-02-31", "driver: string should match pattern"),
@@ -245,8 +241,7 @@ def test_an_experiment_from_anywhere_is_run_by_its_path(pairlab, measured, runs_
 
 
 @pytest.mark.parametrize(
-    "magic",
-    ["x = !ls", "files = %sx ls", "%%time", "!ls \\\n  -l", "spec_from?", "if True:\n    !ls", "%time"],
+    "magic", ["x = !ls", "files = %sx ls", "%%time", "!ls \\\n  -l", "spec_from?", "if True:\n    !ls", "%time"]
 )
 def test_a_cell_with_magics_names_the_experiment_too(magic, tmp_path, monkeypatch):
     monkeypatch.setattr(experiments, "_elsewhere", {})

@@ -64,11 +64,7 @@ def values_of(schema):
             return st.integers(low, high)
         case "number":
             return st.floats(
-                low,
-                high,
-                exclude_min="exclusiveMinimum" in schema,
-                allow_nan=False,
-                allow_infinity=False,
+                low, high, exclude_min="exclusiveMinimum" in schema, allow_nan=False, allow_infinity=False
             ) | st.integers(1, int(min(high or 1e6, 1e6)))
         case "boolean":
             return st.booleans()

@@ -73,8 +73,7 @@ def test_containers_per_core_count_both_ends_of_a_pair_on_the_cores_they_may_use
 
 
 @pytest.mark.parametrize(
-    "beyond",
-    [{"flows_per_pair": 2, "experiment": "fct"}, {"cpu_quota": 0.5}, {"udp_share": 0.5}, {"cores": 1}],
+    "beyond", [{"flows_per_pair": 2, "experiment": "fct"}, {"cpu_quota": 0.5}, {"udp_share": 0.5}, {"cores": 1}]
 )
 def test_a_run_beyond_the_papers_decides_nothing_about_them(beyond):
     assert len(run_table.reduce([run([1]), run([1], **beyond)])) == 1
