@@ -21,10 +21,7 @@ SUBJECTS = {
 DEFAULT = ("ovs", "ipip", "ipvlan", "netem")
 #: What Open vSwitch is too slow for here: the first packet of a flow, which its daemon handles, takes 0.1 to 0.4 s. A
 #: connection may take 0.1 s of a second that is measured; and most datagrams that come meanwhile are dropped.
-TOO_LATE = (
-    "test_datagrams_of_the_mtu and netns-ovs",
-    "test_a_measurement_over_it and netns-ovs",
-)
+TOO_LATE = ("test_datagrams_of_the_mtu and netns-ovs", "test_a_measurement_over_it and netns-ovs")
 
 
 def words(subjects: Sequence[str], expression: str) -> list[str]:

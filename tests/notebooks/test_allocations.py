@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from pairlab.errors import AnalysisError
 from tests.support import asked, claimed
 
 
@@ -15,13 +14,6 @@ def test_rates_of_transactions_are_no_throughput_and_the_cpus_time_is_that_of_th
     parts = {part: answer[part].set_index(["driver", "beside"])["value"] for part in ("usr", "sys", "softirq", "rest")}
     beside = {part: values["bridge", "2 busy loops"] for part, values in parts.items()}
     assert beside == pytest.approx({"usr": 0.3, "sys": 0.0, "softirq": 0.1, "rest": 0.0})
-
-
-def test_two_runs_of_one_repetition_are_not_pooled(ask):
-    """By seed, of which a cell knows nothing."""
-    runs = [claimed.spending({"usr": 0.5}, seed=seed) for seed in (0, 1)]
-    with pytest.raises(AnalysisError, match=r"claim to be repetition 0 of .*, allocation 1, beside alone"):
-        _ = ask("placement", runs)["throughput"]
 
 
 def test_the_smallest_flows_are_told_apart_from_all(ask):

@@ -1,44 +1,38 @@
 import numpy as np
 import pytest
 
-from pairlab import store
-from pairlab.analysis import question
 from pairlab.analysis.questions import beyond
 from pairlab.errors import AnalysisError
-from tests.support import synthetic_contention as synthetic
-from tests.support.executed import Executed, figures
+from tests.support import asked
+from tests.support.synthetic import client_run
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    place = tmp_path_factory.mktemp("runs") / "beyond"
-    how = {"backends": ("netns",), "repetitions": 6}
-    return synthetic.write_udp(synthetic.write_beyond(place, **how), **how)
+@pytest.fixture
+def answer(ask):
+    return ask("beyond", asked.runs_of("beyond", 2))
 
 
-@pytest.fixture(scope="module")
-def answer(runs):
-    return question.ask("beyond", runs)
-
-
-@pytest.mark.whole
 def test_each_question_takes_only_runs_that_vary_its_own_setting(answer):
     assert {varied.name: varied.settings(answer) for varied in beyond.ALL} == {
-        "flows-per-pair": ["1", "4"],
+        "flows-per-pair": ["1", "2"],
         "congestion-control": ["default", "bbr"],
-        "cpu-limits": ["no limit", "shares 512", "quota 0.2"],
-        "mtu": ["default", "9,000 B"],
+        "cpu-limits": ["no limit", "quota 0.2"],
+        "mtu": ["default", "1,400 B", "9,000 B"],
     }
+    several, _ = beyond.FLOWS.used(answer)
+    assert {run.spec.flows_per_pair for run in several} == {1, 2}
+    assert {(run.spec.congestion_control, run.spec.cpu_quota, run.spec.mtu_bytes) for run in several} == {("", 0, 0)}
+    assert beyond.priorities(answer) == []
 
 
-def test_beside_the_papers_congestion_control_others_are_held_against_it(tmp_path):
-    for repetition in range(3):
-        for control, rate in (("cubic", 1.0), ("reno", 2.0)):
-            store.write(synthetic.client_run([rate, rate], congestion_control=control, repetition=repetition), tmp_path)
-        store.write(
-            synthetic.client_run([1, 1], congestion_control="cubic", cpu_quota=0.5, repetition=repetition), tmp_path
-        )
-    answer = question.ask("beyond", tmp_path)
+def test_beside_the_papers_congestion_control_others_are_held_against_it(ask):
+    cells = [([1, 1], {}), ([2, 2], {"congestion_control": "reno"}), ([1, 1], {"cpu_quota": 0.5})]
+    runs = [
+        client_run(rates, **{"congestion_control": "cubic", "repetition": repetition} | spec)
+        for repetition in range(3)
+        for rates, spec in cells
+    ]
+    answer = ask("beyond", runs)
     assert beyond.CONTROL.settings(answer) == ["cubic", "reno"]
     assert list(answer["congestion-control total_bps change"]["value"]) == pytest.approx([100])
     drawn = answer.figure("beyond-congestion-control")
@@ -46,8 +40,15 @@ def test_beside_the_papers_congestion_control_others_are_held_against_it(tmp_pat
     assert beyond.LIMITS.settings(answer) == ["no limit", "quota 0.5"]
 
 
-@pytest.mark.whole
-def test_a_remedy_is_found_with_its_cost_and_one_that_does_nothing_is_not(answer):
+def test_a_remedy_is_found_with_its_cost_and_one_that_does_nothing_is_not(ask):
+    """A quota evens out what the clients get and costs a fifth of the total; shares do nothing."""
+    random = np.random.default_rng(7)
+    runs = [
+        client_run(20 * factor * random.normal(1, 0.01) * random.dirichlet([evenness] * 6), **spec, **told)
+        for told in [{"driver": driver, "repetition": at} for driver in ("bridge", "macvlan", "ovs") for at in range(6)]
+        for factor, evenness, spec in ((1.0, 20, {}), (0.8, 4000, {"cpu_quota": 0.2}), (1.0, 20, {"cpu_shares": 512}))
+    ]
+    answer = ask("beyond", runs)
     total = answer["cpu-limits total_bps change"].groupby("setting")["value"].mean()
     assert total["quota 0.2"] == pytest.approx(-20, abs=2)
     assert abs(total["shares 512"]) < 2
@@ -60,15 +61,15 @@ def test_a_remedy_is_found_with_its_cost_and_one_that_does_nothing_is_not(answer
     assert beyond.summaries(answer)["netns-flowgen", "quota 0.2"].startswith("fairer in 3 of 3 cells, less fair in 0")
 
 
-def test_what_priority_is_worth_is_found_within_runs_and_only_where_there_is_some(tmp_path):
-    random = np.random.default_rng(5)
+def test_what_priority_is_worth_is_found_within_runs_and_only_where_there_is_some(ask):
+    random, runs = np.random.default_rng(5), []
     for repetition in range(6):
         rates = [3.0, 3.0, 1.0, 1.0] * random.normal(1, 0.02, 4)
         named = {"columns": {"priority": ["high", "high", "normal", "normal"]}}
         special = {"priority_share": 0.5, "priority_cpu_shares": 4096}
-        store.write(synthetic.client_run(rates, repetition=repetition, **named, **special), tmp_path)
-        store.write(synthetic.client_run([2, 2, 2, 2], repetition=repetition), tmp_path)
-    answer = question.ask("beyond", tmp_path)
+        runs.append(client_run(rates, repetition=repetition, **named, **special))
+        runs.append(client_run([2, 2, 2, 2], repetition=repetition))
+    answer = ask("beyond", runs)
     assert beyond.LIMITS.settings(answer) == ["no limit", "50 % with shares 4096"]
     found = answer["cpu-limits priority_times"].set_index("setting")
     assert found["value"].isna().to_dict() == {"no limit": True, "50 % with shares 4096": False}
@@ -79,101 +80,48 @@ def test_what_priority_is_worth_is_found_within_runs_and_only_where_there_is_som
     assert "clients with priority get 3.0" in told[0] or "clients with priority get 2.9" in told[0]
 
 
-@pytest.mark.whole
-def test_each_question_without_priority_says_nothing_of_it(answer):
-    assert beyond.priorities(answer) == []
-
-
-def test_flows_of_a_client_are_added_up_before_fairness_is_taken(tmp_path):
-    for count in (1, 4):
-        store.write(synthetic.client_run([1, 3], flows_per_pair=count), tmp_path)
-    answer = question.ask("beyond", tmp_path)
+def test_flows_of_a_client_are_added_up_before_fairness_is_taken(ask):
+    answer = ask("beyond", [client_run([1, 3], flows_per_pair=count) for count in (1, 4)])
     assert list(answer["flows-per-pair most_over_least"]["value"]) == pytest.approx([3, 3])
     assert list(answer["flows-per-pair total_bps"]["value"]) == pytest.approx([4e9, 4e9])
 
 
-def test_an_answer_knows_its_runs_and_no_others(answer):
-    several, _ = beyond.FLOWS.used(answer)
-    assert {run.spec.flows_per_pair for run in several} == {1, 4}
-    assert {(run.spec.congestion_control, run.spec.cpu_quota, run.spec.mtu_bytes) for run in several} == {("", 0, 0)}
-    control, _ = beyond.CONTROL.used(answer)
-    assert {run.spec.congestion_control for run in control} == {"", "bbr"}
-
-
-def test_plain_runs_of_other_pairs_or_times_are_not_compared_with(tmp_path):
-    store.write(synthetic.client_run([1, 1], cpu_quota=0.5), tmp_path)
-    store.write(synthetic.client_run([1, 1, 1]), tmp_path)
-    store.write(synthetic.client_run([1, 1], duration_s=9.0), tmp_path)
-    answer = question.ask("beyond", tmp_path)
+def test_plain_runs_of_other_pairs_or_times_are_not_compared_with(ask):
+    runs = [client_run([1, 1], cpu_quota=0.5), client_run([1, 1, 1]), client_run([1, 1], duration_s=9.0)]
+    answer = ask("beyond", runs)
     assert beyond.gaps(answer)["cpu-limits"].startswith("no plain run of 'throughput' has the pairs and times")
     assert beyond.LIMITS.settings(answer) == ["quota 0.5"]
     assert answer["cpu-limits total_bps change"]["value"].isna().all()
 
 
-def test_special_runs_of_different_times_are_refused(tmp_path):
-    store.write(synthetic.client_run([1, 1], cpu_quota=0.5), tmp_path)
-    store.write(synthetic.client_run([1, 1], cpu_quota=0.5, duration_s=9.0, repetition=1), tmp_path)
+def test_special_runs_of_different_times_are_refused(ask):
+    runs = [client_run([1, 1], cpu_quota=0.5), client_run([1, 1], cpu_quota=0.5, duration_s=9.0, repetition=1)]
     with pytest.raises(AnalysisError, match="differ in asked_duration_s"):
-        _ = question.ask("beyond", tmp_path)["cpu-limits total_bps"]
+        _ = ask("beyond", runs)["cpu-limits total_bps"]
 
 
-def test_where_every_flow_failed_there_is_no_figure_and_a_reason(tmp_path):
-    for quota in (0.0, 0.5):
-        store.write(synthetic.client_run([1, 1], failed=2, cpu_quota=quota), tmp_path)
-    answer = question.ask("beyond", tmp_path)
-    assert answer.figure("beyond-cpu-limits") is None
-    assert (
-        answer["cpu-limits jain_index"]["gap"].to_list() == ["jain_index has no finite value in 1 of 1 repetitions"] * 2
-    )
-    assert str(answer).startswith("No answer: ")
-    assert answer.values
-
-
-def test_without_special_runs_there_is_a_gap_and_no_number(campaign):
-    answer = question.ask("beyond", campaign)
+def test_without_special_runs_there_is_a_gap_and_no_number(ask):
+    answer = ask("beyond", asked.runs_of("throughput", 1))
     for varied in beyond.ALL:
         assert beyond.gaps(answer)[varied.name].startswith("no run of 'throughput' varies")
         assert answer[f"{varied.name} total_bps"].empty
 
 
-def test_loss_is_of_what_was_sent_and_reordering_of_what_came(runs):
-    repetitions = question.ask("udp", runs).repetitions
+def test_loss_is_of_what_was_sent_and_reordering_of_what_came(ask):
+    repetitions = ask("udp", asked.runs_of("udp", 1)).repetitions
     sent = repetitions[repetitions["protocol"] == "udp"]
-    assert sent["lost_share"].tolist() == pytest.approx([0.02] * len(sent))
-    assert sent["reordered_share"].tolist() == pytest.approx([0.001] * len(sent))
+    assert sent["lost_share"].tolist() == pytest.approx([0.02] * 2)
+    assert sent["reordered_share"].tolist() == pytest.approx([0.001] * 2)
     assert repetitions.loc[repetitions["protocol"] == "tcp", "lost_share"].isna().all()
 
 
 def test_what_tcp_loses_beside_udp_is_told_against_tcp_alone(answer):
-    changes = beyond.udp(answer)["change"]
-    assert changes["value"].tolist() == pytest.approx([-33.3] * 3, abs=4)
-    assert (changes["high"] < 0).all()
-    assert beyond.sentences_beside(answer)[0].startswith(
-        "netns-flowgen, bridge, 4 pairs, 50 % UDP at full rate: a TCP client's"
-    )
+    told = [line for line in beyond.sentences_beside(answer) if "50 % UDP at full rate" in line]
+    assert told[0].startswith("netns-flowgen, bridge, 4 pairs, 50 % UDP at full rate: a TCP client's throughput")
 
 
-def test_a_failed_udp_flow_counts_as_zero(tmp_path):
+def test_a_failed_udp_flow_counts_as_zero(ask):
     columns = {"protocol": ["udp", "udp"], "datagrams_sent": [10, 10], "datagrams_lost": [5, 0]}
-    store.write(synthetic.client_run([2, 2], experiment="udp", udp_share=1.0, failed=1, columns=columns), tmp_path)
-    found = question.ask("udp", tmp_path).repetitions
+    found = ask("udp", [client_run([2, 2], experiment="udp", udp_share=1.0, failed=1, columns=columns)]).repetitions
     assert found["client_bps"].sum() == 2e9
     assert found["failed_flows"].sum() == 1
-
-
-def test_each_part_that_was_not_measured_is_named(campaign, tmp_path):
-    executed = Executed("28-beyond", campaign, tmp_path)
-    assert executed.made == {"paper/values/campaign/28-beyond.tex"}
-    values = executed.values("28-beyond")
-    for part in ("flows-per-pair", "congestion-control", "cpu-limits", "mtu", "udp"):
-        assert f"{{beyond/{part}/missing}}" in values
-
-
-@pytest.mark.whole
-def test_one_repetition_of_one_remedy_is_shown_and_nothing_is_claimed_of_it(tmp_path):
-    how = {"backends": ("netns",), "drivers": ("bridge",), "controls": (), "flows": (), "mtus": (), "repetitions": 1}
-    synthetic.write_beyond(tmp_path / "few", remedies=({}, {"cpu_quota": 0.2}), **how)
-    executed = Executed("28-beyond", tmp_path / "few", tmp_path)
-    assert figures("few", "beyond-cpu-limits", "beyond-cpu-limits-cost") <= executed.made
-    assert "Jain's index changes in one repetition (" in executed.told("limits")
-    assert "fairer in 0 of 1 cells" in executed.values("28-beyond")

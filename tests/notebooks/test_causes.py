@@ -42,9 +42,7 @@ def test_shares_of_layers_leave_idle_cpus_out_and_have_an_interval_over_repetiti
     assert cell.loc["copy", "low"] < 0.49 < cell.loc["copy", "high"]
     assert cell.loc["bridge", "value"] == 0
     assert (cell["n"] == 3).all()
-    assert list(answer.table("causes-layers").columns) == [
-        *("softirq and device", "TCP", "macvlan", "bridge", "copy"),
-    ]
+    assert list(answer.table("causes-layers").columns) == [*("softirq and device", "TCP", "macvlan", "bridge", "copy")]
 
 
 def test_a_layers_share_of_the_cpu_time_is_its_cost_for_a_gigabyte(answer):
@@ -100,7 +98,7 @@ def test_bars_reach_one_hundred_percent_and_name_the_congestion_control_where_it
     figure = answer.figure("causes-layers")
     one, two = figure.axes
     assert [mark.get_text() for mark in one.get_yticklabels()] == [
-        *("bridge, bbr", "bridge, cubic", "macvlan, cubic", "host, cubic"),
+        *("bridge, bbr", "bridge, cubic", "macvlan, cubic", "host, cubic")
     ]
     for ax, rows in ((one, 3), (two, 4)):
         ends = {}

@@ -4,37 +4,33 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pairlab import store
-from pairlab.analysis import question, repetitions
+from pairlab.analysis import repetitions
 from pairlab.analysis.question import Answer
 from pairlab.analysis.questions import throughput
 from pairlab.model.tables import table
-from pairlab.store.dataset import Runs, load_runs
-from tests.support.executed import Executed
+from pairlab.store.dataset import Runs
 from tests.support.synthetic import run
-from tests.support.synthetic_flows import write_cpu
+from tests.support.synthetic_flows import cpu
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    return write_cpu(tmp_path_factory.mktemp("runs") / "busy", backends=("netns", "docker"))
+def runs():
+    return Runs(tuple(cpu()))
 
 
 @pytest.fixture(scope="module")
 def answer(runs):
-    return question.ask("cpu", runs)
+    return Answer(throughput.CPU, runs, "", None, 0.95)
 
 
 def rows_of(*made):
     return repetitions.table(Runs(made), quantities=throughput.CPU.quantities)
 
 
-def test_one_repetition_of_one_driver_has_no_interval_and_is_never_surely_saturated(tmp_path):
-    done = Executed("26-cpu", write_cpu(tmp_path / "one", drivers=("ovs",), repetitions=1), tmp_path)
-    values = done.values("26-cpu")
-    assert r"\defineresult{cpu/netns-flowgen/ovs/saturated-from}{5}" in values
-    assert r"\defineresult{cpu/netns-flowgen/ovs/surely-from}{never}" in values
-    assert r"\defineresult{cpu/netns-flowgen/ovs/1/busy-interval}{no interval from one repetition}" in values
+def test_one_repetition_of_one_driver_has_no_interval_and_is_never_surely_saturated(ask):
+    values = ask("cpu", cpu(drivers=("ovs",), repetitions=1)).values
+    assert (values["netns-flowgen/ovs/saturated-from"], values["netns-flowgen/ovs/surely-from"]) == ("5", "never")
+    assert values["netns-flowgen/ovs/1/busy-interval"] == "no interval from one repetition"
 
 
 def test_only_what_lies_in_the_window_counts(answer):
@@ -53,12 +49,9 @@ def test_taken_time_is_busy_but_used_by_nobody_here(answer):
     assert one["processes_s_per_gb"] < one["host_s_per_gb"]
 
 
-@pytest.mark.long
-def test_a_run_without_samples_is_a_gap_and_is_never_called_saturated(runs, tmp_path):
-    for made in load_runs(runs):
-        lacks = (made.spec.driver, made.spec.pairs) == ("ovs", 10)
-        store.write(replace(made, cpu=table("cpu")) if lacks else made, tmp_path)
-    answer = question.ask("cpu", tmp_path)
+def test_a_run_without_samples_is_a_gap_and_is_never_called_saturated(runs, ask):
+    lacking = [replace(made, cpu=table("cpu")) for made in runs.where(driver="ovs", pairs=10)]
+    answer = ask("cpu", [*runs.where(lambda run: (run.spec.driver, run.spec.pairs) != ("ovs", 10)), *lacking])
     cell = answer["busy"].query("driver == 'ovs' and pairs == 10")
     assert cell["gap"].str.contains("no finite value in 4 of 4 repetitions").all()
     assert answer["saturation"].query("driver == 'ovs'")["from_pairs"].isna().all()
@@ -84,11 +77,6 @@ def test_what_processes_cost_counts_what_they_sent_in_the_warmup_that_was_found(
     assert np.isnan(cost(sending(checks={"warmup_s": 0.5})))  # nobody tells what was sent in it
 
 
-def test_where_no_run_counts_there_is_no_row():
-    assert rows_of(sending(status="invalid")).empty
-    assert rows_of().empty
-
-
 def test_saturation_begins_where_all_later_pair_counts_are_saturated_too():
     def line(*shares):
         frame = pd.DataFrame({"pairs": [1, 2, 5, 10], "value": shares, "low": shares, "high": shares})
@@ -111,7 +99,7 @@ def test_what_other_processes_used_is_told_at_its_most_or_as_unknown():
 
 
 def test_a_panel_has_the_pair_counts_of_its_own_driver_only(runs):
-    few = load_runs(runs).where(lambda run: run.spec.driver != "bridge" or run.spec.pairs > 1)
+    few = runs.where(lambda run: run.spec.driver != "bridge" or run.spec.pairs > 1)
     figure = throughput.CPU.figures["cpu-parts"](Answer(throughput.CPU, few, "", None, 0.95))
     counts = {ax.get_title(): [mark.get_text() for mark in ax.get_xticklabels()] for ax in figure.axes}
     assert {"1" in marks for title, marks in counts.items() if "bridge" not in title} == {True}

@@ -1,5 +1,3 @@
-import shutil
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,33 +5,23 @@ import pytest
 from pairlab.analysis.questions import elephants
 from pairlab.statistics import quantiles
 from pairlab.statistics.clusters import Clusters
-from pairlab.store.dataset import load_runs
-from tests.support.executed import Executed
-from tests.support.synthetic_flows import SLOWNESS, write_elephants, write_fct
+from pairlab.store.dataset import Runs
+from tests.support import synthetic_flows
+from tests.support.synthetic_flows import SLOWNESS
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    root = tmp_path_factory.mktemp("runs") / "herd"
-    return write_elephants(write_fct(root, workloads=("flowgen",), failed=False))
+def flows():
+    return Runs(tuple(synthetic_flows.elephants())).flows
 
 
 @pytest.fixture(scope="module")
-def flows(runs):
-    return load_runs(runs, experiment="elephant-mice").flows
-
-
-@pytest.mark.long
-def test_without_the_plain_flows_to_compare_with_the_notebook_says_so(runs, tmp_path):
-    shutil.copytree(runs / "elephant-mice", tmp_path / "alone" / "elephant-mice")
-    done = Executed("04-elephant-mice", tmp_path / "alone", tmp_path)
-    assert "no flows without elephants to compare with" in done.told("beside")
-    assert r"\defineresult{elephant-mice/not-compared}{there are no runs of 'fct'" in done.values("04-elephant-mice")
+def plain():
+    return Runs(tuple(synthetic_flows.fct(workloads=("flowgen",), failed=False))).flows
 
 
 @pytest.mark.whole
-def test_mice_that_take_twice_as_long_are_found_to(runs, flows):
-    plain = load_runs(runs, experiment="fct").flows
+def test_mice_that_take_twice_as_long_are_found_to(plain, flows):
     found = elephants.mice_beside_plain(flows, plain).query("q == 0.5 and driver == 'bridge'")
     assert len(found) == 4
     assert found["value"].mean() == pytest.approx(100, abs=12)
@@ -41,9 +29,8 @@ def test_mice_that_take_twice_as_long_are_found_to(runs, flows):
     assert (found["high"] > 100).all()
 
 
-def test_mice_of_another_size_than_the_plain_flows_are_not_compared(runs, flows):
-    plain = load_runs(runs, experiment="fct").flows.assign(asked_flow_bytes=1_000_000)
-    found = elephants.mice_beside_plain(flows, plain)
+def test_mice_of_another_size_than_the_plain_flows_are_not_compared(plain, flows):
+    found = elephants.mice_beside_plain(flows, plain.assign(asked_flow_bytes=1_000_000))
     assert set(found["gap"]) == {"flows differ in size"}
     assert found["value"].isna().all()
 

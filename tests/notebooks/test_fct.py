@@ -2,21 +2,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pairlab.analysis import flow_changes, question
+from pairlab.analysis import flow_changes
 from pairlab.analysis.questions import fct
-from pairlab.store.dataset import load_runs
+from pairlab.store.dataset import Runs
+from tests.support import synthetic_flows
 from tests.support.executed import Executed
 from tests.support.synthetic_flows import CONNECTED, FIRST_BYTE, write_fct
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    return write_fct(tmp_path_factory.mktemp("runs") / "times", pairs=(10, 50))
+def runs():
+    return Runs(tuple(synthetic_flows.fct()))
 
 
 @pytest.fixture(scope="module")
 def flows(runs):
-    return load_runs(runs).flows
+    return runs.flows
 
 
 def of(frame, **names):
@@ -103,8 +104,8 @@ def test_the_parts_of_a_flow_are_where_its_tool_says(flows):
     assert list(share) == pytest.approx([CONNECTED, FIRST_BYTE - CONNECTED, 1 - FIRST_BYTE])
 
 
-def test_the_table_of_changes_has_what_the_paper_states_beside_it(runs):
-    table = question.ask("fct", runs).table("fct-change")
+def test_the_table_of_changes_has_what_the_paper_states_beside_it(ask, runs):
+    table = ask("fct", runs).table("fct-change")
     stated = table["Paper C, 10 to 50", "p99"]
     assert stated.loc[("netns-flowgen", "bridge")] == "+31.3"
     assert stated.loc[("netns-flowgen", "host")] == "–"

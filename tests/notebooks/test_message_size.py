@@ -1,36 +1,27 @@
 import pytest
 
-from pairlab.analysis import question
 from pairlab.analysis.output.formatting import size_text
 from pairlab.analysis.questions import message_size
-from tests.support import synthetic_contention as synthetic
+from tests.support import asked
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    return synthetic.write_message_size(tmp_path_factory.mktemp("runs") / "sizes")
+@pytest.fixture
+def steady(ask):
+    """Repetitions in which the total grows with the message size."""
+    repetitions = ask("message-size", asked.runs_of("message-size", 3)).repetitions
+    return repetitions.assign(total_bps=1e6 * repetitions["message_bytes"])
 
 
-@pytest.fixture(scope="module")
-def answer(runs):
-    return question.ask("message-size", runs)
-
-
-@pytest.fixture(scope="module")
-def repetitions(answer):
-    return answer.repetitions
-
-
-def test_steady_growth_has_a_trend_and_its_reverse_has_none(repetitions):
-    found = message_size.trends(repetitions)
+def test_steady_growth_has_a_trend_and_its_reverse_has_none(steady):
+    found = message_size.trends(steady)
     assert (found["p"] < 0.01).all()
     assert (found["n"] == 3).all()
-    reverse = repetitions.assign(total_bps=-repetitions["total_bps"])
+    reverse = steady.assign(total_bps=-steady["total_bps"])
     assert (message_size.trends(reverse)["p"] > 0.9).all()
 
 
-def test_two_sizes_or_one_repetition_carry_no_trend_and_say_so(repetitions):
-    for few in (repetitions[repetitions["message_bytes"] <= 1024], repetitions[repetitions["repetition"] == 0]):
+def test_two_sizes_or_one_repetition_carry_no_trend_and_say_so(steady):
+    for few in (steady[steady["message_bytes"] <= 1024], steady[steady["repetition"] == 0]):
         found = message_size.trends(few)
         assert found["p"].isna().all()
         assert found["gap"].str.contains("Page's test needs 2 with 3").all()

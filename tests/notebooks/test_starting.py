@@ -2,26 +2,25 @@ import numpy as np
 import pytest
 
 from pairlab.analysis.questions import starting
-from pairlab.store.dataset import load_runs
+from pairlab.store.dataset import Runs
+from tests.support import synthetic_flows
 from tests.support.executed import Executed
-from tests.support.synthetic_flows import write_starting
+
+
+def flows_of(**how):
+    return Runs(tuple(synthetic_flows.starting(**how))).flows
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def flows():
     """Where a spacing of 57 ms explains all of the difference to Boeira et al. (2021), and one of 30 ms half of it."""
-    return write_starting(tmp_path_factory.mktemp("runs") / "apart", explained=1.0)
-
-
-@pytest.fixture(scope="module")
-def flows(runs):
-    return load_runs(runs).flows
+    return flows_of(explained=1.0)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_the_part_that_was_put_in_is_found_in_its_interval(share, tmp_path):
-    made = write_starting(tmp_path / "apart", explained=share, drivers=("bridge",), spacings_s=(0.0, 0.057))
-    (row,) = starting.explained(load_runs(made).flows).itertuples()
+def test_the_part_that_was_put_in_is_found_in_its_interval(share):
+    made = flows_of(explained=share, drivers=("bridge",), spacings_s=(0.0, 0.057))
+    (row,) = starting.explained(made).itertuples()
     assert (row.start_spacing_s, row.n, row.gap) == (0.057, 10, "")
     assert row.value == pytest.approx(share, abs=0.12)
     assert row.low <= share <= row.high
@@ -41,9 +40,8 @@ def test_the_tail_grows_by_what_was_put_in_at_each_spacing(flows):
     assert found[0.057] == pytest.approx(31, abs=20)
 
 
-def test_where_our_tail_grows_as_the_papers_there_is_nothing_to_explain(tmp_path):
-    made = write_starting(tmp_path / "apart", explained=0.0, growth=1.32, drivers=("bridge",))
-    found = starting.explained(load_runs(made).flows)
+def test_where_our_tail_grows_as_the_papers_there_is_nothing_to_explain():
+    found = starting.explained(flows_of(explained=0.0, growth=1.32, drivers=("bridge",)))
     assert found["value"].isna().all()
     assert set(found["gap"]) == {
         "the change where all start together does not differ from the paper's: there is nothing to explain"
@@ -69,8 +67,9 @@ def test_a_failed_flow_took_longer_than_any_other(flows):
 
 
 def test_few_repetitions_of_one_driver_leave_named_gaps(tmp_path):
-    few = write_starting(tmp_path / "few", explained=1.0, drivers=("bridge",), repetitions=2)
-    done = Executed("09-starting", few, tmp_path)
+    few = synthetic_flows.starting(explained=1.0, drivers=("bridge",), repetitions=2)
+    synthetic_flows.write(tmp_path / "few", few)
+    done = Executed("09-starting", tmp_path / "few", tmp_path)
     assert "p99 needs at least 100 flows, and there are 20" in done.told("percentiles")
     assert "explained-missing" in done.values("09-starting")
     assert "/explained}" not in done.values("09-starting")

@@ -2,18 +2,8 @@ import pytest
 
 from pairlab.analysis import question
 from pairlab.analysis.questions.throughput import CLIENT, TOTAL
-from tests.support.executed import Executed, figures, tables
+from tests.support.executed import Executed
 from tests.support.synthetic import write_campaign
-
-
-@pytest.mark.whole
-def test_the_notebook_makes_every_figure_table_and_value_from_two_backends(campaign, tmp_path):
-    executed = Executed("01-throughput", campaign, tmp_path)
-    assert "\n72 runs read, 70 count, 2 left out" in executed.told("load")
-    assert "netns-flowgen: 2 to 3 repetitions per cell; 1 of 161 flows failed" in executed.told("table")
-    made = figures("campaign", *(f"throughput-{name}" for name in ("total", "box", "published")))
-    made |= tables("campaign", *(f"throughput-{name}" for name in ("netns-flowgen", "docker-flowgen", "published")))
-    assert executed.made == made | {"paper/values/campaign/01-throughput.tex"}
 
 
 def test_the_notebook_works_with_one_driver_and_says_why_there_is_no_comparison(tmp_path):

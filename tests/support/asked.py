@@ -10,7 +10,7 @@ import numpy as np
 from pairlab.model.records import Run
 from pairlab.model.tables import table
 from tests.support import claimed, synthetic
-from tests.support.synthetic_contention import client_run
+from tests.support.synthetic import client_run
 from tests.support.synthetic_flows import run_of_flows
 
 LESS, SAME = 0.7, 1.0
@@ -315,8 +315,7 @@ CASES = {
     ),
     "fairness": Case(_throughput, "jain", {}, keyed={"c/bridge/ratio": "2.7"}),
     "cpu": Case(
-        *(_throughput, "busy", {"macvlan": 0.5 * LESS, "ovs": 0.5}),
-        keyed={"netns-flowgen/ovs/saturated-from": "never"},
+        *(_throughput, "busy", {"macvlan": 0.5 * LESS, "ovs": 0.5}), keyed={"netns-flowgen/ovs/saturated-from": "never"}
     ),
     "retransmissions": Case(
         *(_retransmissions, "correlation", {"bridge": 0.0}),
@@ -327,8 +326,7 @@ CASES = {
         keyed={"c/macvlan/10-50/p99": r"+39.8 \%", "netns-flowgen/largest-lead": "1.00 ms"},
     ),
     "elephant-mice": Case(
-        *(_elephants, "against", {"ovs": FELL, "bridge": STAYED}),
-        keyed={"share": r"20 \%", "elephant-size": "50 MB"},
+        *(_elephants, "against", {"ovs": FELL, "bridge": STAYED}), keyed={"share": r"20 \%", "elephant-size": "50 MB"}
     ),
     "core-ratio": Case(
         *(_core_ratio, "client change", {"bridge": FELL, "ovs": STAYED}),
@@ -412,9 +410,7 @@ CASES = {
             for name, share in (("busiest", 1.0), ("others", 0.1), ("softirq", 0.8))
         ],
     ),
-    "virtualization": Case(
-        *(_kinds, "change", {"overlay, virtual": FELL, "process, virtual": STAYED}, "network"),
-    ),
+    "virtualization": Case(*(_kinds, "change", {"overlay, virtual": FELL, "process, virtual": STAYED}, "network")),
     "containerization": Case(
         *(_contained, "change", _BESIDE),
         keyed={
@@ -432,16 +428,10 @@ CASES = {
     ),
     "cost": Case(
         *(_cost, "change", _BETWEEN),
-        keyed={
-            "netns-flowgen/overlay/2/1/change": _MINUS_30,
-            "netns-flowgen/overlay/2/1/udp-demand": r"35.25\,µs",
-        },
+        keyed={"netns-flowgen/overlay/2/1/change": _MINUS_30, "netns-flowgen/overlay/2/1/udp-demand": r"35.25\,µs"},
     ),
     "dc-simulation": Case(
         *(_traffic, "to host", _BETWEEN),
-        keyed={
-            "netns-traffic/overlay/closed-loop/against-host": _MINUS_30,
-            "m/heavy/overlay/over-host": r"+20.1 \%",
-        },
+        keyed={"netns-traffic/overlay/closed-loop/against-host": _MINUS_30, "m/heavy/overlay/over-host": r"+20.1 \%"},
     ),
 }

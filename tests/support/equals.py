@@ -225,12 +225,7 @@ def by_compare(made: Measured) -> Found:
     return Found(np.array([each.verdict in ("better", "worse") for each in found]), low, high)
 
 
-ESTIMATORS = {
-    "questions": by_questions,
-    "percentiles": by_percentiles,
-    "claims": by_claims,
-    "compare": by_compare,
-}
+ESTIMATORS = {"questions": by_questions, "percentiles": by_percentiles, "claims": by_claims, "compare": by_compare}
 
 
 def mean_covers(made: Measured, means: np.ndarray | float) -> np.ndarray:

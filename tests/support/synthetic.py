@@ -45,6 +45,24 @@ def run(rates_gbps, *, status="ok", reasons=(), failed=0, **spec) -> Run:
     return Run(spec, status, reasons, measured_at(spec), 0.001, facts=facts_of(spec), flows=table("flows", rows))
 
 
+def client_run(rates_gbps, *, failed=0, columns=None, **spec) -> Run:
+    """A run in which each client's flows carry these rates; the last `failed` flows failed.
+
+    columns: more columns of the table flows, each with a value per client, on each of its flows.
+    """
+    spec = Spec(**{"workload": "flowgen", "pairs": len(rates_gbps), "duration_s": 2.0} | spec)
+    rows = []
+    for pair, rate in enumerate(rates_gbps):
+        for flow in range(spec.flows_per_pair):
+            row = {"pair": pair, "flow": flow, "status": "ok", "protocol": "tcp", "duration_s": spec.duration_s}
+            row["throughput_bps"] = rate * 1e9 / spec.flows_per_pair
+            rows.append(row | {name: values[pair] for name, values in (columns or {}).items()})
+    for number in range(len(rows) - failed, len(rows)):
+        pair, flow = divmod(number, spec.flows_per_pair)
+        rows[number] = {"pair": pair, "flow": flow, "status": "failed", "error": "connection refused"}
+    return Run(spec, "ok", (), measured_at(spec), 0.001, facts=facts_of(spec), flows=table("flows", rows))
+
+
 def bulk(rates_gbps, *, retransmits=None, busy=None, iowait=0.0, **spec) -> Run:
     """A run of flows without an end, with their retransmits and the share of time that both CPUs were busy."""
     made = run(rates_gbps, **spec)

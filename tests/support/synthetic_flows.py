@@ -1,5 +1,6 @@
 """Small runs of flows that end, with known times, and of CPU use, made without measuring anything."""
 
+from collections.abc import Iterable, Iterator
 from itertools import product
 from pathlib import Path
 
@@ -38,8 +39,7 @@ def run_of_flows(fct_s, *, roles=None, failed=0, late_s=0.001, **spec) -> Run:
     return Run(spec, "ok", (), measured_at(spec), late_s, facts=facts_of(spec), flows=table("flows", rows))
 
 
-def write_fct(
-    root: Path,
+def fct(
     *,
     backends=("netns", "docker"),
     workloads=("flowgen", "netcat"),
@@ -47,7 +47,7 @@ def write_fct(
     pairs=(10, 50),
     repetitions=5,
     failed=True,
-) -> Path:
+) -> Iterator[Run]:
     """`fct`: times grow by 1.3 from 10 to 50 pairs; netcat's are 5 % longer; one of ovs failed. Always the same."""
     random = np.random.default_rng(5)
     for backend, repetition in product(backends, range(repetitions)):
@@ -58,13 +58,22 @@ def write_fct(
             cell = {"backend": backend, "workload": workload, "driver": driver, "repetition": repetition}
             fails = int(failed and (driver, count, repetition) == ("ovs", pairs[-1], 0))
             times = middle * random.lognormal(0, 0.3, count)
-            store.write(run_of_flows(times, failed=fails, flow_bytes=5_000_000, **cell), root)
+            yield run_of_flows(times, failed=fails, flow_bytes=5_000_000, **cell)
+
+
+def write_fct(root: Path, **how) -> Path:
+    return write(root, fct(**how))
+
+
+def write(root: Path, runs: Iterable[Run]) -> Path:
+    for run in runs:
+        store.write(run, root)
     return root
 
 
-def write_elephants(
-    root: Path, *, backends=("netns", "docker"), drivers=("bridge", "macvlan", "ovs"), pairs=(10, 50), repetitions=5
-) -> Path:
+def elephants(
+    *, backends=("netns", "docker"), drivers=("bridge", "macvlan", "ovs"), pairs=(10, 50), repetitions=5
+) -> Iterator[Run]:
     """`elephant-mice`: mice take twice those times and hardly differ by driver; elephants take ten times, and do."""
     random = np.random.default_rng(6)
     sizes = {"flow_bytes": 5_000_000, "elephant_share": 0.2, "elephant_bytes": 50_000_000}
@@ -74,12 +83,10 @@ def write_elephants(
         size = np.array([1.0 if role == "elephant" else 0.2 for role in roles])
         times = size * slow * random.lognormal(0, 0.2, count) * (1.3 if count >= 50 else 1)
         cell = {"experiment": "elephant-mice", "backend": backend, "driver": driver, "repetition": repetition}
-        store.write(run_of_flows(times, roles=roles, **cell, **sizes), root)
-    return root
+        yield run_of_flows(times, roles=roles, **cell, **sizes)
 
 
-def write_cpu(
-    root: Path,
+def cpu(
     *,
     backends=("netns",),
     drivers=("bridge", "ovs"),
@@ -87,7 +94,7 @@ def write_cpu(
     repetitions=4,
     idle=(0.5, 0.2, 0.01, 0.01),
     workload="flowgen",
-) -> Path:
+) -> Iterator[Run]:
     """Throughput by pairs on two CPUs: idle by pair count, the rest half system time; 10 Gbit/s times what is busy."""
     random = np.random.default_rng(8)
     asked = {"workload": workload, "duration_s": 2.0, "warmup_s": 0.5}
@@ -114,12 +121,10 @@ def write_cpu(
             ]
             tables = {"flows": [{"pair": pair} | flow for pair in range(count)], "intervals": intervals, "cpu": cpu}
             tables = {name: table(name, rows) for name, rows in tables.items()}
-            store.write(Run(spec, "ok", (), measured_at(spec), 0.001, facts=facts_of(spec), **tables), root)
-    return root
+            yield Run(spec, "ok", (), measured_at(spec), 0.001, facts=facts_of(spec), **tables)
 
 
-def write_starting(
-    root: Path,
+def starting(
     *,
     explained: float,
     backends=("netns",),
@@ -129,7 +134,7 @@ def write_starting(
     repetitions=10,
     growth=4.0,
     stated=1.31,
-) -> Path:
+) -> Iterator[Run]:
     """Starting: from 10 to 50 pairs times grow by `growth` together, and apart by so much less.
 
     explained: the part of the difference to the stated growth, as logarithms, that goes with a spacing of 57 ms; with
@@ -144,5 +149,4 @@ def write_starting(
             times = 0.1 * SLOWNESS[driver] * grown * drift * random.lognormal(0, 0.1, count)
             how = {"backend": backend, "driver": driver, "repetition": repetition}
             asked = {"experiment": "starting", "flow_bytes": 5_000_000, "start_spacing_s": spacing_s}
-            store.write(run_of_flows(times, **how, **asked), root)
-    return root
+            yield run_of_flows(times, **how, **asked)

@@ -50,10 +50,7 @@ HOLD = ["hold", "--control", "nowhere", "--slot", "a"]
         (["client", "--connect", "127.0.0.1:9", "--duration", "1s"], "--duration '1s'"),
         (["client", "--connect", "127.0.0.1:9", "--duration", "1e"], "--duration '1e'"),
         ([*CLIENT, "--interval", "0"], "--interval '0'"),
-        (
-            ["client", "--connect", "127.0.0.1:9", "--duration", "2000", "--interval", "0.001"],
-            "1000000 intervals",
-        ),
+        (["client", "--connect", "127.0.0.1:9", "--duration", "2000", "--interval", "0.001"], "1000000 intervals"),
         ([*CLIENT, "--bytes", "1"], "--duration and --bytes exclude each other"),
         ([*CLIENT, "--limit", "1"], "--limit is for --bytes"),
         ([*CLIENT, "--direction", "left"], "--direction 'left' is none of up, down and both"),

@@ -13,16 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.host.flowgen.helpers import (
-    child_of,
-    free_port,
-    has_gone,
-    mapped_files,
-    read_line,
-    run,
-    status_of,
-    until,
-)
+from tests.host.flowgen.helpers import child_of, free_port, has_gone, mapped_files, read_line, run, status_of, until
 
 
 def test_at_the_gate_a_child_is_ready_but_has_not_started(hold_at_gate, held_at, gate, tmp_path):
@@ -186,11 +177,7 @@ def test_a_command_that_cannot_run_is_reported_with_its_name_and_the_reason(hold
     # A PATH of our own: had it an unreadable folder, the reason would be that (Permission denied).
     held = hold("--", "no-such-command", stderr=subprocess.PIPE, text=True, env={"PATH": os.defpath})
     failed = held.event()
-    assert failed == {
-        "event": "failed",
-        "slot": "a",
-        "error": "cannot run no-such-command: No such file or directory",
-    }
+    assert failed == {"event": "failed", "slot": "a", "error": "cannot run no-such-command: No such file or directory"}
     assert held.event() is None
     assert held.exit_status() == 1
     assert held.process.stderr.read() == f"flowgen hold: slot a: {failed['error']}\n"
@@ -218,10 +205,7 @@ def test_a_gate_that_nobody_holds_is_reported_and_not_waited_for(hold, tmp_path)
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (
-            ["--netns", "/nonexistent"],
-            "cannot open network namespace /nonexistent: No such file or directory",
-        ),
+        (["--netns", "/nonexistent"], "cannot open network namespace /nonexistent: No such file or directory"),
         (["--netns", "/dev/null"], "cannot enter network namespace /dev/null: Invalid argument"),
         (["--stdout", "/nonexistent"], "cannot open /nonexistent for output: No such file or directory"),
         (["--stderr", "/nonexistent"], "cannot open /nonexistent for output: No such file or directory"),
@@ -283,12 +267,7 @@ def test_a_port_that_another_listens_on_is_not_taken_for_the_child(hold, server)
 
 @pytest.mark.parametrize(
     ("script", "exit_code", "number", "status"),
-    [
-        ("exit 0", 0, None, 0),
-        ("exit 7", 7, None, 7),
-        ("kill -KILL $$", None, 9, 137),
-        ("kill -USR1 $$", None, 10, 138),
-    ],
+    [("exit 0", 0, None, 0), ("exit 7", 7, None, 7), ("kill -KILL $$", None, 9, 137), ("kill -USR1 $$", None, 10, 138)],
 )
 def test_exit_codes_and_signals_are_reported_and_passed_on(hold, script, exit_code, number, status):
     held = hold("--", "sh", "-c", script).ready()

@@ -287,11 +287,3 @@ def test_a_udp_port_in_use_is_an_error_that_names_it(flowgen, silent):
     done = run(flowgen, "server", "--port", port, "--bind", "127.0.0.1", "--udp")
     assert done.returncode == 1
     assert f"cannot receive UDP on 127.0.0.1:{port}: Address" in done.stderr
-
-
-def test_a_hold_of_a_server_of_both_waits_for_both(hold, flowgen):
-    port = free_port()
-    serving = [flowgen, "server", "--port", port, "--bind", "127.0.0.1", "--udp"]
-    hold("--listen", port, "--listen-udp", port, "--", *serving).ready()
-    done, _ = send(flowgen, port, "--duration", 0.01, "--rate", 1_000_000)
-    assert done.returncode == 0, done.stderr

@@ -71,11 +71,7 @@ def test_a_run_that_counts_is_not_measured_again_unless_asked(way, tmp_path):
 @pytest.mark.parametrize(
     ("spec", "error", "words"),
     [
-        (
-            Spec.stored(SPEC.model_dump() | {"driver": "bridg"}),
-            BadSpec,
-            "no driver 'bridg'; did you mean 'bridge'?",
-        ),
+        (Spec.stored(SPEC.model_dump() | {"driver": "bridg"}), BadSpec, "no driver 'bridg'; did you mean 'bridge'?"),
         (SPEC.replace(pairs=600), BadSpec, "'bridge' can have at most 511"),
     ],
     ids=["unknown name", "bad spec"],

@@ -130,10 +130,7 @@ def rootless_host(monkeypatch, tmp_path):
             {"apparmor_restrict_unprivileged_userns": 1},
             "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or run pairlab as root",
         ),
-        (
-            {"unprivileged_userns_clone": 0},
-            "sudo sysctl -w kernel.unprivileged_userns_clone=1, or run pairlab as root",
-        ),
+        ({"unprivileged_userns_clone": 0}, "sudo sysctl -w kernel.unprivileged_userns_clone=1, or run pairlab as root"),
         ({"max_user_namespaces": 0}, "sudo sysctl -w user.max_user_namespaces=15000, or run pairlab as root"),
         (
             {"apparmor_restrict_unprivileged_userns": 0, "unprivileged_userns_clone": 1, "max_user_namespaces": 9000},
@@ -188,20 +185,8 @@ except Exception as error:
     print(type(error).__name__, error)
 """
     inner = 'echo 4 > /proc/sys/user/max_net_namespaces && exec "$@"'
-    argv = [
-        "unshare",
-        "--user",
-        "--map-root-user",
-        "--net",
-        "sh",
-        "-c",
-        inner,
-        "sh",
-        sys.executable,
-        "-P",
-        "-c",
-        program,
-    ]
+    sandbox = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", inner, "sh"]
+    argv = [*sandbox, sys.executable, "-P", "-c", program]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     refused, failed = done.stdout.splitlines() or [done.stderr, ""]
     assert "user.max_net_namespaces is 4, and 5 pairs need 11 network namespaces" in refused

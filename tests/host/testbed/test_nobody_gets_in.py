@@ -155,10 +155,7 @@ def test_records_and_children_have_no_secrets_of_the_environment(backend, tmp_pa
     seen, described = set(), []
     with (tmp_path / "log").open("w") as log:
         runner = psutil.Popen(
-            command,
-            env={**os.environ, **planted, "PAIRLAB_RUNS": str(tmp_path / "runs")},
-            stdout=log,
-            stderr=log,
+            command, env={**os.environ, **planted, "PAIRLAB_RUNS": str(tmp_path / "runs")}, stdout=log, stderr=log
         )
         while runner.poll() is None:
             seen_of(runner, planted.values(), seen)

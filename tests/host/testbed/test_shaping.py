@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from pairlab import Spec, load_runs, measure, open_testbed
-from pairlab.errors import BadSpec, Unavailable
+from pairlab import Spec, measure, open_testbed
+from pairlab.errors import BadSpec
 from pairlab.testbed import registry
 from pairlab.testbed.endpoints import Link
 from pairlab.testbed.netns import shaping
@@ -35,11 +35,6 @@ def shaped(backend, driver="bridge", **values):
 
 
 # --- whose link is shaped, and how
-
-
-def test_a_spec_that_shapes_no_link_has_the_key_it_had_before_there_were_any():
-    assert Spec().key == Spec(link_rate_bps=0.0, link_loss=0.0).key == "44136fa355b3678a"
-    assert layout(Spec()).links == {}
 
 
 def test_clients_have_the_rate_and_servers_the_loss():
@@ -104,13 +99,7 @@ def test_a_rate_at_which_what_is_timed_is_too_small_is_refused_with_the_rate_tha
     [
         {"workload": "flowgen", "flow_bytes": 50_000, "link_rate_bps": 1e5},  # a frame is 3 % of it, and cannot be less
         {"workload": "rr", "request_bytes": 100, "link_rate_bps": 1e9},  # in one frame
-        {
-            "workload": "traffic",
-            "flow_sizes": "prv2-1",
-            "requests": 10,
-            "offered_load_bps": 1e6,
-            "link_rate_bps": 5e9,
-        },
+        {"workload": "traffic", "flow_sizes": "prv2-1", "requests": 10, "offered_load_bps": 1e6, "link_rate_bps": 5e9},
     ],
     ids=str,
 )
@@ -138,16 +127,6 @@ def test_where_nothing_is_timed_large_packets_stay_whole():
 def test_links_that_cannot_be_so_are_refused(asked, told):
     with pytest.raises(BadSpec, match=told):
         layout(Spec(**{"workload": "flowgen", **asked}))
-
-
-def test_where_endpoints_share_one_stack_nothing_is_built_to_shape(runs_dir, clean_host):
-    need("netns", "host")
-    spec = Spec(workload="flowgen", driver="host", link_rate_bps=1e8)
-    with pytest.raises(BadSpec, match="driver 'host' gives endpoints no links of their own"):
-        measure(spec)
-    with pytest.raises(BadSpec, match="take another driver"), open_testbed(spec):
-        pass
-    assert not runs_dir.exists()
 
 
 # --- what a host may lack
@@ -184,16 +163,6 @@ def test_who_is_not_root_is_told_that_dockers_links_take_it(monkeypatch):
     (lack,) = lossy.backend.missing_for(lossy)["shaped links"]
     assert "needs root" in lack.what
     assert plain.backend.missing_for(plain)["shaped links"] == []
-
-
-def test_links_that_this_host_cannot_shape_are_a_recorded_skip(runs_dir, monkeypatch, clean_host):
-    need("netns")
-    found = {"shaped links": [shaping.NO_FILTER]}
-    monkeypatch.setattr(registry.backends.get("netns"), "missing_for", lambda self, layout: found)
-    with pytest.raises(Unavailable, match="no token bucket filter: sudo modprobe sch_tbf"):
-        measure(Spec(workload="flowgen", link_rate_bps=1e8))
-    (run,) = load_runs(runs_dir)
-    assert run.status == "skipped"
 
 
 # --- in both backends, with real links

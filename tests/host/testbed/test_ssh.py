@@ -81,10 +81,7 @@ def test_without_an_inventory_the_backend_says_what_to_write(tmp_path, monkeypat
         measure(across("nat"))
 
 
-@pytest.mark.parametrize(
-    "who",
-    ["coordinator", "keeper", "sandbox", "sshd", "silent"],
-)
+@pytest.mark.parametrize("who", ["coordinator", "keeper", "sandbox", "sshd", "silent"])
 def test_whatever_is_killed_the_measurement_fails_by_name_and_nothing_is_left(machines, who, runs_dir):
     with pytest.raises(PairlabError):
         measure(across("nat", duration_s=30.0), watch=lambda sample: killed(who))

@@ -158,15 +158,6 @@ def test_equal_networks_are_ranked_behind_as_seldom_as_it_says_and_a_real_differ
     assert least - error <= np.mean(behind) <= most + error
 
 
-def test_what_was_measured_after_the_other_dominates_nothing_and_is_not_dominated():
-    later = [
-        replace(run, measured_at=run.measured_at + timedelta(hours=3), facts={**run.facts, "block": ""})
-        for run in requests("b", 200e-6)
-    ]
-    found = advice(later, requests("a", 100e-6))
-    assert [row.dominated_by for row in found.rows] == [(), ()]
-
-
 def test_without_an_interval_nothing_is_sure():
     found = advice(requests("a", 100e-6, repetitions=2), requests("b", 900e-6, repetitions=2))
     assert [row.dominated_by for row in found.rows] == [(), ()]

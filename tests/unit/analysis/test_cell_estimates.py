@@ -61,14 +61,7 @@ def test_a_repetition_without_its_reference_is_not_used_and_none_at_all_is_a_gap
 
 
 def test_a_repetition_without_a_value_is_not_left_out_of_a_change():
-    rows = [
-        ("none", 0, 10.0),
-        ("new", 0, 20.0),
-        ("none", 1, 10.0),
-        ("new", 1, np.nan),
-        ("none", 2, 10.0),
-        ("new", 2, 21.0),
-    ]
+    rows = [("none", number, 10.0) for number in range(3)] + [("new", 0, 20.0), ("new", 1, np.nan), ("new", 2, 21.0)]
     found = change(frame(*[("ovs", *row) for row in rows])).iloc[0]
     assert np.isnan(found["value"])
     assert found["gap"] == "the change has no finite value in 1 of 6 repetitions"

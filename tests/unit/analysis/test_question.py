@@ -10,7 +10,7 @@ from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.measures import Quantity
 from pairlab.analysis.question import Across, Change, Column, Differ, Frame, Made, Mean, Question, Table
 from pairlab.analysis.sentences import changes, extremes
-from pairlab.errors import AnalysisError, UnknownName
+from pairlab.errors import UnknownName
 from tests.support.synthetic import run
 
 #: By driver, and by pinning of twice the cores: what the pair gets in Gbit/s.
@@ -176,14 +176,6 @@ def test_of_drivers_that_have_the_same_none_is_said_to_have_the_most(tmp_path):
     asks = replace(HUBS, estimates=_CHANGE_ONLY, answer=[extremes("total", "total")])
     alike = question.ask(asks, written(tmp_path / "alike", {}, {"driver": "ovs"}))
     assert str(alike).startswith("No answer: there is nothing to compare.")
-
-
-def test_runs_that_differ_in_what_the_question_does_not_ask_for_are_refused(answer, tmp_path):
-    with pytest.raises(AnalysisError, match="2 runs claim to be repetition 0 of bridge with 1 pairs"):
-        question.ask(replace(HUBS, by=[]), answer.used.root)
-    several = written(tmp_path / "several", {}, {"duration_s": 9.0, "repetition": 1})
-    with pytest.raises(AnalysisError, match="differ in asked_duration_s"):
-        question.ask(HUBS, several)
 
 
 def test_the_runs_of_one_host_answer_and_the_other_is_named(tmp_path):

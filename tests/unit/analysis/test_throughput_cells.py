@@ -63,14 +63,6 @@ def test_jain_index_of_nothing_sent_is_unknown_and_of_nobody_an_error():
         intervals.jain_index([])
 
 
-def test_a_failed_flow_counts_as_zero_in_total_mean_and_fairness_and_is_counted():
-    found = rows(run([4, 4, 4, 4], failed=1)).iloc[0]
-    assert found["total_bps"] == 12e9
-    assert found["client_bps"] == 3e9
-    assert (found["flows"], found["failed_flows"]) == (4, 1)
-    assert found["jain_index"] == pytest.approx(0.75)
-
-
 def test_intervals_are_over_repetitions_and_not_over_flows():
     made = [run([1, 9], repetition=0), run([9, 3], repetition=1), run([6, 8], repetition=2)]
     cell = means("total_bps", *made).iloc[0]
@@ -83,12 +75,6 @@ def test_intervals_are_over_repetitions_and_not_over_flows():
 def test_backends_and_workloads_are_not_pooled():
     found = means("total_bps", run([1]), run([3], backend="docker"), run([5], workload="iperf"))
     assert sorted(found["value"]) == [1e9, 3e9, 5e9]
-
-
-def test_an_invalid_run_is_not_counted():
-    made = [run([1]), run([99], repetition=1, status="invalid", reasons=("too late",))]
-    cell = means("total_bps", *made).iloc[0]
-    assert (cell["value"], cell["n"]) == (1e9, 1)
 
 
 def test_two_runs_for_one_repetition_are_refused():

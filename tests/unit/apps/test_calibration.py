@@ -185,8 +185,7 @@ def test_with_too_few_repetitions_nothing_is_recorded_and_the_reason_is_told(abl
     plan = calibration.plan(**PLAIN, repetitions=5, costs_percent=())
     host = Host(spoilt=lambda spec: "other load on the host" if spec.repetition < 6 else None)
     with pytest.raises(
-        MeasurementFailed,
-        match=r"2 complete repetitions, .* 3 are needed: invalid: other load on the host\. ",
+        MeasurementFailed, match=r"2 complete repetitions, .* 3 are needed: invalid: other load on the host\. "
     ):
         calibration.run(plan, root=tmp_path, execute=host)
     assert not list((tmp_path / noise_floor.FOLDER).glob("*.json"))

@@ -9,22 +9,9 @@ from pairlab.errors import BadSweep
 
 #: The resolution of each design by the tables of Box, Hunter and Hunter (Statistics for Experimenters, table 12.15), by
 #: factors and generators.
-RESOLUTIONS = {
-    **{(factors, 1): factors for factors in range(3, 10)},
-    (5, 2): 3,
-    (6, 2): 4,
-    (7, 2): 4,
-    (8, 2): 5,
-    (9, 2): 6,
-    (6, 3): 3,
-    (7, 3): 4,
-    (8, 3): 4,
-    (9, 3): 4,
-    (7, 4): 3,
-    (8, 4): 4,
-    (9, 4): 4,
-    (9, 5): 3,
-}
+RESOLUTIONS = {(factors, 1): factors for factors in range(3, 10)}
+RESOLUTIONS |= {(5, 2): 3, (6, 2): 4, (7, 2): 4, (8, 2): 5, (9, 2): 6}
+RESOLUTIONS |= {(6, 3): 3, (7, 3): 4, (8, 3): 4, (9, 3): 4, (7, 4): 3, (8, 4): 4, (9, 4): 4, (9, 5): 3}
 #: Of minimum aberration: how many words of four factors, by Fries and Hunter 1980.
 WORDS_OF_FOUR = {(6, 2): 3, (7, 2): 1, (7, 3): 7, (8, 3): 3, (8, 4): 14, (9, 3): 1, (9, 4): 6}
 

@@ -269,10 +269,7 @@ def test_a_cell_that_never_has_a_value_is_given_up_after_at_least(load, monkeypa
 
 
 def test_a_grid_may_have_its_own_rule_or_a_fixed_number(load):
-    grids = [
-        {"driver": "bridge", "repetitions": 2},
-        {"driver": "host", "until": {**UNTIL, "at_most": 4}},
-    ]
+    grids = [{"driver": "bridge", "repetitions": 2}, {"driver": "host", "until": {**UNTIL, "at_most": 4}}]
     executor = Executor()
     plan = load(repetitions=2, experiments={"throughput": [{"workload": "flowgen", **grid} for grid in grids]})
     runner.run(plan, execute=executor)
@@ -291,10 +288,7 @@ def test_a_grid_may_have_its_own_rule_or_a_fixed_number(load):
         ({"until": {**UNTIL, "at_least": 1}}, "until.at_least: input should be greater than or equal to 2"),
         ({"until": {**UNTIL, "at_least": 9}}, "until: at_most 8 is below at_least 9"),
         ({"until": {"within": 0.05}}, "until.estimate: field required"),
-        (
-            {"until": {**UNTIL, "most": 3}},
-            "unknown key 'until.most' (there are: estimate, within, confidence,",
-        ),
+        ({"until": {**UNTIL, "most": 3}}, "unknown key 'until.most' (there are: estimate, within, confidence,"),
         ({"until": UNTIL, "repetitions": 3}, "give either repetitions or until, not both"),
         (
             {"experiments": {"throughput": {"until": UNTIL, "repetitions": 3}}},

@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from pairlab import store
 from pairlab.base import safe_yaml
 from tests.support import synthetic
@@ -41,15 +39,6 @@ def test_what_is_missing_becomes_a_sweep_that_can_be_measured(pairlab, runs_dir,
     status, out, _ = pairlab("sweep", str(file), "--dry-run")
     assert status == 0
     assert "overlay" in out
-
-
-@pytest.mark.parametrize(
-    ("option", "known"),
-    [("--first", "'p99', 'throughput', 'cpu', 'launch'"), ("--matter", "'p99'"), ("--traffic", "'requests', 'bulk'")],
-)
-def test_a_word_that_is_none_of_the_known_is_refused_with_these(pairlab, runs_dir, option, known):
-    status, _, err = pairlab("advise", option, "price")
-    assert (status, f"Invalid value for '{option}': 'price' is not one of {known}" in err) == (2, True), err
 
 
 def test_other_load_is_asked_for_and_measured_beside(pairlab, runs_dir, tmp_path):

@@ -18,7 +18,6 @@ from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.model.tables import table
 from pairlab.testbed import registry
-from pairlab.testbed.audit import leftovers
 from tests.unit.cli.helpers import made_up
 
 
@@ -36,18 +35,11 @@ from tests.unit.cli.helpers import made_up
         ("pairs", "", "pairs: give a number"),
         ("pairs", "[1, 2]", "pairs: '[1, 2]' is not a number"),
         ("pairs", "9" * 400, "pairs: input should be less than or equal to 5000, not 9999"),
-        (
-            "driver",
-            "bridges",
-            "no driver 'bridges'; did you mean 'bridge'? (there are: bgp, bridge, container, ",
-        ),
-        ("driver", "a b", "driver: string should match pattern '^[a-z][a-z0-9_-]{0,39}$', not 'a b'"),
+        ("driver", "bridges", "no driver 'bridges'; did you mean 'bridge'? (there are: bgp, bridge, container, "),
+        ("driver", "a: b: c", "driver: string should match pattern '^[a-z][a-z0-9_-]{0,39}$', not 'a: b: c'"),
         ("driver", "two\n\nlines", "driver: string should match pattern"),
-        ("driver", "a: b: c", "driver: string should match pattern"),
-        ("driver", "'br", "driver: string should match pattern"),
-        ("driver", '"br', "driver: string should match pattern"),
         ("driver", "2001-02-31", "driver: string should match pattern"),
-        ("driver", "../../etc", "driver: string should match pattern"),
+        ("driver", "a=b", "driver: string should match pattern"),
         ("backend", "podman", f"no backend 'podman' (there are: {', '.join(registry.backends.names())})"),
         ("workload", "ping", f"no workload 'ping' (there are: {', '.join(registry.workloads.names())}, auto)"),
         ("duration_s", "-1", "duration_s: input should be greater than 0, not -1"),
@@ -130,20 +122,8 @@ def test_a_notebook_is_given_values_as_its_spec_has_them(pairlab, measured, monk
     ]
     pairlab("run", "throughput", *words, "-p", "workload=flowgen", "-p", "fresh=false")
     pairlab("run", "throughput", "-p", "workload=flowgen", "--fresh")
-    assert repr(given) == repr(
-        [
-            {
-                "pairs": 3,
-                "duration_s": 0.5,
-                "interval_s": 0.25,
-                "driver": "ovs",
-                "seed": 10,
-                "workload": "flowgen",
-                "fresh": False,
-            },
-            {"workload": "flowgen", "fresh": True},
-        ]
-    )
+    first = {"pairs": 3, "duration_s": 0.5, "interval_s": 0.25, "driver": "ovs", "seed": 10, "workload": "flowgen"}
+    assert repr(given) == repr([first | {"fresh": False}, {"workload": "flowgen", "fresh": True}])
 
 
 def test_whether_to_wait_for_other_measurements_is_passed_on(pairlab, monkeypatch):
@@ -169,17 +149,6 @@ def test_an_experiment_without_a_docker_daemon_ends_with_status_3(pairlab, monke
     assert (status, out) == (3, "")
     assert err.startswith("pairlab: backend 'docker': no Docker daemon answers at unix:///nonexistent: sudo apt-get")
     assert err.count("\n") == 1
-
-
-@pytest.mark.whole
-@pytest.mark.parametrize("address", ["tcp://[::1", "nonsense://x"])
-def test_a_docker_host_that_is_no_address_is_refused_in_words(pairlab, monkeypatch, address):
-    monkeypatch.setenv("DOCKER_HOST", address)
-    status, out, err = pairlab("run", "throughput", "-p", "backend=docker")
-    assert (status, out, err.count("\n")) == (3, "", 1)
-    assert err.startswith(f"pairlab: backend 'docker': DOCKER_HOST is {address!r}, which is no address: ")
-    assert "unset DOCKER_HOST, or give one such as unix:///var/run/docker.sock" in err
-    assert leftovers.find()  # as `pairlab clean` asks Docker, too
 
 
 def test_programs_are_told_of_each_phase_and_of_the_run_a_json_object_a_line(pairlab, monkeypatch):
@@ -220,10 +189,6 @@ def test_programs_are_told_of_each_phase_and_of_the_run_a_json_object_a_line(pai
 def test_a_parameter_is_given_with_an_equals_sign_or_without(pairlab, measured, given):
     assert pairlab("run", "throughput", *given, "-p", "workload=flowgen")[0] == 0
     assert [(spec.pairs, spec.workload) for spec, _ in measured] == [(7, "flowgen")]
-
-
-def test_a_value_may_have_an_equals_sign_of_its_own(refused, no_notebook):
-    assert refused("run", "throughput", "-p", "driver=a=b")[1].startswith("driver: string should match pattern")
 
 
 def of_ones_own():
@@ -276,10 +241,10 @@ def test_an_experiment_from_anywhere_is_run_by_its_path(pairlab, measured, runs_
 
 
 @pytest.mark.parametrize(
-    "magic",
-    ["x = !ls", "files = %sx ls", "%%time", "!ls \\\n  -l", "spec_from?", "if True:\n    !ls", "%time"],
+    "magic", ["x = !ls", "files = %sx ls", "%%time", "!ls \\\n  -l", "spec_from?", "if True:\n    !ls", "%time"]
 )
-def test_a_cell_with_magics_names_the_experiment_too(magic, tmp_path):
+def test_a_cell_with_magics_names_the_experiment_too(magic, tmp_path, monkeypatch):
+    monkeypatch.setattr(experiments, "_elsewhere", {})
     making = "spec = spec_from(globals(), experiment='my-question')"
     source = f"{magic} {making}" if magic == "%time" else f"{magic}\n{making}"
     (tmp_path / "mine.ipynb").write_text(nbformat.writes(new_notebook(cells=[new_code_cell(source)])))

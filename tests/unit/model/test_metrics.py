@@ -159,25 +159,16 @@ def test_what_no_workload_declares_is_left_out_of_anybodys_run(told):
     assert summaries(made) == {"total_bps": 1e9}
 
 
-def test_facts_and_metrics_are_each_others():
-    assert of_facts(as_fact((WAIT, QUEUE))) == (WAIT, QUEUE)
-    assert as_fact(()) == {}
-
-
 def test_a_metric_is_known_within_the_step_in_which_it_is_printed():
     printed = Metric("wait_s", "s", "wait", less_is_better=True, resolution=1e-6)
     assert of_facts(as_fact((printed,))) == (printed,)
     assert of_facts({"metrics": [{"name": "wait_s", "unit": "s", "meaning": "wait"}]})[0].resolution == 0
 
     def waiting(driver, wait_s, metric):
-        return [synthetic_run(driver, at, wait_s * (1 - at / 1000), metric) for at in range(5)]
+        made = [measured_run([wait_s * (1 - at / 1000)], driver=driver, repetition=at) for at in range(5)]
+        return [replace(run, facts=run.facts | as_fact((metric,))) for run in made]
 
     for metric, verdict in ((printed, "undecided"), (replace(printed, resolution=0.0), "worse")):
         runs = [*waiting("bridge", 4e-6, metric), *waiting("macvlan", 5e-6, metric)]
         (found,) = compare(runs, measure="wait_s")
         assert found.verdict == verdict
-
-
-def synthetic_run(driver, repetition, wait_s, metric):
-    made = synthetic.run([1.0], driver=driver, repetition=repetition)
-    return replace(made, facts=made.facts | as_fact((metric,)), flows=made.flows.assign(wait_s=wait_s))

@@ -9,7 +9,6 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from pairlab.base import units
 from pairlab.model.spec import Spec
-from pairlab.model.tables import TABLES
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +74,3 @@ def test_what_replace_takes_shows_too_and_is_left_as_it_is():
     assert list(parameters) == list(Spec.model_fields)
     assert parameters["pairs"].default is ...
     assert Spec(pairs=3).replace(driver="ovs") == Spec(pairs=3, driver="ovs")
-
-
-def test_every_column_of_a_run_has_a_meaning_and_a_unit_where_its_name_has_one():
-    columns = {name: column for table in TABLES.values() for name, column in table.items()}
-    assert all(column.meaning for column in columns.values())
-    assert all(column.unit for name, column in columns.items() if units.unit_of(name))

@@ -30,8 +30,7 @@ def test_what_would_do_something_to_a_terminal_is_shown_and_does_nothing():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0.4, "0 s"), (59.4, "59 s"), (59.6, "1 min 0 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")],
+    ("seconds", "words"), [(0.4, "0 s"), (59.4, "59 s"), (59.6, "1 min 0 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")]
 )
 def test_durations_have_two_units_at_most(seconds, words):
     assert duration(seconds) == words

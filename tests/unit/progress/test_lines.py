@@ -13,10 +13,7 @@ def test_in_a_log_stands_one_line_for_each_phase(capsys):
         progress("measuring (s)", 0, 10)
         progress("measuring (s)", 0.5, 10)
         progress("taking down", 0, 0)
-    assert capsys.readouterr() == (
-        "",
-        "pairlab: bringing up (50)\npairlab: measuring (10 s)\npairlab: taking down\n",
-    )
+    assert capsys.readouterr() == ("", "pairlab: bringing up (50)\npairlab: measuring (10 s)\npairlab: taking down\n")
 
 
 def test_a_program_whose_errors_are_closed_works_all_the_same():

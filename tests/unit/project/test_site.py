@@ -11,10 +11,6 @@ import pytest
 
 import pairlab
 from pairlab import paths, store, widgets
-from pairlab.cli import main
-from pairlab.measurement.checks import CHECKS
-from pairlab.model.spec import Spec
-from pairlab.model.tables import TABLES
 from pairlab.store import metadata
 
 pytestmark = pytest.mark.whole  # builds the whole site
@@ -90,25 +86,6 @@ def shown(site, page):
     text = (site / page).read_text(encoding="utf-8")
     code = re.sub(r"<code\b[^>]*>(.*?)</code>", lambda match: f"<code>{re.sub('<[^>]*>', '', match[1])}</code>", text)
     return html.unescape(code)
-
-
-def test_the_reference_has_every_column_check_parameter_and_option(site):
-    runs, parameters, commands = (
-        shown(site, f"docs/reference/{name}.html") for name in ("runs", "parameters", "command-line")
-    )
-    for columns in TABLES.values():
-        for name, column in columns.items():
-            assert f"<code>{name}</code>" in runs
-            assert column.meaning.partition("(")[0].strip() in runs
-    for name, check in CHECKS.items():
-        assert f"<code>{name}</code>" in runs
-        assert check.meaning.partition("(")[0].strip() in runs
-    for name in set(Spec.model_fields):
-        assert f"<code>{name}</code>" in parameters
-    for name, command in main.commands.items():
-        assert f"pairlab {name}" in commands
-        for option in command.params:
-            assert option.opts[-1] in commands or option.name.upper() in commands, f"{name}: {option.opts}"
 
 
 def test_the_reference_has_every_public_name(site):

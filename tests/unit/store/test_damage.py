@@ -130,11 +130,7 @@ def test_a_run_that_cannot_be_read_just_now_is_not_damaged(tmp_path, monkeypatch
     run = store.write(made_up(), tmp_path)
     before = files_below(tmp_path)
     owner, name = step
-    for attempt in (
-        lambda: store.read(run.path),
-        lambda: store.find(run.spec, tmp_path),
-        lambda: load_runs(tmp_path),
-    ):
+    for attempt in (lambda: store.read(run.path), lambda: store.find(run.spec, tmp_path), lambda: load_runs(tmp_path)):
         monkeypatch.setattr(owner, name, Failing(getattr(owner, name), OSError(number, os.strerror(number))))
         with pytest.raises(StoreError, match=f"{run.path} could not be read: {os.strerror(number)}") as caught:
             attempt()

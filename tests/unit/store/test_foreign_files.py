@@ -11,7 +11,7 @@ import pytest
 from pairlab import store
 from pairlab.base.foreign_files import escape_all, escape_controls, open_untrusted, read_text
 from pairlab.errors import DamagedRun, StoreError
-from pairlab.store import metadata, tables
+from pairlab.store import tables
 from pairlab.store.dataset import load_runs
 from tests.support.runs import made_up, rewrite_head
 
@@ -110,8 +110,3 @@ def test_values_of_json_are_made_visible_and_others_are_left_alone():
     told = {"a": [1, 2.5, None, True, "\x9b2J"], "tab\tand\nline": "é – µ"}
     assert escape_all(told) == {"a": [1, 2.5, None, True, "\\x9b2J"], "tab\tand\nline": "é – µ"}
     assert json.loads(json.dumps(told["tab\tand\nline"])) == "é – µ"
-
-
-def test_a_head_of_a_real_run_is_far_smaller_than_what_is_read(tmp_path):
-    run = store.write(made_up(1e9), tmp_path)
-    assert (run.path / metadata.METADATA).stat().st_size < metadata.MOST_BYTES / 1000

@@ -135,12 +135,6 @@ def test_a_process_that_is_started_elsewhere_sees_the_folders_that_relative_vari
     assert done.stdout.split() == 2 * [f"{tmp_path}/mine"]
 
 
-def test_the_folder_of_runs_is_the_one_that_pairlab_runs_names(tmp_path, monkeypatch):
-    monkeypatch.setenv("PAIRLAB_RUNS", str(tmp_path / "elsewhere"))
-    assert store.write(made_up()).path.parent.parent == tmp_path / "elsewhere"
-    assert len(load_runs()) == 1
-
-
 def test_a_run_that_is_not_ok_makes_room_for_the_next_one_and_is_kept(tmp_path):
     old = store.write(made_up(1e9, status="invalid", reasons=("apart",)), tmp_path)
     new = store.write(made_up(2e9), tmp_path)
@@ -283,12 +277,6 @@ def test_chosen_columns_are_those_of_the_whole_table_with_texts_as_categories_an
     pd.testing.assert_frame_equal(chosen.astype(dict(found.flows[wanted].dtypes)), found.flows[wanted])
 
 
-def test_values_of_the_spec_alone_can_be_chosen_too(tmp_path):
-    store.write(made_up(driver="ovs", pairs=4), tmp_path)
-    chosen = load_runs(tmp_path).select("flows", ["pairs", "driver"])
-    assert chosen.to_dict("list") == {"pairs": [4], "driver": ["ovs"]}
-
-
 def test_a_column_that_there_is_not_is_named_with_those_that_there_are(tmp_path):
     store.write(made_up(), tmp_path)
     with pytest.raises(KeyError, match=r"cpu has no column fct_s, speed; there are: key, .*usr, sys"):
@@ -334,10 +322,7 @@ def test_hosts_of_two_kinds_are_two_environments_of_one_question(tmp_path):
     for hours, kind in enumerate(("physical", "virtual")):
         store.write(made_up(host_kind=kind, host=f"{kind} one", at=WHEN + timedelta(hours=hours)), tmp_path)
     found = load_runs(tmp_path)
-    assert dict(found.index[["host_kind", "host"]].to_numpy()) == {
-        "physical": "physical one",
-        "virtual": "virtual one",
-    }
+    assert dict(found.index[["host_kind", "host"]].to_numpy()) == {"physical": "physical one", "virtual": "virtual one"}
     assert "compare within each" in found.places
 
 
@@ -436,11 +421,3 @@ def test_foreign_files_among_the_runs_are_let_be(tmp_path):
     (tmp_path / "throughput" / "0123456789abcdef").write_text("a file of that name")
     assert store.directories(tmp_path) == [run.path]
     assert list(store.leftovers(tmp_path, with_replaced=True)) == []
-
-
-def test_replaced_runs_are_debris_only_when_asked_for(tmp_path):
-    store.write(made_up(1e9, status="failed"), tmp_path)
-    store.write(made_up(2e9), tmp_path)
-    assert list(store.leftovers(tmp_path)) == []
-    (kept,) = (tmp_path / "throughput" / ".replaced").iterdir()
-    assert list(store.leftovers(tmp_path, with_replaced=True)) == [(kept, "replaced")]

@@ -124,6 +124,14 @@ def test_what_a_daemon_says_that_cannot_be_used_is_said(what, serve, monkeypatch
     assert "apt-get install" not in told
 
 
+@pytest.mark.parametrize("address", ["tcp://[::1", "nonsense://x"])
+def test_a_docker_host_that_is_no_address_is_a_lack_and_nothing_that_stops_cleaning(address, monkeypatch):
+    monkeypatch.setenv("DOCKER_HOST", address)
+    assert daemon.missing().what.startswith(f"DOCKER_HOST is {address!r}, which is no address: ")
+    assert daemon.missing().remedy == "unset DOCKER_HOST, or give one such as unix:///var/run/docker.sock"
+    assert leftovers.find()
+
+
 def test_what_a_daemon_that_refuses_may_have_left_is_not_known(serve, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", serve({"/version": (403, {"message": DENIED})}))
     assert [what for what in leftovers.find().unclear if DENIED in what]

@@ -296,10 +296,7 @@ def test_the_last_hosts_alone_have_slow_uplinks(limited):
     ("asked", "told"),
     [
         ({"uplink_rate_bps": 1e9, "limited_uplinks": 1, "offered_load_bps": 2.8e9}, ""),
-        (
-            {"uplink_rate_bps": 1e9, "limited_uplinks": 1, "offered_load_bps": 3e9},
-            "1 Gbit/s .* host-2, .* 956",
-        ),
+        ({"uplink_rate_bps": 1e9, "limited_uplinks": 1, "offered_load_bps": 3e9}, "1 Gbit/s .* host-2, .* 956"),
         (
             {"uplink_rate_bps": 1e9, "offered_load_bps": 1.5e9},
             "1 Gbit/s of .* uplink of host-0",

@@ -15,16 +15,8 @@ OF_M = {claim.id: claim for claim in ledger.load() if ledger.papers(claim) == "M
 CLAIMS = {name: claim for name, claim in OF_M.items() if claim.experiments != ("dc-simulation",)}
 TRAFFIC = {name: claim for name, claim in OF_M.items() if name not in CLAIMS}
 DRIVERS = ("host", "bridge", "macvlan", "overlay")
-PLACES = {
-    1: {},
-    2: {"hosts": 2, "placement": "across"},
-    3: {"hosts": 2, "placement": "across", "uplink_rate_bps": 1e9},
-}
-BESIDE = {
-    "placement": {},
-    "interference": {"interference_workers": 2},
-    "congestion": {"background_pairs": 1},
-}
+PLACES = {1: {}, 2: {"hosts": 2, "placement": "across"}, 3: {"hosts": 2, "placement": "across", "uplink_rate_bps": 1e9}}
+BESIDE = {"placement": {}, "interference": {"interference_workers": 2}, "congestion": {"background_pairs": 1}}
 #: By experiment and allocation: Gbit/s and µs over each of DRIVERS, as the paper states them or as fits what it states.
 TOTALS = {
     "placement": {1: (16, 14, 16, 15), 2: (10, 9.5, 10, 0.437), 3: (0.94, 0.94, 0.94, 0.437)},
@@ -50,21 +42,10 @@ CPU = {
 }
 #: What is as stated also where all ratios are turned: they are about equal, or lie on that side either way.
 EITHER_WAY = (
-    *(
-        "latencies-alike-",
-        "congestion-latencies-alike-",
-        "overlay-as-slow-on-both",
-        "overlay-cpu-like-slow-switch",
-        "congestion-more-than-half-",
-    ),
+    *("latencies-alike-", "congestion-latencies-alike-", "overlay-as-slow-on-both", "overlay-cpu-like-slow-switch"),
     *("interference-latencies-alike", "interference-drivers-alike-", "interference-cpu-", "interference-none-"),
-    *(
-        "congestion-latency-alike-",
-        "congestion-alike-",
-        "congestion-none-between-",
-        "congestion-overlay-behind-switch",
-        "congestion-cpu-behind-",
-    ),
+    *("congestion-more-than-half-", "congestion-latency-alike-", "congestion-alike-", "congestion-none-between-"),
+    *("congestion-overlay-behind-switch", "congestion-cpu-behind-"),
 )
 
 

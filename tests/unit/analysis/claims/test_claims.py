@@ -146,12 +146,7 @@ def test_a_claim_without_a_published_size_holds_by_its_side_alone_and_so_does_eq
 
 @pytest.mark.parametrize(
     ("effects", "size"),
-    [
-        ((0.1, 0.1), "agrees"),
-        ((0.1, 0.3), "larger"),
-        ((0.06, 0.1), "smaller"),
-        ((0.06, 0.3), "mixed"),
-    ],
+    [((0.1, 0.1), "agrees"), ((0.1, 0.3), "larger"), ((0.06, 0.1), "smaller"), ((0.06, 0.3), "mixed")],
 )
 def test_the_size_of_a_claim_on_several_parts_agrees_where_it_does_on_each(effects, size):
     cells = [

@@ -73,10 +73,7 @@ def test_its_cells_are_told_by_any_parameter_and_what_it_does_not_name_must_not_
 
 
 def test_congestion_controls_are_cells_where_it_names_them(tmp_path):
-    runs = [
-        *flooding({"hub": 10.0}, congestion_control="cubic"),
-        *flooding({"hub": 5.0}, congestion_control="bbr"),
-    ]
+    runs = [*flooding({"hub": 10.0}, congestion_control="cubic"), *flooding({"hub": 5.0}, congestion_control="bbr")]
     named = effect({"driver": "hub", "congestion_control": "bbr"}, {"congestion_control": "cubic"})
     assert judged(claim(tmp_path, effect=named), runs)["verdict"] == "holds"
 

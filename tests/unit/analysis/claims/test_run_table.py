@@ -42,12 +42,6 @@ def test_flows_without_an_end_have_no_completion_times_failed_or_not():
     assert np.isnan([row["fct_mean_s"], row["fct_max_s"]]).all()
 
 
-def test_mice_and_elephants_are_told_apart():
-    row = only(ending([0.1, 0.3, 2.0], roles=["mouse", "mouse", "elephant"]))
-    assert row["mouse_max_s"] == 0.3
-    assert list(row["elephant_fcts_s"]) == [row["fct_max_s"]] == [2.0]
-
-
 def test_the_correlation_is_over_the_clients_and_is_missing_where_nothing_varies():
     row = only(bulk([1, 2, 3, 4], retransmits=[2, 4, 7, 6]))
     assert row["pearson_z"] == correlation.fisher_z([1, 2, 3, 4], [2, 4, 7, 6])
@@ -79,8 +73,7 @@ def test_containers_per_core_count_both_ends_of_a_pair_on_the_cores_they_may_use
 
 
 @pytest.mark.parametrize(
-    "beyond",
-    [{"flows_per_pair": 2, "experiment": "fct"}, {"cpu_quota": 0.5}, {"udp_share": 0.5}, {"cores": 1}],
+    "beyond", [{"flows_per_pair": 2, "experiment": "fct"}, {"cpu_quota": 0.5}, {"udp_share": 0.5}, {"cores": 1}]
 )
 def test_a_run_beyond_the_papers_decides_nothing_about_them(beyond):
     assert len(run_table.reduce([run([1]), run([1], **beyond)])) == 1

@@ -19,17 +19,11 @@ from pairlab.model.spec import Spec
 from pairlab.testbed import registry
 
 #: Claims whose cells no shipped sweep has, and why. Their verdict is "not measured" whatever is measured.
-WITHOUT_A_SWEEP = {
-    **dict.fromkeys(
-        (
-            "virtual-process-below-physical",
-            "virtual-overlay-below-physical-process",
-            "physical-overlay-as-process",
-            "virtual-overlays-drop",
-        ),
-        "hosts that are physical and virtual machines: those of a sweep share one kernel",
-    ),
-}
+_BY_HAND = ("virtual-process-below-physical", "virtual-overlay-below-physical-process", "physical-overlay-as-process")
+WITHOUT_A_SWEEP = dict.fromkeys(
+    (*_BY_HAND, "virtual-overlays-drop"),
+    "hosts that are physical and virtual machines: those of a sweep share one kernel",
+)
 #: Of a machine on which a sweep is measured: busy loops for each CPU, and containers for each core, are by it.
 CPUS = (2, 4, 8)
 REPETITIONS = 2

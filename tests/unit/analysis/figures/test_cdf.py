@@ -6,15 +6,15 @@ from matplotlib import pyplot as plt
 from pairlab.analysis import by_group
 from pairlab.analysis.figures import cdf, files, style
 from pairlab.analysis.selection import CELL
-from pairlab.store.dataset import load_runs
-from tests.support.synthetic_flows import write_fct
+from pairlab.store.dataset import Runs
+from tests.support.synthetic_flows import fct
 
 pytestmark = pytest.mark.usefixtures("closes_figures")
 
 
 @pytest.fixture(scope="module")
-def flows(tmp_path_factory):
-    return load_runs(write_fct(tmp_path_factory.mktemp("runs") / "fct", workloads=("flowgen",), repetitions=3)).flows
+def flows():
+    return Runs(tuple(fct(workloads=("flowgen",), repetitions=3))).flows
 
 
 @pytest.fixture(scope="module")

@@ -136,10 +136,7 @@ def test_a_line_is_broken_where_its_driver_was_not_measured_and_one_repetition_i
 
 
 def test_every_panel_starts_at_zero_and_shows_its_highest_value(cells, repetitions):
-    for figure in (
-        by_system(cells),
-        estimates.by_system(repetitions, points, wide=True),
-    ):
+    for figure in (by_system(cells), estimates.by_system(repetitions, points, wide=True)):
         highest = repetitions["total_bps"].max() / 1e9
         assert len(figure.axes) == 2
         for ax in figure.axes:

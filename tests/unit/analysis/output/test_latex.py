@@ -75,12 +75,7 @@ def test_a_key_that_latex_could_not_name_is_refused(key):
 
 def test_a_table_aligns_numbers_and_escapes_text(origin, out):
     table = pd.DataFrame(
-        {
-            "driver": ["my_driver", "ovs"],
-            "total": ["9.50 ± 0.25", "10.10"],
-            "n": [3, 12],
-            "odd": ["1.0", "1 %"],
-        }
+        {"driver": ["my_driver", "ovs"], "total": ["9.50 ± 0.25", "10.10"], "n": [3, 12], "odd": ["1.0", "1 %"]}
     )
     text = latex.write_table(table, "small", origin).read_text()
     assert text.startswith("% table small: made from 12 runs of runs/made-up")

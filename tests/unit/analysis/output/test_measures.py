@@ -20,10 +20,7 @@ CELLS = pd.DataFrame(
 
 
 def test_from_a_thousand_microseconds_on_tables_and_numbers_are_in_milliseconds():
-    assert LATENCY.texts(CELLS, "driver") == {
-        ("bridge",): "61.2 [58.0, 64.4]",
-        ("nat",): "20.5 [19.0, 22.1] ms",
-    }
+    assert LATENCY.texts(CELLS, "driver") == {("bridge",): "61.2 [58.0, 64.4]", ("nat",): "20.5 [19.0, 22.1] ms"}
     found = Values("test")
     LATENCY.put(found, CELLS, "driver")
     assert (found["bridge/latency"], found["nat/latency"]) == (r"61.20\,µs", r"20.55\,ms")

@@ -62,11 +62,7 @@ def test_iperf2_reads_senders_that_tell_nothing_of_tcp():
     text = "".join(
         f"[  3] 0.00-{end} sec  1250000 Bytes  10000000 bits/sec  10/0\n" for end in ("1.00", "1.01")
     )  # what follows the rate is missing where the system has no TCP_INFO
-    assert only(Iperf().parse(text)).flow == {
-        "duration_s": 1.01,
-        "flow_bytes": 1_250_000,
-        "throughput_bps": 10_000_000,
-    }
+    assert only(Iperf().parse(text)).flow == {"duration_s": 1.01, "flow_bytes": 1_250_000, "throughput_bps": 10_000_000}
 
 
 @pytest.mark.parametrize("window", ["-1K/", "NA/"])
@@ -184,8 +180,7 @@ def test_iperf_2_2_prints_packets_and_what_is_in_flight_beside_the_window():
 
 
 @pytest.mark.parametrize(
-    ("printed", "used"),
-    [("set to reno using reno", "reno"), ("set to cubic using bbr", "bbr"), ("set to x", "x")],
+    ("printed", "used"), [("set to reno using reno", "reno"), ("set to cubic using bbr", "bbr"), ("set to x", "x")]
 )
 def test_iperf_2_2_tells_which_congestion_control_is_used_whatever_was_asked(printed, used):
     text = captured("iperf-2.2.1-several.txt").replace("congestion control using bbr", f"congestion control {printed}")

@@ -12,10 +12,7 @@ from tests.unit.testbed.workloads.helpers import captured, only
 def test_the_time_of_a_fixed_number_of_operations_is_read(version):
     text = captured(f"stress-ng-cpu-{version}-one.txt")
     (line,) = [line.split() for line in text.splitlines() if " cpu   " in line]
-    assert only(StressNgCpu().parse(text)).flow == {
-        "duration_s": float(line[5]),
-        "calculation_s": float(line[5]),
-    }
+    assert only(StressNgCpu().parse(text)).flow == {"duration_s": float(line[5]), "calculation_s": float(line[5])}
 
 
 def test_operations_that_were_not_all_done_are_no_result():
