@@ -77,6 +77,11 @@ def make_venv():
     # A checkout that was moved, and a Python that is gone or another, make the old one useless.
     if PYTHON.exists() and stamp.exists() and stamp.read_text() == wanted_stamp:
         return
+    if VENV.is_symlink():
+        fail(
+            "%s is a link to %s, whose Python is another one or for another checkout." % (VENV, os.readlink(VENV)),
+            "It is emptied only by set-up in its own checkout. For one of this checkout: rm .venv, and the same again",
+        )
     step(1, "making .venv with Python %d.%d" % sys.version_info[:2], "5 s")
     done = subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], capture_output=True, text=True)
     if done.returncode:

@@ -96,6 +96,16 @@ def test_a_venv_of_a_checkout_that_was_moved_is_made_anew(bootstrap, made, monke
     assert len(made) == 2
 
 
+def test_a_venv_that_is_a_link_is_refused_and_what_it_leads_to_is_kept(bootstrap, made):
+    elsewhere = bootstrap.VENV.rename(bootstrap.VENV.with_name("elsewhere"))
+    bootstrap.VENV.symlink_to(elsewhere)
+    (elsewhere / "venv.stamp").unlink()
+    kept = sorted(elsewhere.rglob("*"))
+    with pytest.raises(SystemExit, match="is a link to"):
+        bootstrap.make_venv()
+    assert sorted(elsewhere.rglob("*")) == kept != []
+
+
 def test_a_venv_whose_python_is_gone_is_made_anew(bootstrap, made):
     bootstrap.PYTHON.unlink()
     bootstrap.PYTHON.symlink_to("/nonexistent/python3")
