@@ -12,8 +12,8 @@ import socket
 import struct
 from collections.abc import Mapping, Sequence
 
-from pairlab.errors import TestbedError
 from pairlab.testbed.endpoints import EndpointPlan, mac_of, pairs_of
+from pairlab.testbed.links import rtnetlink
 from pairlab.testbed.links.namespaces import inside
 
 LINK = b"eth0"
@@ -22,6 +22,7 @@ SIOCGIFHWADDR, SIOCDARP, SIOCSARP = 0x8927, 0x8953, 0x8955
 #: Flags of an entry that is complete and permanent.
 ATF_COM, ATF_PERM = 0x02, 0x04
 DISCARD_PORT = 9
+_WHAT = "neighbours could not be set"
 
 
 def set_partners(
@@ -34,7 +35,7 @@ def set_partners(
     entries with their planned hardware addresses, or are left to ARP. Returns the endpoints' hardware addresses, by
     name. Raises TestbedError where the kernel refuses.
     """
-    try:
+    with rtnetlink.refused(_WHAT):
         local = [each for each in endpoints if each.name in namespaces]
         macs = {each.name: _packed(each.mac) for each in endpoints if with_remote}
         for endpoint in local:
@@ -56,8 +57,6 @@ def set_partners(
                 if endpoint.gateway:
                     _set_neighbour(sock, endpoint.gateway, _packed(mac_of(endpoint.gateway)))
         return {name: mac.hex(":") for name, mac in macs.items()}
-    except OSError as error:
-        raise TestbedError(f"neighbours could not be set: {error}") from error
 
 
 def delete(address: str, sock: socket.socket) -> None:
@@ -71,12 +70,9 @@ def set_static(link: str, macs: Mapping[str, str]) -> None:
 
     Raises TestbedError where the kernel refuses.
     """
-    try:
-        with _socket() as sock:
-            for address, mac in macs.items():
-                _set_neighbour(sock, address, _packed(mac), link.encode())
-    except OSError as error:
-        raise TestbedError(f"neighbours could not be set: {error}") from error
+    with rtnetlink.refused(_WHAT), _socket() as sock:
+        for address, mac in macs.items():
+            _set_neighbour(sock, address, _packed(mac), link.encode())
 
 
 def _socket() -> socket.socket:

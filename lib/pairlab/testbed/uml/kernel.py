@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from pairlab.testbed.requirements import MissingRequirement, Program, missing_programs, missing_tun
+from pairlab.testbed.requirements import MissingRequirement, Program, lacking, missing_programs, missing_tun
 
 KERNEL, MODPROBE = Program("linux.uml", "user-mode-linux"), Program("modprobe", "kmod")
 MODULES = Path("/usr/lib/uml/modules")
@@ -25,7 +25,7 @@ def missing() -> list[MissingRequirement]:
     found = missing_programs((KERNEL, MODPROBE))
     if not found and not (MODULES / release() / "modules.dep.bin").exists():
         remedy = f"sudo apt-get install --reinstall {KERNEL.package}"
-        return [MissingRequirement(f"{MODULES} has no index of modules", remedy)]
+        return lacking(f"{MODULES} has no index of modules", remedy)
     return found
 
 
