@@ -72,7 +72,7 @@ class Interference:
                 {
                     "name": each.endpoint.name,
                     "host": hosts[self._bed.site.hosts.get(each.endpoint.name, 0)].name,
-                    "cpus_used": each.end_ns and each.start_ns and each.cpu_s * 1e9 / (each.end_ns - each.start_ns),
+                    "cpus_used": each.cpus_used,
                 }
                 for each in self.processes
             ]

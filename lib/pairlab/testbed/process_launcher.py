@@ -129,6 +129,16 @@ class Process:
         return ended and bool(self.error or code) and code != signal.SIGPIPE
 
     @property
+    def lasted_s(self) -> float | None:
+        """From its start to its end; None: not known."""
+        return None if self.start_ns is None or self.end_ns is None else (self.end_ns - self.start_ns) / 1e9
+
+    @property
+    def cpus_used(self) -> float | None:
+        """Its CPU time over that; None: not known."""
+        return self.cpu_s / self.lasted_s if self.lasted_s else None
+
+    @property
     def failure(self) -> str:
         """The reason of its failure, in a line; empty: it did not fail."""
         last = (self.stderr.strip().splitlines() or [""])[-1]

@@ -233,6 +233,20 @@ def setting(file: str | Path) -> str | None:
         return None
 
 
+def read_file(file: str | Path, most_bytes: int) -> bytes | None:
+    """The beginning of a system file, by system calls alone; None where it is gone, not for reading, or not for us."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        return os.read(descriptor, most_bytes)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
 def _listed(name: str) -> list[str] | None:
     """The words of a TCP setting; None if the present network namespace does not show the host's."""
     text = setting(TCP_SETTINGS / name)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pairlab.testbed.requirements import MissingRequirement, Program, lacking, missing_programs, missing_tun
+from pairlab.testbed.uml import VECTOR
 
 KERNEL, MODPROBE = Program("linux.uml", "user-mode-linux"), Program("modprobe", "kmod")
 MODULES = Path("/usr/lib/uml/modules")
@@ -40,7 +41,7 @@ def command(name: str, init: Path, lines: Sequence[int], console: int, uplink: s
     """
     serial = [f"ssl{number}=fd:{line},fd:{line}" for number, line in enumerate(lines)]
     # depth: of its queues, in packets. Both ends have segmentation offloads, as two machines' links have.
-    vector = [f"vec0:transport={wire()},ifname={uplink},depth=128,gro=1"] if uplink else []
+    vector = [f"{VECTOR}:transport={wire()},ifname={uplink},depth=128,gro=1"] if uplink else []
     return [
         KERNEL.command,
         "rootfstype=hostfs",
