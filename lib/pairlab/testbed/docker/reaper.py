@@ -48,6 +48,8 @@ DAEMON_S = 120.0
 
 #: Consecutive looks, 0.4 s apart, that must find nothing of a testbed whose parent died during a request.
 ORPHAN_LOOKS = 5
+#: How long the daemon may go on refusing.
+PATIENCE_S = 20.0
 
 #: What it prints: once it has started, and when it is done.
 STARTED, REMOVED = "started", "removed"
@@ -156,22 +158,15 @@ def remove(client: docker.DockerClient, run: str) -> int:
     return len(containers) + len(networks)
 
 
-def remove_all(
-    client: docker.DockerClient,
-    run: str,
-    *,
-    orphaned: bool,
-    made: Collection[str] = (),
-    patience_s: float = 20.0,
-) -> None:
+def remove_all(client: docker.DockerClient, run: str, *, orphaned: bool, made: Collection[str] = ()) -> None:
     """Removes the testbed until nothing of it is found; tries again if the daemon refuses.
 
     The daemon refuses, for instance, to remove a network while its last container is ending. orphaned: the parent has
     died, and the daemon may still work on its last request; so ORPHAN_LOOKS looks must find nothing, and the
-    containers `made` are killed, known to the daemon or not. Raises the daemon's last refusal after patience_s, and at
+    containers `made` are killed, known to the daemon or not. Raises the daemon's last refusal after PATIENCE_S, and at
     once the error of an absent daemon.
     """
-    deadline, quiet = time.monotonic() + patience_s, 0
+    deadline, quiet = time.monotonic() + PATIENCE_S, 0
     while quiet < (ORPHAN_LOOKS if orphaned else 1):
         try:
             quiet = 0 if remove(client, run) else quiet + 1
