@@ -112,7 +112,7 @@ def _links():
 
 def _others(whose, ours):
     """Whether this owner is a living process, and its id none of ours."""
-    return ownership.alive(whose) and int(whose.partition("@")[0] or 0) not in ours
+    return ownership.liveness(whose) is not ownership.Liveness.DEAD and int(whose.partition("@")[0] or 0) not in ours
 
 
 def _directories(ours):

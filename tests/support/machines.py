@@ -21,6 +21,8 @@ from pairlab.testbed.ssh import backend
 
 SSHD = "/usr/sbin/sshd"
 NAMES = ("left", "right")
+#: In the environment of what runs for a test's machines, here and there.
+MARK = "PAIRLAB_MACHINES"
 
 
 def need_sshd() -> None:
@@ -40,7 +42,7 @@ def machines(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str
     (folder / "known").write_text("".join(f"{name} {public[0]} {public[1]}\n" for name in NAMES))
     (folder / "config").write_text(
         f"HostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\nPermitRootLogin yes\nStrictModes no\n"
-        "UsePAM no\nPidFile none\nPasswordAuthentication no\n"
+        f"UsePAM no\nPidFile none\nPasswordAuthentication no\nSetEnv {MARK}={folder}\n"
     )
     with contextlib.ExitStack() as stack:
         holders = {name: stack.enter_context(_namespace()) for name in NAMES}
@@ -65,9 +67,10 @@ def machines(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str
         (folder / "hosts.yaml").write_text(yaml.safe_dump({"hosts": hosts}))
         monkeypatch.setattr(paths, "STUDY", folder)
         monkeypatch.setenv("PAIRLAB_STUDY", str(folder))
-        backend._looked.cache_clear()
+        monkeypatch.setenv(MARK, str(folder))
+        backend._known.clear()
         yield holders
-        backend._looked.cache_clear()
+        backend._known.clear()
 
 
 @contextlib.contextmanager
@@ -93,12 +96,14 @@ def across(driver: str, **asked) -> Spec:
 
 
 def running() -> list[psutil.Process]:
-    """What runs of agents and launchers on the machines, and what speaks for them here."""
+    """What runs of agents and launchers on this test's machines, and what speaks for them here."""
     found = []
     for each in psutil.process_iter():
         try:
-            words = each.cmdline()
+            words, mark = each.cmdline(), each.environ().get(MARK)
         except psutil.Error:
+            continue
+        if mark != os.environ[MARK]:  # another test's
             continue
         if any("pairlab.testbed.ssh" in word or word == "/run/pairlab/flowgen" for word in words):
             found.append(each)

@@ -4,7 +4,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from pairlab.analysis.output import texlive
 from pairlab.errors import PairlabError
@@ -15,7 +15,7 @@ from pairlab.testbed.audit.snapshot import Difference, Snapshot
 from pairlab.testbed.contracts import Backend
 from pairlab.testbed.host import facts, profiler
 from pairlab.testbed.netns.backend import missing_namespaces
-from pairlab.testbed.requirements import MissingRequirement, Program, missing_open_files
+from pairlab.testbed.requirements import MissingRequirement, Program, lacking, missing_open_files
 
 #: As many as the papers' authors measured at once.
 MANY_PAIRS = 100
@@ -31,11 +31,7 @@ def browser() -> str | None:
 def missing_browser() -> list[MissingRequirement]:
     if browser():
         return []
-    return [
-        MissingRequirement(
-            "no Chromium is installed", "sudo apt-get install chromium, or PAIRLAB_CHROMIUM=/path/to/one"
-        )
-    ]
+    return lacking("no Chromium is installed", "sudo apt-get install chromium, or PAIRLAB_CHROMIUM=/path/to/one")
 
 
 def firefox() -> str | None:
@@ -57,11 +53,11 @@ def _extras() -> Iterator[tuple[str, str, list[MissingRequirement]]]:
     yield "profile", "samples which kernel functions run during the traffic (profile: true)", profiler.missing()
     no_capture = registry.backends.get("netns")().missing_capture()
     yield "capture", "captures packets of chosen endpoints, in backend netns (capture: client-0)", no_capture
-    of_latex = [MissingRequirement(f"LaTeX lacks {', '.join(latex)}", texlive.REMEDY)] if latex else []
+    of_latex = lacking(f"LaTeX lacks {', '.join(latex)}", texlive.REMEDY) if latex else []
     yield "LaTeX", "builds paper/main.pdf", of_latex
     yield "mmdebstrap", "builds the container image without a registry", [mmdebstrap] if mmdebstrap else []
     yield "Chromium", "runs the browser tests", missing_browser()
-    no_firefox = [MissingRequirement("no Firefox is installed", "sudo apt-get install firefox-esr")]
+    no_firefox = lacking("no Firefox is installed", "sudo apt-get install firefox-esr")
     yield "Firefox", "runs the browser test of another browser than Chromium", [] if firefox() else no_firefox
 
 
@@ -96,13 +92,10 @@ def _missing_for_driver(backend: Backend, name: str) -> list[MissingRequirement]
         spec = Spec(backend=backend.name, driver=name)
         if registry.drivers.get(name).needs_hosts:
             spec = spec.replace(hosts=2, placement="across")
-        return [lack for lacks in plans.layout(spec).missing().values() for lack in lacks]
+        plan = replace(plans.layout(spec), backend=backend)
+        return [lack for lacks in plan.missing().values() for lack in lacks]
     except PairlabError as error:
-        return [
-            MissingRequirement(
-                f"its check failed ({error})", "report this bug, with the output of pairlab doctor --json"
-            )
-        ]
+        return lacking(f"its check failed ({error})", "report this bug, with the output of pairlab doctor --json")
 
 
 def _finding(summary: str, lacks: list[MissingRequirement]) -> dict:

@@ -17,6 +17,8 @@ INK, PALE = "var(--jp-ui-font-color1, #222)", "var(--jp-ui-font-color2, #555)"
 WIDTH, HEIGHT, _FONT, _LEAST_PX, _MOST_PX = 420, 180, 11, 300, 440
 #: Room for a title above, and for numbers and names of the axes.
 _TOP, _LEFT, _BOTTOM, _RIGHT = 22, 40, 32, 8
+#: Of an axis, about.
+TICKS = 4
 _RULE = "var(--jp-border-color2, #ddd)"
 #: How much white is mixed into the callers' colours: none, except in a dark theme (widgets.css).
 _LIFT = "var(--pairlab-lift, 0%)"
@@ -31,13 +33,13 @@ class Axis:
     ticks: tuple[float, ...]
 
 
-def axis(name: str, most: float, *, ticks: int = 4, end: float | None = None, whole: bool = False) -> Axis:
-    """An axis from 0 to `end`, or else just beyond `most`, with about `ticks` round numbers.
+def axis(name: str, most: float, *, end: float | None = None, whole: bool = False) -> Axis:
+    """An axis from 0 to `end`, or else just beyond `most`, with about TICKS round numbers.
 
     whole: of what is counted, so that none lies between.
     """
     most = most if math.isfinite(most) and most > 0 else 1.0
-    step = max(_round_step((end or most) / ticks), float(whole))
+    step = max(_round_step((end or most) / TICKS), float(whole))
     end = end or step * math.ceil(most / step - 1e-9)
     return Axis(name, end, tuple(step * number for number in range(int(end / step + 1e-9) + 1)))
 

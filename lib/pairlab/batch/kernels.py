@@ -90,7 +90,7 @@ MEASURING = (
 
 def probing(spec: Spec) -> list[str]:
     """A statement that probes this host for the links of the spec's driver, so that forks have the parent's answer."""
-    probe = f"backends.get({spec.backend!r})().missing_driver(drivers.get({spec.driver!r}))"
+    probe = f"backends.get({spec.backend!r})({spec.hosts}).missing_driver(drivers.get({spec.driver!r}))"
     return [f"from pairlab.testbed.registry import backends, drivers; {probe}"]
 
 

@@ -16,7 +16,7 @@ from pairlab.measurement.flow_rows import begun_s, started
 from pairlab.measurement.getting_ready import READY_S, REPORT_S, link_options, servers_of, still_reporting
 from pairlab.measurement.parsed_flows import Hosts, ParsedFlows, Row, carried_in
 from pairlab.model.spec import Spec
-from pairlab.testbed.contracts import FlowReport, Progress, Workload
+from pairlab.testbed.contracts import FlowReport, Progress, Workload, reports
 from pairlab.testbed.endpoints import BACKGROUND
 from pairlab.testbed.host.link_recorder import LinkCounter, may_open
 from pairlab.testbed.open import Testbed
@@ -161,9 +161,8 @@ def read_background(
         intervals = [_interval(each, pair, begin_s, window_s) for each in measured.intervals]
         (flow_bytes,) = carried_in(window_s, intervals)
         duration_s = window_s[1] - window_s[0]
-        totals = {"duration_s": duration_s, "flow_bytes": flow_bytes, "throughput_bps": flow_bytes * 8 / duration_s}
         row["congestion_control"] = measured.flow.get("congestion_control") or ""
-        parsed.flows.append({**row, "status": "ok", "error": "", **totals})
+        parsed.flows.append({**row, "status": "ok", "error": "", **reports.totals(duration_s, flow_bytes)})
         parsed.intervals += intervals
         if measured.received_bytes is not None:
             parsed.received_bytes[pair] = measured.received_bytes

@@ -69,7 +69,7 @@ class Capture:
                 each.endpoint.name: {
                     **_counts(each),
                     "full": each.ended_by_itself,
-                    "cpus_used": each.end_ns and each.start_ns and each.cpu_s * 1e9 / (each.end_ns - each.start_ns),
+                    "cpus_used": each.cpus_used,
                 }
                 for each in self.processes
             }

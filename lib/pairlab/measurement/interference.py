@@ -1,12 +1,12 @@
 """Interference: processes that use CPU time beside the pairs."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pairlab.base.threads import before_flows
 from pairlab.measurement.checks import Value
 from pairlab.measurement.getting_ready import READY_S
-from pairlab.testbed.cleanup.process_table import read_processes
+from pairlab.testbed.cleanup.process_table import children, descendants, read_processes
 from pairlab.testbed.contracts import Progress
 from pairlab.testbed.host.foreign_load import cpu_clock_s
 from pairlab.testbed.interference import command
@@ -72,7 +72,7 @@ class Interference:
                 {
                     "name": each.endpoint.name,
                     "host": hosts[self._bed.site.hosts.get(each.endpoint.name, 0)].name,
-                    "cpus_used": each.end_ns and each.start_ns and each.cpu_s * 1e9 / (each.end_ns - each.start_ns),
+                    "cpus_used": each.cpus_used,
                 }
                 for each in self.processes
             ]
@@ -84,19 +84,12 @@ class Interference:
         return {"interference_running": self._are_running, "interference_ended": self._ended}
 
 
-def _at_work(workers: Sequence[Process]) -> list[list[int]]:
+def _at_work(workers: Sequence[Process]) -> list[set[int]]:
     """The process ids of each worker's processes that have started no others."""
-    every = read_processes()
-    parents = {each.parent for each in every.values()}
-    pids: dict[int | None, list[int]] = {each.pid: [] for each in workers}
-    for process in every.values():
-        above: int | None = process.parent
-        while above in every and above not in pids:
-            above = every[above].parent
-        if above in pids and process.pid not in parents:
-            pids[above].append(process.pid)
-    return [pids[each.pid] for each in workers]
+    parents = {pid: each.parent for pid, each in read_processes().items()}
+    below, last = children(parents), parents.keys() - parents.values()
+    return [descendants(below, below.get(each.pid, ())) & last for each in workers]
 
 
-def _used_s(at_work: Sequence[Sequence[int]]) -> list[float]:
+def _used_s(at_work: Sequence[Collection[int]]) -> list[float]:
     return [sum(cpu_clock_s(pid) or 0.0 for pid in pids) for pids in at_work]

@@ -49,7 +49,7 @@ def resolve(spec: Spec, *, auto: str = "") -> Spec:
     Raises UnknownName for a backend, driver, workload or pinning that does not exist, BadSpec for what the workload
     cannot do.
     """
-    backend = registry.backends.get(spec.backend)()
+    backend = registry.backends.get(spec.backend)(spec.hosts)
     driver = registry.drivers.get(spec.driver)
     if spec.host_kind:
         raise BadSpec(

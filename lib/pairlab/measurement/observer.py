@@ -181,7 +181,7 @@ class Observer:
         if parsed.failed:
             return checks
         values = (links and links.total_bps(release_ns, begin_s, end_s)) or parsed.steps_bytes
-        steps = links.total_steps(release_ns, begin_s, end_s) if links else None
+        steps = links.steps(release_ns, begin_s, end_s) if links else None
         return checks | {
             "shift": steady_state.shift(values),
             "silent": None if steps is None else steady_state.silent_share(*steps),
@@ -287,7 +287,7 @@ def _longest_silence_s(
 
     spans_s: by the client's place among the links, from when to when it is to send, from the release.
     """
-    steps = [links.steps(release_ns, client, *span_s) for client, span_s in spans_s.items()]
+    steps = [links.steps(release_ns, *span_s, client) for client, span_s in spans_s.items()]
     known = [each for each in steps if each is not None]
     if len(known) < len(steps):
         return None
@@ -376,19 +376,19 @@ def _clients_of(workload: Workload, clients: Sequence[Process], servers: Sequenc
 def _stopped_share(workload: Workload, clients: Sequence[Process], servers: Sequence[Process]) -> float | None:
     """See CHECKS; None where no launcher has reported."""
     shares = [
-        process.stopped_s * 1e9 / max(1, client.end_ns - client.start_ns)
+        process.stopped_s / max(1e-9, client.lasted_s)
         for processes, of in ((clients, clients), (servers, _clients_of(workload, clients, servers)))
         for process, client in zip(processes, of, strict=True)
-        if process.stopped_s is not None and client.start_ns is not None and client.end_ns is not None
+        if process.stopped_s is not None and client.lasted_s is not None
     ]
     return min(1.0, max(shares)) if shares else None
 
 
 def _stopped_beside(clients: Sequence[Process], beside: Sequence[Process]) -> float | None:
     """See CHECKS; None where no launcher has reported."""
-    lasted_ns = [each.end_ns - each.start_ns for each in clients if each.start_ns is not None and each.end_ns]
+    lasted_s = [each.lasted_s for each in clients if each.lasted_s is not None]
     stopped_s = [each.stopped_s for each in beside if each.stopped_s is not None]
-    return min(1.0, max(stopped_s) * 1e9 / max(1, *lasted_ns)) if stopped_s and lasted_ns else None
+    return min(1.0, max(stopped_s) / max(1e-9, *lasted_s)) if stopped_s and lasted_s else None
 
 
 def _ended_before(server: Process, client: Process) -> bool:

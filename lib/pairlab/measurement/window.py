@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from pairlab.model.spec import Spec
-from pairlab.testbed.contracts import FlowReport
+from pairlab.testbed.contracts import FlowReport, reports
 
 
 def counted_s(spec: Spec, pair: int, detected_s: float = 0.0) -> tuple[float, float]:
@@ -55,9 +55,7 @@ def window(measured: FlowReport, warmup_s: float, until_s: float = math.inf) -> 
     inside, outside = (None if None in each else sum(each) for each in counts)
     total = measured.flow.get("retransmits")
     flow = {
-        "duration_s": duration_s,
-        "flow_bytes": flow_bytes,
-        "throughput_bps": flow_bytes * 8 / duration_s,
+        **reports.totals(duration_s, flow_bytes),
         "retransmits": inside if total is None or outside is None else total - outside,
     }
     return replace(measured, flow={**measured.flow, **flow})

@@ -1,12 +1,12 @@
 """The runs of a store, in folders and in packs."""
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from pairlab import paths
-from pairlab.errors import StoreError
+from pairlab.errors import NoRuns, StoreError
 from pairlab.model.spec import Spec
 from pairlab.store import packs
 from pairlab.store.paths import METADATA, directory_of, is_key, key_of, number_of, order_of, pack_of, untagged, with_tag
@@ -17,6 +17,19 @@ class Entry(NamedTuple):
 
     experiment: str
     key: str
+
+
+def looked_for(root: str | Path | None) -> tuple[Path, str]:
+    """The folder of the runs, and the places where it was looked for, for a message."""
+    folder = paths.existing(root) if root else paths.runs()
+    return folder, paths.tried(root) if root and not folder.exists() else str(folder)
+
+
+def no_runs(places: str, experiments: Sequence[str] = (), of: str = "", but: str = "") -> NoRuns:
+    """That there are none of these experiments, or none at all. of: what else they should be; but: what is there."""
+    which = f"runs of {', '.join(map(repr, experiments))}" if experiments else "runs"
+    how = f"measure some, for instance with `pairlab run {experiments[0] if experiments else 'throughput'}`"
+    return NoRuns(f"no {which}{of} in {places}: {how}{but}")
 
 
 def stored(root: Path | None = None) -> dict[Path, Entry]:

@@ -25,6 +25,7 @@ from pairlab.model import environment as environments
 from pairlab.model.records import STATUSES, Run, no_attribute
 from pairlab.model.spec import Spec, value_of
 from pairlab.model.tables import TABLES
+from pairlab.store.catalogue import looked_for, no_runs
 from pairlab.store.paths import key_of
 
 #: Columns of every frame that come from the run, not from its table, besides the fields of the spec.
@@ -338,8 +339,7 @@ def load_runs(
     """
     if environment not in ("newest", "all"):
         raise UnknownName(f"no environment {environment!r}; there are: newest, all")
-    searched = paths.tried(root) if root else str(paths.runs())
-    root = paths.existing(root) if root else paths.runs()
+    root, searched = looked_for(root)
     sweep, labelled, label = sweep.partition("@")
     wanted = store.keys_of_sweep(sweep, root) if sweep else None
     names = (experiment,) if isinstance(experiment, str) else tuple(experiment or ())
@@ -356,14 +356,9 @@ def load_runs(
         except SchemaMismatch as error:
             newer.append(str(error))
     if not runs:
-        what = f"runs of {', '.join(map(repr, names))}" if names else "runs"
-        what += f" with the label {label!r}" if labelled else ""
         unread = damaged + newer
         spoilt = f" but {len(unread)} left out, the first: {unread[0]}" if unread else ""
-        raise NoRuns(
-            f"no {what} in {root if root.exists() else searched}: measure some, for instance with"
-            f" `pairlab run {names[0] if names else 'throughput'}`{spoilt}"
-        )
+        raise no_runs(searched, names, f" with the label {label!r}" if labelled else "", spoilt)
     elsewhere: tuple[str, ...] = ()
     places = ""
     ahead = [run for run in runs if run.dated_ahead]

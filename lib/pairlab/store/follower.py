@@ -10,7 +10,7 @@ from pairlab.model.environment import Environment
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.store.catalogue import numbered
-from pairlab.store.paths import METADATA, directory_of
+from pairlab.store.paths import METADATA, directory_of, identity
 from pairlab.store.runs import chosen, read
 
 #: Where and what each file is, and when it was written: a run that replaced another differs, and so does one more.
@@ -76,6 +76,6 @@ def _mark(places: Iterable[Path]) -> _Mark:
                 result = os.stat(f"{place}/{METADATA}")
             except NotADirectoryError:
                 result = os.stat(os.path.dirname(place))  # a pack
-            stat = result.st_ino, result.st_mtime_ns, result.st_size
+            stat = identity(result)
         marks.append((place, *stat))
     return tuple(marks)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from pairlab import paths
 from pairlab.base.units import none_if_nan
-from pairlab.errors import NoRuns, StoreError
+from pairlab.errors import StoreError
 from pairlab.model.recorded import age_key
-from pairlab.store.catalogue import stored
-from pairlab.store.paths import METADATA, pack_of
+from pairlab.store.catalogue import looked_for, no_runs, stored
+from pairlab.store.paths import METADATA, identity, pack_of
 
 if TYPE_CHECKING:
     from pairlab.model.records import Run
@@ -35,8 +35,7 @@ Mark = list[list[str | int]]
 
 def rows(root: str | Path | None = None, experiment: str | None = None) -> tuple[list[Row], list[str]]:
     """The runs below `root`, as load_runs has it, the newest first; and why others cannot be read. Raises NoRuns."""
-    searched = paths.tried(root) if root else str(paths.runs())
-    root = paths.existing(root) if root else paths.runs()
+    root, places = looked_for(root)
     known = _load(root)
     current: dict[str, tuple[Mark, Row]] = {}
     unread = []
@@ -54,9 +53,7 @@ def rows(root: str | Path | None = None, experiment: str | None = None) -> tuple
         _save(root, current)
     shown = {name: row for name, (_, row) in current.items() if experiment in (None, row["experiment"])}
     if not shown and not unread:
-        what = f"runs of {experiment!r}" if experiment else "runs"
-        place = root if root.exists() else searched
-        raise NoRuns(f"no {what} in {place}: measure some, for instance with `pairlab run throughput`")
+        raise no_runs(places, [experiment] if experiment else [])
     for name, row in shown.items():
         row |= {"path": f"{root}/{name}", "key": entries[name][1].key}
     return sorted(shown.values(), key=age, reverse=True), unread
@@ -107,13 +104,11 @@ def _mark(place: Path) -> Mark:
     mark: Mark = []
     with contextlib.suppress(OSError):
         if pack := pack_of(place):
-            stat = pack.stat()
-            return [[pack.name, stat.st_ino, stat.st_mtime_ns, stat.st_size]]
+            return [[pack.name, *identity(pack.stat())]]
         with os.scandir(place) as files:
             for each in sorted(files, key=lambda each: each.name):
                 if each.name == METADATA or each.name.endswith(".parquet"):
-                    stat = each.stat()
-                    mark.append([each.name, stat.st_ino, stat.st_mtime_ns, stat.st_size])
+                    mark.append([each.name, *identity(each.stat())])
     return mark
 
 

@@ -26,7 +26,7 @@ from pairlab.base.foreign_files import escape_controls, load_json, open_untruste
 from pairlab.errors import SchemaMismatch, StoreError
 from pairlab.model.spec import Name
 from pairlab.store.file_errors import newer
-from pairlab.store.paths import NAME, SUFFIX, key_of, pack_of
+from pairlab.store.paths import NAME, SUFFIX, identity, key_of, pack_of
 
 #: Of pack.json; raise it when an older pairlab could not read what is written.
 FORMAT = 1
@@ -79,7 +79,7 @@ class Pack:
     def opened(self) -> Iterator[BinaryIO]:
         """Its file. Raises OSError where another one has its name by now."""
         with open_untrusted(self.path, MOST_BYTES) as file:
-            if _mark(os.fstat(file.fileno())) != self.mark:
+            if identity(os.fstat(file.fileno())) != self.mark:
                 raise OSError(errno.ESTALE, "it was replaced meanwhile")
             yield file
 
@@ -142,7 +142,7 @@ def readable(root: Path) -> Iterator[Pack]:
 
 def load(path: Path) -> Pack:
     """The pack in that file, as it is now. Raises OSError, ValueError, RecursionError, or SchemaMismatch."""
-    return _load(path, _mark(os.stat(path, follow_symlinks=False)))
+    return _load(path, identity(os.stat(path, follow_symlinks=False)))
 
 
 @functools.lru_cache(maxsize=256)
@@ -153,12 +153,7 @@ def _load(path: Path, mark: tuple[int, int, int]) -> Pack:
             raise newer(path, f"with format {noted['format']}, and this one knows up to {FORMAT}")
         stored = [info for info in archive.infolist() if info.compress_type == ZIP_STORED]
         members = {Path(info.filename).stem: _span(file, info) for info in stored}
-        return Pack(path, Contents.model_validate(noted), members, _mark(os.fstat(file.fileno())))
-
-
-def _mark(stat: os.stat_result) -> tuple[int, int, int]:
-    """Inode, time and size: equal as long as it is the same file."""
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+        return Pack(path, Contents.model_validate(noted), members, identity(os.fstat(file.fileno())))
 
 
 @contextlib.contextmanager

@@ -37,6 +37,11 @@ def directory_of(spec: Spec, root: Path | None = None) -> Path:
     return place
 
 
+def identity(stat: os.stat_result) -> tuple[int, int, int]:
+    """Inode, time and size: equal as long as it is the same file."""
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
 def is_key(name: str) -> bool:
     """Whether a directory of that name claims to be a run."""
     return _NAME.fullmatch(name) is not None

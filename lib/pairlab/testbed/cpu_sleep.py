@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pairlab.errors import TestbedError
-from pairlab.testbed.requirements import MissingRequirement, setting
+from pairlab.testbed.requirements import MissingRequirement, lacking, setting
 
 #: While this file is open, CPUs use no idle state with a longer wake-up time than the one written into it: Linux,
 #: Documentation/power/pm_qos_interface.rst.
@@ -27,11 +27,9 @@ def driver() -> str:
 def missing() -> list[MissingRequirement]:
     """Missing requirements for keeping this host's CPUs awake."""
     if not driver():
-        return [
-            MissingRequirement("this kernel has no driver of idle states to tell (cpuidle)", "leave out cpus_awake")
-        ]
+        return lacking("this kernel has no driver of idle states to tell (cpuidle)", "leave out cpus_awake")
     if not os.access(REQUEST, os.W_OK):
-        return [MissingRequirement(f"CPUs are kept awake by {REQUEST}, which only root may write", "run as root")]
+        return lacking(f"CPUs are kept awake by {REQUEST}, which only root may write", "run as root")
     return []
 
 

@@ -28,7 +28,7 @@ def here(spec: Spec) -> Environment:
     A tool inside a container's image is known only once the container runs. Raises UnknownName.
     """
     environment = environments.of_host(facts.host())
-    versions = _versions(spec.backend, spec.driver, spec.workload, int(time.monotonic() / _BELIEVED_S))
+    versions = _versions(spec.backend, spec.hosts, spec.driver, spec.workload, int(time.monotonic() / _BELIEVED_S))
     return environment._replace(**versions, code=code_of(spec), label=caller().label)
 
 
@@ -47,8 +47,8 @@ def code_of(spec: Spec) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _versions(backend: str, driver: str, workload: str, period: int) -> dict[str, str]:
-    plugin = registry.backends.get(backend)()
+def _versions(backend: str, hosts: int, driver: str, workload: str, period: int) -> dict[str, str]:
+    plugin = registry.backends.get(backend)(hosts)
     network = registry.drivers.get(driver)
     command = () if workload == "auto" else registry.workloads.get(workload).version_command(str(paths.flowgen()))
     return {

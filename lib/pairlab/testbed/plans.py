@@ -17,7 +17,7 @@ from pairlab.testbed.contracts import Backend, Layout, NetworkDriver, Workload
 from pairlab.testbed.endpoints import BACKGROUND, WORKER, EndpointPlan, Limits, Link, Task, pairs_of
 from pairlab.testbed.host import profiler
 from pairlab.testbed.netns import shaping
-from pairlab.testbed.requirements import MissingRequirement
+from pairlab.testbed.requirements import MissingRequirement, lacking
 
 #: The kernel's minimums: a quota of 1 ms in a period of 100 ms, and a weight of 2.
 LEAST_QUOTA, LEAST_SHARES = 0.01, 2
@@ -149,21 +149,19 @@ class Plan(Layout):
             return self.backend.missing_driver(self.driver)
         able = [name for name in registry.backends.names() if name not in self.driver.absent_in]
         others = " or ".join(map(repr, able))
-        return [MissingRequirement(f"backend {self.spec.backend!r} has no such network", f"take backend {others}")]
+        return lacking(f"backend {self.spec.backend!r} has no such network", f"take backend {others}")
 
     def _missing_span(self) -> list[MissingRequirement]:
         """Missing requirements for the driver's network to span hosts, if pairs need that."""
         if not self.crosses_hosts:
             what = f"between containers of one host, driver {self.spec.driver!r} is a bridge and nothing else"
             remedy = "give hosts, and a placement other than 'same-host'"
-            return [MissingRequirement(what, remedy)] if self.driver.needs_hosts else []
+            return lacking(what, remedy) if self.driver.needs_hosts else []
         if self.driver.spans_hosts:
             return self.backend.missing_to_span(self.driver)
         able = [name for name in registry.drivers.names() if registry.drivers.get(name).spans_hosts]
         what = f"a network of driver {self.spec.driver!r} ends at its host"
-        return [
-            MissingRequirement(what, f"take placement 'same-host', or a driver that spans hosts: {', '.join(able)}")
-        ]
+        return lacking(what, f"take placement 'same-host', or a driver that spans hosts: {', '.join(able)}")
 
     def _missing_ipv6(self) -> list[MissingRequirement]:
         """Missing requirements for the requested version of the Internet Protocol."""
@@ -236,7 +234,7 @@ def layout(spec: Spec, cpus: Sequence[int] | None = None) -> Plan:
         _require_flows_told_apart(spec, driver, workload)
     return Plan(
         spec=spec,
-        backend=registry.backends.get(spec.backend)(),
+        backend=registry.backends.get(spec.backend)(spec.hosts),
         driver=driver,
         workload=workload,
         endpoints=tuple(

@@ -16,7 +16,6 @@ import resource
 import selectors
 import signal
 import socket
-import struct
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pairlab.errors import MeasurementFailed
+from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.contracts import Progress, Site, no_progress
 from pairlab.testbed.endpoints import Completed, Endpoint
 
@@ -127,6 +127,16 @@ class Process:
         code = self.signal or max(0, (self.exit_code or 0) - 128)
         ended = self.ended and (self.stopped_ns is None or self.ended_by_itself)
         return ended and bool(self.error or code) and code != signal.SIGPIPE
+
+    @property
+    def lasted_s(self) -> float | None:
+        """From its start to its end; None: not known."""
+        return None if self.start_ns is None or self.end_ns is None else (self.end_ns - self.start_ns) / 1e9
+
+    @property
+    def cpus_used(self) -> float | None:
+        """Its CPU time over that; None: not known."""
+        return self.cpu_s / self.lasted_s if self.lasted_s else None
 
     @property
     def failure(self) -> str:
@@ -333,14 +343,14 @@ class ProcessLauncher:
         if process.ended or self._connections.setdefault(process.slot, connection) is not connection:
             raise ValueError("only the launcher, which connects before its process runs, speaks for it")
         if message["event"] == HELLO:
-            process.pid = 0 if message.get("relayed") else _peer(connection)
+            process.pid = 0 if message.get("relayed") else ownership.peer(connection)[0]
             if process.stopped_ns is not None:
                 self._tell_to_end(process)
             return
         if message["event"] == READY:
             process.ready = True
             process.held_at, process.priority = message.get("held", ""), message.get("urgency", "")
-            if process.priority in ("slice", "none") and self._site.grant_realtime(_peer(connection)):
+            if process.priority in ("slice", "none") and self._site.grant_realtime(ownership.peer(connection)[0]):
                 process.priority = "realtime"
             process.cpus = message.get("cpus") or ""
             process.network = _network(message)
@@ -387,12 +397,6 @@ class ProcessLauncher:
 
 def _network(message: Mapping[str, Any]) -> dict[str, object]:
     return {key: value for key, value in (message.get("network") or {}).items() if key != "event"}
-
-
-def _peer(connection: socket.socket) -> int:
-    """The peer's pid, as we see it (SO_PEERCRED, unix(7))."""
-    pid, _, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
-    return pid
 
 
 def _allow_many_connections() -> None:

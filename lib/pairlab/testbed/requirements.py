@@ -48,6 +48,11 @@ class MissingRequirement:
         return f"{self.what}: {self.remedy}"
 
 
+def lacking(what: str, remedy: str) -> list[MissingRequirement]:
+    """That one missing requirement, as what returns them has it: in a list."""
+    return [MissingRequirement(what, remedy)]
+
+
 @dataclass(frozen=True)
 class Program:
     """A program that a plugin runs; `package` is the Debian package that contains it.
@@ -128,7 +133,7 @@ def missing_tun(needed_by: str) -> list[MissingRequirement]:
     """Missing access to the kernel's TUN device. needed_by: the program that makes links with it."""
     if os.access(TUN, os.R_OK | os.W_OK):
         return []
-    return [MissingRequirement(f"{needed_by} needs {TUN}", f"sudo chmod a+rw {TUN}, or run as root")]
+    return lacking(f"{needed_by} needs {TUN}", f"sudo chmod a+rw {TUN}, or run as root")
 
 
 def missing_neighbours(pairs: int) -> list[MissingRequirement]:
@@ -141,7 +146,7 @@ def missing_neighbours(pairs: int) -> list[MissingRequirement]:
     if not limit.isdecimal() or needed <= int(limit):
         return []
     what = f"the kernel's neighbour table has room for {limit} entries; {pairs} pairs need {needed}"
-    return [MissingRequirement(what, f"sudo sysctl -w net.ipv4.neigh.default.gc_thresh3={2 * needed}, or fewer pairs")]
+    return lacking(what, f"sudo sysctl -w net.ipv4.neigh.default.gc_thresh3={2 * needed}, or fewer pairs")
 
 
 def namespace_limit(kind: str, limits: Path | None = None) -> int | None:
@@ -161,7 +166,7 @@ def missing_namespaces(needed: int, needed_by: str) -> list[MissingRequirement]:
     if limit is None or needed <= limit:
         return []
     what = f"user.max_net_namespaces is {limit}, and {needed_by} need {needed} network namespaces"
-    return [MissingRequirement(what, f"{allow_namespaces('net', needed)}, or fewer pairs")]
+    return lacking(what, f"{allow_namespaces('net', needed)}, or fewer pairs")
 
 
 def missing_open_files(endpoints: int) -> list[MissingRequirement]:
@@ -170,11 +175,7 @@ def missing_open_files(endpoints: int) -> list[MissingRequirement]:
     if needed <= most:
         return []
     what = f"{endpoints} endpoints need {needed} open files, and this process may have {most}"
-    return [
-        MissingRequirement(
-            what, "raise the hard limit (ulimit -Hn, limits.conf, systemd's LimitNOFILE), or take fewer pairs"
-        )
-    ]
+    return lacking(what, "raise the hard limit (ulimit -Hn, limits.conf, systemd's LimitNOFILE), or take fewer pairs")
 
 
 def allow_open_files(endpoints: int = 0) -> None:
@@ -200,22 +201,20 @@ def missing_congestion_control(
     available, allowed = _listed("tcp_available_congestion_control"), _listed("tcp_allowed_congestion_control")
     if name and available is not None and name not in available:
         what = f"this kernel has no congestion control {name!r}; it has: {', '.join(available)}"
-        return [MissingRequirement(what, f"sudo modprobe tcp_{name}, or choose another")]
+        return lacking(what, f"sudo modprobe tcp_{name}, or choose another")
     if not name or not by_route or _listed("tcp_congestion_control") == [name]:
         return []
     why, remedies = by_route[0].what, by_route[0].remedy
     if not chooses:
         what = f"workload {tool!r} cannot choose the congestion control {name!r}, and {why}"
-        return [
-            MissingRequirement(
-                what, f"{remedies}, or another workload, or sudo sysctl -w net.ipv4.tcp_congestion_control={name}"
-            )
-        ]
+        return lacking(
+            what, f"{remedies}, or another workload, or sudo sysctl -w net.ipv4.tcp_congestion_control={name}"
+        )
     if allowed is None or name in allowed:
         return []
     what = f"tools may not choose the congestion control {name!r}, only: {', '.join(allowed)}; and {why}"
     setting = f"net.ipv4.tcp_allowed_congestion_control='{' '.join([*allowed, name])}'"
-    return [MissingRequirement(what, f"{remedies}, or sudo sysctl -w {setting}")]
+    return lacking(what, f"{remedies}, or sudo sysctl -w {setting}")
 
 
 def require(lacks: Mapping[str, Sequence[MissingRequirement]]) -> None:
@@ -232,6 +231,20 @@ def setting(file: str | Path) -> str | None:
         return Path(file).read_text().strip()
     except OSError:
         return None
+
+
+def read_file(file: str | Path, most_bytes: int) -> bytes | None:
+    """The beginning of a system file, by system calls alone; None where it is gone, not for reading, or not for us."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        return os.read(descriptor, most_bytes)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
 
 
 def _listed(name: str) -> list[str] | None:

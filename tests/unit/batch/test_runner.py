@@ -240,6 +240,9 @@ def test_a_backend_that_goes_away_is_a_failure_and_no_skip(tmp_path, runs_dir, m
             raise Unavailable("backend 'docker': no daemon answers")
 
     class Backend:
+        def __init__(self, hosts=0):
+            pass
+
         def missing(self):
             return gone
 

@@ -77,7 +77,7 @@ def active_share(spec: Spec, parsed: ParsedFlows, clients: Sequence[Process]) ->
         return None
     failed = [clients[row["pair"]] for row in parsed.flows if row["status"] != "ok"]
     lasted_s = [ended_s - begun_s for begun_s, ended_s in parsed.spans]
-    lasted_s += [(each.end_ns - each.start_ns) / 1e9 for each in failed if each.end_ns and each.start_ns]
+    lasted_s += [each.lasted_s for each in failed if each.lasted_s is not None]
     return sum(min(each_s, spec.total_s) for each_s in lasted_s) / (len(parsed.flows) * spec.total_s)
 
 

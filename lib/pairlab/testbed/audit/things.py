@@ -31,7 +31,7 @@ from pairlab.testbed.audit.view import (
 )
 from pairlab.testbed.cleanup.child_processes import search_path
 from pairlab.testbed.cleanup.process_table import CONTAINER
-from pairlab.testbed.cleanup.workdir import PREFIX
+from pairlab.testbed.cleanup.workdir import PREFIX, run_of
 from pairlab.testbed.host.cgroups import mounts as mounted
 from pairlab.testbed.requirements import setting
 
@@ -132,7 +132,7 @@ def _whose_directory(view: View, directory: Path) -> str:
     owner = ""
     with contextlib.suppress(OSError):
         owner = (directory / "owner").read_text()
-    return view.attribution.whose_testbed(directory.name.removeprefix(PREFIX), owner)
+    return view.attribution.whose_testbed(run_of(directory), owner)
 
 
 def mounts(view: View) -> Iterator[Thing]:

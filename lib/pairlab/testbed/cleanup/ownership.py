@@ -5,6 +5,8 @@ import enum
 import fcntl
 import os
 import re
+import socket
+import struct
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,11 +102,6 @@ def liveness(owner: str, *, lock: Path | None = None, remote: bool = False) -> L
     return Liveness.ALIVE if start_ticks == named.start_ticks and state not in "ZX" else Liveness.DEAD
 
 
-def alive(owner: str) -> bool:
-    """Whether the process of that name may still run: unknown counts as alive."""
-    return liveness(owner) is not Liveness.DEAD
-
-
 @contextlib.contextmanager
 def held(file: Path) -> Iterator[None]:
     """Makes that file, names this process in it, and holds its lock (flock(2)) in the block, or until the process dies.
@@ -116,6 +113,16 @@ def held(file: Path) -> Iterator[None]:
         fcntl.flock(opened, fcntl.LOCK_EX)
         opened.write(me().encode())
         yield
+
+
+def peer(connection: socket.socket) -> tuple[int, int]:
+    """The process at the other end of a Unix socket, as we see it (SO_PEERCRED, unix(7)), and its user.
+
+    0: a process of another PID namespace.
+    """
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    pid, uid, _ = struct.unpack("3i", credentials)
+    return pid, uid
 
 
 def read_stat(folder: Path) -> tuple[str, int, int]:

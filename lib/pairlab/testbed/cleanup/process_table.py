@@ -2,6 +2,8 @@
 
 import os
 import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,6 +65,26 @@ def read_processes() -> dict[int, HostProcess]:
         if process.pid != 2 and process.parent != 2:
             processes[process.pid] = process
     return processes
+
+
+def children(parents: Mapping[int, int]) -> dict[int, list[int]]:
+    """The children of each process that has some. parents: by the process's id."""
+    found = defaultdict(list)
+    for pid, parent in parents.items():
+        found[parent].append(pid)
+    return dict(found)
+
+
+def descendants(children: Mapping[int, Sequence[int]], roots: Iterable[int]) -> set[int]:
+    """The roots, and all processes that descend from one."""
+    found: set[int] = set()
+    left = [*roots]
+    while left:
+        pid = left.pop()
+        if pid not in found:
+            found.add(pid)
+            left += children.get(pid, ())
+    return found
 
 
 def _read(folder: Path) -> HostProcess:

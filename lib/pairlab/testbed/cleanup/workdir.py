@@ -40,6 +40,11 @@ def working_directory() -> Iterator[Path]:
         yield directory
 
 
+def run_of(directory: Path) -> str:
+    """The testbed's id, by its working directory."""
+    return directory.name.removeprefix(PREFIX)
+
+
 def lock_of(run: str) -> Path:
     """The file that the owner of that testbed locks while it lives, if the owner's /tmp is this host's."""
     return Path("/tmp", f"{PREFIX}{run}", "owner")

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from pairlab.testbed.contracts.networks import NetworkDriver
 from pairlab.testbed.endpoints import FIRST_PORT, UPLINK, EndpointPlan, HostPlan, Limits, Link, pairs_of
-from pairlab.testbed.requirements import MissingRequirement, Program
+from pairlab.testbed.requirements import MissingRequirement, Program, lacking
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,6 +223,10 @@ class Backend(ABC):
     ip_versions: ClassVar[frozenset[int]] = frozenset({4})
     """The versions of the Internet Protocol that its networks carry."""
 
+    def __init__(self, hosts: int = 0):
+        """hosts: how many the spec has; 0: not known, so that requirements are those of all that there are."""
+        self.hosts = hosts
+
     @classmethod
     def is_set_up(cls) -> bool:
         """Whether the user has named what it measures on, such as machines; it is offered to no other."""
@@ -262,11 +266,9 @@ class Backend(ABC):
 
     def missing_capture(self) -> list[MissingRequirement]:
         """Missing requirements for packet capture in endpoints."""
-        return [
-            MissingRequirement(
-                f"no process in an endpoint of backend {self.name!r} may capture packets", "take backend 'netns'"
-            )
-        ]
+        return lacking(
+            f"no process in an endpoint of backend {self.name!r} may capture packets", "take backend 'netns'"
+        )
 
     def version(self) -> str:
         """The engine's version, as its sites' facts record it under the backend's name; empty: none."""

@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 
@@ -28,6 +28,11 @@ def read(tool: str) -> Iterator[None]:
         yield
     except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
         raise ValueError(f"{tool}'s report is incomplete: {error!r}") from None
+
+
+def number(line: Mapping[str, Any], key: str, unit: float = 1) -> float | None:
+    """That value in base units; None if this system's TCP_INFO lacks it."""
+    return None if line.get(key) is None else float(line[key]) * unit
 
 
 def latencies_s(tool: str, buckets: Iterable[Sequence[Any]], count: int) -> list[tuple[float, int]]:

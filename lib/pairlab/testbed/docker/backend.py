@@ -14,6 +14,7 @@ from docker import DockerClient
 from pairlab import paths
 from pairlab.base.threads import run_in_thread
 from pairlab.testbed.cleanup import ownership
+from pairlab.testbed.cleanup.workdir import run_of
 from pairlab.testbed.contracts import Backend, Layout, NetworkDriver, Progress, Site
 from pairlab.testbed.docker import daemon, image
 from pairlab.testbed.docker import hosts as docker_hosts
@@ -48,6 +49,7 @@ from pairlab.testbed.requirements import (
     WATCHDOGS,
     MissingRequirement,
     Program,
+    lacking,
     missing_neighbours,
     missing_programs,
 )
@@ -69,10 +71,8 @@ class Docker(Backend):
         requirements = missing_for(driver) if attached else driver.missing()
         if (driver.docker is None or driver.docker.parent) and os.geteuid() != 0:
             what = "links are put into containers" if attached else "a parent link is made on the host"
-            requirements.append(
-                MissingRequirement(
-                    f"{what}, which needs root", f"run as root, or use {driver.name!r} with --backend netns"
-                )
+            requirements += lacking(
+                f"{what}, which needs root", f"run as root, or use {driver.name!r} with --backend netns"
             )
         if not (no_sandbox := sandbox.missing()):
             requirements += sandbox.missing_links(driver)
@@ -97,13 +97,9 @@ class Docker(Backend):
     def missing_routes(self, layout: Layout) -> list[MissingRequirement]:
         driver = layout.driver
         if not driver.isolated and len(layout.hosts) == 1 and not _has_own_daemons(driver):
-            return [
-                MissingRequirement(
-                    "its endpoints use the host's own routes, which stay as they are", "take another driver"
-                )
-            ]
+            return lacking("its endpoints use the host's own routes, which stay as they are", "take another driver")
         if os.geteuid() != 0:
-            return [MissingRequirement("routes of containers are set from outside, which needs root", "run as root")]
+            return lacking("routes of containers are set from outside, which needs root", "run as root")
         return []
 
     def missing_for(self, layout: Layout) -> dict[str, list[MissingRequirement]]:
@@ -139,15 +135,16 @@ class Docker(Backend):
         with contextlib.ExitStack() as stack, translated("the Docker testbed could not be built"):
             client = stack.enter_context(contextlib.closing(connect()))
             image_id = image.ensure(client, progress)
-            run = directory.name.removeprefix("pairlab-")
+            run = run_of(directory)
             parent = f"pl{run}"[:15] if driver.docker and driver.docker.parent else ""
-            stack.enter_context(lifeline(run, directory, parent))
+            await_lifeline = stack.enter_context(lifeline(run, directory, parent))
             engine = Engine(client, run, directory)
             if parent:
                 run_in_thread(_make_parent, parent, layout.mtu_bytes)
             network = create_network(engine, driver, parent, layout.mtu_bytes)
             containers = start_all([(engine, endpoint, network, "") for endpoint in layout.endpoints], driver, progress)
             every = {**containers, **start_workers([engine], layout, progress)}
+            await_lifeline()
             facts: dict[str, Any] = {
                 "image": image_id,
                 "docker": engine.version(),
@@ -184,7 +181,7 @@ def _missing_controllers(layout: Layout) -> list[MissingRequirement]:
 def _missing_shaping(layout: Layout) -> list[MissingRequirement]:
     links = layout.links.values()
     if links and os.geteuid() != 0:
-        return [MissingRequirement("links of containers are shaped from outside, which needs root", "run as root")]
+        return lacking("links of containers are shaped from outside, which needs root", "run as root")
     if links and (missing := sandbox.missing()):
         return [missing]
     return sandbox.missing_shaping(links)
@@ -198,17 +195,13 @@ def _missing_launches(layout: Layout) -> list[MissingRequirement]:
     requirements = []
     if driver.docker is None and alone:
         what = f"on one host, pairlab attaches the containers of {driver.name!r} all at once"
-        requirements.append(MissingRequirement(what, "give hosts, or take backend 'netns'"))
+        requirements += lacking(what, "give hosts, or take backend 'netns'")
     if os.geteuid() != 0:
-        requirements.append(
-            MissingRequirement("pings are sent from a container's network namespace, which needs root", "run as root")
-        )
+        requirements += lacking("pings are sent from a container's network namespace, which needs root", "run as root")
     if not driver.isolated and alone and not may_ping_here():
         groups = " ".join(PING_GROUP_RANGE.read_text().split())
         what = f"the sysctl net.ipv4.ping_group_range ({groups}) does not let us ping"
-        requirements.append(
-            MissingRequirement(what, f'sudo sysctl -w net.ipv4.ping_group_range="{os.getegid()} {os.getegid()}"')
-        )
+        requirements += lacking(what, f'sudo sysctl -w net.ipv4.ping_group_range="{os.getegid()} {os.getegid()}"')
     return requirements
 
 

@@ -16,8 +16,8 @@ import docker
 import psutil
 
 from pairlab.errors import TestbedError
-from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.cleanup.child_processes import guarded
+from pairlab.testbed.cleanup.workdir import run_of
 from pairlab.testbed.contracts import DockerNetwork, Layout, NetworkDriver, Progress, Site
 from pairlab.testbed.docker import image
 from pairlab.testbed.docker.answers import failure, required
@@ -31,7 +31,7 @@ from pairlab.testbed.netns.backend import NetnsSite, build
 from pairlab.testbed.netns.networks import on_network
 from pairlab.testbed.netns.sandbox import Sandbox, import_path
 from pairlab.testbed.placement import SUBNET
-from pairlab.testbed.requirements import MissingRequirement, Program, missing_programs
+from pairlab.testbed.requirements import MissingRequirement, Program, lacking, missing_programs
 
 DOCKERD, FIND = Program("dockerd", "docker.io"), Program("find", "findutils")
 #: The memory of a host: its daemons, and the image, which is kept in memory.
@@ -56,18 +56,12 @@ done
 def missing(hosts: int = 1) -> list[MissingRequirement]:
     """The missing requirements of daemons for that many hosts."""
     if os.geteuid() != 0:
-        return [
-            MissingRequirement(
-                "each host gets a Docker daemon of its own, which needs root", "run as root, or --backend netns"
-            )
-        ]
+        return lacking("each host gets a Docker daemon of its own, which needs root", "run as root, or --backend netns")
     requirements = missing_programs([DOCKERD, FIND])
     if (free_bytes := psutil.virtual_memory().available) < 2 * hosts * HOST_BYTES:
         what = f"the daemons of {hosts} hosts need {hosts * HOST_BYTES / 1e9:.1f} GB of memory"
-        requirements.append(
-            MissingRequirement(
-                f"{what}, and {free_bytes / 1e9:.1f} GB are free", "take fewer hosts, or --backend netns"
-            )
+        requirements += lacking(
+            f"{what}, and {free_bytes / 1e9:.1f} GB are free", "take fewer hosts, or --backend netns"
         )
     return requirements
 
@@ -79,8 +73,9 @@ def open_site(layout: Layout, directory: Path, progress: Progress) -> Iterator[S
     archive = directory.parent / "image.tar"
     with translated("the Docker testbed could not be built"), contextlib.ExitStack() as stack:
         if bare:
-            run = directory.name.removeprefix("pairlab-")
-            groups = stack.enter_context(cgroups.groups(run, layout.limits))  # they end after their processes
+            groups = stack.enter_context(
+                cgroups.groups(run_of(directory), layout.limits)
+            )  # they end after their processes
         else:
             image_id = _save_image(archive, progress)
             stack.callback(os.close, make_fifo(directory))
@@ -125,8 +120,8 @@ def _daemons(
     layout: Layout, directory: Path, progress: Progress
 ) -> Iterator[tuple[Sandbox, list[Engine], dict[str, Any]]]:
     """Starts a daemon on each host; yields their sandbox, their engines, and the facts."""
-    run, hosts = directory.name.removeprefix("pairlab-"), layout.hosts
-    group = f"{cgroups.PREFIX}{ownership.me()}-{run}"
+    run, hosts = run_of(directory), layout.hosts
+    group = cgroups.name_of(run)
     with contextlib.ExitStack() as stack:
         stack.enter_context(guarded(_REMOVE, group))
         stack.callback(_remove_groups, run)

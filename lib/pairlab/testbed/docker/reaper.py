@@ -48,15 +48,19 @@ DAEMON_S = 120.0
 
 #: Consecutive looks, 0.4 s apart, that must find nothing of a testbed whose parent died during a request.
 ORPHAN_LOOKS = 5
+#: How long the daemon may go on refusing.
+PATIENCE_S = 20.0
 
-REMOVED = "removed"
+#: What it prints: once it has started, and when it is done.
+STARTED, REMOVED = "started", "removed"
 _AGAIN_IF_KILLED = 'until "$@"; do [ $? -gt 128 ] || exit 1; done'
 
 
 @contextlib.contextmanager
-def lifeline(run: str, directory: Path, link: str) -> Iterator[None]:
+def lifeline(run: str, directory: Path, link: str) -> Iterator[Callable[[], object]]:
     """Removes the testbed `run`, and that link of the host, on leaving or when this process dies.
 
+    Yields a function that waits until it has started, which takes CPU time that no measurement should have beside it.
     Raises TestbedError where cleanup was incomplete; an error of the block then says so too.
     """
     held = make_fifo(directory)
@@ -76,8 +80,9 @@ def lifeline(run: str, directory: Path, link: str) -> Iterator[None]:
         )
 
     process = start()
+    assert process.stdout
     try:
-        yield
+        yield process.stdout.readline  # empty where it was killed
     except PairlabError as error:
         if stays := _have_removed(process, start, held, run):
             raise type(error)(f"{error}. Moreover, {stays}") from error
@@ -115,7 +120,7 @@ def _have_removed(
             process.stdin.write("done\n")
             process.stdin.close()
         with process.stdout as output:
-            answer = output.readline().strip()
+            answer = next((line.strip() for line in output if line.strip() != STARTED), "")
         if answer:
             break
         process = start()  # it was killed, and its shell with it
@@ -153,22 +158,15 @@ def remove(client: docker.DockerClient, run: str) -> int:
     return len(containers) + len(networks)
 
 
-def remove_all(
-    client: docker.DockerClient,
-    run: str,
-    *,
-    orphaned: bool,
-    made: Collection[str] = (),
-    patience_s: float = 20.0,
-) -> None:
+def remove_all(client: docker.DockerClient, run: str, *, orphaned: bool, made: Collection[str] = ()) -> None:
     """Removes the testbed until nothing of it is found; tries again if the daemon refuses.
 
     The daemon refuses, for instance, to remove a network while its last container is ending. orphaned: the parent has
     died, and the daemon may still work on its last request; so ORPHAN_LOOKS looks must find nothing, and the
-    containers `made` are killed, known to the daemon or not. Raises the daemon's last refusal after patience_s, and at
+    containers `made` are killed, known to the daemon or not. Raises the daemon's last refusal after PATIENCE_S, and at
     once the error of an absent daemon.
     """
-    deadline, quiet = time.monotonic() + patience_s, 0
+    deadline, quiet = time.monotonic() + PATIENCE_S, 0
     while quiet < (ORPHAN_LOOKS if orphaned else 1):
         try:
             quiet = 0 if remove(client, run) else quiet + 1
@@ -223,6 +221,8 @@ def main() -> None:
         with contextlib.suppress(OSError):  # removed with the parent, if we are a second lifeline
             stack.callback(os.close, os.open(f"{directory}/{FIFO}", os.O_RDWR | os.O_CLOEXEC))
             noted = stack.enter_context(open(f"{directory}/{MADE}"))
+        with contextlib.suppress(OSError):
+            print(STARTED, flush=True)  # noqa: T201 - its parent reads it
         orphaned = not sys.stdin.readline()
         made = set(noted.read().split())
         error = _trouble_in_removing(run, orphaned, made)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pairlab.testbed.contracts import BridgedNetwork, DockerNetwork, Lan
 from pairlab.testbed.endpoints import UPLINK, EndpointPlan
-from pairlab.testbed.requirements import MissingRequirement, Program, missing_programs
+from pairlab.testbed.requirements import MissingRequirement, Program, lacking, missing_programs
 
 #: The network's identifier, and VXLAN's port assigned by IANA.
 VNI, PORT = 77, 4789
@@ -78,7 +78,7 @@ class OverlayEncrypted(Overlay):
         if os.geteuid() != 0 or _has_ipsec():  # only root can test it, and only root has Docker hosts
             return []
         remedy = "sudo modprobe -a esp4 gcm, or take driver 'overlay'"
-        return [MissingRequirement(f"this kernel has no IPsec with {ALGORITHM}", remedy)]
+        return lacking(f"this kernel has no IPsec with {ALGORITHM}", remedy)
 
 
 @functools.cache

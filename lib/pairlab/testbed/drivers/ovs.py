@@ -10,7 +10,7 @@ from pairlab.base.threads import run_in_thread
 from pairlab.errors import TestbedError
 from pairlab.testbed.contracts import Lan, NetworkDriver
 from pairlab.testbed.endpoints import EndpointPlan, HostPlan
-from pairlab.testbed.requirements import MissingRequirement, Program, missing_tun
+from pairlab.testbed.requirements import MissingRequirement, Program, lacking, missing_tun
 
 DAEMONS = ("ovsdb-server", "ovs-vswitchd")
 TOOLS = ("ovsdb-tool", "ovs-vsctl", "ovs-ofctl")
@@ -45,7 +45,7 @@ class Ovs(NetworkDriver):
         if run_in_thread(kernel_datapath):
             return []
         what = "Open vSwitch's userspace datapath does not segment what it puts into tunnels"
-        return [MissingRequirement(what, "sudo modprobe openvswitch, or take driver 'overlay'")]
+        return lacking(what, "sudo modprobe openvswitch, or take driver 'overlay'")
 
     @classmethod
     def version(cls) -> str:

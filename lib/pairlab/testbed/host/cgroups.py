@@ -19,7 +19,7 @@ from pairlab.errors import TestbedError
 from pairlab.testbed.cleanup import ownership
 from pairlab.testbed.cleanup.child_processes import guarded
 from pairlab.testbed.cleanup.process_table import CONTAINER
-from pairlab.testbed.cleanup.workdir import lock_of
+from pairlab.testbed.cleanup.workdir import PREFIX, lock_of
 from pairlab.testbed.endpoints import Limits
 from pairlab.testbed.requirements import MissingRequirement
 
@@ -217,12 +217,21 @@ def throttled_share(before: Mapping[str, Throttling], after: Mapping[str, Thrott
     return max(shares, default=None)
 
 
-PREFIX = "pairlab-"
 PERIOD_US = 100_000
 PATIENCE_S = 10.0
 
 #: Removes the groups; retries while their last processes exit.
 _REMOVE = 'n=0; while [ -e "$1" ] && [ $n -lt 300 ]; do rmdir -- "$1"/*/ "$1" || sleep 0.1 || sleep 1; n=$((n+1)); done'
+
+
+def name_of(run: str) -> str:
+    """The name of that testbed's group, of which this process is the owner."""
+    return f"{PREFIX}{ownership.me()}-{run}"
+
+
+def _owner_and_run(name: str) -> tuple[str, str]:
+    owner, _, run = name.removeprefix(PREFIX).rpartition("-")
+    return owner, run
 
 
 def missing() -> MissingRequirement | None:
@@ -259,7 +268,7 @@ def groups(run: str, limits: Mapping[str, Limits]) -> Iterator[dict[str, Path]]:
     if tree is None or base is None:
         raise TestbedError(str(missing()))
     _remove_of_the_dead(base)
-    ours = base / f"{PREFIX}{ownership.me()}-{run}"
+    ours = base / name_of(run)
     with guarded(_REMOVE, str(ours)):
         try:
             yield {name: ours / name for name in _make(tree.version, ours, limited)}
@@ -270,11 +279,10 @@ def groups(run: str, limits: Mapping[str, Limits]) -> Iterator[dict[str, Path]]:
 def _remove_of_the_dead(base: Path) -> None:
     """The empty groups of testbeds here whose owners were killed together with what guarded them."""
     for group in base.glob(f"{PREFIX}*@*"):
-        owner, _, run = group.name.removeprefix(PREFIX).rpartition("-")
+        owner, run = _owner_and_run(group.name)
         if ownership.liveness(owner, lock=lock_of(run)) is ownership.Liveness.DEAD:
             with contextlib.suppress(OSError):  # its processes are ending, or it is another user's
-                for each in (*(each for each in group.iterdir() if each.is_dir()), group):
-                    each.rmdir()
+                _remove_empty(group)
 
 
 def _make(version: int, ours: Path, limited: Mapping[str, Limits]) -> list[str]:
@@ -319,8 +327,7 @@ def remove(ours: Path) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while ours.exists():
         try:
-            for group in (*(each for each in ours.iterdir() if each.is_dir()), ours):
-                group.rmdir()
+            _remove_empty(ours)
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -330,6 +337,12 @@ def remove(ours: Path) -> None:
                     " when they have ended, `pairlab clean` removes it"
                 ) from error
             time.sleep(0.01)
+
+
+def _remove_empty(group: Path) -> None:
+    """Removes a group and those in it. Raises OSError where there are processes in one."""
+    for each in (*(each for each in group.iterdir() if each.is_dir()), group):
+        each.rmdir()
 
 
 def remove_of_containers(identities: Collection[str]) -> None:
@@ -350,5 +363,4 @@ def of_testbeds() -> Iterator[tuple[Path, str, str]]:
                 group = Path(folder, name)
                 with contextlib.suppress(OSError):
                     if group.stat().st_uid == os.geteuid():
-                        owner, _, run = name.removeprefix(PREFIX).rpartition("-")
-                        yield group, owner, run
+                        yield group, *_owner_and_run(name)

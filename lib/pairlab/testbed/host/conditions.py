@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pairlab.model.conditions import Conditions, differing
 from pairlab.testbed.cpu_sleep import CPUS, REQUEST
-from pairlab.testbed.requirements import setting
+from pairlab.testbed.requirements import read_file, setting
 
 SYSCTLS = Path("/proc/sys")
 #: Of the sysctls (Documentation/admin-guide/sysctl): these folders, without what matches here.
@@ -100,22 +100,8 @@ def _sysctls(root: Path) -> Iterator[tuple[str, str | None]]:
 
 
 def _value(path: Path) -> str | None:
-    content = _read(path)
+    content = read_file(path, MOST_BYTES)
     return None if content is None else " ".join(content.decode(errors="replace").split())
-
-
-def _read(path: Path) -> bytes | None:
-    """None where it is not for reading, or not for this user."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
-        return None
-    try:
-        return os.read(descriptor, MOST_BYTES)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
 
 
 def _command_line() -> str | None:
@@ -129,5 +115,5 @@ def _wakeup_latency_us() -> str | None:
     """The longest wake-up that anybody's request allows CPUs now (cpu_sleep.REQUEST): to read it asks for nothing.
     2,000,000,000: nobody asks.
     """
-    content = _read(REQUEST)
+    content = read_file(REQUEST, MOST_BYTES)
     return str(struct.unpack("=i", content)[0]) if content and len(content) == 4 else None

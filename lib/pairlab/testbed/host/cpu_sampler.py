@@ -42,9 +42,9 @@ class CpuTimes(NamedTuple):
     steal: float
 
 
-def times_by_cpu(file: Path | None = None) -> dict[int, CpuTimes]:
+def times_by_cpu() -> dict[int, CpuTimes]:
     """The times of each online CPU, by its number: if CPU 1 is offline, the second line is CPU 2's."""
-    times = _times((file or STAT).read_text())
+    times = _times(STAT.read_text())
     return {int(name[3:]): each for name, each in times.items() if name != "cpu"}
 
 

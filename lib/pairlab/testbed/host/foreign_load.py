@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from pairlab.testbed.cleanup.process_table import children, descendants
 from pairlab.testbed.host.cgroups import Throttling, hierarchy, throttled_share, throttlings
 
 PROC, CPUS = Path("/proc"), Path("/sys/devices/system/cpu")
@@ -281,20 +282,9 @@ def _entries(proc: Path) -> Iterable[tuple[int, _Entry]]:
 def _descendants(entries: Mapping[int, _Entry], testbed: OwnProcesses, proc: Path) -> set[int]:
     """A testbed's roots, marked processes, and all descendants."""
     marks = testbed.marks
-    roots = {*testbed.roots, *(pid for pid in entries if marks and _is_marked(pid, entries[pid], marks, proc))}
-    member: dict[int, bool] = {}
-
-    def belongs(pid: int) -> bool:
-        path = []
-        while pid in entries and pid not in member and pid not in roots:
-            path.append(pid)
-            member[pid] = False  # ends a cycle of parents
-            pid = entries[pid].parent
-        is_member = pid in roots or member.get(pid, False)
-        member.update(dict.fromkeys(path, is_member))
-        return is_member
-
-    return {pid for pid in entries if belongs(pid)}
+    marked = [pid for pid in entries if marks and _is_marked(pid, entries[pid], marks, proc)]
+    below = children({pid: each.parent for pid, each in entries.items()})
+    return descendants(below, [*testbed.roots, *marked]) & entries.keys()
 
 
 def _is_marked(pid: int, entry: _Entry, marks: Collection[str], proc: Path) -> bool:

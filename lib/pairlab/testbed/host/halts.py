@@ -18,6 +18,7 @@ from typing import NamedTuple
 from pairlab.testbed.host import cgroups, foreign_load
 from pairlab.testbed.host.foreign_load import OwnProcesses
 from pairlab.testbed.host.ticker import Ticker
+from pairlab.testbed.requirements import read_file
 
 #: Samples of one measurement; their least interval, and its least per process: reading a state takes about 20 µs.
 SAMPLES, LEAST_S, LEAST_S_PER_PROCESS = 20, 0.1, 0.005
@@ -121,16 +122,7 @@ def _is_stopped(pid: int, state: str, parent: str) -> bool:
 
 def _read(pid: int, name: str) -> str:
     """That file of a process; empty if it has ended. Read by system calls alone: thousands are in a measurement."""
-    try:
-        file = os.open(f"/proc/{pid}/{name}", os.O_RDONLY)
-    except OSError:
-        return ""
-    try:
-        return os.read(file, _MOST_BYTES).decode(errors="replace")
-    except OSError:
-        return ""
-    finally:
-        os.close(file)
+    return (read_file(f"/proc/{pid}/{name}", _MOST_BYTES) or b"").decode(errors="replace")
 
 
 def _waited_s() -> float:

@@ -1,7 +1,6 @@
 """The traffic of each client's link over time, by the kernel's counters, independent of tools' reports."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -54,31 +53,17 @@ class LinkTelemetry:
         Empty if a client is invisible.
         """
         moments_s, sent_bytes, _ = self._series(release_ns)
-        if np.isnan(sent_bytes).any():
-            return []
-        totals = sent_bytes.sum(axis=1)
-        within = np.flatnonzero((moments_s >= begin_s) & (moments_s <= end_s))
-        return [
-            float(8 * (totals[later] - totals[earlier]) / (moments_s[later] - moments_s[earlier]))
-            for earlier, later in pairwise(within)
-        ]
+        steps = _steps(moments_s, sent_bytes.sum(axis=1), begin_s, end_s)
+        return [] if steps is None else (8 * steps[1] / steps[0]).tolist()
 
-    def total_steps(self, release_ns: int, begin_s: float, end_s: float) -> tuple[np.ndarray, np.ndarray] | None:
-        """Durations and all links' packets between consecutive samples from begin_s to end_s; None if a client is
-        invisible."""
+    def steps(
+        self, release_ns: int, begin_s: float, end_s: float, client: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Durations and packets between consecutive samples from begin_s to end_s, of that client's link, or of all
+        links together; None if a client is invisible.
+        """
         moments_s, _, packets = self._series(release_ns)
-        if np.isnan(packets).any():
-            return None
-        within = (moments_s >= begin_s) & (moments_s <= end_s)
-        return np.diff(moments_s[within]), np.diff(packets.sum(axis=1)[within])
-
-    def steps(self, release_ns: int, client: int, begin_s: float, end_s: float) -> tuple[np.ndarray, np.ndarray] | None:
-        """The same of that client's link."""
-        moments_s, _, packets = self._series(release_ns)
-        if np.isnan(packets[:, client]).any():
-            return None
-        within = (moments_s >= begin_s) & (moments_s <= end_s)
-        return np.diff(moments_s[within]), np.diff(packets[within, client])
+        return _steps(moments_s, packets.sum(axis=1) if client is None else packets[:, client], begin_s, end_s)
 
     def _series(self, release_ns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The moments, in seconds from the release, and bytes and packets by moment and client; NaN: invisible."""
@@ -86,3 +71,12 @@ class LinkTelemetry:
         moments_s = (np.array(samples.moments_ns, float) - release_ns) / 1e9
         sent = np.array(samples.sent, float)
         return moments_s, sent[..., 0], sent[..., 1]
+
+
+def _steps(
+    moments_s: np.ndarray, counts: np.ndarray, begin_s: float, end_s: float
+) -> tuple[np.ndarray, np.ndarray] | None:
+    if np.isnan(counts).any():
+        return None
+    within = (moments_s >= begin_s) & (moments_s <= end_s)
+    return np.diff(moments_s[within]), np.diff(counts[within])

@@ -17,12 +17,12 @@ import fcntl
 import os
 import pwd
 import socket
-import struct
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pairlab.errors import HostBusy
+from pairlab.testbed.cleanup import ownership
 
 ADDRESS = "\0pairlab-measuring"
 SHARED = "/dev/shm"
@@ -108,8 +108,7 @@ def _holder(connection: socket.socket) -> str | None:
     except OSError:
         return None
     connection.settimeout(None)
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    pid, uid, _ = struct.unpack("3i", credentials)
+    pid, uid = ownership.peer(connection)
     if not pid:
         return f"a process of {_user(uid)}, in another PID namespace,"
     return f"process {pid} of {_user(uid)} ({_command(pid)})"

@@ -127,15 +127,6 @@ class Daemon:
         return " | ".join(lines[-3:]) or "none"
 
 
-@contextlib.contextmanager
-def _refused(what: str) -> Iterator[None]:
-    """Raises TestbedError, naming the object, where the kernel refuses to make it."""
-    try:
-        yield
-    except OSError as error:
-        raise TestbedError(f"{what} could not be made: {error}") from error
-
-
 def _add_by_pyroute2(name: str, kind: str, attributes: dict[str, Any]) -> None:
     """Makes a link with attributes that rtnetlink.py lacks. Raises OSError where the kernel refuses it."""
     from pyroute2 import IPRoute
@@ -264,17 +255,17 @@ class Lan:
 
     def add_address(self, link: int, address: str, prefix: int) -> None:
         """Gives a link of the host (its index) an IPv4 address."""
-        with _refused(f"address {address}"):
+        with rtnetlink.refused(f"address {address} could not be made"):
             rtnetlink.ask(rtnetlink.address(link, address, prefix))
 
     def add_route(self, destination: str, *, link: int = 0, gateway: str = "") -> None:
         """Makes a route of the host to a network (10.129.0.0/16): by a link (its index), by a gateway, or both."""
-        with _refused(f"route to {destination}"):
+        with rtnetlink.refused(f"route to {destination} could not be made"):
             rtnetlink.ask(rtnetlink.route(destination, index=link, gateway=gateway))
 
     def add_forwarding(self, link: int, mac: str, host: str) -> None:
         """Makes a VXLAN link and its bridge forward frames for a hardware address to the host at `host`."""
-        with _refused(f"forwarding of {mac} to {host}"):
+        with rtnetlink.refused(f"forwarding of {mac} to {host} could not be made"):
             rtnetlink.ask(rtnetlink.forwarding(link, mac, host), rtnetlink.bridge_port(link, mac))
 
     def await_routes(self, destinations: Sequence[str], timeout_s: float) -> None:
@@ -330,15 +321,14 @@ class Lan:
         with inside(self.namespaces[endpoint.name]), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
             setting = array.array("I", [_ETHTOOL_STXCSUM, 0])
             request = struct.pack("16sP", b"eth0", setting.buffer_info()[0])
-            try:
+            with rtnetlink.refused(f"eth0 of {endpoint.name} keeps tx checksumming"):
                 fcntl.ioctl(any_socket, _SIOCETHTOOL, request)
-            except OSError as error:
-                raise TestbedError(f"eth0 of {endpoint.name} keeps tx checksumming: {error}") from error
 
     def configure(self, endpoint: EndpointPlan, *, has_link: bool) -> None:
         """Sets the endpoint's loopback up, and with a link also the address, eth0 and the route by the gateway."""
         requests = [rtnetlink.up(rtnetlink.LOOPBACK)]
-        with inside(self.namespaces[endpoint.name]), _refused(f"address {endpoint.address} of {endpoint.name}"):
+        what = f"address {endpoint.address} of {endpoint.name} could not be made"
+        with inside(self.namespaces[endpoint.name]), rtnetlink.refused(what):
             if has_link:
                 eth0 = socket.if_nametoindex("eth0")
                 requests += [rtnetlink.address(eth0, endpoint.address, endpoint.prefix), rtnetlink.up(eth0)]

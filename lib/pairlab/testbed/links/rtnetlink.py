@@ -4,11 +4,14 @@ Covers the requests that every testbed makes by the hundreds: one takes tens of 
 work; pyroute2 takes half a millisecond, after 80 ms to load. pyroute2 is for all other requests.
 """
 
+import contextlib
 import os
 import socket
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+
+from pairlab.errors import TestbedError
 
 #: Types of message (linux/rtnetlink.h).
 _NEWLINK, _DELLINK, _GETLINK, _NEWADDR, _NEWROUTE, _NEWNEIGH, _NEWQDISC = 16, 17, 18, 20, 24, 28, 36
@@ -87,6 +90,15 @@ _OF_KINDS: Mapping[str, Mapping[str, tuple[int, _Encoder]]] = {
 _INFO_KIND, _INFO_DATA, _OPERSTATE, _LINKINFO = 1, 2, 16, 18
 #: IF_OPER_UP of RFC 2863: the kernel, and the link's bridge, have noticed the carrier.
 _OPER_UP = 6
+
+
+@contextlib.contextmanager
+def refused(what: str) -> Iterator[None]:
+    """Raises TestbedError, saying what could not be done, where the kernel refuses the block's requests."""
+    try:
+        yield
+    except OSError as error:
+        raise TestbedError(f"{what}: {error}") from error
 
 
 def ask(*messages: bytes) -> None:

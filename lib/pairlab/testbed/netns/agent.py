@@ -22,7 +22,7 @@ from pairlab.testbed.links.lan import Daemon, Lan, in_memory
 from pairlab.testbed.links.namespaces import inside
 from pairlab.testbed.netns import protocol, routes, shaping, underlay
 from pairlab.testbed.netns.networks import Networks
-from pairlab.testbed.requirements import MissingRequirement
+from pairlab.testbed.requirements import MissingRequirement, lacking
 
 #: Least time between two progress messages of a call.
 _PROGRESS_EVERY_S = 0.05
@@ -56,11 +56,7 @@ class Agent(Networks):
         try:
             getattr(import_plugin(module), kind)().probe(Lan({}, Path()))
         except TestbedError as error:
-            return [
-                MissingRequirement(
-                    f"this kernel refuses what it builds ({error})", f"load the modules, or leave {name!r} out"
-                )
-            ]
+            return lacking(f"this kernel refuses what it builds ({error})", f"load the modules, or leave {name!r} out")
         return []
 
     def start_daemons(

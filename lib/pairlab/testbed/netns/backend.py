@@ -8,6 +8,7 @@ from typing import Any
 from pairlab import paths
 from pairlab.testbed import requirements
 from pairlab.testbed.capture import TCPDUMP
+from pairlab.testbed.cleanup.workdir import run_of
 from pairlab.testbed.contracts import Backend, Layout, NetworkDriver, Progress, Site
 from pairlab.testbed.endpoints import EndpointPlan, Link, pairs_of
 from pairlab.testbed.host import cgroups
@@ -15,7 +16,7 @@ from pairlab.testbed.limits import cpu_list
 from pairlab.testbed.netns import routes, sandbox
 from pairlab.testbed.netns.networks import namespace_of
 from pairlab.testbed.netns.sandbox import Sandbox, import_path
-from pairlab.testbed.requirements import ROUTED, MissingRequirement, Program, missing_programs
+from pairlab.testbed.requirements import ROUTED, MissingRequirement, Program, lacking, missing_programs
 
 #: The kernel's settings of IPv6.
 IPV6 = Path("/proc/sys/net/ipv6")
@@ -92,7 +93,7 @@ class Netns(Backend):
     def missing_capture(self) -> list[MissingRequirement]:
         missing = missing_programs([TCPDUMP])
         if not sandbox.privileged():  # tcpdump calls setgroups(2), which our user namespaces forbid
-            missing.append(MissingRequirement("tcpdump captures as root only", "run pairlab as root"))
+            missing += lacking("tcpdump captures as root only", "run pairlab as root")
         return missing
 
     def missing_routes(self, layout: Layout) -> list[MissingRequirement]:
@@ -116,8 +117,8 @@ class Netns(Backend):
     @contextlib.contextmanager
     def open(self, layout: Layout, directory: Path, progress: Progress) -> Iterator[Site]:
         directory.chmod(0o700)  # no other user needs the gates and the control socket
-        run = directory.name.removeprefix("pairlab-")
-        with cgroups.groups(run, layout.limits) as groups, Sandbox(directory) as running:  # processes end before groups
+        groups_of_run = cgroups.groups(run_of(directory), layout.limits)
+        with groups_of_run as groups, Sandbox(directory) as running:  # processes end before groups
             yield NetnsSite(layout, build(running, layout, progress), running, directory, groups)
             running.check()
 

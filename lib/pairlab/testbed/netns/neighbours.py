@@ -12,7 +12,6 @@ import socket
 import struct
 from collections.abc import Mapping, Sequence
 
-from pairlab.errors import TestbedError
 from pairlab.testbed.endpoints import EndpointPlan, mac_of, pairs_of
 from pairlab.testbed.links import rtnetlink
 from pairlab.testbed.links.namespaces import inside
@@ -21,6 +20,7 @@ LINK = "eth0"
 #: ioctl(2) requests: netdevice(7), arp(7).
 SIOCGIFHWADDR, SIOCDARP = 0x8927, 0x8953
 DISCARD_PORT = 9
+_WHAT = "neighbours could not be set"
 
 
 def set_partners(
@@ -33,7 +33,7 @@ def set_partners(
     entries with their planned hardware addresses, or are left to ARP. Returns the endpoints' hardware addresses, by
     name. Raises TestbedError where the kernel refuses.
     """
-    try:
+    with rtnetlink.refused(_WHAT):
         local = [each for each in endpoints if each.name in namespaces]
         macs = {each.name: _packed(each.mac) for each in endpoints if with_remote}
         for endpoint in local:
@@ -55,8 +55,6 @@ def set_partners(
             with inside(namespaces[endpoint.name]):
                 _set(LINK, {address: mac.hex(":") for address, mac in known.items()})
         return {name: mac.hex(":") for name, mac in macs.items()}
-    except OSError as error:
-        raise TestbedError(f"neighbours could not be set: {error}") from error
 
 
 def delete(address: str, sock: socket.socket) -> None:
@@ -71,10 +69,8 @@ def set_static(link: str, macs: Mapping[str, str]) -> None:
 
     Raises TestbedError where the kernel refuses.
     """
-    try:
+    with rtnetlink.refused(_WHAT):
         _set(link, macs)
-    except OSError as error:
-        raise TestbedError(f"neighbours could not be set: {error}") from error
 
 
 def _socket() -> socket.socket:

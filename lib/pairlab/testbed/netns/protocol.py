@@ -4,11 +4,12 @@ Processes in a sandbox are not trusted: an answer can be wrong, but never more t
 """
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import fields, is_dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
+from pairlab import errors
 from pairlab.testbed.endpoints import EndpointPlan, HostPlan, Limits, Link, Uplink
 from pairlab.testbed.requirements import MissingRequirement
 
@@ -42,6 +43,26 @@ def receive(connection: Connection, kinds: Collection[type]) -> Any:
     Raises EOFError or OSError where the other end is gone or sends too much, ValueError for a malformed message.
     """
     return decoded(connection.recv_bytes(_MOST_BYTES), kinds)
+
+
+def result(connection: Connection, progress: Callable[[int], None] = lambda done: None, whose: str = "") -> Any:
+    """The result of a call, which is waited for. Raises the call's error, and besides as `receive`.
+
+    progress: called with the progress that is reported before. whose: before the words of an error.
+    """
+    while True:
+        answer = receive(connection, OF_ANSWERS)
+        if not isinstance(answer, list) or len(answer) != 2:
+            raise ValueError("it is no pair")
+        state, content = answer
+        if state is True:
+            return content
+        if state == PROGRESS:
+            progress(int(content))
+        elif state is False and isinstance(content, list) and [type(each) for each in content] == [str, str]:
+            raise errors.by_name(content[0])(f"{whose}{content[1]}")
+        else:
+            raise ValueError("it is neither a result nor an error")
 
 
 def decoded(text: bytes, kinds: Collection[type]) -> Any:

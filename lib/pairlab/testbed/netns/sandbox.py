@@ -16,7 +16,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from pairlab import errors
 from pairlab.errors import MeasurementFailed, TestbedError, Unavailable
 from pairlab.testbed.cleanup import child_processes
 from pairlab.testbed.contracts import NetworkDriver
@@ -206,28 +205,11 @@ class Sandbox:
         """
         try:
             protocol.send(self._connection, (name, arguments))
-            while (answer := self._answer())[0] == protocol.PROGRESS:
-                progress(int(answer[1]))
+            return protocol.result(self._connection, progress)
         except (EOFError, OSError) as error:
             raise TestbedError(f"the sandbox ended during {name!r}: {self._last_words() or repr(error)}") from error
         except (ValueError, TypeError) as error:
             raise TestbedError(f"the sandbox answered {name!r} with what is no answer: {error}") from error
-        succeeded, result = answer
-        if succeeded is True:
-            return result
-        kind, message = result
-        raise errors.by_name(kind)(message)
-
-    def _answer(self) -> list:
-        """The next message. Raises ValueError for a malformed one."""
-        answer = protocol.receive(self._connection, protocol.OF_ANSWERS)
-        if not isinstance(answer, list) or len(answer) != 2:
-            raise ValueError("it is no pair")
-        state, result = answer
-        is_error = state is False and isinstance(result, list) and [type(each) for each in result] == [str, str]
-        if not (state is True or state == protocol.PROGRESS or is_error):
-            raise ValueError("it is neither a result nor an error")
-        return answer
 
     def port_counts(self) -> tuple[int, int] | None:
         """Bytes and packets sent at the driver's ports; None without ports."""

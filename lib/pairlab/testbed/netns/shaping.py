@@ -22,7 +22,7 @@ from pairlab.testbed.endpoints import Link
 from pairlab.testbed.links import rtnetlink
 from pairlab.testbed.links.lan import run
 from pairlab.testbed.links.namespaces import inside
-from pairlab.testbed.requirements import MissingRequirement, Program
+from pairlab.testbed.requirements import MissingRequirement, Program, lacking
 
 LINK = "eth0"
 ETHERNET_BYTES = 14
@@ -154,5 +154,5 @@ def _missing_for_loss(loss: float) -> list[MissingRequirement]:
     except TestbedError as error:
         modules = "xt_statistic nft_compat ip_tables iptable_filter"
         remedy = f"sudo modprobe -a {modules} (those your kernel has), or leave out link_loss"
-        return [MissingRequirement(f"packets cannot be dropped at random here ({error})", remedy)]
+        return lacking(f"packets cannot be dropped at random here ({error})", remedy)
     return []

@@ -5,13 +5,12 @@ namespace. An uplink is a veth pair. A host's packets are limited to the uplink'
 (tc-netem(8)) where they leave the host; packets to it are limited to that rate where they leave the wire.
 """
 
-import contextlib
 import errno
 import fcntl
 import os
 import socket
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pairlab.errors import TestbedError, Unavailable
@@ -22,6 +21,7 @@ from pairlab.testbed.netns import neighbours, shaping
 from pairlab.testbed.requirements import MissingRequirement
 
 WIRE = "wire0"
+_WHAT = "hosts could not be connected"
 #: netem's queue limit: 12 Gbit/s of packets of 1500 bytes for a second. It drops the rest.
 _DELAYED_PACKETS = 1_000_000
 #: Requests of tun(4), and IFF_TAP | IFF_NO_PI | IFF_VNET_HDR.
@@ -41,21 +41,12 @@ def connect(hosts: Sequence[HostPlan], namespaces: Sequence[int]) -> dict[str, A
     lacks a feature of the uplinks, and TestbedError where it refuses for another reason.
     """
     shaped: dict[str, Any] = {}
-    with _refused():
+    with rtnetlink.refused(_WHAT):
         facts = make_wire(hosts, "veth", namespaces)
         for host, namespace in zip(hosts, namespaces, strict=True):
             with inside(namespace):
                 shaped |= set_up_uplink(host, [each for each in hosts if each != host])
     return {**facts, **shaped, **limited(hosts)}
-
-
-@contextlib.contextmanager
-def _refused() -> Iterator[None]:
-    """Raises TestbedError where the kernel refuses to connect the hosts."""
-    try:
-        yield
-    except OSError as error:
-        raise TestbedError(f"hosts could not be connected: {error}") from error
 
 
 def device_of(host: HostPlan) -> str:
@@ -70,7 +61,7 @@ def make_wire(hosts: Sequence[HostPlan], kind: str, namespaces: Sequence[int] = 
     device_of, `tap` or `raw` (an end of a veth pair). Raises TestbedError where this kernel refuses.
     """
     mtu = {"mtu": hosts[0].uplink.mtu_bytes}
-    with _refused():
+    with rtnetlink.refused(_WHAT):
         rtnetlink.ask(rtnetlink.link(WIRE, "bridge", up=True, **mtu))
         wire = socket.if_nametoindex(WIRE)
         for number, host in enumerate(hosts):

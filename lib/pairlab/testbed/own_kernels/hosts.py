@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from pairlab.errors import TestbedError, by_name
+from pairlab.errors import TestbedError
 from pairlab.testbed.endpoints import EndpointPlan, HostPlan, Link
 from pairlab.testbed.netns import protocol, underlay
 from pairlab.testbed.own_kernels import TO_US
@@ -83,12 +83,9 @@ class Host:
     def receive(self) -> Any:
         self._await(ANSWER_S, "to answer")
         try:
-            good, found = protocol.receive(self._line, protocol.OF_ANSWERS)
+            return protocol.result(self._line, whose=f"{self.name}: ")
         except EOFError:
             raise TestbedError(self._how_its_agent_ended()) from None
-        if good is True:
-            return found
-        raise by_name(found[0])(f"{self.name}: {found[1]}")
 
     def call(self, name: str, *arguments: Any) -> Any:
         self.send(name, *arguments)
@@ -155,13 +152,16 @@ class Hosts(ABC):
         self._of_endpoint: dict[str, int] = {}
 
     @abstractmethod
-    def _begin(self, hosts: Sequence[HostPlan]) -> dict[str, Any]:
-        """Begins all hosts, which _hosts then has, and connects them; returns the underlay's facts."""
+    def _begin(self, hosts: Sequence[HostPlan], driver: str) -> dict[str, Any]:
+        """Begins all hosts, which _hosts then has, and connects them; returns the underlay's facts.
+
+        driver: the network's, module:Class.
+        """
 
     def build(self, driver: str, endpoints: Sequence[EndpointPlan], hosts: Sequence[HostPlan]) -> dict:
         """Begins the hosts, connects them, and builds the driver's network on each; returns its facts."""
         begun = time.monotonic()
-        facts = self._begin(hosts)
+        facts = self._begin(hosts, driver)
         self._of_endpoint = {each.name: each.host for each in endpoints}
         for each in self._hosts:
             each.await_begin()

@@ -1,13 +1,32 @@
 """Endpoints on hosts with kernels of their own: what their backends have in common, and their site."""
 
-from collections.abc import Sequence
-from typing import ClassVar
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
 
-from pairlab.testbed.contracts import Backend, Layout, NetworkDriver
+from pairlab.testbed.cleanup.workdir import working_directory
+from pairlab.testbed.contracts import Backend, Layout, NetworkDriver, Progress, Site
 from pairlab.testbed.host.link_recorder import LinkSamples
-from pairlab.testbed.netns.backend import Netns, NetnsSite
+from pairlab.testbed.netns.backend import Netns, NetnsSite, build
 from pairlab.testbed.netns.sandbox import Sandbox
 from pairlab.testbed.requirements import MissingRequirement
+
+
+class OwnKernelsSite(NetnsSite):
+    """Endpoints on such hosts, whose agent speaks for all of them."""
+
+    def release(self, gate: str) -> int | None:
+        return self.sandbox.call("open_gate", gate)
+
+    def clock_error_s(self) -> float:
+        return self.sandbox.call("clock_error_s")
+
+    def link_recorder(self, slots: Sequence[str], every_s: float) -> "RemoteLinkRecorder":
+        return RemoteLinkRecorder(self.sandbox, slots, self.interface, every_s)
+
+    def cpu_counts(self) -> list[str]:
+        return self.sandbox.call("cpu_counts")
 
 
 class OwnKernels(Netns):
@@ -15,6 +34,11 @@ class OwnKernels(Netns):
 
     called: ClassVar[str]
     """What messages call such hosts."""
+    agent: ClassVar[str]
+    """The module that speaks for them, in a sandbox."""
+    confined: ClassVar[bool] = True
+    """Whether they are in that sandbox."""
+    site: ClassVar[type[OwnKernelsSite]] = OwnKernelsSite
 
     def missing_to_span(self, driver: type[NetworkDriver]) -> list[MissingRequirement]:
         return []  # a driver that cannot is missing as such
@@ -32,21 +56,23 @@ class OwnKernels(Netns):
         lacking = MissingRequirement(f"{self.called} have none", "take backend 'netns'")
         return {what: [lacking] if is_asked else [] for what, is_asked in asked.items()}
 
+    @classmethod
+    def ask(cls, name: str, *arguments: Any) -> Any:
+        """The answer to one call, of hosts that are there for it only."""
+        with working_directory() as directory, cls._running(directory) as running:
+            return running.call(name, *arguments)
 
-class OwnKernelsSite(NetnsSite):
-    """Endpoints on such hosts, whose agent speaks for all of them."""
+    @classmethod
+    def _running(cls, directory: Path) -> Sandbox:
+        return Sandbox(directory, agent=cls.agent, confined=cls.confined)
 
-    def release(self, gate: str) -> int | None:
-        return self.sandbox.call("open_gate", gate)
-
-    def clock_error_s(self) -> float:
-        return self.sandbox.call("clock_error_s")
-
-    def link_recorder(self, slots: Sequence[str], every_s: float) -> "RemoteLinkRecorder":
-        return RemoteLinkRecorder(self.sandbox, slots, self.interface, every_s)
-
-    def cpu_counts(self) -> list[str]:
-        return self.sandbox.call("cpu_counts")
+    @contextlib.contextmanager
+    def open(self, layout: Layout, directory: Path, progress: Progress) -> Iterator[Site]:
+        directory.chmod(0o700)
+        with self._running(directory) as running:
+            facts = build(running, layout, progress) | {self.name: self.version()}
+            yield self.site(layout, facts, running, directory, {})
+            running.check()
 
 
 class RemoteLinkRecorder:

@@ -1,26 +1,23 @@
 """Endpoints on other machines, each a sandbox there that comes over ssh and ends with the connection."""
 
-import contextlib
-import functools
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from pairlab.errors import TestbedError
 from pairlab.testbed import registry
-from pairlab.testbed.cleanup.workdir import working_directory
-from pairlab.testbed.contracts import Layout, NetworkDriver, Progress, Site
-from pairlab.testbed.netns.backend import build, missing_flowgen
-from pairlab.testbed.netns.sandbox import Sandbox, import_path
+from pairlab.testbed.contracts import Layout, NetworkDriver
+from pairlab.testbed.netns.backend import missing_flowgen
+from pairlab.testbed.netns.sandbox import import_path
 from pairlab.testbed.own_kernels import HERE
 from pairlab.testbed.own_kernels.site import OwnKernels, OwnKernelsSite
-from pairlab.testbed.requirements import MissingRequirement, Program, missing_programs
+from pairlab.testbed.requirements import MissingRequirement, Program, lacking, missing_programs
 from pairlab.testbed.ssh import inventory, text_of
+from pairlab.testbed.ssh.inventory import Machine
 
 #: Files in the working directory that are not for endpoints; and the most that one may have, in bytes.
 _OURS, MOST_BYTES = (".out", ".err", ".log"), 16 * 2**20
-AGENT = "pairlab.testbed.ssh.hosts"
 SSH = Program("ssh", "openssh-client")
 
 
@@ -68,6 +65,9 @@ class Ssh(OwnKernels):
     summary = "network namespaces on other machines, over ssh; needs root there"
     host_kind = "machine"
     called = "machines over ssh"
+    agent = "pairlab.testbed.ssh.hosts"
+    confined = False
+    site = SshSite
 
     @classmethod
     def is_set_up(cls) -> bool:
@@ -77,13 +77,11 @@ class Ssh(OwnKernels):
         found = [*missing_programs([SSH]), *filter(None, [missing_flowgen()])]
         if not self.is_set_up():
             file = inventory.file()
-            found.append(
-                MissingRequirement(f"{file} names no machine", "write it: docs/how-to/several-machines.md has one")
-            )
+            found += lacking(f"{file} names no machine", "write it: docs/how-to/several-machines.md has one")
         return found
 
     def missing_driver(self, driver: type[NetworkDriver]) -> list[MissingRequirement]:
-        return [lack for machine in _looked() for lack in machine["missing"].get(import_path(driver), ())]
+        return [lack for machine in self._looked() for lack in machine["missing"].get(import_path(driver), ())]
 
     def missing_programs(
         self, programs: Iterable[Program], driver: type[NetworkDriver] | None = None
@@ -92,7 +90,7 @@ class Ssh(OwnKernels):
             MissingRequirement(
                 f"{machine['machine']} has no {program.command}", f"sudo apt-get install {program.package} there"
             )
-            for machine in _looked()
+            for machine in self._looked()
             for program in programs
             if program.command in machine["absent"]
         ]
@@ -104,31 +102,30 @@ class Ssh(OwnKernels):
 
     def version(self) -> str:
         """What the machines are: where one is another, or has another kernel, it is another environment."""
-        known = _looked() if self.is_set_up() else []
+        known = self._looked() if self.is_set_up() else []
         return ", ".join(f"{each['machine']} (Linux {each['kernel']}, {each['cpus']} CPUs)" for each in known)
 
     def tool_version(self, command: Sequence[str], driver: type[NetworkDriver]) -> str:
         return ""  # known once the hosts are up
 
-    @contextlib.contextmanager
-    def open(self, layout: Layout, directory: Path, progress: Progress) -> Iterator[Site]:
-        directory.chmod(0o700)
-        with Sandbox(directory, agent=AGENT, confined=False) as running:
-            facts = build(running, layout, progress) | {self.name: self.version()}
-            yield SshSite(layout, facts, running, directory, {})
-            running.check()
+    def _looked(self) -> list[dict[str, Any]]:
+        """What each of the machines is and lacks; all of the inventory, where it is not known how many are used."""
+        return looked_at(inventory.machines()[: self.hosts or None])
 
 
-@functools.cache
-def _looked() -> list[dict[str, Any]]:
-    """What each machine of the inventory is and lacks, of all that plugins may need: SshHosts.look."""
-    commands = {
-        each.command
-        for kinds in (registry.workloads, registry.drivers)
-        for name in kinds.names()
-        for each in kinds.get(name).programs
-    }
-    drivers = [registry.drivers.get(name) for name in registry.drivers.names()]
-    own = [import_path(each) for each in drivers if Ssh.name not in each.absent_in]
-    with working_directory() as directory, Sandbox(directory, agent=AGENT, confined=False) as running:
-        return running.call("look", sorted(commands), [each for each in own if each.startswith("pairlab.")])
+#: What each machine is and lacks, of all that plugins may need (SshHosts.look): as it was when first asked.
+_known: dict[Machine, dict[str, Any]] = {}
+
+
+def looked_at(machines: Sequence[Machine]) -> list[dict[str, Any]]:
+    """What these machines are and lack; those that are not known yet are asked, all at once."""
+    if new := [each for each in machines if each not in _known]:
+        drivers = [registry.drivers.get(name) for name in registry.drivers.names()]
+        programs = [*(each.programs for each in drivers)]
+        programs += [registry.workloads.get(name).programs for name in registry.workloads.names()]
+        commands = sorted({program.command for each in programs for program in each})
+        own = [import_path(each) for each in drivers if Ssh.name not in each.absent_in]
+        own = [each for each in own if each.startswith("pairlab.")]
+        found = Ssh.ask("look", [each.name for each in new], commands, own)
+        _known.update(zip(new, found, strict=True))
+    return [_known[each] for each in machines]

@@ -18,9 +18,9 @@ from typing import Any
 from pairlab import paths
 from pairlab.base.environment import boot_id
 from pairlab.base.study_file import import_plugin
-from pairlab.errors import TestbedError, by_name
+from pairlab.errors import TestbedError
 from pairlab.testbed.cleanup.child_processes import killed_with_parent
-from pairlab.testbed.endpoints import EndpointPlan, HostPlan
+from pairlab.testbed.endpoints import HostPlan
 from pairlab.testbed.netns import agent, protocol
 from pairlab.testbed.own_kernels.hosts import Host, Hosts
 from pairlab.testbed.ssh import BEATS_EVERY_S, CARRIED, SILENT_S
@@ -72,7 +72,7 @@ class SshHost(Host):
 
     def __init__(self, plan: HostPlan, machine: Machine, directory: Path, payload: bytes, caller: int, *, alone: bool):
         self.machine = machine
-        self.about: dict[str, Any] = {}
+        self.machine_facts: dict[str, Any] = {}
         words = [machine.python, "-c", _FIRST, "" if alone else machine.interface, boot_id()]
         command = f"exec {shlex.join(['sudo', '-n', *words] if machine.sudo else words)}"
         options = [word for name, value in _OPTIONS.items() for word in ("-o", f"{name}={value}")]
@@ -97,39 +97,33 @@ class SshHost(Host):
         return self.machine.name
 
     def described(self) -> dict[str, Any]:
-        return {**super().described(), "machine": self.machine.name, **self.about}
+        return {**super().described(), "machine": self.machine.name, **self.machine_facts}
 
     def await_begin(self) -> None:
         super().await_begin()
-        self.about = self.ask_keeper("about")
-        if (there := self.about["architecture"]) != (here := platform.machine()):
+        self.machine_facts = self.ask_keeper("machine_facts")
+        if (there := self.machine_facts["architecture"]) != (here := platform.machine()):
             raise TestbedError(f"{self.name} is {there}, and flowgen is built for {here}: measure from such a machine")
 
     def ask_keeper(self, name: str, *arguments: Any) -> Any:
         """Calls what runs there outside of the sandbox."""
         try:
             protocol.send(self._keeper, (name, arguments))
-            good, found = protocol.receive(self._keeper, protocol.OF_ANSWERS)
+            return protocol.result(self._keeper, whose=f"{self.name}: ")
         except (EOFError, OSError):
             raise TestbedError(self._how_its_agent_ended()) from None
-        if good is True:
-            return found
-        raise by_name(found[0])(f"{self.name}: {found[1]}")
 
 
 class SshHosts(Hosts):
     """What can be called from outside, by the names that an agent has for it."""
 
-    def _begin(self, hosts: Sequence[HostPlan]) -> dict[str, Any]:
+    def _begin(self, hosts: Sequence[HostPlan], driver: str) -> dict[str, Any]:
+        self._driver = driver
         for host, machine in zip(hosts, machines(), strict=False):
             self._hosts.append(
                 SshHost(host, machine, self._directory, self._payload, self._caller, alone=len(hosts) == 1)
             )
         return {"uplink": "macvlan"} if len(hosts) > 1 else {}
-
-    def build(self, driver: str, endpoints: Sequence[EndpointPlan], hosts: Sequence[HostPlan]) -> dict:
-        self._driver = driver
-        return super().build(driver, endpoints, hosts)
 
     _driver = ""
 
@@ -162,10 +156,9 @@ class SshHosts(Hosts):
     def end_load(self) -> list[dict[str, float | None]]:
         return [each.ask_keeper("end_load") for each in self._machines]
 
-    def look(self, commands: Sequence[str], drivers: Sequence[str]) -> list[dict[str, Any]]:
-        """What each machine of the inventory is and lacks: which of these commands, and of what these drivers need."""
-        every = machines()
-        for index, machine in enumerate(every):
+    def look(self, names: Sequence[str], commands: Sequence[str], drivers: Sequence[str]) -> list[dict[str, Any]]:
+        """What each of these machines is and lacks: which of these commands, and of what these drivers need."""
+        for index, machine in enumerate(each for each in machines() if each.name in names):
             plan = HostPlan(index)
             self._hosts.append(SshHost(plan, machine, self._directory, self._payload, self._caller, alone=False))
         for each in self._hosts:

@@ -49,7 +49,7 @@ class Keeper:
         self._own = OwnProcesses([sandbox])
         self._before: HostSample | None = None
 
-    def about(self) -> dict[str, Any]:
+    def machine_facts(self) -> dict[str, Any]:
         """This machine, as far as it matters before anything is built."""
         return {
             "boot_id": boot_id(),

@@ -67,7 +67,7 @@ class UmlHost(Host):
 class UmlHosts(Hosts):
     """What can be called from outside, by the names that an agent has for it."""
 
-    def _begin(self, hosts: Sequence[HostPlan]) -> dict[str, Any]:
+    def _begin(self, hosts: Sequence[HostPlan], driver: str) -> dict[str, Any]:
         cpus = sorted(os.sched_getaffinity(0))
         facts = underlay.make_wire(hosts, kernel.wire()) if len(hosts) > 1 else {}
         for host in hosts:

@@ -8,7 +8,8 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from pairlab.testbed.requirements import MissingRequirement, Program, missing_programs, missing_tun
+from pairlab.testbed.requirements import MissingRequirement, Program, lacking, missing_programs, missing_tun
+from pairlab.testbed.uml import VECTOR
 
 KERNEL, MODPROBE = Program("linux.uml", "user-mode-linux"), Program("modprobe", "kmod")
 MODULES = Path("/usr/lib/uml/modules")
@@ -25,7 +26,7 @@ def missing() -> list[MissingRequirement]:
     found = missing_programs((KERNEL, MODPROBE))
     if not found and not (MODULES / release() / "modules.dep.bin").exists():
         remedy = f"sudo apt-get install --reinstall {KERNEL.package}"
-        return [MissingRequirement(f"{MODULES} has no index of modules", remedy)]
+        return lacking(f"{MODULES} has no index of modules", remedy)
     return found
 
 
@@ -40,7 +41,7 @@ def command(name: str, init: Path, lines: Sequence[int], console: int, uplink: s
     """
     serial = [f"ssl{number}=fd:{line},fd:{line}" for number, line in enumerate(lines)]
     # depth: of its queues, in packets. Both ends have segmentation offloads, as two machines' links have.
-    vector = [f"vec0:transport={wire()},ifname={uplink},depth=128,gro=1"] if uplink else []
+    vector = [f"{VECTOR}:transport={wire()},ifname={uplink},depth=128,gro=1"] if uplink else []
     return [
         KERNEL.command,
         "rootfstype=hostfs",

@@ -135,7 +135,7 @@ def _measured(total: Line, intervals: Mapping[int, list[Line]], received: Line) 
         return FlowReport({}, number=number, error=f"flowgen: {error}")
     protocol = total.get("protocol", "tcp")
     flow: dict[str, Any] = {key: float(total[key]) for key in ("duration_s", "flow_bytes", "throughput_bps")}
-    flow |= {key: _number(total, key) for key in KEPT[protocol]}
+    flow |= {key: reports.number(total, key) for key in KEPT[protocol]}
     if protocol == "udp":
         return FlowReport(flow, number=number, first_byte_ns=_whole(total, "first_ns"))
     return FlowReport(
@@ -143,7 +143,7 @@ def _measured(total: Line, intervals: Mapping[int, list[Line]], received: Line) 
         [_row(line) for line in intervals.get(number, ())],
         connected_ns=int(total["connected_ns"]),
         number=number,
-        received_bytes=_number(received, "flow_bytes"),
+        received_bytes=reports.number(received, "flow_bytes"),
         first_byte_ns=_whole(received, "first_ns"),
         completed_ns=_whole(received, "last_ns") if "complete" in total else None,
         netns_retransmits=_by_kernel(total),
@@ -170,15 +170,10 @@ def _row(line: Line) -> dict[str, float | None]:
         "end_s": end_s,
         "interval_bytes": interval_bytes,
         "throughput_bps": interval_bytes * 8 / (end_s - start_s) if end_s > start_s else None,
-        "retransmits": _number(line, "retransmits"),
-        "rtt_s": _number(line, "rtt_s"),
-        "cwnd_bytes": _number(line, "cwnd_bytes"),
+        "retransmits": reports.number(line, "retransmits"),
+        "rtt_s": reports.number(line, "rtt_s"),
+        "cwnd_bytes": reports.number(line, "cwnd_bytes"),
     }
-
-
-def _number(line: Line, key: str) -> float | None:
-    """That value; None if this system's TCP_INFO lacks it."""
-    return None if line.get(key) is None else float(line[key])
 
 
 def _by_kernel(total: Line) -> tuple[int, int] | None:

@@ -159,15 +159,15 @@ def _measured(index: int, report: Mapping[str, Any], of_server: Mapping[int, Any
     intervals = [_row(each) for each in of_sender]
     last = intervals[-1] if intervals else {}
     if arrivals:
-        intervals = _with_arrivals(intervals, arrivals, _number(sent, "retransmits"))
+        intervals = _with_arrivals(intervals, arrivals, reports.number(sent, "retransmits"))
     duration_s = float(arrived["end"]) - float(arrived["start"])  # the receiver's; its `seconds` are the sender's
     flow_bytes = float(arrived["bytes"])
     flow = {
         "duration_s": duration_s,
         "flow_bytes": flow_bytes,
         "throughput_bps": flow_bytes * 8 / duration_s if duration_s > 0 else 0.0,
-        "retransmits": _number(sent, "retransmits"),
-        "min_rtt_s": _number(sent, "min_rtt", 1e-6) or None,
+        "retransmits": reports.number(sent, "retransmits"),
+        "min_rtt_s": reports.number(sent, "min_rtt", 1e-6) or None,
         "rtt_s": last.get("rtt_s"),
         "cwnd_bytes": last.get("cwnd_bytes"),
         "congestion_control": str(report["end"].get("sender_tcp_congestion", "")),
@@ -235,12 +235,7 @@ def _received(stream: Mapping[str, Any]) -> Row:
 
 def _row(stream: Mapping[str, Any]) -> Row:
     return _received(stream) | {
-        "retransmits": _number(stream, "retransmits"),
-        "rtt_s": _number(stream, "rtt", 1e-6),
-        "cwnd_bytes": _number(stream, "snd_cwnd"),
+        "retransmits": reports.number(stream, "retransmits"),
+        "rtt_s": reports.number(stream, "rtt", 1e-6),
+        "cwnd_bytes": reports.number(stream, "snd_cwnd"),
     }
-
-
-def _number(stream: Mapping[str, Any], key: str, unit: float = 1) -> float | None:
-    """That value in base units; None if this system's TCP_INFO lacks it."""
-    return float(stream[key]) * unit if key in stream else None
