@@ -173,7 +173,7 @@ def _of_frame(frame: pd.DataFrame, by: Sequence[str], value: str) -> list[Group]
             spans = list(zip(rows["begin"], rows["end"], strict=True))
             good = [~np.isnan(reported[begin:end]) if ok is None else ok[begin:end] for begin, end in spans]
             read.append((block, list(zip((reported[begin:end] for begin, end in spans), good, strict=True))))
-        return _group(names, read)
+        return _group(names, read, others.mean_lost_in(of_group, whole))
 
     return at_once(one, stretches.groupby(by, sort=True, observed=True))
 

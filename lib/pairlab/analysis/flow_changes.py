@@ -5,6 +5,7 @@ in percent.
 """
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from pairlab.analysis.driver_order import ordered
 from pairlab.analysis.flow_parts import in_parts
 from pairlab.analysis.selection import CELL, SYSTEM, block_of
 from pairlab.errors import TooFewSamples
-from pairlab.model import blocks, fct
+from pairlab.model import blocks, fct, others
 from pairlab.statistics import permutation, quantiles, tests
 from pairlab.statistics.clusters import Clusters, together
 
@@ -31,7 +32,7 @@ _BLOCKS = 6
 
 def clusters_of(flows: pd.DataFrame) -> Clusters:
     """The completion times of flows (as Runs.flows) of one cell, by repetition."""
-    return Clusters.of(fct.of(flows), flows[block_of(flows)])
+    return replace(Clusters.of(fct.of(flows), flows[block_of(flows)]), lost=others.mean_lost_in(flows, flows))
 
 
 def change(before: Clusters, after: Clusters, q: float, confidence: float) -> Row:

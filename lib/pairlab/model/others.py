@@ -8,11 +8,21 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from pairlab.model import latencies
 
+#: The name of these shares, by the runs' keys, among the attributes of a frame of flows.
+SHARES = "others_shares"
 #: The share of others' time from which a quantile's sensitivity to it is read.
 LEAST_LOST = 0.01
+
+
+class Shares(dict[str, float]):
+    """What others took of the time of runs, by key, as an attribute of a frame, which pandas copies at each step."""
+
+    def __deepcopy__(self, memo: object) -> "Shares":
+        return self
 
 
 def lost(run: Any) -> float:
@@ -42,6 +52,13 @@ def upper_bounds(run: Any) -> frozenset[str]:
 def mean_lost(runs: Iterable[Any]) -> float:
     """The mean share of these runs' time that others took; NaN where it is not known of each."""
     return float(np.mean([lost(run) for run in runs]))
+
+
+def mean_lost_in(rows: pd.DataFrame, flows: pd.DataFrame) -> float:
+    """The same of the runs that these rows are of. flows: the frame with their shares, as of Runs.select."""
+    shares = flows.attrs.get(SHARES, {})
+    keys = rows["key"].unique() if shares and "key" in rows else []
+    return float(np.mean([shares.get(key, np.nan) for key in keys])) if len(keys) else math.nan
 
 
 def explained(sides: Iterable[Iterable[Any]], measure: str, weights: Sequence[float] = (-1.0, 1.0)) -> float:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from pairlab import paths, store
 from pairlab.base import html_repr, units
 from pairlab.errors import BadInput, DamagedRun, NoRuns, SchemaMismatch, UnknownName, hint
-from pairlab.model import blocks
+from pairlab.model import blocks, others
 from pairlab.model import environment as environments
 from pairlab.model.records import STATUSES, Run, no_attribute
 from pairlab.model.spec import Spec, value_of
@@ -222,8 +222,9 @@ class Runs:
 
         No others are read, so it serves for millions of rows.
         columns: the key, values of the spec and columns of the table, named as in the whole table. Texts are
-        categoricals. Raises KeyError for a column that there is not, NoRuns
-        where no run is ok, DamagedRun where a table proves to be damaged.
+        categoricals. The frame's attrs have what others took of each run's time, by key (others.SHARES). Raises
+        KeyError for a column that there is not, NoRuns where no run is ok, DamagedRun where a table proves to be
+        damaged.
         """
         ok, of_runs = self._ok, self.counted(name)
         whole = [*of_runs, *self._columns(name, ok)]
@@ -237,7 +238,9 @@ class Runs:
                 continue
             once = pd.Categorical(of_runs[column])
             parts[column] = pd.Categorical.from_codes(np.repeat(once.codes, rows), dtype=once.dtype)
-        return pd.DataFrame({column: parts[column] for column in columns}, copy=False)
+        frame = pd.DataFrame({column: parts[column] for column in columns}, copy=False)
+        frame.attrs[others.SHARES] = others.Shares((run.key, others.lost(run)) for run in ok)
+        return frame
 
     def counted(self, name: str) -> pd.DataFrame:
         """A row for each run that is ok: key, spec and environment, by the names that they have beside that table."""

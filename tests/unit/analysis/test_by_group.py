@@ -1,5 +1,6 @@
 """Tables of percentiles and CDFs by group: what failed, what is not told, and rows in any order."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -7,16 +8,18 @@ import pandas as pd
 import pytest
 
 from pairlab import store
-from pairlab.analysis import by_group
+from pairlab.analysis import by_group, flow_changes
 from pairlab.analysis.selection import CELL
 from pairlab.errors import AnalysisError, TooFewSamples
 from pairlab.statistics import quantiles
 from pairlab.statistics.clusters import Clusters
-from pairlab.store.dataset import load_runs
+from pairlab.store.dataset import Runs, load_runs
 from tests.support.simulated import lognormal
 from tests.support.synthetic import ending
 
 QS = (0.5, 0.9, 0.99)
+#: The columns that parts of many flows have.
+FEW = [*CELL, "repetition", "block", "key", "host", "kernel", "status", "fct_s"]
 
 
 def frame(values, repetition, **columns):
@@ -27,9 +30,28 @@ def test_what_others_took_of_the_runs_is_with_the_flows_whichever_of_these_faile
     for repetition, (share, failed) in enumerate([(0.02, 0), (0.04, 2)]):
         made = ending([1.0, 2.0, 3.0, 4.0], failed=failed, repetition=repetition)
         store.write(replace(made, checks={"others_cpu": share}), tmp_path)
-    (group,) = by_group.grouped(load_runs(tmp_path), CELL, "fct_s")
-    assert group.clusters.lost == pytest.approx(0.03)
+    runs = load_runs(tmp_path)
+    for flows in (runs, runs.flows, runs.flows[runs.flows["fct_s"] > 0], runs.select("flows", FEW)):
+        (group,) = by_group.grouped(flows, CELL, "fct_s")
+        assert group.clusters.lost == pytest.approx(0.03)
     assert group.clusters.failed == 2
+    assert by_group.grouped(runs.where(repetition=1).flows, CELL, "fct_s")[0].clusters.lost == 0.04
+    assert flow_changes.clusters_of(runs.flows).lost == pytest.approx(0.03)
+
+
+def test_a_change_of_completion_times_is_not_told_apart_by_what_others_took_of_one_sides_time(tmp_path):
+    """Flows of ovs last 10 % longer. Where others had a tenth of its time, and none of bridge's, that may be why."""
+    certain = {}
+    for share in (0.0, 0.1):
+        runs = []
+        for repetition, (driver, factor) in itertools.product(range(8), [("bridge", 1.0), ("ovs", 1.1)]):
+            times_s, _ = lognormal(np.random.default_rng(repetition), 1, 200)
+            made = ending([*(factor * times_s)], driver=driver, repetition=repetition)
+            runs.append(replace(made, checks={"others_cpu": share * (driver == "ovs")}))
+        change = flow_changes.by_driver(Runs(tuple(runs))).set_index("q").loc[0.5]
+        assert change["value"] == pytest.approx(10)
+        certain[share] = change["low"] > 0
+    assert certain == {0.0: True, 0.1: False}
 
 
 # --- tables of percentiles
