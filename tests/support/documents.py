@@ -76,7 +76,12 @@ LINES = 12
 #: Quantities of a run may not hang on what else the machine does; not every experiment has such parameters.
 ON_A_BUSY_MACHINE = {"max_foreign_cpu": "1", "max_skew_s": "5"}
 
-_BUSY = r" \((?:others had|other processes)[^)]*(?:\)|$)| \[[^\]]*(?:\]|$)|, steadiness unknown|(?<=p50|p99) at most"
+#: What is said where other work took CPU time.
+_BUSY = (
+    r" \((?:others had|other processes)[^)]*(?:\)|$)| \[[^\]]*(?:\]|$)"
+    r"|, (?:steadiness unknown|unsteady)|(?<=p50|p99) at most"
+)
+#: What is no part of a page's words, and what stands in its place.
 _SHAPE = (
     (r"\s+", " "),
     (r": (?:ok|invalid \(.*?\)): ", ": STATUS: "),
