@@ -84,6 +84,7 @@ _BUSY = (
 #: What is no part of a page's words, and what stands in its place.
 _SHAPE = (
     (r"\s+", " "),
+    (r"\d[\w ]*…", "…"),  # a number that is cut
     (r": (?:ok|invalid \(.*?\)): ", ": STATUS: "),
     (_BUSY, ""),
     (r"\b[0-9a-f]{16}(?:-[0-9a-f]{8})?\b", "KEY"),

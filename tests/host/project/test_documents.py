@@ -95,6 +95,8 @@ def test_output_is_held_up_to_where_a_page_cuts_it():
     cut = SHOWN.splitlines()[0] + "\n… 1 more line\n"
     assert documents.matches(cut, SHOWN)
     assert documents.matches(SHOWN.replace("iperf over", "…"), SHOWN)
+    for line in ("done (3 min 27…", "done (3 min 7 s…", "done (…"):
+        assert documents.matches(f"{line}\nend\n", "done (8 s left)\nend\n")
     assert not documents.matches(cut, SHOWN.replace("host", "hub"))
 
 
