@@ -13,6 +13,7 @@ from pathlib import Path
 import gallery
 import networks
 import printed
+import promises
 import reference
 
 from pairlab import paths
@@ -57,6 +58,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "environment": reference.environment,
     "gallery": gallery.page,
     "output": printed.output,
+    "tests": promises.tests,
 }
 
 

@@ -1,31 +1,23 @@
 """What README.md, CONTRIBUTING.md and the pages of docs/ tell a reader to type works as it stands there."""
 
 import json
-import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from types import SimpleNamespace
 
 import click
 import pytest
-import yaml
 
-from pairlab import paths, store
+from pairlab import paths
 from pairlab.batch import sweep_file
 from pairlab.cli import main
 from pairlab.errors import Unavailable
-from pairlab.store.dataset import load_runs
 from pairlab.testbed.requirements import require
 from pairlab.testbed.ssh import inventory
 from tests.conftest import mostly_whole, need
 from tests.support import documents
-
-#: A measurement in a test must not hang on what else the machine does.
-ON_A_BUSY_MACHINE = ("-p", "max_foreign_cpu", "1", "-p", "max_skew_s", "5")
 
 #: The checks whose outcome is up to a plugin; the others may not be met on a busy machine.
 ABOUT_THE_PLUGIN = ("hung", "interface_bytes", "port_bytes", "retransmits")
@@ -36,75 +28,83 @@ def with_blocks(*languages):
 
 
 @pytest.fixture
-def reader(tmp_path, monkeypatch):
-    """A reader's folder, with the sweep files that there are and a store of its own."""
-    shutil.copytree(paths.SWEEPS, tmp_path / "sweeps")
-    monkeypatch.setenv("PAIRLAB_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setenv("PAIRLAB_OUT", str(tmp_path))
-    monkeypatch.setenv("MPLBACKEND", "agg")
-    monkeypatch.setenv(
-        "PYTHONPATH", os.pathsep.join([str(tmp_path), str(paths.ROOT), os.environ.get("PYTHONPATH", "")])
+def reader(tmp_path):
+    """A reader's folder: a study of its own."""
+    return tmp_path, documents.study(tmp_path)
+
+
+def python(*arguments, reader):
+    place, environment = reader
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=place, env=environment, capture_output=True, text=True, check=False
     )
-    return tmp_path
-
-
-def succeeded(done):
-    return done.returncode == 0
-
-
-def measured_at_least(done):
-    """Also where the run is invalid, and stored: that this machine is busy is no fault of a page."""
-    invalid = re.search(r": invalid \(.*^stored in ", done.stdout, re.MULTILINE | re.DOTALL)
-    return succeeded(done) or (done.returncode == 1 and invalid)
-
-
-def python(*arguments, place, good=succeeded):
-    done = subprocess.run([sys.executable, *arguments], cwd=place, capture_output=True, text=True, check=False)
-    assert good(done), f"{shlex.join(arguments)}\n{done.stdout}\n{done.stderr}"
+    assert done.returncode == 0, f"{shlex.join(arguments)}\n{done.stdout}\n{done.stderr}"
     return done.stdout
-
-
-def pairlab(*arguments, **how):
-    return python("-m", "pairlab", *arguments, **how)
 
 
 def test_the_python_of_the_readme_runs(reader, clean_host):
     need("netns")
-    python("-m", "tests.support.documents", "README.md", place=reader)
+    python("-m", "tests.support.documents", "README.md", reader=reader)
 
 
 @pytest.mark.whole
-def test_the_python_of_the_pages_runs_and_the_tutorials_also_for_who_has_measured_its_sweep(reader, clean_host):
+def test_the_python_of_the_pages_runs(reader, clean_host):
     """In one process, and with one store: what one page has measured, another need not."""
     need("netns")
-    pages = [page for page in with_blocks("python") if page != "README.md"]
-    python("-m", "tests.support.documents", *pages, place=reader)
-    (run, *_) = load_runs(reader / "runs", experiment="throughput").where(pairs=4)
-    (sweep,) = documents.blocks("docs/tutorial.md", "yaml")
-    (reader / "sweeps" / "question.yaml").write_text(sweep.text)
-    for spec in sweep_file.cells(sweep_file.load(reader / "sweeps" / "question.yaml")):
-        store.write(replace(run, spec=spec), reader / "runs")
-    python("-m", "tests.support.documents", "docs/tutorial.md", place=reader)
-    assert {4, 20} <= {each.spec.pairs for each in load_runs(reader / "runs")}
+    pages = [page for page in with_blocks("python") if page != "README.md" and not documents.blocks(page, "console")]
+    python("-m", "tests.support.documents", *pages, reader=reader)
 
 
-@pytest.mark.parametrize("page", mostly_whole(with_blocks("console"), but=["docs/tutorial.md"]))
-def test_the_commands_of_a_page_run(page, reader, clean_host):
-    need("netns")
-    for sweep in documents.blocks(page, "yaml"):
-        (reader / "sweeps" / f"{yaml.safe_load(sweep.text)['name']}.yaml").write_text(sweep.text)
-    for command in documents.commands(page, "console"):
-        program, *arguments = shlex.split(command)
-        assert program == "pairlab", f"{page}: a console block has commands of pairlab; others are sh: {command}"
-        more, good = (ON_A_BUSY_MACHINE, measured_at_least) if arguments[0] == "run" else ((), succeeded)
-        pairlab(*arguments, *more, place=reader, good=good)
+@pytest.mark.parametrize("page", mostly_whole(with_blocks("console"), but=["docs/how-to/all-to-all.md"]))
+def test_a_page_runs_from_top_to_bottom_and_its_commands_print_what_it_shows(page, reader, clean_host):
+    need("netns", **{"workload": "iperf"} if "iperf over" in documents.text_of(page) else {})
+    python("-m", "tests.support.documents", page, reader=reader)
+
+
+@pytest.mark.parametrize("page", with_blocks("sh"))
+def test_a_command_without_its_output_has_a_reason(page):
+    for words in pairlab_commands(documents.commands(page, "sh")):
+        assert any(shlex.join(words).startswith(each) for each in documents.SILENT), f"{page}: pairlab {words}"
+
+
+def test_every_reason_for_a_command_without_output_is_one_of_a_page():
+    shown = [" ".join(each) for page in with_blocks("sh") for each in pairlab_commands(documents.commands(page, "sh"))]
+    assert [each for each in documents.SILENT if not any(one.startswith(each) for one in shown)] == []
+
+
+SHOWN = "net: iperf over host, 2 pairs (netns): ok: 31.3 Gbit/s in total, starts within 719 µs\nstored in runs/x\n"
+
+
+@pytest.mark.parametrize(
+    ("printed", "same"),
+    [
+        (SHOWN, True),
+        (SHOWN.replace("31.3 G", "9.27 M").replace("719 µs", "1 min 2 s"), True),
+        (SHOWN.replace("ok", "invalid (other processes used 40.3 % of the CPU time; stop them (a: 9 %))"), True),
+        (SHOWN.replace("ok: 31.3 Gbit/s", "ok: 5 Mbit/s, p50 at\nmost 3 µs (others had\n52.5 % of the time)"), False),
+        (SHOWN.replace("in total", "altogether"), False),
+        (SHOWN.replace("stored in runs/x\n", ""), False),
+        (SHOWN + "and more\n", False),
+    ],
+)
+def test_output_has_the_words_that_a_page_shows_whatever_its_numbers(printed, same):
+    assert documents.matches(SHOWN, printed) == same
+
+
+def test_output_is_held_up_to_where_a_page_cuts_it():
+    cut = SHOWN.splitlines()[0] + "\n… 1 more line\n"
+    assert documents.matches(cut, SHOWN)
+    assert documents.matches(SHOWN.replace("iperf over", "…"), SHOWN)
+    for line in ("done (3 min 27…", "done (3 min 7 s…", "done (…"):
+        assert documents.matches(f"{line}\nend\n", "done (8 s left)\nend\n")
+    assert not documents.matches(cut, SHOWN.replace("host", "hub"))
 
 
 def pairlab_commands(lines):
     """The commands of pairlab in these lines, which a shell may join, as their words."""
     for line in lines:
         for part in re.split(r"&&|;|'", line):
-            if match := re.match(r"\s*(?:\.venv/bin/)?pairlab ([a-z].*)", part):
+            if match := re.match(r"\s*(?:\$ )?(?:sudo )?(?:\.venv/bin/)?pairlab ([a-z].*)", part):
                 yield shlex.split(match[1])
 
 
@@ -199,6 +199,6 @@ for asked in json.loads(sys.argv[1]):
 def test_the_plugins_of_the_guides_work_from_packages_of_their_own(reader, clean_host):
     need("netns", workload="netcat")
     for page, kind, name, attribute, _ in GUIDES:
-        shown_plugin(page, reader, kind, name, attribute)
-    told = python("-c", MEASURE, json.dumps([asked for *_, asked in GUIDES]), place=reader)
+        shown_plugin(page, reader[0], kind, name, attribute)
+    told = python("-c", MEASURE, json.dumps([asked for *_, asked in GUIDES]), reader=reader)
     assert [line.split() for line in told.splitlines()] == [["True"]] * len(GUIDES)

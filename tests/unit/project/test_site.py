@@ -184,3 +184,21 @@ def test_a_long_line_of_output_is_wrapped_if_it_is_a_sentence_and_cut_if_it_has_
 
 def test_what_would_end_a_cell_of_a_table_is_escaped(made):
     assert made.reference.table(("a",), [("x | y\nz",)]).splitlines()[-1] == "| x \\| y z |"
+
+
+def test_a_module_of_tests_is_told_by_its_docstring_and_its_tests_by_their_names(made, monkeypatch, tmp_path):
+    (tmp_path / "test_a.py").write_text(
+        '"""Promise: nothing is\nlost.\n\nMore."""\ndef test_a_cpu_is_one():\n    pass\n'
+    )
+    monkeypatch.setattr(made.promises, "TESTS", tmp_path)
+    told = made.PARTS["tests"]("test_*")
+    assert told == "**Nothing is lost** ([test_a](../../tests/test_a.py)):\n\n- A CPU is one."
+    with pytest.raises(ValueError, match=r"no test is in tests/gone\.py"):
+        made.PARTS["tests"]("gone")
+
+
+def test_commands_of_one_part_have_one_study_and_a_pack_may_lie_beside_it(made):
+    words = "pairlab import ~/there/latency.pack && pairlab rm df0683403 && pairlab rm --restore df0683403"
+    lines = made.PARTS["output"]("latency:there", "3", *words.split()).splitlines()
+    assert lines[1:3] == ["$ pairlab import ~/there/latency.pack", "~/there/latency.pack: 12 runs added, 0 known"]
+    assert lines[-2] == "restored: runs/latency/df0683403cb3d4d4-…"

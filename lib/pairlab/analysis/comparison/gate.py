@@ -96,4 +96,5 @@ def _one(rule: Rule, comparison: Comparison, p: float) -> Judged:
     if noisy:  # which no number of repetitions takes away
         return Judged(comparison, UNDECIDED, f"{interval}: {why}")
     needed = power.repetitions_needed(found.centre - float(PERCENT.to_scale(rule.bound(comparison))), found.spread)
-    return Judged(comparison, UNDECIDED, f"{interval}: {why}", needed)
+    enough = needed and needed <= min(comparison.n)  # so what widens the interval is others' load, which stays
+    return Judged(comparison, UNDECIDED, f"{interval}: {why}", None if enough else needed)

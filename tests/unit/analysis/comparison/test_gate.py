@@ -1,5 +1,6 @@
 """`pairlab compare BEFORE AFTER --fail-if`: what changed fails, what did not passes, what is not known is undecided."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -78,6 +79,16 @@ def test_within_ten_minutes_repetitions_are_the_samples():
     for change, verdict in ((1.0, gate.PASSES), (0.8, gate.FAILS)):
         after = measured(random, "after", change, sessions=[0.05])
         assert verdicts([*measured(random, "before", sessions=[0]), *after]) == [verdict]
+
+
+def test_where_others_load_leaves_it_undecided_no_number_of_repetitions_is_told_to_decide_it():
+    random = np.random.default_rng(3)
+    runs = [*measured(random, "before", sessions=[0.0]), *measured(random, "after", 0.8, sessions=[0.01])]
+    (known,) = compare(runs, by="label", base="before")
+    blurred = replace(known, found=replace(known.found, blur=(2.0, 2.0)))
+    (alone, beside) = [gate.judge(gate.Rule.of("throughput worse 5 %"), [each])[0] for each in (known, blurred)]
+    assert alone.verdict == gate.FAILS
+    assert (beside.verdict, beside.repetitions_needed) == (gate.UNDECIDED, None)
 
 
 def test_what_is_worse_depends_on_the_measure_and_a_rule_is_read_or_refused():
