@@ -18,6 +18,7 @@ def test_five_pairs_on_a_bridge_are_measured_drawn_live_and_shown(workbench, lab
     workbench.choose(driver="bridge", pairs=5, duration_s=4)  # is drawn more than once on a late machine, too
     expect(workbench.panel.locator(".pairlab-preview")).to_contain_text("5 client and 5 server namespaces on bridge")
     workbench.run()
+    expect(workbench.figures).to_be_in_viewport()  # below Run there was no room for it
     elsewhere = workbench.field("pairs").locator("input")
     elsewhere.focus()
     workbench.wait_until_done()

@@ -66,14 +66,15 @@ class RunPanel(ipywidgets.VBox):
         self.results = Results()
         self.form = Form(preset, **form)
         self.history = History(RunList(root=root), on_choice=self.results.show, on_fill=self.form.fill)
+        unfolding = self.plan_button, *self.reproduce.buttons.values()
         super().__init__(
             [
                 Looks(),
                 self.form,
                 self.preview,
-                with_classes(row(self.plan_button), "pairlab-unfolds"),
+                with_classes(row(self.run_button, self.stop_button, *unfolding), "pairlab-unfolds", "pairlab-runs"),
+                self.status,
                 self.plan,
-                row(self.run_button, self.stop_button, self.status),
                 self.reproduce,
                 self.live,
                 self.grid,
@@ -291,8 +292,11 @@ _TEXTS: dict[str, tuple[str, str, Callable[[Request, Spec], str]]] = {
 }
 
 
-class Reproduce(ipywidgets.VBox):
-    """The measurement that a form asks for, as a command or a sweep file to copy; updated with the form."""
+class Reproduce(ipywidgets.HTML):
+    """The measurement that a form asks for, as a command or a sweep file to copy; updated with the form.
+
+    buttons: by label, each opens its text; who shows this shows them, too.
+    """
 
     def __init__(self):
         self._request = Request(None)
@@ -302,8 +306,7 @@ class Reproduce(ipywidgets.VBox):
         }
         for each in self.buttons.values():
             when_changed(each, self._show)
-        self.text = ipywidgets.HTML()
-        super().__init__([with_classes(row(*self.buttons.values()), "pairlab-unfolds"), self.text])
+        super().__init__()
         with_classes(self, "pairlab-reproduce")
 
     def update(self, request: Request) -> None:
@@ -313,7 +316,7 @@ class Reproduce(ipywidgets.VBox):
 
     def _show(self) -> None:
         opened = [label for label, each in self.buttons.items() if each.value]
-        self.text.value = "".join(_copyable(label, self._text(label)) for label in opened)
+        self.value = "".join(_copyable(label, self._text(label)) for label in opened)
 
     def _text(self, label: str) -> str:
         if not self._request.spec:

@@ -201,10 +201,10 @@ async def test_the_lines_that_repeat_it_follow_the_form(host, tmp_path):
     shown = await panel(host, tmp_path, pairs=3)
     for button in shown.reproduce.buttons.values():
         button.value = True
-    assert "-p pairs 3" in shown.reproduce.text.value
-    assert "experiments:\n  throughput:\n    pairs: 3" in shown.reproduce.text.value
+    assert "-p pairs 3" in shown.reproduce.value
+    assert "experiments:\n  throughput:\n    pairs: 3" in shown.reproduce.value
     shown.form.fields["pairs"].value = "4"
-    await until(lambda: "-p pairs 4" in shown.reproduce.text.value)
+    await until(lambda: "-p pairs 4" in shown.reproduce.value)
 
 
 @in_event_loop
