@@ -134,6 +134,8 @@ def test_a_grid_is_measured_as_a_sweep_and_its_runs_are_in_the_table(workbench, 
     expect(workbench.status).to_have_text(re.compile("^The sweep .* has ended"))
     expect(workbench.panel.locator(".pairlab-board")).to_contain_text("2 of 2")
     expect(workbench.runs()).to_have_count(2)
+    expect(workbench.panel.locator("tr.pairlab-chosen")).to_have_count(2)
+    expect(workbench.view.locator("img")).to_be_visible()
     assert sorted(run.spec.pairs for run in lab.runs()) == [1, 2]
     picture(workbench.page, "grid")
     workbench.choose(several="")

@@ -38,7 +38,7 @@ _EMPTY = "–"
 _MEANINGS = {
     REPETITIONS: "number of measurements, one after the other",
     "fresh": "measure even if it is stored",
-    SEVERAL: "of some parameters, all combinations: driver=bridge,macvlan pairs=1,10; a field of numbers takes 1, 5, 10",
+    SEVERAL: "of parameters, all combinations: driver=bridge,macvlan pairs=1,10; a field of numbers takes 1, 5, 10",
 }
 _OF_FORM = {REPETITIONS: experiments.Parameter(1, ""), SEVERAL: experiments.Parameter("", "")}
 

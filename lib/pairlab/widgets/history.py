@@ -1,7 +1,7 @@
 """The history: a table of runs with filters, and what may be done with those that are ticked. `compare` shows these."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from html import escape
 from pathlib import Path
 
@@ -21,6 +21,8 @@ from pairlab.widgets.run_table import RunTable, moment
 #: What a history can be filtered by, apart from text.
 FACETS = ("experiment", "driver", "backend", "status")
 ANY = ""
+#: A figure of more runs, as of a large sweep, takes seconds: they are ticked by hand.
+MAX_TICKED = 60
 READING = "Reading the stored runs …"
 
 
@@ -155,14 +157,14 @@ class History(ipywidgets.VBox):
                 self._note.value = escape(str(error))
         return found
 
-    def refresh(self) -> None:
-        """Lists what is stored now."""
+    def refresh(self, tick: Collection[str] = ()) -> None:
+        """Lists what is stored now, and ticks what has these keys, MAX_TICKED at most."""
         self._added.clear()
         if self.reading is None or self.reading.done():
             self._note.value = READING
-            self.reading = in_background(self._run_list.refresh, self._take)
+            self.reading = in_background(self._run_list.refresh, lambda runs: self._take(runs, tick))
 
-    def _take(self, runs: Iterable[Row]) -> None:
+    def _take(self, runs: Iterable[Row], tick: Collection[str] = ()) -> None:
         """Lists these, and what was added while they were read."""
         self._runs = {run["key"]: run for run in runs} | self._added
         self._busy = self._known = True
@@ -175,6 +177,8 @@ class History(ipywidgets.VBox):
         finally:
             self._busy = False
         self._list()
+        if tick:
+            self.table.chosen = [key for key in self.table.listed if key in tick][:MAX_TICKED]
 
     def choose(self, runs: Iterable[Run]) -> None:
         """Adds these runs, which were just measured, to the table; ticks those that the filters show."""

@@ -24,6 +24,7 @@ from pairlab.widgets.parts import (
     button,
     heading,
     in_background,
+    mark,
     message,
     row,
     running_loop,
@@ -123,14 +124,13 @@ class RunPanel(ipywidgets.VBox):
         """As a sweep, which goes on where it was stopped; its cells are in the table of runs afterwards."""
         assert request.spec
         self._measured, self.live.value = request.spec, ""
+        self.results.show(())
         plan = experiments.sweep_plan(request.spec, request.repetitions, request.several)
         self._say(f"The sweep {plan['name']}: its progress is below.", "")
         view = None
         try:
             view = sweep(plan, root=self._root)
-            for each in self.grid.children:
-                each.close()
-            self.grid.children = [view]
+            self._show_sweep(view)
             await _ended(view)
             self._say(f"The sweep {plan['name']} has ended: see below.", "")
         except PairlabError as error:
@@ -142,8 +142,20 @@ class RunPanel(ipywidgets.VBox):
             self._say("Stopped. The host is clean; what was measured is kept, and Go on measures what is left.", "warn")
         finally:
             self.task = None
-            self.history.refresh()
+            self._show_figure()
+            self.history.refresh(view.keys if view else ())
             self._show_preview(self.form.read())
+
+    def _show_sweep(self, *views: SweepView) -> None:
+        """This one, or none, in place of the one that has ended."""
+        for each in self.grid.children:
+            each.close()
+        self.grid.children = views
+
+    def _show_figure(self) -> None:
+        """Opens a view of the results that shows more than one run, unless one is open."""
+        if self.results.tabs.value not in PICTURES:
+            self.results.tabs.value = next(iter(PICTURES))
 
     async def _measure(self, request: Request, first: Spec) -> None:
         """All repetitions, one after the other. Errors are shown, not raised."""
@@ -151,6 +163,8 @@ class RunPanel(ipywidgets.VBox):
         begun = datetime.now(UTC)
         outcome = "measurement failed"
         self._measured = first
+        if all(each.task.done() for each in self.grid.children):
+            self._show_sweep()
         try:
             for number in range(request.repetitions):
                 spec = first.replace(repetition=first.repetition + number)
@@ -177,10 +191,9 @@ class RunPanel(ipywidgets.VBox):
 
     def _end(self, done: list[Run], outcome: str) -> None:
         self.live.end(outcome)
-        if done and self.results.tabs.value not in PICTURES:
-            self.results.tabs.value = next(iter(PICTURES))
         self.history.choose(done)
         if done:
+            self._show_figure()
             self.results.show(done)  # even if a filter of the history hides them
         self._show_preview(self.form.read())
         self._read_earlier_runs()
@@ -225,13 +238,8 @@ class RunPanel(ipywidgets.VBox):
         self._update_buttons()
 
     def _update_buttons(self) -> None:
-        """Shows which button would do nothing now. Neither is ever disabled, as that would take the focus from it."""
-        stoppable = self.task is not None and self.running and not self.task.cancelling()
-        for each, works in (
-            (self.run_button, self.form.request.spec and not self.running),
-            (self.stop_button, stoppable),
-        ):
-            (each.remove_class if works else each.add_class)("pairlab-inactive")
+        mark(self.run_button, self.form.request.spec and not self.running)
+        mark(self.stop_button, self.task is not None and self.running and not self.task.cancelling())
 
     def _say(self, text: str, tone: str) -> None:
         self._said = text, tone

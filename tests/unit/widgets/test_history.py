@@ -201,6 +201,13 @@ def test_runs_are_removed_and_come_back(tmp_path):
     assert shown_actions(history) == []
 
 
+def test_what_a_sweep_has_measured_is_ticked_when_it_is_listed(tmp_path):
+    history = History(RunList(root=tmp_path))
+    stored = [store.write(at(minute, pairs=minute), tmp_path) for minute in (1, 2, 3)]
+    history.refresh({*keys(stored[:2]), "of a cell that was not measured"})
+    assert sorted(run.spec.pairs for run in history.chosen) == [1, 2]
+
+
 def test_runs_get_a_label_and_are_else_what_they_were(tmp_path):
     stored = store.write(at(1, pairs=3), tmp_path)
     (stored.path / "notebook.ipynb").write_text("{}")
