@@ -132,7 +132,9 @@ class EarlierRuns:
         """Total time of measuring `spec`, estimated from runs of its backend and driver."""
         above, took_s = self.overhead(spec), self.traffic_s(spec)
         most = spec.flows_end and took_s is None
-        return Expectation(above.seconds + (spec.traffic_s if took_s is None else took_s), above.runs, most)
+        if took_s is None:
+            took_s = 0.0 if spec.launches else spec.traffic_s
+        return Expectation(above.seconds + took_s, above.runs, most)
 
     def cell(self, spec: Spec) -> Expectation:
         """Total time of `spec` as a cell of a sweep."""

@@ -135,6 +135,8 @@ class RunPanel(ipywidgets.VBox):
             self._say(f"The sweep {plan['name']} has ended: see below.", "")
         except PairlabError as error:
             self._say(f"Not started: {error}", "bad")
+        except Exception as error:  # otherwise the task would end without a message
+            self._say(f"Not started: {_unexpected(error)}", "bad")
         except asyncio.CancelledError:
             assert view
             view.stop()
@@ -143,7 +145,7 @@ class RunPanel(ipywidgets.VBox):
         finally:
             self.task = None
             self._show_figure()
-            self.history.refresh(view.keys if view else ())
+            self.history.refresh(view.run_keys if view else ())
             self._show_preview(self.form.read())
 
     def _show_sweep(self, *views: SweepView) -> None:
@@ -181,7 +183,7 @@ class RunPanel(ipywidgets.VBox):
         except PairlabError as error:
             self._say(f"Measurement failed: {error}", "bad")
         except Exception as error:  # otherwise the task would end without a message
-            self._say(f"Measurement failed: unexpected error: {type(error).__name__}: {error}", "bad")
+            self._say(f"Measurement failed: {_unexpected(error)}", "bad")
         else:
             outcome = "done"
             self._say(*_result_text(done, begun))
@@ -254,6 +256,10 @@ class RunPanel(ipywidgets.VBox):
         (self.live.add_class if of_before else self.live.remove_class)("pairlab-before")
         shown = f"Of the measurement before: {text}" if of_before and text else text
         self.status.value = message(shown, tone or "plain")
+
+
+def _unexpected(error: Exception) -> str:
+    return f"unexpected error: {type(error).__name__}: {error}"
 
 
 async def _ended(view: SweepView) -> None:

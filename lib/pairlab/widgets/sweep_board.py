@@ -89,8 +89,8 @@ def board(name: str, *, backend: str | None = None, root: str | Path | None = No
 
 
 class SweepView(ipywidgets.VBox):
-    """What `sweep` returns. board: its progress; task: done when it has ended; stop(), go_on(): as the buttons; keys:
-    of all its runs.
+    """What `sweep` returns. board: its progress; task: done when it has ended; stop(), go_on(): as the buttons;
+    run_keys: of all its runs.
 
     held: descriptors that its process needs.
     """
@@ -103,7 +103,7 @@ class SweepView(ipywidgets.VBox):
         root: Path | None,
         held: Sequence[int] = (),
     ):
-        self.keys = {resolve(spec).key for spec in sweep_file.cells(plan)}
+        self.run_keys = {resolve(spec).key for spec in sweep_file.cells(plan)}
         self._words = ["sweep", str(file), *options]
         self._held = list(held)
         self._root = root

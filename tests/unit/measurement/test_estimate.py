@@ -50,6 +50,11 @@ def test_what_sends_otherwise_than_at_full_rate_is_told_so(workload, words, tmp_
     assert words in preview(Spec(pairs=2, duration_s=2.0, workload=workload), root=tmp_path)
 
 
+def test_launches_take_no_time_of_traffic(tmp_path):
+    spec = Spec(experiment="launch-time", workload="flowgen", launches=3, duration_s=60.0)
+    assert "About 2 s in all" in preview(spec, root=tmp_path)
+
+
 def test_who_shares_the_hosts_stack_has_no_namespace(tmp_path):
     words = preview(Spec(driver="host", pairs=2, workload="flowgen"), root=tmp_path)
     assert words.startswith("2 clients and 2 servers on host: one shared network stack")

@@ -7,6 +7,7 @@ import pytest
 
 from pairlab import store
 from pairlab.errors import HostBusy, TestbedError, Unavailable
+from pairlab.widgets import panel as panel_module
 from pairlab.widgets.panel import RunPanel
 from tests.support.runs import made_up
 from tests.unit.widgets.fakes import FakeMeasurement, html, in_event_loop, until
@@ -193,6 +194,20 @@ async def test_stop_cancels_waits_until_it_is_clean_and_says_so_however_often_it
 async def test_an_error_is_shown(host, tmp_path, error, words):
     shown = await measured(host, tmp_path, FakeMeasurement(tmp_path, outcome=error))
     assert words in shown.status.value
+    assert can(shown) == (True, False)
+
+
+@in_event_loop
+async def test_a_grid_that_cannot_begin_says_why(host, tmp_path, monkeypatch):
+    def breaks(plan, root):
+        raise RuntimeError("no idea")
+
+    monkeypatch.setattr(panel_module, "sweep", breaks)
+    shown = await panel(host, tmp_path)
+    shown.form.fields["pairs"].value = "1, 2"
+    shown.run_button.click()
+    await ended(shown)
+    assert "Not started: unexpected error: RuntimeError: no idea" in shown.status.value
     assert can(shown) == (True, False)
 
 
