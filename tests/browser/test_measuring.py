@@ -23,6 +23,8 @@ def test_five_pairs_on_a_bridge_are_measured_drawn_live_and_shown(workbench, lab
     elsewhere.focus()
     workbench.wait_until_done()
     expect(elsewhere).to_be_focused()  # nobody is called away when a run ends
+    workbench.run_button.scroll_into_view_if_needed()
+    expect(workbench.panel.locator(".pairlab-sentence")).to_be_in_viewport()
 
     # While it ran, it was drawn, and the figures changed.
     seen = workbench.seen()

@@ -149,8 +149,11 @@ class History(ipywidgets.VBox):
     @property
     def chosen(self) -> list[Run]:
         """Those that can be read; why others cannot is said."""
+        return self._read(self.table.chosen)
+
+    def _read(self, keys: Iterable[str]) -> list[Run]:
         found = []
-        for key in self.table.chosen:
+        for key in keys:
             try:
                 found.append(self._run_list.read(self._runs[key]))
             except PairlabError as error:
@@ -158,7 +161,7 @@ class History(ipywidgets.VBox):
         return found
 
     def refresh(self, tick: Collection[str] = ()) -> None:
-        """Lists what is stored now, and ticks what has these keys, MAX_TICKED at most."""
+        """Lists what is stored now, and chooses what has these keys, MAX_TICKED at most."""
         self._added.clear()
         if self.reading is None or self.reading.done():
             self._note.value = READING
@@ -177,8 +180,9 @@ class History(ipywidgets.VBox):
         finally:
             self._busy = False
         self._list()
-        if tick:
-            self.table.chosen = [key for key in self.table.listed if key in tick][:MAX_TICKED]
+        if ticked := [key for key in self._runs if key in tick][:MAX_TICKED]:
+            self.table.chosen = [key for key in ticked if key in self.table.listed]
+            self.on_choice(self._read(ticked))  # even if a filter hides some
 
     def choose(self, runs: Iterable[Run]) -> None:
         """Adds these runs, which were just measured, to the table; ticks those that the filters show."""

@@ -77,9 +77,9 @@ class RunPanel(ipywidgets.VBox):
                 self.status,
                 self.plan,
                 self.reproduce,
+                self.results,
                 self.live,
                 self.grid,
-                self.results,
                 heading("History"),
                 self.history,
             ]
@@ -165,6 +165,7 @@ class RunPanel(ipywidgets.VBox):
         begun = datetime.now(UTC)
         outcome = "measurement failed"
         self._measured = first
+        self.results.show(())  # the live view has their place, and they have its when it is over
         if all(each.task.done() for each in self.grid.children):
             self._show_sweep()
         try:
@@ -196,7 +197,7 @@ class RunPanel(ipywidgets.VBox):
         self.history.choose(done)
         if done:
             self._show_figure()
-            self.results.show(done)  # even if a filter of the history hides them
+        self.results.show(done or self.history.chosen)  # even if a filter of the history hides what was measured
         self._show_preview(self.form.read())
         self._read_earlier_runs()
 

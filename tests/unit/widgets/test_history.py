@@ -202,10 +202,14 @@ def test_runs_are_removed_and_come_back(tmp_path):
 
 
 def test_what_a_sweep_has_measured_is_ticked_when_it_is_listed(tmp_path):
-    history = History(RunList(root=tmp_path))
+    shown = []
+    history = History(RunList(root=tmp_path), on_choice=shown.append)
     stored = [store.write(at(minute, pairs=minute), tmp_path) for minute in (1, 2, 3)]
     history.refresh({*keys(stored[:2]), "of a cell that was not measured"})
     assert sorted(run.spec.pairs for run in history.chosen) == [1, 2]
+    history.text.value = "pairs=3"
+    history.refresh(keys(stored[:2]))
+    assert sorted(run.spec.pairs for run in shown[-1]) == [1, 2]  # also while they are not listed
 
 
 def test_runs_get_a_label_and_are_else_what_they_were(tmp_path):

@@ -147,6 +147,7 @@ async def test_the_live_view_follows_while_it_runs_and_a_second_click_on_run_sta
     shown.run_button.click()
     await until(lambda: shown.live.state and shown.live.state.samples)
     assert "measuring 0.5/2 s" in shown.live.value
+    assert shown.results.runs == ()
     shown.run_button.click()
     attend.hold.set()
     await ended(shown)
