@@ -98,7 +98,7 @@ def sentence(runs: Sequence[Run], by: str) -> str:
     try:
         first, *others = compare(runs, by=by)
     except PairlabError as error:
-        return f"{len(runs)} runs. {error}"
+        return f"{len(runs)} runs: {error}"
     more = f" {len(others)} more comparisons are under {DIFFERENCE}." if others else ""
     verdict = "" if first.verdict in first.words else f" ({first.verdict})"
     return f"{first.words}{verdict}.{more}"

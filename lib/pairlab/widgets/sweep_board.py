@@ -21,11 +21,9 @@ from pairlab.widgets.parts import Looks, button, mark, message, row, running_loo
 
 #: `pairlab`, which is interrupted also where it inherits, from a notebook's kernel, that it is not.
 _PAIRLAB = (
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); sys.argv[0] = 'pairlab';"
     " from pairlab.cli import main; main(prog_name='pairlab')"
 )
-#: How many of the last lines are shown of what a sweep printed that has ended.
-_LAST_LINES = 3
 
 
 class BoardView(ipywidgets.VBox):
@@ -125,8 +123,10 @@ class SweepView(ipywidgets.VBox):
         super().close()
 
     def go_on(self) -> None:
-        """Measures what is left of it, unless that is under way."""
+        """Measures what is left of it, unless that is under way; again what failed or was invalid, too."""
         if self.task is None or self.task.done():
+            if self.task and "--retry" not in self._words:
+                self._words.append("--retry")
             self.task = asyncio.get_running_loop().create_task(self._measure())
 
     def stop(self) -> None:
@@ -158,10 +158,11 @@ class SweepView(ipywidgets.VBox):
                 raise
             printed.seek(0)
             lines = printed.read().decode(errors="replace").strip().splitlines()
+            lines = [line for line in lines if "/dev/fd/" not in line]  # nobody else has a command for that plan
         self.board.starting = False
         mark(self.stop_button, False)
         mark(self.go_on_button, status != 0)
-        ended = "Complete." if status == 0 else " ".join(["Not complete:", *lines[-_LAST_LINES:]])
+        ended = "Complete." if status == 0 else " ".join(["Not complete:", *lines[-1:]])
         self.status.value = message(ended)
 
 
