@@ -1,7 +1,7 @@
 """The panel: choose a measurement, see what it will build, run it, watch it, and look at its results."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
@@ -66,7 +66,7 @@ class RunPanel(ipywidgets.VBox):
         self.reproduce = Reproduce()
         self.results = Results()
         self.form = Form(preset, **form)
-        self.history = History(RunList(root=root), on_choice=self.results.show, on_fill=self.form.fill)
+        self.history = History(RunList(root=root), on_choice=self._choose, on_fill=self.form.fill)
         unfolding = self.plan_button, *self.reproduce.buttons.values()
         super().__init__(
             [
@@ -88,6 +88,7 @@ class RunPanel(ipywidgets.VBox):
         self.form.on_change = self._changed
         self._said = "", ""
         self._measured: Spec | None = None  # what status and charts are of
+        self._done: Sequence[Run] = ()  # the runs that came of it
         self._earlier = EarlierRuns(root, read=False)
         self._read()
         self._read_earlier_runs()
@@ -192,7 +193,14 @@ class RunPanel(ipywidgets.VBox):
             self.task = None
             self._end(done, outcome)
 
+    def _choose(self, runs: Sequence[Run]) -> None:
+        """Shows runs that were ticked; the charts of the last measurement make room where these are others."""
+        self.results.show(runs)
+        if runs and not self.running and {run.key for run in runs} != {run.key for run in self._done}:
+            self.live.value = ""
+
     def _end(self, done: list[Run], outcome: str) -> None:
+        self._done = done
         self.live.end(outcome)
         self.history.choose(done)
         if done:

@@ -120,6 +120,17 @@ async def test_what_was_measured_before_the_form_was_changed_is_marked(host, tmp
 
 
 @in_event_loop
+async def test_the_charts_of_a_measurement_make_room_when_other_runs_are_ticked(host, tmp_path):
+    other = store.write(made_up(driver="macvlan", pairs=3), tmp_path)
+    shown = await measured(host, tmp_path, FakeMeasurement(tmp_path), pairs=3)
+    await shown.history.reading
+    assert shown.live.value
+    shown.history.table.chosen = [*shown.history.table.chosen, other.key]
+    assert len(shown.results.runs) == 2
+    assert not shown.live.value
+
+
+@in_event_loop
 async def test_a_run_that_is_stored_already_is_shown_and_said_to_be_so(host, tmp_path):
     old = store.write(made_up(workload="flowgen", pairs=2), tmp_path)
 
