@@ -71,6 +71,7 @@ def workbench(place: Path = PICTURES) -> None:
 def shoot(page, top, height: int, file: Path) -> None:
     """The page of that height, scrolled so that `top` is at its top."""
     page.set_viewport_size({"width": 1280, "height": height})
+    page.mouse.move(0, 0)  # else a field tells what it means
     top.evaluate("element => element.scrollIntoView()")
     page.screenshot(path=file)
 

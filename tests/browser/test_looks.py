@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 LOOKS = Path(__file__).with_name("looks.js").read_text()
-SIZES = [(1280, 800), (1920, 1080)]
+SIZES = [(800, 800), (1280, 800), (1920, 1080)]
 
 
 @pytest.fixture

@@ -18,10 +18,13 @@ def test_five_pairs_on_a_bridge_are_measured_drawn_live_and_shown(workbench, lab
     workbench.choose(driver="bridge", pairs=5, duration_s=4)  # is drawn more than once on a late machine, too
     expect(workbench.panel.locator(".pairlab-preview")).to_contain_text("5 client and 5 server namespaces on bridge")
     workbench.run()
+    expect(workbench.figures).to_be_in_viewport()  # below Run there was no room for it
     elsewhere = workbench.field("pairs").locator("input")
     elsewhere.focus()
     workbench.wait_until_done()
     expect(elsewhere).to_be_focused()  # nobody is called away when a run ends
+    workbench.run_button.scroll_into_view_if_needed()
+    expect(workbench.panel.locator(".pairlab-sentence")).to_be_in_viewport()
 
     # While it ran, it was drawn, and the figures changed.
     seen = workbench.seen()
@@ -133,6 +136,8 @@ def test_a_grid_is_measured_as_a_sweep_and_its_runs_are_in_the_table(workbench, 
     expect(workbench.status).to_have_text(re.compile("^The sweep .* has ended"))
     expect(workbench.panel.locator(".pairlab-board")).to_contain_text("2 of 2")
     expect(workbench.runs()).to_have_count(2)
+    expect(workbench.panel.locator("tr.pairlab-chosen")).to_have_count(2)
+    expect(workbench.view.locator("img")).to_be_visible()
     assert sorted(run.spec.pairs for run in lab.runs()) == [1, 2]
     picture(workbench.page, "grid")
     workbench.choose(several="")

@@ -9,8 +9,8 @@ from pairlab.testbed.audit import snapshot
 from tests.browser.conftest import wait_clean
 from tests.browser.jupyter import KERNEL
 
-#: In a page: whether the panel says that its kernel is gone.
-SAYS_SO = "getComputedStyle(document.querySelector('.pairlab-panel'), '::before').content.includes('was restarted')"
+#: In a page: whether the panel says that its kernel is gone, where it said that it runs.
+SAYS_SO = "getComputedStyle(document.querySelector('.pairlab-status'), '::before').content.includes('was restarted')"
 LIVE = re.compile(r"total [0-9.]+ [kMG]?bit/s")
 
 
@@ -28,6 +28,7 @@ def test_restarting_the_kernel_in_mid_run_ends_the_measurement(workbench, lab, p
     wait_clean(before, but=(KERNEL,))
     assert lab.runs() == []
     workbench.page.wait_for_function(SAYS_SO)
+    expect(workbench.status.get_by_text("Running")).to_be_hidden()
     picture(workbench.page, "kernel-restarted")
     workbench.run_all_cells()  # a panel as new, for the same notebook
 

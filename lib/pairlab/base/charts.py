@@ -26,22 +26,26 @@ _LIFT = "var(--pairlab-lift, 0%)"
 
 @dataclass(frozen=True)
 class Axis:
-    """From 0 to `end`. name: quantity and unit; ticks: the values with a number."""
+    """From `begin` to `end`. name: quantity and unit; ticks: the values with a number."""
 
     name: str
     end: float
     ticks: tuple[float, ...]
+    begin: float = 0.0
 
 
-def axis(name: str, most: float, *, end: float | None = None, whole: bool = False) -> Axis:
-    """An axis from 0 to `end`, or else just beyond `most`, with about TICKS round numbers.
-
-    whole: of what is counted, so that none lies between.
-    """
+def axis(name: str, most: float, *, end: float | None = None) -> Axis:
+    """An axis from 0 to `end`, or else just beyond `most`, with about TICKS round numbers."""
     most = most if math.isfinite(most) and most > 0 else 1.0
-    step = max(_round_step((end or most) / TICKS), float(whole))
+    step = _round_step((end or most) / TICKS)
     end = end or step * math.ceil(most / step - 1e-9)
     return Axis(name, end, tuple(step * number for number in range(int(end / step + 1e-9) + 1)))
+
+
+def counted(name: str, count: int, *, ticks: int = 4) -> Axis:
+    """The axis of so many bars, numbered from 0: a number is below the middle of its bar."""
+    step = max(1, round(_round_step(count / ticks)))
+    return Axis(name, count - 0.5, tuple(range(0, count, step)), begin=-0.5)
 
 
 @dataclass(frozen=True)
@@ -59,11 +63,12 @@ class Chart:
 
     def _frame(self) -> str:
         """The title, the axes with names, units and numbers, and grid lines."""
-        rules = "".join(f"M{self._x(0):.1f} {self._y(tick):.1f}H{self._x(self.x.end):.1f}" for tick in self.y.ticks)
+        left, right = self._x(self.x.begin), self._x(self.x.end)
+        rules = "".join(f"M{left:.1f} {self._y(tick):.1f}H{right:.1f}" for tick in self.y.ticks)
         numbers = "".join(
-            text(self._x(0) - 6, self._y(tick) + 4, f"{tick:g}", "end", PALE) for tick in self.y.ticks
+            text(left - 6, self._y(tick) + 4, f"{tick:g}", "end", PALE) for tick in self.y.ticks
         ) + "".join(text(self._x(tick), self._y(0) + 15, f"{tick:g}", "middle", PALE) for tick in self.x.ticks)
-        middle = (self._x(0) + self._x(self.x.end)) / 2
+        middle = (left + right) / 2
         titles = text(2, 12, f"{self.title} ({self.y.name})", "start", INK, " font-weight='600'")
         return (
             f"<path d='{rules}' stroke='{_RULE}' fill='none'/>{numbers}{titles}"
@@ -89,9 +94,9 @@ class Chart:
 
     def bars(self, heights: Sequence[float | None], color: str) -> str:
         """One bar per height, side by side over the whole width; without gaps where there are many."""
-        each = (self._x(self.x.end) - self._x(0)) / max(1, len(heights))
+        each = (self._x(self.x.end) - self._x(self.x.begin)) / max(1, len(heights))
         gap = min(6.0, 0.2 * each) if each > 3 else 0.0
-        left, bottom = self._x(0) + gap / 2, self._y(0)
+        left, bottom = self._x(self.x.begin) + gap / 2, self._y(0)
         path = "".join(
             f"M{left + number * each:.1f} {bottom:.1f}V{self._y(height):.1f}h{each - gap:.2f}V{bottom:.1f}Z"
             for number, height in enumerate(heights)
@@ -101,7 +106,7 @@ class Chart:
 
     def note(self, words: str) -> str:
         """Words in the middle, instead of marks."""
-        middle = (self._x(0) + self._x(self.x.end)) / 2
+        middle = (self._x(self.x.begin) + self._x(self.x.end)) / 2
         return text(middle, self._y(self.y.end / 2), words, "middle", PALE)
 
     def legend(self, names: Sequence[tuple[str, str]]) -> str:
@@ -115,7 +120,8 @@ class Chart:
         return "".join(parts)
 
     def _x(self, value: float) -> float:
-        return _LEFT + (WIDTH - _LEFT - _RIGHT) * min(value / self.x.end, 1)
+        share = (value - self.x.begin) / (self.x.end - self.x.begin)
+        return _LEFT + (WIDTH - _LEFT - _RIGHT) * min(share, 1)
 
     def _y(self, value: float) -> float:
         return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * min(value / self.y.end, 1)

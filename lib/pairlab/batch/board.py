@@ -205,9 +205,9 @@ def advice(board: Board) -> str:
     if board.running:
         return ""
     if board.count.left:
-        return f"{_last_sign(board)}; `{_command(board, retry=board.start.retry)}` measures the rest"
+        return f"{_last_sign(board)}; {_way_on(board, retry=board.start.retry)} measures the rest"
     if board.count.failed or board.count.invalid:
-        return f"`{_command(board, retry=True)}` measures again what failed or was invalid"
+        return f"{_way_on(board, retry=True)} measures again what failed or was invalid"
     return ""
 
 
@@ -279,15 +279,17 @@ def _last_sign(board: Board) -> str:
     return f"no sign of life of process {board.start.pid} on {board.start.host} since {when}"
 
 
-def _command(board: Board, *, retry: bool) -> str:
-    """The command that resumes the sweep."""
+def _way_on(board: Board, *, retry: bool) -> str:
+    """The command that resumes the sweep; the button of a notebook, where its plan is in no file."""
     start = board.start
+    if start.file and start.file.startswith("/dev/fd/"):
+        return "Go on"
     file = Path(start.file or paths.own_or_shipped(f"sweeps/{board.name}.yaml"))
     words = ["pairlab", "sweep", str(file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file)]
     words += [] if ", " in board.backend else ["--backend", board.backend]
     words += ["--label", start.ground.label] if start.ground.label else []
     words += schedulers.options(start.scheduler, start.credentials) if start.scheduler else []
-    return shlex.join([*words, *(["--retry"] if retry else [])])
+    return f"`{shlex.join([*words, *(['--retry'] if retry else [])])}`"
 
 
 def _moment(when: datetime) -> str:

@@ -132,7 +132,9 @@ class EarlierRuns:
         """Total time of measuring `spec`, estimated from runs of its backend and driver."""
         above, took_s = self.overhead(spec), self.traffic_s(spec)
         most = spec.flows_end and took_s is None
-        return Expectation(above.seconds + (spec.traffic_s if took_s is None else took_s), above.runs, most)
+        if took_s is None:
+            took_s = 0.0 if spec.launches else spec.traffic_s
+        return Expectation(above.seconds + took_s, above.runs, most)
 
     def cell(self, spec: Spec) -> Expectation:
         """Total time of `spec` as a cell of a sweep."""
@@ -254,6 +256,9 @@ def _sent(spec: Spec) -> str:
             f"The server of each pair is launched {many}, all pairs at once{beside}, and pinged by its client until it"
             " answers; no traffic is sent."
         )
+    workload = registry.workloads.get(spec.workload)
+    if not workload.sends_traffic:
+        return f"{spec.workload} computes for at most {spec.duration_s:g} s; no traffic is sent."
     protocol = "TCP" if not spec.udp_share else "UDP" if spec.udp_share == 1 else "TCP and UDP"
     if spec.flow_sizes:
         load = f"at {spec.offered_load_bps / 1e6:g} Mbit/s" if spec.offered_load_bps else "in a closed loop"
@@ -265,7 +270,13 @@ def _sent(spec: Spec) -> str:
         what = f"a flow of {size} from each client, which has {spec.duration_s:g} s to complete"
     else:
         warmup = f" after a warm-up of {spec.warmup_s:g} s" if spec.warmup_s else ""
-        what = f"{protocol} for {spec.duration_s:g} s{warmup}{'' if spec.udp_rate_bps else ' at full rate'}"
+        window = f"{protocol} for {spec.duration_s:g} s{warmup}"
+        if "transactions" in workload.features:
+            what = f"requests by {window}, and times the responses"
+        elif workload.all_connect:
+            what = f"messages between all, by {window}, and times the rounds"
+        else:
+            what = f"{window}{'' if spec.udp_rate_bps else ' at full rate'}"
     apart = f"{units.with_prefix(spec.start_spacing_s, 's')} apart" if spec.start_spacing_s else "together"
     sends = {"up": "sends", "down": "has servers send", "both": "sends in both directions"}[spec.direction]
     return f"{spec.workload} {sends} {what}, all released {apart}."

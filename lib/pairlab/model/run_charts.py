@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pairlab.base.charts import Chart, axis, scaled, side_by_side
+from pairlab.base.charts import Chart, axis, counted, scaled, side_by_side
 from pairlab.model import fct, latencies, launches
 from pairlab.model.rates import client_bps
 from pairlab.model.tables import carried_bytes
@@ -36,9 +36,7 @@ def _of_flows(run: Any) -> Iterator[str]:
         yield from _times(fct.of_run(run).to_numpy(), "flow", "FCT")
     elif len(run.flows) and not run.sends_nothing:
         rates, unit, most = scaled(client_bps(run.flows).to_list(), "bit/s")
-        chart = Chart(
-            "Each client", axis(f"client, of {len(rates)}", len(rates), end=len(rates), whole=True), axis(unit, most)
-        )
+        chart = Chart("Each client", counted(f"client, of {len(rates)}", len(rates)), axis(unit, most))
         yield chart.picture(chart.bars(rates, _COLOR))
         yield from _total_over_time(run)
 
@@ -65,9 +63,7 @@ def _times(times_s: np.ndarray, one: str, name: str) -> Iterator[str]:
     without = f", {len(times_s) - len(known_s)} failed" if len(known_s) < len(times_s) else ""
     if len(known_s) <= _BARS:
         values, unit, most = scaled(list(known_s), "s")
-        chart = Chart(
-            name, axis(f"{one}, by its time{without}", len(values), end=len(values), whole=True), axis(unit, most)
-        )
+        chart = Chart(name, counted(f"{one}, by its time{without}", len(values)), axis(unit, most))
         yield chart.picture(chart.bars(values, _COLOR))
         return
     shares = np.linspace(0, 1, _POINTS)

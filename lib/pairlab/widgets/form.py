@@ -38,7 +38,7 @@ _EMPTY = "–"
 _MEANINGS = {
     REPETITIONS: "number of measurements, one after the other",
     "fresh": "measure even if it is stored",
-    SEVERAL: "of some parameters, all combinations: driver=bridge,macvlan pairs=1,5,10",
+    SEVERAL: "of parameters, all combinations: driver=bridge,macvlan pairs=1,10; a field of numbers takes 1, 5, 10",
 }
 _OF_FORM = {REPETITIONS: experiments.Parameter(1, ""), SEVERAL: experiments.Parameter("", "")}
 
@@ -237,7 +237,9 @@ class Form(ipywidgets.VBox):
         self.fields: dict[str, Field] = {}
         self.request = Request(None)
         offered = [Choice(each, title=experiments.title(each)) for each in experiments.notebooks()]
-        self.experiment = Field("experiment", "Experiment", "which notebook measures", name, offered)
+        self.experiment = Field(
+            "experiment", "Experiment", "the question; the notebook of that name answers it", name, offered
+        )
         self.experiment.when_changed(self._fill)
         self._first = with_classes(ipywidgets.Box(), "pairlab-fields")
         self._rest = with_classes(ipywidgets.VBox(), "pairlab-more")
@@ -305,6 +307,7 @@ class Form(ipywidgets.VBox):
             value = self._edited.get(name, usual)
             made[name] = Field(name, parse.label(name), meaning, value, choices, suggested, usual)
             made[name].when_changed(partial(self._change, name))
+        made[SEVERAL].input.placeholder = "driver=bridge,macvlan pairs=1,10"
         self.fields = made
         own = [name for name, each in parameters.items() if _differs_from_spec(name, each.default)]
         first = [name for name in dict.fromkeys((*ALWAYS_FIRST, *own, *_LAST_OF_FIRST)) if name in made]

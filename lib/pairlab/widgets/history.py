@@ -1,36 +1,60 @@
 """The history: a table of runs with filters, and what may be done with those that are ticked. `compare` shows these."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from html import escape
 from pathlib import Path
 
 import ipywidgets
 
 from pairlab import store
-from pairlab.errors import NoRuns, PairlabError
+from pairlab.base import named_values
+from pairlab.errors import BadSpec, NoRuns, PairlabError
 from pairlab.model.records import Run
-from pairlab.model.spec import Spec
+from pairlab.model.spec import Spec, value_of
 from pairlab.store import index
 from pairlab.store.index import Row
 from pairlab.widgets.parts import button, frame, heading, in_background, labelled, row, when_changed, with_classes
 from pairlab.widgets.results import Results
-from pairlab.widgets.run_table import RunTable
+from pairlab.widgets.run_table import RunTable, moment
 
 #: What a history can be filtered by, apart from text.
 FACETS = ("experiment", "driver", "backend", "status")
 ANY = ""
+#: A figure of more runs, as of a large sweep, takes seconds: they are ticked by hand.
+MAX_TICKED = 60
 READING = "Reading the stored runs …"
 
 
-def matches(run: Row, text: str, **wanted: str) -> bool:
-    """Whether it has the wanted values, and all words of the text are in what it was asked for, its status or its
-    reasons, or begin its key. wanted: by facet; ANY matches all.
+def finder(text: str, **wanted: str) -> Callable[[Row], bool]:
+    """Whether a run has the wanted values and all that the text asks for: a word is in what it was asked for, its
+    moment, label, status or reasons, or begins its key; NAME=VALUE is of a parameter, of several values one.
+
+    wanted: by facet; ANY matches all. Raises BadSpec for a value that the parameter cannot have.
     """
-    if any(value not in (ANY, run[facet]) for facet, value in wanted.items()):
-        return False
-    said = f"{run['spec']} {run['status']} {run['reasons']}".lower()
-    return all(word in said or run["key"].startswith(word) for word in text.lower().split())
+    words, values = [], {facet: [value] for facet, value in wanted.items() if value != ANY}
+    for word in text.split():
+        named = named_values.split(word)
+        if named and named[0] in Spec.model_fields:
+            given = filter(None, named[1].split(","))  # none: it is not typed to the end
+            values[named[0]] = [value_of(named[0], each) for each in given] or values.get(named[0], [])
+        else:
+            words.append(word.lower())
+    values = {name: some for name, some in values.items() if some}
+
+    def finds(run: Row) -> bool:
+        return all(run[name] in some for name, some in values.items()) and all(
+            word in _searched(run) or run["key"].startswith(word) for word in words
+        )
+
+    return finds
+
+
+def _searched(run: Row) -> str:
+    """What is looked for words in; made once, as it takes long for ten thousand runs."""
+    if "searched" not in run:
+        run["searched"] = f"{run['spec']} {run['status']} {run['reasons']} {run['label']} {moment(run)}".lower()
+    return run["searched"]
 
 
 class RunList:
@@ -58,6 +82,8 @@ class RunList:
             rows, self.unreadable = [], []
         except (OSError, PairlabError) as error:
             rows, self.unreadable = [], [str(error)]
+        for run in rows:
+            _searched(run)  # here, as nobody waits for this
         return rows
 
     def complete(self, run: Row) -> Row:
@@ -93,7 +119,7 @@ class History(ipywidgets.VBox):
         self.reading: asyncio.Task[None] | None = None
         self.on_choice = on_choice
         self._on_fill = on_fill
-        self.text = labelled(ipywidgets.Text, "Find", placeholder="words, or a key")
+        self.text = labelled(ipywidgets.Text, "Find", placeholder="words, or pairs=5")
         self.filters = {
             facet: labelled(ipywidgets.Dropdown, facet.capitalize(), options=[("any", ANY)]) for facet in FACETS
         }
@@ -123,22 +149,25 @@ class History(ipywidgets.VBox):
     @property
     def chosen(self) -> list[Run]:
         """Those that can be read; why others cannot is said."""
+        return self._read(self.table.chosen)
+
+    def _read(self, keys: Iterable[str]) -> list[Run]:
         found = []
-        for key in self.table.chosen:
+        for key in keys:
             try:
                 found.append(self._run_list.read(self._runs[key]))
             except PairlabError as error:
                 self._note.value = escape(str(error))
         return found
 
-    def refresh(self) -> None:
-        """Lists what is stored now."""
+    def refresh(self, tick: Collection[str] = ()) -> None:
+        """Lists what is stored now, and chooses what has these keys, MAX_TICKED at most."""
         self._added.clear()
         if self.reading is None or self.reading.done():
             self._note.value = READING
-            self.reading = in_background(self._run_list.refresh, self._take)
+            self.reading = in_background(self._run_list.refresh, lambda runs: self._take(runs, tick))
 
-    def _take(self, runs: Iterable[Row]) -> None:
+    def _take(self, runs: Iterable[Row], tick: Collection[str] = ()) -> None:
         """Lists these, and what was added while they were read."""
         self._runs = {run["key"]: run for run in runs} | self._added
         self._busy = self._known = True
@@ -151,6 +180,9 @@ class History(ipywidgets.VBox):
         finally:
             self._busy = False
         self._list()
+        if ticked := [key for key in self._runs if key in tick][:MAX_TICKED]:
+            self.table.chosen = [key for key in ticked if key in self.table.listed]
+            self.on_choice(self._read(ticked))  # even if a filter hides some
 
     def choose(self, runs: Iterable[Run]) -> None:
         """Adds these runs, which were just measured, to the table; ticks those that the filters show."""
@@ -163,7 +195,10 @@ class History(ipywidgets.VBox):
         if self._busy:
             return
         wanted = {facet: box.value for facet, box in self.filters.items()}
-        found = [run for run in self._runs.values() if matches(run, self.text.value, **wanted)]
+        try:
+            found = list(filter(finder(self.text.value, **wanted), self._runs.values()))
+        except BadSpec as error:
+            found, self._trouble = [], f"{error}."
         self.table.show(found)
         self._note.value = escape(" ".join(filter(None, (self._trouble, self._count_text(len(found))))))
         self._trouble = ""

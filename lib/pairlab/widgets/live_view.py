@@ -13,7 +13,7 @@ from IPython.display import display
 
 from pairlab.analysis.figures.style import CPU_COLOURS, driver_style
 from pairlab.base import charts, units
-from pairlab.base.charts import Axis, Chart, axis, scaled
+from pairlab.base.charts import Axis, Chart, axis, counted, scaled
 from pairlab.measurement.in_subprocess import attend
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
@@ -107,7 +107,7 @@ class MeasurementState:
         seconds = axis("s since the release", max(1.0, times[-1]), end=ends)
         rates, unit, most = scaled(shown[-1].client_bps, "bit/s")
         sender, count = "server" if self.spec.flow_sizes else "client", len(rates)
-        senders = axis(f"{sender}, of {count}", count, end=count, whole=True)
+        senders = counted(f"{sender}, of {count}", count)
         totals, total_unit, most_total = scaled([sample.total_bps for sample in self.samples], "bit/s")
         each = Chart(f"Each {sender}", senders, axis(unit, most))
         total = Chart("Total", seconds, axis(total_unit, most_total))

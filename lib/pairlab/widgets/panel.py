@@ -1,7 +1,7 @@
 """The panel: choose a measurement, see what it will build, run it, watch it, and look at its results."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
@@ -24,6 +24,7 @@ from pairlab.widgets.parts import (
     button,
     heading,
     in_background,
+    mark,
     message,
     row,
     running_loop,
@@ -65,19 +66,20 @@ class RunPanel(ipywidgets.VBox):
         self.reproduce = Reproduce()
         self.results = Results()
         self.form = Form(preset, **form)
-        self.history = History(RunList(root=root), on_choice=self.results.show, on_fill=self.form.fill)
+        self.history = History(RunList(root=root), on_choice=self._choose, on_fill=self.form.fill)
+        unfolding = self.plan_button, *self.reproduce.buttons.values()
         super().__init__(
             [
                 Looks(),
                 self.form,
                 self.preview,
-                with_classes(row(self.plan_button), "pairlab-unfolds"),
+                with_classes(row(self.run_button, self.stop_button, *unfolding), "pairlab-unfolds", "pairlab-runs"),
+                self.status,
                 self.plan,
-                row(self.run_button, self.stop_button, self.status),
                 self.reproduce,
+                self.results,
                 self.live,
                 self.grid,
-                self.results,
                 heading("History"),
                 self.history,
             ]
@@ -86,6 +88,7 @@ class RunPanel(ipywidgets.VBox):
         self.form.on_change = self._changed
         self._said = "", ""
         self._measured: Spec | None = None  # what status and charts are of
+        self._done: Sequence[Run] = ()  # the runs that came of it
         self._earlier = EarlierRuns(root, read=False)
         self._read()
         self._read_earlier_runs()
@@ -122,18 +125,19 @@ class RunPanel(ipywidgets.VBox):
         """As a sweep, which goes on where it was stopped; its cells are in the table of runs afterwards."""
         assert request.spec
         self._measured, self.live.value = request.spec, ""
+        self.results.show(())
         plan = experiments.sweep_plan(request.spec, request.repetitions, request.several)
         self._say(f"The sweep {plan['name']}: its progress is below.", "")
         view = None
         try:
             view = sweep(plan, root=self._root)
-            for each in self.grid.children:
-                each.close()
-            self.grid.children = [view]
+            self._show_sweep(view)
             await _ended(view)
             self._say(f"The sweep {plan['name']} has ended: see below.", "")
         except PairlabError as error:
             self._say(f"Not started: {error}", "bad")
+        except Exception as error:  # otherwise the task would end without a message
+            self._say(f"Not started: {_unexpected(error)}", "bad")
         except asyncio.CancelledError:
             assert view
             view.stop()
@@ -141,8 +145,20 @@ class RunPanel(ipywidgets.VBox):
             self._say("Stopped. The host is clean; what was measured is kept, and Go on measures what is left.", "warn")
         finally:
             self.task = None
-            self.history.refresh()
+            self._show_figure()
+            self.history.refresh(view.run_keys if view else ())
             self._show_preview(self.form.read())
+
+    def _show_sweep(self, *views: SweepView) -> None:
+        """This one, or none, in place of the one that has ended."""
+        for each in self.grid.children:
+            each.close()
+        self.grid.children = views
+
+    def _show_figure(self) -> None:
+        """Opens a view of the results that shows more than one run, unless one is open."""
+        if self.results.tabs.value not in PICTURES:
+            self.results.tabs.value = next(iter(PICTURES))
 
     async def _measure(self, request: Request, first: Spec) -> None:
         """All repetitions, one after the other. Errors are shown, not raised."""
@@ -150,6 +166,9 @@ class RunPanel(ipywidgets.VBox):
         begun = datetime.now(UTC)
         outcome = "measurement failed"
         self._measured = first
+        self.results.show(())  # the live view has their place, and they have its when it is over
+        if all(each.task.done() for each in self.grid.children):
+            self._show_sweep()
         try:
             for number in range(request.repetitions):
                 spec = first.replace(repetition=first.repetition + number)
@@ -166,7 +185,7 @@ class RunPanel(ipywidgets.VBox):
         except PairlabError as error:
             self._say(f"Measurement failed: {error}", "bad")
         except Exception as error:  # otherwise the task would end without a message
-            self._say(f"Measurement failed: unexpected error: {type(error).__name__}: {error}", "bad")
+            self._say(f"Measurement failed: {_unexpected(error)}", "bad")
         else:
             outcome = "done"
             self._say(*_result_text(done, begun))
@@ -174,13 +193,19 @@ class RunPanel(ipywidgets.VBox):
             self.task = None
             self._end(done, outcome)
 
+    def _choose(self, runs: Sequence[Run]) -> None:
+        """Shows runs that were ticked; the charts of the last measurement make room where these are others."""
+        self.results.show(runs)
+        if runs and not self.running and {run.key for run in runs} != {run.key for run in self._done}:
+            self.live.value = ""
+
     def _end(self, done: list[Run], outcome: str) -> None:
+        self._done = done
         self.live.end(outcome)
-        if done and self.results.tabs.value not in PICTURES:
-            self.results.tabs.value = next(iter(PICTURES))
         self.history.choose(done)
         if done:
-            self.results.show(done)  # even if a filter of the history hides them
+            self._show_figure()
+        self.results.show(done or self.history.chosen)  # even if a filter of the history hides what was measured
         self._show_preview(self.form.read())
         self._read_earlier_runs()
 
@@ -224,13 +249,8 @@ class RunPanel(ipywidgets.VBox):
         self._update_buttons()
 
     def _update_buttons(self) -> None:
-        """Shows which button would do nothing now. Neither is ever disabled, as that would take the focus from it."""
-        stoppable = self.task is not None and self.running and not self.task.cancelling()
-        for each, works in (
-            (self.run_button, self.form.request.spec and not self.running),
-            (self.stop_button, stoppable),
-        ):
-            (each.remove_class if works else each.add_class)("pairlab-inactive")
+        mark(self.run_button, self.form.request.spec and not self.running)
+        mark(self.stop_button, self.task is not None and self.running and not self.task.cancelling())
 
     def _say(self, text: str, tone: str) -> None:
         self._said = text, tone
@@ -245,6 +265,10 @@ class RunPanel(ipywidgets.VBox):
         (self.live.add_class if of_before else self.live.remove_class)("pairlab-before")
         shown = f"Of the measurement before: {text}" if of_before and text else text
         self.status.value = message(shown, tone or "plain")
+
+
+def _unexpected(error: Exception) -> str:
+    return f"unexpected error: {type(error).__name__}: {error}"
 
 
 async def _ended(view: SweepView) -> None:
@@ -291,8 +315,11 @@ _TEXTS: dict[str, tuple[str, str, Callable[[Request, Spec], str]]] = {
 }
 
 
-class Reproduce(ipywidgets.VBox):
-    """The measurement that a form asks for, as a command or a sweep file to copy; updated with the form."""
+class Reproduce(ipywidgets.HTML):
+    """The measurement that a form asks for, as a command or a sweep file to copy; updated with the form.
+
+    buttons: by label, each opens its text; who shows this shows them, too.
+    """
 
     def __init__(self):
         self._request = Request(None)
@@ -302,8 +329,7 @@ class Reproduce(ipywidgets.VBox):
         }
         for each in self.buttons.values():
             when_changed(each, self._show)
-        self.text = ipywidgets.HTML()
-        super().__init__([with_classes(row(*self.buttons.values()), "pairlab-unfolds"), self.text])
+        super().__init__()
         with_classes(self, "pairlab-reproduce")
 
     def update(self, request: Request) -> None:
@@ -313,7 +339,7 @@ class Reproduce(ipywidgets.VBox):
 
     def _show(self) -> None:
         opened = [label for label, each in self.buttons.items() if each.value]
-        self.text.value = "".join(_copyable(label, self._text(label)) for label in opened)
+        self.value = "".join(_copyable(label, self._text(label)) for label in opened)
 
     def _text(self, label: str) -> str:
         if not self._request.spec:

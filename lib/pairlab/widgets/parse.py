@@ -27,6 +27,7 @@ _FOR_ALL = ("backend", "experiment", "seed", "repetition", "fresh")
 #: How words of parameter names are written in a label.
 _SPELLING = {
     "cpu": "CPU",
+    "cpus": "CPUs",
     "udp": "UDP",
     "mtu": "MTU",
     "max": "max.",
@@ -74,7 +75,8 @@ def read(experiment: str, entered: Mapping[str, Any]) -> Request:
     values, errors = {}, {}
     parameters = experiments.parameters(experiment)
     entered = dict(entered)
-    several: Mapping[str, Sequence[Any]] = {}
+    several: dict[str, list[Any]] = {}
+    in_fields = []
     try:
         several = _several(entered.pop(SEVERAL, ""), parameters)
     except ValueError as error:
@@ -82,9 +84,16 @@ def read(experiment: str, entered: Mapping[str, Any]) -> Request:
     for name, text in entered.items():
         like = 1 if name == REPETITIONS else parameters[name].default
         try:
-            values[name] = _value(name, text, like)
+            listed = [_value(name, each, like) for each in _listed(name, text, like)]
         except ValueError as error:
             errors[name] = str(error)
+            continue
+        values[name] = listed[0]
+        if len(listed) > 1:
+            several[name] = listed
+            in_fields.append(name)
+    if (count := math.prod(map(len, several.values()))) > MAX_CELLS:
+        errors[SEVERAL] = f"these are {count:,} cells; for more than {MAX_CELLS:,}, write a sweep file"
     repetitions = values.pop(REPETITIONS, 1)
     if REPETITIONS not in errors and not 1 <= repetitions <= MAX_REPETITIONS:
         errors[REPETITIONS] = f"must be from 1 to {MAX_REPETITIONS:,}; for more, use a sweep"
@@ -95,15 +104,23 @@ def read(experiment: str, entered: Mapping[str, Any]) -> Request:
     except BadInput as error:
         spec, errors = None, {**by_field(str(error), parameters), **errors}
     cells: list[Spec] = []
-    if spec and several:
+    if spec and several and SEVERAL not in errors:
         try:
             for each in itertools.product(*several.values()):
                 cell = experiments.spec_of(experiment, values | dict(zip(several, each, strict=True)))
                 cells.append(resolve(cell))
                 plans.layout(cells[-1])
         except BadInput as error:
-            errors[SEVERAL] = str(error)
+            said = by_field(str(error), in_fields).items()
+            errors |= {name: text for name, text in said if name} or {SEVERAL: str(error)}
     return Request(None if errors else spec, repetitions, bool(values.get("fresh")), errors, several, cells)
+
+
+def _listed(name: str, text: Any, like: Any) -> list[Any]:
+    """The values in a field, "1, 5, 10" as a grid of them: "1,5" might be meant as 1.5 where it is no whole number."""
+    if name in (*_FOR_ALL, REPETITIONS) or not isinstance(text, str) or isinstance(like, str | bool):
+        return [text]
+    return re.split(r",\s*" if isinstance(like, int) else r",\s+", text.strip())
 
 
 def _several(text: str, parameters: Mapping[str, Parameter]) -> dict[str, list[Any]]:
@@ -115,8 +132,6 @@ def _several(text: str, parameters: Mapping[str, Parameter]) -> dict[str, list[A
             known = [each for each in parameters if each not in _FOR_ALL]
             raise ValueError(f"{part!r} names no parameter of a grid{hint(name, known)}: write driver=bridge,macvlan")
         found[name] = [_value(name, each.strip(), parameters[name].default) for each in values.split(",")]
-    if (count := math.prod(map(len, found.values()))) > MAX_CELLS:
-        raise ValueError(f"these are {count:,} cells; for more than {MAX_CELLS:,}, write a sweep file")
     return found
 
 

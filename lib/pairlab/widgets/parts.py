@@ -58,6 +58,11 @@ def button(label: str, icon: str, tooltip: str, work: Callable[[], None], style:
     return made
 
 
+def mark(clickable: ipywidgets.Button, works: object) -> None:
+    """Shows whether a button would do something now. It is never disabled, as that would take the focus from it."""
+    (clickable.remove_class if works else clickable.add_class)("pairlab-inactive")
+
+
 def when_changed(widget: ipywidgets.Widget, work: Callable[[], object], *names: str) -> None:
     """Calls `work` after each change of the widget's value, or of what has these names, in the event loop of the cell
     that asks for this.

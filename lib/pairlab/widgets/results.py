@@ -98,9 +98,10 @@ def sentence(runs: Sequence[Run], by: str) -> str:
     try:
         first, *others = compare(runs, by=by)
     except PairlabError as error:
-        return f"{len(runs)} runs. {error}"
+        return f"{len(runs)} runs: {error}"
     more = f" {len(others)} more comparisons are under {DIFFERENCE}." if others else ""
-    return f"{first.words} ({first.verdict}).{more}"
+    verdict = "" if first.verdict in first.words else f" ({first.verdict})"
+    return f"{first.words}{verdict}.{more}"
 
 
 def summary(runs: Sequence[Run]) -> str:

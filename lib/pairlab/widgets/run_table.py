@@ -40,7 +40,8 @@ def _column(name: str, label: str = "", number: bool = False) -> Column:
     return Column(label or name.capitalize(), text, lambda row: row.get(name), number)
 
 
-def _when(row: Row, spec: Spec) -> str:
+def moment(row: Row) -> str:
+    """When it was measured, by this machine's clock."""
     known = row["measured_at"]
     return f"{datetime.fromisoformat(known).astimezone():%Y-%m-%d %H:%M}" if known else "?"
 
@@ -54,7 +55,7 @@ def _outcome(row: Row, spec: Spec) -> str:
 
 
 COLUMNS: dict[str, Column] = {
-    "when": Column("Measured", _when, lambda row: row["measured_at"]),
+    "when": Column("Measured", lambda row, spec: moment(row), lambda row: row["measured_at"]),
     "experiment": _column("experiment"),
     "backend": _column("backend"),
     "driver": _column("driver"),
@@ -72,6 +73,7 @@ COLUMNS: dict[str, Column] = {
     "kernel": _column("kernel"),
     "host": _column("host"),
     "key": _column("key"),
+    "path": _column("path", "Folder"),
 }
 SHOWN = [*COLUMNS][:11]
 

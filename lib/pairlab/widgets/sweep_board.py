@@ -14,21 +14,21 @@ import ipywidgets
 from pairlab.base import html_repr, safe_yaml
 from pairlab.batch import sweep_file
 from pairlab.batch.watcher import Watcher
-from pairlab.errors import BadInput, PairlabError
+from pairlab.errors import BadInput, NoRuns, PairlabError
+from pairlab.measurement.measure import resolve
 from pairlab.testbed.cleanup.child_processes import killed_with_parent
-from pairlab.widgets.parts import Looks, button, message, row, running_loop, with_classes
+from pairlab.widgets.parts import Looks, button, mark, message, row, running_loop, with_classes
 
 #: `pairlab`, which is interrupted also where it inherits, from a notebook's kernel, that it is not.
 _PAIRLAB = (
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); sys.argv[0] = 'pairlab';"
     " from pairlab.cli import main; main(prog_name='pairlab')"
 )
-#: How many of the last lines are shown of what a sweep printed that has ended.
-_LAST_LINES = 3
 
 
 class BoardView(ipywidgets.VBox):
     """What `board` returns. task: polls the store until the sweep is complete or this is closed. shown: its HTML.
+    starting: whether what measures it was just begun, so that the store need not have it yet.
 
     Without an event loop, as in a script, there is no task: it shows the state at creation.
     """
@@ -36,6 +36,7 @@ class BoardView(ipywidgets.VBox):
     def __init__(self, watcher: Watcher, every_s: float):
         self._watcher, self._every_s = watcher, every_s
         self.shown = ipywidgets.HTML()
+        self.starting = False
         self.task: asyncio.Task[None] | None = None
         super().__init__([Looks(), self.shown])
         with_classes(self, "pairlab", "pairlab-board")
@@ -62,6 +63,8 @@ class BoardView(ipywidgets.VBox):
         try:
             board = self._watcher.board()
         except (PairlabError, OSError) as error:
+            if self.starting and isinstance(error, NoRuns):
+                return html_repr.summary(f"sweep {self._watcher.sweep}", [], badge="starting"), False
             return self._error(str(error)), False
         except Exception as error:  # otherwise the task would end, and the board would stay as it is without a word
             return self._error(f"unexpected error: {type(error).__name__}: {error}"), False
@@ -84,18 +87,27 @@ def board(name: str, *, backend: str | None = None, root: str | Path | None = No
 
 
 class SweepView(ipywidgets.VBox):
-    """What `sweep` returns. board: its progress; task: done when it has ended; stop(), go_on(): as the buttons.
+    """What `sweep` returns. board: its progress; task: done when it has ended; stop(), go_on(): as the buttons;
+    run_keys: of all its runs.
 
     held: descriptors that its process needs.
     """
 
-    def __init__(self, name: str, file: Path, options: tuple[str, ...], root: Path | None, held: Sequence[int] = ()):
+    def __init__(
+        self,
+        plan: sweep_file.SweepFile,
+        file: Path,
+        options: tuple[str, ...],
+        root: Path | None,
+        held: Sequence[int] = (),
+    ):
+        self.run_keys = {resolve(spec).key for spec in sweep_file.cells(plan)}
         self._words = ["sweep", str(file), *options]
         self._held = list(held)
         self._root = root
         self._process: asyncio.subprocess.Process | None = None
         self.task: asyncio.Task[None] | None = None
-        self.board = board(name, root=root)
+        self.board = board(plan.name, root=root)
         self.stop_button = button("Stop", "stop", "end it; what is measured is kept", self.stop)
         self.go_on_button = button("Go on", "play", "measure what is left", self.go_on)
         self.status = with_classes(ipywidgets.HTML(), "pairlab-sweep-status")
@@ -111,8 +123,10 @@ class SweepView(ipywidgets.VBox):
         super().close()
 
     def go_on(self) -> None:
-        """Measures what is left of it, unless that is under way."""
+        """Measures what is left of it, unless that is under way; again what failed or was invalid, too."""
         if self.task is None or self.task.done():
+            if self.task and "--retry" not in self._words:
+                self._words.append("--retry")
             self.task = asyncio.get_running_loop().create_task(self._measure())
 
     def stop(self) -> None:
@@ -123,7 +137,9 @@ class SweepView(ipywidgets.VBox):
 
     async def _measure(self) -> None:
         """In a process of its own, which ends with this kernel: the kernel draws, and would be in the numbers."""
-        self.status.value = message("Running.")
+        self.status.value, self.board.starting = message("Running."), True
+        mark(self.stop_button, True)
+        mark(self.go_on_button, False)
         store = {"PAIRLAB_RUNS": str(self._root)} if self._root else {}
         with tempfile.TemporaryFile() as printed:
             command = killed_with_parent([sys.executable, "-P", "-c", _PAIRLAB, *self._words])
@@ -142,7 +158,11 @@ class SweepView(ipywidgets.VBox):
                 raise
             printed.seek(0)
             lines = printed.read().decode(errors="replace").strip().splitlines()
-        ended = "Complete." if status == 0 else " ".join(["Not complete:", *lines[-_LAST_LINES:]])
+            lines = [line for line in lines if "/dev/fd/" not in line]  # nobody else has a command for that plan
+        self.board.starting = False
+        mark(self.stop_button, False)
+        mark(self.go_on_button, status != 0)
+        ended = "Complete." if status == 0 else " ".join(["Not complete:", *lines[-1:]])
         self.status.value = message(ended)
 
 
@@ -159,13 +179,13 @@ def sweep(plan: str | Path | Mapping[str, Any], *options: str, root: str | Path 
     place = Path(root) if root else None
     if not isinstance(plan, Mapping):
         file = sweep_file.locate(Path(plan)).absolute()
-        return SweepView(sweep_file.load(file).name, file, options, place)
+        return SweepView(sweep_file.load(file), file, options, place)
     content = os.memfd_create("sweep")  # a file that ends with this process, whatever ends it
     try:
         with open(content, "w", encoding="utf-8", closefd=False) as file_of_plan:
             file_of_plan.write(safe_yaml.text(dict(plan), default_flow_style=False))
         file = Path(f"/dev/fd/{content}")
-        return SweepView(sweep_file.load(file).name, file, options, place, [content])
+        return SweepView(sweep_file.load(file), file, options, place, [content])
     except BaseException:
         os.close(content)
         raise

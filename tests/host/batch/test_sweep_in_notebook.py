@@ -33,6 +33,7 @@ def test_a_sweep_is_measured_stopped_and_goes_on(tmp_path, clean_host):
             async with asyncio.timeout(120):
                 await shown.task
             await until(lambda: "4 of 4 cells ended" in shown.board.shown.value)
+            assert {run.key for run in load_runs(tmp_path)} == shown.run_keys
         finally:
             shown.close()
 

@@ -402,6 +402,8 @@ def test_text_says_where_it_stands_what_is_new_and_what_to_do(begin):
         == f"`pairlab sweep {board.start.file} --backend netns --retry` measures again what failed or was invalid"
     )
     assert lines[-1] == "  1 failed: the bridge broke"
+    in_no_file = dataclasses.replace(board, start=board.start.model_copy(update={"file": "/dev/fd/7"}))
+    assert str(in_no_file).splitlines()[2] == "Go on measures again what failed or was invalid"
 
 
 def test_html_escapes_what_came_from_outside_and_tells_a_screen_reader_how_far_it_is(begin):

@@ -38,6 +38,23 @@ def test_a_preview_says_what_is_built_sent_and_stored(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("workload", "words"),
+    [
+        ("rr", "rr sends requests by TCP for 2 s, and times the responses, all released together."),
+        ("all-to-all", "all-to-all sends messages between all, by TCP for 2 s, and times the rounds"),
+        ("stress-ng-cpu", "stress-ng-cpu computes for at most 2 s; no traffic is sent."),
+    ],
+)
+def test_what_sends_otherwise_than_at_full_rate_is_told_so(workload, words, tmp_path):
+    assert words in preview(Spec(pairs=2, duration_s=2.0, workload=workload), root=tmp_path)
+
+
+def test_launches_take_no_time_of_traffic(tmp_path):
+    spec = Spec(experiment="launch-time", workload="flowgen", launches=3, duration_s=60.0)
+    assert "About 2 s in all" in preview(spec, root=tmp_path)
+
+
 def test_who_shares_the_hosts_stack_has_no_namespace(tmp_path):
     words = preview(Spec(driver="host", pairs=2, workload="flowgen"), root=tmp_path)
     assert words.startswith("2 clients and 2 servers on host: one shared network stack")

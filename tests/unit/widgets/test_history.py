@@ -12,7 +12,7 @@ import pytest
 
 from pairlab import store, widgets
 from pairlab.store import runs as runs_of_store
-from pairlab.widgets.history import History, RunList, matches
+from pairlab.widgets.history import History, RunList, finder
 from pairlab.widgets.results import DIFFERENCE, PICTURES, SUMMARY, Results
 from pairlab.widgets.run_table import LISTED
 from tests.support.runs import made_up, truncate
@@ -39,7 +39,7 @@ def minutes_of(rows):
 
 
 def accepted(run_list, text="", **wanted):
-    return [row for row in run_list.refresh() if matches(row, text, **wanted)]
+    return list(filter(finder(text, **wanted), run_list.refresh()))
 
 
 def keys(runs):
@@ -80,11 +80,23 @@ def test_runs_are_ordered_by_their_results_and_those_without_one_come_last():
         ({"text": "MEMORY"}, [4]),
         ({"driver": "bridge", "status": "ok"}, [1, 3]),
         ({"text": "nowhere"}, []),
+        ({"text": "2024-05-01 docker"}, [2]),
+        ({"text": "pairs=5"}, [1, 2]),
+        ({"text": "pairs=5,9 driver=bridge"}, [1, 4]),
+        ({"text": "flow_bytes=5MB"}, [3]),
+        ({"text": "pairs="}, [1, 2, 3, 4]),
     ],
 )
 def test_a_filter_lets_through_what_has_all_that_is_asked(runs, wanted, minutes):
     assert sorted(minutes_of(accepted(RunList(runs), **wanted))) == minutes
     assert [row["key"] for row in accepted(RunList(runs), text=runs[2].key[:8])] == [runs[2].key]
+
+
+def test_a_value_that_a_parameter_cannot_have_is_said_and_finds_nothing(runs):
+    history = History(RunList(runs))
+    history.text.value = "pairs=many"
+    assert history.table.listed == []
+    assert "pairs: &#x27;many&#x27; is not a number" in history._note.value
 
 
 def test_runs_that_are_given_are_listed_without_reading_their_tables(tmp_path):
@@ -187,6 +199,17 @@ def test_runs_are_removed_and_come_back(tmp_path):
     history.undo()
     assert sorted(history.table.listed) == sorted(keys(stored))
     assert shown_actions(history) == []
+
+
+def test_what_a_sweep_has_measured_is_ticked_when_it_is_listed(tmp_path):
+    shown = []
+    history = History(RunList(root=tmp_path), on_choice=shown.append)
+    stored = [store.write(at(minute, pairs=minute), tmp_path) for minute in (1, 2, 3)]
+    history.refresh({*keys(stored[:2]), "of a cell that was not measured"})
+    assert sorted(run.spec.pairs for run in history.chosen) == [1, 2]
+    history.text.value = "pairs=3"
+    history.refresh(keys(stored[:2]))
+    assert sorted(run.spec.pairs for run in shown[-1]) == [1, 2]  # also while they are not listed
 
 
 def test_runs_get_a_label_and_are_else_what_they_were(tmp_path):

@@ -67,6 +67,19 @@ def test_every_axis_has_its_unit_and_slow_links_a_scale_of_their_own():
     assert "Each client (Mbit/s)" in texts(state_of((2e6, 1e6)).charts())
 
 
+@pytest.mark.parametrize(("count", "numbers"), [(1, ["0"]), (3, ["0", "1", "2"]), (50, ["0", "20", "40"])])
+def test_the_number_of_a_client_is_below_the_middle_of_its_bar(count, numbers):
+    chart = charts.Chart("each", charts.counted("client", count), charts.axis("Gbit/s", 4))
+    bars = drawn(chart.bars([4] * count, "red")).get("d").split("M")[1:]
+    middles = [float(bar.split(" ")[0]) + float(bar.split("h")[1].split("V")[0]) / 2 for bar in bars]
+    shown = {
+        each.text: float(each.get("x"))
+        for each in drawn(chart.picture("")).iter()
+        if each.get("text-anchor") == "middle" and each.text != "client"
+    }
+    assert shown == {number: pytest.approx(middles[int(number)], abs=0.5) for number in numbers}
+
+
 def test_what_is_unavailable_is_named_in_place_of_bars_and_nobody_sending_is_drawn_too():
     shown = texts(state_of((None, None)).charts())
     assert "unavailable: clients share one network stack" in shown

@@ -7,6 +7,7 @@ import pytest
 
 from pairlab import store
 from pairlab.errors import HostBusy, TestbedError, Unavailable
+from pairlab.widgets import panel as panel_module
 from pairlab.widgets.panel import RunPanel
 from tests.support.runs import made_up
 from tests.unit.widgets.fakes import FakeMeasurement, html, in_event_loop, until
@@ -119,6 +120,17 @@ async def test_what_was_measured_before_the_form_was_changed_is_marked(host, tmp
 
 
 @in_event_loop
+async def test_the_charts_of_a_measurement_make_room_when_other_runs_are_ticked(host, tmp_path):
+    other = store.write(made_up(driver="macvlan", pairs=3), tmp_path)
+    shown = await measured(host, tmp_path, FakeMeasurement(tmp_path), pairs=3)
+    await shown.history.reading
+    assert shown.live.value
+    shown.history.table.chosen = [*shown.history.table.chosen, other.key]
+    assert len(shown.results.runs) == 2
+    assert not shown.live.value
+
+
+@in_event_loop
 async def test_a_run_that_is_stored_already_is_shown_and_said_to_be_so(host, tmp_path):
     old = store.write(made_up(workload="flowgen", pairs=2), tmp_path)
 
@@ -146,6 +158,7 @@ async def test_the_live_view_follows_while_it_runs_and_a_second_click_on_run_sta
     shown.run_button.click()
     await until(lambda: shown.live.state and shown.live.state.samples)
     assert "measuring 0.5/2 s" in shown.live.value
+    assert shown.results.runs == ()
     shown.run_button.click()
     attend.hold.set()
     await ended(shown)
@@ -197,14 +210,28 @@ async def test_an_error_is_shown(host, tmp_path, error, words):
 
 
 @in_event_loop
+async def test_a_grid_that_cannot_begin_says_why(host, tmp_path, monkeypatch):
+    def breaks(plan, root):
+        raise RuntimeError("no idea")
+
+    monkeypatch.setattr(panel_module, "sweep", breaks)
+    shown = await panel(host, tmp_path)
+    shown.form.fields["pairs"].value = "1, 2"
+    shown.run_button.click()
+    await ended(shown)
+    assert "Not started: unexpected error: RuntimeError: no idea" in shown.status.value
+    assert can(shown) == (True, False)
+
+
+@in_event_loop
 async def test_the_lines_that_repeat_it_follow_the_form(host, tmp_path):
     shown = await panel(host, tmp_path, pairs=3)
     for button in shown.reproduce.buttons.values():
         button.value = True
-    assert "-p pairs 3" in shown.reproduce.text.value
-    assert "experiments:\n  throughput:\n    pairs: 3" in shown.reproduce.text.value
+    assert "-p pairs 3" in shown.reproduce.value
+    assert "experiments:\n  throughput:\n    pairs: 3" in shown.reproduce.value
     shown.form.fields["pairs"].value = "4"
-    await until(lambda: "-p pairs 4" in shown.reproduce.text.value)
+    await until(lambda: "-p pairs 4" in shown.reproduce.value)
 
 
 @in_event_loop

@@ -166,6 +166,27 @@ def test_what_is_no_grid_is_refused_at_its_field(several, why):
     assert asked.spec is None
 
 
+def test_several_values_in_a_field_are_a_grid():
+    asked = parse.read("fct", {"pairs": "1,2, 3", "flow_bytes": "1 MB, 5 MB", "several": "driver=bridge,host"})
+    assert asked.errors == {}
+    assert len(asked.cells) == 12
+    assert {(each.pairs, each.flow_bytes) for each in asked.cells} >= {(2, 1_000_000), (3, 5_000_000)}
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "why"),
+    [
+        ("duration_s", "1,5", "decimal point"),
+        ("pairs", "1,99999", "not 99999"),
+        ("pairs", "1, many", "is not a number"),
+    ],
+)
+def test_what_is_no_list_of_values_is_refused_at_its_field(field, text, why):
+    asked = parse.read("throughput", {field: text})
+    assert (list(asked.errors), asked.spec) == ([field], None)
+    assert why in asked.errors[field]
+
+
 def test_grids_of_different_values_are_different_sweeps():
     names = {
         experiments.sweep_plan(asked.spec, 1, asked.several)["name"]

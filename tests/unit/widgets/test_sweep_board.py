@@ -68,6 +68,16 @@ def test_it_waits_for_a_sweep_that_has_not_begun(shown, begin):
     shown(work, begun=False)
 
 
+def test_a_sweep_that_was_just_begun_is_starting(shown, begin):
+    async def work(its, todo, until):
+        its.starting = True
+        await until("starting")
+        begin()
+        await until("0 of 8 cells ended")
+
+    shown(work, begun=False)
+
+
 def test_it_survives_errors_that_nobody_knows_and_shows_them(shown, monkeypatch):
     def breaks(*arguments):
         raise RuntimeError("<b>no idea</b>")

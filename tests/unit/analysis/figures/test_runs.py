@@ -14,6 +14,7 @@ from pairlab.errors import NoRuns
 from pairlab.model.records import Run
 from pairlab.model.spec import Spec
 from pairlab.model.tables import table
+from tests.support.claimed import launching
 from tests.support.synthetic import bulk, ending, run, transacting
 
 PICTURES = ("cdf", "box", "time_series", "retransmits", "measures")
@@ -57,6 +58,21 @@ def lines(ax, color=None):
 
 
 # --- what is drawn
+
+
+@pytest.mark.parametrize("name", ["cdf", "box", "measures"])
+def test_launches_are_drawn_by_the_times_that_they_took(name):
+    figure = getattr(pictures, name)([launching(1.0), launching(2.0, driver="macvlan")])
+    (ax, *_) = figure.axes
+    drawn = {float(value) for line in lines(ax) for value in (line.get_xdata() if name == "cdf" else line.get_ydata())}
+    assert {200.0, 400.0} <= {round(value, 6) for value in drawn}
+    assert "launch" in (ax.get_xlabel() + ax.get_ylabel() + ax.get_title(loc="left")).lower()
+    assert "no launches failed" in note(figure)
+
+
+def test_launches_beside_flows_are_left_out_and_said_to_be():
+    figure = pictures.cdf([bulk([1.0]), launching(1.0)])
+    assert "1 of 2 runs have no flows and are not drawn" in note(figure)
 
 
 def test_a_distribution_has_a_line_per_run_and_reads_its_quantiles():
@@ -224,9 +240,9 @@ def test_clients_without_intervals_are_said_not_to_be_in_the_total():
     [
         ("time_series", run([1.0, 2.0]), "These runs have no intervals: their tool reports no throughput over time."),
         ("retransmits", run([1.0, 2.0]), "No client's retransmitted segments are known"),
-        ("cdf", ending([0.1, 0.1], failed=2), "No flow of these runs has a completion time"),
-        ("box", ending([0.1, 0.1], failed=2), "No flow of these runs has a completion time"),
-        ("cdf", Run(Spec(), "skipped", ("no reason",)), "No flow of these runs has a throughput"),
+        ("cdf", ending([0.1, 0.1], failed=2), "No flows of these runs have a completion time"),
+        ("box", ending([0.1, 0.1], failed=2), "No flows of these runs have a completion time"),
+        ("cdf", Run(Spec(), "skipped", ("no reason",)), "No flows of these runs have a throughput"),
     ],
 )
 def test_what_runs_do_not_have_is_a_picture_of_words(picture, made, told):

@@ -24,7 +24,7 @@ from pairlab.analysis.figures.cdf import steps
 from pairlab.analysis.figures.files import on_screen
 from pairlab.analysis.figures.runs import values as run_values
 from pairlab.analysis.figures.runs.series import Chosen, Series, choose
-from pairlab.analysis.figures.runs.values import FCT, LATENCY, THROUGHPUT, OverTime, Plotted
+from pairlab.analysis.figures.runs.values import FCT, LATENCY, LAUNCH, THROUGHPUT, OverTime, Plotted
 from pairlab.analysis.figures.style import LEAST_IN_BOX, text
 from pairlab.analysis.output.formatting import span
 from pairlab.base import units
@@ -75,19 +75,22 @@ class Picture(Figure):
 def cdf(runs: Runs) -> Picture:
     """The distribution over the flows of each run: completion times where all have an end, else throughput.
 
-    Of transactions, the distribution over these: their latencies. A line per run; flows that failed are in none, and
-    are counted in the note. Transactions that were lost took longer than any, so that a line with some ends below 1.
+    Of launches, the distribution over these: the times that they took. Of transactions, their latencies. A line per
+    run; flows that failed are in none, and are counted in the note. Transactions that were lost took longer than any,
+    so that a line with some ends below 1.
     """
     chosen = choose(runs)
-    quantity, item = _quantity(chosen), "flow"
+    quantity = _quantity(chosen)
     lines = [(series, run, run_values.of_flows(run, quantity), 0) for series, run in chosen.each]
     if chosen.each and all(latencies.timed(run.transactions, run.flows) for _, run in chosen.each):
-        quantity, item = LATENCY, "transaction"
+        quantity = LATENCY
         answered = run_values.of_transactions
         lines = [(series, run, answered(run), latencies.lost(run.flows) or 0) for series, run in chosen.each]
     lines = [line for line in lines if len(line[2])]
     if not lines:
-        return _words(f"No {item} of these runs has a {quantity.in_words}: there is no distribution to show.", chosen)
+        return _words(
+            f"No {quantity.items} of these runs have a {quantity.in_words}: there is no distribution to show.", chosen
+        )
     scale, unit = quantity.scaled([values for *_, values, _ in lines])
 
     def draw(ax: Axes) -> None:
@@ -100,10 +103,13 @@ def cdf(runs: Runs) -> Picture:
             few = points.iloc[:: max(1, len(points) // _NAMED)]
             _name(ax, _of(series, run), few["value"], few["share"], lambda x, y: f": {y:.0%} within {x:.4g} {unit}")
         ax.grid(True, axis="x")
-        ax.set(ylim=(0, 1), xlabel=text(f"{quantity.label} ({unit})"), ylabel=f"Share of {item}s")
+        ax.set(ylim=(0, 1), xlabel=text(f"{quantity.label} ({unit})"), ylabel=f"Share of {quantity.items}")
 
     n = _span([len(values) + lost for *_, values, lost in lines])
-    note = [f"a line per run, {chosen.counted(series for series, *_ in lines)}", f"n = {n} {item}s in each line"]
+    note = [
+        f"a line per run, {chosen.counted(series for series, *_ in lines)}",
+        f"n = {n} {quantity.items} in each line",
+    ]
     if all_lost := sum(lost for *_, lost in lines):
         note.append(f"{all_lost:,} were lost, and took longer than any")
     return _figure([draw], chosen, [*note, chosen.failed], legend=_names(series for series, *_ in lines))
@@ -134,8 +140,9 @@ def measures(runs: Runs) -> Picture:
             draws.insert(0, partial(panel, quantity=run_values.shown(name, measure), values=values, last=not draws))
     if not draws:
         return _words("These runs have no measure that is known.", chosen)
-    flows = _span([len(run.flows) for _, run in chosen.each])
-    note = [f"a mark per run, {chosen.counted(series for series, _ in chosen.each)}, n = {flows} flows in each"]
+    items, tables = chosen.measured
+    n = _span([len(each) for each in tables])
+    note = [f"a mark per run, {chosen.counted(series for series, _ in chosen.each)}, n = {n} {items} in each"]
     legend = {} if _names_fit(labels) else _names(chosen.series)
     return _figure(draws, chosen, [*note, chosen.failed], legend=legend, height_in=1 + 1.1 * len(draws))
 
@@ -154,7 +161,9 @@ def box(runs: Runs) -> Picture:
         if by_run := [(run, values) for run, values in by_run if len(values)]:
             boxes.append((series, by_run))
     if not boxes:
-        return _words(f"No flow of these runs has a {quantity.in_words}: there is nothing to show.", chosen)
+        return _words(
+            f"No {quantity.items} of these runs have a {quantity.in_words}: there is nothing to show.", chosen
+        )
     scale, unit = quantity.scaled([values for _, by_run in boxes for _, values in by_run])
     names = _names(series for series, _ in boxes)
     pooled = [np.concatenate([values for _, values in by_run]) * scale for _, by_run in boxes]
@@ -177,7 +186,7 @@ def box(runs: Runs) -> Picture:
         ax.set_ylabel(text(f"{quantity.label} ({unit})"))
 
     run_count = chosen.counted(series for series, by_run in boxes for _ in by_run)
-    note = [f"a point per flow of {run_count}, n = {_span([len(flows) for flows in pooled])} flows"]
+    note = [f"the {quantity.items} of {run_count} as points, n = {_span([len(flows) for flows in pooled])}"]
     if any(len(by_run) >= LEAST_IN_BOX for _, by_run in boxes):
         note.append(f"a box (quartiles, median; whiskers: extremes) from {LEAST_IN_BOX} runs on")
     note += ["marks beside them: the median of each run", chosen.failed]
@@ -366,6 +375,8 @@ def _name_places(ax: Axes, labels: Sequence[str]) -> None:
 
 
 def _quantity(chosen: Chosen) -> Plotted:
+    if chosen.measured[0] == LAUNCH.items:
+        return LAUNCH
     return FCT if chosen.each and all(run.spec.flows_end for _, run in chosen.each) else THROUGHPUT
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+import pandas as pd
 from matplotlib.colors import to_hex, to_rgb
 
 from pairlab.analysis.comparison.cells import FIELDS, PLACE, described, short, values_of, varied
@@ -55,10 +56,19 @@ class Chosen(NamedTuple):
         return [(series, run) for series in self.series for run in series.runs]
 
     @property
+    def measured(self) -> tuple[str, list[pd.DataFrame]]:
+        """What was measured, flows or launches, and the table of these of every run."""
+        launched = any(len(run.launches) for _, run in self.each)  # such runs have no flows
+        return "launches" if launched else "flows", [run.launches if launched else run.flows for _, run in self.each]
+
+    @property
     def failed(self) -> str:
-        """The number of failed flows, as text."""
-        flows, failed = sum(len(run.flows) for _, run in self.each), sum(run.failed_flows for _, run in self.each)
-        return f"{failed} of {flows} flows failed and are not shown" if failed else "no flow failed"
+        """The number of failed flows, or launches, as text."""
+        items, tables = self.measured
+        failed = sum(int((each["status"] != "ok").sum()) for each in tables)
+        return (
+            f"{failed} of {sum(map(len, tables))} {items} failed and are not shown" if failed else f"no {items} failed"
+        )
 
     def counted(self, drawn: Iterable[Series]) -> str:
         """The number of runs, as text: "1 run", "3 to 5 runs of each". drawn: the series of each run."""
@@ -70,14 +80,15 @@ class Chosen(NamedTuple):
 
 
 def choose(runs: Run | Iterable[Run]) -> Chosen:
-    """The series of these runs. Runs without flows are left out; invalid runs are in, with their status in the label.
+    """The series of these runs. Runs without flows are left out, unless they and all others are of launches; invalid
+    runs are in, with their status in the label.
 
     Raises NoRuns without any run.
     """
     every = (runs,) if isinstance(runs, Run) else tuple(runs)
     if not every:
         raise NoRuns("there is no run to draw: choose one, or measure one")
-    drawn = [run for run in every if len(run.flows)]
+    drawn = [run for run in every if len(run.flows)] or [run for run in every if len(run.launches)]
     cells: dict[tuple, list[Run]] = {}
     values = {id(run): of_run for run, of_run in zip(drawn, values_of(drawn), strict=True)}
     for run in drawn:
@@ -119,7 +130,7 @@ def _style_of(driver: str, number: int, count: int) -> dict[str, Any]:
 
 
 def _missing(every: Sequence[Run], drawn: Sequence[Run]) -> str:
-    empty = [run for run in every if not len(run.flows)]
+    empty = [run for run in every if not any(run is each for each in drawn)]
     if not empty:
         return ""
     reasons = "; ".join(dict.fromkeys("; ".join(run.reasons) or run.status for run in empty))

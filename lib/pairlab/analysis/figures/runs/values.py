@@ -21,12 +21,16 @@ _STEPS = 50
 
 
 class Plotted(NamedTuple):
-    """A plotted quantity of flows: its column, its name on an axis and in a sentence, and its base unit."""
+    """A plotted quantity of flows: its column, its name on an axis and in a sentence, and its base unit.
+
+    items: what has it, in the plural.
+    """
 
     column: str
     label: str
     in_words: str
     unit: str
+    items: str = "flows"
 
     def scaled(self, values: Sequence[np.ndarray]) -> tuple[float, str]:
         """The factor and the unit that suit these values."""
@@ -41,7 +45,8 @@ class Plotted(NamedTuple):
 
 FCT = Plotted("fct_s", "Flow completion time", "completion time", "s")
 THROUGHPUT = Plotted("throughput_bps", "Throughput of a flow", "throughput", "bit/s")
-LATENCY = Plotted("latency_s", "Latency of a transaction", "latency", "s")
+LATENCY = Plotted("latency_s", "Latency of a transaction", "latency", "s", "transactions")
+LAUNCH = Plotted("ready_s", "Launch time", "launch time", "s", "launches")
 
 
 def shown(name: str, measure: Measure) -> Plotted:
@@ -70,8 +75,9 @@ class OverTime(NamedTuple):
 
 
 def of_flows(run: Run, quantity: Plotted) -> np.ndarray:
-    """The quantity of each successful flow that has a value, in base units."""
-    return run.flows.loc[run.flows["status"] == "ok", quantity.column].dropna().to_numpy(float)
+    """The quantity of each successful flow, or launch, that has a value, in base units."""
+    rows = run.launches if quantity == LAUNCH else run.flows
+    return rows.loc[rows["status"] == "ok", quantity.column].dropna().to_numpy(float)
 
 
 def of_transactions(run: Run) -> np.ndarray:
