@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from pairlab.base import charts
 from pairlab.model.spec import Spec
 from pairlab.testbed.host.live_sampler import Sample
 from pairlab.widgets.live_view import MAX_POINTS, LiveView, MeasurementState
