@@ -31,6 +31,8 @@ from pairlab.store.paths import key_of
 #: Columns of every frame that come from the run, not from its table, besides the fields of the spec.
 ENVIRONMENT = ("host", "kernel")
 
+#: Below as many rows, a frame is made in one piece; above, no column is copied.
+_FEW_ROWS = 1_000_000
 #: Columns that every frame of transactions has, even where the runs do not differ in them.
 _ALWAYS = ("experiment", "backend", "workload", "driver", "pairs", "repetition", *ENVIRONMENT)
 _NUMBER = re.compile(r"\d[\d.,]*")
@@ -238,7 +240,8 @@ class Runs:
                 continue
             once = pd.Categorical(of_runs[column])
             parts[column] = pd.Categorical.from_codes(np.repeat(once.codes, rows), dtype=once.dtype)
-        frame = pd.DataFrame({column: parts[column] for column in columns}, copy=False)
+        together = sum(rows) < _FEW_ROWS  # copied into one block a type, as pandas warns of more than a hundred
+        frame = pd.DataFrame({column: parts[column] for column in columns}, copy=together)
         frame.attrs[others.SHARES] = others.Shares((run.key, others.lost(run)) for run in ok)
         return frame
 

@@ -218,8 +218,9 @@ def clients(flows: pd.DataFrame, **more: Any) -> pd.DataFrame:
 
     flows: as Runs.flows. All flows of a client are added up; a failed one adds zero. more: as of pandas' agg.
     """
-    counted = flows.assign(throughput_bps=carried_bps(flows), failed=flows["status"] != "ok")
-    each = counted.groupby([*CELL, "repetition", "pair"], sort=True)
+    by, others = [*CELL, "repetition", "pair"], [column for column, _ in more.values()]
+    counted = flows[[*by, *others]].assign(throughput_bps=carried_bps(flows), failed=flows["status"] != "ok")
+    each = counted.groupby(by, sort=True)
     return each.agg(throughput_bps=("throughput_bps", "sum"), failed=("failed", "any"), **more).reset_index()
 
 
