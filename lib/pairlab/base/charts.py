@@ -42,9 +42,9 @@ def axis(name: str, most: float, *, end: float | None = None) -> Axis:
     return Axis(name, end, tuple(step * number for number in range(int(end / step + 1e-9) + 1)))
 
 
-def counted(name: str, count: int, *, ticks: int = 4) -> Axis:
+def counted(name: str, count: int) -> Axis:
     """The axis of so many bars, numbered from 0: a number is below the middle of its bar."""
-    step = max(1, round(_round_step(count / ticks)))
+    step = max(1, round(_round_step(count / TICKS)))
     return Axis(name, count - 0.5, tuple(range(0, count, step)), begin=-0.5)
 
 
