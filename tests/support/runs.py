@@ -27,7 +27,11 @@ def made_up(rate_bps=1e9, *, status="ok", reasons=(), host="a machine", environm
     if environment:
         model = environment.host.removesuffix(", 2 CPUs")
         known = {"cpu_model": model, "cpus": 2, "machine": environment.machine, "kernel": environment.kernel}
-        facts |= {"host": facts["host"] | known, "versions": {spec.workload: environment.tool}}
+        facts |= {
+            "host": facts["host"] | known,
+            "versions": {spec.workload: environment.tool},
+            "code": environment.code,
+        }
     return Run(spec, status, reasons, at, 0.001, 0.02, times, facts, flows=table("flows", rows), raw=raw or {})
 
 

@@ -225,8 +225,10 @@ def _one_of(key, keys, root):
     """The only one of the keys with this beginning."""
     matches = [each for each in keys if each == key] or [each for each in keys if each.startswith(key)]
     if len(matches) != 1:
-        several = f"{len(matches)} keys begin so, such as {', '.join(matches[:3])}"
-        raise BadInput(f"no run {key!r} in {root}: {several if matches else 'pairlab ls lists the keys'}")
+        if not matches:
+            raise BadInput(f"no run {key!r} in {root}: pairlab ls lists the keys")
+        more = ", …" * (len(matches) > 3)
+        raise BadInput(f"{len(matches)} keys in {root} begin with {key!r}: {', '.join(matches[:3])}{more}")
     return matches[0]
 
 

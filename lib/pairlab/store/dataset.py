@@ -400,7 +400,7 @@ def _of_newest_environment(runs: Sequence[Run]) -> tuple[list[Run], tuple[str, .
         if newest.get(_system(run), here).agrees(run.environment):
             newest_runs.append(run)
         else:
-            others[run.environment, here] += 1
+            others[run.environment, newest.get(_system(run), here)] += 1
     lines = tuple(
         f"measured otherwise: {count} run{'s' * (count != 1)}, {where}; the others: {here}"
         for (where, here), count in others.items()
@@ -411,9 +411,11 @@ def _of_newest_environment(runs: Sequence[Run]) -> tuple[list[Run], tuple[str, .
     return newest_runs, lines, f"not all was measured in the same place, so compare within each: {each}"
 
 
-def _system(run: Run) -> tuple[str, str, str]:
+def _system(run: Run) -> tuple[str, ...]:
+    """What shares the newest tools. Code of a study's own is each experiment's: a trial of it displaces no others."""
     spec = run.spec
-    return environments.place_of(spec.backend, spec.experiment, spec.host_kind), spec.driver, spec.workload
+    own = [spec.experiment] if run.environment.code else []
+    return environments.place_of(spec.backend, spec.experiment, spec.host_kind), spec.driver, spec.workload, *own
 
 
 def _numbered_anew(runs: Sequence[Run]) -> Iterator[Run]:

@@ -374,6 +374,21 @@ def test_the_newest_tools_of_each_system_count_and_other_systems_keep_theirs(tmp
     assert set(load_runs(tmp_path).index["pairs"]) == {2, 3}
 
 
+def test_a_trial_of_a_changed_plugin_displaces_runs_of_its_own_experiment_only_and_the_newest_code_is_named(tmp_path):
+    here = Environment(host="a machine, 2 CPUs", kernel="6.18")
+    for hours, (experiment, code) in enumerate([("islands", "0ld"), ("throughput", "0ld"), ("throughput", "new")]):
+        environment = here._replace(code=code)
+        run = made_up(experiment=experiment, environment=environment, at=WHEN + timedelta(hours=hours))
+        store.write(run, tmp_path)
+    found = load_runs(tmp_path)
+    assert sorted((run.spec.experiment, run.environment.code) for run in found) == [
+        ("islands", "0ld"),
+        ("throughput", "new"),
+    ]
+    (line,) = found.elsewhere
+    assert "own code 0ld; the others: a machine, 2 CPUs, kernel 6.18, own code new" in line
+
+
 def test_runs_are_a_sequence(tmp_path):
     for pairs in (1, 2, 3):
         store.write(made_up(pairs * 1e9, pairs=pairs, driver="ovs" if pairs == 2 else "bridge"), tmp_path)

@@ -170,7 +170,7 @@ def named(name: str) -> tuple[Claim, ...]:
     matches = matches or tuple(claim for claim in claims if claim.id.startswith(f"{name}-"))
     if not matches:
         near = difflib.get_close_matches(name, [claim.id for claim in claims], n=3, cutoff=0.4)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        hint = f"; did you mean {' or '.join(near)}?" if near else "."
         raise UnknownName(f"no claim {name!r}{hint} `pairlab claims --json` lists them all")
     return matches
 
