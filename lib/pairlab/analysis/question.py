@@ -85,6 +85,17 @@ class _OfRepetitions(Estimates):
     def repetitions(self, answer: "Answer") -> pd.DataFrame:
         return answer.once(self.rows) if self.rows else answer.rows(self.experiment)
 
+    def having(self, column: str, answer: "Answer") -> pd.DataFrame:
+        """The same, which must have that column."""
+        found = self.repetitions(answer)
+        if column not in found:
+            known = ", ".join(sorted(repetitions.QUANTITIES))
+            raise AnalysisError(
+                f"the repetitions have no column {column!r}: name it in Question(…, quantities=[{column!r}]), or take"
+                f" another ({known})"
+            )
+        return found
+
 
 @dataclass(frozen=True)
 class Mean(_OfRepetitions):
@@ -100,7 +111,7 @@ class Mean(_OfRepetitions):
 
     def of(self, answer: "Answer") -> pd.DataFrame:
         by = self.by or answer.question.cell
-        return cell_estimates.means(self.where(self.repetitions(answer)), by, self.column, answer.confidence)
+        return cell_estimates.means(self.where(self.having(self.column, answer)), by, self.column, answer.confidence)
 
 
 @dataclass(frozen=True)
@@ -126,7 +137,7 @@ class Change(_OfRepetitions):
 
     def of(self, answer: "Answer") -> pd.DataFrame:
         by = self.by or tuple(name for name in answer.question.cell if name != self.factor)
-        mine = self.where(self.repetitions(answer))
+        mine = self.where(self.having(self.column, answer))
         parts = [part for _, part in mine.groupby(list(self.each), sort=True)] if self.each else [mine]
         against = [self.against(part) if callable(self.against) else self.against for part in parts]
         compared = [(part, base) for part, base in zip(parts, against, strict=True) if base is not None]

@@ -10,7 +10,7 @@ from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.measures import Quantity
 from pairlab.analysis.question import Across, Change, Column, Differ, Frame, Made, Mean, Question, Table
 from pairlab.analysis.sentences import changes, extremes
-from pairlab.errors import UnknownName
+from pairlab.errors import AnalysisError, UnknownName
 from tests.support.synthetic import run
 
 #: By driver, and by pinning of twice the cores: what the pair gets in Gbit/s.
@@ -77,6 +77,13 @@ def write(root, repetitions=3):
 @pytest.fixture(scope="module")
 def answer(tmp_path_factory):
     return question.ask(HUBS, write(tmp_path_factory.mktemp("runs") / "hubs"))
+
+
+def test_a_column_that_repetitions_do_not_have_is_named_and_where_to_ask_for_it(tmp_path):
+    store.write(run((10,), experiment="hubs"), tmp_path)
+    own = replace(HUBS, estimates={"p99": Mean(TOTAL, "latency_p99_s")}, tables={}, keys={})
+    with pytest.raises(AnalysisError, match=r"no column 'latency_p99_s'.*quantities=\['latency_p99_s'\]"):
+        question.ask(own, tmp_path)["p99"]
 
 
 def test_a_mean_has_the_cells_of_the_question_or_its_own(answer):

@@ -100,6 +100,16 @@ def test_a_gate_that_is_not_decided_ends_with_status_3(pairlab, runs_dir):
     assert pairlab("compare", "before")[0] == 2
 
 
+def test_a_run_that_is_on_both_sides_is_refused(pairlab, runs_dir, tmp_path):
+    """As where a pack of a whole experiment is the baseline, and has the runs of the other label, too."""
+    for label, hours in (("before", 0), ("after", 1)):
+        made_up(at=WHEN + timedelta(hours=hours), facts={"label": label})
+    assert pairlab("pack", "throughput", "--to", str(tmp_path / "baseline"))[0] == 0
+    status, _, err = pairlab("compare", f"{tmp_path}/baseline/", "after", "--fail-if", "throughput worse 5 %")
+    assert status == 2
+    assert "1 of the runs of after are those of" in err
+
+
 def test_a_cell_that_only_one_side_has_leaves_the_gate_undecided(pairlab, runs_dir):
     """As where a change breaks a network in some cells: none of its runs is ok there."""
     for number in range(5):

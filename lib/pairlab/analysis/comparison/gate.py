@@ -79,7 +79,8 @@ def _p(rule: Rule, comparison: Comparison, side: Literal["beyond", "within"]) ->
 
 def _one(rule: Rule, comparison: Comparison, p: float) -> Judged:
     within = _p(rule, comparison, "within")
-    interval = f"{comparison.change:+.1f} % [{comparison.low:+.1f}, {comparison.high:+.1f}]"
+    bounds = "no interval" if math.isnan(comparison.low) else f"[{comparison.low:+.1f}, {comparison.high:+.1f}]"
+    interval = f"{comparison.change:+.1f} % {bounds}"
     if math.isnan(p):
         why = _UNDECIDABLE.get(comparison.verdict, "too few repetitions for an interval")
         return Judged(comparison, UNDECIDED, f"{interval}: {why}", comparison.repetitions_needed)

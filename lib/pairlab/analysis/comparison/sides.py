@@ -27,6 +27,12 @@ def both(before: str, after: str, root: Path | None, filters: Mapping[str, Seque
         if not len(its):
             having = ", ".join(f"{key}={value}" for key, values in filters.items() for value in values)
             raise NoRuns(f"no runs of {name} have {having}")
+    moments = [{(run.spec, run.measured_at) for run in its if run.measured_at} for its in sides.values()]
+    if shared := [run.key for run in sides[after] if (run.spec, run.measured_at) in set.intersection(*moments)]:
+        raise BadInput(
+            f"{len(shared)} of the runs of {after} are those of {before}, too, such as {shared[0]}: name two sides that"
+            " share none (a pack has the runs of every label)"
+        )
     runs = tuple(store.with_label(run, name) for name, its in sides.items() for run in its)
     first = sides[before]
     return replace(first, runs=runs, damaged=tuple({*first.damaged, *sides[after].damaged}), digest="")
