@@ -83,6 +83,14 @@ def test_what_the_kernel_refuses_is_told_by_its_number():
     assert refused.value.errno == 19
 
 
+def test_more_requests_than_a_socket_holds_answers_are_all_answered_and_none_are_no_request():
+    """As for one client's neighbours where it has hundreds of servers."""
+    asked = [rtnetlink.up(2**30 + more) for more in range(1000)]
+    with pytest.raises(OSError, match="No such device"):
+        rtnetlink.ask(*(each[:4] + RTM_GETLINK.to_bytes(2, "little") + each[6:] for each in asked))
+    rtnetlink.ask()
+
+
 def test_a_master_for_a_pairs_other_end_is_refused_as_the_kernel_ignores_it(monkeypatch):
     asked = []
     monkeypatch.setattr(rtnetlink, "ask", lambda *messages: asked.extend(messages))

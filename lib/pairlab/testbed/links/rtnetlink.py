@@ -18,6 +18,8 @@ _NEWLINK, _DELLINK, _GETLINK, _NEWADDR, _NEWROUTE, _NEWNEIGH, _NEWQDISC = 16, 17
 #: Flags (netlink(7)): a request to be acknowledged; one that makes a new object; one that appends to others; one that
 #: makes an object or replaces it.
 _ASKED, _NEW, _FURTHER, _REPLACED = 0x01 | 0x04, 0x400 | 0x200, 0x400 | 0x800, 0x400 | 0x100
+#: Requests that are sent before their answers are read: a socket's buffer holds some 200 answers, and drops the rest.
+_AT_ONCE = 64
 #: A link's flag (netdevice(7)).
 _IFF_UP = 1
 #: The loopback's index, in every network namespace.
@@ -103,9 +105,12 @@ def refused(what: str) -> Iterator[None]:
 
 def ask(*messages: bytes) -> None:
     """Sends these requests together; the kernel carries them out in order. Raises OSError for the first refused one."""
+    codes = []
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as kernel:
-        kernel.send(b"".join(messages))
-        codes = [struct.unpack_from("=i", kernel.recv(65536), 16)[0] for _ in messages]
+        for first in range(0, len(messages), _AT_ONCE):
+            part = messages[first : first + _AT_ONCE]
+            kernel.send(b"".join(part))
+            codes += [struct.unpack_from("=i", kernel.recv(65536), 16)[0] for _ in part]
     for code in filter(None, codes):
         raise OSError(-code, os.strerror(-code))
 

@@ -98,7 +98,5 @@ def _packed(mac: str) -> bytes:
 
 
 def _set(link: str, macs: Mapping[str, str]) -> None:
-    if not macs:  # a launched partner is none yet
-        return
     index = socket.if_nametoindex(link)
     rtnetlink.ask(*(rtnetlink.neighbour(index, address, mac) for address, mac in macs.items()))
