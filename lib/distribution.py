@@ -27,6 +27,7 @@ SHIPPED = (
     "notebooks/analysis/*.ipynb",
     "sweeps/*.yaml",
     "paper/main.tex",
+    "paper/report.tex",
     "paper/pairlab.sty",
     "paper/latexmkrc",
     "lib/image/*",

@@ -1,6 +1,6 @@
 """Runs the analysis notebooks in place, so that their outputs, figures, tables and values are those of the runs.
 
-Without arguments all of them, and then makes paper/reference.pdf of what they wrote.
+Without arguments all of them, and then makes paper/reference.pdf and reference-report.pdf of what they wrote.
 """
 
 import copy
@@ -57,4 +57,6 @@ if __name__ == "__main__":
         remake(each)
     if not named:
         remove_older(began_s)
-        shutil.copyfile(paper.build("reference", runs=paths.REFERENCE), paths.PAPER / "reference.pdf")
+        built = paper.build("reference", runs=paths.REFERENCE)
+        shutil.copyfile(built, paths.PAPER / "reference.pdf")
+        shutil.copyfile(built.with_name("report.pdf"), paths.PAPER / "reference-report.pdf")

@@ -45,8 +45,8 @@ def paper(label, root, sweep):
     """Build the paper from the results that are there.
 
     LABEL is what `pairlab report` called them: the sweep's name, else the runs folder's (default: runs). The document
-    is paper/main.tex of the study, or pairlab's own. With --runs or --sweep, results that were made of other runs are
-    refused.
+    is paper/main.tex of the study, or pairlab's own; where claims were judged, paper/report.pdf beside it has every
+    verdict. With --runs or --sweep, results that were made of other runs are refused.
     """
     from pairlab.analysis.output import paper as papers
     from pairlab.analysis.output.provenance import origin_of

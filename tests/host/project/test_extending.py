@@ -176,7 +176,7 @@ answer = ask(hubs, runs, sweep)
 note = answer.figure("hubs").get_supxlabel()
 assert note.startswith("hub; ") and "TCP" in note, note
 answer.write("hubs")
-assert r"\\claimtopic{hubs}" in "\\n".join(listing.lines(verdicts.evaluate(load_runs(runs))))
+assert r"\\claimtopic{Own claims: hubs}" in "\\n".join(listing.lines(verdicts.evaluate(load_runs(runs))))
 """
 
 

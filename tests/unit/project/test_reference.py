@@ -4,14 +4,16 @@ import json
 import re
 import shutil
 
+import pytest
 from click.testing import CliRunner
 
 from pairlab import cli, load_runs, paths
 from pairlab.analysis.output import paper
 
 
-def test_the_committed_paper_is_made_of_the_committed_results():
-    pdf = (paths.PAPER / "reference.pdf").read_bytes()
+@pytest.mark.parametrize("name", ["reference.pdf", "reference-report.pdf"])
+def test_the_committed_paper_is_made_of_the_committed_results(name):
+    pdf = (paths.PAPER / name).read_bytes()
     made_of = re.search(rb"/MadeOf ?\(([0-9a-f]{16})\)", pdf)
     assert made_of, "the PDF does not tell what it was made of"
     assert made_of[1].decode() == paper.inputs_digest("reference"), "make outputs"

@@ -15,7 +15,7 @@ from pairlab.analysis.advice.answer import Advice, Row
 from pairlab.analysis.advice.cells import Cell, Setting
 from pairlab.analysis.advice.question import CRITERIA
 from pairlab.analysis.cell_estimates import UNPAIRED
-from pairlab.analysis.output.formatting import MISSING, three_digits, with_interval
+from pairlab.analysis.output.formatting import MISSING, digits_of, with_interval
 from pairlab.base import html_repr, units
 from pairlab.statistics.intervals import Estimate
 from pairlab.store import file_of
@@ -39,7 +39,7 @@ def text_of(cell: Cell, mark: str = "") -> str:
     unit = CRITERIA[cell.quantity].unit
     factor, name = (1.0, unit) if unit == "%" else units.prefix(cell.found.value, unit)
     value, low, high = (number / factor for number in cell.found[:3])
-    number = with_interval(value, low, high, three_digits(value, low, high))
+    number = with_interval(value, low, high, digits_of(value, low, high, 2))
     return f"{number} {name}" + (f" ({mark})" if mark else "")
 
 

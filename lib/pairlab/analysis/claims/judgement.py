@@ -97,7 +97,8 @@ def _of_each(claim: Claim, each: AllOf, confidence: float, floor_of: FloorOf) ->
         row["repetitions_needed"] = _needed_of_each(claim, each, open_ones, 1 - strict)
         if row["verdict"] != rows[deciding]["verdict"]:  # contradicted alone, but not once corrected for all parts
             row["reason"] = f"not decided once corrected for {len(rows)} parts"
-    parts = [f"{name}: {_in_words(claim, each_row)}" for name, each_row in rows.items()]
+    bounds = ("value", "low", "high")
+    parts = [f"{name}: {ledger.with_interval(*map(at.get, bounds), claim.unit)}" for name, at in rows.items()]
     notes = [f"must hold for each of {len(rows)}, and {deciding} decides", *parts, row["notes"]]
     return row | {"notes": "; ".join(filter(None, notes))}
 
@@ -134,13 +135,6 @@ def _weakness(claim: Claim, value: float) -> float:
     if claim.claimed == "equal":
         return abs(value - claim.than)
     return -value if claim.claimed == "more" else value
-
-
-def _in_words(claim: Claim, row: dict[str, Any]) -> str:
-    value, unit = ledger.shown(row["value"], claim.unit), claim.unit
-    if np.isnan(row["low"]):
-        return value
-    return f"{value} [{ledger.number(row['low'], unit)}, {ledger.number(row['high'], unit)}]"
 
 
 def _rests_on_effect(claim: Claim, effect: Found, low: float, high: float) -> float:

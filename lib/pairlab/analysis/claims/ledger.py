@@ -23,6 +23,7 @@ from pairlab.analysis import published
 from pairlab.analysis.claims import settings
 from pairlab.analysis.claims.conditions import Requires
 from pairlab.analysis.claims.effect import Effect
+from pairlab.analysis.output import formatting
 from pairlab.base import entry_points, safe_yaml
 from pairlab.errors import BadInput, UnknownName
 
@@ -223,14 +224,24 @@ def shown(value: float, unit: str) -> str:
     """A claim's value with its unit; empty for NaN."""
     if math.isnan(value):
         return ""
-    return f"{number(value, unit)}{behind(unit)}"
+    return f"{value:.{DIGITS[unit]}f}{_behind(unit)}"
 
 
-def number(value: float, unit: str) -> str:
-    """The same without the unit."""
-    return f"{value:.{DIGITS[unit]}f}"
+def estimate(value: float, low: float, high: float, unit: str) -> tuple[str, str]:
+    """An effect and its interval as text, each with the unit and with the decimals that the interval bears.
+
+    Both are shown(value) and empty without an interval.
+    """
+    digits = formatting.digits_of(value, low, high, DIGITS[unit])
+    bounds = "" if math.isnan(low) else formatting.interval(low, high, digits) + _behind(unit)
+    return f"{value:.{digits}f}{_behind(unit)}" if bounds else shown(value, unit), bounds
 
 
-def behind(unit: str) -> str:
-    """What follows a number of that unit."""
+def with_interval(value: float, low: float, high: float, unit: str) -> str:
+    """The same as one text, with the unit once: 35.7 [11.5, 65.2] %."""
+    told, bounds = estimate(value, low, high, unit)
+    return f"{told.partition(' ')[0]} {bounds}" if bounds else told
+
+
+def _behind(unit: str) -> str:
     return "" if unit in ("share", "r") else f" {unit}"

@@ -21,6 +21,8 @@ from pairlab.store.dataset import Runs
 #: More repetitions than anybody would measure: no number above is reported.
 MOST_TOLD = 100
 UNDECIDABLE, UNKNOWN = "more than this host can decide", "not known"
+#: The verdicts of all systems on a claim, as common_verdict.
+COMMON = (*VERDICTS[: -len(UNJUDGED)], "mixed", "not judged")
 #: How to read many verdicts at once.
 POLICY = (
     "Every interval has its own confidence, so among many claims a few verdicts may be wrong: p is of the test that"
@@ -131,9 +133,9 @@ def floor_remark(verdicts: pd.DataFrame, runs: Runs) -> str:
 def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
     r"""The keyed numbers, all below `claims/`.
 
-    - runs, left-out, confidence, policy, noise-floor; claims and unjudged: the number of findings on experiments with
-      runs, and of those that no system judged; without-runs: the number of other findings, if any; by-construction: the
-      number of claims that are no findings, in no other number;
+    - runs, left-out, confidence, policy, noise-floor; claims: the number of findings on experiments with runs;
+      common/<verdict>: of these, by the verdict of all systems (COMMON); without-runs: the number of other findings, if
+      any; by-construction: the number of claims that are no findings, in no other number;
     - systems (a list);
     - all/<verdict> and <system>/count/<verdict>: the number, with "-" for the spaces of a verdict; all/size-agrees: of
       all/holds, those with the published size; all/no-size: the others; all/decided and all/after-holm: see
@@ -172,9 +174,10 @@ def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
 
 def _texts(row) -> dict[str, str]:
     """The texts of a verdict below its id and system; empty: none."""
+    value, bounds = ledger.estimate(row.value, row.low, row.high, row.unit)
     measured = {
-        "estimate": ledger.shown(row.value, row.unit),
-        "interval": _interval(row) or no_interval(row.repetitions),
+        "estimate": value,
+        "interval": bounds or no_interval(row.repetitions),
         "effect": effect(row),
         "repetitions": str(row.repetitions),
         "cells": row.cells,
@@ -201,7 +204,8 @@ def _put_counts(keyed: Values, verdicts: pd.DataFrame, runs: Runs) -> None:
     keyed.number("claims", len(with_runs), 0)
     if others := len(of_claims) - len(with_runs):
         keyed.number("without-runs", others, 0)
-    keyed.number("unjudged", (with_runs["verdict"] == "not judged").sum(), 0)
+    for verdict in COMMON:
+        keyed.number(f"common/{_keyed(verdict)}", (with_runs["verdict"] == verdict).sum(), 0)
     keyed.number("by-construction", by_construction(verdicts)["id"].nunique(), 0)
     by_system, sized = counts(verdicts), len(with_published_size(verdicts))
     keyed.names("systems", sorted(verdicts["system"].unique()))
@@ -301,19 +305,11 @@ def as_json(verdicts: pd.DataFrame, origin: Origin, remark: str) -> str:
     return json.dumps(report, indent=1)
 
 
-def _interval(row) -> str:
-    if np.isnan(row.low):
-        return ""
-    return f"[{ledger.number(row.low, row.unit)}, {ledger.number(row.high, row.unit)}]{ledger.behind(row.unit)}"
-
-
 def effect(row) -> str:
     """The effect with its interval, and the unit once."""
     if not row.repetitions:
         return ""
-    if np.isnan(row.low):
-        return ledger.shown(row.value, row.unit)
-    return f"{ledger.number(row.value, row.unit)} {_interval(row)}"
+    return ledger.with_interval(row.value, row.low, row.high, row.unit)
 
 
 def p_values(row) -> str:

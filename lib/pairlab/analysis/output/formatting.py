@@ -42,10 +42,12 @@ def _number(value: float, digits: int, sign: str) -> str:
     return f"{value:{sign}z.{digits}f}" if abs(value) < 1e6 else f"{value:{sign}.0e}"  # z: 0.0 has no minus
 
 
-def three_digits(*values: float) -> int:
-    """The decimals that leave the largest of the numbers three significant digits: two at most, and none from 100."""
-    largest = max((abs(value) for value in values if math.isfinite(value)), default=0)
-    return 2 if largest == 0 else min(2, max(0, 2 - math.floor(math.log10(largest))))
+def digits_of(value: float, low: float, high: float, at_most: int) -> int:
+    """The decimals that an interval bears: two digits of half its width; without one, three of the value."""
+    size, significant = ((high - low) / 2, 2) if high > low else (abs(value), 3)
+    if not 0 < size < math.inf:
+        return at_most
+    return min(at_most, max(0, significant - 1 - math.floor(math.log10(size))))
 
 
 def p_text(p: float) -> str:

@@ -29,9 +29,9 @@ LARGER = {"µs": "ms"}
 class Quantity(NamedTuple):
     """A quantity as tables, figures and keys show it.
 
-    title: the head of its column and the name of its axis, with the unit. key: the last part of its keys. digits:
-    decimals of a value times `scale`. change: it is a change, so that its values have a sign. short: tables show three
-    significant digits.
+    title: the head of its column and the name of its axis, with the unit. key: the last part of its keys. digits: the
+    most decimals of a value times `scale`; an estimate has as many as its interval bears (formatting.digits_of).
+    change: it is a change, so that its values have a sign.
     """
 
     title: str
@@ -40,20 +40,19 @@ class Quantity(NamedTuple):
     scale: float = 1
     unit: str = ""
     change: bool = False
-    short: bool = False
 
     def texts(self, estimates: pd.DataFrame, *names: str) -> Texts:
         """Each estimate as text: mean ± half its interval if all intervals are symmetric, else with bounds."""
         values, low, high = (estimates[name].astype(float) * self.scale for name in ("value", "low", "high"))
         lopsided = (high + low - 2 * values).abs() >= 10**-self.digits
-        bounds = self.change or self.short or lopsided.any()
+        bounds = self.change or lopsided.any()
 
         def text(cell) -> str:
             value, low, high, unit = self._fitting(cell)
             own = f" {unit}" if unit != self.unit else ""
+            digits = formatting.digits_of(value, low, high, self.digits)
             if not bounds:
-                return formatting.plus_minus(value, high, self.digits) + own
-            digits = formatting.three_digits(value, low, high) if self.short else self.digits
+                return formatting.plus_minus(value, high, digits) + own
             return formatting.with_interval(value, low, high, digits, sign="+" * self.change) + own
 
         return texts(estimates, names, text)
@@ -68,11 +67,12 @@ class Quantity(NamedTuple):
         value, low, high, unit = self._fitting(cell)
         if value != value:
             return
-        if self.change and round(value, self.digits) > 0:
-            found.text(key, f"+{value:.{self.digits}f} {unit}".rstrip())
+        digits = formatting.digits_of(value, low, high, self.digits)
+        if self.change and round(value, digits) > 0:
+            found.text(key, f"+{value:.{digits}f} {unit}".rstrip())
         else:
-            found.number(key, value, self.digits, unit)
-        bounds = f"{formatting.interval(low, high, self.digits)} {unit}".rstrip()
+            found.number(key, value, digits, unit)
+        bounds = f"{formatting.interval(low, high, digits)} {unit}".rstrip()
         unit = getattr(cell, "over", "repetition")
         found.text(f"{key}-interval", bounds if low == low else no_interval(cell.n, unit))
 

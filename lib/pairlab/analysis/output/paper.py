@@ -1,4 +1,4 @@
-"""Builds paper/main.pdf from the values, tables and figures of one label, none older than its runs."""
+"""Builds paper/main.pdf and report.pdf from the values, tables and figures of one label, none older than its runs."""
 
 import hashlib
 import re
@@ -16,16 +16,17 @@ _ERROR = re.compile(r"^(?:! |\S+\.(?:tex|sty|pgf):\d+: ).*$", re.MULTILINE)
 
 
 def build(label: str = "reference", *, runs: Runs | str | Path | None = None, sweep: str = "") -> Path:
-    """Runs latexmk over paper/main.tex with the results of `label`, and returns the finished paper/main.pdf.
+    """Runs latexmk over paper/report.tex and paper/main.tex with the results of `label`; returns paper/main.pdf.
 
+    The report has every verdict, and stands beside the paper as paper/report.pdf.
     runs: all runs of the label (of the `sweep`, if named), or their folder. Each value file, table and figure that the
-    paper reads must have been made of just these; without `runs`, this is not checked. LaTeX reads the label from
-    paper/build/label.tex, with the digest of the paper's inputs (`inputs_digest`), which becomes MadeOf in the PDF's
-    document information. With PAIRLAB_OUT the results are read from there and the PDF is written there.
+    documents read must have been made of just these; without `runs`, this is not checked. LaTeX reads the label from
+    paper/build/label.tex, with the digest of the inputs (`inputs_digest`), which becomes MadeOf in the PDFs' document
+    information. With PAIRLAB_OUT the results are read from there and the PDFs are written there.
 
     Raises Unavailable without LaTeX or a part of it, NoRuns without results of that label, OutOfDate naming the files
     made of other runs and their notebooks, and PairlabError with the first error of LaTeX, or its timeout, and the path
-    of its log. Then paper/main.pdf is unchanged.
+    of its log. Then both PDFs are unchanged.
     """
     if runs is not None and not isinstance(runs, Runs):
         runs = load_runs(runs, sweep=sweep)
@@ -38,16 +39,41 @@ def build(label: str = "reference", *, runs: Runs | str | Path | None = None, sw
             f"no results labelled {label!r} in {place / 'values'}: run the notebooks in"
             " notebooks/analysis over the runs first; the label is the sweep's name, else the runs folder's"
         )
+    documents = _documents(label)
     if runs is not None:  # before LaTeX, whose error over a new key would hide that the file is old
-        main = _main().read_text(encoding="utf-8")
-        named = (place / "values" / label / f"{name}.tex" for name in _USED.findall(main))
-        _check_current([file for file in named if file.exists()], runs)
+        used = (name for document in documents for name in _USED.findall(document.read_text(encoding="utf-8")))
+        named = (place / "values" / label / f"{name}.tex" for name in used)
+        _check_current({file for file in named if file.exists()}, runs)
     defined = rf"\newcommand{{\runslabel}}{{{label}}}\newcommand{{\madeof}}{{{inputs_digest(label)}}}" + "\n"
     write_atomically(place / "build" / "label.tex", defined.encode())
-    inputs = f".:{_main().parent}:{paths.PAPER}:"
+    for document in documents:
+        _typeset(document, place)
+    if runs is not None:
+        _check_current({file for document in documents for file in _read_by_latex(document, place, label)}, runs)
+    for document in documents:
+        built = write_atomically(
+            place / f"{document.stem}.pdf", (place / "build" / f"{document.stem}.pdf").read_bytes()
+        )
+    return built
+
+
+def _documents(label: str) -> list[Path]:
+    """The report, where there are verdicts to report, and then the paper."""
+    judged = (paths.paper() / "tables" / label / "claims.tex").exists()
+    return [*([paths.PAPER / "report.tex"] if judged else []), _main()]
+
+
+def _main() -> Path:
+    """The paper: the study's own paper/main.tex, or the one that comes with pairlab."""
+    own = paths.STUDY / "paper" / "main.tex"
+    return own if paths.STUDY != paths.ROOT and own.exists() else paths.PAPER / "main.tex"
+
+
+def _typeset(document: Path, place: Path) -> None:
+    inputs = f".:{document.parent}:{paths.PAPER}:"
     settings = {"TEXINPUTS": inputs, "max_print_line": "1000"}  # unbroken lines in the log
-    command = ["latexmk", "-norc", "-r", str(paths.PAPER / "latexmkrc"), str(_main())]
-    log = place / "build" / "main.log"
+    command = ["latexmk", "-norc", "-r", str(paths.PAPER / "latexmkrc"), str(document)]
+    log = place / "build" / f"{document.stem}.log"
     try:
         status, printed = texlive.run(command, folder=place, settings=settings)
     except PairlabError as error:
@@ -58,15 +84,6 @@ def build(label: str = "reference", *, runs: Runs | str | Path | None = None, sw
         raise PairlabError(
             f"the paper was not built: {first[0] if first else 'latexmk failed before LaTeX began'} (all of it: {log})"
         )
-    if runs is not None:
-        _check_current(_read_by_latex(place, label), runs)
-    return write_atomically(place / "main.pdf", (place / "build" / "main.pdf").read_bytes())
-
-
-def _main() -> Path:
-    """The document: the study's own paper/main.tex, or the one that comes with pairlab."""
-    own = paths.STUDY / "paper" / "main.tex"
-    return own if paths.STUDY != paths.ROOT and own.exists() else paths.PAPER / "main.tex"
 
 
 def inputs_digest(label: str) -> str:
@@ -75,7 +92,8 @@ def inputs_digest(label: str) -> str:
     A figure counts by its SVG, the only form of it in git.
     """
     place, digest = paths.paper(), hashlib.sha256()
-    sources = {"paper/main.tex": _main(), "paper/pairlab.sty": paths.PAPER / "pairlab.sty"}
+    sources = {f"paper/{document.name}": document for document in _documents(label)}
+    sources["paper/pairlab.sty"] = paths.PAPER / "pairlab.sty"
     for folder in (place / "values" / label, place / "tables" / label, paths.figures() / label):
         results = (file for file in folder.glob("*") if file.suffix in (".tex", ".svg"))
         sources |= {f"{folder.parent.name}/{file.name}": file for file in results}
@@ -84,18 +102,18 @@ def inputs_digest(label: str) -> str:
     return digest.hexdigest()[:16]
 
 
-def _read_by_latex(place: Path, label: str) -> list[Path]:
-    """The results of the label that LaTeX read, by its record."""
+def _read_by_latex(document: Path, place: Path, label: str) -> list[Path]:
+    """The results of the label that LaTeX read for a document, by its record."""
     folders = [place / "values" / label, place / "tables" / label, place.parent / "figures" / label]
     folders = [folder.resolve() for folder in folders]
-    recorded = (place / "build" / "main.fls").read_text(errors="replace").splitlines()
+    recorded = (place / "build" / f"{document.stem}.fls").read_text(errors="replace").splitlines()
     read = {(place / line[6:]).resolve() for line in recorded if line.startswith("INPUT ")}
     return sorted(file for file in read if file.parent in folders)
 
 
 def _check_current(files: Iterable[Path], runs: Runs) -> None:
     old = []
-    for file in files:
+    for file in sorted(files):
         stamp = stamp_of(file)
         if stamp is None or stamp.digest != digest_of(runs, stamp.experiments):
             old.append(f"{file} ({_maker(file)})")

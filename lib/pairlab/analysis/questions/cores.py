@@ -104,8 +104,8 @@ def missing_kinds(answer: Answer) -> list[str]:
     return [] if answer.gap else [why for why, name in reasons.items() if answer[name].empty]
 
 
-_FCT_CHANGE = Quantity("Change of fct (%)", "fct-change", 1, unit="%", change=True, short=True)
-_CLIENT_CHANGE = Quantity("Change of client (%)", "client-change", 1, unit="%", change=True, short=True)
+_FCT_CHANGE = Quantity("Change of fct (%)", "fct-change", 1, unit="%", change=True)
+_CLIENT_CHANGE = Quantity("Change of client (%)", "client-change", 1, unit="%", change=True)
 _CLIENT_GAP = Quantity("Throughput (largest/least)", "client-gap", 2)
 _FCT_GAP = Quantity("FCT (largest/least)", "fct-gap", 2)
 _GAP = (*SYSTEM, "pairs", "cores", "ratio", "place")
@@ -215,7 +215,7 @@ PINNING = Question(
     estimates={
         "total": Mean(TOTAL, "total_bps"),
         "change": Change(
-            Quantity("Change (%)", "change", 1, unit="%", change=True, short=True), "total_bps", "pinning", NONE, p="p"
+            Quantity("Change (%)", "change", 1, unit="%", change=True), "total_bps", "pinning", NONE, p="p"
         ),
         "differ": Differ("total_bps", "pinning", CELL),
     },

@@ -30,8 +30,8 @@ from pairlab.store.dataset import Runs
 
 #: The percentiles that are reported.
 QS = (0.5, 0.9, 0.95, 0.99, 0.999)
-TIME = Quantity("Flow completion time (ms)", "", 1, 1e3, "ms", short=True)
-CHANGE = Quantity("Change (%)", "", 1, unit="%", change=True, short=True)
+TIME = Quantity("Flow completion time (ms)", "", 1, 1e3, "ms")
+CHANGE = Quantity("Change (%)", "", 1, unit="%", change=True)
 #: The parts of a flow's time as flowgen reports them: name, and the columns between which it lies.
 PHASES = {
     "connect": ("start_s", "connected_s"),

@@ -27,7 +27,7 @@ from pairlab.analysis.sentences import extremes
 from pairlab.model import launches
 from pairlab.model.records import Run
 
-LAUNCH = Quantity("Launch time (ms)", "launch", 1, 1e3, "ms", short=True)
+LAUNCH = Quantity("Launch time (ms)", "launch", 1, 1e3, "ms")
 #: What Suo et al. 2018 call the drivers that are networks of ours by another name.
 KNOWN_AS = {"process": "host", "flannel-vxlan": "flannel", "flannel-udp": "flannel"}
 #: Suo et al. 2018 hold each network against this one.

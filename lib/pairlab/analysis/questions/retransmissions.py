@@ -176,7 +176,7 @@ RETRANSMISSIONS = Question(
     estimates={
         "correlation": Frame(
             lambda answer: correlations(answer["clients"], answer.confidence),
-            Quantity("Correlation", "", 2, short=True),
+            Quantity("Correlation", "", 2),
             key=lambda row: row.method,
         ),
         "agreement": Frame(lambda answer: agreement(answer["clients"])),

@@ -23,7 +23,7 @@ BY = (*CELL, "load")
 QS = (0.1, 0.5, 0.9, 0.99)
 #: The flows of which percentiles are taken: all, or the share of them that is smallest, as of Mentz et al. 2020.
 SHARES = {"all": 1.0, "smallest fifth": 0.2}
-RUN_TIME = Quantity("All flows (s)", "run-time", 2, unit="s", short=True)
+RUN_TIME = Quantity("All flows (s)", "run-time", 2, unit="s")
 #: Of the paper's loads in bit/s.
 LOADS = {1e9: "standard", 3e9: "heavy"}
 #: How long a flow took from its start, and from when it was due; at an offered load the latter counts (fct.column).
@@ -125,7 +125,7 @@ DC_SIMULATION = Question(
         ),
         "percentiles": Frame(
             lambda answer: percentiles(answer.found, answer.confidence),
-            *(Quantity("Completion time (ms)", "", 3, 1e3, "ms", short=True), lambda row: percentile_name(row.q)),
+            *(Quantity("Completion time (ms)", "", 3, 1e3, "ms"), lambda row: percentile_name(row.q)),
         ),
     },
     tables={

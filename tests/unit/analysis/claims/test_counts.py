@@ -28,6 +28,11 @@ def judged(spread=0.001, **asked):
     return verdicts.evaluate(runs, claims=claims(**asked)), runs
 
 
+def texts(row):
+    """The arguments of a row's macro."""
+    return row.removeprefix(r"\claimrow{").removesuffix("}").split("}{")
+
+
 def test_findings_are_counted_by_verdict_and_by_size_and_what_is_none_apart():
     found, runs = judged()
     told = {"holds": 2, "holds in direction": 1, "contradicted": 1}
@@ -51,6 +56,8 @@ def test_findings_are_counted_by_verdict_and_by_size_and_what_is_none_apart():
     assert [int(values[key]) for key in asked] == [2, 1, 1, 1, 4, 1]
     assert [int(values[f"papers/{key}"]) for key in ("c/holds", "c/after-holm", "e/contradicted")] == [2, 3, 1]
     assert int(values["claims"]) == 4
+    common = {name: int(values[f"common/{name.replace(' ', '-')}"]) for name in report.COMMON}
+    assert common == dict.fromkeys(report.COMMON, 0) | told
     assert values["of/throughput/verdicts"] == "2 hold, 1 holds in direction and 1 is contradicted"
 
 
@@ -66,15 +73,19 @@ def test_what_is_decided_and_remains_so_after_correction_is_counted(of_e, remain
     assert f"Of {3 + of_e} that are decided, {remain} have p of at most 0.05" in report.summary(found)
 
 
-def test_without_what_holds_by_construction_nothing_is_listed_apart():
+def test_claims_are_listed_by_paper_and_what_holds_by_construction_last():
     found, _ = judged()
     lines = listing.lines(found)
-    at = next(at for at, line in enumerate(lines) if line.startswith(r"\claimtopic{by construction}"))
-    assert lines[at + 1] == r"\claim{E}{it is so: it is set so}"
+    topics = [line for line in lines if line.startswith(r"\claimtopic")]
+    assert topics == [
+        rf"\claimtopic{{{topic}}}" for topic in ("Paper C: throughput", "Paper E: throughput", "By construction")
+    ]
+    at = lines.index(topics[-1])
+    assert lines[at + 1].startswith(r"\claimrow{it is: it is set so}{}{netns-flowgen}{holds}{")
     assert [line for line in lines[:at] if "it is set so" in line] == []
-    assert r"\claimholds" in lines[at + 2]
-    assert "$p$" not in lines[at + 2]  # it is in no family of tests
-    assert all(", $p$~" in line for line in lines[:at] if line.startswith(r"\claimrow"))
+    *_, p, why = texts(lines[at + 1])
+    assert (p, why) == ("", "")  # it is in no family of tests
+    assert all(texts(line)[5] for line in lines[:at] if line.startswith(r"\claimrow"))
     findings = found[found["by_construction"] == ""]
     assert listing.lines(findings) == lines[:at]
     assert "By construction" not in report.summary(findings)

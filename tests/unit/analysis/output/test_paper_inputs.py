@@ -22,7 +22,7 @@ def test_a_paper_is_the_same_wherever_its_sources_lie(out, monkeypatch):
     digests = set()
     for place in (out / "one" / "paper", out / "other" / "papers"):
         place.mkdir(parents=True)
-        for name in ("main.tex", "pairlab.sty"):
+        for name in ("main.tex", "report.tex", "pairlab.sty"):
             (place / name).write_text("1")
         monkeypatch.setattr(paths, "PAPER", place)
         digests.add(paper.inputs_digest("few"))
