@@ -49,5 +49,4 @@ def test_without_the_pair_alone_congestion_has_no_changes_and_says_why(ask, caps
     assert "there are no runs of 'placement' as this question needs them" in str(answer)
     answer.show("congestion-throughput")
     assert "nothing was measured with beside alone" in capsys.readouterr().out
-    assert answer.figure("congestion-throughput-change") is None
     assert answer.figure("congestion-throughput") is not None

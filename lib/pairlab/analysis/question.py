@@ -476,19 +476,19 @@ class Answer:
         layout: Mapping[str, Any],
         *,
         where: Where = _every,
-        label: str = "",
         told: Callable[[pd.DataFrame], str] = lambda repetitions: "",
+        **options: Any,
     ) -> Figure | None:
         """Means by driver with a point for each repetition; layout: as figures.grid.facets takes it.
 
-        told: of the repetitions, what the note says besides.
+        told: of the repetitions, what the note says besides. options: of figures.estimates.repetitions_by_driver.
         """
         mean = self.question.estimates[of]
         assert isinstance(mean, Mean), of
         frame = where(mean.where(mean.repetitions(self)).dropna(subset=mean.column))
         if frame.empty or self.known(of).empty:
             return None
-        shown: dict[str, Any] = {"value": mean.column, "measure": mean.measure, "label": label}
+        shown: dict[str, Any] = {"value": mean.column, "measure": mean.measure, **options}
         note = draw.caption(frame, by=mean.by or self.question.cell) + told(frame)
         make = functools.partial(draw.repetitions_by_driver, **shown)
         return grid.facets(frame, make, note=note, conditions=self.conditions, **layout)

@@ -296,24 +296,42 @@ def beside_each_other(frame: pd.DataFrame, drivers: Sequence[str], pairs: Sequen
 
 
 def repetitions_by_driver(
-    repetitions: pd.DataFrame, ax: Axes, *, value: str, measure: Quantity, label: str = ""
+    repetitions: pd.DataFrame, ax: Axes, *, value: str, measure: Quantity, beside: str = "", filled: str = ""
 ) -> Axes:
-    """A value of each repetition by driver: points, with boxes from LEAST_IN_BOX on (Mentz et al. 2020, figure 3)."""
+    """A value of each repetition by driver: points, with boxes from LEAST_IN_BOX on (Mentz et al. 2020, figure 3).
+
+    beside: a column whose values stand beside each other at a driver, with filled points where it is `filled`, which
+    comes first, and open ones elsewhere. The axis is logarithmic where they are far apart.
+    """
     drivers = ordered(repetitions["driver"])
+    settings = sorted(repetitions[beside].unique(), key=lambda each: (each != filled, each)) if beside else [""]
+    width = _ROOM / len(settings)
     for place, driver in enumerate(drivers):
-        values = repetitions.loc[repetitions["driver"] == driver, value] * measure.scale
-        repeated(ax, values, pd.Series(float(place), values.index), driver, width=0.55)
+        of_driver = repetitions[repetitions["driver"] == driver]
+        for number, setting in enumerate(settings):
+            rows = of_driver[of_driver[beside] == setting] if beside else of_driver
+            at = place + width * (number - (len(settings) - 1) / 2)
+            places = pd.Series(float(at), rows.index)
+            repeated(ax, rows[value] * measure.scale, places, driver, width=0.9 * width, hollow=setting != filled)
     grid.name_drivers(ax, drivers)
-    ax.set_ylabel(label or measure.title)
-    from_zero(ax)
+    ax.set_ylabel(measure.title)
+    values = measure.scale * repetitions[value].dropna()
+    if beside and values.min() > 0 and values.max() > _FAR * values.min():
+        grid.logarithmic(ax.yaxis)
+    else:
+        from_zero(ax)
     grid.in_larger_unit(ax.yaxis, measure.unit)
     return ax
 
 
-def repeated(ax: Axes, values: pd.Series, places: pd.Series, driver: str, *, width: float = 0.0) -> None:
+def repeated(
+    ax: Axes, values: pd.Series, places: pd.Series, driver: str, *, width: float = 0.0, hollow: bool = False
+) -> None:
     """A driver's points, one per repetition; with a box where `width` is not 0 and a place has LEAST_IN_BOX points."""
     color, marker = driver_style(driver)["color"], driver_style(driver)["marker"]
     seaborn.stripplot(x=places, y=values, ax=ax, color=color, marker=marker, **_REPETITIONS)
+    if hollow and len(values):
+        ax.collections[-1].set(facecolor="white", edgecolor=color, linewidth=0.8)
     for place, of_place in values.groupby(places):
         if width and len(of_place) >= LEAST_IN_BOX:
             box(ax, of_place, place, width, color)

@@ -24,8 +24,8 @@ _KINDS = {
     **{each: {"host": WITHOUT, "process": WITHOUT, "overlay": WITH} for each in (APART, HALVES)},
 }
 _OF_KIND = (*SYSTEM, "kind", "containers", "message_bytes")
-_GAP = Quantity("Against without containers (%)", "against-without", 1, unit="%", change=True, short=True)
-_FACTOR = Quantity("Times one host", "times", 2, short=True)
+_GAP = Quantity("Against without containers (%)", "against-without", 1, unit="%", change=True)
+_FACTOR = Quantity("Times one host", "times", 2)
 
 
 def place(spec: Spec) -> str | None:
@@ -73,7 +73,7 @@ ALL_TO_ALL = Question(
     },
     estimates={
         "round": Mean(
-            Quantity("Mean round (µs)", "latency", 1, 1e6, "µs", short=True),
+            Quantity("Mean round (µs)", "latency", 1, 1e6, "µs"),
             "latency_mean_s",
             by=(*CELL, "place", "containers", "message_bytes"),
         ),

@@ -10,16 +10,13 @@ from functools import partial
 from typing import Any
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pairlab.analysis import allocations, published
 from pairlab.analysis.allocations import ALLOCATIONS
-from pairlab.analysis.driver_order import ordered
-from pairlab.analysis.figures import estimates, grid, style
-from pairlab.analysis.output.formatting import MISSING, span
+from pairlab.analysis.output.formatting import MISSING
 from pairlab.analysis.output.measures import Quantity
-from pairlab.analysis.question import Answer, Change, Column, Estimates, Mean, Question, Table, as_multiples, p_values
+from pairlab.analysis.question import Answer, Change, Column, Estimates, Mean, Question, Table, p_values
 from pairlab.analysis.questions.networks import by_network
 from pairlab.analysis.repetitions import FACTORS, Factor
 from pairlab.analysis.selection import CELL
@@ -30,13 +27,12 @@ from pairlab.model.spec import Spec
 ALONE = "alone"
 #: What is said besides of runs in which idle CPUs did not sleep.
 AWAKE = "CPUs awake"
-THROUGHPUT = Quantity("Throughput (Gbit/s)", "throughput", 2, 1e-9, "Gbit/s", short=True)
-LATENCY = Quantity("Mean latency (µs)", "latency", 2, 1e6, "µs", short=True)
-AGAINST_ALONE = Quantity("Against alone (%)", "against-alone", 1, unit="%", change=True, short=True)
-AGAINST_HOST = Quantity("Against host (%)", "against-host", 1, unit="%", change=True, short=True)
+THROUGHPUT = Quantity("Throughput (Gbit/s)", "throughput", 2, 1e-9, "Gbit/s")
+LATENCY = Quantity("Mean latency (µs)", "latency", 2, 1e6, "µs")
+AGAINST_ALONE = Quantity("Against alone (%)", "against-alone", 1, unit="%", change=True)
+AGAINST_HOST = Quantity("Against host (%)", "against-host", 1, unit="%", change=True)
 #: The parts of the CPUs' time as in Mentz et al. 2020, figure 6; rest is all that is neither these nor idle.
 _CPU = {"usr": "User (%)", "sys": "System (%)", "softirq": "Softirq (%)", "rest": "Rest (%)"}
-_COLOURS = {part: style.CPU_COLOURS[part] for part in _CPU if part != "rest"} | {"rest": style.CPU_COLOURS["steal"]}
 
 
 def beside(spec: Spec) -> str:
@@ -156,64 +152,24 @@ def _tables(topic: str, alone: bool = False) -> dict[str, Table]:
     return found | {f"{topic}-cpu": Table(_HEADS, list(_CPU), _order, _DULL)}
 
 
-# --- figures: the forms of Mentz et al. 2020, figures 3 to 6, a row for each allocation, as one can carry fifty times
-# what another does, and in it a panel for each system and what runs beside
+# --- figures: the forms of Mentz et al. 2020, figures 3 to 5: a row for each allocation, as one can carry fifty times
+# what another does, and in it a panel for each system
 
 
-_PANELS: dict[str, Any] = {"rows": ["place"], "column": "what", "title": "{row}:\n{each}", "height_in": 2.0}
-
-
-def _with_what(frame: pd.DataFrame) -> pd.DataFrame:
-    """With what a panel shows: its system, and what runs beside, where that differs."""
-    system = frame["backend"] + ", " + frame["workload"]
-    return frame.assign(what=system + ", " + frame["beside"] if frame["beside"].nunique() > 1 else system)
-
-
-def _repetitions(answer: Answer, name: str, backend: str = "") -> Figure | None:
-    """A measure by driver: a point for each repetition, with boxes; backend: of that one only."""
+def _repetitions(answer: Answer, name: str) -> Figure | None:
+    """A measure by driver, a point for each repetition: filled what a pair has alone, open what it has otherwise."""
 
     def shown(frame: pd.DataFrame) -> pd.DataFrame:
-        return _with_what(frame[frame["backend"] == backend] if backend else frame)
+        if answer.question.beside:  # what kept CPUs awake is in the figures of the pair alone
+            frame = frame[~frame["beside"].str.endswith(AWAKE)]
+        return frame.assign(system=frame["backend"] + ", " + frame["workload"])
 
-    return answer.dots(name, _PANELS, where=shown)
+    def told(frame: pd.DataFrame) -> str:
+        others = sorted({*frame["beside"]} - {ALONE})
+        return f"; filled: {ALONE}; open: {', '.join(others)}" if others else ""
 
-
-def _latency_alone(answer: Answer, rank: int) -> Figure | None:
-    """Of one backend each: namespaces first, or what alone there is."""
-    backends = sorted(_requests(answer.repetitions)["backend"].unique(), key=lambda name: name != "netns")
-    return _repetitions(answer, "latency", backends[rank]) if len(backends) > rank else None
-
-
-def _changes(answer: Answer, name: str, label: str, **options: Any) -> Figure | None:
-    """A change by allocation and driver with its interval, and a line at none."""
-    order = [place for place in ALLOCATIONS if (answer.known(name)["allocation"] == place).any()]
-    axis: dict[str, Any] = {"category": "allocation", "order": order, "name": "Allocation", "label": label}
-    axis["ticks"] = [ALLOCATIONS[place].replace(", ", ",\n") for place in order]
-    return answer.facets(estimates.by_category, name, {"column": "beside"}, **axis, **options)
-
-
-#: On a logarithmic axis: latencies grow by percents, or a thousandfold.
-_MULTIPLE: dict[str, Any] = {"where": as_multiples, "measure": Quantity("Times", "times", 2), "level": 1, "log_y": True}
-
-
-def _cpu_split(answer: Answer) -> Figure | None:
-    """What the CPUs' time is spent on, by driver, stacked (Mentz et al. 2020, figure 6)."""
-    parts = pd.concat([answer[part].assign(part=part) for part in _CPU])
-    parts = parts[parts["value"].notna()]
-    if not len(parts):
-        return None
-
-    def draw(panel: pd.DataFrame, ax: Axes) -> Axes:
-        estimates.stacked_by_driver(panel, ax, part="part", label="CPU time (%)", colours=_COLOURS, scale=100)
-        used = 100 * panel.groupby("driver")["value"].sum()
-        for place, driver in enumerate(ordered(panel["driver"])):  # so little at times that a bar hardly shows it
-            ax.text(place, used[driver] + 1, f"{used[driver]:.0f}", ha="center", size="x-small")
-        ax.set(ylim=(0, 112), yticks=[0, 50, 100])  # room for a number above a full bar
-        return ax
-
-    note = f"mean of n = {span(parts['n'])} repetitions, of all CPUs over the measuring window; above each bar, its sum"
-    layout = _PANELS | {"note": note, "conditions": answer.conditions, "handles": grid.patches(_COLOURS)}
-    return grid.facets(_with_what(parts), draw, **layout)
+    layout = {"rows": ["place"], "column": "system", "title": "{row}:\n{each}", "height_in": 2.0}
+    return answer.dots(name, layout, where=shown, told=told, beside="beside", filled=ALONE)
 
 
 # --- the questions
@@ -237,9 +193,7 @@ PLACEMENT = Question(
     tables=_tables("placement", alone=True),
     figures={
         "placement-throughput": lambda answer: _repetitions(answer, "throughput"),
-        "placement-latency": lambda answer: _latency_alone(answer, 0),
-        "placement-latency-docker": lambda answer: _latency_alone(answer, 1),
-        "placement-cpu": _cpu_split,
+        "placement-latency": lambda answer: _repetitions(answer, "latency"),
     },
     answer=[
         changes("throughput to host", "Throughput against the host's own network"),
@@ -258,14 +212,7 @@ def _disturbed(topic: str, **options: Any) -> Question:
         tables=_tables(topic),
         figures={
             f"{topic}-throughput": lambda answer: _repetitions(answer, "throughput"),
-            f"{topic}-throughput-change": lambda answer: _changes(
-                answer, "throughput to alone", "Change of the throughput (%)"
-            ),
             f"{topic}-latency": lambda answer: _repetitions(answer, "latency"),
-            f"{topic}-latency-change": lambda answer: _changes(
-                answer, "latency to alone", "Mean latency (times alone)", **_MULTIPLE
-            ),
-            f"{topic}-cpu": _cpu_split,
         },
         answer=[
             changes("throughput to alone", "Throughput against what the pair has alone", "beside"),
@@ -279,8 +226,8 @@ INTERFERENCE = _disturbed("interference", only=with_loops_by_clients)
 CONGESTION = _disturbed("congestion")
 
 
-def _by_beside(answer: Answer, name: str) -> Figure | None:
-    return by_network(answer, name, "beside", sorted(answer[name]["beside"].unique()))
+def _by_beside(answer: Answer) -> Figure | None:
+    return by_network(answer, "throughput to alone", "beside", sorted(answer["throughput to alone"]["beside"].unique()))
 
 
 BY_NETWORK = Question(
@@ -289,10 +236,7 @@ BY_NETWORK = Question(
     only=with_loops_by_servers,
     estimates={name: each for name, each in (_BESIDE_HOST | _BESIDE_ALONE).items() if name.startswith("throughput")},
     tables={"interference-by-network": _table("throughput")},
-    figures={
-        "interference-by-network-throughput": lambda answer: _by_beside(answer, "throughput"),
-        "interference-by-network-change": lambda answer: _by_beside(answer, "throughput to alone"),
-    },
+    figures={"interference-by-network-change": _by_beside},
     answer=[changes("throughput to alone", "Throughput against what the pair has alone", "beside")],
     **_PLACED | {"main": ("throughput",)},
 )

@@ -118,10 +118,10 @@ MEASURES = {
 }
 #: The change of each: in percent, of Jain's index as a difference; with its head where several settings share a table.
 CHANGES = {
-    "total_bps": (Quantity("Change (%)", "total-change", 1, unit="%", change=True, short=True), "Total (%)"),
+    "total_bps": (Quantity("Change (%)", "total-change", 1, unit="%", change=True), "Total (%)"),
     "jain_index": (Quantity("Difference", "jain-change", 3, change=True), "Jain's index"),
     "most_over_least": (
-        Quantity("Change of max/min (%)", "ratio-change", 1, unit="%", change=True, short=True),
+        Quantity("Change of max/min (%)", "ratio-change", 1, unit="%", change=True),
         "Max/min (%)",
     ),
 }
@@ -328,13 +328,11 @@ BEYOND_PAPERS = Question(
         "beyond-changes": Made(changes_table, split=False),
     },
     figures={
-        "beyond-flows-per-pair": lambda answer: _figure(answer, FLOWS, "total_bps", "Flows per pair", TOTAL_LABEL),
         "beyond-congestion-control": lambda answer: _figure(
             answer, CONTROL, "total_bps", _control_name(answer), TOTAL_LABEL
         ),
         "beyond-cpu-limits": lambda answer: _figure(answer, LIMITS, "jain_index", _LIMIT),
         "beyond-cpu-limits-cost": lambda answer: _figure(answer, LIMITS, "total_bps", _LIMIT, TOTAL_LABEL),
-        "beyond-mtu": lambda answer: _figure(answer, MTU, "total_bps", "MTU of the containers' links", TOTAL_LABEL),
         "beyond-udp": lambda answer: udp(answer).figure("beyond-udp"),
     },
     keys={},

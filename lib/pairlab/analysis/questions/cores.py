@@ -1,6 +1,6 @@
 """Containers and the cores that they share: by their number for each core, and bound to one or free."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -153,7 +153,6 @@ CORE_RATIO = Question(
     },
     figures={
         "core-ratio-throughput": lambda answer: _in_figure(answer, "client", log_y=True),
-        "core-ratio-total": lambda answer: _in_figure(answer, "total", label=TOTAL_LABEL),
         "core-ratio-fct": lambda answer: _in_figure(answer, "fct", log_y=True, label="Mean completion time (ms)"),
     },
     keys={
@@ -162,9 +161,7 @@ CORE_RATIO = Question(
     },
     main=("client", "total", "fct"),
     values=_ratio_values,
-    absent=dict.fromkeys(
-        ("core-ratio-throughput", "core-ratio-total", "core-ratio-fct"), lambda answer: "; ".join(missing_kinds(answer))
-    ),
+    absent=dict.fromkeys(("core-ratio-throughput", "core-ratio-fct"), lambda answer: "; ".join(missing_kinds(answer))),
     answer=[changes("client change", "Throughput of a client against the least ratio", "driver")],
 )
 
@@ -179,13 +176,12 @@ def order(policies: Iterable[str]) -> list[str]:
     return sorted(set(policies), key=lambda policy: (policy != NONE, policy))
 
 
-def _by_policy(answer: Answer, name: str, **options: Any) -> Figure | None:
+def _by_policy(answer: Answer) -> Figure | None:
     """Policies are named in two lines where they have two words."""
-    policies: Sequence[str] = order(answer.repetitions["pinning"])
-    policies = [policy for policy in policies if name == "total" or policy != NONE]
+    policies = order(answer.repetitions["pinning"])
     ticks = ["no\npinning" if policy == NONE else policy.replace("-", "\n", 1) for policy in policies]
     axis: dict[str, Any] = {"category": "pinning", "order": policies, "ticks": ticks, "name": "Pinning"}
-    return answer.panels(estimates.by_category, name, at_pairs=True, **axis, **options)
+    return answer.panels(estimates.by_category, "total", at_pairs=True, label=TOTAL_LABEL, **axis)
 
 
 def _stated(cell: Any) -> str:
@@ -227,12 +223,8 @@ PINNING = Question(
             remarks="total",
         )
     },
-    figures={
-        "pinning-total": lambda answer: _by_policy(answer, "total", label=TOTAL_LABEL),
-        "pinning-change": lambda answer: _by_policy(answer, "change", label="Change of the total (%)"),
-    },
+    figures={"pinning-total": _by_policy},
     keys={},
     values=_pinning_values,
-    absent={"pinning-change": lambda answer: "there are no changes from runs without pinning"},
     answer=[changes("change", "Total throughput against no pinning", "pinning"), extremes("total", "total throughput")],
 )

@@ -140,7 +140,7 @@ def _values(answer: Answer, found: Values) -> None:
     found.text("c/mice-over-plain", f"about {STATED_CHANGE:+.0f} %")
 
 
-_SPREAD = Quantity("Largest over smallest median", "spread", 2, short=True)
+_SPREAD = Quantity("Largest over smallest median", "spread", 2)
 _SPREAD_HEADS = {"mouse": "Mice", "elephant": "Elephants", "ratio": "Elephants over mice"}
 
 ELEPHANT_MICE = Question(

@@ -128,13 +128,23 @@ def _cdf(answer: Answer) -> Figure | None:
     return _panels(points, draw, cdf.note(points.assign(pairs=points["hosts"]), "launches"), answer)
 
 
-def _by_number(answer: Answer, number: str, name: str, fixed: str, at: int) -> Figure | None:
-    """The mean launch time against idle pairs, or against launches at once."""
+def _beside(answer: Answer) -> Figure | None:
+    """The mean launch time against idle pairs, and against launches at once, where these are varied."""
+    cells = answer.known("launch")
+    varied = {"idle_pairs": ("Idle pairs", "pairs", 1), "pairs": ("Launched at once", "idle_pairs", 0)}
+    lines = [
+        several(cells[cells[other] == at], number).assign(number=number) for number, (_, other, at) in varied.items()
+    ]
+    frame = pd.concat(lines)
+    if frame.empty:
+        return None
 
-    def of_lines(cells: pd.DataFrame) -> pd.DataFrame:
-        return several(cells[cells[fixed] == at], number)
+    def draw(panel: pd.DataFrame, ax: Axes) -> Axes:
+        number = panel["number"].iloc[0]
+        return estimates.by_number(panel, ax, measure=LAUNCH, number=number, name=varied[number][0])
 
-    return answer.facets(estimates.by_number, "launch", _BY_HOSTS, where=of_lines, number=number, name=name)
+    layout: dict[str, Any] = {"rows": ["backend", "hosts_text"], "column": "number", "title": "{row}"}
+    return grid.facets(frame, draw, note=estimates.caption(frame), conditions=answer.conditions, **layout)
 
 
 LAUNCH_TIME = Question(
@@ -162,8 +172,7 @@ LAUNCH_TIME = Question(
         "launch-time": lambda answer: answer.dots("launch", _BY_HOSTS, where=alone, told=_each_is_a_mean),
         "launch-phases": _phases,
         "launch-cdf": _cdf,
-        "launch-idle": lambda answer: _by_number(answer, "idle_pairs", "Idle pairs", "pairs", 1),
-        "launch-at-once": lambda answer: _by_number(answer, "pairs", "Launched at once", "idle_pairs", 0),
+        "launch-beside": _beside,
     },
     keys={"launch": ("system", "hosts", "driver", "pairs", "idle_pairs")},
     answer=[extremes("alone", "launch time", ("hosts",))],

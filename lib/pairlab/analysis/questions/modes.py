@@ -41,9 +41,9 @@ AWAKE = " with CPUs awake"
 MESSAGE_BYTES = 1024
 #: The networks that Suo et al. 2018 call overlays, of which they state means.
 OVERLAYS = ("overlay", "weave", "flannel-vxlan", "flannel-udp", "ipip")
-TOTAL = Quantity("Throughput (Gbit/s)", "throughput", 2, 1e-9, "Gbit/s", short=True)
-MEAN_LATENCY = Quantity("Mean latency (µs)", "latency", 2, 1e6, "µs", short=True)
-CHANGE = Quantity("Against process (%)", "against-process", 1, unit="%", change=True, short=True)
+TOTAL = Quantity("Throughput (Gbit/s)", "throughput", 2, 1e-9, "Gbit/s")
+MEAN_LATENCY = Quantity("Mean latency (µs)", "latency", 2, 1e6, "µs")
+CHANGE = Quantity("Against process (%)", "against-process", 1, unit="%", change=True)
 
 _BULK = {"up": BULK[0], "down": BULK[1], "both": BULK[2]}
 _WHATS_NAME = "What is measured"
@@ -186,7 +186,7 @@ def _table(experiment: str, name: str) -> Table:
     return Table(_HEADS, [name, f"{name} change", p_values(f"{name} change"), stated], _order(name), remarks=name)
 
 
-def _bars(answer: Answer, name: str) -> Figure | None:
+def _bars(answer: Answer) -> Figure | None:
     """What the figures 3a and 3b of Suo et al. 2018 have bars of: bulk transfers, and messages of 1024 B. A panel per
     system, with its own scale, as tools lie far apart.
     """
@@ -201,7 +201,7 @@ def _bars(answer: Answer, name: str) -> Figure | None:
         return estimates.by_category(panel, ax, measure=measure, category="what", name=_WHATS_NAME, **shown)
 
     rows = {"rows": ["workload"], "column": "backend", "title": "{each}, {row}"}
-    return answer.facets(draw, name, rows, where=bulk_and_messages)
+    return answer.facets(draw, "throughput", rows, where=bulk_and_messages)
 
 
 def _by_size(answer: Answer, name: str, what: str, axis: str = "Message size") -> Figure | None:
@@ -245,8 +245,7 @@ def _of_messages(topic: str, **options: Any) -> Question:
 SINGLE_HOST_MODES = _of_messages(
     selection.MODES,
     figures={
-        "single-host-modes-throughput": lambda answer: _bars(answer, "throughput"),
-        "single-host-modes-changes": lambda answer: _bars(answer, "throughput change"),
+        "single-host-modes-throughput": _bars,
         "single-host-modes-tcp-sizes": lambda answer: _by_size(answer, "throughput", "TCP"),
         "single-host-modes-udp-sizes": lambda answer: _by_size(answer, "throughput", "UDP"),
         "single-host-modes-latency-sizes": lambda answer: _by_size(
@@ -260,9 +259,7 @@ MULTI_HOST = _of_messages(
     "multi-host",
     figures={
         "multi-host-throughput": lambda answer: _by_message(answer, "throughput"),
-        "multi-host-changes": lambda answer: _by_message(answer, "throughput change"),
         "multi-host-latency": lambda answer: _by_message(answer, "latency"),
-        "multi-host-latency-changes": lambda answer: _by_message(answer, "latency change"),
     },
 )
 
@@ -302,7 +299,7 @@ PACKET_SIZE = Question(
 # --- physical and virtual hosts
 
 KINDS = ("physical", "virtual")
-AGAINST_PHYSICAL = Quantity("Against physical process (%)", "against-physical", 1, unit="%", change=True, short=True)
+AGAINST_PHYSICAL = Quantity("Against physical process (%)", "against-physical", 1, unit="%", change=True)
 
 
 def _of_kinds(repetitions: pd.DataFrame) -> pd.DataFrame:
@@ -339,10 +336,7 @@ VIRTUALIZATION = Question(
             remarks="throughput",
         )
     },
-    figures={
-        "virtualization-throughput": lambda answer: _by_message(answer, "throughput"),
-        "virtualization-changes": lambda answer: _by_message(answer, "change"),
-    },
+    figures={"virtualization-throughput": lambda answer: _by_message(answer, "throughput")},
     keys=("system", "driver", "host_kind", "what", "size"),
     unfit=_share_a_kernel,
     answer=[changes("change", "Throughput against process on physical hosts")],
@@ -354,11 +348,11 @@ VIRTUALIZATION = Question(
 
 #: What is measured, in the order of Suo et al. 2018, figure 1.
 WHATS: dict[str, Quantity] = {
-    "CPU": Quantity("CPU time (s)", "cpu", 2, 1, "s", short=True),
-    "memory read": Quantity("Memory read (Gbit/s)", "memory-read", 1, 1e-9, "Gbit/s", short=True),
-    "memory write": Quantity("Memory written (Gbit/s)", "memory-write", 1, 1e-9, "Gbit/s", short=True),
-    "TCP": Quantity("TCP (Gbit/s)", "tcp", 2, 1e-9, "Gbit/s", short=True),
-    "UDP": Quantity("UDP (Gbit/s)", "udp", 2, 1e-9, "Gbit/s", short=True),
+    "CPU": Quantity("CPU time (s)", "cpu", 2, 1, "s"),
+    "memory read": Quantity("Memory read (Gbit/s)", "memory-read", 1, 1e-9, "Gbit/s"),
+    "memory write": Quantity("Memory written (Gbit/s)", "memory-write", 1, 1e-9, "Gbit/s"),
+    "TCP": Quantity("TCP (Gbit/s)", "tcp", 2, 1e-9, "Gbit/s"),
+    "UDP": Quantity("UDP (Gbit/s)", "udp", 2, 1e-9, "Gbit/s"),
 }
 _OF_METRICS = {"calculation_s": "CPU", "memory_read_bps": "memory read", "memory_write_bps": "memory write"}
 #: Where both ends are, by the number of hosts: "(s)" and "(m)" in Suo et al. 2018.

@@ -69,7 +69,7 @@ def _by_place(answer: Answer, name: str) -> Figure | None:
 
 #: What the others are held against: within a host a veth pair and nothing else, between hosts the uplinks alone.
 LIMIT_WITHIN, LIMIT_BETWEEN = "p2p", "process"
-LATENCIES = {measure(key): Quantity(f"Latency {key} (µs)", key, 2, 1e6, "µs", short=True) for key in SHARES}
+LATENCIES = {measure(key): Quantity(f"Latency {key} (µs)", key, 2, 1e6, "µs") for key in SHARES}
 _NAMES = {"place": "Place", "pairs": "Pairs", "driver": "Network"}
 
 NETWORKS = Question(
@@ -81,7 +81,7 @@ NETWORKS = Question(
     estimates={
         "total": Mean(TOTAL, "total_bps"),
         "change": Change(
-            Quantity("Against the limit (%)", "change", 1, unit="%", change=True, short=True),
+            Quantity("Against the limit (%)", "change", 1, unit="%", change=True),
             *("total_bps", "driver", lambda part: LIMIT_WITHIN if part["hosts"].iloc[0] == 1 else LIMIT_BETWEEN),
             each=("within",),
         ),
@@ -109,17 +109,17 @@ NETWORKS = Question(
 REFERENCE = "process"
 #: Which of our networks has the name that Suo et al. 2018 use, where these differ. Their flannel had VXLAN.
 STATED_AS = {"flannel-vxlan": "flannel"}
-DEMAND = Quantity("CPU time (µs/transaction)", "demand", 2, 1e6, "µs", short=True)
+DEMAND = Quantity("CPU time (µs/transaction)", "demand", 2, 1e6, "µs")
 _WHOLE = {
     "service_demand_s": DEMAND,
-    "transactions_per_s": Quantity("Transactions (1/s)", "rate", 0, 1, "1/s", short=True),
+    "transactions_per_s": Quantity("Transactions (1/s)", "rate", 0, 1, "1/s"),
 }
 #: Of CPUs that either end had for itself: cpu_use.by_side.
 _SIDES = {
     "client_share": Quantity("Client's CPU (%)", "client-cpu", 1, 100, "%"),
     "server_share": Quantity("Server's CPU (%)", "server-cpu", 1, 100, "%"),
-    "client_demand_s": Quantity("Client's CPU (µs)", "client-demand", 2, 1e6, "µs", short=True),
-    "server_demand_s": Quantity("Server's CPU (µs)", "server-demand", 2, 1e6, "µs", short=True),
+    "client_demand_s": Quantity("Client's CPU (µs)", "client-demand", 2, 1e6, "µs"),
+    "server_demand_s": Quantity("Server's CPU (µs)", "server-demand", 2, 1e6, "µs"),
 }
 #: Layers with a smaller part of the service demand everywhere have no column.
 _LEAST = 0.01
@@ -198,7 +198,7 @@ COST = Question(
         **{name: Mean(each, name) for name, each in _WHOLE.items()},
         **{name: Mean(each, name, partial(pd.DataFrame.dropna, subset=name)) for name, each in _SIDES.items()},
         "change": Change(
-            Quantity("Against process (%)", "change", 1, unit="%", change=True, short=True),
+            Quantity("Against process (%)", "change", 1, unit="%", change=True),
             *("service_demand_s", "driver", REFERENCE),
         ),
         "between hosts": Frame(lambda answer: answer["service_demand_s"].query("hosts > 1")),
@@ -224,7 +224,6 @@ COST = Question(
     },
     figures={
         "cpu-overhead-demand": lambda answer: _by_place(answer, "service_demand_s"),
-        "cpu-overhead-change": lambda answer: _by_place(answer, "change"),
         "cpu-overhead-layers": _layers_figure,
     },
     keys=dict.fromkeys((*_WHOLE, *_SIDES, "change", "by layer"), _KEYS),

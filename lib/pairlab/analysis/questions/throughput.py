@@ -46,7 +46,7 @@ TOTAL_LABEL = "Total throughput (Gbit/s)"
 
 
 def _box(answer: Answer) -> Figure | None:
-    if answer.gap:
+    if answer.gap or answer["total"]["n"].max() < style.LEAST_IN_BOX:
         return None
     options: dict[str, Any] = {"value": "total_bps", "measure": TOTAL, "label": TOTAL_LABEL, "wide": True}
     options["conditions"] = answer.conditions
@@ -187,7 +187,12 @@ THROUGHPUT = Question(
     },
     main=("total",),
     values=_throughput_values,
-    absent={"throughput-published": lambda answer: "; ".join(_shape(answer).left_out)},
+    absent={
+        "throughput-published": lambda answer: "; ".join(_shape(answer).left_out),
+        "throughput-box": lambda answer: (
+            f"a box needs {style.LEAST_IN_BOX} repetitions; the figure above has the points"
+        ),
+    },
     answer=[extremes("total", "total throughput at the most pairs")],
 )
 

@@ -86,12 +86,6 @@ def _stated(row: Any) -> str:
     return f"{mine['change_percent'].iloc[0]:+g}" if len(mine) else MISSING
 
 
-def _run_times(answer: Answer) -> Figure | None:
-    """How long all flows took, by driver (Mentz et al. 2020, figure 7): a row per load, a panel per system."""
-    layout = {"rows": ["load"], "column": "system_text", "title": "{row}:\n{each}"}
-    return answer.dots("run time", layout, label="Time of all flows (s)")
-
-
 def _cdf(answer: Answer) -> Figure | None:
     if not answer["percentiles"]["value"].notna().any():
         return None
@@ -136,7 +130,7 @@ DC_SIMULATION = Question(
         ),
         "dc-simulation-fct": Table({"load": "Load", "sizes": "Flows", "driver": "Driver"}, [percentile_columns(QS)]),
     },
-    figures={"dc-simulation-run-time": _run_times, "dc-simulation-fct": _cdf},
+    figures={"dc-simulation-fct": _cdf},
     keys={
         **dict.fromkeys(("run time", "carried", "to host"), ("system", "driver", "load")),
         "percentiles": ("system", "driver", "load", "sizes"),

@@ -7,7 +7,7 @@ from pairlab.analysis.figures.grid import in_larger_unit
 from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.measures import Quantity
 
-LATENCY = Quantity("Latency (µs)", "latency", 2, 1e6, "µs", short=True)
+LATENCY = Quantity("Latency (µs)", "latency", 2, 1e6, "µs")
 CELLS = pd.DataFrame(
     {
         "driver": ["bridge", "nat"],
