@@ -4,7 +4,7 @@ A frame can have many millions of rows, so it is cut where its groups change, ea
 and groups are processed in parallel.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,14 +71,16 @@ class ByGroup:
         by_group = at_once(lambda group: [self._row(group, q, confidence) for q in qs], self.groups)
         return pd.DataFrame([row for rows in by_group for row in rows], columns=[*self.by, *columns])
 
-    def cdf(self, *, points: int = 2000) -> pd.DataFrame:
+    def cdf(self, *, points: int = 2000, each: bool = False) -> pd.DataFrame:
         """The CDF of each group, as distributions.cdf: `by`, value, share, and repetitions, flows, failed_flows.
 
-        The share is of all flows, so that a line ends below 1 if some failed; failed_flows counts these. A group in
-        which no flow has a value has no rows: `percentiles` names it. Raises TooFewSamples if no group has one.
+        each: also that of each repetition, where there are several: the column `repetition` has its place among them,
+        and NaN for the CDF of all. The share is of all flows, so that a line ends below 1 if some failed; failed_flows
+        counts these. A group in which no flow has a value has no rows: `percentiles` names it. Raises TooFewSamples if
+        no group has one.
         """
-        by_group = at_once(lambda group: self._line(group, points), self.groups)
-        lines = [line for line in by_group if line is not None]
+        by_group = at_once(lambda group: list(self._lines(group, points, each)), self.groups)
+        lines = [line for lines in by_group for line in lines]
         if not lines:
             raise TooFewSamples(f"no flow has a {self.value}: measure with a tool that reports it")
         return pd.concat(lines, ignore_index=True)
@@ -98,15 +100,15 @@ class ByGroup:
             return fct.unknown(group.clusters.failed, group.flows, q)
         return quantiles.too_few(len(group.clusters.pooled), q)
 
-    def _line(self, group: Group, points: int) -> pd.DataFrame | None:
-        all_values, failed = group.clusters.pooled, group.clusters.failed
-        ended = all_values[: len(all_values) - failed]
-        if not len(ended):
-            return None
-        counts = {"repetitions": group.repetitions, "flows": group.flows, "failed_flows": failed}
-        line = distributions.line(ended, points, of=len(all_values))
-        named = line.assign(**dict(zip(self.by, group.names, strict=True)), **counts)
-        return named[[*self.by, "value", "share", *counts]]
+    def _lines(self, group: Group, points: int, each: bool) -> Iterator[pd.DataFrame]:
+        counts = {"repetitions": group.repetitions, "flows": group.flows, "failed_flows": group.clusters.failed}
+        parts = enumerate(group.clusters.parts if each and group.repetitions > 1 else ())
+        for repetition, values in [(np.nan, group.clusters.pooled), *parts]:
+            ended = values[: int(np.searchsorted(values, np.inf))]
+            if len(ended):
+                line = distributions.line(ended, points, of=len(values)).assign(repetition=repetition)
+                named = line.assign(**dict(zip(self.by, group.names, strict=True)), **counts)
+                yield named[[*self.by, *["repetition"] * each, "value", "share", *counts]]
 
 
 def grouped(flows: pd.DataFrame | Runs, by: Sequence[str], value: str) -> list[Group]:

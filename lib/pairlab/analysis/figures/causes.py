@@ -40,8 +40,9 @@ COLOURS = {
     "copy": "#F2A65A",
     layers.OTHER: "0.93",
 }
-#: Layers with a smaller share in every bar are drawn as one.
-LEAST = 0.01
+#: So many layers are drawn, those with the largest share in any bar; the others are drawn as one, as are all with a
+#: smaller share in every bar.
+MOST, LEAST = 6, 0.01
 
 #: Of a flame graph, in pixels: its width, a frame's height and smallest width, and a character's width.
 _WIDTH, _FRAME, _LEAST_WIDTH, _CHARACTER = 1000, 16, 1.0, 6.2
@@ -54,7 +55,7 @@ _DARK = ("TCP", "bridge", "locks", "softirq and device", "netfilter", "macvlan",
 def by_layer(shares: pd.DataFrame, conditions: str = "") -> Figure:
     """The share of each layer in percent, a stacked bar per driver: a row per system, a panel per number of pairs.
 
-    shares: estimates by layer. Layers below LEAST in all bars are added to `other`.
+    shares: estimates by layer. All but the MOST largest layers are added to `other`.
     """
     cells = shares[shares["value"].notna()]
     controls = cells["congestion_control"]
@@ -70,7 +71,7 @@ def by_layer(shares: pd.DataFrame, conditions: str = "") -> Figure:
 def by_transaction(cells: pd.DataFrame, conditions: str = "") -> Figure:
     """The CPU time of a transaction by layer in µs, a stacked bar per network: a panel per place, a row per system.
 
-    cells: estimates by place and layer. Layers that take less than LEAST in all bars are added to `other`.
+    cells: estimates by place and layer. All but the MOST largest layers are added to `other`.
     """
     cells = cells[cells["value"].notna()]
     cells = cells.assign(bar=cells["driver"])
@@ -96,8 +97,8 @@ def _bars(
 
     order: of the bars in all panels; empty: by the drivers' rank in each panel. shares: of each layer in its bar.
     """
-    largest = shares.groupby(cells["layer"]).max()
-    own = [layer for layer in layers.names() if largest.get(layer, 0.0) >= LEAST and layer != layers.OTHER]
+    largest = shares.groupby(cells["layer"]).max().drop(layers.OTHER, errors="ignore").nlargest(MOST)
+    own = [layer for layer in layers.names() if largest.get(layer, 0.0) >= LEAST]
     drawn = cells.assign(layer=cells["layer"].where(cells["layer"].isin(own), layers.OTHER))
     colours = {layer: COLOURS.get(layer, "0.6") for layer in [*own, layers.OTHER]}
 

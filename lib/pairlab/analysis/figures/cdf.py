@@ -20,6 +20,8 @@ from pairlab.analysis.selection import SYSTEM
 from pairlab.model.flow_sizes import FlowSizes, described
 
 _FINEST = 250  # steps of a line: more would be closer than its width, and make a large file
+_FAINT = {"linestyle": "-", "linewidth": 0.35, "alpha": 0.45}  # of a single repetition
+_FAINT_FINEST = 60
 
 
 def cdf_lines(
@@ -31,7 +33,7 @@ def cdf_lines(
     log: bool = False,
     of: str = "flows",
 ) -> Axes:
-    """The share of the flows up to each value, a line per driver.
+    """The share of the flows up to each value, a line per driver, above a faint one for each repetition, if there are.
 
     line_points: as ByGroup.cdf, of one panel. label: name and unit of the value, and scale: the factor to that unit,
     such as "Flow completion time (ms)" and 1e3; of: flows, or another item. A linear axis begins at zero, so that
@@ -42,6 +44,10 @@ def cdf_lines(
     for driver in ordered(line_points["driver"]):
         points = line_points[line_points["driver"] == driver]
         look = style.driver_style(driver) | {"marker": ""}
+        if "repetition" in points:
+            for _, run in points.groupby("repetition"):
+                steps(ax, run["value"] * scale, run["share"], _FAINT_FINEST, **look | _FAINT)
+            points = points[points["repetition"].isna()]
         steps(ax, points["value"] * scale, points["share"], **look, label=driver)
     if not log:
         ax.set_xlim(left=0)
@@ -52,10 +58,10 @@ def cdf_lines(
     return ax
 
 
-def steps(ax: Axes, values: pd.Series, shares: pd.Series, **look: object) -> None:
+def steps(ax: Axes, values: pd.Series, shares: pd.Series, finest: int = _FINEST, **look: object) -> None:
     """Draws a CDF, whose shares may end below 1: values and shares of distributions.cdf."""
     reached = shares.groupby(values).max()
-    reached = reached[~(_FINEST * reached).round().duplicated(keep="last")]
+    reached = reached[~(finest * reached).round().duplicated(keep="last")]
     rises = reached.diff().fillna(reached)
     seaborn.ecdfplot(x=rises.index, weights=rises.to_numpy(), stat="count", ax=ax, clip_on=False, **look)
     x = np.asarray(ax.lines[-1].get_xdata())
@@ -101,7 +107,8 @@ def cdf_panels(
 def note(line_points: pd.DataFrame, of: str = "flows") -> str:
     """The note on the flows of the lines: the repetitions, the flows of a line, and the number of failed flows."""
     lines = line_points.drop_duplicates([*SYSTEM, "driver", *{"pairs", "role"} & set(line_points)])
-    counted = f"n = {span(lines['repetitions'])} repetitions, {span(lines['flows'])} {of} in each line"
+    faint = " (faint: of each)" if "repetition" in line_points and line_points["repetition"].notna().any() else ""
+    counted = f"n = {span(lines['repetitions'])} repetitions{faint}, {span(lines['flows'])} {of} in each line"
     failed = int(lines["failed_flows"].sum())
     return f"{counted}; {failed} of all {of} failed: lines end below 1" if failed else f"{counted}; none failed"
 

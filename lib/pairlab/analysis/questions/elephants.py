@@ -112,7 +112,7 @@ def _cdf(answer: Answer, roles: bool) -> Figure | None:
         flows = flows[flows["role"] != ""]
         words = flows["role"].map({"mouse": "mice", "elephant": "elephants"})
         flows = flows.assign(role=words + ", " + flows["pairs"].astype(str) + " pairs")
-    points = by_group.of(flows, ["role", *CELL] if roles else CELL, "fct_s").cdf(points=200)
+    points = by_group.of(flows, ["role", *CELL] if roles else CELL, "fct_s").cdf(points=200, each=True)
     return fct.cdf_figure(answer, points, across="role" if roles else "pairs")
 
 

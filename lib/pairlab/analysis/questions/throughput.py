@@ -234,7 +234,7 @@ def of_clients(clients: pd.DataFrame) -> str:
     n = clients.groupby(list(CELL))["repetition"].nunique()
     failed = int(clients["failed"].sum())
     failures = f"{failed} clients failed and count as zero" if failed else "none failed"
-    return f"every client of n = {span(n)} repetitions with {span(clients['pairs'])} pairs; {failures}"
+    return f"every client of n = {span(n)} repetitions (faint: of each) with {span(clients['pairs'])} pairs; {failures}"
 
 
 def far_apart(clients: pd.DataFrame) -> bool:
@@ -250,7 +250,7 @@ def _clients_cdf(answer: Answer) -> Figure | None:
     mine = _at_pairs(answer, clients(answer.flows))
     if not len(mine):
         return None
-    points = by_group.of(mine, CELL, "throughput_bps").cdf()
+    points = by_group.of(mine, CELL, "throughput_bps").cdf(each=True)
     shown: dict[str, Any] = {
         "label": "Throughput of a client (Gbit/s)",
         "scale": 1e-9,
