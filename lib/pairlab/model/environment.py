@@ -84,22 +84,27 @@ def named(name: str, version: str) -> str:
     return f"{name} {version}" if version else ""
 
 
-#: The experiments of Mentz et al. (2020): analyses hold them against each other, and against no others.
-PLACEMENT_STUDY = ("placement", "interference", "congestion", "dc-simulation")
-#: Those of Suo et al. (2018), and those of single networks beside them, likewise.
-NETWORK_STUDY = (
-    *("containerization", "single-host-modes", "multi-host", "packet-size", "virtualization", "cpu-overhead"),
-    *("all-to-all", "launch-time", "networks", "latency"),
+#: The experiments that analyses hold against each other: in several groups those of Boeira et al. (2021) and of Boeira
+#: and Ferreto, then those of Mentz et al. (2020), and those of Suo et al. (2018) with those of single networks.
+STUDIES = (
+    ("throughput", "udp"),
+    ("fct", "elephant-mice", "starting"),
+    *(("retransmissions",), ("core-ratio",), ("pinning",), ("message-size",), ("causes",)),
+    ("placement", "interference", "congestion", "dc-simulation"),
+    (
+        *("containerization", "single-host-modes", "multi-host", "packet-size", "virtualization", "cpu-overhead"),
+        *("all-to-all", "launch-time", "networks", "latency"),
+    ),
 )
 
 
 def place_of(backend: str, experiment: str, host_kind: str = "") -> str:
-    """The group of runs that share a host and a kernel: a backend, and each study of it by itself.
+    """The group of runs that share a host and a kernel: a backend, and each of STUDIES by itself.
 
     Two backends are two data paths, whose runs are never pooled, and so are two studies that no analysis holds against
     each other: each may have been measured at another time. Hosts of two kinds (Spec.host_kind) are never the same.
     """
-    study = next((study for study in (PLACEMENT_STUDY, NETWORK_STUDY) if experiment in study), ())
+    study = next((study for study in STUDIES if experiment in study), ())
     apart = [*study, *filter(None, [host_kind])]
     return f"{backend} ({', '.join(apart)})" if apart else backend
 
