@@ -135,6 +135,8 @@ def assert_each_byte_was_counted(run: Run) -> None:
     # They are called what they are here: two names of one kernel.
     hosts = [(each["kind"], each["on"]) for each in run.facts["hosts"]]
     assert hosts == [("namespace", name) for name in NAMES]
+    settings = {name.partition(": ")[0] for name in run.conditions if ": " in name}
+    assert settings == {*NAMES}, "a setting of each machine is recorded with its name"
     assert [each["kernel"] for each in run.facts["network"]["kernels"]] == [os.uname().release] * 2
     described = ", ".join(f"{name} (Linux {os.uname().release}, {os.cpu_count()} CPUs)" for name in NAMES)
     assert run.environment.engine == f"ssh {described}"

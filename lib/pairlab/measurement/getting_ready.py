@@ -83,9 +83,14 @@ def client_options(pair: Pair, spec: Spec, workload: Workload, site: Site) -> li
     return options
 
 
-def conditions_changed(recorded: dict) -> int:
+def conditions_now(site: Site) -> dict[str, str]:
+    """The settings of this machine, and of the site's other ones."""
+    return conditions.read() | site.conditions()
+
+
+def conditions_changed(recorded: dict, site: Site) -> int:
     """How many of the recorded conditions are others now; these come to the facts, with both values."""
-    changed = conditions.changed_since(unpacked(recorded["conditions"]))
+    changed = conditions.changed(unpacked(recorded["conditions"]), conditions_now(site))
     if changed:
         recorded["conditions_changed"] = changed
     return len(changed)
@@ -103,7 +108,7 @@ def facts_of(bed: Testbed, workloads: Sequence[Workload]) -> dict:
     machines = [each["machine"] for each in network.get("kernels", ()) if "machine" in each]
     return {
         "host": facts.host(),
-        "conditions": packed(conditions.read()),
+        "conditions": packed(conditions_now(bed.site)),
         "hosts": facts.hosts(bed.plan.hosts, kind, machines),
         "network": network,
         "versions": versions,

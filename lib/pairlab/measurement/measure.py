@@ -374,7 +374,7 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
         | {
             "hung": hung,
             "network_changed": len(changed),
-            "conditions_changed": conditions_changed(recorded),
+            "conditions_changed": conditions_changed(recorded, bed.site),
             **observer.steadiness(parsed, release_ns, workload.start_delay_s),
         }
         | observer.checks(*background.seen_with(parsed, of_background, clients, servers), recorded["network"])

@@ -28,7 +28,7 @@ class HostLoad:
     """
 
     def __init__(self, bed: Testbed, processes: Sequence[Process] = ()):
-        self._site, self._processes = bed.site, processes
+        self._site, self._processes, self._lasts_s = bed.site, processes, expected_s(bed.spec)
         self.own = OwnProcesses(bed.site.root_pids(), bed.site.process_marks())
         self.cpus = cpu_sampler.CpuTelemetry(bed.spec.interval_s)
         self._kernels_before: list[str] = []
@@ -38,7 +38,7 @@ class HostLoad:
     def __enter__(self) -> "HostLoad":
         self.before = foreign_load.take_sample(self.own)
         self._kernels_before = self._site.cpu_counts()
-        self._site.begin_load()
+        self._site.begin_load(self._lasts_s)
         self.cpus.__enter__()
         return self
 
@@ -56,9 +56,10 @@ class HostLoad:
         return [cpu_sampler.spent_s(*map(cpu_sampler.times_of_all, each)) for each in counts]
 
     def checks(self) -> dict[str, Value]:
-        """The checks of other load, CPUs and clocks: of all machines with endpoints, the worst."""
+        """The checks of other load, CPUs and clocks, of all machines the worst; who was halted, only of other machines."""
+        here = foreign_load.compare(self.before, self.after) | {"halted": 0.0, "regrouped": 0}
         return {
-            **foreign_load.worst([foreign_load.compare(self.before, self.after), *self._elsewhere]),
+            **foreign_load.worst([here, *self._elsewhere]),
             "steal": self.cpus.steal_share(),
             "clock_step_s": self.cpus.clock_step_s(),
             "frequency_change": self.cpus.frequency_change(),
@@ -255,9 +256,12 @@ class Observer:
             # Not around the flows, where pairlab takes the samples: some ms, a large part of a run of few ms.
             "pairlab_cpu": self.harness_cpu_s / (self._lasted_s * foreign_load.cpus_online()),
         }
-        return with_sum_of_others(of_host) | {
+        here = {
             "regrouped": len(self._shares("regrouped")),
-            "halted": max((share for _, _, share in self._shares("halted")), default=0.0),
+            "halted": max((share for *_, share in self._shares("halted")), default=0.0),
+        }
+        return with_sum_of_others(of_host) | {
+            **{name: max(value, of_host[name] or 0) for name, value in here.items()},
             "telemetry_missed": self._load.cpus.missed_share(),
             "clock_error_s": self._bed.site.clock_error_s(),
             "interface_bytes": crosschecks.interface_bytes(

@@ -46,7 +46,7 @@ def launch(bed: Testbed, progress: Progress) -> Run:
     progress("launching", spec.launches, spec.launches)
     launches = table("launches", rows)
     failed = int((launches["status"] != "ok").sum())
-    checks = _disturbances(load, engine) | {"conditions_changed": conditions_changed(recorded)}
+    checks = _disturbances(load, engine) | {"conditions_changed": conditions_changed(recorded, bed.site)}
 
     def largest(check: str) -> list[tuple[str, int, float]]:
         """The processes with the most CPU time for that check, without the engine's."""

@@ -21,7 +21,7 @@ def bed(spec):
         process_marks=list,
         port_counts=dict,
         cpu_counts=list,
-        begin_load=lambda: None,
+        begin_load=lambda lasts_s: None,
         end_load=list,
         link_recorder=lambda *_: None,
     )

@@ -144,11 +144,17 @@ class Site(ABC):
     def fetch(self, slots: Sequence[str], directory: Path) -> None:  # noqa: B027  (as begin_load)
         """Brings the output of these processes, .out and .err, to that directory, where it is on other machines."""
 
-    def begin_load(self) -> None:  # noqa: B027  (most sites have nothing to do)
-        """From now on, what others use of the CPUs of hosts that are other machines counts."""
+    def conditions(self) -> dict[str, str]:
+        """The settings of hosts that are other machines (host/conditions.py), by machine and name."""
+        return {}
+
+    def begin_load(self, lasts_s: float) -> None:  # noqa: B027  (most sites have nothing to do)
+        """From now on, what others use of the CPUs of hosts that are other machines counts, and which of the testbed's
+        processes there are halted. lasts_s: about how long the traffic lasts; 0: unknown.
+        """
 
     def end_load(self) -> list[dict[str, float | None]]:
-        """What others have used since, of each such host, by the names of checks (foreign_load.compare)."""
+        """What others have used since, of each such host, and who was halted, by the names of checks."""
         return []
 
     def link_recorder(self, slots: Sequence[str], every_s: float) -> Any:

@@ -67,9 +67,9 @@ def read() -> dict[str, str]:
     return dict(sorted((name, value) for name, value in _all() if value is not None))
 
 
-def changed_since(before: Conditions) -> dict[str, list[str]]:
+def changed(before: Conditions, now: Conditions) -> dict[str, list[str]]:
     """The conditions that are others now, with both values; what was not there before is none of them."""
-    return {name: list(values) for name, values in differing([before], [read()]).items()}
+    return {name: list(values) for name, values in differing([before], [now]).items()}
 
 
 def _all() -> Iterator[tuple[str, str | None]]:

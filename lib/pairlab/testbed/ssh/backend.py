@@ -51,8 +51,11 @@ class SshSite(OwnKernelsSite):
         for name, text in self.sandbox.call("texts", [*names, *given]).items():
             (directory / name).write_text(text, encoding="utf-8", errors="surrogateescape")
 
-    def begin_load(self) -> None:
-        self.sandbox.call("begin_load")
+    def conditions(self) -> dict[str, str]:
+        return self.sandbox.call("conditions")
+
+    def begin_load(self, lasts_s: float) -> None:
+        self.sandbox.call("begin_load", lasts_s)
 
     def end_load(self) -> list[dict[str, float | None]]:
         return self.sandbox.call("end_load")

@@ -149,9 +149,17 @@ class SshHosts(Hosts):
             found |= {name: text for name, text in each.items() if len(text) >= len(found.get(name, ""))}
         return found
 
-    def begin_load(self) -> None:
+    def conditions(self) -> dict[str, str]:
+        """The settings of all machines, each with its machine's name."""
+        return {
+            f"{each.name}: {name}": value
+            for each in self._machines
+            for name, value in each.ask_keeper("conditions").items()
+        }
+
+    def begin_load(self, lasts_s: float) -> None:
         for each in self._machines:
-            each.ask_keeper("begin_load")
+            each.ask_keeper("begin_load", lasts_s)
 
     def end_load(self) -> list[dict[str, float | None]]:
         return [each.ask_keeper("end_load") for each in self._machines]

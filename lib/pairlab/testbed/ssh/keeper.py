@@ -21,8 +21,9 @@ from pairlab.base.environment import boot_id
 from pairlab.errors import HostBusy
 from pairlab.testbed.cleanup.child_processes import search_path
 from pairlab.testbed.endpoints import UPLINK
-from pairlab.testbed.host import foreign_load, lock
+from pairlab.testbed.host import conditions, foreign_load, lock
 from pairlab.testbed.host.foreign_load import HostSample, OwnProcesses
+from pairlab.testbed.host.halts import HaltSampler
 from pairlab.testbed.links import rtnetlink
 from pairlab.testbed.netns.agent import serve
 from pairlab.testbed.ssh import CARRIED
@@ -58,14 +59,26 @@ class Keeper:
             "kernel": platform.release(),
         }
 
-    def begin_load(self) -> None:
-        """From now on, what others use of the CPUs counts."""
-        self._before = foreign_load.take_sample(self._own)
+    def conditions(self) -> dict[str, str]:
+        """The settings of this machine that a measurement may depend on."""
+        return conditions.read()
+
+    def begin_load(self, lasts_s: float) -> None:
+        """From now on, what others use of the CPUs counts, and who is halted. lasts_s: as of HaltSampler."""
+        self._before, self._began_s = foreign_load.take_sample(self._own), time.monotonic()
+        self._halts = HaltSampler(self._own, lasts_s)
+        self._halts.__enter__()
 
     def end_load(self) -> dict[str, float | None]:
-        """What others have used since, by the names of checks (foreign_load.compare)."""
+        """What others have used since, and which processes were halted or regrouped, by the names of checks."""
         assert self._before
-        return foreign_load.compare(self._before, foreign_load.take_sample(self._own))
+        self._halts.__exit__(None, None, None)
+        states = {
+            state: self._halts.shares(state, self._began_s, time.monotonic()) for state in ("halted", "regrouped")
+        }
+        used = foreign_load.compare(self._before, foreign_load.take_sample(self._own))
+        halted = max((share for _, _, share in states["halted"]), default=0.0)
+        return used | {"halted": halted, "regrouped": len(states["regrouped"])}
 
 
 def main(archive: int, flowgen: int, interface: str, callers_boot_id: str) -> None:
