@@ -56,7 +56,7 @@ class HostLoad:
         return [cpu_sampler.spent_s(*map(cpu_sampler.times_of_all, each)) for each in counts]
 
     def checks(self) -> dict[str, Value]:
-        """The checks of other load, CPUs and clocks, of all machines the worst; who was halted, only of other machines."""
+        """The checks of other load, CPUs and clocks, of all machines the worst; halts only of other machines."""
         here = foreign_load.compare(self.before, self.after) | {"halted": 0.0, "regrouped": 0}
         return {
             **foreign_load.worst([here, *self._elsewhere]),
