@@ -15,6 +15,7 @@ from pairlab.testbed.contracts.reports import incomplete, transaction_totals
 from pairlab.testbed.contracts.rounds import USUAL_MESSAGE_BYTES, AllToAllWorkload
 from pairlab.testbed.contracts.workloads import (
     FEATURES,
+    MOST_DATAGRAM_BYTES,
     FlowgenWorkload,
     FlowReport,
     FlowTable,

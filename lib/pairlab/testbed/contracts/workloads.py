@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pairlab.model.spec import Spec
 
 
+#: The largest payload of a UDP datagram over IPv4 (RFC 791, RFC 768).
+MOST_DATAGRAM_BYTES = 65_507
 #: The text columns of a tool's report; all others are numbers.
 TEXTS = frozenset({"congestion_control"})
 

@@ -35,10 +35,11 @@ def set_partners(
     """
     with rtnetlink.refused(_WHAT):
         local = [each for each in endpoints if each.name in namespaces]
-        macs = {each.name: _packed(each.mac) for each in endpoints if with_remote}
+        macs = {each.name: each.mac for each in endpoints if with_remote}
         for endpoint in local:
             with inside(namespaces[endpoint.name]), _socket() as sock:
-                macs[endpoint.name] = fcntl.ioctl(sock, SIOCGIFHWADDR, struct.pack("16s16x", LINK.encode()))[18:24]
+                asked = fcntl.ioctl(sock, SIOCGIFHWADDR, struct.pack("16s16x", LINK.encode()))
+                macs[endpoint.name] = asked[18:24].hex(":")
                 _send_to_itself(sock, endpoint, macs[endpoint.name])
         by_name = {each.name: each for each in endpoints}
         partners: dict[str, list[str]] = {each.name: [] for each in endpoints}
@@ -48,13 +49,13 @@ def set_partners(
         meeting = [each.name for each in endpoints if each.meets_all]
         partners |= {name: [other for other in meeting if other != name] for name in meeting}
         for endpoint in local:
-            known = {endpoint.gateway: _packed(mac_of(endpoint.gateway))} if endpoint.gateway else {}
+            known = {endpoint.gateway: mac_of(endpoint.gateway)} if endpoint.gateway else {}
             for partner in (by_name[name] for name in partners[endpoint.name] if name in macs):
                 if ipaddress.ip_address(partner.address) in _network(endpoint):
                     known |= dict.fromkeys((partner.address, partner.traffic_address), macs[partner.name])
             with inside(namespaces[endpoint.name]):
-                _set(LINK, {address: mac.hex(":") for address, mac in known.items()})
-        return {name: mac.hex(":") for name, mac in macs.items()}
+                _set(LINK, known)
+        return macs
 
 
 def delete(address: str, sock: socket.socket) -> None:
@@ -77,24 +78,20 @@ def _socket() -> socket.socket:
     return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
 
-def _send_to_itself(sock: socket.socket, endpoint: EndpointPlan, mac: bytes) -> None:
+def _send_to_itself(sock: socket.socket, endpoint: EndpointPlan, mac: str) -> None:
     """Sends a frame from this MAC address to itself: switches learn the source's port, and do not forward the frame.
 
     The frame goes to an unused IP address, the network's last. (A packet socket would be plainer, but closing one
     takes the kernel milliseconds, packet_release's synchronize_net.)
     """
     unused = str(_network(endpoint).broadcast_address - 1)
-    _set(LINK, {unused: mac.hex(":")})
+    _set(LINK, {unused: mac})
     sock.sendto(b"", (unused, DISCARD_PORT))
     delete(unused, sock)
 
 
 def _network(endpoint: EndpointPlan) -> ipaddress.IPv4Network:
     return ipaddress.IPv4Interface(f"{endpoint.address}/{endpoint.prefix}").network
-
-
-def _packed(mac: str) -> bytes:
-    return bytes.fromhex(mac.replace(":", ""))
 
 
 def _set(link: str, macs: Mapping[str, str]) -> None:

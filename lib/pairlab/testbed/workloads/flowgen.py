@@ -6,7 +6,7 @@ from typing import Any
 
 from pairlab.errors import BadSpec
 from pairlab.model.spec import Spec
-from pairlab.testbed.contracts import FlowgenWorkload, FlowReport, Site, reports, token_options
+from pairlab.testbed.contracts import MOST_DATAGRAM_BYTES, FlowgenWorkload, FlowReport, Site, reports, token_options
 from pairlab.testbed.endpoints import Pair, Task, with_port
 
 #: A line of a report.
@@ -18,8 +18,8 @@ KEPT = {
     "udp": ("datagrams_sent", "datagrams_received", "datagrams_lost", "datagrams_reordered"),
 }
 
-#: flowgen's own header, and the largest UDP payload over IPv4.
-LEAST_DATAGRAM_BYTES, MOST_DATAGRAM_BYTES = 40, 65507
+#: flowgen's own header.
+LEAST_DATAGRAM_BYTES = 40
 
 
 class Flowgen(FlowgenWorkload):

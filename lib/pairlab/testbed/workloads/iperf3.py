@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from pairlab.errors import BadSpec
 from pairlab.model.spec import Spec
-from pairlab.testbed.contracts import FlowReport, Site, Workload, reports
+from pairlab.testbed.contracts import MOST_DATAGRAM_BYTES, FlowReport, Site, Workload, reports
 from pairlab.testbed.endpoints import Pair
 from pairlab.testbed.requirements import Program
 
@@ -17,9 +17,6 @@ Row = dict[str, Any]
 #: the signal.
 STOPPED = "interrupt - the client has terminated"
 OF_STOPPED = ("the client has terminated", "interrupt - the server has terminated")
-
-#: iperf3's longest datagram, whatever the version of the Internet Protocol (MAX_UDP_BLOCKSIZE).
-MOST_DATAGRAM_BYTES = 65507
 
 #: The negligible share of unread bytes, relative to the bytes that the server read.
 KNOWN = 0.002
@@ -52,7 +49,7 @@ class Iperf3(Workload):
         super().check(spec)
         if spec.udp_share and spec.warmup_s:
             raise BadSpec("iperf3's totals of UDP have the warm-up in them: leave warmup_s at 0")
-        if spec.udp_share and spec.message_bytes > MOST_DATAGRAM_BYTES:
+        if spec.udp_share and spec.message_bytes > MOST_DATAGRAM_BYTES:  # also by IPv6: iperf3's MAX_UDP_BLOCKSIZE
             raise BadSpec(f"iperf3 sends UDP with message_bytes up to {MOST_DATAGRAM_BYTES}, not {spec.message_bytes}")
 
     def server(self, pair: Pair, spec: Spec, site: Site) -> list[str]:

@@ -5,14 +5,14 @@ from typing import Any
 
 from pairlab.errors import BadSpec
 from pairlab.model.spec import Spec
-from pairlab.testbed.contracts import FlowgenWorkload, FlowReport, Site, reports, token_options
+from pairlab.testbed.contracts import MOST_DATAGRAM_BYTES, FlowgenWorkload, FlowReport, Site, reports, token_options
 from pairlab.testbed.endpoints import Pair, with_port
 
 #: The opening of a connection, before the first request: rrwire.h.
 OPENING_BYTES = 32
 
-#: The headers of request and response datagrams, and the largest UDP payload over IPv4: rrwire.h.
-LEAST_REQUEST_DATAGRAM_BYTES, LEAST_RESPONSE_DATAGRAM_BYTES, MOST_DATAGRAM_BYTES = 32, 16, 65507
+#: The headers of request and response datagrams: rrwire.h.
+LEAST_REQUEST_DATAGRAM_BYTES, LEAST_RESPONSE_DATAGRAM_BYTES = 32, 16
 
 
 class Rr(FlowgenWorkload):

@@ -8,12 +8,12 @@ from typing import ClassVar
 
 from pairlab.errors import BadSpec
 from pairlab.model.spec import Spec
-from pairlab.testbed.contracts import FlowReport, Site, Workload, reports
+from pairlab.testbed.contracts import MOST_DATAGRAM_BYTES, FlowReport, Site, Workload, reports
 from pairlab.testbed.endpoints import Pair
 from pairlab.testbed.requirements import Program
 
-#: sockperf's own limits: its header, and the payload of one UDP datagram (for TCP, too).
-LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES = 14, 65507
+#: sockperf's own header. MOST_DATAGRAM_BYTES holds for its TCP, too.
+LEAST_MESSAGE_BYTES = 14
 
 TOTAL = re.compile(r"^sockperf: Total of (\d{1,18}) messages sent in (\d{1,9}\.\d{1,9}) sec", re.MULTILINE)
 RATE = re.compile(r"^sockperf: Summary: Message Rate is (\d{1,18}) \[msg/sec\]", re.MULTILINE)
@@ -73,7 +73,7 @@ class Sockperf(Workload):
     name = "sockperf"
     summary = "sockperf: TCP or UDP throughput by message size (the papers' tool for that)"
     features = frozenset({"time", "message", "udp"})
-    takes: ClassVar[Mapping[str, tuple[int, int]]] = {"message_bytes": (LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES)}
+    takes: ClassVar[Mapping[str, tuple[int, int]]] = {"message_bytes": (LEAST_MESSAGE_BYTES, MOST_DATAGRAM_BYTES)}
     whole_seconds = True
     programs = (Program("sockperf", "sockperf"),)
     version_argv = ("sockperf", "--version")
@@ -216,7 +216,7 @@ class _SockperfLatency(Workload):
     """
 
     features = frozenset({"time", "warmup", "transactions"})
-    takes: ClassVar[Mapping[str, tuple[int, int]]] = {"request_bytes": (LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES)}
+    takes: ClassVar[Mapping[str, tuple[int, int]]] = {"request_bytes": (LEAST_MESSAGE_BYTES, MOST_DATAGRAM_BYTES)}
     programs = (Program("sockperf", "sockperf"), Program("awk", "mawk"))
     version_argv = ("sockperf", "--version")
     start_delay_s = 2.5
