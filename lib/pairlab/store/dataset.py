@@ -394,16 +394,16 @@ def _of_newest_environment(runs: Sequence[Run]) -> tuple[list[Run], tuple[str, .
     newest = environments.newest(dated)
     places = {system[0]: environment.place() for system, environment in newest.items()}
     newest_runs: list[Run] = []
-    others: Counter[tuple[environments.Environment, environments.Environment]] = Counter()
+    displaced: Counter[tuple[environments.Environment, environments.Environment]] = Counter()
     for run in runs:
         here = places.get(_system(run)[0], environments.Environment())
         if newest.get(_system(run), here).agrees(run.environment):
             newest_runs.append(run)
         else:
-            others[run.environment, newest.get(_system(run), here)] += 1
+            displaced[run.environment, newest.get(_system(run), here)] += 1
     lines = tuple(
         f"measured otherwise: {count} run{'s' * (count != 1)}, {where}; the others: {here}"
-        for (where, here), count in others.items()
+        for (where, here), count in displaced.items()
     )
     if all(one.agrees(other) for one, other in itertools.combinations(places.values(), 2)):
         return newest_runs, lines, ""
