@@ -145,14 +145,17 @@ def _print_claims(verdicts, runs, counted):
     def show(part, title):
         table(part, part.itertuples(index=False), [colours[verdict] for verdict in part["Verdict"]], title=title)
 
-    for system, part in layout.display(layout.findings(verdicts)).groupby("System", sort=True):
+    measured = verdicts[verdicts["verdict"] != "not measured"] if counted else verdicts
+    for system, part in layout.display(layout.findings(measured)).groupby("System", sort=True):
         show(part.drop(columns="System"), system)
-    if len(apart := layout.display(layout.by_construction(verdicts))):
+    if len(apart := layout.display(layout.by_construction(measured))):
         show(apart, "by construction, so no findings")
     if counted:
         for counts in (layout.counts(verdicts), layout.counts_by_paper(verdicts)):
             write(f"{counts.to_string()}\n")
         write(f"Papers: {', '.join(f'{key} is {name}' for key, name in published.PAPERS.items())}.")
+        if others := verdicts["id"].nunique() - measured["id"].nunique():
+            write(f"Not measured: {others} claims; `pairlab claims NAME` says what one would take.")
         write(f"{layout.summary(verdicts)}\n")
     write(f"{what_was_read(runs).splitlines()[0]}. {layout.POLICY}")
     write(layout.floor_remark(verdicts, runs))

@@ -87,9 +87,9 @@ def named(name: str, version: str) -> str:
 #: The experiments that analyses hold against each other: in several groups those of Boeira et al. (2021) and of Boeira
 #: and Ferreto, then those of Mentz et al. (2020), and those of Suo et al. (2018) with those of single networks.
 STUDIES = (
-    ("throughput", "udp"),
+    ("throughput",),
     ("fct", "elephant-mice", "starting"),
-    *(("retransmissions",), ("core-ratio",), ("pinning",), ("message-size",), ("causes",)),
+    *(("retransmissions",), ("core-ratio",), ("pinning",), ("message-size",), ("udp",), ("causes",)),
     ("placement", "interference", "congestion", "dc-simulation"),
     (
         *("containerization", "single-host-modes", "multi-host", "packet-size", "virtualization", "cpu-overhead"),

@@ -342,8 +342,8 @@ def test_each_backend_has_its_newest_place_and_it_is_told_where_these_differ(tmp
         == found.places
         == (
             "not all was measured in the same place, so compare within each:"
-            " docker (throughput, udp) on a machine, 2 CPUs, kernel 6.18;"
-            " netns (throughput, udp) on a machine, 2 CPUs, kernel 6.1"
+            " docker (throughput) on a machine, 2 CPUs, kernel 6.18;"
+            " netns (throughput) on a machine, 2 CPUs, kernel 6.1"
         )
     )
 

@@ -87,8 +87,9 @@ def values(runs: Runs) -> Values:
 
 
 def _kernels(runs: Iterable[Run]) -> dict[str, str]:
-    """The kernels with their backends, if there are several; empty if all share one."""
-    places = {(run.environment.kernel, run.spec.backend) for run in runs if run.environment.kernel}
-    if len({kernel for kernel, _ in places}) < 2:
-        return {}
+    """The kernels' versions, without what a distribution adds; with their backends, if there are several."""
+    places = {(run.environment.kernel.partition("-")[0], run.spec.backend) for run in runs if run.environment.kernel}
+    versions = sorted({kernel for kernel, _ in places})
+    if len(versions) < 2:
+        return {"kernel": kernel for kernel in versions}
     return {"kernel": ", ".join(f"{kernel} ({backend})" for kernel, backend in sorted(places))}
