@@ -97,8 +97,9 @@ def _of_each(claim: Claim, each: AllOf, confidence: float, floor_of: FloorOf) ->
         row["repetitions_needed"] = _needed_of_each(claim, each, open_ones, 1 - strict)
         if row["verdict"] != rows[deciding]["verdict"]:  # contradicted alone, but not once corrected for all parts
             row["reason"] = f"not decided once corrected for {len(rows)} parts"
-    bounds = ("value", "low", "high")
-    parts = [f"{name}: {ledger.with_interval(*map(at.get, bounds), claim.unit)}" for name, at in rows.items()]
+    parts = [
+        f"{name}: {ledger.with_interval(at['value'], at['low'], at['high'], claim.unit)}" for name, at in rows.items()
+    ]
     notes = [f"must hold for each of {len(rows)}, and {deciding} decides", *parts, row["notes"]]
     return row | {"notes": "; ".join(filter(None, notes))}
 

@@ -91,5 +91,5 @@ def _kernels(runs: Iterable[Run]) -> dict[str, str]:
     places = {(run.environment.kernel.partition("-")[0], run.spec.backend) for run in runs if run.environment.kernel}
     versions = sorted({kernel for kernel, _ in places})
     if len(versions) < 2:
-        return {"kernel": kernel for kernel in versions}
+        return {"kernel": versions[0]} if versions else {}
     return {"kernel": ", ".join(f"{kernel} ({backend})" for kernel, backend in sorted(places))}
