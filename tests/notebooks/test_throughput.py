@@ -23,7 +23,7 @@ def test_the_table_has_the_form_of_the_published_one(campaign):
     ]
     cell = answer["total"].set_index(["backend", "driver", "pairs"]).loc[("netns", "ovs", 5)]
     value, low, high = (cell[name] / 1e9 for name in ("value", "low", "high"))
-    assert table.loc[5, (TOTAL.title, "ovs")] == f"{value:.2f} [{low:.2f}, {high:.2f}]"
+    assert table.loc[5, (TOTAL.title, "ovs")] == f"{value:.1f} [{low:.1f}, {high:.1f}]"  # as its interval bears
 
 
 def test_the_comparison_lists_only_cells_that_both_have(campaign):

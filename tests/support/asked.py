@@ -428,7 +428,7 @@ CASES = {
     ),
     "cost": Case(
         *(_cost, "change", _BETWEEN),
-        keyed={"netns-flowgen/overlay/2/1/change": _MINUS_30, "netns-flowgen/overlay/2/1/udp-demand": r"35.25\,µs"},
+        keyed={"netns-flowgen/overlay/2/1/change": _MINUS_30, "netns-flowgen/overlay/2/1/udp-demand": r"35.3\,µs"},
     ),
     "dc-simulation": Case(
         *(_traffic, "to host", _BETWEEN),

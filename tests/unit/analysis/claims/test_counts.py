@@ -81,7 +81,7 @@ def test_claims_are_listed_by_paper_and_what_holds_by_construction_last():
         rf"\claimtopic{{{topic}}}" for topic in ("Paper C: throughput", "Paper E: throughput", "By construction")
     ]
     at = lines.index(topics[-1])
-    assert lines[at + 1].startswith(r"\claimrow{it is: it is set so}{}{netns-flowgen}{holds}{")
+    assert lines[at + 1].startswith(r"\claimrow{it is so: it is set so}{}{netns-flowgen}{holds}{")
     assert [line for line in lines[:at] if "it is set so" in line] == []
     *_, p, why = texts(lines[at + 1])
     assert (p, why) == ("", "")  # it is in no family of tests
