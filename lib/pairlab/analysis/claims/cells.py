@@ -127,21 +127,18 @@ class Cells:
         if not by_block:
             raise NotMeasured(f"no {times.removesuffix('_s').replace('_', ' ')} of {driver} with {pairs} pairs")
         clusters = Clusters(np.array([*by_block], dtype=object), tuple(map(np.sort, by_block.values())))
-        count = len(clusters.pooled)
-        if count < (needed := quantiles.flows_needed(q)):
-            raise TooFewFlows(
-                f"percentile {100 * q:g} needs {needed} flows, and {driver} with {pairs} pairs has {count}",
-                repetitions_needed=-(-needed // pairs),
-            )
+        _check_enough(clusters, q, f"{driver} with {pairs} pairs has")
         if np.isnan(clusters.quantile(q)):
-            raise FlowsFailed(f"{driver} with {pairs} pairs: {fct.unknown(clusters.failed, count, q)}")
+            raise FlowsFailed(f"{driver} with {pairs} pairs: {fct.unknown(clusters.failed, len(clusters.pooled), q)}")
         return clusters
 
-    def together(self, sides: Sequence[Clusters]) -> list[Clusters]:
+    def together(self, sides: Sequence[Clusters], q: float) -> list[Clusters]:
         """The sides reduced to their common blocks, in one order; other blocks are left out by name. Without common
-        blocks, the sides as they are: independent groups.
+        blocks, the sides as they are: independent groups. Raises TooFewFlows as `flows`, of what is left.
         """
         sides_in_order = together(sides)
+        for side in sides_in_order:
+            _check_enough(side, q, f"the {len(side.labels)} blocks that its cells have in common have")
         common = {label for side in sides_in_order for label in side.labels}
         self._leave_out([label for side in sides for label in side.labels if label not in common], _LACKS)
         if any(set(side.labels) != common for side in sides_in_order):
@@ -189,6 +186,13 @@ class Cells:
                 f" ({where}): {failed[lost].sum()} of their {flows[lost].sum()} flows failed, and it depends on how"
                 " long these would have taken"
             )
+
+
+def _check_enough(clusters: Clusters, q: float, whose: str) -> None:
+    count, needed = len(clusters.pooled), quantiles.flows_needed(q)
+    if count < needed:
+        each = max(1, count // max(1, len(clusters.labels)))
+        raise TooFewFlows(f"percentile {100 * q:g} needs {needed} flows, and {whose} {count}", -(-needed // each))
 
 
 def _known(values: Values) -> Values:

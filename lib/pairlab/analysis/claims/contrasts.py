@@ -432,7 +432,7 @@ class _Estimator:
         for weight, quantity, cell in fewest_first:
             times, _ = percentile_of(quantity) or ("", q)
             sides += [(weight, self._cells.flows(times, q, {**cell, "driver": name})) for name in _drivers([cell])]
-        aligned = self._cells.together([side for _, side in sides])
+        aligned = self._cells.together([side for _, side in sides], q)
         if len(sides) == len(self._part.sides):
             contrast = quantiles.contrast([(weight, side) for (weight, _), side in zip(sides, aligned, strict=True)], q)
             open_ended = "no interval: drawn anew, repetitions can hold too many failed flows"

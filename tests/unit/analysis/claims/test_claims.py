@@ -224,6 +224,15 @@ def test_a_percentile_with_too_few_flows_is_undecided_and_names_the_repetitions_
     assert row["missing"].startswith("percentile 99 needs 100 flows, and bridge with 10 pairs has 40")
 
 
+def test_a_percentile_needs_its_flows_in_the_blocks_that_its_cells_have_in_common():
+    cells = cells_of("percentile_change", 0.3, 0.01, repetitions=10)
+    cells = [each for each in cells if (each.spec.repetition, each.spec.pairs) != (3, 20)]
+    row = verdict_on("percentile_change", cells, effect=CASES["percentile_change"][0] | {"quantity": "fct_p99_s"})
+    assert row["verdict"] == "undecided"
+    few = "percentile 99 needs 100 flows, and the 9 blocks that its cells have in common have 90"
+    assert row["missing"].startswith(few)
+
+
 def test_a_repetition_that_carried_nothing_and_failed_flows_are_told():
     cells = cells_of("drivers_change", 0.1, 0.01)
     cells = [each for each in cells if (each.spec.repetition, each.spec.driver) != (3, "ovs")]
