@@ -21,7 +21,7 @@ from pairlab.model.flow_sizes import FlowSizes, described
 
 _FINEST = 250  # steps of a line: more would be closer than its width, and make a large file
 _FAINT = {"linestyle": "-", "linewidth": 0.35, "alpha": 0.45}  # of a single repetition
-_FAINT_FINEST = 60
+_FAINT_FINEST = 20
 
 
 def cdf_lines(

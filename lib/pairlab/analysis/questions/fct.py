@@ -69,7 +69,7 @@ def _percentiles_and_cdfs(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     groups = by_group.of(flows, CELL, "fct_s")
     try:
-        lines = groups.cdf(points=points, each=True)
+        lines = groups.cdf(points=points)
     except TooFewSamples:
         lines = pd.DataFrame(columns=[*CELL, "value", "share"])
     return groups.percentiles(QS, confidence=confidence), lines
