@@ -189,7 +189,7 @@ def isolate_command():
 
 
 def build_flowgen():
-    sources = sorted([*FLOWGEN.glob("src/*.[ch]"), FLOWGEN / "Makefile"])
+    sources = sorted([*FLOWGEN.glob("src/*.[ch]"), *FLOWGEN.glob("uml/*.c"), FLOWGEN / "Makefile"])
     if (FLOWGEN / "build" / "flowgen").exists() and stamp_matches("flowgen", *sources):
         return
     if not shutil.which("make"):

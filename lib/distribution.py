@@ -51,7 +51,7 @@ class BuildPy(build_py):
                 target = place / file.relative_to(ROOT)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(file, target)
-        build_flowgen(place / "lib" / "flowgen" / "build" / "flowgen")
+        build_flowgen(place / "lib" / "flowgen" / "build")
 
 
 class EggInfo(egg_info):
@@ -95,11 +95,10 @@ def build_flowgen(target: Path) -> None:
     own = os.uname().machine == ARCHITECTURE and "FLOWGEN_ARCH" not in os.environ and shutil.which("cc")
     zig = f"{shlex.quote(sys.executable)} -m ziglang cc -target {ARCHITECTURE}-linux-musl"
     compiler = os.environ.get("CC") or ("cc" if own else zig)
-    sources = Path(target.parents[1]) / "sources"
+    sources = target.parent / "sources"
     shutil.copytree(ROOT / "lib" / "flowgen", sources, ignore=shutil.ignore_patterns("build", "fuzz"))
     try:
         subprocess.run(["make", "-s", "-C", str(sources), f"CC={compiler}"], check=True)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(sources / "build" / "flowgen", target)
+        shutil.copytree(sources / "build", target, dirs_exist_ok=True)
     finally:
         shutil.rmtree(sources)

@@ -65,7 +65,12 @@ def runs() -> Path:
 
 def flowgen() -> Path:
     """The native flow generator: PAIRLAB_FLOWGEN, or the one in the wheel, or built by `make run`."""
-    return Path(os.environ.get("PAIRLAB_FLOWGEN") or ROOT / "lib" / "flowgen" / "build" / "flowgen")
+    return Path(os.environ.get("PAIRLAB_FLOWGEN") or native() / "flowgen")
+
+
+def native() -> Path:
+    """The folder of what is compiled of lib/flowgen: in the wheel, or built by `make setup`."""
+    return ROOT / "lib" / "flowgen" / "build"
 
 
 def figures() -> Path:

@@ -6,6 +6,7 @@ matter of its kind: Host and Hosts have a subclass for each.
 
 import os
 import select
+import signal
 import subprocess
 import time
 from abc import ABC, abstractmethod
@@ -131,7 +132,8 @@ class Host:
         return self._how_it_ended()
 
     def _how_it_ended(self) -> str:
-        return f"{self.name} ended: {'it was killed' if self._process.wait() < 0 else self._last_words()}"
+        killed = self._process.wait() in (-signal.SIGKILL, -signal.SIGTERM)  # a panic aborts
+        return f"{self.name} ended: {'it was killed' if killed else self._last_words()}"
 
     def _last_words(self) -> str:
         before_panic = self._log.read_text(errors="replace").partition("Kernel panic")[0]

@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from pairlab import paths
 from pairlab.testbed.endpoints import HostPlan
 from pairlab.testbed.netns import agent, protocol, underlay
 from pairlab.testbed.own_kernels import MOST_UNREAD_BYTES
@@ -42,7 +43,8 @@ class UmlHost(Host):
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=console,
-                env={**os.environ, "TMPDIR": "/dev/shm"},
+                env={**os.environ, **kernel.ENVIRONMENT},
+                cwd=paths.native(),  # of LD_PRELOAD, in which no path can have spaces or colons
                 preexec_fn=lambda: os.sched_setaffinity(0, {cpu}),
             )
         for _, other in pairs:

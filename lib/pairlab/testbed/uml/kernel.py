@@ -14,6 +14,8 @@ from pairlab.testbed.uml import VECTOR
 KERNEL, MODPROBE = Program("linux.uml", "user-mode-linux"), Program("modprobe", "kmod")
 MODULES = Path("/usr/lib/uml/modules")
 MEMORY = "512M"
+#: Of the kernel's process, whose folder is paths.native(): its memory is a file there; lib/flowgen/uml/xstate.c.
+ENVIRONMENT = {"TMPDIR": "/dev/shm", "LD_PRELOAD": "./uml-xstate.so"}
 
 
 def release() -> str:
