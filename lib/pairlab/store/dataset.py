@@ -335,10 +335,10 @@ def load_runs(
 
     experiment: only the runs of that one, or of these. sweep: only the cells of the sweep of that name, or of
     `name/backend`; with `@label` at the end, or that alone, only runs with this label. environment: of runs that were
-    measured on several hosts, kernels or versions of their tools, only those of the newest of each backend, and the
-    others are named in `elsewhere`; "all" takes them all, for who compares them (the columns host and kernel tell them
-    apart). A spec that was measured several times in one environment counts as so many repetitions: the last keeps its
-    number, older ones come after the highest.
+    measured on several hosts, kernels or versions of their tools, only those of the newest of each backend and group
+    of experiments (environment.STUDIES), and the others are named in `elsewhere`; "all" takes them all, for who
+    compares them (the columns host and kernel tell them apart). A spec that was measured several times in one
+    environment counts as so many repetitions: the last keeps its number, older ones come after the highest.
 
     Raises NoRuns when there are none, StoreError when one cannot be read. Runs that are damaged, or newer than this
     pairlab, are named and not raised.

@@ -232,15 +232,20 @@ def estimate(value: float, low: float, high: float, unit: str) -> tuple[str, str
 
     Both are shown(value) and empty without an interval.
     """
-    digits = formatting.digits_of(value, low, high, DIGITS[unit])
-    bounds = "" if math.isnan(low) else formatting.interval(low, high, digits) + _behind(unit)
-    return f"{value:.{digits}f}{_behind(unit)}" if bounds else shown(value, unit), bounds
+    told, bounds = _texts(value, low, high, unit)
+    return (f"{told}{_behind(unit)}", f"{bounds}{_behind(unit)}") if bounds else (shown(value, unit), "")
 
 
 def with_interval(value: float, low: float, high: float, unit: str) -> str:
     """The same as one text, with the unit once: 35.7 [11.5, 65.2] %."""
-    told, bounds = estimate(value, low, high, unit)
-    return f"{told.partition(' ')[0]} {bounds}" if bounds else told
+    told, bounds = _texts(value, low, high, unit)
+    return f"{told} {bounds}{_behind(unit)}" if bounds else shown(value, unit)
+
+
+def _texts(value: float, low: float, high: float, unit: str) -> tuple[str, str]:
+    """Both without the unit; the interval is empty where there is none."""
+    digits = formatting.digits_of(value, low, high, DIGITS[unit])
+    return f"{value:.{digits}f}", "" if math.isnan(low) else formatting.interval(low, high, digits)
 
 
 def _behind(unit: str) -> str:

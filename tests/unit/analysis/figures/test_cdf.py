@@ -39,6 +39,17 @@ def test_each_line_gives_the_median_of_its_driver_where_it_crosses_one_half(flow
         assert line.get_color() == style.driver_style(driver)["color"]
 
 
+def test_below_each_line_are_faint_ones_one_for_each_repetition_and_the_note_says_so(flows):
+    points = by_group.of(flows, CELL, "fct_s").cdf(each=True)
+    ax = cdf.cdf_lines(panel(points), plt.subplots()[1], label="Time (ms)", scale=1e3)
+    for driver in ("bridge", "macvlan", "ovs", "host"):
+        *each, whole = [line for line in ax.lines if line.get_color() == style.driver_style(driver)["color"]]
+        assert whole.get_label() == driver
+        assert len(each) == 3
+        assert all(line.get_alpha() < 1 and line.get_linewidth() < whole.get_linewidth() for line in each)
+    assert "3 repetitions (faint: of each)" in cdf.note(points)
+
+
 def test_a_figure_has_a_row_for_each_system_and_a_column_for_each_pair_count(points):
     figure = cdf.cdf_panels(points, label="Time (ms)", scale=1e3)
     titles = [f"{backend}, flowgen: {pairs} pairs" for backend in ("docker", "netns") for pairs in (10, 50)]
@@ -68,6 +79,10 @@ def test_a_logarithmic_axis_has_at_least_two_plain_numbers_as_marks(points):
         shown = [mark.get_text() for mark in ax.get_xticklabels() if low <= mark.get_position()[0] <= high]
         assert len(shown) >= 2
         assert {"50", "100"} & set(shown)
+
+
+def test_without_lines_of_repetitions_the_note_names_none(points):
+    assert "faint" not in cdf.note(points)
 
 
 def test_failed_flows_are_counted_in_the_note(points):

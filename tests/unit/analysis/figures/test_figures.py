@@ -427,3 +427,24 @@ def test_of_a_figure_with_an_image_the_paper_takes_the_pdf(draw):
 @pytest.mark.filterwarnings("ignore:Glyph .* missing from font")
 def test_a_label_with_control_characters_leaves_svg_that_browsers_read():
     ElementTree.fromstring(files.as_svg(labelled(style.text("a\x07b\x1b\udc80 --"))))
+
+
+def test_what_is_beside_has_open_points_and_stands_beside_the_filled_ones_that_come_first():
+    rows = pd.DataFrame(
+        {"driver": driver, "value": value, "beside": beside}
+        for driver in ("bridge", "macvlan")
+        for beside in ("alone", "with others", "zero others")
+        for value in (1.0, 2.0)
+    )
+    ax = estimates.repetitions_by_driver(
+        rows, alone(), value="value", measure=throughput.TOTAL, beside="beside", filled="with others"
+    )
+    found = [
+        (float(np.mean(each.get_offsets()[:, 0])), bool((each.get_facecolor()[:, :3] == 1).all()))
+        for each in ax.collections
+        if isinstance(each, PathCollection) and len(each.get_offsets())
+    ]
+    assert len(found) == 6
+    places = [place for place, _ in found]
+    assert places == sorted(places)
+    assert [is_open for _, is_open in found] == [False, True, True] * 2

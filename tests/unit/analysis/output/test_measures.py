@@ -1,9 +1,13 @@
 """How measures show estimates: in tables, as keyed numbers, on axes."""
 
+import math
+
 import matplotlib.pyplot as plt
 import pandas as pd
+import pytest
 
 from pairlab.analysis.figures.grid import in_larger_unit
+from pairlab.analysis.output import formatting
 from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.measures import Quantity
 
@@ -36,3 +40,21 @@ def test_an_axis_that_reaches_a_thousand_microseconds_is_marked_in_milliseconds(
     plt.close()
     assert not any("ms" in text for text in texts[short])
     assert {"0", "5 ms", "20 ms"} <= set(texts[long])
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "at_most", "digits"),
+    [
+        (35.71, 11.52, 65.2, 3, 0),  # ± 27: two digits of it
+        (35.71, 34.9, 36.5, 3, 2),  # ± 0.80
+        (0.512, 0.5, 0.524, 3, 3),
+        (0.5123, 0.5122, 0.5124, 3, 3),  # no more than the unit has
+        (403.2, 328.0, 490.0, 1, 0),
+        (1234.5, math.nan, math.nan, 3, 0),  # no interval: three digits of the value
+        (1.2345, math.nan, math.nan, 3, 2),
+        (0.0, 0.0, 0.0, 2, 2),
+        (5.0, -math.inf, math.inf, 1, 1),
+    ],
+)
+def test_a_number_has_the_decimals_that_its_interval_bears(value, low, high, at_most, digits):
+    assert formatting.digits_of(value, low, high, at_most) == digits
