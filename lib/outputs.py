@@ -1,6 +1,7 @@
 """Runs the analysis notebooks in place, so that their outputs, figures, tables and values are those of the runs.
 
-Without arguments all of them, and then makes paper/reference.pdf and reference-report.pdf of what they wrote.
+Without arguments all of them, and then, where none failed, makes paper/reference.pdf and reference-report.pdf of what
+they wrote.
 """
 
 import copy
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
 
 from pairlab import paths
 from pairlab.analysis.output import paper
@@ -52,9 +54,15 @@ def remove_older(than_s: float) -> None:
 if __name__ == "__main__":
     began_s = time.time()
     named = [Path(each) for each in sys.argv[1:]]
+    failed = []
     for each in named or sorted(paths.ANALYSES.glob("[0-9][0-9]-*.ipynb")):
         print(each.name, flush=True)
-        remake(each)
+        try:
+            remake(each)
+        except CellExecutionError as error:
+            failed.append(f"{each.name}: {error}")
+    if failed:
+        sys.exit("\n\n".join(failed))
     if not named:
         remove_older(began_s)
         built = paper.build("reference", runs=paths.REFERENCE)

@@ -93,6 +93,8 @@ _SHAPE = (
     (r"(?:takes|took|got|is) [^:]{1,40}? (?:than|as \w+ as)", "differs from"),
     (r"\b(?:holds in direction|holds|contradicted|undecided)\b", "VERDICT"),
     (r"(\w+) and (\w+) cannot be told apart", r"\1 differs from \2"),
+    (r"\b\w[\w ]* of (\w+) differs from of (\w+)", r"\1 differs from \2"),
+    (r"\A\s*[^,]+, 0 CPUs?, ", "MACHINE "),
     (r"\b0 [kMGT]?(bit/s|B)", r"0 \1"),
 )
 
