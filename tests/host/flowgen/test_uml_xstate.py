@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from pairlab import paths
+from pairlab.testbed.uml import kernel
 
 GET, SET, DETACH, PEEKDATA, ATTACH = 0x4204, 0x4205, 17, 2, 16
 NT_X86_XSTATE = 0x202
@@ -30,7 +31,7 @@ def ptrace_of(library):
 
 @pytest.fixture(scope="module")
 def ours():
-    return ptrace_of(str(paths.native() / "uml-xstate.so"))
+    return ptrace_of(str(paths.native() / kernel.PRELOADED))
 
 
 @pytest.fixture
@@ -104,6 +105,11 @@ def test_a_word_of_a_process_is_what_it_returns(ours, traced):
 
 
 def test_a_process_that_is_not_traced_is_refused(ours):
-    ctypes.set_errno(0)
     assert ours(PEEKDATA, os.getpid(), 0, None) == -1
     assert ours(SET, os.getpid(), NT_X86_XSTATE, ctypes.addressof(Iovec())) == -1
+
+
+def test_where_it_is_not_built_hosts_with_such_a_kernel_lack_it_and_are_told_the_remedy(monkeypatch, tmp_path):
+    assert kernel.PRELOADED not in repr(kernel.missing())
+    monkeypatch.setattr(paths, "native", lambda: tmp_path)
+    assert [each for each in kernel.missing() if kernel.PRELOADED in each.what and each.remedy == "make setup"]

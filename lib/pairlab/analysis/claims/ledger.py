@@ -232,18 +232,18 @@ def estimate(value: float, low: float, high: float, unit: str) -> tuple[str, str
 
     Both are shown(value) and empty without an interval.
     """
-    told, bounds = _texts(value, low, high, unit)
+    told, bounds = _without_unit(value, low, high, unit)
     return (f"{told}{_behind(unit)}", f"{bounds}{_behind(unit)}") if bounds else (shown(value, unit), "")
 
 
 def with_interval(value: float, low: float, high: float, unit: str) -> str:
     """The same as one text, with the unit once: 35.7 [11.5, 65.2] %."""
-    told, bounds = _texts(value, low, high, unit)
+    told, bounds = _without_unit(value, low, high, unit)
     return f"{told} {bounds}{_behind(unit)}" if bounds else shown(value, unit)
 
 
-def _texts(value: float, low: float, high: float, unit: str) -> tuple[str, str]:
-    """Both without the unit; the interval is empty where there is none."""
+def _without_unit(value: float, low: float, high: float, unit: str) -> tuple[str, str]:
+    """An effect and its interval; the interval is empty where there is none."""
     digits = formatting.digits_of(value, low, high, DIGITS[unit])
     return f"{value:.{digits}f}", "" if math.isnan(low) else formatting.interval(low, high, digits)
 

@@ -8,14 +8,16 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from pairlab import paths
 from pairlab.testbed.requirements import MissingRequirement, Program, lacking, missing_programs, missing_tun
 from pairlab.testbed.uml import VECTOR
 
 KERNEL, MODPROBE = Program("linux.uml", "user-mode-linux"), Program("modprobe", "kmod")
 MODULES = Path("/usr/lib/uml/modules")
 MEMORY = "512M"
-#: Of the kernel's process, whose folder is paths.native(): its memory is a file there; lib/flowgen/uml/xstate.c.
-ENVIRONMENT = {"TMPDIR": "/dev/shm", "LD_PRELOAD": "./uml-xstate.so"}
+PRELOADED = "uml-xstate.so"  # lib/flowgen/uml/xstate.c says what for
+#: Of the kernel's process, which runs in paths.native(). TMPDIR: where the file is that is the host's memory.
+ENVIRONMENT = {"TMPDIR": "/dev/shm", "LD_PRELOAD": f"./{PRELOADED}"}
 
 
 def release() -> str:
@@ -29,6 +31,8 @@ def missing() -> list[MissingRequirement]:
     if not found and not (MODULES / release() / "modules.dep.bin").exists():
         remedy = f"sudo apt-get install --reinstall {KERNEL.package}"
         return lacking(f"{MODULES} has no index of modules", remedy)
+    if not (paths.native() / PRELOADED).exists():
+        found += lacking(f"{PRELOADED} is not built", "make setup")
     return found
 
 
