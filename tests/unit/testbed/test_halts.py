@@ -22,11 +22,12 @@ def child():
 
 
 def sampled(child, samples=5):
+    """What samples, one after another, found of the time from the first to the last of them."""
     sampler = HaltSampler(OwnProcesses([child.pid]), 0.0)
-    begun_s = time.monotonic()
     for _ in range(samples):
         sampler._take()
-    return tuple(sampler.shares(state, begun_s, time.monotonic()) for state in ("halted", "regrouped"))
+    first_s, last_s = sampler._samples[0].at_s, sampler._samples[-1].at_s
+    return tuple(sampler.shares(state, first_s, last_s) for state in ("halted", "regrouped"))
 
 
 def test_one_that_is_stopped_is_halted_and_one_that_sleeps_is_not(child):
@@ -36,7 +37,7 @@ def test_one_that_is_stopped_is_halted_and_one_that_sleeps_is_not(child):
     ((name, pid, share),), regrouped = sampled(child)
     assert pid == child.pid
     assert name.startswith("python")
-    assert share > 0.5
+    assert share == pytest.approx(1)
     assert regrouped == []
 
 
@@ -64,7 +65,7 @@ def test_a_member_of_a_frozen_group_is_halted_and_one_that_changes_its_group_is_
     monkeypatch.setattr(cgroups, "freezers", lambda text: [text])
     monkeypatch.setattr(cgroups, "is_frozen", lambda file: file == "0::/two")
     ((_, pid, share),), moved = sampled(child, samples=4)
-    assert moved == [(mock.ANY, pid, pytest.approx(share, rel=0.1))]
+    assert moved == [(mock.ANY, pid, pytest.approx(share))]
     assert pid == child.pid
     assert 0 < share < 1
 
