@@ -1,5 +1,5 @@
-# make run: everything set up inside this folder, then the main job. See README.md.
-# What failed before is measured again with: make run ARGS=--retry
+# make run: everything set up inside this folder, then the main job. See README.md. Once more, it measures again what was
+# not measured, failed or was invalid.
 PYTHON ?= python3
 RUNS   ?= runs/reference
 SWEEP  ?= smoke
@@ -9,7 +9,7 @@ unexport $(filter PYTHON% PYTEST_PLUGINS PYTEST_DISABLE_PLUGIN_AUTOLOAD,$(.VARIA
 
 .PHONY: run check test test-all test-kernels soak sweep paper outputs docs bench lint lab audit dist tools setup clean
 run: setup
-	@$(PAIRLAB) sweep sweeps/$(SWEEP).yaml $(ARGS); status=$$?; \
+	@$(PAIRLAB) sweep sweeps/$(SWEEP).yaml --retry $(ARGS); status=$$?; \
 	[ $$status -gt 1 ] || $(PAIRLAB) report --sweep $(SWEEP) && exit $$status  # above 1, nothing was measured
 
 # What holds on any machine, part by part, then the time of each and the ten slowest tests: the gate, .ci/run, has them.
