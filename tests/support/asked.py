@@ -77,6 +77,19 @@ def _retransmissions(level, told, random):
         yield client_run(rates, experiment="retransmissions", driver=driver, columns=columns, **told)
 
 
+def _lengths(level, told, random):
+    """Of 40 s, the first ten at 0.7 of the mean; the clients lie as far apart then as over all."""
+    rates_gbps = np.linspace(0.8, 1.2, 10)
+    made = client_run(rates_gbps, experiment="retransmissions", duration_s=40.0, **told)
+    parts = ((0.0, 10.0, 10 * level(LESS)), (10.0, 40.0, 40 - 10 * LESS))
+    rows = [
+        {"pair": pair, "flow": 0, "start_s": begin_s, "end_s": end_s, "interval_bytes": rate * 1.25e8 * seconds}
+        for pair, rate in enumerate(rates_gbps)
+        for begin_s, end_s, seconds in parts
+    ]
+    yield replace(made, intervals=table("intervals", rows))
+
+
 def _times(level, random, pairs):
     return 0.1 * level * random.lognormal(0, 0.1, pairs)
 
@@ -355,6 +368,11 @@ CASES = {
             "netns-flowgen/bridge/cubic/2/bridge": r"20.0\,\%",
             "netns-flowgen/host/cubic/2/voluntary-switches": "1213",
         },
+    ),
+    "length": Case(
+        *(_lengths, "total_bps change", {10.0: FELL}, "length_s"),
+        also=[("least_over_most", "length_s", dict.fromkeys((10.0, 30.0, 40.0), 2 / 3))],
+        keyed={"netns-flowgen/bridge/10/10-s/min-max": "0.67"},
     ),
     "udp": Case(_udp, "change", {"50 % UDP at full rate": FELL, "50 % UDP at 100 Mbit/s": STAYED}, "load"),
     "beyond": Case(
