@@ -152,11 +152,14 @@ def test_the_cells_of_the_claims_tables_are_the_keyed_values():
     for base in shown:
         verdict, n = every[f"{base}/verdict"], every[f"{base}/repetitions"]
         text = f"{{{every[f'{base}/effect']} ({n}"
-        text = "{not comparable}" if verdict == "not comparable" else text
-        assert text in listed, f"{base}: {text!r} is not in the list of claims"
+        assert verdict == "not comparable" or text in listed, f"{base}: {text!r} is not in the list of claims"
         interval = every[f"{base}/interval"]
         bounds = numbers(interval) if interval.startswith("[") else []
         assert numbers(every[f"{base}/effect"]) == [*numbers(every[f"{base}/estimate"]), *bounds]
+    rows = [line for line in listed.splitlines() if line.startswith(r"\claimrow")]
+    with_effect = [row for row in rows if re.search(r"\(\d+[^)]*\)\}\{", row)]
+    assert len(with_effect) == sum(every[f"{base}/verdict"] != "not comparable" for base in shown)
+    assert not any("{not comparable}" in row for row in with_effect)
 
 
 @pytest.mark.whole

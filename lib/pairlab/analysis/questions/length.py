@@ -26,6 +26,8 @@ from pairlab.store.dataset import Runs
 
 #: Lengths that are looked at, from the end of the warm-up, besides the whole.
 SHORTER_S = (10, 30, 60)
+#: Of these it is drawn and told what the length changes.
+_SHOWN = ("total_bps", "least_over_most")
 _AXIS: dict[str, Any] = {"number": "length_s", "name": "Seconds from the begin that are counted"}
 _COLUMNS = ["start_s", "end_s", "interval_bytes"]
 _MEASURES = {
@@ -65,7 +67,7 @@ def _unfit(runs: Runs) -> str:
     counted = [run for run in runs if run.status == "ok"]
     if not any(_whole_s(run) > min(SHORTER_S) for run in counted):
         return f"no run lasts longer than {min(SHORTER_S)} s, the shortest time that is looked at"
-    return "" if all(len(run.intervals) for run in counted) else "some runs have no intervals"
+    return "" if all(len(run.intervals) for run in counted) else "the tool of some runs reports no intervals"
 
 
 def _whole(repetitions: pd.DataFrame) -> float:
@@ -84,7 +86,7 @@ def _by_seconds(answer: Answer) -> Figure | None:
         return None
     rows = [
         (cell_estimates.at_pairs(answer[column]), partial(estimates.by_number, measure=_MEASURES[column], **_AXIS))
-        for column in ("total_bps", "least_over_most")
+        for column in _SHOWN
     ]
     return estimates.above_each_other(rows, conditions=answer.conditions)
 
@@ -98,7 +100,7 @@ LENGTH = Question(
     unfit=_unfit,
     words={"length": (("length_s",), "{:g} s".format)},
     estimates={column: Mean(measure, column) for column, measure in _MEASURES.items()}
-    | {f"{column} change": _change(measure, column) for column, measure in _MEASURES.items()},
+    | {f"{column} change": _change(_MEASURES[column], column) for column in _SHOWN},
     tables={
         "length": Table(
             {"driver": "Driver", "pairs": "Pairs", "length_s": "Seconds"},
@@ -111,6 +113,6 @@ LENGTH = Question(
     main=("total_bps",),
     answer=[
         changes(f"{column} change", f"{title} of the first seconds against all", "length_s", "{:g} s".format)
-        for column, title in (("total_bps", "Total throughput"), ("least_over_most", "Min/max of the clients"))
+        for column, title in zip(_SHOWN, ("Total throughput", "Min/max of the clients"), strict=True)
     ],
 )
