@@ -349,7 +349,9 @@ class Answer:
             mine = parts[question.experiment] = selection.Selection(mine.runs.where(lambda run: False), why)
         self.gaps = [each.gap for each in parts.values() if each.gap]
         self.gap = mine.gap
-        self.found = used if question.pooled and not mine.gap else mine.runs
+        backends = {run.spec.backend for run in mine.runs}  # in others only what stands beside it was measured
+        pooled = question.pooled and not mine.gap
+        self.found = used.where(lambda run: run.spec.backend in backends) if pooled else mine.runs
         self.beside = {name: each.runs for name, each in parts.items()}
         self._rows: dict[str, pd.DataFrame] = {}
         self._made: dict[str, pd.DataFrame] = {}

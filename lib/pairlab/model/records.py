@@ -135,7 +135,11 @@ class Run:
     @property
     def namespace_hosts(self) -> int:
         """How many of its hosts are network namespaces on one machine, whose kernel and CPUs they share."""
-        return sum(each["kind"] == "namespace" for each in self.facts.get("hosts") or ())
+        return self.hosts_of("namespace")
+
+    def hosts_of(self, kind: str) -> int:
+        """How many of its hosts are of that kind, as recorded."""
+        return sum(each["kind"] == kind for each in self.facts.get("hosts") or ())
 
     @property
     def measured(self) -> str:

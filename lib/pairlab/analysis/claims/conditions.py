@@ -27,6 +27,10 @@ _OTHER_HOSTS = {
     "uml": "the hosts have kernels of their own on one machine, in user mode, where system calls cost ten times as"
     " much",
 }
+#: Quantities of the CPUs' time: that of the machine, on which kernels in user mode are programs.
+_OF_CPUS = re.compile(
+    r"busy|(busiest|others|softirq|client|server)_share|usr|sys|softirq|irq|rest|\w+_s_per_gb|\w*demand_s"
+)
 _BOUNDS = {"at least": operator.ge, "more than": operator.gt, "at most": operator.le}
 
 
@@ -98,14 +102,25 @@ def under(runs: pd.DataFrame, requires: Requires) -> pd.DataFrame:
     return pd.concat(parts) if parts else runs
 
 
-def unmet(requires: Requires, runs: pd.DataFrame, drivers: Sequence[str], points: int | None = None) -> list[Unmet]:
+def unmet(
+    requires: Requires,
+    runs: pd.DataFrame,
+    drivers: Sequence[str],
+    points: int | None = None,
+    quantities: Sequence[str] = (),
+) -> list[Unmet]:
     """The conditions that these runs of a claim do not meet.
 
     runs: as run_table.reduce, of the claim's experiments and of one system. drivers: those that the claim names; none:
-    all. points: of the effect, None if unknown.
+    all. points: of the effect, None if unknown. quantities: that it reads; the CPUs' time is never that of a host whose
+    kernel is in user mode.
     """
     read = runs[runs["driver"].isin(drivers) | runs["known_as"].isin(drivers)] if drivers else runs
-    return [*_of_traffic(requires, read, drivers, points), *_of_hosts(requires, read, runs)]
+    of_hosts = [*_of_hosts(requires, read, runs)]
+    if any(map(_OF_CPUS.fullmatch, quantities)) and (read["backend"] == "uml").any():
+        why = "the CPUs' time is the machine's, on which the hosts' kernels are programs in user mode"
+        of_hosts += [] if any(each.name == "hosts" for each in of_hosts) else [Unmet("hosts", why)]
+    return [*_of_traffic(requires, read, drivers, points), *of_hosts]
 
 
 def _of_traffic(requires: Requires, read: pd.DataFrame, drivers: Sequence[str], points: int | None) -> Iterator[Unmet]:

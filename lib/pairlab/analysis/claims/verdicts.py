@@ -187,7 +187,7 @@ class System:
             row, points = self._found(claim, runs)
         except NotMeasured as error:
             return _NOTHING | {"verdict": "not measured", "missing": str(error)}
-        unmet = conditions.unmet(claim.requires, runs, claim.effect.drivers, points)
+        unmet = conditions.unmet(claim.requires, runs, claim.effect.drivers, points, claim.effect.quantities)
         if not unmet:
             return _NOTHING | row
         why = {"unmet": ", ".join(each.name for each in unmet), "missing": "; ".join(each.why for each in unmet)}

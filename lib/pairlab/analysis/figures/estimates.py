@@ -484,7 +484,7 @@ def _scaled(ax: Axes, cells: pd.DataFrame, measure: Quantity, label: str, level:
     bounds = measure.scale * cells[["value", "low", "high"]].to_numpy(dtype=float)
     if level is not None or measure.change:
         ax.axhline(level or 0, **_LEVEL)
-    if (log and (bounds[~np.isnan(bounds)] > 0).all()) or ax.get_yscale() == "log":  # set by a panel that shares it
+    if (log and (bounds[~np.isnan(bounds)] > 0).all()) or ax.get_yscale() == "log":
         grid.logarithmic(ax.yaxis)
     elif not measure.change:
         from_zero(ax)
@@ -493,4 +493,6 @@ def _scaled(ax: Axes, cells: pd.DataFrame, measure: Quantity, label: str, level:
 
 def from_zero(ax: Axes, axis: Literal["x", "y"] = "y") -> None:
     ax.autoscale(axis=axis)  # again, as an earlier panel that shares the axis has fixed it
+    if getattr(ax, f"get_{axis}scale")() == "log":  # set by a panel that shares it
+        return
     ax.set(**{f"{axis}lim": (0, None)})

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from pairlab.analysis.claims import listing, report, verdicts
-from pairlab.analysis.claims.conditions import Requires
+from pairlab.analysis.claims.conditions import Requires, unmet
 from pairlab.analysis.claims.ledger import Published
 from pairlab.store.dataset import Runs
 from tests.support.claimed import CASES, by_counts, cells_of, claim_of, recorded, throughput, verdict_on
@@ -190,3 +190,13 @@ def test_a_stand_in_beside_the_range_does_not_meet_it():
     assert verdict_under(asked, cells, "pairs_against")["verdict"] == "holds"
     row = verdict_under(asked, few, "pairs_against")
     assert row["missing"] == "nothing was measured with 3 to 5 pairs (there are: 2, 8)"
+
+
+@pytest.mark.parametrize(
+    ("backend", "quantity", "compares"),
+    [("uml", "busy", False), ("uml", "client_share", False), ("uml", "total_bps", True), ("netns", "busy", True)],
+)
+def test_the_cpus_time_of_hosts_in_user_mode_is_compared_with_nothing(backend, quantity, compares):
+    read = pd.DataFrame({"driver": ["bridge"], "known_as": "bridge", "backend": backend, "cores_used": 2})
+    found = unmet(Requires(), read, ["bridge"], quantities=["total_bps", quantity])
+    assert [each.name for each in found] == ([] if compares else ["hosts"])
