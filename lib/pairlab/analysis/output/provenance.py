@@ -175,7 +175,7 @@ def conditions(runs: Runs) -> str:
         ("{} s each", " or ".join(f"{each:g}" for each in seconds)),
         ("{} CPUs", facts_of(runs)["cpus"]),
         ("{} hosts that share a kernel", listed(run.namespace_hosts or "" for run in counted)),
-        ("{} hosts of user-mode Linux", listed(run.hosts_of("uml") or "" for run in counted)),
+        ("{}", "hosts of user-mode Linux" if any(run.hosts_of("uml") for run in counted) else ""),
         ("{}", listed(f"{driver} ({KERNEL.get(path, path)})" for driver, path in datapaths if path)),
         (f"steadiness unknown of {{}} of {len(counted)} runs", str(unknown or "")),
         (f"{{}} of {len(counted)} runs unsteady", str(unsteady or "")),
