@@ -19,9 +19,9 @@ from pairlab.analysis.output.formatting import span
 from pairlab.analysis.selection import SYSTEM
 from pairlab.model.flow_sizes import FlowSizes, described
 
-_FINEST = 250  # steps of a line: more would be closer than its width, and make a large file
+_FINEST = 100  # steps of a line: more would be closer than its width, and make a large file
 _FAINT = {"linestyle": "-", "linewidth": 0.35, "alpha": 0.45}  # of a single repetition
-_FAINT_FINEST = 20
+_FAINT_FINEST = 12
 
 
 def cdf_lines(

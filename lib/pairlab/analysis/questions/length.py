@@ -28,7 +28,7 @@ from pairlab.store.dataset import Runs
 SHORTER_S = (10, 30, 60)
 #: Of these it is drawn and told what the length changes.
 _SHOWN = ("total_bps", "least_over_most")
-_AXIS: dict[str, Any] = {"number": "length_s", "name": "Seconds from the begin that are counted"}
+_AXIS: dict[str, Any] = {"number": "length_s", "name": "Length counted (s)"}
 _COLUMNS = ["start_s", "end_s", "interval_bytes"]
 _MEASURES = {
     "total_bps": TOTAL,
