@@ -28,6 +28,7 @@ COUNTS = (
 )
 RATIOS = (
     "Share of ",
+    "Min/max",
     "Times one host",
     "Mean latency (times alone)",
     "Jain's index",
