@@ -24,7 +24,8 @@ from pairlab.batch.kernels import OwnKernelManager
 def remake(path: Path) -> None:
     """Executes a notebook in place; its metadata stay, and no times are recorded.
 
-    Ends where an output names the folder of this checkout, which is another one for every reader.
+    Raises CellExecutionError, and ValueError where an output names the folder of this checkout, which is another one
+    for every reader.
     """
     notebook = nbformat.read(path, 4)
     metadata = copy.deepcopy(notebook.metadata)
@@ -36,7 +37,7 @@ def remake(path: Path) -> None:
         client.execute(env=os.environ | {"TMPDIR": temporary})
     notebook.metadata = metadata
     if str(paths.ROOT) in nbformat.writes(notebook):
-        sys.exit(f"{path} was not written: an output names {paths.ROOT}. Print paths by pairlab.paths.shown")
+        raise ValueError(f"not written, as an output names {paths.ROOT}: print paths by pairlab.paths.shown")
     nbformat.write(notebook, path)
 
 
@@ -59,7 +60,7 @@ if __name__ == "__main__":
         print(each.name, flush=True)
         try:
             remake(each)
-        except CellExecutionError as error:
+        except (CellExecutionError, ValueError) as error:
             failed.append(f"{each.name}: {error}")
     if failed:
         sys.exit("\n\n".join(failed))

@@ -120,7 +120,7 @@ class Change(_OfRepetitions):
 
     against: a value, or what has it for the repetitions of each combination of `each` (None: there is none). by: what
     both sides have alike; empty: all factors but that one. keep: other columns that go with that factor. p: the key of
-    its p-value, if it has one. times: told as a multiple, 1.1 for a change of 10 %.
+    its p-value, if it has one. times: shown as a multiple, 1.1 for a change of 10 %.
     """
 
     measure: Quantity
@@ -175,7 +175,7 @@ class Differ(Estimates):
     """Whether the values of a factor differ in a column, by Kruskal and Wallis's test over repetitions, for each `by`.
 
     A frame of `by`, statistic, p, n (repetitions), groups (values of the factor), and gap: why there is no test. shown:
-    the tests that are told, of all of them. p: the key of its p-value, if it has one.
+    those of the tests that are shown. p: the key of its p-value, if it has one.
     """
 
     column: str
@@ -277,7 +277,7 @@ class Table(_Shown):
 
 @dataclass(frozen=True)
 class Made(_Shown):
-    """Any other table, made of the answer; estimates: whose gaps are told below it."""
+    """Any other table, made of the answer; estimates: whose gaps are named below it."""
 
     of: Callable[["Answer"], pd.DataFrame]
     estimates: Sequence[str] = ()
@@ -478,12 +478,12 @@ class Answer:
         layout: Mapping[str, Any],
         *,
         where: Where = _every,
-        told: Callable[[pd.DataFrame], str] = lambda repetitions: "",
+        remark: Callable[[pd.DataFrame], str] = lambda repetitions: "",
         **options: Any,
     ) -> Figure | None:
         """Means by driver with a point for each repetition; layout: as figures.grid.facets takes it.
 
-        told: of the repetitions, what the note says besides. options: of figures.estimates.repetitions_by_driver.
+        remark: of the repetitions, what the note says besides. options: of figures.estimates.repetitions_by_driver.
         """
         mean = self.question.estimates[of]
         assert isinstance(mean, Mean), of
@@ -491,7 +491,7 @@ class Answer:
         if frame.empty or self.known(of).empty:
             return None
         shown: dict[str, Any] = {"value": mean.column, "measure": mean.measure, **options}
-        note = draw.caption(frame, by=mean.by or self.question.cell) + told(frame)
+        note = draw.caption(frame, by=mean.by or self.question.cell) + remark(frame)
         make = functools.partial(draw.repetitions_by_driver, **shown)
         return grid.facets(frame, make, note=note, conditions=self.conditions, **layout)
 

@@ -144,10 +144,13 @@ _Make = Callable[[Run], dict[str, Any]]
 
 
 class _Group(NamedTuple):
-    """Quantities that are made together, and the columns of the flows that this takes."""
+    """Quantities that are made together, the columns of the flows that this takes, and whether they are of the CPUs'
+    time.
+    """
 
     make: _Make
     columns: Sequence[str] = ()
+    of_cpus: bool = False
 
 
 #: What a run has one value of, or the times of its flows, and how it is made: the docstrings below, cpu_use.py,
@@ -158,11 +161,11 @@ _WINDOW = ("pair", "connected_s", "start_s")
 _ANSWERED = ("transactions", "transactions_lost", "transactions_failed", "duration_s")
 
 
-def _makes(*names: str, of: Sequence[str] = ()) -> Callable[[_Make], _Make]:
+def _makes(*names: str, of: Sequence[str] = (), of_cpus: bool = False) -> Callable[[_Make], _Make]:
     """Adds what makes these QUANTITIES of these columns of the flows."""
 
     def added(make: _Make) -> _Make:
-        QUANTITIES.update(dict.fromkeys(names, _Group(make, of)))
+        QUANTITIES.update(dict.fromkeys(names, _Group(make, of, of_cpus)))
         return make
 
     return added
@@ -208,23 +211,33 @@ def _host_kinds(run: Run) -> str:
     of=("pair", "request", "throughput_bps", "flow_bytes", "intended_start_s", "completed_s"),
 )
 def _throughput(run: Run) -> dict[str, Any]:
-    """total_bps, client_bps (total / pairs); least_bps and most_bps of a client, most_over_least (infinite where one
-    got nothing), least_over_most, and inner_least_over_most (without these two clients); jain_index. A failed flow
-    counts as zero. COMPUTED of runs that send nothing, which have no total_bps. Source: Boeira et al. 2021, figure 3;
-    Jain, Chiu and Hawe 1984.
+    """`shared`, and client_bps (total / pairs). A failed flow counts as zero. COMPUTED of runs that send nothing, which
+    have no total_bps.
     """
-    clients = client_bps(run.flows)
-    total_bps, rates = float(clients.sum()), np.sort(clients.to_numpy())
+    found = shared(client_bps(run.flows).to_numpy())
     return {
-        "total_bps": np.nan if run.sends_nothing else total_bps,
-        "client_bps": total_bps / run.spec.pairs,
-        "least_bps": rates[0] if len(rates) else np.nan,
-        "most_bps": rates[-1] if len(rates) else np.nan,
-        "most_over_least": rates[-1] / rates[0] if len(rates) and rates[0] else np.inf,
-        "jain_index": intervals.jain_index(clients) if len(clients) else np.nan,
+        **found,
+        "client_bps": found["total_bps"] / run.spec.pairs,
+        **({"total_bps": np.nan} if run.sends_nothing else {}),
+        **{name: run.metric_values.get(name, np.nan) for name in COMPUTED},
+    }
+
+
+def shared(clients_bps: np.ndarray) -> dict[str, float]:
+    """How clients that got these rates share their network: total_bps; least_bps and most_bps of a client,
+    most_over_least (infinite where one got nothing), least_over_most, and inner_least_over_most (without these two
+    clients); jain_index. Source: Boeira et al. 2021, figure 3; Jain, Chiu and Hawe 1984.
+    """
+    rates = np.sort(clients_bps)
+    least_bps, most_bps = rates[[0, -1]] if len(rates) else (np.nan, np.nan)
+    return {
+        "total_bps": float(rates.sum()),
+        "least_bps": least_bps,
+        "most_bps": most_bps,
+        "most_over_least": most_bps / least_bps if least_bps > 0 else np.inf,
+        "jain_index": intervals.jain_index(rates) if len(rates) else np.nan,
         "least_over_most": _least_over_most(rates),
         "inner_least_over_most": _least_over_most(rates[1:-1]),
-        **{name: run.metric_values.get(name, np.nan) for name in COMPUTED},
     }
 
 
@@ -298,7 +311,11 @@ def _launches(run: Run) -> dict[str, Any]:
     return {name: found.get(name, np.nan) for name in (*launches.MEASURES, *launches.PHASES.values())}
 
 
-@_makes("host_s_per_gb", "processes_s_per_gb", of=("flow", "flow_bytes", "client_cpu_s", "server_cpu_s"))
+@_makes(
+    *("host_s_per_gb", "processes_s_per_gb"),
+    of=("flow", "flow_bytes", "client_cpu_s", "server_cpu_s"),
+    of_cpus=True,
+)
 def _costs(run: Run) -> dict[str, Any]:
     """host_s_per_gb: cpu_use.host_s_per_gb; processes_s_per_gb: what clients and servers used themselves (getrusage)
     over the same time and for the same 10^9 bytes of payload. The kernel counts the host's time in ticks (10 ms as a
@@ -310,14 +327,14 @@ def _costs(run: Run) -> dict[str, Any]:
     return {"host_s_per_gb": cpu_use.host_s_per_gb(run), "processes_s_per_gb": own_s / carried_gb}
 
 
-@_makes(*PARTS, "busy", "rest", of=_WINDOW)
+@_makes(*PARTS, "busy", "rest", of=_WINDOW, of_cpus=True)
 def _cpu(run: Run) -> dict[str, Any]:
     """cpu_use.shares, and rest: what is neither user, system, softirq, nor idle."""
     shares = cpu_use.shares(run)
     return {**shares, "rest": shares["irq"] + shares["steal"] + shares["iowait"]}
 
 
-@_makes("busiest_share", "others_share", "softirq_share", of=_WINDOW)
+@_makes("busiest_share", "others_share", "softirq_share", of=_WINDOW, of_cpus=True)
 def _busiest(run: Run) -> dict[str, Any]:
     """Of the busiest CPU its share of work and of softirq, and the mean of the others, in the measuring window."""
     by_cpu = cpu_use.by_cpu(run).sort_values("work", ascending=False)
@@ -332,6 +349,7 @@ def _busiest(run: Run) -> dict[str, Any]:
 @_makes(
     *("service_demand_s", *(f"{side}_{name}" for side in cpu_use.SIDES for name in ("share", "demand_s"))),
     of=(*_WINDOW, *_ANSWERED),
+    of_cpus=True,
 )
 def _demands(run: Run) -> dict[str, Any]:
     """service_demand_s: cpu_use.service_demand_s; of either end's CPU, where it had one of its own, the share that is

@@ -46,13 +46,13 @@ def drawer(network: Mapping[str, Any]) -> str:
 
 
 def describe(network: Mapping[str, Any]) -> str:
-    told = []
+    sentences = []
     for host in network.get("hosts") or ():
         ends = ", ".join(each["name"] for each in host["endpoints"])
         more = host["endpoint_count"] - len(host["endpoints"])
         beside = f" and {more} more" if more > 0 else ""
-        told.append(f"{host['name']}: {ends}{beside} on {'; '.join(_network(host, network)) or 'its own stack'}")
-    return ". ".join(told)
+        sentences.append(f"{host['name']}: {ends}{beside} on {'; '.join(_network(host, network)) or 'its own stack'}")
+    return ". ".join(sentences)
 
 
 def _network(host: Mapping[str, Any], network: Mapping[str, Any]) -> list[str]:
@@ -149,8 +149,8 @@ def _wire(hosts: int, y: float, network: Mapping[str, Any], all_hosts: int) -> s
     rate += f", delayed by {netem['delay_s'] * 1e3:g} ms" if netem.get("delay_s") else ""
     rate += f", losing {netem['loss']:.3g}" if netem.get("loss") else ""
     hidden = f"; {all_hosts - hosts} hosts are not drawn" if all_hosts > hosts else ""
-    told = f"uplinks of MTU {underlay.get('mtu', 0):,} B{rate}, one kernel{hidden}"
-    parts.append(text((middles[0] + middles[-1]) / 2, wire + LINE, told, "middle", PALE))
+    uplinks = f"uplinks of MTU {underlay.get('mtu', 0):,} B{rate}, one kernel{hidden}"
+    parts.append(text((middles[0] + middles[-1]) / 2, wire + LINE, uplinks, "middle", PALE))
     return "".join(parts)
 
 

@@ -163,8 +163,6 @@ def _plain(value: Any) -> Any:
     fields = dict(vars(value))
     if isinstance(value, Count):
         fields["left"] = value.left
-    if isinstance(value, Result):
-        fields["told"] = fields.pop("text")  # the key in the command's output
     return fields
 
 

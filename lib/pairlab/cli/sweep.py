@@ -330,7 +330,7 @@ class _Events(_View):
     def follow(self, measure):
         def tell(report):
             extent = {"number": report.number, "total": report.total, "total_at_most": report.most}
-            outcome = {"state": report.state, "told": report.text, "left_s": report.left_s}
+            outcome = {"state": report.state, "text": report.text, "left_s": report.left_s}
             event("cell", **extent, **_cell(report.spec), **outcome)
 
         return measure(tell, no_progress)

@@ -20,7 +20,12 @@ _NAMES = re.compile(r" \(the largest: [^\n]*?%\)")
 
 def same(reason: str) -> str:
     """The reason without its figures and the names of processes: equal for reasons of one group."""
-    return _FIGURE.sub("…", _NAMES.sub("", reason))
+    return _FIGURE.sub("…", without_names(reason))
+
+
+def without_names(text: str) -> str:
+    """A text with reasons, and no names of processes in them."""
+    return _NAMES.sub("", text)
 
 
 def naming(reason: str, largest: Iterable[tuple[str, int, float]]) -> str:

@@ -132,13 +132,10 @@ class Run:
         values = self.metric_values
         return {each.meaning: each.text(values[each.name]) for each in self.metrics}
 
-    @property
-    def namespace_hosts(self) -> int:
-        """How many of its hosts are network namespaces on one machine, whose kernel and CPUs they share."""
-        return self.hosts_of("namespace")
-
     def hosts_of(self, kind: str) -> int:
-        """How many of its hosts are of that kind, as recorded."""
+        """How many of its hosts are of that kind, as recorded: "namespace" (of one machine, whose kernel and CPUs they
+        share), "uml", "machine".
+        """
         return sum(each["kind"] == kind for each in self.facts.get("hosts") or ())
 
     @property

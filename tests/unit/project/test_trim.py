@@ -1,8 +1,10 @@
 import runpy
+from dataclasses import replace
 
 import pytest
 
 from pairlab import load_runs, paths, store
+from pairlab.model.reasons import naming
 from tests.support.runs import files_below, made_up
 
 
@@ -16,6 +18,7 @@ def test_each_cell_keeps_the_output_of_its_first_repetition_that_counts_and_all_
         for repetition in range(3):
             status = "invalid" if (pairs, repetition) == (2, 0) else "ok"
             made = made_up(status=status, pairs=pairs, repetition=repetition, raw={"client-0.out": "x"})
+            made = replace(made, reasons=(naming("too busy", [("editor", 7, 0.2)]),)) if status == "invalid" else made
             (store.write(made, tmp_path).path / "notebook.ipynb").write_text("{}")
     (tmp_path / ".calibration").mkdir()
     (tmp_path / ".calibration" / "floor.json").write_text("{}")
@@ -28,6 +31,7 @@ def test_each_cell_keeps_the_output_of_its_first_repetition_that_counts_and_all_
     found = load_runs(tmp_path)
     with_output = {(run.spec.pairs, run.spec.repetition) for run in found if run.raw}
     assert with_output == {(1, 0), (2, 1)}
+    assert [run.reasons for run in found if run.status == "invalid"] == [("too busy",)]
     assert {run.key: len(run.flows) for run in found} == {key: len(flows) for key, flows in before.items()}
     tables = {f"{table}.parquet" for table in ("flows", "intervals", "cpu")}
     assert {name.split("/")[-1] for name in files_below(tmp_path)} == {"floor.json", "run.json", "raw.zip"} | tables

@@ -15,6 +15,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
 from pairlab.analysis.claims.cells import pair_counts
+from pairlab.analysis.repetitions import QUANTITIES
 
 #: The drivers that are a switch with a datapath of its own, and the recorded names of the datapaths.
 SWITCHES = ("ovs",)
@@ -27,10 +28,6 @@ _OTHER_HOSTS = {
     "uml": "the hosts have kernels of their own on one machine, in user mode, where system calls cost ten times as"
     " much",
 }
-#: Quantities of the CPUs' time: that of the machine, on which kernels in user mode are programs.
-_OF_CPUS = re.compile(
-    r"busy|(busiest|others|softirq|client|server)_share|usr|sys|softirq|irq|rest|\w+_s_per_gb|\w*demand_s"
-)
 _BOUNDS = {"at least": operator.ge, "more than": operator.gt, "at most": operator.le}
 
 
@@ -116,11 +113,8 @@ def unmet(
     kernel is in user mode.
     """
     read = runs[runs["driver"].isin(drivers) | runs["known_as"].isin(drivers)] if drivers else runs
-    of_hosts = [*_of_hosts(requires, read, runs)]
-    if any(map(_OF_CPUS.fullmatch, quantities)) and (read["backend"] == "uml").any():
-        why = "the CPUs' time is the machine's, on which the hosts' kernels are programs in user mode"
-        of_hosts += [] if any(each.name == "hosts" for each in of_hosts) else [Unmet("hosts", why)]
-    return [*_of_traffic(requires, read, drivers, points), *of_hosts]
+    of_cpus = any(QUANTITIES[name].of_cpus for name in quantities if name in QUANTITIES)
+    return [*_of_traffic(requires, read, drivers, points), *_of_hosts(requires, read, runs, of_cpus)]
 
 
 def _of_traffic(requires: Requires, read: pd.DataFrame, drivers: Sequence[str], points: int | None) -> Iterator[Unmet]:
@@ -161,12 +155,15 @@ def _has_been(required: int | str, counts: Sequence[int]) -> bool:
     return any(numbers[0] <= count <= numbers[-1] for count in counts)
 
 
-def _of_hosts(requires: Requires, read: pd.DataFrame, runs: pd.DataFrame) -> Iterator[Unmet]:
+def _of_hosts(requires: Requires, read: pd.DataFrame, runs: pd.DataFrame, of_cpus: bool) -> Iterator[Unmet]:
+    reasons: list[str] = []
     if requires.hosts:
         enough = {"machine", *(["uml"] if requires.hosts == "own kernels" else [])}
-        reasons = [_OTHER_HOSTS[kinds] for kinds in sorted({*read["host_kinds"]} - enough)]
+        reasons += [_OTHER_HOSTS[kinds] for kinds in sorted({*read["host_kinds"]} - enough)]
         reasons += _misnamed(runs) if requires.hosts == "physical and virtual machines" else []
-        yield from (Unmet("hosts", why) for why in reasons[:1])
+    if of_cpus and (read["backend"] == "uml").any():
+        reasons.append("the CPUs' time is the machine's, on which the hosts' kernels are programs in user mode")
+    yield from (Unmet("hosts", why) for why in reasons[:1])
     if requires.loops_per_cpu:
         per_cpu = read.loc[read["loops_per_cpu"] > 0, "loops_per_cpu"]  # the effect reads the nearest ones
         if len(per_cpu) and (per_cpu - requires.loops_per_cpu).abs().min() >= 1e-9:

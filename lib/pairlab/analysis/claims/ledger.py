@@ -232,14 +232,14 @@ def estimate(value: float, low: float, high: float, unit: str) -> tuple[str, str
 
     Both are shown(value) and empty without an interval.
     """
-    told, bounds = _without_unit(value, low, high, unit)
-    return (f"{told}{_behind(unit)}", f"{bounds}{_behind(unit)}") if bounds else (shown(value, unit), "")
+    number, bounds = _without_unit(value, low, high, unit)
+    return (f"{number}{_behind(unit)}", f"{bounds}{_behind(unit)}") if bounds else (shown(value, unit), "")
 
 
 def with_interval(value: float, low: float, high: float, unit: str) -> str:
     """The same as one text, with the unit once: 35.7 [11.5, 65.2] %."""
-    told, bounds = _without_unit(value, low, high, unit)
-    return f"{told} {bounds}{_behind(unit)}" if bounds else shown(value, unit)
+    number, bounds = _without_unit(value, low, high, unit)
+    return f"{number} {bounds}{_behind(unit)}" if bounds else shown(value, unit)
 
 
 def _without_unit(value: float, low: float, high: float, unit: str) -> tuple[str, str]:

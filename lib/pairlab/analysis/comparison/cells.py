@@ -128,14 +128,14 @@ def recorded_differences(
         )
     shapes = by in OF_LINKS or by.startswith(("link_", "uplink_"))
     of_links = (*(LINKS if by in OF_LINKS else ()), *(["qdiscs"] if shapes else ()))
-    told = [f"they differ in {text}, too" for name, text in differ.items() if name not in (by, *of_links)]
-    told += remark
+    remarks = [f"they differ in {text}, too" for name, text in differ.items() if name not in (by, *of_links)]
+    remarks += remark
     shares = [float(np.mean([cpu_use.others_share(run) for run in its])) if its else 0.0 for its in runs]
     if abs(shares[0] - shares[1]) >= FOREIGN:
-        told.append(
+        remarks.append(
             f"others used {shares[0]:.0%} of the CPU time beside one side, and {shares[1]:.0%} beside the other"
         )
-    return told
+    return remarks
 
 
 def _settings_that_differ(sides: Sequence[Sequence[Run]]) -> tuple[dict[str, str], list[str]]:

@@ -337,8 +337,8 @@ def _depends_on_failed(name: str, what: Measure, lost: Sequence[Run], runs: int)
     none = f"Not compared: {len(lost)} of {runs} runs of {name} have no {what.name}"
     if what.of == "launches":
         return f"{none}, as launches failed."
-    told = ["status", "error"]
-    flows = pd.concat([run.columns("flows", told)[told] for run in lost])
+    columns = ["status", "error"]
+    flows = pd.concat([run.columns("flows", columns)[columns] for run in lost])
     errors = flows.loc[flows["status"] != "ok", "error"].tolist()
     if errors:
         failed = f"{len(errors)} of their {len(flows)} flows failed (the first: {errors[0]})"

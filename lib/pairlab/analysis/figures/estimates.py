@@ -493,6 +493,5 @@ def _scaled(ax: Axes, cells: pd.DataFrame, measure: Quantity, label: str, level:
 
 def from_zero(ax: Axes, axis: Literal["x", "y"] = "y") -> None:
     ax.autoscale(axis=axis)  # again, as an earlier panel that shares the axis has fixed it
-    if getattr(ax, f"get_{axis}scale")() == "log":  # set by a panel that shares it
-        return
-    ax.set(**{f"{axis}lim": (0, None)})
+    if getattr(ax, f"get_{axis}scale")() != "log":  # set by a panel that shares it
+        ax.set(**{f"{axis}lim": (0, None)})

@@ -174,7 +174,7 @@ def conditions(runs: Runs) -> str:
         ("TCP {}", listed(run.congestion_control for run in counted if run.spec.udp_share < 1)),
         ("{} s each", " or ".join(f"{each:g}" for each in seconds)),
         ("{} CPUs", facts_of(runs)["cpus"]),
-        ("{} hosts that share a kernel", listed(run.namespace_hosts or "" for run in counted)),
+        ("{} hosts that share a kernel", listed(run.hosts_of("namespace") or "" for run in counted)),
         ("{}", "hosts of user-mode Linux" if any(run.hosts_of("uml") for run in counted) else ""),
         ("{}", listed(f"{driver} ({KERNEL.get(path, path)})" for driver, path in datapaths if path)),
         (f"steadiness unknown of {{}} of {len(counted)} runs", str(unknown or "")),

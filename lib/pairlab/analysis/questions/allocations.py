@@ -164,12 +164,12 @@ def _repetitions(answer: Answer, name: str) -> Figure | None:
             frame = frame[~frame["beside"].str.endswith(AWAKE)]
         return frame.assign(system=frame["backend"] + ", " + frame["workload"])
 
-    def told(frame: pd.DataFrame) -> str:
+    def marks(frame: pd.DataFrame) -> str:
         others = sorted({*frame["beside"]} - {ALONE})
         return f"; filled: {ALONE}; open: {', '.join(others)}" if others else ""
 
     layout = {"rows": ["place"], "column": "system", "title": "{row}:\n{each}", "height_in": 2.0}
-    return answer.dots(name, layout, where=shown, told=told, beside="beside", filled=ALONE)
+    return answer.dots(name, layout, where=shown, remark=marks, beside="beside", filled=ALONE)
 
 
 # --- the questions

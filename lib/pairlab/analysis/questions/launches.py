@@ -90,8 +90,8 @@ _BY_HOSTS: dict[str, Any] = {"rows": ["backend"], "column": "hosts_text", "title
 
 
 def _panels(frame: pd.DataFrame, draw: Callable[..., Axes], note: str, answer: Answer, **layout: Any) -> Figure:
-    told = frame.assign(hosts_text=frame["hosts"].map(_hosts_text))
-    return grid.facets(told, draw, note=note, conditions=answer.conditions, **_BY_HOSTS | layout)
+    named_hosts = frame.assign(hosts_text=frame["hosts"].map(_hosts_text))
+    return grid.facets(named_hosts, draw, note=note, conditions=answer.conditions, **_BY_HOSTS | layout)
 
 
 def _each_is_a_mean(repetitions: pd.DataFrame) -> str:
@@ -169,7 +169,7 @@ LAUNCH_TIME = Question(
         ),
     },
     figures={
-        "launch-time": lambda answer: answer.dots("launch", _BY_HOSTS, where=alone, told=_each_is_a_mean),
+        "launch-time": lambda answer: answer.dots("launch", _BY_HOSTS, where=alone, remark=_each_is_a_mean),
         "launch-phases": _phases,
         "launch-cdf": _cdf,
         "launch-beside": _beside,

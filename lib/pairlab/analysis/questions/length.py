@@ -17,16 +17,16 @@ from pairlab.analysis.figures import estimates
 from pairlab.analysis.output.measures import Quantity
 from pairlab.analysis.question import Answer, Change, Mean, Question, Table
 from pairlab.analysis.questions.throughput import TOTAL
+from pairlab.analysis.repetitions import shared
 from pairlab.analysis.selection import SYSTEM
 from pairlab.analysis.sentences import changes
 from pairlab.model.records import Run
 from pairlab.model.tables import carried_bytes
-from pairlab.statistics.intervals import jain_index
 from pairlab.store.dataset import Runs
 
 #: Lengths that are looked at, from the end of the warm-up, besides the whole.
 SHORTER_S = (10, 30, 60)
-#: Of these it is drawn and told what the length changes.
+#: What the length changes of these is drawn, and said in the answer.
 _SHOWN = ("total_bps", "least_over_most")
 _AXIS: dict[str, Any] = {"number": "length_s", "name": "Length counted (s)"}
 _COLUMNS = ["start_s", "end_s", "interval_bytes"]
@@ -48,12 +48,10 @@ def by_length(run: Run) -> Iterator[dict[str, object]]:
         carried[pair] += np.cumsum(carried_bytes(edges_s, *(flow[name] for name in _COLUMNS)))
     failed = run.flows["status"] != "ok"
     for length_s, sent_bytes in zip(lengths_s, np.array([*carried.values()]).T, strict=True):
-        whole = length_s == lengths_s[-1]
+        whole, found = length_s == lengths_s[-1], shared(8 * sent_bytes / length_s)
         yield {
             "length_s": length_s,
-            "total_bps": 8 * sent_bytes.sum() / length_s,
-            "jain_index": jain_index(sent_bytes),
-            "least_over_most": sent_bytes.min() / sent_bytes.max() if sent_bytes.any() else np.nan,
+            **{name: found[name] for name in _MEASURES},
             "flows": len(failed) if whole else 0,
             "failed_flows": int(failed.sum()) if whole else 0,
         }

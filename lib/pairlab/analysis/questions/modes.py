@@ -83,8 +83,8 @@ def _answers(repetitions: pd.DataFrame) -> pd.DataFrame:
 
 
 def isolation(runs: Iterable[Run]) -> pd.DataFrame:
-    """What runs of the mode that carries nothing show: system, tried and reached (connections), links, and told: the
-    kernel's words to those that came to nothing.
+    """What runs of the mode that carries nothing show: system, tried and reached (connections), links, and errors: the
+    kernel's, of those that came to nothing.
     """
     rows = []
     for run in runs:
@@ -96,18 +96,18 @@ def isolation(runs: Iterable[Run]) -> pd.DataFrame:
                     "tried": len(run.flows),
                     "reached": int((~failed).sum()),
                     "links": ", ".join(sorted({each for links in run.facts["links"].values() for each in links})),
-                    "told": "; ".join(sorted(set(run.flows.loc[failed, "error"]))),
+                    "errors": "; ".join(sorted(set(run.flows.loc[failed, "error"]))),
                 }
             )
-    return pd.DataFrame(rows, columns=["system", "tried", "reached", "links", "told"])
+    return pd.DataFrame(rows, columns=["system", "tried", "reached", "links", "errors"])
 
 
 def isolated(runs: Runs) -> str:
-    """The same as a sentence for each system and what its kernel told."""
+    """The same as a sentence for each system and what its kernel reported."""
     sentences = [
         f"{system}, none: {int(part['tried'].sum())} connections tried, {int(part['reached'].sum())} reached their"
-        f" server; links: {links}; {told}"
-        for (system, links, told), part in isolation(runs).groupby(["system", "links", "told"])
+        f" server; links: {links}; {errors}"
+        for (system, links, errors), part in isolation(runs).groupby(["system", "links", "errors"])
     ]
     return "\n".join(sentences) or "the mode none was not measured"
 

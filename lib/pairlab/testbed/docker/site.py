@@ -200,7 +200,7 @@ class DockerSite(Site):
         if started_ns := events.seen.get((container.id, "start")):
             row["running_s"] = (started_ns - real_ns) / 1e9
         else:
-            row |= {"status": "failed", "error": f"the Docker daemon told of no start within {EVENTS_S:g} s"}
+            row |= {"status": "failed", "error": f"the Docker daemon reported no start within {EVENTS_S:g} s"}
         if (connected_ns := events.seen.get((container.id, "connect"))) and "attached_s" not in row:
             row["attached_s"] = (connected_ns - real_ns) / 1e9
 

@@ -260,7 +260,7 @@ class _SockperfLatency(Workload):
         if not (transactions and duration_s and timer_s):
             raise ValueError(f"{self.name}: no request was answered after the warm-up")
         if sum(count for _, count in latencies) != transactions:
-            raise ValueError(f"{self.name} told of {transactions} transactions, and not of the latency of each")
+            raise ValueError(f"{self.name} reported {transactions} transactions, and not the latency of each")
         if abs(ran_s / timer_s - 1) > CLOCK:
             raise ValueError(
                 f"{self.name} ran for {timer_s} s by the kernel's timer and for {ran_s:g} s by its own clock, whose"
@@ -346,7 +346,7 @@ def _message_bytes(bandwidth_mbps: float, rate_hz: int, note: re.Match[str] | No
     derived = bandwidth_mbps * MBPS_BYTES / rate_hz
     if not note:
         return round(derived)
-    noted = int(note[1])
-    if abs(noted - derived) > 0.0011 * MBPS_BYTES / rate_hz:
-        raise ValueError(f"sockperf's bandwidth implies messages of {derived:.0f} bytes, not of {noted}")
-    return noted
+    printed = int(note[1])
+    if abs(printed - derived) > 0.0011 * MBPS_BYTES / rate_hz:
+        raise ValueError(f"sockperf's bandwidth implies messages of {derived:.0f} bytes, not of {printed}")
+    return printed

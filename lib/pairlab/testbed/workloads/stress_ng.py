@@ -36,7 +36,7 @@ _SHORT = "run duration too short"
 OPERATIONS, METHOD = 10_000, "int64"
 #: The first version with a rate of reads and one of writes.
 LEAST_STREAM_VERSION = (0, 15)
-_ONE_RATE = "stress-ng before version 0.15 tells one memory rate, of reads and writes together"
+_ONE_RATE = "stress-ng before version 0.15 reports one memory rate, of reads and writes together"
 _NEWER = "install stress-ng 0.15 or newer, which Debian 12 and Ubuntu 24.04 have"
 #: The shortest time for which stress-ng prints memory's rate.
 LEAST_STREAM_S = 5
@@ -46,7 +46,7 @@ MB_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class _WithRates(Program):
-    """stress-ng of a version that tells memory's rates."""
+    """stress-ng of a version that reports rates of memory."""
 
     def missing(self) -> MissingRequirement | None:
         version = re.match(r"stress-ng, version (\d{1,4})\.(\d{1,4})", self.first_line("--version"))
@@ -127,7 +127,7 @@ class StressNgStream(_StressNg):
         super().check(spec)
         if spec.duration_s < LEAST_STREAM_S:
             raise BadSpec(
-                f"{self.name} tells memory's rate from {LEAST_STREAM_S} s on: make duration_s that long, not"
+                f"{self.name} reports the rate of memory from {LEAST_STREAM_S} s on: make duration_s that long, not"
                 f" {spec.duration_s:g}"
             )
 
@@ -136,13 +136,13 @@ class StressNgStream(_StressNg):
 
     def parse(self, stdout: str, served: str = "") -> list[FlowReport]:
         if _SHORT in stdout:
-            raise ValueError(f"{self.name} had too little time to tell memory's rate: make duration_s longer")
+            raise ValueError(f"{self.name} had too little time to report the rate of memory: make duration_s longer")
         if RATE_OF_BOTH.search(stdout):
             raise ValueError(f"{self.name}: {_ONE_RATE}: {_NEWER}")
         _, took_s = self.done(stdout)
         rates = RATE.search(stdout)
-        told = rates.groups() if rates else [found[1] for each in RATES if (found := each.search(stdout))]
-        if len(told) != len(RATES):
+        printed = rates.groups() if rates else [found[1] for each in RATES if (found := each.search(stdout))]
+        if len(printed) != len(RATES):
             raise incomplete(self.name, stdout, "stream: memory rate: NUMBER MB read/sec, NUMBER MB write/sec")
-        read_bps, write_bps = (float(rate) * MB_BYTES * 8 for rate in told)
+        read_bps, write_bps = (float(rate) * MB_BYTES * 8 for rate in printed)
         return [FlowReport({"duration_s": took_s, "memory_read_bps": read_bps, "memory_write_bps": write_bps})]

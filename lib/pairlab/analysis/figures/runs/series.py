@@ -104,7 +104,7 @@ def choose(runs: Run | Iterable[Run]) -> Chosen:
             for cell, style in zip(of_driver, styles, strict=True)
         ]
     same = {name: getattr(run.spec, name) for run in drawn[:1] for name in FIELDS if name not in differ}
-    common = [described(same), "the hosts share a kernel" if any(run.namespace_hosts for run in drawn) else ""]
+    common = [described(same), "the hosts share a kernel" if any(run.hosts_of("namespace") for run in drawn) else ""]
     return Chosen(tuple(series), ", ".join(filter(None, common)), _missing(every, drawn))
 
 
