@@ -183,7 +183,7 @@ def test_latencies_keep_four_digits_whatever_their_size():
     ("printed", "instead", "told"),
     [
         ("RunTime=2.000 sec; Warm", "RunTime=2.100 sec; Warm", r"2 s by the kernel's timer and for 2\.1 s by its own"),
-        ("transactions 76911", "transactions 76912", "76912 transactions, and not of the latency of each"),
+        ("transactions 76911", "transactions 76912", "76912 transactions, and not the latency of each"),
     ],
 )
 def test_a_clock_that_is_off_and_a_count_that_lacks_transactions_are_not_trusted(printed, instead, told):

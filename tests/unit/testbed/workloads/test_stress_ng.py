@@ -69,7 +69,7 @@ def test_a_stress_ng_with_one_rate_is_missing_before_anything_is_built(version, 
 
 
 def test_too_short_a_time_for_memorys_rate_is_told():
-    with pytest.raises(ValueError, match="too little time to tell memory's rate"):
+    with pytest.raises(ValueError, match="too little time to report the rate of memory"):
         StressNgStream().parse(captured("stress-ng-stream-0.15.06-short.txt"))
 
 
