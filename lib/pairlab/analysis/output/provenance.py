@@ -4,7 +4,7 @@ import contextlib
 import os
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
@@ -16,6 +16,7 @@ from pairlab.analysis.selection import beyond_alike, in_force, usual_value
 from pairlab.base.atomic import give_to_owner, make_directory
 from pairlab.errors import BadInput, StoreError
 from pairlab.model import reasons
+from pairlab.model.environment import host_names
 from pairlab.model.records import Run
 from pairlab.store.dataset import Runs
 
@@ -160,8 +161,9 @@ def conditions(runs: Runs) -> str:
     """The conditions of the runs that count, as far as they differ between hosts and sweeps, for notes of figures.
 
     They are the options that all runs share beyond the papers' ones, TCP's congestion control in force, the duration of
-    flows without an end, the CPUs, the hosts that are no machines of their own, and the datapath of a driver's switch:
-    "ovs (netdev)", or "ovs (kernel)", which Open vSwitch calls system.
+    flows without an end, the CPUs, the hosts that are no machines of their own, the backends that were measured on
+    different machines, and the datapath of a driver's switch: "ovs (netdev)", or "ovs (kernel)", which Open vSwitch
+    calls system.
     """
     counted = [run for run in runs if run.status == "ok"]
     datapaths = {(run.spec.driver, in_force(run)["datapath"]) for run in counted}
@@ -176,11 +178,27 @@ def conditions(runs: Runs) -> str:
         ("{} CPUs", facts_of(runs)["cpus"]),
         ("{} hosts that share a kernel", listed(run.hosts_of("namespace") or "" for run in counted)),
         ("{}", "hosts of user-mode Linux" if any(run.hosts_of("uml") for run in counted) else ""),
+        ("{}", _different_machines(counted)),
         ("{}", listed(f"{driver} ({KERNEL.get(path, path)})" for driver, path in datapaths if path)),
         (f"steadiness unknown of {{}} of {len(counted)} runs", str(unknown or "")),
         (f"{{}} of {len(counted)} runs unsteady", str(unsteady or "")),
     ]
     return ", ".join(form.format(value) for form, value in forms if value not in ("", "not recorded"))
+
+
+def _different_machines(counted: Sequence[Run]) -> str:
+    """The backends by the machine that they were measured on: "docker and netns/uml on different machines"; empty where
+    all runs are of one.
+    """
+    hosts = host_names(run.environment for run in counted)
+    backends: dict[str, set[str]] = {}
+    for run in counted:
+        backends.setdefault(hosts[run.environment], set()).add(run.spec.backend)
+    if len(backends) < 2:
+        return ""
+    if sum(map(len, backends.values())) > len(set().union(*backends.values())):
+        return "several machines"
+    return f"{' and '.join(sorted('/'.join(sorted(each)) for each in backends.values()))} on different machines"
 
 
 def write_atomically(path: Path, content: bytes, *, remedy: str = "PAIRLAB_OUT names another one") -> Path:

@@ -17,9 +17,11 @@ from pairlab.analysis.output.provenance import (
     write_atomically,
 )
 from pairlab.errors import BadInput, StoreError
+from pairlab.model.environment import Environment
 from pairlab.model.records import SCHEMA, Run
 from pairlab.model.spec import Spec
 from pairlab.store.dataset import Runs, digest_of, load_runs
+from tests.support.runs import made_up
 from tests.support.synthetic import run
 
 
@@ -73,6 +75,16 @@ def test_conditions_name_the_congestion_control_the_seconds_and_the_datapath_of_
     assert conditions(runs) == "TCP cubic, 10 s each, 2 CPUs, ovs (kernel), ovs (netdev)"
     assert origin_of(runs, tmp_path).conditions == conditions(runs)
     assert conditions(runs.where(driver="bridge")) == "TCP cubic, 10 s each, 2 CPUs"
+
+
+def test_conditions_name_the_backends_that_were_measured_on_different_machines(tmp_path):
+    fast, slow = (Environment(f"{name}, 2 CPUs", f"machine-{name}", "6.18") for name in ("fast", "slow"))
+    for backend, environment in (("docker", slow), ("netns", fast), ("uml", fast)):
+        store.write(made_up(backend=backend, environment=environment), tmp_path)
+    assert "docker and netns/uml on different machines" in conditions(load_runs(tmp_path))
+    assert "machines" not in conditions(load_runs(tmp_path).where(lambda run: run.spec.backend != "docker"))
+    store.write(made_up(backend="netns", repetition=1, environment=slow), tmp_path)
+    assert ", several machines" in conditions(load_runs(tmp_path, environment="all"))
 
 
 def test_conditions_of_udp_alone_name_no_congestion_control(tmp_path):
