@@ -21,7 +21,7 @@ from pairlab.analysis.output.measures import LARGER
 from pairlab.analysis.selection import SYSTEM
 
 _NAMES_PER_IN = 13  # characters of tick labels in an inch of an axis
-_MANY_DECADES = {"x": 1.6, "y": 2.8}  # from so many decades on, only powers of ten are ticks
+_MANY_DECADES = {"x": 1.6, "y": 2.4}  # from so many decades on, only powers of ten are ticks
 _ACROSS = 7  # names in a row of a legend
 _TITLE = 0.85  # characters per inch of a title, relative to a note
 
