@@ -144,9 +144,7 @@ _Make = Callable[[Run], dict[str, Any]]
 
 
 class _Group(NamedTuple):
-    """Quantities that are made together, the columns of the flows that this takes, and whether they are of the CPUs'
-    time.
-    """
+    """Quantities that are made together, the columns of the flows that this takes, and whether they are CPU time."""
 
     make: _Make
     columns: Sequence[str] = ()

@@ -133,9 +133,7 @@ class Run:
         return {each.meaning: each.text(values[each.name]) for each in self.metrics}
 
     def hosts_of(self, kind: str) -> int:
-        """How many of its hosts are of that kind, as recorded: "namespace" (of one machine, whose kernel and CPUs they
-        share), "uml", "machine".
-        """
+        """How many of its hosts are of that kind, as recorded: "namespace" (sharing a kernel), "uml" or "machine"."""
         return sum(each["kind"] == kind for each in self.facts.get("hosts") or ())
 
     @property

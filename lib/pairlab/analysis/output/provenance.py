@@ -194,11 +194,8 @@ def _different_machines(counted: Sequence[Run]) -> str:
     backends: dict[str, set[str]] = {}
     for run in counted:
         backends.setdefault(hosts[run.environment], set()).add(run.spec.backend)
-    if len(backends) < 2:
-        return ""
-    if sum(map(len, backends.values())) > len(set().union(*backends.values())):
-        return "several machines"
-    return f"{' and '.join(sorted('/'.join(sorted(each)) for each in backends.values()))} on different machines"
+    machines = sorted({"/".join(sorted(each)) for each in backends.values()})
+    return f"{' and '.join(machines)} on different machines" if len(backends) > 1 else ""
 
 
 def write_atomically(path: Path, content: bytes, *, remedy: str = "PAIRLAB_OUT names another one") -> Path:

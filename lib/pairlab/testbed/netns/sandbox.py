@@ -85,13 +85,13 @@ def _of_limits() -> str:
     kinds = [*_KINDS, *([] if privileged() else ["user"])]
     limits = {kind: limit for kind in kinds if (limit := namespace_limit(kind, SYSCTLS / "user")) is not None}
     least = min(limits.values(), default=0)
-    most = " and ".join(f"user.max_{kind}_namespaces is {limit}" for kind, limit in limits.items() if limit == least)
+    reached = " and ".join(f"user.max_{kind}_namespaces is {limit}" for kind, limit in limits.items() if limit == least)
     allow = " ".join(allow_namespaces(kind) for kind, limit in limits.items() if limit == least)
     if least == 0 and limits:
-        return f"{most}, and a sandbox needs 1: {allow}"
+        return f"{reached}, and a sandbox needs 1: {allow}"
     return (
-        f"all namespaces that this user may have are in use ({most or 'the limit is not known'}): end what has them, or"
-        f" {allow or allow_namespaces('net')}, also outside of the container if this is one"
+        f"all namespaces that this user may have are in use ({reached or 'the limit is not known'}): end what has them,"
+        f" or {allow or allow_namespaces('net')}, also outside of the container if this is one"
     )
 
 

@@ -84,7 +84,7 @@ def test_conditions_name_the_backends_that_were_measured_on_different_machines(t
     assert "docker and netns/uml on different machines" in conditions(load_runs(tmp_path))
     assert "machines" not in conditions(load_runs(tmp_path).where(lambda run: run.spec.backend != "docker"))
     store.write(made_up(backend="netns", repetition=1, environment=slow), tmp_path)
-    assert ", several machines" in conditions(load_runs(tmp_path, environment="all"))
+    assert "docker/netns and netns/uml on different machines" in conditions(load_runs(tmp_path, environment="all"))
 
 
 def test_conditions_of_udp_alone_name_no_congestion_control(tmp_path):
