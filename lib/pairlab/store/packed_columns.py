@@ -1,8 +1,9 @@
 """The Parquet files in a pack: columns of one run, out of those of all.
 
 A number is missing from its column where it follows from others (DERIVED), or is whole in nanoseconds: then the column
-`start_s:ns` beside start_s has these. Either makes a table less than half as large. What is read is the same to the
-last bit, as `encoded` leaves out only what `decoded` gives back so.
+`start_s:ns` beside start_s has these, or `start_s:ns-since` those since another time (SINCE). All of it makes a table
+less than half as large. What is read is the same to the last bit, as `encoded` leaves out only what `decoded` gives
+back so.
 """
 
 import functools
@@ -28,8 +29,10 @@ from pairlab.store.packs import Pack
 MOST_ROWS, MOST_GROUP_BYTES = 21_000_000, 2**33
 #: The column with the run's name, before all others.
 KEY = "key"
-#: The end of the name of a column with whole nanoseconds; no metric's name has a colon.
-NS = ":ns"
+#: The ends of the names of columns with whole nanoseconds; no metric's name has a colon.
+NS, NS_SINCE = ":ns", ":ns-since"
+#: By table, the times that follow soon on others, which NS_SINCE counts from.
+SINCE = {"flows": {"start_s": "intended_start_s", "first_byte_s": "start_s", "completed_s": "first_byte_s"}}
 
 
 class Formula(NamedTuple):
@@ -78,6 +81,12 @@ def encoded(rows: pa.Table, name: str) -> pa.Table:
             stored[column + NS] = pa.array(whole, mask=~exact)
             to_store &= ~exact
         stored[column] = pa.array(numbers, mask=~to_store)
+    ns = {column: values for column, values in stored.items() if column.endswith(NS)}
+    for column, since in SINCE.get(name, {}).items():
+        if column + NS in ns and since + NS in ns:
+            passed = pc.subtract(ns[column + NS], ns[since + NS])
+            stored[column + NS_SINCE] = passed
+            stored[column + NS] = pc.if_else(passed.is_valid(), None, ns[column + NS])
     return pa.table(stored)
 
 
@@ -85,10 +94,16 @@ def decoded(stored: pa.Table, name: str, column: str) -> pa.ChunkedArray:
     """A column of that table, of the columns that `needed` names."""
     values = _column(stored, column)
     if column + NS in stored.column_names:
-        values = pc.coalesce(values, pc.divide(stored[column + NS].cast(pa.float64()), 1e9))
+        values = pc.coalesce(values, pc.divide(_ns(stored, name, column).cast(pa.float64()), 1e9))
     if column in stored.column_names and (formula := DERIVED.get(name, {}).get(column)):
         values = pc.coalesce(values, formula.value(*(decoded(stored, name, each) for each in formula.of)))
     return values
+
+
+def _ns(stored: pa.Table, name: str, column: str) -> pa.ChunkedArray:
+    if column + NS_SINCE not in stored.column_names:
+        return stored[column + NS]
+    return pc.coalesce(stored[column + NS], pc.add(stored[column + NS_SINCE], _ns(stored, name, SINCE[name][column])))
 
 
 def needed(stored: Sequence[str], name: str, wanted: Sequence[str]) -> dict[str, None]:
@@ -96,7 +111,9 @@ def needed(stored: Sequence[str], name: str, wanted: Sequence[str]) -> dict[str,
     columns: dict[str, None] = {}
     for column in wanted:
         if column in stored:
-            columns |= dict.fromkeys(each for each in (column, column + NS) if each in stored)
+            columns |= dict.fromkeys(each for each in (column, column + NS, column + NS_SINCE) if each in stored)
+            if column + NS_SINCE in stored:
+                columns |= needed(stored, name, [SINCE[name][column]])
             if formula := DERIVED.get(name, {}).get(column):
                 columns |= needed(stored, name, formula.of)
     return columns
@@ -154,7 +171,7 @@ def files(place: Path, begin: str) -> dict[str, bytes]:
 def stored_columns(pack: Pack, name: str) -> list[str]:
     """The columns that are stored of a table, by the names that they are read by."""
     names = _metadata(pack, name).schema.names if name in pack.members else []
-    return [column for column in names if column != KEY and not column.endswith(NS)]
+    return [column for column in names if column != KEY and not column.endswith((NS, NS_SINCE))]
 
 
 def _span(pack: Pack, run: str, name: str) -> tuple[int, int]:

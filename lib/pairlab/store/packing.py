@@ -43,6 +43,7 @@ _PARQUET = {
     "data_page_size": 2**23,
     "dictionary_pagesize_limit": 2**23,
 }
+_ZSTD = pa.Codec("zstd", compression_level=19)
 #: The files that pairlab writes into a run's directory.
 _OWN = {RUN_JSON, RAW, "raw", LEAVABLE["notebooks"], *(f"{name}.parquet" for name in TABLES)}
 
@@ -195,7 +196,7 @@ def _write(sources: Sequence[_Source], experiment: str, left_out: list[str], pat
     rows: dict[str, list[int]] = {}
     footers = {}
     with ZipFile(path, "w") as archive:
-        archive.writestr(ZipInfo(METADATA), "\n".join(lines), ZIP_DEFLATED, 9)
+        archive.writestr(ZipInfo(METADATA), _ZSTD.compress("\n".join(lines).encode(), asbytes=True))
         for name in (*TABLES, FILES):
             with tempfile.TemporaryFile(dir=path.parent) as file:
                 rows[name] = _write_table(sources, name, file)

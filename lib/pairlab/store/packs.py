@@ -1,7 +1,7 @@
 """Packs: a file each with all runs of an experiment, read as folders of runs are.
 
 A pack is a zip archive. `pack.json` says which runs it holds, and how many rows each has in each table;
-`metadata.jsonl` has the metadata of each in the same order, a line each. Each table of all runs is one Parquet file,
+`metadata.jsonl.zst` has the metadata of each in the same order, a line each. Each table of all runs is a Parquet file,
 with the column `key` before its own, and so is `files`: what tools printed, and executed notebooks. Parquet files are
 stored as they are, so that columns are read from where they lie. The place of a run is <pack>/<key>, where that of
 another is <experiment>/<key>.
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import IO, Annotated, BinaryIO
 from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -29,8 +29,10 @@ from pairlab.store.file_errors import newer
 from pairlab.store.paths import NAME, SUFFIX, identity, key_of, pack_of
 
 #: Of pack.json; raise it when an older pairlab could not read what is written.
-FORMAT = 1
-CONTENTS, METADATA, FILES = "pack.json", "metadata.jsonl", "files"
+FORMAT = 2
+CONTENTS, METADATA, FILES = "pack.json", "metadata.jsonl.zst", "files"
+#: The same, of format 1.
+METADATA_1 = "metadata.jsonl"
 #: Of a pack, and unpacked of its contents and metadata: a hundred times those of the reference runs, or more.
 MOST_BYTES, MOST_CONTENTS_BYTES, MOST_METADATA_BYTES = 2**36, 2**24, 2**28
 #: What zipfile raises for what is no whole archive; RuntimeError: it is encrypted, or packed in an unknown way.
@@ -99,7 +101,7 @@ class Pack:
     @cached_property
     def _metadata(self) -> list[bytes]:
         with self.opened() as file, _archive(file) as archive:
-            lines = read_member(archive, METADATA, MOST_METADATA_BYTES).splitlines()
+            lines = _read_metadata(archive).splitlines()
         if len(lines) != len(self.numbers):
             raise ValueError(f"{METADATA} has {len(lines)} of {len(self.numbers)} runs")
         return lines
@@ -170,10 +172,27 @@ def _archive(file: BinaryIO) -> Iterator[ZipFile]:
 def read_member(archive: ZipFile, name: str, most_bytes: int) -> bytes:
     """A member of an archive. Raises ValueError where it is larger than that when unpacked."""
     with archive.open(name) as member:
-        content = member.read(most_bytes + 1)
+        return _at_most(member, name, most_bytes)
+
+
+def _at_most(file: IO[bytes], name: str, most_bytes: int) -> bytes:
+    content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
         raise ValueError(f"{escape_controls(name)} is larger than {most_bytes:,} B, and is not read")
     return content
+
+
+def _read_metadata(archive: ZipFile) -> bytes:
+    if METADATA_1 in archive.namelist():
+        return read_member(archive, METADATA_1, MOST_METADATA_BYTES)
+    import pyarrow as pa
+
+    compressed = read_member(archive, METADATA, MOST_METADATA_BYTES)
+    try:
+        with pa.CompressedInputStream(pa.BufferReader(compressed), "zstd") as stream:
+            return _at_most(stream, METADATA, MOST_METADATA_BYTES)
+    except OSError as error:
+        raise ValueError(f"{METADATA} is damaged: {error}") from None
 
 
 def _span(file: BinaryIO, info: ZipInfo) -> tuple[int, int]:

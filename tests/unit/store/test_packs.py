@@ -303,16 +303,17 @@ TEXTS = some.text(some.characters(exclude_categories=["Cs"]), max_size=5) | some
 @some.composite
 def odd_rows(draw):
     """Flows of which some columns follow from others, or nearly."""
-    times = draw(some.lists(some.tuples(*[NUMBERS] * 4), min_size=1, max_size=6))
+    times = draw(some.lists(some.tuples(*[NUMBERS] * 6), min_size=1, max_size=6))
     nearly = draw(some.sampled_from([None, 0, 1]))
     rows = []
-    for number, (start, end, size, own) in enumerate(times):
+    for number, (due, start, first, end, size, own) in enumerate(times):
         with np.errstate(all="ignore"):
             fct = np.float64(end) - np.float64(start)
             rate = np.float64(size) * 8 / fct
         if number == nearly:
             fct, rate = np.nextafter(fct, 1), math.nan
-        row = {"start_s": start, "completed_s": end, "fct_s": fct, "duration_s": fct, "size_bytes": size}
+        row = {"intended_start_s": due, "start_s": start, "first_byte_s": first, "completed_s": end, "fct_s": fct}
+        row |= {"duration_s": fct, "size_bytes": size}
         row |= {"flow_bytes": size, "throughput_bps": rate, "rtt_s": own, "cwnd_bytes": draw(NUMBERS)}
         texts = {name: draw(TEXTS) for name in ("error", "direction", "client_host")}
         rows.append({"pair": 0, "flow": number, "status": "ok"} | row | texts)
@@ -388,6 +389,11 @@ def rewritten(content, place, **members):
     return old
 
 
+def lines_of(members):
+    """The metadata among the members of an archive."""
+    return pa.CompressedInputStream(pa.BufferReader(members["metadata.jsonl.zst"]), "zstd").read()
+
+
 @pytest.mark.whole
 @settings(max_examples=20, deadline=None)
 @given(data=some.data())
@@ -413,7 +419,9 @@ DAMAGE = {
     "no contents": {"pack": ("json", None)},
     "a list for contents": {"pack": ("json", "[1]")},
     "deep contents": {"pack": ("json", "[" * 100_000)},
-    "no metadata": {"metadata": ("jsonl", None)},
+    "no metadata": {"metadata.jsonl": ("zst", None)},
+    "garbage for metadata": {"metadata.jsonl": ("zst", b"(\xb5/\xfd" + b"\xff" * 40)},
+    "metadata that end early": {"metadata.jsonl": ("zst", pa.Codec("zstd").compress(b"{}\n" * 400, asbytes=True)[:-6])},
     "metadata of one run": {"metadata": ("jsonl", "{}")},
     "metadata that are none": {"metadata": ("jsonl", "\n".join(["[]"] * 4))},
     "bytes in metadata": {"metadata": ("jsonl", b"\xff\xfe\n" * 4)},
@@ -439,7 +447,7 @@ def test_rows_of_another_run_are_damage(packed, tmp_path):
     """The keys in a table are held against the contents."""
     old = rewritten(packed[0], tmp_path / "x.pack")
     noted = json.loads(old["pack.json"])
-    heads = old["metadata.jsonl"].splitlines()
+    heads = lines_of(old).splitlines()
     for each in (noted["runs"], heads):  # two of one row each
         each[1], each[2] = each[2], each[1]
     heads = b"\n".join(heads)
@@ -449,10 +457,21 @@ def test_rows_of_another_run_are_damage(packed, tmp_path):
         _ = found.flows
 
 
+def test_a_pack_of_format_1_is_read(packed, tmp_path):
+    old = rewritten(packed[0], tmp_path / "x.pack")
+    members = {
+        "pack": ("json", json.dumps(json.loads(old["pack.json"]) | {"format": 1})),
+        "metadata.jsonl": ("zst", None),
+        "metadata": ("jsonl", lines_of(old)),
+    }
+    rewritten(packed[0], tmp_path / "x.pack", **members)
+    assert {run.key: said_by(run) for run in load_runs(tmp_path)} == packed[1]
+
+
 def test_a_newer_pack_says_so(packed, tmp_path):
     old = rewritten(packed[0], tmp_path / "x.pack")
     noted = json.loads(old["pack.json"])
-    rewritten(packed[0], tmp_path / "x.pack", pack=("json", json.dumps(noted | {"format": 2})))
+    rewritten(packed[0], tmp_path / "x.pack", pack=("json", json.dumps(noted | {"format": packs.FORMAT + 1})))
     store.write(made_up(7e9, pairs=7), tmp_path)
     found = load_runs(tmp_path)
     assert len(found) == 1
