@@ -52,7 +52,7 @@ def _of_one(claim: Claim, effect: Found, confidence: float, floor: NoiseFloor | 
         if verdict != "undecided" and rests_on < floor.effect:
             verdict, needed = "undecided", floor.repetitions_needed(rests_on)
             note = f"below the noise floor of this host, {floor.percent:.1f} % at n = {n}"
-            reason = "below the noise floor"
+            reason = f"below the noise floor of {floor.percent:.0f} %"
         notes.append(note)
     return {
         "value": value,

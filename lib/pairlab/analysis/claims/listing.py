@@ -4,20 +4,17 @@ system that judged it.
 Each row is a macro of paper/pairlab.sty.
 """
 
-import re
 from collections.abc import Iterator
 
 import pandas as pd
 
 from pairlab.analysis import published
 from pairlab.analysis.claims import ledger, report
-from pairlab.analysis.claims.verdicts import DECIDED, UNJUDGED
+from pairlab.analysis.claims.verdicts import UNJUDGED
 from pairlab.analysis.output.formatting import p_text
 from pairlab.analysis.output.latex import escape
 
 _TITLES = {published.OWN: "Own claims"}
-#: Reasons that are evident from the interval and the claimed value.
-_EVIDENT = re.compile(r"(above|below|outside|inside|partly outside|includes) (?!the noise)")
 
 
 def lines(verdicts: pd.DataFrame) -> list[str]:
@@ -59,9 +56,8 @@ def _rows(claim: pd.DataFrame) -> Iterator[str]:
         needed = report.plan(row) if row.verdict == "undecided" else ""
         of = f" of {needed}" if needed.isdigit() else ""
         effect = f"{report.effect(row)} ({row.repetitions}{of})" if row.repetitions else ""
-        why = "" if row.verdict in DECIDED or _EVIDENT.match(row.reason) else row.reason
         p = "" if pd.isna(row.p_holm) else p_text(row.p_holm)
-        yield _macro("claimrow", *statement, row.system, row.verdict, effect, p, why)
+        yield _macro("claimrow", *statement, row.system, row.verdict, effect, p, report.why_undecided(row))
         statement = ["", ""]
 
 

@@ -1,6 +1,7 @@
 """How verdicts on claims show: as tables for a reader and for the paper, as keyed numbers, and as JSON for programs."""
 
 import json
+import re
 from collections.abc import Iterable
 
 import numpy as np
@@ -23,6 +24,8 @@ MOST_TOLD = 100
 UNDECIDABLE, UNKNOWN = "more than this host can decide", "not known"
 #: The verdicts of all systems on a claim, as common_verdict.
 COMMON = (*VERDICTS[: -len(UNJUDGED)], "mixed", "not judged")
+#: Reasons that are evident from the interval and the claimed value.
+_EVIDENT = re.compile(r"(above|below|outside|inside|partly outside|includes) (?!the noise)")
 #: How to read many verdicts at once.
 POLICY = (
     "Every interval has its own confidence, so among many claims a few verdicts may be wrong: p is of the test that"
@@ -134,19 +137,22 @@ def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
     r"""The keyed numbers, all below `claims/`.
 
     - runs, left-out, confidence, policy, noise-floor; claims: the number of findings on experiments with runs;
-      common/<verdict>: of these, by the verdict of all systems (COMMON); without-runs: the number of other findings, if
-      any; by-construction: the number of claims that are no findings, in no other number;
+      common/<verdict>: of these, by the verdict of all systems (COMMON); common/contradicted-after-holm: of these, with
+      Holm's correction in some system; common/not-measured and not-comparable: the two parts of common/not-judged;
+      without-runs: the number of other findings, if any; by-construction: the number of claims that are no findings, in
+      no other number;
     - systems (a list);
     - all/<verdict> and <system>/count/<verdict>: the number, with "-" for the spaces of a verdict; all/size-agrees: of
       all/holds, those with the published size; all/no-size: the others; all/decided and all/after-holm: see
-      counts_by_paper; papers/<key>/<verdict>, decided, after-holm: the same of a paper;
+      counts_by_paper; all/with-floor: of all/decided, those with a noise floor; papers/<key>/<verdict>, decided, after-holm: the same of a paper;
     - of/<experiment>/verdicts: the numbers for the experiment, over all systems, as a clause;
     - not-comparable/<condition>: the number of verdicts without it, in lower case and with "-" for spaces;
     - <id>/verdict: that of all systems, as common_verdict; by-system: the systems of each verdict, as a predicate;
     - <id>/false-if, requires: what would make the claim false, and its conditions; published: the size, if any;
     - <id>/<system>/verdict, claimed, published; reason, if judged; if measured, estimate, interval, effect (both),
       repetitions, cells, size, p and p-holm if defined; missing, which also says why a claim is not comparable; floor,
-      if recorded; needed, if undecided and known.
+      if recorded; needed, if undecided and known; where, if judged: the cells and why it is undecided, where its
+      interval does not show it; undecided-after-holm: p with Holm's correction, if that undoes the verdict.
     """
     keyed = Values("claims")
     keyed.number("runs", sum(run.status == "ok" for run in runs), 0)
@@ -163,7 +169,10 @@ def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
         keyed.text(f"{name}/by-system", _by_verdict(rows))
         if size := ledger.shown(rows["published"].iloc[0], rows["unit"].iloc[0]):
             keyed.text(f"{name}/published", size)
+    undone = {*decided(verdicts).index} - {*after_holm(verdicts).index}
     for row in verdicts.itertuples():
+        if row.Index in undone:
+            keyed.text(f"{row.id}/{row.system}/undecided-after-holm", p_text(row.p_holm))
         keyed.text(f"{row.id}/false-if", row.false_if)
         keyed.text(f"{row.id}/requires", row.requires or "no conditions")
         for name, text in _texts(row).items():
@@ -194,6 +203,7 @@ def _texts(row) -> dict[str, str]:
         "floor": ledger.shown(row.floor, "%"),
         "missing": row.missing,
         "needed": plan(row).replace(UNKNOWN, "") if row.verdict == "undecided" else "",
+        "where": "" if row.verdict in UNJUDGED else ", ".join(filter(None, [row.cells, why_undecided(row)])),
     }
 
 
@@ -206,6 +216,11 @@ def _put_counts(keyed: Values, verdicts: pd.DataFrame, runs: Runs) -> None:
         keyed.number("without-runs", others, 0)
     for verdict in COMMON:
         keyed.number(f"common/{_keyed(verdict)}", (with_runs["verdict"] == verdict).sum(), 0)
+    some_left = with_runs.index.isin(after_holm(verdicts)["id"])
+    keyed.number("common/contradicted-after-holm", (some_left & (with_runs["verdict"] == "contradicted")).sum(), 0)
+    measured = with_runs.index.isin(counted.loc[counted["verdict"] != "not measured", "id"])
+    keyed.number("common/not-measured", (~measured).sum(), 0)
+    keyed.number("common/not-comparable", (measured & (with_runs["verdict"] == "not judged")).sum(), 0)
     keyed.number("by-construction", by_construction(verdicts)["id"].nunique(), 0)
     by_system, sized = counts(verdicts), len(with_published_size(verdicts))
     keyed.names("systems", sorted(verdicts["system"].unique()))
@@ -217,6 +232,7 @@ def _put_counts(keyed: Values, verdicts: pd.DataFrame, runs: Runs) -> None:
     keyed.number("all/no-size", by_system["holds"].sum() - sized, 0)
     keyed.number("all/decided", len(decided(verdicts)), 0)
     keyed.number("all/after-holm", len(after_holm(verdicts)), 0)
+    keyed.number("all/with-floor", decided(verdicts)["floor"].notna().sum(), 0)
     for paper, numbers in counts_by_paper(verdicts).iterrows():
         for name, number in numbers.items():
             keyed.number(f"papers/{str(paper).lower()}/{_keyed(str(name))}", number, 0)
@@ -310,6 +326,11 @@ def effect(row) -> str:
     if not row.repetitions:
         return ""
     return ledger.with_interval(row.value, row.low, row.high, row.unit)
+
+
+def why_undecided(row) -> str:
+    """Why a judged claim is undecided, where its effect and interval do not show it."""
+    return "" if row.verdict in DECIDED or _EVIDENT.match(row.reason) else row.reason
 
 
 def p_values(row) -> str:
