@@ -144,7 +144,8 @@ def values(verdicts: pd.DataFrame, runs: Runs) -> Values:
     - systems (a list);
     - all/<verdict> and <system>/count/<verdict>: the number, with "-" for the spaces of a verdict; all/size-agrees: of
       all/holds, those with the published size; all/no-size: the others; all/decided and all/after-holm: see
-      counts_by_paper; all/with-floor: of all/decided, those with a noise floor; papers/<key>/<verdict>, decided, after-holm: the same of a paper;
+      counts_by_paper; all/with-floor: of all/decided, those with a noise floor; papers/<key>/<verdict>, decided,
+      after-holm: the same of a paper;
     - of/<experiment>/verdicts: the numbers for the experiment, over all systems, as a clause;
     - not-comparable/<condition>: the number of verdicts without it, in lower case and with "-" for spaces;
     - <id>/verdict: that of all systems, as common_verdict; by-system: the systems of each verdict, as a predicate;

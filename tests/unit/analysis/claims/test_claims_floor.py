@@ -53,6 +53,7 @@ def test_an_effect_below_the_noise_floor_decides_nothing_and_says_what_would():
     assert quiet["notes"] == "noise floor 2.4 % at n = 5"
     assert noisy["verdict"] == "undecided"
     assert noisy["notes"] == "below the noise floor of this host, 26.9 % at n = 5"
+    assert report.why_undecided(noisy) == "below the noise floor of 27 %"
     assert noisy["repetitions_needed"] == power.repetitions_needed(0.08, 0.1 * np.sqrt(2)) > REPETITIONS
     assert verdict_above(calibrated(0.1), "drivers_change", cells, claimed="less")["verdict"] == "undecided"
 

@@ -5,6 +5,7 @@ import pytest
 
 from pairlab.analysis.claims import listing, report, verdicts
 from pairlab.analysis.claims.ledger import Published, Source
+from pairlab.analysis.output.formatting import p_text
 from pairlab.store.dataset import Runs
 from tests.support.claimed import cells_of, claim_of
 
@@ -64,13 +65,22 @@ def test_findings_are_counted_by_verdict_and_by_size_and_what_is_none_apart():
 @pytest.mark.parametrize(("of_e", "remain"), [(1, 4), (10, 3)])
 def test_what_is_decided_and_remains_so_after_correction_is_counted(of_e, remain):
     """Of one claim of E, p is small enough; of ten it is not, and C's three are as they were."""
-    found, _ = judged(spread=0.076, of_e=of_e)
+    found, runs = judged(spread=0.076, of_e=of_e)
     p = found["p"].iloc[0]
     assert 0.05 / 10 < p < 0.05 / 3
     assert set(found["verdict"]) <= {*verdicts.DECIDED}
     assert len(report.decided(found)) == 3 + of_e
     assert len(report.after_holm(found)) == remain
     assert f"Of {3 + of_e} that are decided, {remain} have p of at most 0.05" in report.summary(found)
+    values = report.values(found, runs)
+    assert int(values["common/contradicted-after-holm"]) == remain - 3
+    for row in report.findings(found[found["papers"] == "E"]).itertuples():
+        key = f"{row.id}/{row.system}/undecided-after-holm"
+        if remain > 3:
+            with pytest.raises(KeyError):
+                values[key]
+        else:
+            assert values[key] == p_text(row.p_holm)
 
 
 def test_claims_are_listed_by_paper_and_what_holds_by_construction_last():
