@@ -119,11 +119,11 @@ def _phases(answer: Answer) -> Figure | None:
 
 
 def _cdf(answer: Answer) -> Figure | None:
-    """The CDF of all launches, a line per driver."""
+    """The CDF of all launches, a line per driver, and a faint one per repetition."""
     frame = every(answer.found)
     if not (frame["status"] == "ok").any():
         return None
-    points = by_group.of(frame, _LINE, "ready_s").cdf()
+    points = by_group.of(frame, _LINE, "ready_s").cdf(each=True)
     draw = partial(cdf.cdf_lines, label=LAUNCH.title, scale=LAUNCH.scale, log=True, of="launches")
     return _panels(points, draw, cdf.note(points.assign(pairs=points["hosts"]), "launches"), answer)
 
