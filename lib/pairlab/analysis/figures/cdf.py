@@ -80,9 +80,9 @@ def cdf_panels(
 ) -> Figure:
     """A row of panels per system, one for each value of `across`; for a single value, systems side by side.
 
-    line_points, label, scale, log: as cdf_lines. If all systems have all values, the panels of a column share a
-    logarithmic axis. Else each panel has an axis of its own, since times at 10 and at 150 pairs differ by an order of
-    magnitude, and no place between panels stays free.
+    line_points, label, scale, log: as cdf_lines. If all systems have all values, a logarithmic axis is shared: by all
+    panels where these are of roles, else by those of a column. Else each panel has an axis of its own, since times at
+    10 and at 150 pairs differ by an order of magnitude, and no place between panels stays free.
     """
     columns = line_points[across].nunique()
     panels = line_points.drop_duplicates([*SYSTEM, across])
@@ -101,7 +101,7 @@ def cdf_panels(
         conditions=conditions,
         across=in_row,
         packed=True,
-        share_x="col" if log and columns > 1 and whole else False,
+        share_x=("all" if across == "role" else "col") if log and columns > 1 and whole else False,
     )
 
 
