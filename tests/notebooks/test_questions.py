@@ -79,20 +79,6 @@ def test_its_notebook_makes_each_figure_and_table_that_it_declares(topic, tmp_pa
     assert not tabled
 
 
-@pytest.mark.parametrize(
-    ("topic", "name"),
-    [
-        ("fct", "fct-cdf-log"),
-        ("dc-simulation", "dc-simulation-fct"),
-        ("launch-time", "launch-cdf"),
-        ("elephant-mice", "elephant-mice-cdf"),
-        ("fairness", "fairness-cdf"),
-    ],
-)
-def test_a_distribution_shows_each_repetition_so_that_a_slow_one_does_not_look_like_slow_flows(topic, name, ask):
-    assert "(faint: of each)" in ask(topic, made(topic)).figure(name).get_supxlabel()
-
-
 @every_question
 def test_without_its_experiment_it_names_the_gap_draws_nothing_and_writes_its_numbers_only(topic, ask, out, capsys):
     answer = ask(topic, made("message-size" if topic == "pinning" else "pinning", 1))

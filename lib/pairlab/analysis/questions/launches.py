@@ -33,8 +33,8 @@ KNOWN_AS = {"process": "host", "flannel-vxlan": "flannel", "flannel-udp": "flann
 #: Suo et al. 2018 hold each network against this one.
 REFERENCE = "none"
 _PHASES = list(launches.PHASES.values())
-#: The phases from below, each with its colour.
-_COLOURS = dict(zip(_PHASES, map(to_hex, seaborn.color_palette("viridis", len(_PHASES))), strict=True))
+#: The phases from below, each with its grey, as colours are the drivers'.
+_COLOURS = dict(zip(_PHASES, map(to_hex, seaborn.color_palette("Greys", len(_PHASES) + 1)[1:]), strict=True))
 _LINE = (*SYSTEM, "hosts", "driver")
 
 
@@ -115,7 +115,7 @@ def _phases(answer: Answer) -> Figure | None:
     n = alone(answer["launch"])["n"]
     note = f"mean of n = {span(n)} repetitions; a phase counts from the end of the one before"
     parts = frame.melt(list(_LINE), list(shown), "phase", "value")
-    return _panels(parts, draw, note, answer, handles=grid.patches(shown))
+    return _panels(parts, draw, note, answer, handles=grid.patches(shown), share_y=False)
 
 
 def _cdf(answer: Answer) -> Figure | None:
