@@ -56,6 +56,15 @@ def test_spacings_of_starts_are_categories_with_drivers_beside_each_other(ask):
         assert np.diff(np.sort(places)).min() > 0.1
 
 
+def test_messages_and_bulk_transfers_have_rows_of_their_own_and_latencies_are_linear_from_zero(ask):
+    answer = ask("single-host-modes", asked.runs_of("single-host-modes", 3))
+    rows = [ax.get_title() for ax in answer.figure("single-host-modes-throughput").axes]
+    assert rows == ["netns, bulk transfers", "netns, messages of 1024 B"]
+    (latency,) = answer.figure("single-host-modes-latency-sizes").axes
+    assert (latency.get_yscale(), latency.get_ylim()[0]) == ("linear", 0)
+    assert {line.get_linestyle() for line in drawn(latency).values()} == {"None"}
+
+
 def test_mice_and_elephants_share_one_axis_of_times(ask):
     figure = ask("elephant-mice", asked.runs_of("elephant-mice", 2)).figure("elephant-mice-roles")
     assert len(figure.axes) > 1

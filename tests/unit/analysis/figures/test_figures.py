@@ -351,6 +351,12 @@ def test_systems_with_different_numbers_of_pairs_say_so_and_others_leave_it_to_t
     assert "5 pairs" in figure._supxlabel.get_text()
 
 
+def test_lines_in_an_svg_have_hundredths_of_a_point(cells):
+    paths = re.findall(r' d="([^"]*)"', files.as_svg(by_system(cells)))
+    assert any(re.search(r"\.\d\d\b", path) for path in paths)
+    assert not any(re.search(r"\.\d{3}", path) for path in paths)
+
+
 def test_of_measures_above_each_other_a_system_keeps_its_column_where_one_lacks_it():
     upper, lower = of_systems(docker=5, netns=20), of_systems(netns=20)
     figure = estimates.above_each_other([(upper, by_size), (lower, by_size)])
