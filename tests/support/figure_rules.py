@@ -16,7 +16,7 @@ from pairlab.testbed import registry
 
 #: An axis says its unit in brackets, or its marks do; or it shows one of these, which have none.
 UNIT = re.compile(r"\((Gbit/s|s|ms|µs|%|µs/transaction|µs per transaction)\)")
-UNIT_OF_MARKS = re.compile(r"^[\d.,]+ (B|KiB|MiB)$")
+UNIT_OF_MARKS = re.compile(r"^[\d.,]+ (B|KiB|MiB|ms)$")
 COUNTS = (
     "Pairs",
     "Flows per pair",
@@ -29,7 +29,7 @@ COUNTS = (
 RATIOS = (
     "Share of ",
     "Min/max",
-    "Times one host",
+    "Mean round\n(times one host)",
     "Mean latency (times alone)",
     "Jain's index",
     "Total throughput\n(bridge at 10 pairs = 1)",
@@ -42,7 +42,7 @@ CATEGORIES = (
     "Pinning",
     "Congestion control",
     "Protocol",
-    "Limit (quota in CPUs, shares as weight)",
+    "CPU limit (quota in CPUs or of the fair share)",
     "MTU of the containers' links",
 )
 

@@ -35,7 +35,7 @@ COLOURS = {
     "netfilter": "#8A2D3C",
     "scheduler": "#F5E3EC",
     "timers": "#B0413E",
-    "memory allocation": "#DCC36A",
+    "memory allocation": "#8C9A3C",
     "locks": "#202020",
     "copy": "#F2A65A",
     layers.OTHER: "0.93",
@@ -65,7 +65,8 @@ def by_layer(shares: pd.DataFrame, conditions: str = "") -> Figure:
     quantity = "of all CPUs while they were not idle"
     axes: dict[str, Any] = {"xlim": (0, 100), "xlabel": "CPU samples (%)", "ylabel": "Driver"}
     drawn = cells.assign(bar=bars, count=cells["pairs"].map(pairs_text))
-    return _bars(drawn, cells["value"], quantity, conditions, "count", order=order, scale=100, **axes)
+    shown: dict[str, Any] = {"column": "count", "along": ["pairs"], "order": order, "scale": 100}
+    return _bars(drawn, cells["value"], quantity, conditions, **shown, **axes)
 
 
 def by_transaction(cells: pd.DataFrame, conditions: str = "") -> Figure:
@@ -79,7 +80,8 @@ def by_transaction(cells: pd.DataFrame, conditions: str = "") -> Figure:
     quantity = "the service demand by what the CPUs ran when they were not idle"
     label = "CPU time (µs per transaction)"
     axes: dict[str, Any] = {"xlim": (0, 1.03e6 * totals_s.max()), "xlabel": label, "ylabel": "Network"}
-    return _bars(cells, cells["value"] / totals_s, quantity, conditions, "place", scale=1e6, **axes)
+    shown: dict[str, Any] = {"column": "place", "along": ["hosts", "placement"], "scale": 1e6}
+    return _bars(cells, cells["value"] / totals_s, quantity, conditions, **shown, **axes)
 
 
 def _bars(
@@ -87,13 +89,15 @@ def _bars(
     shares: pd.Series,
     quantity: str,
     conditions: str,
-    column: str,
     *,
+    column: str,
+    along: list[str],
     scale: float,
     order: Sequence[str] = (),
     **axes: Any,
 ) -> Figure:
-    """A panel for each value of the column, with a bar of layers for each value of `bar`, from the top.
+    """A panel for each value of the column, in the order of those in `along`, with a bar of layers for each value of
+    `bar`, from the top.
 
     order: of the bars in all panels; empty: by the drivers' rank in each panel. shares: of each layer in its bar.
     """
@@ -115,7 +119,7 @@ def _bars(
         drawn,
         draw,
         column=column,
-        order=list(dict.fromkeys(drawn.sort_values("pairs")[column])),
+        order=list(dict.fromkeys(drawn.sort_values(along)[column])),
         note=f"mean of n = {span(cells['n'])} repetitions, {quantity}; runs with a profile only",
         conditions=conditions,
         wide=drawn[column].nunique() == 1,

@@ -19,9 +19,9 @@ from pairlab.analysis.output.formatting import span
 from pairlab.analysis.selection import SYSTEM
 from pairlab.model.flow_sizes import FlowSizes, described
 
-_FINEST = 100  # steps of a line: more would be closer than its width, and make a large file
+_FINEST = 80  # steps of a line: more would be closer than its width, and make a large file
 _FAINT = {"linestyle": "-", "linewidth": 0.35, "alpha": 0.45}  # of a single repetition
-_FAINT_FINEST = 12
+_FAINT_STEPS = 400  # of all faint lines of a panel: few lines have more each
 
 
 def cdf_lines(
@@ -41,12 +41,13 @@ def cdf_lines(
     """
     if log:
         grid.logarithmic(ax.xaxis)
+    runs = len(line_points.filter(["driver", "repetition"]).dropna().drop_duplicates())
     for driver in ordered(line_points["driver"]):
         points = line_points[line_points["driver"] == driver]
         look = style.driver_style(driver) | {"marker": ""}
         if "repetition" in points:
             for _, run in points.groupby("repetition"):
-                steps(ax, run["value"] * scale, run["share"], _FAINT_FINEST, **look | _FAINT)
+                steps(ax, run["value"] * scale, run["share"], min(_FINEST, _FAINT_STEPS // runs), **look | _FAINT)
             points = points[points["repetition"].isna()]
         steps(ax, points["value"] * scale, points["share"], **look, label=driver)
     if not log:
@@ -79,9 +80,9 @@ def cdf_panels(
 ) -> Figure:
     """A row of panels per system, one for each value of `across`; for a single value, systems side by side.
 
-    line_points, label, scale, log: as cdf_lines. If all systems have all values, the panels of a column share a
-    logarithmic axis. Else each panel has an axis of its own, since times at 10 and at 150 pairs differ by an order of
-    magnitude, and no place between panels stays free.
+    line_points, label, scale, log: as cdf_lines. If all systems have all values, a logarithmic axis is shared: by all
+    panels where these are of roles, else by those of a column. Else each panel has an axis of its own, since times at
+    10 and at 150 pairs differ by an order of magnitude, and no place between panels stays free.
     """
     columns = line_points[across].nunique()
     panels = line_points.drop_duplicates([*SYSTEM, across])
@@ -100,7 +101,7 @@ def cdf_panels(
         conditions=conditions,
         across=in_row,
         packed=True,
-        share_x="col" if log and columns > 1 and whole else False,
+        share_x=("all" if across == "role" else "col") if log and columns > 1 and whole else False,
     )
 
 

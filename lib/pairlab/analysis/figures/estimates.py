@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
 
 from pairlab.analysis.cell_estimates import APART, ATTEMPTS, pairing_text, unit_of
@@ -42,6 +43,8 @@ _APART, _CAP = 0.006, 0.015  # shares of such an axis: between the points of nei
 _OUTSIDE = 1.3  # factor by which an axis of sizes extends beyond the smallest and the largest size
 _WIDE = 3  # an interval beyond this multiple of the largest value makes the axis logarithmic
 _FAR = 30  # so does an outlier beyond this multiple of the median
+_HALO = withStroke(linewidth=1.6, foreground="white")
+_NUMBER: dict[str, Any] = {"fontsize": 7, "fontweight": "bold", "ha": "center", "va": "center", "zorder": 4}
 _AS_IMAGE = 1000  # points of a panel; more are drawn as an image
 _TURNED = 30  # characters of tick labels that would overlap
 
@@ -110,10 +113,10 @@ def caption(frame: pd.DataFrame, what: str = "", by: Sequence[str] = (*SYSTEM, "
         boxes = f"a point per repetition, and from n = {LEAST_IN_BOX} on a box (quartiles, median; whiskers: extremes)"
         return f"{boxes}; n = {span(n)} repetitions"
     known = frame[frame["value"].notna()]
-    alike = "pairs" in frame and frame["pairs"].nunique() == 1
-    pairs = f"{pairs_text(frame['pairs'].iloc[0])}; " if alike else ""
-    n, unit = known["n"], unit_of(frame)
-    what = f"{what or 'change'}, {pairing_text(frame)}," if "pairing" in frame else what or "mean"
+    alike = "pairs" in known and known["pairs"].nunique() == 1
+    pairs = f"{pairs_text(int(known['pairs'].iloc[0]))}; " if alike else ""
+    n, unit = known["n"], unit_of(known)
+    what = f"{what or 'change'}, {pairing_text(known)}," if "pairing" in known else what or "mean"
     if n.max() == 1:
         return f"{pairs}{what} of n = 1 {unit}, which has no interval"
     bare = known[known[["low", "high"]].isna().any(axis=1)]
@@ -124,10 +127,9 @@ def caption(frame: pd.DataFrame, what: str = "", by: Sequence[str] = (*SYSTEM, "
         "more of one side's measurements did not count": ATTEMPTS in kinds,
     }
     reasons = " or ".join(words for words, is_so in why.items() if is_so)
-    partly = f" (none where {reasons})" if reasons else ""
-    hollow = "; hollow: n = 1" if n.min() == 1 else ""
-    share = f"{frame['confidence'].iloc[0] * 100:g} %"
-    return f"{pairs}{what} of n = {span(n)} {unit}s; bars: {share} interval{partly}{hollow}"
+    hollow = "; hollow: no interval" * (len(bare) > 0) + (f" ({reasons})" if reasons else "")
+    share = f"{known['confidence'].iloc[0] * 100:g} %"
+    return f"{pairs}{what} of n = {span(n)} {unit}s; bars: {share} interval{hollow}"
 
 
 def points(
@@ -147,13 +149,14 @@ def points(
     order: the categories of that column; None: a column of numbers. joined: by a line, broken where a driver has no
     value; flat: values are on the x axis, drivers on the y axis. apart: the distance of the first driver to the last,
     so that no bar hides another; cap: the width of a bar's end; both relative to the smallest distance of two places.
-    An estimate of one repetition is hollow.
+    An estimate without an interval is hollow.
     """
     drivers = ordered(cells["driver"])
     styles = pd.DataFrame([driver_style(driver) for driver in drivers])
     # As a median and the extremes of three values, seaborn draws a value and the bounds that are not NaN.
-    bounds, names = ["low", "value", "high"], list({along, "driver", "n"})
-    three = cells[[*names, *bounds]].melt(names, bounds, value_name="shown")
+    bounds, names = ["low", "value", "high"], list({along, "driver", "bare"})
+    bare = cells["n"].notna() & cells[["low", "high"]].isna().any(axis=1)  # what a paper states has no n
+    three = cells.assign(bare=bare)[[*names, *bounds]].melt(names, bounds, value_name="shown")
     three = three.assign(shown=scale * three["shown"].astype(float))
     options: dict[str, Any] = {
         "x": along,
@@ -180,8 +183,8 @@ def points(
     series = [line for line in ax.lines[before:] if line.get_marker() != "None"]
     for line, driver in zip(series, drivers, strict=True):
         line.set_label("" if flat else driver)
-    if (cells["n"] == 1).any():
-        single = three.assign(shown=three["shown"].where(three["n"] == 1))
+    if bare.any():
+        single = three.assign(shown=three["shown"].where(three["bare"]))
         seaborn.pointplot(single, **options, **_HOLLOW, linestyles="none")
     for line in ax.lines[before:]:
         if not np.isfinite(np.array(line.get_data(), dtype=float)).all(axis=0).any():  # a bar without an interval
@@ -425,11 +428,11 @@ def scatter(
     y_label: str,
     x_scale: float = 1,
 ) -> Axes:
-    """A point per client, and a stroke for it at both axes: as in Boeira et al. 2021, figure 4.
+    """A point per client: as in Boeira et al. 2021, figure 4.
 
-    clients: columns driver, repetition, x and y, of one system. Each repetition has a shade of the driver's colour, as
-    clients may be more alike within a run than between runs. Points are translucent, so that density shows; more than
-    _AS_IMAGE points are rasterized, to keep the file small.
+    clients: columns driver, repetition, x and y, of one system. Each repetition has a shade of the driver's colour, and
+    its number amid its clients, as these may be more alike within a run than between runs. Points are translucent, so
+    that density shows; more than _AS_IMAGE points are rasterized, to keep the file small.
     """
     for driver in ordered(clients["driver"]):
         rows = clients[clients["driver"] == driver]
@@ -439,8 +442,8 @@ def scatter(
         options: dict[str, Any] = {"marker": look["marker"], "s": 7, "linewidth": 0, "alpha": 0.75, "clip_on": False}
         options |= {"rasterized": len(clients) > _AS_IMAGE, "zorder": 3, "legend": False}
         seaborn.scatterplot(x=xs, y=ys, hue=rows["repetition"], palette=shades, ax=ax, **options)
-        strokes = {"height": 0.02, "linewidth": 0.4, "alpha": 0.35, "rasterized": True, "expand_margins": False}
-        seaborn.rugplot(x=xs, y=ys, color=look["color"], ax=ax, legend=False, **strokes)
+        for repetition, middle in pd.DataFrame({"x": xs, "y": ys}).groupby(rows["repetition"]).median().iterrows():
+            ax.text(middle["x"], middle["y"], str(repetition), path_effects=[_HALO], **_NUMBER)
         ax.plot([], [], **look | {"linestyle": "none"}, label=driver)
     ax.grid(True, axis="x")
     ax.set_xmargin(_BESIDE)

@@ -27,6 +27,8 @@ from pairlab.errors import BadInput
 #: Enlargement on a screen, which is read from farther away than a page.
 _ON_SCREEN = 1.35
 _SIZE = re.compile(r'(width|height)="([\d.]+)pt"')
+#: The coordinates of lines, of which matplotlib writes millionths of a point; hundredths remain, for small files.
+_PATH, _FURTHER_DIGITS = re.compile(r' d="[^"]*"'), re.compile(r"(?<=\.\d\d)\d+")
 #: matplotlib's message on a formula that it cannot parse.
 _NO_FORMULA = re.compile(r"Parse\w*Exception: (.*?)(?:  \(at char|$)", re.MULTILINE)
 #: Control characters that XML forbids; matplotlib repeats the figure's text in the SVG's comments.
@@ -108,6 +110,7 @@ def as_svg(figure: Figure, description: str = "") -> str:
     """The figure as SVG, for a page. Reproducible: without a date; the same everywhere: with text as outlines."""
     metadata = {"Creator": None, "Date": None} | ({"Description": description} if description else {})
     drawn = _CONTROL.sub("", _rendered(figure, "svg", metadata).decode())
+    drawn = _PATH.sub(lambda path: _FURTHER_DIGITS.sub("", path[0]), drawn)
     lines = drawn[drawn.index("<svg") :].splitlines()
     return " ".join(line.strip() for line in lines) + "\n"  # a single line, as notebooks are compared by lines
 

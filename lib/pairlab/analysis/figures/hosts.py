@@ -61,7 +61,7 @@ def _note(over_hosts: pd.DataFrame) -> str:
     n = over_hosts.loc[over_hosts["value"].notna(), "n"]
     share = f"{100 * over_hosts['confidence'].iloc[0]:g} %"
     bars = f"bars: {share} interval over hosts" if n.max() >= LEAST else f"no interval: it needs {LEAST} hosts"
-    partly = f" (none from fewer than {LEAST})" if n.min() < LEAST <= n.max() else ""
+    partly = f"; hollow: no interval (n < {LEAST})" if n.min() < LEAST <= n.max() else ""
     return (
         f"a dot per host, n = {span(n)} host{'s' * int(n.max() != 1)} in each column, a host's own dots joined;"
         f" beside them the mean over hosts; {bars}{partly}"

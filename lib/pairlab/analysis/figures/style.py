@@ -29,6 +29,8 @@ _NAMED = {
     "container": (_LILAC, "d", _DASH_DOTS),
     "none": (_BROWN, "*", _DASH_DOTS),
 }
+#: Drivers without and with containers, where these are compared, look like one of each.
+_NAMED |= {"without containers": _NAMED["process"], "with containers": _NAMED["overlay"]}
 #: Any other driver has a violet, a lilac or a brown derived from its name: red, green and blue are within these bounds,
 #: which even readers with colour-blindness can distinguish from the colours above.
 _OTHER_COLOURS = (

@@ -48,10 +48,17 @@ def _compared(repetitions: pd.DataFrame) -> pd.DataFrame:
 
 
 def _by_containers(answer: Answer, name: str, **options: Any) -> Figure | None:
-    """A panel for each place: Suo et al. 2018, figure 9."""
+    """A panel for each place: Suo et al. 2018, figure 9. Lines have gaps where a number was measured elsewhere only."""
     places = [each for each in PLACES if (answer.known(name)["place"] == each).any()]
-    rows = {"rows": [*SYSTEM, "message"], "column": "place", "order": places, "title": "{row}:\n{each}"}
-    return answer.facets(estimates.by_number, name, rows, number="containers", name="Containers", **options)
+    rows = [*SYSTEM, "message"]
+
+    def with_gaps(cells: pd.DataFrame) -> pd.DataFrame:
+        lines = cells[[*rows, "place", "driver"]].drop_duplicates()
+        return lines.merge(cells["containers"].drop_duplicates(), how="cross").merge(cells, how="left")
+
+    layout = {"rows": rows, "column": "place", "order": places, "title": "{row}:\n{each}"}
+    options |= {"where": with_gaps, "number": "containers", "name": "Containers"}
+    return answer.facets(estimates.by_number, name, layout, **options)
 
 
 _HEADS = {"place": "Place", "driver": "Driver", "containers": "Containers", "message_bytes": "Message (B)"}
@@ -89,7 +96,9 @@ ALL_TO_ALL = Question(
     },
     figures={
         "all-to-all": lambda answer: _by_containers(answer, "round"),
-        "all-to-all-hosts": lambda answer: _by_containers(answer, "times", what="ratio", level=1),
+        "all-to-all-hosts": lambda answer: _by_containers(
+            answer, "times", what="ratio", level=1, label="Mean round\n(times one host)"
+        ),
     },
     keys={
         "round": ("system", "driver", "place", "containers", "message_bytes"),

@@ -311,7 +311,7 @@ def _every(answer: Answer) -> pd.DataFrame:
     return pd.concat([frame for frame in frames if len(frame)] or frames[:1])
 
 
-_LIMIT = "Limit (quota in CPUs, shares as weight)"
+_LIMIT = "CPU limit (quota in CPUs or of the fair share)"
 
 
 BEYOND_PAPERS = Question(
@@ -332,7 +332,7 @@ BEYOND_PAPERS = Question(
             answer, CONTROL, "total_bps", _control_name(answer), TOTAL_LABEL
         ),
         "beyond-cpu-limits": lambda answer: _figure(answer, LIMITS, "jain_index", _LIMIT),
-        "beyond-cpu-limits-cost": lambda answer: _figure(answer, LIMITS, "total_bps", _LIMIT, TOTAL_LABEL),
+        "beyond-cpu-limits-cost": lambda answer: _figure(answer, LIMITS, "total_bps", _LIMIT),
         "beyond-udp": lambda answer: udp(answer).figure("beyond-udp"),
     },
     keys={},

@@ -75,8 +75,9 @@ def _fct_gaps(answer: Answer) -> pd.DataFrame:
 def _in_figure(answer: Answer, name: str, **options: Any) -> Figure | None:
     axis: dict[str, Any] = {
         "category": "place",
-        "order": places(answer[name]),
-        "name": "Containers per core (pairs/cores below)",
+        "order": (order := places(answer[name])),
+        "ticks": [place.replace("\n", "\n(") + ")" for place in order],
+        "name": "Containers per core (below: pairs/cores)",
     }
     return answer.panels(estimates.by_category, name, **axis, **options)
 
@@ -152,8 +153,8 @@ CORE_RATIO = Question(
         ),
     },
     figures={
-        "core-ratio-throughput": lambda answer: _in_figure(answer, "client", log_y=True),
-        "core-ratio-fct": lambda answer: _in_figure(answer, "fct", log_y=True, label="Mean completion time (ms)"),
+        "core-ratio-throughput": lambda answer: _in_figure(answer, "client", log_y=True, label="Per client (Gbit/s)"),
+        "core-ratio-fct": lambda answer: _in_figure(answer, "fct", log_y=True),
     },
     keys={
         **dict.fromkeys(("client", "total", "fct", "client change", "fct change"), _BY_SETTING),

@@ -55,7 +55,7 @@ def _percentiles(flows: pd.DataFrame | Runs, value: str, confidence: float) -> p
 def percentiles_and_cdfs(
     flows: pd.DataFrame | Runs, confidence: float = 0.95, points: int = 200
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The percentiles of the completion times, as above, and the CDF of each cell, as ByGroup.cdf.
+    """The percentiles of the completion times, as above, and the CDF of each cell and repetition, as ByGroup.cdf.
 
     The second has no rows where no flow was complete. Flows are read and sorted once for both.
     """
@@ -69,7 +69,7 @@ def _percentiles_and_cdfs(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     groups = by_group.of(flows, CELL, "fct_s")
     try:
-        lines = groups.cdf(points=points)
+        lines = groups.cdf(points=points, each=True)
     except TooFewSamples:
         lines = pd.DataFrame(columns=[*CELL, "value", "share"])
     return groups.percentiles(QS, confidence=confidence), lines

@@ -33,8 +33,8 @@ KNOWN_AS = {"process": "host", "flannel-vxlan": "flannel", "flannel-udp": "flann
 #: Suo et al. 2018 hold each network against this one.
 REFERENCE = "none"
 _PHASES = list(launches.PHASES.values())
-#: The phases from below, each with its colour.
-_COLOURS = dict(zip(_PHASES, map(to_hex, seaborn.color_palette("viridis", len(_PHASES))), strict=True))
+#: The phases from below, each with its grey, as colours are the drivers'.
+_COLOURS = dict(zip(_PHASES, map(to_hex, seaborn.color_palette("Greys", len(_PHASES) + 1)[1:]), strict=True))
 _LINE = (*SYSTEM, "hosts", "driver")
 
 
@@ -115,15 +115,15 @@ def _phases(answer: Answer) -> Figure | None:
     n = alone(answer["launch"])["n"]
     note = f"mean of n = {span(n)} repetitions; a phase counts from the end of the one before"
     parts = frame.melt(list(_LINE), list(shown), "phase", "value")
-    return _panels(parts, draw, note, answer, handles=grid.patches(shown))
+    return _panels(parts, draw, note, answer, handles=grid.patches(shown), share_y=False)
 
 
 def _cdf(answer: Answer) -> Figure | None:
-    """The CDF of all launches, a line per driver."""
+    """The CDF of all launches, a line per driver, and a faint one per repetition."""
     frame = every(answer.found)
     if not (frame["status"] == "ok").any():
         return None
-    points = by_group.of(frame, _LINE, "ready_s").cdf()
+    points = by_group.of(frame, _LINE, "ready_s").cdf(each=True)
     draw = partial(cdf.cdf_lines, label=LAUNCH.title, scale=LAUNCH.scale, log=True, of="launches")
     return _panels(points, draw, cdf.note(points.assign(pairs=points["hosts"]), "launches"), answer)
 

@@ -27,7 +27,7 @@ from pairlab.store.dataset import Runs
 #: Lengths that are looked at, from the end of the warm-up, besides the whole.
 SHORTER_S = (10, 30, 60)
 #: What the length changes of these is drawn, and said in the answer.
-_SHOWN = ("total_bps", "least_over_most")
+_SHOWN = {"total_bps": "Total throughput", "least_over_most": "Min/max of the clients"}
 _AXIS: dict[str, Any] = {"number": "length_s", "name": "Length counted (s)"}
 _COLUMNS = ["start_s", "end_s", "interval_bytes"]
 _MEASURES = {
@@ -83,8 +83,10 @@ def _by_seconds(answer: Answer) -> Figure | None:
     if not len(answer["total_bps"]):
         return None
     rows = [
-        (cell_estimates.at_pairs(answer[column]), partial(estimates.by_number, measure=_MEASURES[column], **_AXIS))
-        for column in _SHOWN
+        (cell_estimates.at_pairs(answer[column]), partial(estimates.by_number, measure=measure, label=label, **_AXIS))
+        for column, title in _SHOWN.items()
+        for measure in [_MEASURES[column]]
+        for label in [f"{title} ({measure.unit})" if measure.unit else title]
     ]
     return estimates.above_each_other(rows, conditions=answer.conditions)
 
@@ -111,6 +113,6 @@ LENGTH = Question(
     main=("total_bps",),
     answer=[
         changes(f"{column} change", f"{title} of the first seconds against all", "length_s", "{:g} s".format)
-        for column, title in zip(_SHOWN, ("Total throughput", "Min/max of the clients"), strict=True)
+        for column, title in _SHOWN.items()
     ],
 )

@@ -11,7 +11,7 @@ from pairlab.analysis.output.formatting import p_text, size_text, systems
 from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.measures import Quantity, put_p
 from pairlab.analysis.question import Answer, Change, Column, Frame, Mean, Question, Table
-from pairlab.analysis.questions.throughput import TOTAL, TOTAL_LABEL
+from pairlab.analysis.questions.throughput import TOTAL
 from pairlab.analysis.selection import CELL, block_of
 from pairlab.analysis.sentences import changes
 
@@ -96,7 +96,6 @@ MESSAGE_SIZE = Question(
             number="message_bytes",
             name="Message size",
             log_y=True,
-            label=TOTAL_LABEL,
             ticks=ticks(answer["total"]["message_bytes"]),
         )
     },

@@ -47,7 +47,6 @@ CHANGE = Quantity("Against process (%)", "against-process", 1, unit="%", change=
 
 _BULK = {"up": BULK[0], "down": BULK[1], "both": BULK[2]}
 _WHATS_NAME = "What is measured"
-_TICKS = {what: f"{what}\n{MESSAGE_BYTES} B" for what in MESSAGES}
 
 
 # --- what a run measures
@@ -187,33 +186,48 @@ def _table(experiment: str, name: str) -> Table:
 
 
 def _bars(answer: Answer) -> Figure | None:
-    """What the figures 3a and 3b of Suo et al. 2018 have bars of: bulk transfers, and messages of 1024 B. A panel per
-    system, with its own scale, as tools lie far apart.
+    """What the figures 3a and 3b of Suo et al. 2018 have bars of: bulk transfers, and messages of 1024 B. A row of
+    panels for each of them, as they lie far apart.
     """
 
     def bulk_and_messages(cells: pd.DataFrame) -> pd.DataFrame:
-        of_messages = cells["what"].isin(MESSAGES) & (cells["size"] == MESSAGE_BYTES)
-        return cells[cells["what"].isin(BULK) | of_messages]
+        bulk = cells["what"].isin(BULK)
+        mine = cells.assign(kind=np.where(bulk, "bulk transfers", f"messages of {MESSAGE_BYTES} B"))
+        return mine[bulk | (cells["what"].isin(MESSAGES) & (cells["size"] == MESSAGE_BYTES))]
 
     def draw(panel: pd.DataFrame, ax: Axes, measure: Quantity) -> Axes:
-        order = [what for what in (*BULK, *MESSAGES) if (panel["what"] == what).any()]
-        shown: dict[str, Any] = {"order": order, "ticks": [_TICKS.get(what, what) for what in order]}
-        return estimates.by_category(panel, ax, measure=measure, category="what", name=_WHATS_NAME, **shown)
+        return _by_what(panel.assign(word=panel["what"] + "\n" + panel["workload"]), ax, measure, (*BULK, *MESSAGES))
 
-    rows = {"rows": ["workload"], "column": "backend", "title": "{each}, {row}"}
+    rows = {"rows": ["kind"], "column": "backend", "title": "{each}, {row}"}
     return answer.facets(draw, "throughput", rows, where=bulk_and_messages)
 
 
-def _by_size(answer: Answer, name: str, what: str, axis: str = "Message size") -> Figure | None:
-    """An estimate by size where there are several, a line for each mode: figures 3c, 3d and 5."""
+def _by_what(panel: pd.DataFrame, ax: Axes, measure: Quantity, whats: Iterable[str], label: str = "") -> Axes:
+    """Estimates by what is measured, in the order of `whats`, and by tool; word: the column that names both."""
+    named = panel.assign(rank=panel["what"].map([*whats].index)).sort_values(["rank", "workload"])
+    shown: dict[str, Any] = {"category": "word", "order": [*dict.fromkeys(named["word"])], "name": _WHATS_NAME}
+    return estimates.by_category(named, ax, measure=measure, label=label, **shown)
 
-    def several(cells: pd.DataFrame) -> pd.DataFrame:
-        mine = cells[cells["what"] == what]
-        return mine[mine.groupby(list(SYSTEM))["size"].transform("nunique") > 1]
 
-    sizes: dict[str, Any] = {"number": "size", "name": axis, "log_y": True}
-    sizes["ticks"] = ticks(several(answer[name])["size"])
-    return answer.panels(estimates.by_number, name, where=several, **sizes)
+def _several(what: str, cells: pd.DataFrame) -> pd.DataFrame:
+    """Those of what is measured, of systems that have several sizes."""
+    mine = cells[cells["what"] == what]
+    return mine[mine.groupby(list(SYSTEM))["size"].transform("nunique") > 1]
+
+
+def _by_size(answer: Answer, name: str, what: str) -> Figure | None:
+    """An estimate by size, a line for each mode: figures 3c and 3d."""
+    several = partial(_several, what)
+    sizes: dict[str, Any] = {"number": "size", "name": "Message size", "log_y": True}
+    return answer.panels(estimates.by_number, name, where=several, ticks=ticks(several(answer[name])["size"]), **sizes)
+
+
+def _latencies(answer: Answer) -> Figure | None:
+    """Latencies by size, modes beside each other as they differ little: figure 5."""
+    several = partial(_several, LATENCY)
+    order = [_sized(size) for size in sorted(several(answer["latency"])["size"].unique())]
+    sizes: dict[str, Any] = {"category": "sized", "order": order, "name": "Request and response size"}
+    return answer.panels(estimates.by_category, "latency", where=several, **sizes)
 
 
 def _by_message(answer: Answer, name: str) -> Figure | None:
@@ -248,9 +262,7 @@ SINGLE_HOST_MODES = _of_messages(
         "single-host-modes-throughput": _bars,
         "single-host-modes-tcp-sizes": lambda answer: _by_size(answer, "throughput", "TCP"),
         "single-host-modes-udp-sizes": lambda answer: _by_size(answer, "throughput", "UDP"),
-        "single-host-modes-latency-sizes": lambda answer: _by_size(
-            answer, "latency", LATENCY, "Request and response size"
-        ),
+        "single-host-modes-latency-sizes": _latencies,
     },
     values=_isolated_values,
 )
@@ -394,10 +406,7 @@ def _against_bare(answer: Answer) -> Figure | None:
     def draw(panel: pd.DataFrame, ax: Axes, measure: Quantity) -> Axes:
         sends = ~panel["workload"].str.startswith("stress-ng")
         words = panel["what"].str.replace(" ", "\n").where(~sends, panel["what"] + "\n" + panel["workload"])
-        named = panel.assign(category=words, rank=panel["what"].map(list(WHATS).index))
-        shown: dict[str, Any] = {"order": list(dict.fromkeys(named.sort_values(["rank", "workload"])["category"]))}
-        shown |= {"name": _WHATS_NAME, "label": "Performance against\nprocess (%)"}
-        return estimates.by_category(named, ax, measure=measure, category="category", **shown)
+        return _by_what(panel.assign(word=words), ax, measure, WHATS, "Performance against\nprocess (%)")
 
     places = [place for place in PLACES.values() if (answer.known("change")["place"] == place).any()]
     rows = {"rows": ["backend"], "column": "place", "order": places, "title": "{row}, {each}"}

@@ -136,9 +136,9 @@ def _points(answer: Answer) -> Figure | None:
         return None
     axes: dict[str, Any] = {"x": "throughput_bps", "x_label": "Throughput of a client (Gbit/s)", "x_scale": 1e-9}
     axes |= {"y": "retransmits", "y_label": "Retransmitted segments"}
-    return estimates.by_system(
-        shown, estimates.scatter, note=throughput.of_clients(shown), conditions=answer.conditions, **axes
-    )
+    note = throughput.of_clients(shown, "each has its shade, and its number amid its clients")
+    note += "; the x axis begins at the slowest client"
+    return estimates.by_system(shown, estimates.scatter, note=note, conditions=answer.conditions, **axes)
 
 
 def _values(answer: Answer, found: Values) -> None:

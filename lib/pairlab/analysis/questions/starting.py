@@ -118,8 +118,9 @@ def _spacings(answer: Answer) -> dict[str, list[str]]:
 
 
 def _p99(answer: Answer) -> Figure | None:
-    axes: dict[str, Any] = {"number": "spacing_ms", "name": "Spacing of starts (ms)", "label": "p99 FCT (ms)"}
-    return answer.facets(estimates.by_number, "p99", {"column": "pairs"}, what="p99 of all flows", log_y=True, **axes)
+    axes: dict[str, Any] = {"category": "spacing", "order": _spacings(answer)["spacing"], "name": "Spacing of starts"}
+    axes |= {"label": "p99 FCT (ms)", "what": "p99 of all flows", "log_y": True}
+    return answer.facets(estimates.by_category, "p99", {"column": "pairs"}, **axes)
 
 
 def _values(answer: Answer, found: Values) -> None:
@@ -157,7 +158,6 @@ STARTING = Question(
     by=["start_spacing_s"],
     words={
         "spacing": (("start_spacing_s",), spacing_text),
-        "spacing_ms": (("start_spacing_s",), lambda spacing_s: 1e3 * spacing_s),
         "percentile": (("q",), fct.in_ms),
         "step": (("q",), _step),
     },

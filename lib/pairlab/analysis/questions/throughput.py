@@ -229,12 +229,12 @@ def clients(flows: pd.DataFrame, **more: Any) -> pd.DataFrame:
     return each.agg(throughput_bps=("throughput_bps", "sum"), failed=("failed", "any"), **more).reset_index()
 
 
-def of_clients(clients: pd.DataFrame) -> str:
-    """What a reader must know of the clients behind a figure's lines."""
+def of_clients(clients: pd.DataFrame, each: str = "faint: of each") -> str:
+    """What a reader must know of the clients behind a figure's lines. each: how it shows each repetition."""
     n = clients.groupby(list(CELL))["repetition"].nunique()
     failed = int(clients["failed"].sum())
     failures = f"{failed} clients failed and count as zero" if failed else "none failed"
-    return f"every client of n = {span(n)} repetitions (faint: of each) with {span(clients['pairs'])} pairs; {failures}"
+    return f"every client of n = {span(n)} repetitions ({each}) with {span(clients['pairs'])} pairs; {failures}"
 
 
 def far_apart(clients: pd.DataFrame) -> bool:

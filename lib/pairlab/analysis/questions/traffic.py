@@ -51,8 +51,8 @@ def percentiles(runs: Runs, confidence: float) -> pd.DataFrame:
 
 @flow_parts.in_parts(_OF_RUNS, TIMES)
 def cdfs(flows: pd.DataFrame) -> pd.DataFrame:
-    """The CDF of the completion times of each of BY, as ByGroup.cdf."""
-    return by_group.of(_with_load(flows), BY, "fct_s").cdf(points=200)
+    """The CDF of the completion times of each of BY and of each of its repetitions, as ByGroup.cdf."""
+    return by_group.of(_with_load(flows), BY, "fct_s").cdf(points=200, each=True)
 
 
 def _percentiles(flows: pd.DataFrame, confidence: float) -> pd.DataFrame:

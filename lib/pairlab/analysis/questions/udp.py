@@ -51,9 +51,10 @@ def load_text(share: float, rate_bps: float) -> str:
 
 
 def _place(protocol: str, share: float, rate_bps: float) -> str:
-    """Protocol, share and rate of UDP, as an axis shows it."""
-    rate = f"\n{rate_bps / 1e6:g} Mbit/s" if rate_bps else ""
-    return f"{protocol.upper()}\nat {share * 100:g} % UDP{rate}"
+    """Protocol, its share of the clients and the rate of UDP, as an axis shows it."""
+    mine = {"udp": share, "tcp": 1 - share}.get(protocol, 1)
+    lines = [protocol.upper(), f"{mine * 100:g} % of clients" * (mine < 1)]
+    return "\n".join(filter(None, [*lines, f"UDP at {rate_bps / 1e6:g} Mbit/s" * (rate_bps > 0)]))
 
 
 def _of(protocol: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
@@ -67,7 +68,7 @@ def _beside_tcp(answer: Answer) -> Figure | None:
     goodput, lost = (cell_estimates.at_pairs(answer[name]) for name in ("client", "lost"))
     order = list(goodput.sort_values(["udp_share", "udp_rate_bps", "protocol"])["place"].drop_duplicates())
     # Both rows have the places of the first, so that a loss stands below its goodput; TCP repairs its own.
-    names: dict[str, Any] = {"category": "place", "order": order, "name": "Protocol, and the share of UDP clients"}
+    names: dict[str, Any] = {"category": "place", "order": order, "name": "Protocol"}
     by_place: Callable[..., Axes] = partial(estimates.by_category, **names)
 
     def draw_lost(part: pd.DataFrame, ax: Axes) -> Axes:

@@ -50,6 +50,17 @@ def test_below_each_line_are_faint_ones_one_for_each_repetition_and_the_note_say
     assert "3 repetitions (faint: of each)" in cdf.note(points)
 
 
+def test_faint_lines_are_coarser_the_more_there_are():
+    values = pd.DataFrame({"value": np.arange(1.0, 1001), "share": np.arange(1, 1001) / 1000, "driver": "bridge"})
+    steps = []
+    for repetitions in (2, 20):
+        each = [values.assign(repetition=repetition) for repetition in (np.nan, *range(repetitions))]
+        ax = cdf.cdf_lines(pd.concat(each), plt.subplots()[1], label="Time (ms)")
+        assert len(ax.lines) == repetitions + 1
+        steps.append(len(ax.lines[0].get_xdata()))
+    assert steps[0] > 2 * steps[1]
+
+
 def test_a_figure_has_a_row_for_each_system_and_a_column_for_each_pair_count(points):
     figure = cdf.cdf_panels(points, label="Time (ms)", scale=1e3)
     titles = [f"{backend}, flowgen: {pairs} pairs" for backend in ("docker", "netns") for pairs in (10, 50)]

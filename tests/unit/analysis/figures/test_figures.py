@@ -100,14 +100,19 @@ def test_values_that_span_decades_are_on_a_logarithmic_axis_unless_one_is_zero(l
         assert bottom <= least / 1e9 < 40 < top
 
 
-def test_clients_of_one_repetition_have_one_shade_and_other_repetitions_others():
+def test_clients_of_one_repetition_have_one_shade_and_its_number_and_other_repetitions_others():
     clients = pd.DataFrame({"driver": "bridge", "repetition": [0, 0, 1, 1, 2, 2], "x": [1.0, 1.1, 2, 2.1, 3, 3.1]})
     ax = estimates.scatter(clients.assign(y=clients["x"]), alone(), x="x", y="y", x_label="X", y_label="Y")
-    (drawn,) = [each for each in ax.collections if isinstance(each, PathCollection)]
+    (drawn,) = ax.collections
     assert list(drawn.get_offsets()[:, 0]) == list(clients["x"])
     shades = [tuple(each) for each in drawn.get_facecolors()]
     assert shades[::2] == shades[1::2]
     assert len(set(shades)) == 3
+    assert [(text.get_text(), *text.get_position()) for text in ax.texts] == [
+        ("0", *[pytest.approx(1.05)] * 2),
+        ("1", *[pytest.approx(2.05)] * 2),
+        ("2", *[pytest.approx(3.05)] * 2),
+    ]
     left, right = ax.get_xlim()
     assert 0.5 < left < 1
     assert right > 3.1
@@ -125,14 +130,16 @@ def test_each_line_goes_through_the_estimates_and_its_bars_end_at_the_bounds(cel
             assert (low, high) == pytest.approx((cell.low / 1e9, cell.high / 1e9))
 
 
-def test_a_line_is_broken_where_its_driver_was_not_measured_and_one_repetition_is_hollow(cells):
+def test_a_line_is_broken_where_its_driver_was_not_measured_and_estimates_without_an_interval_are_hollow(cells):
     mine = of_netns(cells)
     second = sorted(mine["pairs"].unique())[1]
-    ax = total(mine[(mine["driver"] != "ovs") | (mine["pairs"] != second)].assign(n=1, low=np.nan, high=np.nan))
+    bare = mine[(mine["driver"] != "ovs") | (mine["pairs"] != second)].assign(low=np.nan, high=np.nan)
+    ax = total(bare)
     gaps = {driver: list(np.isnan(line.get_ydata())) for driver, line in lines(ax).items()}
     assert gaps["ovs"][1]
     assert not any(gaps["bridge"])
     assert [line.get_markerfacecolor() for line in ax.lines].count("white") == len(gaps)
+    assert "white" not in [line.get_markerfacecolor() for line in total(bare.assign(n=np.nan)).lines], "of a paper"
 
 
 def test_every_panel_starts_at_zero_and_shows_its_highest_value(cells, repetitions):
@@ -184,26 +191,28 @@ def test_networks_one_below_the_other_keep_their_colours_markers_and_order(cells
     assert len(figure.axes) == len(of_pairs)
     for ax, drivers in zip(figure.axes, of_pairs, strict=True):
         assert [mark.get_text() for mark in ax.get_yticklabels()] == ordered(drivers)
-        drawn = [(line.get_color(), line.get_marker()) for line in ax.lines if line.get_marker() not in ("None", "")]
+        filled = [line for line in ax.lines if line.get_marker() not in ("None", "") and line.get_mfc() != "white"]
+        drawn = [(line.get_color(), line.get_marker()) for line in filled]
         assert drawn == [style.DRIVERS[driver][:2] for driver in ordered(drivers)]
         assert ax.get_xlim()[0] == 0
 
 
 def test_the_note_tells_n_and_what_the_bars_are(cells, repetitions):
-    assert estimates.caption(cells) == "mean of n = 2 to 3 repetitions; bars: 95 % interval (none where n < 3)"
+    assert (
+        estimates.caption(cells) == "mean of n = 2 to 3 repetitions; bars: 95 % interval; hollow: no interval (n < 3)"
+    )
     assert estimates.caption(cells[cells["n"] > 2]) == "mean of n = 3 repetitions; bars: 95 % interval"
     bare = cells[cells["n"] > 2].assign(low=float("nan"), high=float("nan"))
     for pairing, why in (
         ("measured apart", "sides were measured apart"),
         ("attempts differ", "more of one side's measurements did not count"),
     ):
-        assert estimates.caption(bare.assign(pairing=pairing)).endswith(f"95 % interval (none where {why})")
+        assert estimates.caption(bare.assign(pairing=pairing)).endswith(f"95 % interval; hollow: no interval ({why})")
     assert estimates.caption(repetitions) == "a point per repetition, n = 2 to 3 in each column"
     assert estimates.caption(cells.assign(n=1)) == "mean of n = 1 repetition, which has no interval"
     many = pd.concat([repetitions, repetitions.assign(repetition=repetitions["repetition"] + 10)])
     told = "a point per repetition, and from n = 6 on a box (quartiles, median; whiskers: extremes); n = 4 to 6"
     assert estimates.caption(many) == f"{told} repetitions"
-    assert "; hollow: n = 1" in estimates.caption(cells.assign(n=[1] + [3] * (len(cells) - 1)))
 
 
 def test_published_and_own_shapes_share_their_axes(repetitions):
@@ -340,6 +349,12 @@ def test_systems_with_different_numbers_of_pairs_say_so_and_others_leave_it_to_t
     figure = estimates.by_system(of_systems(docker=5, netns=5), by_size)
     assert [ax.get_title() for ax in figure.axes] == ["docker, iperf", "netns, iperf"]
     assert "5 pairs" in figure._supxlabel.get_text()
+
+
+def test_lines_in_an_svg_have_hundredths_of_a_point(cells):
+    paths = re.findall(r' d="([^"]*)"', files.as_svg(by_system(cells)))
+    assert any(re.search(r"\.\d\d\b", path) for path in paths)
+    assert not any(re.search(r"\.\d{3}", path) for path in paths)
 
 
 def test_of_measures_above_each_other_a_system_keeps_its_column_where_one_lacks_it():
