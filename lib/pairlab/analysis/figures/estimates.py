@@ -51,7 +51,7 @@ def by_system(
     draw: Callable[..., Axes],
     *,
     note: str = "",
-    conditions: str = "",
+    conditions: grid.Conditions = "",
     wide: bool = False,
     **options: Any,
 ) -> Figure:
@@ -69,7 +69,9 @@ def pairs_text(pairs: int) -> str:
     return f"{pairs} pair{'' if pairs == 1 else 's'}"
 
 
-def above_each_other(rows: Sequence[tuple[pd.DataFrame, Callable[..., Axes]]], *, conditions: str = "") -> Figure:
+def above_each_other(
+    rows: Sequence[tuple[pd.DataFrame, Callable[..., Axes]]], *, conditions: grid.Conditions = ""
+) -> Figure:
     """Several measures of the same systems: a row for each, a column per system, with a note on the last row's n.
 
     rows: from the top, the estimates of the systems, and the function that draws one system. The first row has all
@@ -398,7 +400,9 @@ def stacked_by_driver(parts: pd.DataFrame, ax: Axes, *, part: str, label: str, *
     return ax
 
 
-def published_shape(ours: pd.DataFrame, published: pd.DataFrame, *, measure: Quantity, conditions: str = "") -> Figure:
+def published_shape(
+    ours: pd.DataFrame, published: pd.DataFrame, *, measure: Quantity, conditions: grid.Conditions = ""
+) -> Figure:
     """The published totals and ours beside each other on the same axes, by pairs; a line marks the reference.
 
     ours, published: the cells of questions.throughput.normalised_shape, by SYSTEM and by paper: multiples of their own

@@ -20,6 +20,9 @@ from pairlab.analysis.figures.style import COLUMN_IN, EDGE, HEIGHT_IN, NOTE, PAG
 from pairlab.analysis.output.measures import LARGER
 from pairlab.analysis.selection import SYSTEM
 
+#: The conditions of the measurements behind a figure, in words; or what says them of the rows that it draws.
+Conditions = str | Callable[[pd.DataFrame], str]
+
 _NAMES_PER_IN = 13  # characters of tick labels in an inch of an axis
 _MANY_DECADES = {"x": 1.6, "y": 2.4}  # from so many decades on, only powers of ten are ticks
 _ACROSS = 7  # names in a row of a legend
@@ -60,7 +63,7 @@ def grid(
     draw: Callable[..., Axes],
     *,
     note: str,
-    conditions: str = "",
+    conditions: Conditions = "",
     across: int | None = None,
     widths: Sequence[float] | None = None,
     wide: bool = False,
@@ -108,7 +111,8 @@ def grid(
             ax.yaxis.label.set_visible(first)
         drivers = ordered(driver for _, part in panels for driver in part["driver"])
         alone = drivers[0] if len(drivers) == 1 and not handles else ""
-        figure.supxlabel(text(wrapped(with_conditions(alone, note, conditions), width_in)), **NOTE)
+        said = conditions if isinstance(conditions, str) else conditions(pd.concat([panels[each][1] for each in drawn]))
+        figure.supxlabel(text(wrapped(with_conditions(alone, note, said), width_in)), **NOTE)
         if handles := handles or ([] if alone else _driver_artists(figure, drivers)):
             add_legend(figure, handles, handles_across)
     return figure

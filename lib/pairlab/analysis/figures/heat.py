@@ -44,7 +44,9 @@ def _change_map(changes: pd.DataFrame, ax: Axes, column: str, name: str) -> Axes
     return ax
 
 
-def change_maps(changes: pd.DataFrame, *, panel: str, column: str, name: str, conditions: str = "") -> Figure:
+def change_maps(
+    changes: pd.DataFrame, *, panel: str, column: str, name: str, conditions: grid.Conditions = ""
+) -> Figure:
     """A heat map for each value of `panel` that has a change, those with the fewest columns first.
 
     changes: estimates in the form of cell_estimates.COLUMNS with columns driver, `panel` and `column`; columns of a map

@@ -155,7 +155,7 @@ def _shown(answer: Answer) -> list[str]:
 def _layers_figure(answer: Answer) -> Figure | None:
     if answer.known("by layer").empty:
         return None
-    return figures_causes.by_transaction(answer["by layer"], conditions(answer.once(_profiled)))
+    return figures_causes.by_transaction(answer["by layer"], partial(conditions, answer.once(_profiled)))
 
 
 def published_table() -> pd.DataFrame:

@@ -463,8 +463,8 @@ def _parts_by_pairs(answer: Answer) -> Figure | None:
     return grid.facets(parts, draw, column="driver", order=ordered(parts["driver"]), **layout)
 
 
-def _measured(answer: Answer) -> str:
-    return grid.with_conditions(answer.conditions, others(answer.found))
+def _measured(answer: Answer) -> grid.Conditions:
+    return lambda drawn: grid.with_conditions(answer.conditions(drawn), others(answer.found))
 
 
 def _cpu_values(answer: Answer, found: Values) -> None:
