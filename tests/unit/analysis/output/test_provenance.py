@@ -92,7 +92,11 @@ def test_conditions_name_the_backends_that_were_measured_on_different_machines(t
 def test_conditions_of_a_figure_are_those_of_the_runs_that_it_draws(tmp_path):
     fast, slow = (Environment(f"{name}, 2 CPUs", f"machine-{name}", "6.18") for name in ("fast", "slow"))
     shared = {"hosts": [{"name": "h", "kind": "namespace"}] * 2}
-    for environment, backend, hosts, seconds in [(slow, "docker", 1, 5), (fast, "netns", 1, 10), (fast, "netns", 2, 10)]:
+    for environment, backend, hosts, seconds in [
+        (slow, "docker", 1, 5),
+        (fast, "netns", 1, 10),
+        (fast, "netns", 2, 10),
+    ]:
         made = made_up(environment=environment, backend=backend, hosts=hosts, duration_s=seconds)
         store.write(replace(made, facts=made.facts | shared) if hosts > 1 else made, tmp_path)
     runs = load_runs(tmp_path)
