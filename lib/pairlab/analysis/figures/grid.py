@@ -176,7 +176,9 @@ def logarithmic(axis: XAxis | YAxis) -> None:
 
 
 def _name_scales(figure: Figure) -> None:
-    """Has axes that reach a thousand in the next larger unit, and says which are logarithmic where not all are."""
+    """Has axes that reach a thousand in the next larger unit, and says which are logarithmic where not all are; but for
+    those whose marks are what was measured.
+    """
     for name, joint in (("x", ", "), ("y", ",\n")):
         axes = [getattr(ax, f"{name}axis") for ax in figure.axes]
         mixed = len({axis.get_scale() for axis in axes}) > 1
@@ -186,7 +188,8 @@ def _name_scales(figure: Figure) -> None:
                 if f"({unit})" in label and axis.get_view_interval()[1] >= 1000:
                     label = label.replace(unit, larger)
                     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1000:,g}"))
-            axis.set_label_text(label + f"{joint}logarithmic" * (mixed and axis.get_scale() == "log"))
+            unsaid = mixed and axis.get_scale() == "log" and not isinstance(axis.get_major_locator(), FixedLocator)
+            axis.set_label_text(label + f"{joint}logarithmic" * unsaid)
 
 
 def name_categories(ax: Axes, names: Sequence[Hashable], label: str) -> None:
@@ -220,7 +223,7 @@ def _turn_crowded(figure: Figure) -> None:
     else:
         return
     for ax in named:
-        ax.tick_params(axis="x", labelrotation=35)
+        ax.tick_params(axis="x", labelrotation=65)
         plt.setp(ax.get_xticklabels(), ha="right", rotation_mode="anchor")
 
 

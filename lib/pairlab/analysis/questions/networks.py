@@ -59,12 +59,13 @@ def by_network(answer: Answer, name: str, column: str, order: Sequence[str]) -> 
     cells = answer.known(name)
     rows = [*SYSTEM, *["count"] * (cells["pairs"].nunique() > 1)]
     cells = cells.assign(count=cells["pairs"].map(estimates.pairs_text))
-    in_a_row = len(order) > 1 and cells.groupby([*rows, column]).ngroups <= _IN_ROW
+    panels = cells.groupby([*rows, column]).ngroups
+    in_a_row = len(order) > 1 and panels <= _IN_ROW
     cells = cells.assign(among="" if in_a_row else cells[column])  # what is compared: the panels of a row, or a column
     networks = {among: ordered(part["driver"]) for among, part in cells.groupby("among")}
-    most = max(_LEAST_ROWS, *map(len, networks.values()))
+    most = max([_LEAST_ROWS, *map(len, networks.values())])
     layout: dict[str, Any] = {"rows": rows, "column": column, "order": order, "packed": in_a_row}
-    layout |= {"across": _IN_ROW if in_a_row else min(len(order), _IN_ROW)}
+    layout |= {"across": panels if in_a_row else min(len(order), _IN_ROW)}
     layout |= {"share_x": True, "share_y": in_a_row, "height_in": _AROUND_IN + _ROW_IN * most}
 
     def draw(panel: pd.DataFrame, ax: Axes, **options: Any) -> Axes:

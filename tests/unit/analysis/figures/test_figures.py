@@ -517,7 +517,7 @@ def test_a_logarithmic_axis_has_the_coarsest_steps_of_which_three_are_in_view(hi
     assert marks(scaled((high, True), label="Rate (Gbit/s)").axes[0]) == shown
 
 
-@pytest.mark.parametrize(("names", "turned"), [(["bridge", "nat"], 0), ([f"a long name, {n}" for n in range(9)], 35)])
+@pytest.mark.parametrize(("names", "turned"), [(["bridge", "nat"], 0), ([f"a long name, {n}" for n in range(9)], 65)])
 def test_names_below_an_axis_are_turned_only_where_they_would_overlap(names, turned):
     def draw(part, ax):
         grid.name_categories(ax, names, "Driver")
