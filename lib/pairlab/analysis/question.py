@@ -385,15 +385,14 @@ class Answer:
             self._rows[experiment] = self._worded(found)
         return self._rows[experiment]
 
-    @functools.cached_property
-    def conditions(self) -> str:
-        """How the runs were measured, for a note."""
-        return provenance.conditions(self.found)
+    def conditions(self, drawn: pd.DataFrame) -> str:
+        """How the runs behind a figure's rows were measured, for its note."""
+        return provenance.conditions(self.found, drawn)
 
-    def conditions_of(self, name: str) -> str:
-        """The same of the runs that those estimates are of."""
+    def conditions_of(self, name: str) -> grid.Conditions:
+        """The same where the rows are of those estimates."""
         experiment = getattr(self.question.estimates[name], "experiment", "")
-        return provenance.conditions(self.beside[experiment]) if experiment else self.conditions
+        return functools.partial(provenance.conditions, self.beside[experiment]) if experiment else self.conditions
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         """The estimates of that name."""

@@ -6,6 +6,7 @@ import pytest
 
 from pairlab import store
 from pairlab.analysis import question
+from pairlab.analysis.figures.estimates import by_number
 from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.measures import Quantity
 from pairlab.analysis.question import Across, Change, Column, Differ, Frame, Made, Mean, Question, Table
@@ -170,6 +171,20 @@ def written(root, *each):
     for spec in each:
         store.write(run([1.0], **{"experiment": "hubs", "cores": 1} | spec), root)
     return root
+
+
+def test_the_note_of_a_figure_says_how_the_systems_that_it_draws_were_measured(tmp_path):
+    for backend, seconds in [("netns", 2.0), ("docker", 5.0)]:
+        store.write(run([10], experiment="hubs", backend=backend, duration_s=seconds), tmp_path)
+
+    def figure(each):
+        return lambda answer: answer.panels(by_number, "total", where=lambda cells: cells[cells["backend"].isin(each)])
+
+    figures = {"both": figure(["docker", "netns"]), "one": figure(["docker"])}
+    answer = question.ask(replace(HUBS, figures=figures), tmp_path)
+    both, one = (" ".join(answer.figure(name).get_supxlabel().split()) for name in figures)
+    assert both.endswith("TCP cubic, 2 s (netns) or 5 s (docker) each, 2 CPUs")
+    assert one.endswith("TCP cubic, 5 s each, 2 CPUs")
 
 
 def test_where_nothing_could_be_compared_the_answer_says_so_and_why(tmp_path):

@@ -52,7 +52,7 @@ _LAST = chr(0x10FFFF)
 _DARK = ("TCP", "bridge", "locks", "softirq and device", "netfilter", "macvlan", "ipvlan", "timers")
 
 
-def by_layer(shares: pd.DataFrame, conditions: str = "") -> Figure:
+def by_layer(shares: pd.DataFrame, conditions: grid.Conditions = "") -> Figure:
     """The share of each layer in percent, a stacked bar per driver: a row per system, a panel per number of pairs.
 
     shares: estimates by layer. All but the MOST largest layers are added to `other`.
@@ -69,7 +69,7 @@ def by_layer(shares: pd.DataFrame, conditions: str = "") -> Figure:
     return _bars(drawn, cells["value"], quantity, conditions, **shown, **axes)
 
 
-def by_transaction(cells: pd.DataFrame, conditions: str = "") -> Figure:
+def by_transaction(cells: pd.DataFrame, conditions: grid.Conditions = "") -> Figure:
     """The CPU time of a transaction by layer in µs, a stacked bar per network: a panel per place, a row per system.
 
     cells: estimates by place and layer. All but the MOST largest layers are added to `other`.
@@ -88,7 +88,7 @@ def _bars(
     cells: pd.DataFrame,
     shares: pd.Series,
     quantity: str,
-    conditions: str,
+    conditions: grid.Conditions,
     *,
     column: str,
     along: list[str],

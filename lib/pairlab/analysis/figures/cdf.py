@@ -76,7 +76,7 @@ def cdf_panels(
     scale: float = 1,
     log: bool = False,
     across: str = "pairs",
-    conditions: str = "",
+    conditions: grid.Conditions = "",
 ) -> Figure:
     """A row of panels per system, one for each value of `across`; for a single value, systems side by side.
 

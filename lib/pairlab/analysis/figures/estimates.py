@@ -33,9 +33,11 @@ _RIM = {"markeredgecolor": "white", "markeredgewidth": 0.4}
 _HOLLOW = {"markerfacecolor": "white", "markeredgewidth": 0.8}
 _BARS = {"linewidth": 0.7, "zorder": 2, "clip_on": False}
 _LEVEL: dict[str, Any] = {"color": "0.4", "linewidth": 0.6, "zorder": 1}
-#: Points of repetitions. Places are numbers; no jitter moves them.
-_REPETITIONS: dict[str, Any] = {"legend": False, "native_scale": True, "jitter": False, "clip_on": False}
-_REPETITIONS |= {"size": 3.4, "alpha": 0.75, "zorder": 3}
+#: Points of repetitions, by their area in points²; open marks with narrow arms are larger.
+_SIZE, _OPEN_SIZES = 12, {"X": 25, "P": 25}
+_FILLED: dict[str, Any] = {"s": _SIZE, "alpha": 0.75, "linewidth": 0}
+_OPEN: dict[str, Any] = {"facecolor": "white", "linewidth": 0.6}
+_SPREAD = 0.45  # share of a place's width over which its repetitions are spread
 _ROOM = 0.62  # share of a category's width for its drivers
 _BOXES = 0.78  # share of the distance of two pair counts
 _BESIDE = 0.05  # share of an axis of counts, left free beside the first and the last
@@ -46,7 +48,8 @@ _FAR = 30  # so does an outlier beyond this multiple of the median
 _HALO = withStroke(linewidth=1.6, foreground="white")
 _NUMBER: dict[str, Any] = {"fontsize": 7, "fontweight": "bold", "ha": "center", "va": "center", "zorder": 4}
 _AS_IMAGE = 1000  # points of a panel; more are drawn as an image
-_TURNED = 30  # characters of tick labels that would overlap
+#: Marks of an axis of changes on which a fall to one half is as far from none as a rise to twice as much.
+_CHANGES = (-90, -75, -50, 0, 100, 300, 900)
 
 
 def by_system(
@@ -54,7 +57,7 @@ def by_system(
     draw: Callable[..., Axes],
     *,
     note: str = "",
-    conditions: str = "",
+    conditions: grid.Conditions = "",
     wide: bool = False,
     **options: Any,
 ) -> Figure:
@@ -72,7 +75,9 @@ def pairs_text(pairs: int) -> str:
     return f"{pairs} pair{'' if pairs == 1 else 's'}"
 
 
-def above_each_other(rows: Sequence[tuple[pd.DataFrame, Callable[..., Axes]]], *, conditions: str = "") -> Figure:
+def above_each_other(
+    rows: Sequence[tuple[pd.DataFrame, Callable[..., Axes]]], *, conditions: grid.Conditions = ""
+) -> Figure:
     """Several measures of the same systems: a row for each, a column per system, with a note on the last row's n.
 
     rows: from the top, the estimates of the systems, and the function that draws one system. The first row has all
@@ -217,8 +222,6 @@ def by_number(
         ax.set_xlim(places[0] / _OUTSIDE, places[-1] * _OUTSIDE)
         ax.xaxis.set_minor_locator(NullLocator())
         ax.set_xticks(list(ticks), list(ticks.values()))
-        if max(map(len, ticks.values())) * len(ticks) > _TURNED:
-            grid.turn_names(ax, 50)
     else:
         count_axis(ax, places)
     cell_places = ax.xaxis.get_transform().transform(np.array(sorted(cells[number].unique()), dtype=float))
@@ -257,18 +260,28 @@ def by_category(
     return _scaled(ax, cells, measure, label, level, log_y or cells["high"].max() > _WIDE * cells["value"].max())
 
 
-def below_each_other(cells: pd.DataFrame, ax: Axes, *, measure: Quantity) -> Axes:
-    """An estimate with its interval bar of each network, one below the other. cells: estimates of one place."""
-    drivers = ordered(cells["driver"])
+def below_each_other(
+    cells: pd.DataFrame, ax: Axes, *, measure: Quantity, order: Sequence[str] = (), ratios: bool = False
+) -> Axes:
+    """An estimate with its interval bar of each network, one below the other. cells: estimates of one place.
+
+    order: of the networks of all panels that are compared; empty: those of this one. ratios: changes have a logarithmic
+    axis, on which a rise to many times as much does not press the others together.
+    """
+    drivers = list(order) or ordered(cells["driver"])
     points(ax, cells, along="driver", order=drivers, scale=measure.scale, flat=True)
     grid.name_rows(ax, drivers)
     ax.set(xlabel=measure.title, ylabel="Network")
     ax.grid(True, axis="x")
     if measure.change:
-        ax.axvline(0, color="0.6", linewidth=0.6, zorder=0)
+        ax.axvline(0, **_LEVEL)
     else:
         from_zero(ax, "x")
-    grid.in_larger_unit(ax.xaxis, measure.unit)
+    if ratios:
+        to_log = (lambda change: np.log1p(np.maximum(change, -99) / 100), lambda log: 100 * np.expm1(log))
+        ax.set_xscale("function", functions=to_log)
+        ax.xaxis.set_major_locator(FixedLocator(_CHANGES))
+        ax.set_xlabel(f"{measure.title}, logarithmic")
     return ax
 
 
@@ -299,14 +312,22 @@ def beside_each_other(frame: pd.DataFrame, drivers: Sequence[str], pairs: Sequen
 
 
 def repetitions_by_driver(
-    repetitions: pd.DataFrame, ax: Axes, *, value: str, measure: Quantity, beside: str = "", filled: str = ""
+    repetitions: pd.DataFrame,
+    ax: Axes,
+    *,
+    value: str,
+    measure: Quantity,
+    order: Sequence[str] = (),
+    beside: str = "",
+    filled: str = "",
 ) -> Axes:
     """A value of each repetition by driver: points, with boxes from LEAST_IN_BOX on (Mentz et al. 2020, figure 3).
 
-    beside: a column whose values stand beside each other at a driver, with filled points where it is `filled`, which
-    comes first, and open ones elsewhere. The axis is logarithmic where they are far apart.
+    order: of the drivers of all panels; empty: those of this one. beside: a column whose values stand beside each other
+    at a driver, with filled points where it is `filled`, which comes first, and open ones elsewhere. The axis is
+    logarithmic where they are far apart. No point hides another repetition's.
     """
-    drivers = ordered(repetitions["driver"])
+    drivers = list(order) or ordered(repetitions["driver"])
     settings = sorted(repetitions[beside].unique(), key=lambda each: (each != filled, each)) if beside else [""]
     width = _ROOM / len(settings)
     for place, driver in enumerate(drivers):
@@ -316,26 +337,31 @@ def repetitions_by_driver(
             at = place + width * (number - (len(settings) - 1) / 2)
             places = pd.Series(float(at), rows.index)
             repeated(ax, rows[value] * measure.scale, places, driver, width=0.9 * width, hollow=setting != filled)
-    grid.name_drivers(ax, drivers)
+    grid.name_categories(ax, drivers, "Driver")
     ax.set_ylabel(measure.title)
     values = measure.scale * repetitions[value].dropna()
     if beside and values.min() > 0 and values.max() > _FAR * values.min():
         grid.logarithmic(ax.yaxis)
     else:
         from_zero(ax)
-    grid.in_larger_unit(ax.yaxis, measure.unit)
     return ax
 
 
 def repeated(
     ax: Axes, values: pd.Series, places: pd.Series, driver: str, *, width: float = 0.0, hollow: bool = False
 ) -> None:
-    """A driver's points, one per repetition; with a box where `width` is not 0 and a place has LEAST_IN_BOX points."""
+    """A driver's points, one per repetition.
+
+    width: of a place, over whose middle its points are spread in the order of the rows, with a box around LEAST_IN_BOX
+    and more; 0: they lie above each other.
+    """
     color, marker = driver_style(driver)["color"], driver_style(driver)["marker"]
-    seaborn.stripplot(x=places, y=values, ax=ax, color=color, marker=marker, **_REPETITIONS)
-    if hollow and len(values):
-        ax.collections[-1].set(facecolor="white", edgecolor=color, linewidth=0.8)
-    for place, of_place in values.groupby(places):
+    at_place = values.groupby(places)
+    spread = at_place.cumcount() - (at_place.transform("size") - 1) / 2
+    spread *= _SPREAD * width / at_place.transform("size")
+    look = _OPEN | {"s": _OPEN_SIZES.get(marker, _SIZE), "edgecolor": color} if hollow else _FILLED | {"color": color}
+    ax.scatter(places + spread, values, marker=marker, zorder=3, clip_on=False, **look)
+    for place, of_place in at_place:
         if width and len(of_place) >= LEAST_IN_BOX:
             box(ax, of_place, place, width, color)
 
@@ -396,12 +422,14 @@ def stacked_by_driver(parts: pd.DataFrame, ax: Axes, *, part: str, label: str, *
     """A stacked bar for each driver; bars: options of `stacked`."""
     drivers = ordered(parts["driver"])
     stacked(ax, parts, bar="driver", part=part, order=drivers, **bars)
-    grid.name_drivers(ax, drivers)
+    grid.name_categories(ax, drivers, "Driver")
     ax.set_ylabel(label)
     return ax
 
 
-def published_shape(ours: pd.DataFrame, published: pd.DataFrame, *, measure: Quantity, conditions: str = "") -> Figure:
+def published_shape(
+    ours: pd.DataFrame, published: pd.DataFrame, *, measure: Quantity, conditions: grid.Conditions = ""
+) -> Figure:
     """The published totals and ours beside each other on the same axes, by pairs; a line marks the reference.
 
     ours, published: the cells of questions.throughput.normalised_shape, by SYSTEM and by paper: multiples of their own

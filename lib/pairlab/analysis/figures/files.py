@@ -160,7 +160,9 @@ def as_pgf(figure: Figure) -> tuple[bytes | None, str]:
 
 class _Renderer(backend_pgf.RendererPgf):
     def draw_text(self, gc, x, y, s, prop, angle, ismath=False, mtext=None):
-        super().draw_text(gc, x, y, _for_latex(s, ismath), prop, angle, ismath, mtext)
+        # LaTeX would have the tops of all words at one height, "nat" with "host", and so their baselines apart.
+        aligned = None if mtext and mtext.get_verticalalignment() == "top" else mtext
+        super().draw_text(gc, x, y, _for_latex(s, ismath), prop, angle, ismath, aligned)
 
     def get_text_width_height_descent(self, s, prop, ismath):
         return super().get_text_width_height_descent(_for_latex(s, ismath), prop, ismath)

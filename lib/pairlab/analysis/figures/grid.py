@@ -1,29 +1,34 @@
 """The layout of all figures: panels on shared axes, one legend above, one note below, gaps for missing panels."""
 
-import math
+import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis, XAxis, YAxis
+from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
 from pairlab.analysis.driver_order import ordered
-from pairlab.analysis.figures.style import COLUMN_IN, EDGE, HEIGHT_IN, NOTE, PAGE_IN, context, text, wrapped
+from pairlab.analysis.figures.style import COLUMN_IN, EDGE, HEIGHT_IN, NOTE, PAGE_IN, STYLE, context, text, wrapped
 from pairlab.analysis.output.measures import LARGER
 from pairlab.analysis.selection import SYSTEM
 
-_NAMES_PER_IN = 13  # characters of tick labels in an inch of an axis
-_MANY_DECADES = {"x": 1.6, "y": 2.4}  # from so many decades on, only powers of ten are ticks
+#: The conditions of the measurements behind a figure, in words; or what says them of the rows that it draws.
+Conditions = str | Callable[[pd.DataFrame], str]
+
+#: The marks of a decade, from the coarsest steps; and the marks that an axis should show.
+_STEPS, _MARKS = ((1,), (1, 3), (1, 2, 5), (1, 2, 3, 5, 7)), 3
+_BETWEEN = 3  # dots between the names below an axis
 _ACROSS = 7  # names in a row of a legend
-_TITLE = 0.85  # characters per inch of a title, relative to a note
+_TITLE = 0.8  # characters per inch of a title, relative to a note
 
 
 def facets(
@@ -60,7 +65,7 @@ def grid(
     draw: Callable[..., Axes],
     *,
     note: str,
-    conditions: str = "",
+    conditions: Conditions = "",
     across: int | None = None,
     widths: Sequence[float] | None = None,
     wide: bool = False,
@@ -101,17 +106,26 @@ def grid(
                 continue
             title, part = panels[number]
             draw(part, ax)
-            ax.set_title(text(wrapped(title, _TITLE * width_in / across)))
+            ax.set_title(text(_broken(title, _TITLE * width_in / across)))
             lowest, first = number + across not in drawn, number % across == 0 or number - 1 not in drawn
             ax.tick_params(labelbottom=not share_x or lowest, labelleft=not share_y or first)
             ax.xaxis.label.set_visible(lowest)
             ax.yaxis.label.set_visible(first)
         drivers = ordered(driver for _, part in panels for driver in part["driver"])
         alone = drivers[0] if len(drivers) == 1 and not handles else ""
-        figure.supxlabel(text(wrapped(with_conditions(alone, note, conditions), width_in)), **NOTE)
+        said = conditions if isinstance(conditions, str) else conditions(pd.concat([panels[each][1] for each in drawn]))
+        figure.supxlabel(text(wrapped(with_conditions(alone, note, said), width_in)), **NOTE)
         if handles := handles or ([] if alone else _driver_artists(figure, drivers)):
             add_legend(figure, handles, handles_across)
+        _name_scales(figure)
+        _turn_crowded(figure)
     return figure
+
+
+def _broken(title: str, width_in: float) -> str:
+    """A title in lines that fit, the first of which ends after a colon."""
+    lines = wrapped(title, width_in)
+    return wrapped(title.replace(": ", ":\n", 1), width_in) if lines != title else title
 
 
 def _driver_artists(figure: Figure, drivers: Sequence[str]) -> list[Artist]:
@@ -128,7 +142,8 @@ def add_legend(figure: Figure, handles: Sequence[Artist], across: int = _ACROSS)
     lines = any(not isinstance(handle, Line2D) or handle.get_linestyle() != "None" for handle in handles)
     length = mpl.rcParams["legend.handlelength"] if lines else 1
     for columns in range(min(len(handles), across), 0, -1):
-        legend = figure.legend(handles=handles, loc="outside upper center", ncols=columns, handlelength=length)
+        by_column = [handle for column in range(columns) for handle in handles[column::columns]]  # rows read in order
+        legend = figure.legend(handles=by_column, loc="outside upper center", ncols=columns, handlelength=length)
         if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
             return
         legend.remove()
@@ -140,23 +155,41 @@ def patches(colours: Mapping[str, str]) -> list[Artist]:
         return [Patch(facecolor=colour, **EDGE, label=part) for part, colour in colours.items()]
 
 
+def filled_and_open(filled: str, hollow: str) -> list[Artist]:
+    """The legend's artists where points of every driver are filled or open."""
+    with context():
+        look: dict[str, Any] = {"color": "0.3", "marker": "o", "linestyle": "none", "label": filled}
+        return [Line2D([], [], **look), Line2D([], [], **look | {"label": hollow}, markerfacecolor="white")]
+
+
 def with_conditions(*parts: str) -> str:
     """A note as one text; its parts are, for example, n and the conditions of the measurement."""
     return "; ".join(part for part in parts if part)
 
 
-def logarithmic(axis: XAxis | YAxis, many: float = 0.0) -> None:
-    """Makes the axis logarithmic, with plain numbers; from `many` decades on, only powers of ten are ticks."""
+def logarithmic(axis: XAxis | YAxis) -> None:
+    """Makes the axis logarithmic, with plain numbers."""
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})
-    axis.set_major_locator(_Decades(many or _MANY_DECADES[axis.axis_name]))
+    axis.set_major_locator(_Steps())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axis.set_minor_formatter(NullFormatter())
 
 
-def in_larger_unit(axis: Axis, unit: str) -> None:
-    """Labels the ticks in the next larger unit if the axis reaches a thousand: "20 ms", and not 20,000 µs."""
-    if unit in LARGER and axis.get_view_interval()[1] >= 1000:
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1000:g} {LARGER[unit]}" if value else "0"))
+def _name_scales(figure: Figure) -> None:
+    """Has axes that reach a thousand in the next larger unit, and says which are logarithmic where not all are; but for
+    those whose marks are what was measured.
+    """
+    for name, joint in (("x", ", "), ("y", ",\n")):
+        axes = [getattr(ax, f"{name}axis") for ax in figure.axes]
+        mixed = len({axis.get_scale() for axis in axes}) > 1
+        for axis in axes:
+            label = axis.label.get_text()
+            for unit, larger in LARGER.items():
+                if f"({unit})" in label and axis.get_view_interval()[1] >= 1000:
+                    label = label.replace(unit, larger)
+                    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1000:,g}"))
+            unsaid = mixed and axis.get_scale() == "log" and not isinstance(axis.get_major_locator(), FixedLocator)
+            axis.set_label_text(label + f"{joint}logarithmic" * unsaid)
 
 
 def name_categories(ax: Axes, names: Sequence[Hashable], label: str) -> None:
@@ -175,32 +208,47 @@ def name_rows(ax: Axes, names: Sequence[str]) -> None:
     ax.grid(False, axis="y")
 
 
-def name_drivers(ax: Axes, drivers: Sequence[str]) -> None:
-    """Makes the x axis one of drivers, whose names are turned if they would overlap."""
-    name_categories(ax, drivers, "Driver")
-    turn_crowded(ax, drivers)
+def _turn_crowded(figure: Figure) -> None:
+    """Turns the names below all panels if any of them would overlap."""
+    named = [ax for ax in figure.axes if isinstance(ax.xaxis.get_major_locator(), FixedLocator)]
+    if not named:
+        return
+    figure.draw_without_rendering()  # which lays it out
+    for ax in named:
+        extents = sorted(
+            tuple(label.get_window_extent().intervalx) for label in ax.get_xticklabels() if label.get_visible()
+        )
+        if any(left[1] + _BETWEEN > right[0] for left, right in itertools.pairwise(extents)):
+            break
+    else:
+        return
+    for ax in named:
+        ax.tick_params(axis="x", labelrotation=65)
+        plt.setp(ax.get_xticklabels(), ha="right", rotation_mode="anchor")
 
 
-def turn_crowded(ax: Axes, names: Sequence[Hashable]) -> None:
-    """Turns the names below an axis if they would overlap."""
-    width_in = ax.bbox.width / mpl.rcParams["figure.dpi"]
-    if len(names) * max(len(str(name)) for name in names) > _NAMES_PER_IN * width_in:
-        turn_names(ax, 35)
-
-
-def turn_names(ax: Axes, degrees: float) -> None:
-    ax.tick_params(axis="x", labelrotation=degrees)
-    plt.setp(ax.get_xticklabels(), ha="right", rotation_mode="anchor")
-
-
-class _Decades(LogLocator):
-    """Ticks at 1, 2 and 5 below `many` decades, else at powers of ten only."""
-
-    def __init__(self, many: float):
-        super().__init__()
-        self.many = many
+class _Steps(LogLocator):
+    """Marks in the coarsest steps of which _MARKS are in view, or else in the finest whose labels fit."""
 
     def tick_values(self, vmin, vmax):
-        few = vmin > 0 and math.log10(vmax / vmin) < self.many
-        self.set_params(subs=(1, 2, 5) if few else (1,))
-        return super().tick_values(vmin, vmax)
+        marks: Sequence[float] = []
+        for steps in _STEPS:
+            self.set_params(subs=steps)
+            finer = super().tick_values(vmin, vmax)
+            shown = finer[(finer >= vmin) & (finer <= vmax)]
+            if len(marks) and not self._fit(shown, vmin, vmax):
+                return marks
+            marks = finer
+            if len(shown) >= _MARKS:
+                return marks
+        return marks
+
+    def _fit(self, shown: np.ndarray, vmin: float, vmax: float) -> bool:
+        if len(shown) < 2 or vmin <= 0:
+            return True
+        axis: Any = self.axis
+        flat, box = axis.axis_name == "x", axis.axes.bbox
+        length = (box.width if flat else box.height) * 72 / axis.axes.figure.dpi
+        gap = length * np.diff(np.log(shown)).min() / np.log(vmax / vmin)
+        characters = max(len(f"{each:,g}") for each in shown) if flat else 1
+        return gap >= STYLE[f"{axis.axis_name}tick.labelsize"] * (0.5 * characters + 0.7)

@@ -44,22 +44,30 @@ def _change_map(changes: pd.DataFrame, ax: Axes, column: str, name: str) -> Axes
     return ax
 
 
-def change_maps(changes: pd.DataFrame, *, panel: str, column: str, name: str, conditions: str = "") -> Figure:
-    """A heat map for each value of `panel` that has a change, those with the fewest columns first.
+def change_maps(
+    changes: pd.DataFrame, *, panel: str, column: str, name: str, conditions: grid.Conditions = ""
+) -> Figure:
+    """A heat map for each value of `panel` that has a change; the note names the others.
 
-    changes: estimates in the form of cell_estimates.COLUMNS with columns driver, `panel` and `column`; columns of a map
-    are in the order of the rows. name: the label of `column`. Changes whose interval holds zero are in brackets. If
-    they fit, all maps are in one row, with widths by their columns; if all have the same drivers, these are named once.
+    changes: estimates in the form of cell_estimates.COLUMNS with columns driver, `panel` and `column`; maps, and the
+    columns of a map, are in the order of the rows. name: the label of `column`. Changes whose interval holds zero are
+    in brackets. If they fit, all maps are in one row, with widths by their columns; if all have the same drivers, these
+    are named once.
     """
     present = changes[changes["value"].notna()]
     panels = [(name.replace(": ", ":\n"), changes[changes[panel] == name]) for name in dict.fromkeys(present[panel])]
-    panels.sort(key=lambda titled: titled[1][column].nunique())
     widths = [part[column].nunique() for _, part in panels]
     in_a_row = sum(widths) <= _ACROSS
     same_rows = len({tuple(ordered(part["driver"])) for _, part in panels}) == 1
-    note = f"change in %, of n = {span(present['n'])} repetitions; in brackets: the interval holds zero"
+    note = f"change in %, of n = {span(present['n'])} repetitions"
+    if ((present["low"] <= 0) & (present["high"] >= 0)).any():
+        note += "; in brackets: the interval holds zero"
     if any(part["value"].isna().any() for _, part in panels):
         note += "; empty: too few flows, or some failed"
+    if len(absent := changes[~changes[panel].isin(present[panel])]):
+        steps = absent.groupby(panel, sort=False)[column].unique()
+        named = (f"{each} ({', '.join(map(str, of))})" for each, of in steps.items())
+        note += f"; not drawn, as too few flows, or some failed: {', '.join(named)}"
     figure = grid.grid(
         panels,
         partial(_change_map, column=column, name=name),

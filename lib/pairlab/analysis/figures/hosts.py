@@ -22,7 +22,12 @@ _SAME_HOST: dict[str, Any] = {"color": "0.75", "linewidth": 0.5, "zorder": 1}
 
 
 def dots(
-    repetitions: pd.DataFrame, *, value: str, measure: Quantity, conditions: str = "", confidence: float = 0.95
+    repetitions: pd.DataFrame,
+    *,
+    value: str,
+    measure: Quantity,
+    conditions: grid.Conditions = "",
+    confidence: float = 0.95,
 ) -> Figure:
     """The mean of `value` on each host, by pairs and driver, and the mean over hosts: a panel per system.
 

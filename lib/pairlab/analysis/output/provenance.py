@@ -10,9 +10,11 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from pairlab import paths
 from pairlab.analysis.comparison.cells import named
-from pairlab.analysis.selection import beyond_alike, in_force, usual_value
+from pairlab.analysis.selection import SYSTEM, beyond_alike, in_force, usual_value
 from pairlab.base.atomic import give_to_owner, make_directory
 from pairlab.errors import BadInput, StoreError
 from pairlab.model import reasons
@@ -28,8 +30,10 @@ FACTS = {
 }
 
 
-#: The names of datapaths here, by Open vSwitch's.
-KERNEL = {"system": "kernel"}
+#: Where packets are switched, by Open vSwitch's names of its datapaths.
+_DATAPATHS = {"system": "in the kernel", "netdev": "in user space"}
+#: What tells the runs that a figure draws from others of its question.
+_DRAWN = (*SYSTEM, "hosts", "placement", "udp_share")
 
 #: An Origin's text, as it stands in a comment or in a figure's metadata.
 _STAMP = re.compile(
@@ -157,33 +161,51 @@ def listed(values: Iterable[object]) -> str:
     return ", ".join(sorted({str(value) for value in values} - {"None", ""})) or "not recorded"
 
 
-def conditions(runs: Runs) -> str:
+def conditions(runs: Iterable[Run], drawn: pd.DataFrame | None = None) -> str:
     """The conditions of the runs that count, as far as they differ between hosts and sweeps, for notes of figures.
 
     They are the options that all runs share beyond the papers' ones, TCP's congestion control in force, the duration of
     flows without an end, the CPUs, the hosts that are no machines of their own, the backends that were measured on
-    different machines, and the datapath of a driver's switch: "ovs (netdev)", or "ovs (kernel)", which Open vSwitch
-    calls system.
+    different machines, and where a driver's switch is: "ovs in the kernel". drawn: a figure's rows; of the runs only
+    those of the same systems, places and protocols.
     """
     counted = [run for run in runs if run.status == "ok"]
-    datapaths = {(run.spec.driver, in_force(run)["datapath"]) for run in counted}
-    seconds = sorted({run.spec.duration_s for run in counted if not run.spec.flows_end})
+    if drawn is not None:
+        names = [name for name in _DRAWN if name in drawn]
+        rows = {*drawn[names].dropna().itertuples(index=False, name=None)}
+        counted = [run for run in counted if tuple(getattr(run.spec, name) for name in names) in rows]
+    timed = sorted(
+        {(run.spec.duration_s, run.spec.backend) for run in counted if not (run.spec.flows_end or run.spec.launches)}
+    )
+    datapaths = sorted({(run.spec.driver, in_force(run)["datapath"], run.spec.backend) for run in counted})
     unknown, unsteady = (
         sum(bool(getattr(run, name)) for run in counted) for name in ("steadiness_unknown", "unsteady")
     )
     forms = [
         ("{}", ", ".join(named(*each) for each in beyond_alike([run.spec for run in counted]).items())),
         ("TCP {}", listed(run.congestion_control for run in counted if run.spec.udp_share < 1)),
-        ("{} s each", " or ".join(f"{each:g}" for each in seconds)),
-        ("{} CPUs", facts_of(runs)["cpus"]),
+        ("{} each", " or ".join(_with_backends((f"{seconds:g} s", backend) for seconds, backend in timed))),
+        ("{} CPUs", listed(recorded(counted, "cpus"))),
         ("{} hosts that share a kernel", listed(run.hosts_of("namespace") or "" for run in counted)),
         ("{}", "hosts of user-mode Linux" if any(run.hosts_of("uml") for run in counted) else ""),
         ("{}", _different_machines(counted)),
-        ("{}", listed(f"{driver} ({KERNEL.get(path, path)})" for driver, path in datapaths if path)),
+        (
+            "{}",
+            ", ".join(_with_backends((f"{of} {_DATAPATHS.get(path, path)}", at) for of, path, at in datapaths if path)),
+        ),
         (f"steadiness unknown of {{}} of {len(counted)} runs", str(unknown or "")),
         (f"{{}} of {len(counted)} runs unsteady", str(unsteady or "")),
     ]
     return ", ".join(form.format(value) for form, value in forms if value not in ("", "not recorded"))
+
+
+def _with_backends(words: Iterable[tuple[str, str]]) -> list[str]:
+    """Each of these words, of a backend each, once; with its backends where not all words are of the same ones."""
+    found: dict[str, list[str]] = {}
+    for word, backend in words:
+        found.setdefault(word, []).append(backend)
+    alike = len({*map(tuple, found.values())}) == 1
+    return [word if alike else f"{word} ({', '.join(backends)})" for word, backends in found.items()]
 
 
 def _different_machines(counted: Sequence[Run]) -> str:

@@ -14,6 +14,8 @@ from matplotlib.figure import Figure
 
 from pairlab.analysis import allocations, published
 from pairlab.analysis.allocations import ALLOCATIONS
+from pairlab.analysis.driver_order import ordered
+from pairlab.analysis.figures import grid
 from pairlab.analysis.output.formatting import MISSING
 from pairlab.analysis.output.measures import Quantity
 from pairlab.analysis.question import Answer, Change, Column, Estimates, Mean, Question, Table, p_values
@@ -158,18 +160,17 @@ def _tables(topic: str, alone: bool = False) -> dict[str, Table]:
 
 def _repetitions(answer: Answer, name: str) -> Figure | None:
     """A measure by driver, a point for each repetition: filled what a pair has alone, open what it has otherwise."""
+    known = answer.known(name)
+    others = sorted(each for each in {*known["beside"]} - {ALONE} if not each.endswith(AWAKE))
 
     def shown(frame: pd.DataFrame) -> pd.DataFrame:
         if answer.question.beside:  # what kept CPUs awake is in the figures of the pair alone
             frame = frame[~frame["beside"].str.endswith(AWAKE)]
         return frame.assign(system=frame["backend"] + ", " + frame["workload"])
 
-    def marks(frame: pd.DataFrame) -> str:
-        others = sorted({*frame["beside"]} - {ALONE})
-        return f"; filled: {ALONE}; open: {', '.join(others)}" if others else ""
-
     layout = {"rows": ["place"], "column": "system", "title": "{row}:\n{each}", "height_in": 2.0}
-    return answer.dots(name, layout, where=shown, remark=marks, beside="beside", filled=ALONE)
+    layout |= {"handles": grid.filled_and_open(ALONE, ", ".join(others)) if others else []}
+    return answer.dots(name, layout, where=shown, order=ordered(known["driver"]), beside="beside", filled=ALONE)
 
 
 # --- the questions

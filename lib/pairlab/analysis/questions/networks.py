@@ -8,9 +8,11 @@ from functools import partial
 from typing import Any
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pairlab.analysis import layers, published
+from pairlab.analysis.driver_order import ordered
 from pairlab.analysis.figures import causes as figures_causes
 from pairlab.analysis.figures import estimates
 from pairlab.analysis.output.formatting import MISSING
@@ -29,6 +31,8 @@ PLACE = ("hosts", "placement")
 _KEYS = ("system", "driver", "hosts", "pairs")
 #: Of a figure, in inches: a network's row, and titles, axis and note; a panel is at least as high as so many rows.
 _ROW_IN, _AROUND_IN, _LEAST_ROWS = 0.2, 0.9, 5
+#: The most panels in a row; and a rise, in percent, beyond which falls would be pressed together.
+_IN_ROW, _MUCH = 3, 100
 
 
 def place_text(hosts: int, placement: str) -> str:
@@ -55,10 +59,20 @@ def by_network(answer: Answer, name: str, column: str, order: Sequence[str]) -> 
     cells = answer.known(name)
     rows = [*SYSTEM, *["count"] * (cells["pairs"].nunique() > 1)]
     cells = cells.assign(count=cells["pairs"].map(estimates.pairs_text))
-    most = cells.groupby([*rows, column])["driver"].nunique().max()
-    layout: dict[str, Any] = {"rows": rows, "column": column, "order": order, "across": min(len(order), 3)}
-    layout |= {"share_x": True, "share_y": False, "height_in": _AROUND_IN + _ROW_IN * max(most, _LEAST_ROWS)}
-    return answer.facets(estimates.below_each_other, name, layout, where=lambda _: cells)
+    panels = cells.groupby([*rows, column]).ngroups
+    in_a_row = len(order) > 1 and panels <= _IN_ROW
+    cells = cells.assign(among="" if in_a_row else cells[column])  # what is compared: the panels of a row, or a column
+    networks = {among: ordered(part["driver"]) for among, part in cells.groupby("among")}
+    most = max([_LEAST_ROWS, *map(len, networks.values())])
+    layout: dict[str, Any] = {"rows": rows, "column": column, "order": order, "packed": in_a_row}
+    layout |= {"across": panels if in_a_row else min(len(order), _IN_ROW)}
+    layout |= {"share_x": True, "share_y": in_a_row, "height_in": _AROUND_IN + _ROW_IN * most}
+
+    def draw(panel: pd.DataFrame, ax: Axes, **options: Any) -> Axes:
+        return estimates.below_each_other(panel, ax, order=networks[panel["among"].iloc[0]], **options)
+
+    ratios = answer.measure(name).change and cells["high"].max() > _MUCH
+    return answer.facets(draw, name, layout, where=lambda _: cells, ratios=ratios)
 
 
 def _by_place(answer: Answer, name: str) -> Figure | None:
@@ -155,7 +169,7 @@ def _shown(answer: Answer) -> list[str]:
 def _layers_figure(answer: Answer) -> Figure | None:
     if answer.known("by layer").empty:
         return None
-    return figures_causes.by_transaction(answer["by layer"], conditions(answer.once(_profiled)))
+    return figures_causes.by_transaction(answer["by layer"], partial(conditions, answer.once(_profiled)))
 
 
 def published_table() -> pd.DataFrame:

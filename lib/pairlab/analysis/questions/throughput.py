@@ -251,13 +251,12 @@ def _clients_cdf(answer: Answer) -> Figure | None:
     if not len(mine):
         return None
     points = by_group.of(mine, CELL, "throughput_bps").cdf(each=True)
-    shown: dict[str, Any] = {
-        "label": "Throughput of a client (Gbit/s)",
-        "scale": 1e-9,
-        "log": far_apart(mine),
-        "of": "clients",
-    }
-    return estimates.by_system(points, cdf.cdf_lines, note=of_clients(mine), conditions=answer.conditions, **shown)
+    shown: dict[str, Any] = {"label": "Throughput of a client (Gbit/s)", "scale": 1e-9, "of": "clients"}
+
+    def draw(lines: pd.DataFrame, ax: Axes) -> Axes:
+        return cdf.cdf_lines(lines, ax, log=far_apart(mine.merge(lines[list(SYSTEM)].drop_duplicates())), **shown)
+
+    return estimates.by_system(points, draw, note=of_clients(mine), conditions=answer.conditions)
 
 
 def pairs_of_drivers(repetitions: pd.DataFrame) -> pd.DataFrame:
@@ -454,7 +453,6 @@ def _parts_by_pairs(answer: Answer) -> Figure | None:
         estimates.stacked(ax, drawn, bar="pairs", part="part", order=pairs, colours=shown, scale=100)
         ax.set_xticks(range(len(pairs)), pairs)
         ax.tick_params(axis="x", length=0)
-        grid.turn_crowded(ax, pairs)
         ax.set(xlim=(-0.6, len(pairs) - 0.4), ylim=(0, 100), xlabel="Pairs", ylabel="CPU time (%)")
         return ax
 
@@ -463,8 +461,8 @@ def _parts_by_pairs(answer: Answer) -> Figure | None:
     return grid.facets(parts, draw, column="driver", order=ordered(parts["driver"]), **layout)
 
 
-def _measured(answer: Answer) -> str:
-    return grid.with_conditions(answer.conditions, others(answer.found))
+def _measured(answer: Answer) -> grid.Conditions:
+    return lambda drawn: grid.with_conditions(answer.conditions(drawn), others(answer.found))
 
 
 def _cpu_values(answer: Answer, found: Values) -> None:

@@ -16,6 +16,7 @@ from pairlab.analysis import cell_estimates, published
 from pairlab.analysis import repetitions as runs_as_rows
 from pairlab.analysis.driver_order import ordered
 from pairlab.analysis.figures import estimates, files, grid, style
+from pairlab.analysis.output.measures import Quantity
 from pairlab.analysis.questions import throughput
 from pairlab.analysis.selection import CELL
 from pairlab.base.temporary_folder import PREFIX
@@ -463,3 +464,96 @@ def test_what_is_beside_has_open_points_and_stands_beside_the_filled_ones_that_c
     places = [place for place, _ in found]
     assert places == sorted(places)
     assert [is_open for _, is_open in found] == [False, True, True] * 2
+
+
+def test_no_repetition_hides_another_with_the_same_value():
+    rows = pd.DataFrame({"driver": "bridge", "value": [2.0, 2.0, 2.0], "beside": "alone"})
+    ax = estimates.repetitions_by_driver(rows, alone(), value="value", measure=throughput.TOTAL)
+    (points,) = ax.collections
+    at = points.get_offsets()[:, 0]
+    assert np.diff(at).min() > 0.05
+    assert np.abs(at).max() < 0.31
+
+
+def test_panels_that_are_compared_have_one_order_with_gaps_where_one_lacks_a_driver(cells):
+    rows = pd.DataFrame({"driver": ["macvlan", "nat"], "value": [1.0, 2.0]})
+    order = ["bridge", "macvlan", "process", "nat"]
+    ax = estimates.repetitions_by_driver(rows, alone(), value="value", measure=throughput.TOTAL, order=order)
+    assert [mark.get_text() for mark in ax.get_xticklabels()] == order
+    assert [float(x) for each in ax.collections for x in each.get_offsets()[:, 0]] == [1, 3]
+    mine = cells[(cells["backend"] == "netns") & (cells["pairs"] == 10) & (cells["driver"] == "macvlan")]
+    ax = estimates.below_each_other(mine, alone(), measure=throughput.TOTAL, order=order)
+    assert [mark.get_text() for mark in ax.get_yticklabels()] == order
+    assert {float(y) for line in ax.lines if line.get_marker() == "s" for y in line.get_ydata()} == {1}
+
+
+def test_on_an_axis_of_ratios_half_as_much_is_as_far_from_none_as_twice():
+    change = pd.DataFrame({"driver": "nat", "value": [-50.0], "low": [-100.0], "high": [300.0], "n": 3})
+    measure = Quantity("Against alone (%)", "change", 1, change=True)
+    ax = estimates.below_each_other(change, alone(), measure=measure, ratios=True)
+    half, none, twice = ax.transData.transform([(x, 0) for x in (-50, 0, 100)])[:, 0]
+    assert none - half == pytest.approx(twice - none)
+    assert ax.get_xlabel() == "Against alone (%), logarithmic"
+
+
+def scaled(*parts, label="Latency (µs)"):
+    """A figure with a panel for each of these axes: (its highest value, whether it is logarithmic)."""
+
+    def draw(part, ax):
+        ax.plot([0, 1], [1, part["high"].iloc[0]])
+        ax.set(xlabel="Pairs", ylabel=label)
+        if part["log"].iloc[0]:
+            grid.logarithmic(ax.yaxis)
+        return ax
+
+    panels = [(str(high), pd.DataFrame({"driver": ["bridge"], "high": high, "log": log})) for high, log in parts]
+    figure = grid.grid(panels, draw, note="n = 1", across=1, share_y=False)
+    figure.draw_without_rendering()
+    return figure
+
+
+def marks(ax):
+    low, high = ax.get_ylim()
+    return [mark.get_text() for mark in ax.get_yticklabels() if low <= mark.get_position()[1] <= high]
+
+
+def test_an_axis_that_reaches_a_thousand_has_the_larger_unit_and_says_so_if_it_alone_is_logarithmic():
+    small, large = scaled((200, False), (20_000, True)).axes
+    assert (small.get_ylabel(), large.get_ylabel()) == ("Latency (µs)", "Latency (ms),\nlogarithmic")
+    assert {"0.1", "10"} <= {*marks(large)}
+    assert scaled((200, True)).axes[0].get_ylabel() == "Latency (µs)"
+
+
+@pytest.mark.parametrize(
+    ("high", "shown"),
+    [(5000, ["1", "10", "100", "1,000"]), (50, ["1", "3", "10", "30"]), (8, ["1", "2", "5"]), (4, ["1", "2", "3"])],
+)
+def test_a_logarithmic_axis_has_the_coarsest_steps_of_which_three_are_in_view(high, shown):
+    assert marks(scaled((high, True), label="Rate (Gbit/s)").axes[0]) == shown
+
+
+@pytest.mark.parametrize(("names", "turned"), [(["bridge", "nat"], 0), ([f"a long name, {n}" for n in range(9)], 65)])
+def test_names_below_an_axis_are_turned_only_where_they_would_overlap(names, turned):
+    def draw(part, ax):
+        grid.name_categories(ax, names, "Driver")
+        return ax
+
+    (ax,) = grid.grid([("", pd.DataFrame({"driver": ["bridge"]}))], draw, note="n = 1").axes
+    assert {mark.get_rotation() for mark in ax.get_xticklabels()} == {turned}
+
+
+def test_the_rows_of_a_legend_read_in_order():
+    figure = plt.figure(figsize=(3.4, 2))
+    grid.add_legend(figure, grid.patches(dict.fromkeys("abcdefg", "red")), across=3)
+    figure.draw_without_rendering()
+    boxes = [(text.get_window_extent(), text.get_text()) for text in figure.legends[0].get_texts()]
+    assert "".join(text for _, text in sorted(boxes, key=lambda box: (-round(box[0].y0), box[0].x0))) == "abcdefg"
+
+
+@needs_latex
+def test_names_below_an_axis_stand_on_one_line_in_pgf(origin, out):
+    ax = plt.subplots(figsize=(3, 2))[1]
+    grid.name_categories(ax, ["nat", "host"], "Driver")
+    written = files.save(ax.figure, "names", origin)[-1].read_text()
+    heights = [re.search(rf"y=([\d.]+)in, left, base\]{{.*{name}}}", written) for name in ("nat", "host")]
+    assert heights[0][1] == heights[1][1]

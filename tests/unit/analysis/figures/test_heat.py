@@ -72,14 +72,22 @@ def test_a_figure_has_a_map_for_each_panel_and_says_what_the_brackets_mean():
     assert [ax.get_title() for ax in figure.axes] == ["netns, flowgen:\np99", "docker, flowgen:\np99"]
     note = figure._supxlabel.get_text().replace("\n", " ")
     told = "change in %, of n = 5 repetitions; in brackets: the interval holds zero"
-    assert note == f"{told}; empty: too few flows, or some failed; TCP cubic"
+    assert note == (
+        f"{told}; empty: too few flows, or some failed; not drawn, as too few flows, or some failed: nothing known"
+        " (10 to 50, 50 to 100); TCP cubic"
+    )
     assert not figure.legends
+
+
+def test_without_changes_in_brackets_nothing_is_said_of_them():
+    (ax,) = heat.change_maps(CHANGES[CHANGES["low"] > 0], panel="panel", column="step", name="Pairs").axes
+    assert ax.figure.get_supxlabel() == "change in %, of n = 5 repetitions"
 
 
 def test_maps_share_a_row_each_as_wide_as_its_columns():
     one_step = CHANGES[CHANGES["step"] == "10 to 50"].assign(panel="docker, flowgen: p50")
     figure = heat.change_maps(pd.concat([CHANGES, one_step]), panel="panel", column="step", name="Pairs")
     figure.canvas.draw()
-    narrow, wide = (ax.get_position() for ax in figure.axes)
+    wide, narrow = (ax.get_position() for ax in figure.axes)
     assert (narrow.y0, narrow.height) == pytest.approx((wide.y0, wide.height))
     assert wide.width == pytest.approx(2 * narrow.width, rel=0.1)

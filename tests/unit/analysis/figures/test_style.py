@@ -74,6 +74,7 @@ def test_an_unknown_driver_looks_the_same_in_every_process():
 
 def test_the_known_drivers_come_first_in_one_order():
     assert ordered(["zeta", "ovs", "alpha", "bridge"]) == ["bridge", "ovs", "alpha", "zeta"]
+    assert ordered(["nat", "process", "host"]) == ["host", "process", "nat"], "both are a host's own network"
 
 
 def test_the_parts_of_cpu_time_look_like_no_driver_and_differ_as_greys():

@@ -2,6 +2,7 @@ import os
 from dataclasses import replace
 
 import matplotlib.pyplot as plt
+import pandas as pd
 import pytest
 
 from pairlab import paths, store
@@ -66,13 +67,14 @@ def test_conditions_say_of_how_many_runs_nobody_knows_whether_they_were_steady(t
 
 
 def test_conditions_name_the_congestion_control_the_seconds_and_the_datapath_of_each_switch(tmp_path):
-    for repetition, (driver, path) in enumerate([("ovs", "netdev"), ("ovs", "system"), ("bridge", "")]):
-        made = run([1], repetition=repetition, driver=driver, duration_s=10.0)
+    for backend, driver, path in [("netns", "ovs", "netdev"), ("uml", "ovs", "system"), ("netns", "bridge", "")]:
+        made = run([1], backend=backend, driver=driver, duration_s=10.0)
         network = {"tcp_congestion_control": "bbr", "datapath": path}
         facts = made.facts | {"network": network, "congestion_control": {"in_force": "cubic", "by": "route"}}
         store.write(replace(made, facts=facts), tmp_path)
     runs = load_runs(tmp_path)
-    assert conditions(runs) == "TCP cubic, 10 s each, 2 CPUs, ovs (kernel), ovs (netdev)"
+    assert conditions(runs) == "TCP cubic, 10 s each, 2 CPUs, ovs in user space (netns), ovs in the kernel (uml)"
+    assert conditions(runs.where(backend="uml")) == "TCP cubic, 10 s each, 2 CPUs, ovs in the kernel"
     assert origin_of(runs, tmp_path).conditions == conditions(runs)
     assert conditions(runs.where(driver="bridge")) == "TCP cubic, 10 s each, 2 CPUs"
 
@@ -85,6 +87,29 @@ def test_conditions_name_the_backends_that_were_measured_on_different_machines(t
     assert "machines" not in conditions(load_runs(tmp_path).where(lambda run: run.spec.backend != "docker"))
     store.write(made_up(backend="netns", repetition=1, environment=slow), tmp_path)
     assert "docker/netns and netns/uml on different machines" in conditions(load_runs(tmp_path, environment="all"))
+
+
+def test_conditions_of_a_figure_are_those_of_the_runs_that_it_draws(tmp_path):
+    fast, slow = (Environment(f"{name}, 2 CPUs", f"machine-{name}", "6.18") for name in ("fast", "slow"))
+    shared = {"hosts": [{"name": "h", "kind": "namespace"}] * 2}
+    for environment, backend, hosts, seconds in [
+        (slow, "docker", 1, 5),
+        (fast, "netns", 1, 10),
+        (fast, "netns", 2, 10),
+    ]:
+        made = made_up(environment=environment, backend=backend, hosts=hosts, duration_s=seconds)
+        store.write(replace(made, facts=made.facts | shared) if hosts > 1 else made, tmp_path)
+    runs = load_runs(tmp_path)
+    every = "5 s (docker) or 10 s (netns) each, 2 CPUs, 2 hosts that share a kernel"
+    assert conditions(runs) == f"{every}, docker and netns on different machines"
+    of_netns = pd.DataFrame({"backend": ["netns"], "workload": [Spec().workload], "value": [1.0]})
+    assert conditions(runs, of_netns) == "10 s each, 2 CPUs, 2 hosts that share a kernel"
+    assert conditions(runs, of_netns.assign(hosts=1)) == "10 s each, 2 CPUs"
+
+
+def test_conditions_of_launches_name_no_seconds(tmp_path):
+    store.write(run([1], experiment="launch-time", launches=2), tmp_path)
+    assert conditions(load_runs(tmp_path)) == "TCP cubic, 2 CPUs"
 
 
 def test_conditions_of_udp_alone_name_no_congestion_control(tmp_path):

@@ -356,7 +356,7 @@ def _log_where_far(ax: Axes, axis: str, values: Sequence[np.ndarray]) -> None:
     least, most = min(part.min() for part in values), max(part.max() for part in values)
     far = least > 0 and most > _FAR * least
     if far:
-        grid.logarithmic(getattr(ax, f"{axis}axis"), many=3)
+        grid.logarithmic(getattr(ax, f"{axis}axis"))
     ax.set(**{f"{axis}lim": (least / 1.15, most * 1.15) if far else (0, most * 1.05 or 1)})
 
 
