@@ -10,6 +10,7 @@ from pairlab.analysis.figures.estimates import by_number
 from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.measures import Quantity
 from pairlab.analysis.question import Across, Change, Column, Differ, Frame, Made, Mean, Question, Table
+from pairlab.analysis.questions.networks import by_network
 from pairlab.analysis.sentences import changes, extremes
 from pairlab.errors import AnalysisError, UnknownName
 from tests.support.synthetic import run
@@ -185,6 +186,15 @@ def test_the_note_of_a_figure_says_how_the_systems_that_it_draws_were_measured(t
     both, one = (" ".join(answer.figure(name).get_supxlabel().split()) for name in figures)
     assert both.endswith("TCP cubic, 2 s (netns) or 5 s (docker) each, 2 CPUs")
     assert one.endswith("TCP cubic, 5 s each, 2 CPUs")
+
+
+def test_few_panels_of_networks_are_in_one_row_and_all_have_one_order(tmp_path):
+    for driver, cores in [("process", 1), ("nat", 1), ("host", 2)]:
+        store.write(run([10], experiment="hubs", driver=driver, cores=cores), tmp_path)
+    drawn = {"total": lambda answer: by_network(answer, "total", "core_text", ["1 cores", "2 cores"])}
+    axes = question.ask(replace(HUBS, figures=drawn), tmp_path).figure("total").axes
+    assert len({round(ax.get_position().y0, 3) for ax in axes}) == 1
+    assert [[mark.get_text() for mark in ax.get_yticklabels()] for ax in axes] == [["host", "process", "nat"], []]
 
 
 def test_where_nothing_could_be_compared_the_answer_says_so_and_why(tmp_path):

@@ -196,7 +196,9 @@ def name_categories(ax: Axes, names: Sequence[Hashable], label: str) -> None:
     """Makes the x axis one of categories, separated by thin lines."""
     for between in range(1, len(names)):
         ax.axvline(between - 0.5, color="0.85", linewidth=0.4, zorder=0)
-    ax.set_xticks(range(len(names)), [text(str(name)) for name in names])
+    texts = [text(str(name)) for name in names]
+    breaks = max((each.count("\n") for each in texts), default=0)  # a name of fewer lines would stand higher
+    ax.set_xticks(range(len(names)), [each + "\n" * (breaks - each.count("\n")) for each in texts])
     ax.set(xlim=(-0.5, len(names) - 0.5), xlabel=label)
     ax.tick_params(axis="x", length=0)
 

@@ -522,6 +522,10 @@ def test_an_axis_that_reaches_a_thousand_has_the_larger_unit_and_says_so_if_it_a
     assert (small.get_ylabel(), large.get_ylabel()) == ("Latency (µs)", "Latency (ms),\nlogarithmic")
     assert {"0.1", "10"} <= {*marks(large)}
     assert scaled((200, True)).axes[0].get_ylabel() == "Latency (µs)"
+    short, long = scaled((900, False), (25_000, False)).axes
+    assert (short.get_ylabel(), long.get_ylabel()) == ("Latency (µs)", "Latency (ms)")
+    assert float(marks(short)[-1]) > 100
+    assert {"0", "10", "20"} <= {*marks(long)}
 
 
 @pytest.mark.parametrize(
@@ -548,6 +552,12 @@ def test_the_rows_of_a_legend_read_in_order():
     figure.draw_without_rendering()
     boxes = [(text.get_window_extent(), text.get_text()) for text in figure.legends[0].get_texts()]
     assert "".join(text for _, text in sorted(boxes, key=lambda box: (-round(box[0].y0), box[0].x0))) == "abcdefg"
+
+
+def test_names_of_one_line_stand_beside_the_first_line_of_others():
+    ax = alone()
+    grid.name_categories(ax, ["no limit", "20 % with\nshares"], "Limit")
+    assert [mark.get_text() for mark in ax.get_xticklabels()] == ["no limit\n", "20 % with\nshares"]
 
 
 @needs_latex

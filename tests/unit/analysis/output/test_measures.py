@@ -1,12 +1,10 @@
-"""How measures show estimates: in tables, as keyed numbers, on axes."""
+"""How measures show estimates: in tables and as keyed numbers."""
 
 import math
 
-import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
-from pairlab.analysis.figures.grid import in_larger_unit
 from pairlab.analysis.output import formatting
 from pairlab.analysis.output.latex import Values
 from pairlab.analysis.output.measures import Quantity
@@ -29,17 +27,6 @@ def test_from_a_thousand_microseconds_on_tables_and_numbers_are_in_milliseconds(
     LATENCY.put(found, CELLS, "driver")
     assert (found["bridge/latency"], found["nat/latency"]) == (r"61.2\,µs", r"20.5\,ms")
     assert found["nat/latency-interval"] == "[19.0, 22.1] ms"
-
-
-def test_an_axis_that_reaches_a_thousand_microseconds_is_marked_in_milliseconds():
-    _, (short, long) = plt.subplots(1, 2)
-    for ax, most in ((short, 900), (long, 25_000)):
-        ax.set_ylim(0, most)
-        in_larger_unit(ax.yaxis, "µs")
-    texts = {ax: [label.get_text() for label in ax.get_yticklabels()] for ax in (short, long)}
-    plt.close()
-    assert not any("ms" in text for text in texts[short])
-    assert {"0", "5 ms", "20 ms"} <= set(texts[long])
 
 
 @pytest.mark.parametrize(
