@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from pairlab.analysis import repetitions
+from pairlab.analysis.claims import ledger
 from pairlab.analysis.question import Answer
 from pairlab.analysis.questions import throughput
 from pairlab.model.tables import table
@@ -83,9 +84,11 @@ def test_saturation_begins_where_all_later_pair_counts_are_saturated_too():
         return frame.assign(backend="netns", workload="iperf", driver="bridge")
 
     assert throughput.saturation(line(0.5, 0.96, 0.97, 1.0))["from_pairs"].item() == 2
-    assert throughput.saturation(line(0.99, 0.9, 0.97, 1.0))["from_pairs"].item() == 5
+    assert throughput.saturation(line(0.99, 0.89, 0.97, 1.0))["from_pairs"].item() == 5
     assert throughput.saturation(line(0.99, 0.99, 0.97, 1.0))["from_pairs"].item() == 1
-    assert throughput.saturation(line(1.0, 1.0, 1.0, 0.9))["from_pairs"].isna().item()
+    assert throughput.saturation(line(1.0, 1.0, 1.0, 0.89))["from_pairs"].isna().item()
+    stated = {claim.than for claim in ledger.load() if claim.id.startswith("cpu-saturated-")}
+    assert stated == {throughput.SATURATED}
 
 
 def test_what_other_processes_used_is_told_at_its_most_or_as_unknown():

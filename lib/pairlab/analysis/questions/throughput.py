@@ -360,8 +360,8 @@ FAIRNESS = Question(
 
 # --- the CPU beside the throughput: is it the bottleneck, and what does a gigabyte cost?
 
-#: A CPU is saturated where at least this share of its time is busy: it is neither idle, nor waits for a disk.
-SATURATED = 0.95
+#: A CPU is saturated, as in claims.yaml, where at least this share of its time is neither idle nor waiting for a disk.
+SATURATED = 0.9
 _USE = {
     "total_bps": TOTAL,
     "busy": Quantity("Busy (%)", "busy", 1, 100, "%"),
