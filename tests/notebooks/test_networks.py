@@ -53,10 +53,10 @@ def test_what_the_paper_states_of_messages_stands_beside(ask):
     assert by_name["TCP", "1 KiB", "overlay"] == "–"
 
 
-def test_hosts_that_share_a_kernel_answer_nothing_whatever_they_are_called(ask):
+def test_hosts_of_one_kind_answer_nothing_whatever_they_are_called(ask):
     kinds = [claimed.sending(1.0, experiment="virtualization", host_kind=kind) for kind in ("physical", "virtual")]
     answer = ask("virtualization", [replace(run, facts={**run.facts, "hosts": NAMESPACES}) for run in kinds])
-    assert str(answer).startswith("not comparable: the hosts share one kernel")
+    assert str(answer).startswith("not comparable: all hosts are of one kind (namespaces)")
     assert answer["throughput"].empty
     assert answer["change"].empty
 

@@ -264,10 +264,10 @@ def _between(experiment):
 
 def _kinds(level, told, random):
     for driver, times in (("process", SAME), ("overlay", LESS)):
-        for kind, factor in (("physical", 1.0), ("virtual", times)):
-            asked = {"experiment": "virtualization", "host_kind": kind, "driver": driver}
-            made = claimed.sending(level(factor), **asked, **told)
-            hosts = [{"name": f"host-{number}", "kind": "machine"} for number in range(2)]
+        for backend, kind in (("netns", "namespace"), ("uml", "uml")):
+            asked = {"experiment": "virtualization", "backend": backend, "driver": driver}
+            made = claimed.sending(level(times), **asked, **told)
+            hosts = [{"name": f"host-{number}", "kind": kind} for number in range(2)]
             yield replace(made, facts={**made.facts, "hosts": hosts})
 
 
@@ -428,7 +428,11 @@ CASES = {
             for name, share in (("busiest", 1.0), ("others", 0.1), ("softirq", 0.8))
         ],
     ),
-    "virtualization": Case(*(_kinds, "change", {"overlay, virtual": FELL, "process, virtual": STAYED}, "network")),
+    "virtualization": Case(
+        *(_kinds, "change", {"overlay, user-mode Linux": FELL, "process, user-mode Linux": STAYED}, "network"),
+        also=[("throughput change", "kind", {"namespaces": FELL, "user-mode Linux": FELL})],
+        keyed={"uml-sockperf/overlay/tcp/256/against-namespaces": _MINUS_30},
+    ),
     "containerization": Case(
         *(_contained, "change", _BESIDE),
         keyed={

@@ -96,7 +96,7 @@ def across(driver: str, **asked) -> Spec:
 
 
 def running() -> list[psutil.Process]:
-    """What runs of agents and launchers on this test's machines, and what speaks for them here."""
+    """What runs of agents, launchers and watchdogs on this test's machines, and what speaks for them here."""
     found = []
     for each in psutil.process_iter():
         try:
@@ -105,7 +105,7 @@ def running() -> list[psutil.Process]:
             continue
         if mark != os.environ[MARK]:  # another test's
             continue
-        if any("pairlab.testbed.ssh" in word or word == "/run/pairlab/flowgen" for word in words):
+        if any("pairlab.testbed.ssh" in word or word == "/run/pairlab/flowgen" or word.endswith("-ssh") for word in words):
             found.append(each)
     return found
 

@@ -394,6 +394,12 @@ class Answer:
         experiment = getattr(self.question.estimates[name], "experiment", "")
         return functools.partial(provenance.conditions, self.beside[experiment]) if experiment else self.conditions
 
+    def _conditions_below(self, table: Table | Made, system: str) -> str | None:
+        """The same for a table of one system, or of all that it has (empty); None: its estimates name none."""
+        frames = [frame for name in table.estimates if {*SYSTEM} <= {*(frame := self[name])}]
+        shown = [part for frame in frames for name, part in systems(frame).items() if system in ("", name)]
+        return provenance.conditions(self.used, pd.concat(shown)[list(SYSTEM)]) if shown else None
+
     def __getitem__(self, name: str) -> pd.DataFrame:
         """The estimates of that name."""
         if name not in self._made:
@@ -562,7 +568,8 @@ class Answer:
             for system, part in (self.parts(name) if table.file else {}).items():
                 trimmed = table.trim(part)
                 wrapped = {each: table.wrapped / len(trimmed.columns) for each in trimmed} if table.wrapped else None
-                written.append(latex.write_table(trimmed, f"{name}-{system}".rstrip("-"), self.origin, wrapped=wrapped))
+                below: dict[str, Any] = {"conditions": self._conditions_below(table, system), "wrapped": wrapped}
+                written.append(latex.write_table(trimmed, f"{name}-{system}".rstrip("-"), self.origin, **below))
         written.append(self.values.write(notebook, self.origin))
         echo("\n".join(map(paths.shown, written)))
 

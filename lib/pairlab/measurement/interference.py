@@ -1,14 +1,13 @@
 """Interference: processes that use CPU time beside the pairs."""
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from pairlab.base.threads import before_flows
 from pairlab.measurement.checks import Value
 from pairlab.measurement.getting_ready import READY_S
-from pairlab.testbed.cleanup.process_table import children, descendants, read_processes
 from pairlab.testbed.contracts import Progress
-from pairlab.testbed.host.foreign_load import cpu_clock_s
+from pairlab.testbed.host.foreign_load import used_by_s
 from pairlab.testbed.interference import command
 from pairlab.testbed.open import Testbed
 from pairlab.testbed.process_launcher import UNPRIVILEGED, Process
@@ -44,14 +43,18 @@ class Interference:
         if not self.processes:
             return
         with before_flows():
-            before_s = _used_s(_at_work(self.processes))  # held as yet
+            before_s = self._used_s()  # held as yet
             self._gate.release()
             begun_s = time.monotonic()
             while not self._are_running and time.monotonic() - begun_s < RUNNING_S:
                 self._bed.launcher.wait_ended(self.processes, EVERY_S)
-                now = _used_s(_at_work(self.processes))
-                rising = sum(now_s > earlier_s for now_s, earlier_s in zip(now, before_s, strict=True))
+                rising = sum(now_s > earlier_s for now_s, earlier_s in zip(self._used_s(), before_s, strict=True))
                 self._are_running = rising == len(self.processes)
+
+    def _used_s(self) -> list[float]:
+        """The CPU time of each worker."""
+        there = self._bed.site.used_s([each.slot for each in self.processes])
+        return used_by_s([each.pid for each in self.processes]) if there is None else there
 
     def note_ended(self) -> None:
         """Notes how many workers have exited; call it when the pairs have ended."""
@@ -82,14 +85,3 @@ class Interference:
         if not self.processes:
             return {}
         return {"interference_running": self._are_running, "interference_ended": self._ended}
-
-
-def _at_work(workers: Sequence[Process]) -> list[set[int]]:
-    """The process ids of each worker's processes that have started no others."""
-    parents = {pid: each.parent for pid, each in read_processes().items()}
-    below, last = children(parents), parents.keys() - parents.values()
-    return [descendants(below, below.get(each.pid, ())) & last for each in workers]
-
-
-def _used_s(at_work: Sequence[Collection[int]]) -> list[float]:
-    return [sum(cpu_clock_s(pid) or 0.0 for pid in pids) for pids in at_work]

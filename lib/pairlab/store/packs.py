@@ -31,8 +31,6 @@ from pairlab.store.paths import NAME, SUFFIX, identity, key_of, pack_of
 #: Of pack.json; raise it when an older pairlab could not read what is written.
 FORMAT = 2
 CONTENTS, METADATA, FILES = "pack.json", "metadata.jsonl.zst", "files"
-#: The same, of format 1.
-METADATA_1 = "metadata.jsonl"
 #: Of a pack, and unpacked of its contents and metadata: a hundred times those of the reference runs, or more.
 MOST_BYTES, MOST_CONTENTS_BYTES, MOST_METADATA_BYTES = 2**36, 2**24, 2**28
 #: What zipfile raises for what is no whole archive; RuntimeError: it is encrypted, or packed in an unknown way.
@@ -52,7 +50,7 @@ class Contents(BaseModel):
 
     model_config = ConfigDict(strict=True, frozen=True)
 
-    format: int
+    format: Annotated[int, Field(ge=FORMAT)]
     experiment: Name
     runs: list[Annotated[str, Field(pattern=NAME)]]
     rows: dict[str, list[_Count]]
@@ -183,8 +181,6 @@ def _at_most(file: IO[bytes], name: str, most_bytes: int) -> bytes:
 
 
 def _read_metadata(archive: ZipFile) -> bytes:
-    if METADATA_1 in archive.namelist():
-        return read_member(archive, METADATA_1, MOST_METADATA_BYTES)
     import pyarrow as pa
 
     compressed = read_member(archive, METADATA, MOST_METADATA_BYTES)

@@ -1,14 +1,20 @@
 """Hosts that are machines over ssh: real connections to real servers, in network namespaces that play the machines."""
 
 import json
+import os
 
 import pytest
 
 from pairlab import measure, open_testbed
+from pairlab.batch import runner, sweep_file
+from pairlab.batch.executors.workers import WorkerPool
 from pairlab.errors import BadInput, PairlabError, Unavailable
-from pairlab.testbed.ssh import inventory
+from pairlab.store.dataset import load_runs
+from pairlab.testbed.host import cgroups
+from pairlab.testbed.ssh import backend, inventory
 from tests.support import machines as played
 from tests.support.attempts import measured
+from tests.support.dask_workers import Processes, free_port
 from tests.support.machines import across, assert_each_byte_was_counted, killed, nothing_left
 
 pytestmark = pytest.mark.whole
@@ -81,8 +87,87 @@ def test_without_an_inventory_the_backend_says_what_to_write(tmp_path, monkeypat
         measure(across("nat"))
 
 
+def groups_of_hosts():
+    return [group for group, _, run in cgroups.of_testbeds() if run == "ssh"]
+
+
+def test_limits_are_in_force_on_the_machines_and_gone_with_the_hosts(machines, runs_dir):
+    if lack := cgroups.missing():
+        pytest.skip(str(lack))
+    groups = []
+    spec = across("nat", cores=1, cpu_quota=0.25, cpu_shares=512, duration_s=1.5)
+    run = measured(spec, watch=lambda sample: groups.extend(groups_of_hosts()))
+    in_force = run.facts["pinning"]
+    assert in_force["cpus"] == {str(min(os.sched_getaffinity(0))): 4}
+    assert in_force["cpu_quota"] == {"0.25": 4}
+    assert in_force.get("cpu_shares", {"512": 4}) == {"512": 4}
+    assert in_force.get("cpu_weight", {"20": 4}) == {"20": 4}
+    assert nothing_left()
+    assert groups
+    assert not any(each.exists() for each in groups)
+
+
+def test_interference_is_on_the_machines_that_it_was_asked_for(machines, runs_dir):
+    spec = across("nat", interference_workers=1, interference_where="server", interference_load=0.2, duration_s=1.5)
+    run = measured(spec)
+    assert run.checks["interference_running"], run.reasons
+    (worker,) = run.facts["interference"]
+    assert worker["host"] == "host-1"
+    assert worker["cpus_used"] > 0.05
+    assert nothing_left()
+
+
 @pytest.mark.parametrize("who", ["coordinator", "keeper", "sandbox", "sshd", "silent"])
 def test_whatever_is_killed_the_measurement_fails_by_name_and_nothing_is_left(machines, who, runs_dir):
+    groups, limits = [], {} if cgroups.missing() else {"cpu_quota": 0.5}
+
+    def watch(sample):
+        groups.extend(groups_of_hosts())
+        killed(who)
+
     with pytest.raises(PairlabError):
-        measure(across("nat", duration_s=30.0), watch=lambda sample: killed(who))
+        measure(across("nat", duration_s=30.0, **limits), watch=watch)
     assert nothing_left()
+    assert bool(groups) == bool(limits)
+    assert not any(each.exists() for each in groups)
+
+
+def test_a_worker_of_a_shared_sweep_measures_between_the_machines_of_its_own_study(
+    machines, tmp_path, monkeypatch, runs_dir
+):
+    file = tmp_path / "shared.yaml"
+    traffic = "workload: flowgen, flow_bytes: 2_000_000, duration_s: 60, max_foreign_cpu: 1.0, max_skew_s: 1.0"
+    file.write_text(
+        "name: shared\nexperiments:\n  networks:\n"
+        f"    - {{backend: ssh, driver: nat, hosts: 2, placement: across, pairs: 2, {traffic}}}\n"
+    )
+    with Processes(tmp_path, free_port()) as made:
+        made.scheduler(), made.worker()
+        monkeypatch.setattr(inventory.paths, "STUDY", tmp_path / "another")  # the sweep's names no machine
+        monkeypatch.setenv("PAIRLAB_RUNS", str(made.runs))
+        with WorkerPool(made.address, wait_s=30) as pool:
+            tally = runner.run(sweep_file.load(file), pool=pool)
+        assert (tally.done, tally.good) == (1, True), tally
+        (run,) = load_runs(made.runs, environment="all")
+    assert_each_byte_was_counted(run)
+    assert nothing_left()
+
+
+def test_a_machine_that_was_started_anew_is_looked_at_again_and_the_run_has_what_it_is(machines, runs_dir):
+    spec = across("nat", flow_bytes=2_000_000, duration_s=60.0)
+    backend.looked_at(inventory.machines())
+    left = inventory.machines()[0]
+    before = backend._known[left]
+    backend._known[left] = before._replace(facts=before.facts | {"boot_id": "before", "kernel": "5.10.0"})
+    assert_each_byte_was_counted(measured(spec))
+    assert left not in backend._known
+    assert backend.looked_at([left])[0]["kernel"] == os.uname().release
+
+
+def test_what_a_machine_lacks_is_soon_asked_again_as_it_may_have_been_installed(machines, monkeypatch):
+    backend.looked_at(inventory.machines())
+    for machine, look in backend._known.items():
+        backend._known[machine] = look._replace(facts=look.facts | {"absent": [backend.SSH.command]})
+    assert len(backend.Ssh(2).missing_programs([backend.SSH])) == 2  # what has just been seen is believed
+    monkeypatch.setattr(backend, "_BELIEVED_S", 0.0)
+    assert backend.Ssh(2).missing_programs([backend.SSH]) == []

@@ -135,6 +135,17 @@ def test_a_tool_that_keeps_files_writes_to_its_own_hosts_folder_whatever_the_mac
     assert list(run.flows["status"]) == ["ok"], list(run.flows["error"])
 
 
+@pytest.mark.whole
+def test_interference_is_in_the_kernels_of_the_hosts(runs_dir):
+    spec = TWO.replace(interference_workers=1, interference_where="both", interference_load=0.2, duration_s=2.0)
+    need_all_of(spec)
+    run = measured(spec)
+    assert run.checks["interference_running"], run.reasons
+    workers = run.facts["interference"]
+    assert [each["host"] for each in workers] == ["host-0", "host-1"]
+    assert all(0.05 < each["cpus_used"] < 0.5 for each in workers), workers
+
+
 def test_what_its_kernel_lacks_is_told_before_anything_is_built(runs_dir):
     need_all_of(ONE)
     with pytest.raises(Unavailable, match=r"driver 'netkit': the kernel of user-mode Linux has no netkit links"):

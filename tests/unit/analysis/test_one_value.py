@@ -22,7 +22,6 @@ _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|inf)")
 CHANGES = re.compile(r"change$|against-[a-z]+$|over-bridge$|over-plain|\d+-\d+/p[\d.]+$")
 BOUNDS = (
     (re.compile(r"jain-change$"), -1, 1),
-    (re.compile(r"explained$"), -math.inf, math.inf),
     (re.compile(r"claims/.*|" + CHANGES.pattern), -100, math.inf),
     (re.compile(r"pearson$|spearman$|kendall$"), -1, 1),
     (re.compile(r"jain$"), 0, 1),

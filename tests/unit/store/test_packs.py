@@ -457,17 +457,6 @@ def test_rows_of_another_run_are_damage(packed, tmp_path):
         _ = found.flows
 
 
-def test_a_pack_of_format_1_is_read(packed, tmp_path):
-    old = rewritten(packed[0], tmp_path / "x.pack")
-    members = {
-        "pack": ("json", json.dumps(json.loads(old["pack.json"]) | {"format": 1})),
-        "metadata.jsonl": ("zst", None),
-        "metadata": ("jsonl", lines_of(old)),
-    }
-    rewritten(packed[0], tmp_path / "x.pack", **members)
-    assert {run.key: said_by(run) for run in load_runs(tmp_path)} == packed[1]
-
-
 def test_a_newer_pack_says_so(packed, tmp_path):
     old = rewritten(packed[0], tmp_path / "x.pack")
     noted = json.loads(old["pack.json"])

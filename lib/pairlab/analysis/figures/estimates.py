@@ -132,9 +132,9 @@ def caption(frame: pd.DataFrame, what: str = "", by: Sequence[str] = (*SYSTEM, "
         "more of one side's measurements did not count": ATTEMPTS in kinds,
     }
     reasons = " or ".join(words for words, is_so in why.items() if is_so)
+    bars = f"; bars: {known['confidence'].iloc[0] * 100:g} % interval" * (len(bare) < len(known))
     hollow = "; hollow: no interval" * (len(bare) > 0) + (f" ({reasons})" if reasons else "")
-    share = f"{known['confidence'].iloc[0] * 100:g} %"
-    return f"{pairs}{what} of n = {span(n)} {unit}s; bars: {share} interval{hollow}"
+    return f"{pairs}{what} of n = {span(n)} {unit}s{bars}{hollow}"
 
 
 def points(

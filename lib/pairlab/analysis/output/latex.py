@@ -150,9 +150,16 @@ class Values:
         return key
 
 
-def write_table(table: pd.DataFrame, name: str, origin: Origin, *, wrapped: Mapping[str, float] | None = None) -> Path:
+def write_table(
+    table: pd.DataFrame,
+    name: str,
+    origin: Origin,
+    *,
+    conditions: str | None = None,
+    wrapped: Mapping[str, float] | None = None,
+) -> Path:
     """Writes paper/tables/<label>/<name>.tex: a booktabs tabular without float or caption, and below it, no wider than
-    the table, the conditions of its origin.
+    the table, the conditions of its runs; None: those of its origin.
 
     table: its index becomes the first columns, its columns (one level or two) the head. siunitx aligns a column of
     texts such as "56.39" or "56.39 ± 0.52" (and MISSING) at the point; all other text is escaped. wrapped: columns of
@@ -176,7 +183,7 @@ def write_table(table: pd.DataFrame, name: str, origin: Origin, *, wrapped: Mapp
     )
     if body.columns.nlevels > 1:
         tabular = tabular.replace("\\\\\n", "\\\\\n" + _rules(body.columns) + "\n", 1)
-    return _write(f"table {name}", _noted(tabular, origin.conditions), "tables", name, origin)
+    return _write(f"table {name}", _noted(tabular, origin.conditions if conditions is None else conditions), "tables", name, origin)
 
 
 def write_lines(lines: Iterable[str], name: str, origin: Origin) -> Path:

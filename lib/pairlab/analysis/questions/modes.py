@@ -155,10 +155,7 @@ _BY_MESSAGE: dict[str, Any] = {
     "alike": False,
     "words": {
         "sized": (("size",), _sized),
-        "setting": (
-            ("what", "size", "host_kind"),
-            lambda what, size, kind: ", ".join(filter(None, (what, size and size_text(size), kind))),
-        ),
+        "setting": (("what", "size"), lambda what, size: ", ".join(filter(None, (what, size and size_text(size))))),
     },
 }
 _ESTIMATES: dict[str, Estimates] = {
@@ -232,7 +229,7 @@ def _latencies(answer: Answer) -> Figure | None:
 
 def _by_message(answer: Answer, name: str) -> Figure | None:
     """That of each network, with a panel for what is measured, by the size of messages: figures 4 and 7."""
-    order = answer[name].drop_duplicates("setting").sort_values(["what", "size", "host_kind"])["setting"]
+    order = answer[name].drop_duplicates("setting").sort_values(["what", "size"])["setting"]
     return by_network(answer, name, "setting", list(order))
 
 
@@ -308,51 +305,59 @@ PACKET_SIZE = Question(
 )
 
 
-# --- physical and virtual hosts
+# --- hosts of several kinds
 
-KINDS = ("physical", "virtual")
-AGAINST_PHYSICAL = Quantity("Against physical process (%)", "against-physical", 1, unit="%", change=True)
+#: The kinds, in the order of tables, and what these call them.
+KINDS = {"namespace": "namespaces", "uml": "user-mode Linux", "machine": "machines", "": "not recorded"}
+AGAINST_NAMESPACES = Quantity(
+    "Against process between namespaces (%)", "against-namespaces", 1, unit="%", change=True
+)
 
 
 def _of_kinds(repetitions: pd.DataFrame) -> pd.DataFrame:
-    named = _carries(repetitions)
-    named = named[named["host_kind"].isin(KINDS)]
-    return named.assign(network=named["driver"] + ", " + named["host_kind"])
+    return _carries(repetitions).assign(network=repetitions["driver"] + ", " + repetitions["kind"])
 
 
-def _share_a_kernel(runs: Runs) -> str:
-    of_machines = [run for run in runs if run.status == "ok" and FACTORS["host_kinds"].of(run) == "machine"]
-    return "" if of_machines else "not comparable: the hosts share one kernel, so that none is a machine of either kind"
-
-
-def machines(runs: Runs) -> list[str]:
-    """By the kind that runs name, what their machine is."""
-    return sorted({f"{run.spec.host_kind}: {run.facts['host'].get('virtualization', 'not recorded')}" for run in runs})
+def _of_one_kind(runs: Runs) -> str:
+    kinds = {KINDS[str(FACTORS["host_kinds"].of(run))] for run in runs if run.status == "ok"}
+    return (
+        ""
+        if len(kinds) > 1
+        else f"not comparable: all hosts are of one kind ({', '.join(kinds) or 'no run counts'}): measure others beside"
+        " them, with backend uml or ssh"
+    )
 
 
 VIRTUALIZATION = Question(
     topic="virtualization",
     estimates={
-        "throughput": _ESTIMATES["throughput"],
+        **{name: _ESTIMATES[name] for name in ("throughput", "throughput change")},
         "change": Change(
-            *(AGAINST_PHYSICAL, "total_bps", "network", f"{BARE}, {KINDS[0]}", _of_kinds),
-            by=(*SYSTEM, "pairs", "what", "size"),
-            keep=("driver", "host_kind"),
+            *(AGAINST_NAMESPACES, "total_bps", "network", f"{BARE}, {KINDS['namespace']}", _of_kinds),
+            by=("workload", "pairs", "what", "size"),
+            keep=("backend", "driver", "host_kinds"),
         ),
     },
     tables={
         "virtualization": Table(
-            {"what": "What", "sized": "Size", "host_kind": "Hosts", "driver": "Network"},
-            ["throughput", "change", p_values("change")],
-            _order("throughput", ("host_kind", list(KINDS))),
-            remarks="throughput",
+            {"what": "What", "sized": "Size", "kind": "Hosts", "driver": "Network"},
+            ["throughput", "throughput change", "change", p_values("change")],
+            _order("throughput", ("kind", list(KINDS.values()))),
+            split=False,
         )
     },
     figures={"virtualization-throughput": lambda answer: _by_message(answer, "throughput")},
-    keys=("system", "driver", "host_kind", "what", "size"),
-    unfit=_share_a_kernel,
-    answer=[changes("change", "Throughput against process on physical hosts")],
-    **_BY_MESSAGE,
+    keys=_KEYS,
+    unfit=_of_one_kind,
+    answer=[
+        changes("throughput change", "Throughput against process between hosts of the same kind", "kind"),
+        changes("change", "Against process between namespaces", "network"),
+    ],
+    **_BY_MESSAGE
+    | {
+        "by": [FACTORS["host_kinds"]],
+        "words": _BY_MESSAGE["words"] | {"kind": (("host_kinds",), KINDS.get)},
+    },
 )
 
 

@@ -168,6 +168,10 @@ class Site(ABC):
         """The text of /proc/stat (proc_stat(5)) of each host with a kernel of its own; empty: there are none."""
         return []
 
+    def used_s(self, slots: Sequence[str]) -> list[float] | None:
+        """The CPU time of what each of these processes' launchers has started; None: this kernel has all of them."""
+        return None
+
     def limits_in_force(self) -> Mapping[str, Mapping[str, float]]:
         """The CPU limits in each endpoint's cgroup files, by endpoint; only for endpoints with such a limit.
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from pairlab.testbed.cleanup.process_table import children, descendants
+from pairlab.testbed.cleanup.process_table import children, descendants, read_processes
 from pairlab.testbed.host.cgroups import Throttling, hierarchy, throttled_share, throttlings
 
 PROC, CPUS = Path("/proc"), Path("/sys/devices/system/cpu")
@@ -246,6 +246,14 @@ def cpu_clock_s(pid: int) -> float | None:
         return time.clock_gettime(~pid << 3 | 2)  # the kernel's clock id of a process
     except OSError:
         return None
+
+
+def used_by_s(launchers: Iterable[int | None]) -> list[float]:
+    """The CPU time of what each of these has started: of its processes that have started no others."""
+    parents = {pid: each.parent for pid, each in read_processes().items()}
+    below, last = children(parents), parents.keys() - parents.values()
+    at_work = [descendants(below, below.get(launcher, ())) & last for launcher in launchers]
+    return [sum(cpu_clock_s(pid) or 0.0 for pid in pids) for pids in at_work]
 
 
 def _busy_s(proc: Path) -> float:

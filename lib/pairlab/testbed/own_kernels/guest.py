@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from pairlab.testbed.endpoints import UPLINK, EndpointPlan, HostPlan, mac_of
+from pairlab.testbed.host.foreign_load import used_by_s
 from pairlab.testbed.host.link_recorder import LinkRecorder
 from pairlab.testbed.links import rtnetlink
 from pairlab.testbed.links.lan import Lan
@@ -124,6 +125,10 @@ class Guest(Agent, ABC):
         recorder = self._recorders.pop(name)
         recorder.__exit__(None, None, None)
         return recorder.samples.moments_ns, recorder.samples.sent
+
+    def used_s(self, slots: Sequence[str]) -> list[float]:
+        """The CPU time of what each of these processes' launchers has started."""
+        return used_by_s(self._pids[each] for each in slots)
 
     def cpu_counts(self) -> str:
         return Path("/proc/stat").read_text()

@@ -181,6 +181,10 @@ class Hosts(ABC):
         ]
         return {**facts, **built[0], "kernels": own, "boot_s": round(boot_s, 3)}
 
+    def place(self, hosts: Mapping[str, int]) -> None:
+        """The host of each of these endpoints, which have no network."""
+        self._of_endpoint |= hosts
+
     def spawn(self, calls: Sequence[tuple[str, Sequence[str]]]) -> None:
         parts: list[list] = [[] for _ in self._hosts]
         for endpoint, argv in calls:
@@ -223,6 +227,13 @@ class Hosts(ABC):
             [slot for slot, host in zip(slots, hosts, strict=True) if host == index]
             for index in range(len(self._hosts))
         ]
+
+    def used_s(self, slots: Sequence[str]) -> list[float]:
+        """As Site.used_s."""
+        parts = self._by_host(slots)
+        used = self._call_each("used_s", ([part] for part in parts))
+        found = {slot: used_s for part, of_part in zip(parts, used, strict=True) for slot, used_s in zip(part, of_part, strict=True)}
+        return [found[slot] for slot in slots]
 
     def cpu_counts(self) -> list[str]:
         return self._call_each("cpu_counts")

@@ -10,11 +10,15 @@ from pairlab.testbed.contracts import Backend, Layout, NetworkDriver, Progress, 
 from pairlab.testbed.host.link_recorder import LinkSamples
 from pairlab.testbed.netns.backend import Netns, NetnsSite, build
 from pairlab.testbed.netns.sandbox import Sandbox
-from pairlab.testbed.requirements import MissingRequirement
+from pairlab.testbed.requirements import MissingRequirement, lacking
 
 
 class OwnKernelsSite(NetnsSite):
     """Endpoints on such hosts, whose agent speaks for all of them."""
+
+    def __init__(self, layout: Layout, *given: Any):
+        super().__init__(layout, *given)
+        self.sandbox.call("place", {each.name: each.host for each in layout.workers})
 
     def release(self, gate: str) -> int | None:
         return self.sandbox.call("open_gate", gate)
@@ -24,6 +28,9 @@ class OwnKernelsSite(NetnsSite):
 
     def link_recorder(self, slots: Sequence[str], every_s: float) -> "RemoteLinkRecorder":
         return RemoteLinkRecorder(self.sandbox, slots, self.interface, every_s)
+
+    def used_s(self, slots: Sequence[str]) -> list[float] | None:
+        return self.sandbox.call("used_s", list(slots))
 
     def cpu_counts(self) -> list[str]:
         return self.sandbox.call("cpu_counts")
@@ -47,14 +54,16 @@ class OwnKernels(Netns):
         return Backend.missing_capture(self)
 
     def missing_for(self, layout: Layout) -> dict[str, list[MissingRequirement]]:
-        """Their hosts have no control groups yet, and no launches."""
-        asked = {
-            "limits of CPU use": any(each.cpu_quota or each.cpu_shares or each.cpus for each in layout.limits.values()),
-            "interference": bool(layout.workers),
-            "launches": bool(layout.launched),
+        return {
+            "limits of CPU use": self._missing_limits(layout),
+            "launches": self._lacking() if layout.launched else [],
         }
-        lacking = MissingRequirement(f"{self.called} have none", "take backend 'netns'")
-        return {what: [lacking] if is_asked else [] for what, is_asked in asked.items()}
+
+    def _missing_limits(self, layout: Layout) -> list[MissingRequirement]:
+        return self._lacking() if layout.limits else []
+
+    def _lacking(self) -> list[MissingRequirement]:
+        return lacking(f"{self.called} have none", "take backend 'netns'")
 
     @classmethod
     def ask(cls, name: str, *arguments: Any) -> Any:

@@ -1,9 +1,11 @@
 """Endpoints on other machines, each a sandbox there that comes over ssh and ends with the connection."""
 
+import math
 import stat
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pairlab.errors import TestbedError
 from pairlab.testbed import registry
@@ -32,6 +34,15 @@ class SshSite(OwnKernelsSite):
         kernels = [each["boot_id"] for each in self._facts["kernels"]]
         # Names of one machine are two hosts of one kernel, whatever the inventory calls them.
         self._facts["host_kind"] = "machine" if len({*kernels}) == len(kernels) else "namespace"
+        self._facts[Ssh.name] = _version_of(self._facts["kernels"])
+        for machine, boot_id in zip(inventory.machines(), kernels, strict=False):
+            if machine in _known and _known[machine].facts["boot_id"] != boot_id:  # started anew, and maybe updated
+                del _known[machine]
+
+        self._groups = self.sandbox.call("limit", self.layout.limits) if self.layout.limits else {}
+
+    def limits_in_force(self) -> Mapping[str, Mapping[str, float]]:
+        return self.sandbox.call("limits_in_force") if self._groups else {}
 
     def spawn(self, calls: Sequence[tuple[str, Sequence[str]]]) -> None:
         """As NetnsSite.spawn; what workloads have written to the working directory is there, too."""
@@ -84,45 +95,83 @@ class Ssh(OwnKernels):
         return found
 
     def missing_driver(self, driver: type[NetworkDriver]) -> list[MissingRequirement]:
-        return [lack for machine in self._looked() for lack in machine["missing"].get(import_path(driver), ())]
+        return self._missing_there(lambda machine: machine["missing"].get(import_path(driver), ()))
 
     def missing_programs(
         self, programs: Iterable[Program], driver: type[NetworkDriver] | None = None
     ) -> list[MissingRequirement]:
-        return [
-            MissingRequirement(
-                f"{machine['machine']} has no {program.command}", f"sudo apt-get install {program.package} there"
-            )
-            for machine in self._looked()
-            for program in programs
-            if program.command in machine["absent"]
-        ]
+        needed = [*programs]
+        return self._missing_there(
+            lambda machine: [
+                MissingRequirement(
+                    f"{machine['machine']} has no {program.command}", f"sudo apt-get install {program.package} there"
+                )
+                for program in needed
+                if program.command in machine["absent"]
+            ]
+        )
+
+    def _missing_there(
+        self, missing_on: Callable[[Mapping[str, Any]], Iterable[MissingRequirement]]
+    ) -> list[MissingRequirement]:
+        """What any of the machines lacks. What is known to be missing is soon asked again: it may have been installed."""
+        for believed_s in (math.inf, _BELIEVED_S):
+            missing = [each for machine in self._looked(believed_s) for each in missing_on(machine)]
+            if not missing:
+                break
+        return missing
 
     def missing_for(self, layout: Layout) -> dict[str, list[MissingRequirement]]:
         known = len(inventory.machines())
         few = MissingRequirement(f"{inventory.file()} has {known}", "name more there, or take fewer hosts")
         return super().missing_for(layout) | {f"{len(layout.hosts)} hosts": [few] if known < len(layout.hosts) else []}
 
+    def _missing_limits(self, layout: Layout) -> list[MissingRequirement]:
+        """Of limits of CPU time, and of CPUs by their numbers."""
+        limits = layout.limits.values()
+        last = max((cpu for each in limits for cpu in each.cpus or ()), default=0)
+        is_timed = any(each.cpu_quota or each.cpu_shares for each in limits)
+
+        def missing(machine: Mapping[str, Any]) -> list[MissingRequirement]:
+            name, cpus = machine["machine"], machine["cpus"]
+            few = lacking(f"{name} has {cpus} CPUs, and no CPU {last}", "take fewer cores") if last >= cpus else []
+            lacks = machine["missing_limits"] if is_timed else []
+            return few + [MissingRequirement(f"{name}: {each.what}", each.remedy) for each in lacks]
+
+        return self._missing_there(missing) if limits else []
+
     def version(self) -> str:
         """What the machines are: where one is another, or has another kernel, it is another environment."""
-        known = self._looked() if self.is_set_up() else []
-        return ", ".join(f"{each['machine']} (Linux {each['kernel']}, {each['cpus']} CPUs)" for each in known)
+        return _version_of(self._looked() if self.is_set_up() else [])
 
     def tool_version(self, command: Sequence[str], driver: type[NetworkDriver]) -> str:
         return ""  # known once the hosts are up
 
-    def _looked(self) -> list[dict[str, Any]]:
+    def _looked(self, believed_s: float = math.inf) -> list[dict[str, Any]]:
         """What each of the machines is and lacks; all of the inventory, where it is not known how many are used."""
-        return looked_at(inventory.machines()[: self.hosts or None])
+        return looked_at(inventory.machines()[: self.hosts or None], believed_s)
 
 
-#: What each machine is and lacks, of all that plugins may need (SshHosts.look): as it was when first asked.
-_known: dict[Machine, dict[str, Any]] = {}
+def _version_of(machines: Iterable[Mapping[str, Any]]) -> str:
+    return ", ".join(f"{each['machine']} (Linux {each['kernel']}, {each['cpus']} CPUs)" for each in machines)
 
 
-def looked_at(machines: Sequence[Machine]) -> list[dict[str, Any]]:
-    """What these machines are and lack; those that are not known yet are asked, all at once."""
-    if new := [each for each in machines if each not in _known]:
+class _Look(NamedTuple):
+    """What a machine is and lacks, of all that plugins may need (SshHosts.look), as it was at that time."""
+
+    facts: dict[str, Any]
+    at_s: float
+
+
+_known: dict[Machine, _Look] = {}
+#: For how long a machine is believed to lack something, before it is asked again.
+_BELIEVED_S = 30.0
+
+
+def looked_at(machines: Sequence[Machine], believed_s: float = math.inf) -> list[dict[str, Any]]:
+    """What these machines are and lack; those of which nothing is known that is so new are asked, all at once."""
+    now_s = time.monotonic()
+    if new := [each for each in machines if each not in _known or now_s - _known[each].at_s > believed_s]:
         drivers = [registry.drivers.get(name) for name in registry.drivers.names()]
         programs = [*(each.programs for each in drivers)]
         programs += [registry.workloads.get(name).programs for name in registry.workloads.names()]
@@ -130,5 +179,5 @@ def looked_at(machines: Sequence[Machine]) -> list[dict[str, Any]]:
         own = [import_path(each) for each in drivers if Ssh.name not in each.absent_in]
         own = [each for each in own if each.startswith("pairlab.")]
         found = Ssh.ask("look", [each.name for each in new], commands, own)
-        _known.update(zip(new, found, strict=True))
-    return [_known[each] for each in machines]
+        _known.update((machine, _Look(facts, now_s)) for machine, facts in zip(new, found, strict=True))
+    return [_known[each].facts for each in machines]

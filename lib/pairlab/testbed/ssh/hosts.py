@@ -20,7 +20,7 @@ from pairlab.base.environment import boot_id
 from pairlab.base.study_file import import_plugin
 from pairlab.errors import TestbedError
 from pairlab.testbed.cleanup.child_processes import killed_with_parent
-from pairlab.testbed.endpoints import HostPlan
+from pairlab.testbed.endpoints import HostPlan, Limits
 from pairlab.testbed.netns import agent, protocol
 from pairlab.testbed.own_kernels.hosts import Host, Hosts
 from pairlab.testbed.ssh import BEATS_EVERY_S, CARRIED, SILENT_S
@@ -157,6 +157,18 @@ class SshHosts(Hosts):
             for name, value in each.ask_keeper("conditions").items()
         }
 
+    def limit(self, limits: Mapping[str, Limits]) -> dict[str, str]:
+        """Makes control groups of the machines for these endpoints; returns the folder of each that has one."""
+        folders: dict[str, str] = {}
+        for each in self._machines:
+            own = {name: limit for name, limit in limits.items() if self._of_endpoint[name] == each.plan.index}
+            folders |= each.ask_keeper("limit", own)
+        return folders
+
+    def limits_in_force(self) -> dict[str, dict[str, float]]:
+        """What the control groups say, as Site.limits_in_force."""
+        return {name: limits for each in self._machines for name, limits in each.ask_keeper("limits_in_force").items()}
+
     def begin_load(self, lasts_s: float) -> None:
         for each in self._machines:
             each.ask_keeper("begin_load", lasts_s)
@@ -174,8 +186,13 @@ class SshHosts(Hosts):
         lacking = self._call_each("missing_for_drivers", ([list(drivers)] for _ in self._hosts))
         absent = self._call_each("absent", ([list(commands)] for _ in self._hosts))
         return [
-            {**host.described(), "absent": commands, "missing": needs}
-            for host, commands, needs in zip(self._hosts, absent, lacking, strict=True)
+            {
+                **host.described(),
+                "absent": commands,
+                "missing": needs,
+                "missing_limits": host.ask_keeper("missing_limits"),
+            }
+            for host, commands, needs in zip(self._machines, absent, lacking, strict=True)
         ]
 
 

@@ -13,19 +13,21 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from pairlab.base.environment import boot_id
 from pairlab.errors import HostBusy
 from pairlab.testbed.cleanup.child_processes import search_path
-from pairlab.testbed.endpoints import UPLINK
-from pairlab.testbed.host import conditions, foreign_load, lock
+from pairlab.testbed.endpoints import UPLINK, Limits
+from pairlab.testbed.host import cgroups, conditions, foreign_load, lock
 from pairlab.testbed.host.foreign_load import HostSample, OwnProcesses
 from pairlab.testbed.host.halts import HaltSampler
 from pairlab.testbed.links import rtnetlink
 from pairlab.testbed.netns.agent import serve
+from pairlab.testbed.requirements import MissingRequirement
 from pairlab.testbed.ssh import CARRIED
 from pairlab.testbed.ssh.pump import Pump
 
@@ -42,12 +44,14 @@ _MADE_WITHIN_S = 10.0
 
 
 class Keeper:
-    """What can be called outside of the sandbox. sandbox: the process that ends with it."""
+    """What can be called outside of the sandbox. sandbox: the process that ends with it. after: what ends after it."""
 
     driver_file = ""
 
-    def __init__(self, sandbox: int):
+    def __init__(self, sandbox: int, after: contextlib.ExitStack):
         self._own = OwnProcesses([sandbox])
+        self._after = after
+        self._groups: dict[str, Path] = {}
         self._before: HostSample | None = None
 
     def machine_facts(self) -> dict[str, Any]:
@@ -62,6 +66,18 @@ class Keeper:
     def conditions(self) -> dict[str, str]:
         """The settings of this machine that a measurement may depend on."""
         return conditions.read()
+
+    def missing_limits(self) -> list[MissingRequirement]:
+        """What is missing here for limits of CPU time."""
+        return list(filter(None, [cgroups.missing()]))
+
+    def limit(self, limits: Mapping[str, Limits]) -> dict[str, str]:
+        """Makes a control group for each of these endpoints that has a limit of CPU time; returns its folder."""
+        self._groups = self._after.enter_context(cgroups.groups("ssh", limits))
+        return {name: str(group) for name, group in self._groups.items()}
+
+    def limits_in_force(self) -> dict[str, dict[str, float]]:
+        return {name: cgroups.read(group) for name, group in self._groups.items()}
 
     def begin_load(self, lasts_s: float) -> None:
         """From now on, what others use of the CPUs counts, and who is halted. lasts_s: as of HaltSampler."""
@@ -103,13 +119,13 @@ def _keep(archive: int, flowgen: int, interface: str) -> None:
     to_agent, to_relay, to_us = (theirs for _, theirs in pairs)
     handed = [archive, flowgen, to_agent.fileno(), to_relay.fileno()]
     words = [sys.executable, "-P", "-c", _GUEST, *map(str, handed)]
-    with _sandbox([*_IN_A_SANDBOX, *words], handed) as sandbox:
+    with contextlib.ExitStack() as after, _sandbox([*_IN_A_SANDBOX, *words], handed) as sandbox:
         for each in (to_agent, to_relay):
             each.close()
         if interface:
             _give_uplink(sandbox, interface)
         line = Connection(to_us.detach())
-        threading.Thread(target=serve, args=(line, Keeper(sandbox)), daemon=True).start()
+        threading.Thread(target=serve, args=(line, Keeper(sandbox, after)), daemon=True).start()
         pump = Pump(0, 1, [ours for ours, _ in pairs])
         pump.heard.set()  # the caller beats from the beginning
         pump.start()
