@@ -95,16 +95,13 @@ def test_what_an_older_run_did_not_count_is_unknown_and_not_zero():
 
 
 def test_bars_reach_one_hundred_percent_and_name_the_congestion_control_where_it_varies(answer):
-    figure = answer.figure("causes-layers")
-    one, two = figure.axes
-    assert [mark.get_text() for mark in one.get_yticklabels()] == [
-        *("bridge, bbr", "bridge, cubic", "macvlan, cubic", "host, cubic")
-    ]
-    for ax, rows in ((one, 3), (two, 4)):
-        ends = {}
-        for bar in ax.patches:
-            ends[round(bar.get_y(), 2)] = ends.get(round(bar.get_y(), 2), 0.0) + bar.get_width()
-        assert [end for end in ends.values() if end] == pytest.approx([100.0] * rows)
+    (ax,) = answer.figure("causes-layers").axes  # of the most pairs
+    bars = ["bridge, bbr", "bridge, cubic", "macvlan, cubic", "host, cubic"]
+    assert [mark.get_text() for mark in ax.get_yticklabels()] == bars
+    ends = {}
+    for bar in ax.patches:
+        ends[round(bar.get_y(), 2)] = ends.get(round(bar.get_y(), 2), 0.0) + bar.get_width()
+    assert [end for end in ends.values() if end] == pytest.approx([100.0] * len(bars))
 
 
 def test_a_flame_graph_is_as_wide_as_its_samples_and_takes_names_as_text():

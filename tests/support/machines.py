@@ -105,7 +105,10 @@ def running() -> list[psutil.Process]:
             continue
         if mark != os.environ[MARK]:  # another test's
             continue
-        if any("pairlab.testbed.ssh" in word or word == "/run/pairlab/flowgen" or word.endswith("-ssh") for word in words):
+        ours = [
+            word for word in words if "pairlab.testbed.ssh" in word or word.endswith(("/run/pairlab/flowgen", "-ssh"))
+        ]
+        if ours:
             found.append(each)
     return found
 

@@ -85,16 +85,18 @@ def named(name: str, version: str) -> str:
 
 
 #: The experiments that analyses hold against each other: in several groups those of Boeira et al. (2021) and of Boeira
-#: and Ferreto, then those of Mentz et al. (2020), and those of Suo et al. (2018) with those of single networks.
+#: and Ferreto, then those of Mentz et al. (2020), those of Suo et al. (2018) with those of single networks, and the one
+#: that has hosts of several kinds in a block.
 STUDIES = (
     ("throughput",),
     ("fct", "elephant-mice", "starting"),
     *(("retransmissions",), ("core-ratio",), ("pinning",), ("message-size",), ("udp",), ("causes",)),
     ("placement", "interference", "congestion", "dc-simulation"),
     (
-        *("containerization", "single-host-modes", "multi-host", "packet-size", "virtualization", "cpu-overhead"),
+        *("containerization", "single-host-modes", "multi-host", "packet-size", "cpu-overhead"),
         *("all-to-all", "launch-time", "networks", "latency"),
     ),
+    ("virtualization",),
 )
 
 

@@ -415,16 +415,21 @@ def test_an_edited_pack_stops_no_command(data, packed, tmp_path_factory):
     shutil.rmtree(root)
 
 
+def compressed(metadata):
+    """As a member of an archive has them."""
+    return pa.Codec("zstd").compress(metadata, asbytes=True)
+
+
 DAMAGE = {
     "no contents": {"pack": ("json", None)},
     "a list for contents": {"pack": ("json", "[1]")},
     "deep contents": {"pack": ("json", "[" * 100_000)},
     "no metadata": {"metadata.jsonl": ("zst", None)},
     "garbage for metadata": {"metadata.jsonl": ("zst", b"(\xb5/\xfd" + b"\xff" * 40)},
-    "metadata that end early": {"metadata.jsonl": ("zst", pa.Codec("zstd").compress(b"{}\n" * 400, asbytes=True)[:-6])},
-    "metadata of one run": {"metadata": ("jsonl", "{}")},
-    "metadata that are none": {"metadata": ("jsonl", "\n".join(["[]"] * 4))},
-    "bytes in metadata": {"metadata": ("jsonl", b"\xff\xfe\n" * 4)},
+    "metadata that end early": {"metadata.jsonl": ("zst", compressed(b"{}\n" * 400)[:-6])},
+    "metadata of one run": {"metadata.jsonl": ("zst", compressed(b"{}"))},
+    "metadata that are none": {"metadata.jsonl": ("zst", compressed(b"[]\n" * 4))},
+    "bytes in metadata": {"metadata.jsonl": ("zst", compressed(b"\xff\xfe\n" * 4))},
     "no flows": {"flows": ("parquet", None)},
     "garbage for flows": {"flows": ("parquet", b"PAR1" + b"\0" * 400 + b"PAR1")},
     "empty flows": {"flows": ("parquet", b"")},
@@ -450,8 +455,8 @@ def test_rows_of_another_run_are_damage(packed, tmp_path):
     heads = lines_of(old).splitlines()
     for each in (noted["runs"], heads):  # two of one row each
         each[1], each[2] = each[2], each[1]
-    heads = b"\n".join(heads)
-    rewritten(packed[0], tmp_path / "x.pack", pack=("json", json.dumps(noted)), metadata=("jsonl", heads))
+    members = {"pack": ("json", json.dumps(noted)), "metadata.jsonl": ("zst", compressed(b"\n".join(heads)))}
+    rewritten(packed[0], tmp_path / "x.pack", **members)
     found = load_runs(tmp_path, environment="all")
     with pytest.raises(DamagedRun, match="rows of other runs"):
         _ = found.flows

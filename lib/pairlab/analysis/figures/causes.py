@@ -53,7 +53,7 @@ _DARK = ("TCP", "bridge", "locks", "softirq and device", "netfilter", "macvlan",
 
 
 def by_layer(shares: pd.DataFrame, conditions: grid.Conditions = "") -> Figure:
-    """The share of each layer in percent, a stacked bar per driver: a row per system, a panel per number of pairs.
+    """The share of each layer in percent, a stacked bar per driver: a panel per system and number of pairs.
 
     shares: estimates by layer. All but the MOST largest layers are added to `other`.
     """
@@ -114,7 +114,8 @@ def _bars(
         ax.tick_params(axis="y", length=0)
         return ax
 
-    most_bars = len(order) or max(panel["bar"].nunique() for _, panel in drawn.groupby([*SYSTEM, column]))
+    panels = [panel for _, panel in drawn.groupby([*SYSTEM, column])]
+    most_bars = len(order) or max(panel["bar"].nunique() for panel in panels)
     return grid.facets(
         drawn,
         draw,
@@ -122,7 +123,7 @@ def _bars(
         order=list(dict.fromkeys(drawn.sort_values(along)[column])),
         note=f"mean of n = {span(cells['n'])} repetitions, {quantity}; runs with a profile only",
         conditions=conditions,
-        wide=drawn[column].nunique() == 1,
+        wide=len(panels) == 1,
         share_x=True,
         share_y="row" if order else False,
         height_in=1.4 + 0.2 * most_bars,

@@ -183,7 +183,13 @@ def write_table(
     )
     if body.columns.nlevels > 1:
         tabular = tabular.replace("\\\\\n", "\\\\\n" + _rules(body.columns) + "\n", 1)
-    return _write(f"table {name}", _noted(tabular, origin.conditions if conditions is None else conditions), "tables", name, origin)
+    return _write(
+        f"table {name}",
+        _noted(tabular, origin.conditions if conditions is None else conditions),
+        "tables",
+        name,
+        origin,
+    )
 
 
 def write_lines(lines: Iterable[str], name: str, origin: Origin) -> Path:

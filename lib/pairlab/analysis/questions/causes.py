@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pairlab.analysis import layers
+from pairlab.analysis.cell_estimates import at_pairs
 from pairlab.analysis.figures import causes as figures
 from pairlab.analysis.layers import key
 from pairlab.analysis.output.latex import Values
@@ -191,7 +192,7 @@ CAUSES = Question(
     },
     figures={
         "causes-layers": lambda answer: (
-            None if answer.known("share").empty else figures.by_layer(answer["share"], answer.conditions)
+            None if (known := answer.known("share")).empty else figures.by_layer(at_pairs(known), answer.conditions)
         )
     },
     keys=dict.fromkeys(("share", "cost", *MEASURES), _NAMES),

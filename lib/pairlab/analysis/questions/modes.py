@@ -309,9 +309,7 @@ PACKET_SIZE = Question(
 
 #: The kinds, in the order of tables, and what these call them.
 KINDS = {"namespace": "namespaces", "uml": "user-mode Linux", "machine": "machines", "": "not recorded"}
-AGAINST_NAMESPACES = Quantity(
-    "Against process between namespaces (%)", "against-namespaces", 1, unit="%", change=True
-)
+AGAINST_NAMESPACES = Quantity("Against process between namespaces (%)", "against-namespaces", 1, unit="%", change=True)
 
 
 def _of_kinds(repetitions: pd.DataFrame) -> pd.DataFrame:
@@ -331,7 +329,8 @@ def _of_one_kind(runs: Runs) -> str:
 VIRTUALIZATION = Question(
     topic="virtualization",
     estimates={
-        **{name: _ESTIMATES[name] for name in ("throughput", "throughput change")},
+        "throughput": Mean(Quantity("Throughput (Mbit/s)", "throughput", 1, 1e-6, "Mbit/s"), "total_bps", _carries),
+        "throughput change": _ESTIMATES["throughput change"],
         "change": Change(
             *(AGAINST_NAMESPACES, "total_bps", "network", f"{BARE}, {KINDS['namespace']}", _of_kinds),
             by=("workload", "pairs", "what", "size"),
@@ -346,7 +345,6 @@ VIRTUALIZATION = Question(
             split=False,
         )
     },
-    figures={"virtualization-throughput": lambda answer: _by_message(answer, "throughput")},
     keys=_KEYS,
     unfit=_of_one_kind,
     answer=[

@@ -130,7 +130,9 @@ STARTING = Question(
     values=_values,
     absent={"starting-change": lambda answer: "there are no runs of 10 and 50 pairs at several spacings"},
     answer=[
-        changed("p99-change", "From 10 to 50 pairs, the p99 of completion times by the spacing of the starts", "spacing"),
+        changed(
+            "p99-change", "From 10 to 50 pairs, the p99 of completion times by the spacing of the starts", "spacing"
+        ),
         _stated,
     ],
 )

@@ -252,7 +252,7 @@ def used_by_s(launchers: Iterable[int | None]) -> list[float]:
     """The CPU time of what each of these has started: of its processes that have started no others."""
     parents = {pid: each.parent for pid, each in read_processes().items()}
     below, last = children(parents), parents.keys() - parents.values()
-    at_work = [descendants(below, below.get(launcher, ())) & last for launcher in launchers]
+    at_work = [descendants(below, below.get(each, ()) if each else ()) & last for each in launchers]
     return [sum(cpu_clock_s(pid) or 0.0 for pid in pids) for pids in at_work]
 
 

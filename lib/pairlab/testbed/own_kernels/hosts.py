@@ -232,7 +232,11 @@ class Hosts(ABC):
         """As Site.used_s."""
         parts = self._by_host(slots)
         used = self._call_each("used_s", ([part] for part in parts))
-        found = {slot: used_s for part, of_part in zip(parts, used, strict=True) for slot, used_s in zip(part, of_part, strict=True)}
+        found = {
+            slot: used_s
+            for part, of_part in zip(parts, used, strict=True)
+            for slot, used_s in zip(part, of_part, strict=True)
+        }
         return [found[slot] for slot in slots]
 
     def cpu_counts(self) -> list[str]:

@@ -18,7 +18,8 @@ class OwnKernelsSite(NetnsSite):
 
     def __init__(self, layout: Layout, *given: Any):
         super().__init__(layout, *given)
-        self.sandbox.call("place", {each.name: each.host for each in layout.workers})
+        if layout.workers:
+            self.sandbox.call("place", {each.name: each.host for each in layout.workers})
 
     def release(self, gate: str) -> int | None:
         return self.sandbox.call("open_gate", gate)

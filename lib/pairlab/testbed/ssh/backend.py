@@ -38,7 +38,6 @@ class SshSite(OwnKernelsSite):
         for machine, boot_id in zip(inventory.machines(), kernels, strict=False):
             if machine in _known and _known[machine].facts["boot_id"] != boot_id:  # started anew, and maybe updated
                 del _known[machine]
-
         self._groups = self.sandbox.call("limit", self.layout.limits) if self.layout.limits else {}
 
     def limits_in_force(self) -> Mapping[str, Mapping[str, float]]:
@@ -114,7 +113,7 @@ class Ssh(OwnKernels):
     def _missing_there(
         self, missing_on: Callable[[Mapping[str, Any]], Iterable[MissingRequirement]]
     ) -> list[MissingRequirement]:
-        """What any of the machines lacks. What is known to be missing is soon asked again: it may have been installed."""
+        """What any of the machines lacks, which is soon asked again: it may have been installed."""
         for believed_s in (math.inf, _BELIEVED_S):
             missing = [each for machine in self._looked(believed_s) for each in missing_on(machine)]
             if not missing:

@@ -208,11 +208,13 @@ def test_the_note_tells_n_and_what_the_bars_are(cells, repetitions):
         ("measured apart", "sides were measured apart"),
         ("attempts differ", "more of one side's measurements did not count"),
     ):
-        assert estimates.caption(bare.assign(pairing=pairing)).endswith(f"n = 3 repetitions; hollow: no interval ({why})")
+        assert estimates.caption(bare.assign(pairing=pairing)).endswith(
+            f"n = 3 repetitions; hollow: no interval ({why})"
+        )
         some = pd.concat([cells[cells["n"] > 2], bare]).assign(pairing=pairing)
         assert "; bars: 95 % interval; hollow: no interval (" in estimates.caption(some)
     two = cells[cells["n"] == 2]
-    assert estimates.caption(two) == "mean of n = 2 repetitions; hollow: no interval (n < 3)"
+    assert estimates.caption(two).endswith("mean of n = 2 repetitions; hollow: no interval (n < 3)")
     assert estimates.caption(repetitions) == "a point per repetition, n = 2 to 3 in each column"
     assert estimates.caption(cells.assign(n=1)) == "mean of n = 1 repetition, which has no interval"
     many = pd.concat([repetitions, repetitions.assign(repetition=repetitions["repetition"] + 10)])
