@@ -32,7 +32,7 @@ from pairlab.model.tables import table
 from pairlab.progress import automatic, relay
 from pairlab.testbed import cpu_sleep, environment, limits, plans, registry
 from pairlab.testbed.contracts import FEATURES, Progress
-from pairlab.testbed.host import facts, lock
+from pairlab.testbed.host import facts, lock, socket_memory
 from pairlab.testbed.host.live_sampler import Sampler, Watch, next_s
 from pairlab.testbed.open import Testbed, open_testbed
 from pairlab.testbed.placement import most_on_a_host
@@ -308,6 +308,9 @@ def _take(bed: Testbed, progress: Progress, watch: Watch | None) -> Run:
     recorded["pinning"], unmet = _limits(bed, [*servers, *clients, *beside])
     unmet += _other_mtu(bed, [*servers, *clients])
     observer = Observer(bed, clients, servers, beside)
+    if bed.plan.backend.host_kind == "namespace" and recorded["host"]["virtualization"] != "none seen":
+        with times("memory_s"):
+            recorded["socket_memory"] = socket_memory.use_once(len(bed.plan.endpoints) // 2)
     observer.read_counts()
     with times("beside_s") if beside else contextlib.nullcontext():
         interference.release()

@@ -63,6 +63,8 @@ def test_every_workload_measures_over_every_driver_in_every_backend(backend, dri
         assert run.cpu["end_s"].max() >= run.spec.duration_s - 0.05
         assert "client-0.out" in run.raw
     assert run.facts["host"]["kernel"] == os.uname().release
+    virtual = run.facts["host"]["virtualization"] != "none seen"
+    assert ("socket_memory" in run.facts) == ("memory_s" in run.times_s) == virtual
     assert run.facts["network"]["tcp_congestion_control"]
     assert run.facts["network"]["tso"] in (0, 1)
     assert run.facts["versions"]["flowgen"].startswith("flowgen 0")
