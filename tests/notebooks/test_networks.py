@@ -61,6 +61,21 @@ def test_hosts_of_one_kind_answer_nothing_whatever_they_are_called(ask):
     assert answer["change"].empty
 
 
+def test_hosts_of_a_kind_that_no_table_names_are_called_by_that_kind(ask):
+    """As those of a backend from elsewhere are."""
+
+    def elsewhere(run):
+        hosts = [{**each, "kind": "vm"} for each in run.facts["hosts"]]
+        return replace(run, facts={**run.facts, "hosts": hosts}) if run.spec.backend == "uml" else run
+
+    runs = [elsewhere(run) for run in asked.runs_of("virtualization", 2)]
+    answer = ask("virtualization", runs)
+    assert set(answer["throughput"]["kind"]) == {"namespaces", "vm"}
+    assert "vm" in answer.table("virtualization").index.get_level_values("Hosts")
+    alone = ask("virtualization", [run for run in runs if run.spec.backend == "uml"])
+    assert str(alone).startswith("not comparable: all hosts are of one kind (vm)")
+
+
 def test_the_mode_without_a_network_is_a_fact_and_no_number(ask):
     answer = ask("single-host-modes", asked.runs_of("single-host-modes", 2))
     assert "none" not in set(answer.repetitions["driver"])

@@ -141,5 +141,7 @@ def assert_each_byte_was_counted(run: Run) -> None:
     settings = {name.partition(": ")[0] for name in run.conditions if ": " in name}
     assert settings == {*NAMES}, "a setting of each machine is recorded with its name"
     assert [each["kernel"] for each in run.facts["network"]["kernels"]] == [os.uname().release] * 2
+    alike = {name: run.facts["host"][name] for name in ("cpu_model", "virtualization")}
+    assert all(alike.items() <= each.items() for each in run.facts["network"]["kernels"])
     described = ", ".join(f"{name} (Linux {os.uname().release}, {os.cpu_count()} CPUs)" for name in NAMES)
     assert run.environment.engine == f"ssh {described}"

@@ -203,6 +203,13 @@ def _host_kinds(run: Run) -> str:
     return kinds[0] if len(set(kinds)) == 1 else "namespace"
 
 
+def _virtualization(run: Run) -> str:
+    """Whether the machines of a run are virtual, as they recorded it; "unknown" where some are and some are not."""
+    machines = [each for each in (run.facts.get("network") or {}).get("kernels", ()) if "virtualization" in each]
+    recorded = {each.get("virtualization", "") for each in machines or [run.facts.get("host") or {}]}
+    return recorded.pop() if len(recorded) == 1 else "unknown"
+
+
 @_makes(
     *("total_bps", "client_bps", "least_bps", "most_bps", "most_over_least", "least_over_most"),
     *("inner_least_over_most", "jain_index", *COMPUTED),
@@ -388,6 +395,6 @@ FACTORS = {
         "known_as": lambda run: allocations.known_as(run.spec.driver, run.spec.hosts),
         "host_kinds": _host_kinds,
         "udp_lost": _udp_lost,
-        "virtualization": lambda run: (run.facts.get("host") or {}).get("virtualization", ""),
+        "virtualization": _virtualization,
     }.items()
 }

@@ -52,7 +52,7 @@ def _extras() -> Iterator[tuple[str, str, list[MissingRequirement]]]:
     yield "many pairs", f"{MANY_PAIRS} pairs at once, in backend netns", _missing_for_many()
     yield "profile", "samples which kernel functions run during the traffic (profile: true)", profiler.missing()
     no_capture = registry.backends.get("netns")().missing_capture()
-    yield "capture", "captures packets of chosen endpoints, in backend netns (capture: client-0)", no_capture
+    yield "capture", "captures packets of chosen endpoints, in backends netns and ssh (capture: client-0)", no_capture
     of_latex = lacking(f"LaTeX lacks {', '.join(latex)}", texlive.REMEDY) if latex else []
     yield "LaTeX", "builds paper/main.pdf", of_latex
     yield "mmdebstrap", "builds the container image without a registry", [mmdebstrap] if mmdebstrap else []

@@ -72,7 +72,7 @@ def launch(bed: Testbed, progress: Progress) -> Run:
 def _disturbances(load: HostLoad, engine: Collection[int]) -> dict[str, Value]:
     """The checks of other load. engine: the engine's processes. Kernel threads create namespaces, and do not count."""
     checks = load.checks()
-    if checks["foreign_cpu"] is not None:
+    if engine and checks["foreign_cpu"] is not None:
         checks["foreign_cpu"] = foreign_load.others_share(load.before, load.after, engine)
     return with_sum_of_others({name: checks[name] for name in _OF_LAUNCHES})
 

@@ -84,20 +84,18 @@ def named(name: str, version: str) -> str:
     return f"{name} {version}" if version else ""
 
 
-#: The experiments that analyses hold against each other: in several groups those of Boeira et al. (2021) and of Boeira
-#: and Ferreto, then those of Mentz et al. (2020), those of Suo et al. (2018) with those of single networks, and the one
-#: that has hosts of several kinds in a block.
-STUDIES = (
-    ("throughput",),
-    ("fct", "elephant-mice", "starting"),
-    *(("retransmissions",), ("core-ratio",), ("pinning",), ("message-size",), ("udp",), ("causes",)),
-    ("placement", "interference", "congestion", "dc-simulation"),
-    (
+#: The experiments that analyses hold against each other, by the name of their group; the last two are those of Mentz et
+#: al. (2020), and those of Suo et al. (2018) with those of single networks.
+STUDIES = {
+    **{name: (name,) for name in ("throughput", "retransmissions", "core-ratio", "pinning", "message-size", "udp")},
+    **{name: (name,) for name in ("causes", "virtualization")},
+    "completion times": ("fct", "elephant-mice", "starting"),
+    "placements": ("placement", "interference", "congestion", "dc-simulation"),
+    "networks": (
         *("containerization", "single-host-modes", "multi-host", "packet-size", "cpu-overhead"),
         *("all-to-all", "launch-time", "networks", "latency"),
     ),
-    ("virtualization",),
-)
+}
 
 
 def place_of(backend: str, experiment: str, host_kind: str = "") -> str:
@@ -106,8 +104,8 @@ def place_of(backend: str, experiment: str, host_kind: str = "") -> str:
     Two backends are two data paths, whose runs are never pooled, and so are two studies that no analysis holds against
     each other: each may have been measured at another time. Hosts of two kinds (Spec.host_kind) are never the same.
     """
-    study = next((study for study in STUDIES if experiment in study), ())
-    apart = [*study, *filter(None, [host_kind])]
+    study = next((name for name, experiments in STUDIES.items() if experiment in experiments), "")
+    apart = [*filter(None, [study, host_kind])]
     return f"{backend} ({', '.join(apart)})" if apart else backend
 
 

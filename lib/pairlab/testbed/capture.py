@@ -10,6 +10,8 @@ TCPDUMP = Program("tcpdump", "tcpdump")
 SNAP_BYTES = 96
 #: The largest number of captured packets in an endpoint, the first ones: 56 MB before compression.
 MOST_PACKETS = 500_000
+#: The largest file: its own header, and each packet's (pcap-savefile(5)).
+MOST_BYTES = 24 + MOST_PACKETS * (16 + SNAP_BYTES)
 #: The kernel's buffer for packets that tcpdump has not yet read.
 _BUFFER_KIB = 16_384
 

@@ -16,8 +16,8 @@ from pairlab.model.spec import Spec
 from pairlab.testbed import registry
 from pairlab.testbed.host import facts
 
-#: The lifetime of cached versions: a package may be updated while JupyterLab runs.
-_BELIEVED_S = 30.0
+#: For how long it is believed which programs there are, and their versions: packages are installed while JupyterLab runs.
+BELIEVED_S = 30.0
 #: Modules whose code is identified by pairlab's and Python's versions.
 _NOT_PLUGINS = {"pairlab", *sys.stdlib_module_names}
 
@@ -28,7 +28,7 @@ def here(spec: Spec) -> Environment:
     A tool inside a container's image is known only once the container runs. Raises UnknownName.
     """
     environment = environments.of_host(facts.host())
-    versions = _versions(spec.backend, spec.hosts, spec.driver, spec.workload, int(time.monotonic() / _BELIEVED_S))
+    versions = _versions(spec.backend, spec.hosts, spec.driver, spec.workload, int(time.monotonic() / BELIEVED_S))
     return environment._replace(**versions, code=code_of(spec), label=caller().label)
 
 

@@ -5,14 +5,18 @@ import os
 
 import pytest
 
-from pairlab import measure, open_testbed
+from pairlab import Spec, measure, open_testbed
 from pairlab.batch import runner, sweep_file
 from pairlab.batch.executors.workers import WorkerPool
 from pairlab.errors import BadInput, PairlabError, Unavailable
 from pairlab.store.dataset import load_runs
+from pairlab.testbed import capture
+from pairlab.testbed.capture import TCPDUMP
 from pairlab.testbed.host import cgroups
+from pairlab.testbed.requirements import Program, missing_programs
 from pairlab.testbed.ssh import backend, inventory
 from tests.support import machines as played
+from tests.support import pcap
 from tests.support.attempts import measured
 from tests.support.dask_workers import Processes, free_port
 from tests.support.machines import across, assert_each_byte_was_counted, killed, nothing_left
@@ -100,11 +104,51 @@ def test_limits_are_in_force_on_the_machines_and_gone_with_the_hosts(machines, r
     in_force = run.facts["pinning"]
     assert in_force["cpus"] == {str(min(os.sched_getaffinity(0))): 4}
     assert in_force["cpu_quota"] == {"0.25": 4}
-    assert in_force.get("cpu_shares", {"512": 4}) == {"512": 4}
-    assert in_force.get("cpu_weight", {"20": 4}) == {"20": 4}
+    weights = {name: in_force[name] for name in ("cpu_shares", "cpu_weight") if name in in_force}
+    assert weights in ({"cpu_shares": {"512": 4}}, {"cpu_weight": {"20": 4}})
     assert nothing_left()
     assert groups
     assert not any(each.exists() for each in groups)
+
+
+def launching(driver, **values):
+    return Spec(backend="ssh", experiment="launch-time", driver=driver, workload="flowgen", launches=2, max_foreign_cpu=1, **values)
+
+
+@pytest.mark.parametrize(("driver", "hosts"), [("bridge", 1), ("overlay", 2)])
+def test_launches_are_on_the_machine_of_their_partner(machines, driver, hosts, runs_dir):
+    run = measured(launching(driver, hosts=hosts, pairs=2))
+    found = run.launches
+    assert (found["status"] == "ok").all(), found["error"].to_list()
+    assert sorted(zip(found["launch"], found["pair"], strict=True)) == [(n, pair) for n in (0, 1) for pair in (0, 1)]
+    assert set(found["host"]) == ({"host-0", "host-1"} if hosts > 1 else {""})
+    assert (found["first_ping_s"] >= found["link_up_s"]).all()
+    assert run.checks["foreign_cpu"] is not None
+    assert nothing_left()
+
+
+def test_a_launch_that_is_pinged_from_another_machine_is_refused(machines, runs_dir):
+    with pytest.raises(Unavailable, match="machines over ssh launch what is pinged on the same host only"):
+        measure(launching("overlay", hosts=2, placement="across"))
+
+
+def test_packets_are_captured_at_both_ends_each_on_its_machine(machines, runs_dir):
+    if lack := missing_programs([TCPDUMP]):
+        pytest.skip(str(lack[0]))
+    flow_bytes = 1_000_000
+    run = measured(across("nat", flow_bytes=flow_bytes, duration_s=60.0, capture="client-0,server-0"))
+    for end in ("client-0", "server-0"):
+        packets, of_run = pcap.records(run.raw[f"{end}.pcap"]), run.facts["capture"][end]
+        assert (of_run["packets"], of_run["missed"]) == (len(packets), 0)
+        assert flow_bytes < pcap.most_sent_bytes(packets) < 1.1 * flow_bytes
+    assert {*pcap.by_tcp(pcap.records(run.raw["client-0.pcap"]))} != {*pcap.by_tcp(pcap.records(run.raw["server-0.pcap"]))}
+    assert nothing_left()
+
+
+def test_what_cannot_capture_there_is_named(machines, runs_dir, monkeypatch):
+    monkeypatch.setattr(capture, "TCPDUMP", Program("no-such-tcpdump", "tcpdump"))
+    with pytest.raises(Unavailable, match="left has no no-such-tcpdump.*apt-get install tcpdump there"):
+        measure(across("nat", capture="client-0"))
 
 
 def test_interference_is_on_the_machines_that_it_was_asked_for(machines, runs_dir):
@@ -170,5 +214,5 @@ def test_what_a_machine_lacks_is_soon_asked_again_as_it_may_have_been_installed(
     for machine, look in backend._known.items():
         backend._known[machine] = look._replace(facts=look.facts | {"absent": [backend.SSH.command]})
     assert len(backend.Ssh(2).missing_programs([backend.SSH])) == 2  # what has just been seen is believed
-    monkeypatch.setattr(backend, "_BELIEVED_S", 0.0)
+    monkeypatch.setattr(backend, "BELIEVED_S", 0.0)
     assert backend.Ssh(2).missing_programs([backend.SSH]) == []

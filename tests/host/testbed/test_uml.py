@@ -146,6 +146,15 @@ def test_interference_is_in_the_kernels_of_the_hosts(runs_dir):
     assert all(0.05 < each["cpus_used"] < 0.5 for each in workers), workers
 
 
+@pytest.mark.whole
+def test_launches_are_in_the_kernel_of_their_partner(runs_dir):
+    spec = ONE.replace(experiment="launch-time", driver="bridge", launches=2, duration_s=10.0)
+    need_all_of(spec)
+    found = measured(spec).launches
+    assert list(found["status"]) == 4 * ["ok"], found["error"].to_list()
+    assert (found["first_ping_s"] >= found["link_up_s"]).all()
+
+
 def test_what_its_kernel_lacks_is_told_before_anything_is_built(runs_dir):
     need_all_of(ONE)
     with pytest.raises(Unavailable, match=r"driver 'netkit': the kernel of user-mode Linux has no netkit links"):

@@ -360,7 +360,7 @@ def test_paper_ms_experiments_have_their_newest_place_and_leave_the_others_their
     assert len(found.elsewhere) == 1
     assert found.elsewhere[0].startswith("measured otherwise: 2 runs")
     assert (
-        "netns (placement, interference, congestion, dc-simulation) on a machine, 2 CPUs, kernel 6.18" in found.places
+        "netns (placements) on a machine, 2 CPUs, kernel 6.18" in found.places
     )
 
 

@@ -1,6 +1,8 @@
 """Memory for socket buffers that is used once before the traffic."""
 
+import errno
 import os
+import socket
 
 import pytest
 
@@ -23,8 +25,22 @@ def test_buffers_of_as_many_pairs_are_filled_and_freed(pairs, limit):
     used = socket_memory.use_once(pairs)
     size_bytes = pairs * socket_memory.OF_A_PAIR_BYTES
     assert size_bytes <= used["used_bytes"] < size_bytes + MIB
-    assert used["s_per_byte"] > 0 and used["s_per_byte_again"] > 0
+    assert used["s_per_byte"] > 0
+    assert used["s_per_byte_again"] > 0
     assert set(os.listdir("/proc/self/fd")) == open_before
+
+
+def test_where_no_more_files_may_be_opened_it_uses_what_it_has(monkeypatch):
+    left = [socket.socketpair() for _ in range(2)]
+
+    def next_pair():
+        if not left:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return left.pop()
+
+    monkeypatch.setattr(socket_memory, "SO_SNDBUFFORCE", 10_000)
+    monkeypatch.setattr(socket_memory.socket, "socketpair", next_pair)
+    assert 0 < socket_memory.use_once(1000)["used_bytes"] < socket_memory.MOST_BYTES
 
 
 @pytest.mark.parametrize(("free_bytes", "expected_bytes"), [(80 * MIB, 10 * MIB), (1 << 40, socket_memory.MOST_BYTES)])

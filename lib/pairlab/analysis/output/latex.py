@@ -125,7 +125,8 @@ class Values:
 
     def number(self, key: str, value: float, digits: int, unit: str = "") -> None:
         r"""Adds a number with that many decimals, and its unit behind a narrow space that does not break."""
-        self._add(key, escape(f"{value:.{digits}f}") + (rf"\,{escape(unit)}" if unit else ""))
+        comma = "," if abs(value) >= 1e4 else ""
+        self._add(key, escape(f"{value:{comma}.{digits}f}") + (rf"\,{escape(unit)}" if unit else ""))
 
     def names(self, key: str, names: list[str]) -> None:
         r"""Adds a list of names over which `\eachresult` repeats a part of the paper."""

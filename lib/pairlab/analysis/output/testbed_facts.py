@@ -1,5 +1,6 @@
 """The measured experiments and their testbed, for the reader of all other results."""
 
+import re
 from collections.abc import Iterable
 
 import pandas as pd
@@ -13,6 +14,14 @@ from pairlab.store.dataset import Runs
 
 #: Facts that facts_of lacks, with their names in Run.facts.
 _MORE = {"distribution": "distribution", "cgroup": "cgroup", "docker": "docker", "mtu": "mtu_bytes"}
+
+
+def _tool(workload: str, text: str) -> str:
+    """A tool and its version, by what it printed for a workload: "iperf 2.1.8"."""
+    own = text.split()[0].rstrip(",")
+    name = own if workload.startswith(own) or own == "flowgen" else workload
+    version = re.search(r"\d+(\.\d+)+\S*", text)
+    return f"{name} {version[0]}" if version else text
 
 
 def measured(runs: Runs) -> pd.DataFrame:
@@ -66,7 +75,7 @@ def values(runs: Runs) -> Values:
         keyed.text(f"host/{fact}", listed(value for value in recorded(counted, name) if value))
     keyed.text("host/switch", listed(run.environment.switch for run in counted if run.spec.driver == "ovs"))
     tools = {each for run in counted for each in (run.facts.get("versions") or {}).items() if each[1]}
-    keyed.text("versions", listed(text if text.startswith(name) else f"{name} {text}" for name, text in tools))
+    keyed.text("versions", listed(_tool(*each) for each in tools))
     index = runs.index
     keyed.number("runs", len(counted), 0)
     keyed.number("left-out", len(runs) - len(counted) + len(runs.unread), 0)

@@ -148,7 +148,7 @@ def _sized(size: int) -> str:
 
 
 _BY_MESSAGE: dict[str, Any] = {
-    "by": ["host_kind"],
+    "by": ["udp_share"],
     "parts": _measured,
     "of_parts": ["what", "size"],
     "quantities": ("total_bps", "latency_mean_s"),
@@ -312,12 +312,17 @@ KINDS = {"namespace": "namespaces", "uml": "user-mode Linux", "machine": "machin
 AGAINST_NAMESPACES = Quantity("Against process between namespaces (%)", "against-namespaces", 1, unit="%", change=True)
 
 
+def _kind_text(kind: str) -> str:
+    """What tables call a kind: that of a backend from elsewhere by its own name."""
+    return KINDS.get(kind, kind)
+
+
 def _of_kinds(repetitions: pd.DataFrame) -> pd.DataFrame:
     return _carries(repetitions).assign(network=repetitions["driver"] + ", " + repetitions["kind"])
 
 
 def _of_one_kind(runs: Runs) -> str:
-    kinds = {KINDS[str(FACTORS["host_kinds"].of(run))] for run in runs if run.status == "ok"}
+    kinds = {_kind_text(str(FACTORS["host_kinds"].of(run))) for run in runs if run.status == "ok"}
     return (
         ""
         if len(kinds) > 1
@@ -353,8 +358,8 @@ VIRTUALIZATION = Question(
     ],
     **_BY_MESSAGE
     | {
-        "by": [FACTORS["host_kinds"]],
-        "words": _BY_MESSAGE["words"] | {"kind": (("host_kinds",), KINDS.get)},
+        "by": [FACTORS["host_kinds"], "udp_share"],
+        "words": _BY_MESSAGE["words"] | {"kind": (("host_kinds",), _kind_text)},
     },
 )
 

@@ -144,6 +144,9 @@ class Site(ABC):
     def fetch(self, slots: Sequence[str], directory: Path) -> None:  # noqa: B027  (as begin_load)
         """Brings the output of these processes, .out and .err, to that directory, where it is on other machines."""
 
+    def fetch_files(self, names: Sequence[str], directory: Path) -> None:  # noqa: B027  (as begin_load)
+        """Likewise these files, which processes have written to `self.directory`."""
+
     def conditions(self) -> dict[str, str]:
         """The settings of hosts that are other machines (host/conditions.py), by machine and name."""
         return {}

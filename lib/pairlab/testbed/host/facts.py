@@ -1,4 +1,7 @@
-"""Facts for the record: the machine, its kernel and its tools."""
+"""Facts for the record: the machine, its kernel and its tools.
+
+It is imported on machines over ssh, which have Python's own library only.
+"""
 
 import contextlib
 import functools
@@ -11,10 +14,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-import psutil
-
 from pairlab.base.environment import BOOT
-from pairlab.model.tables import MACHINE
 from pairlab.testbed import cpu_sleep
 from pairlab.testbed.endpoints import Endpoint, HostPlan
 from pairlab.testbed.host import cgroups, foreign_load
@@ -63,6 +63,8 @@ def hosts(plans: Sequence[HostPlan], kind: str, machines: Sequence[str] = ()) ->
     Namespaces share the machine's kernel, CPUs, memory and clock, so `host` and all CPU telemetry cover all of them;
     hosts with kernels of their own share its CPUs and memory. address: of the host's uplink.
     """
+    from pairlab.model.tables import MACHINE
+
     if len(plans) == 1 and kind == "namespace":
         return [{"name": MACHINE, "kind": "machine"}]
     on = machines or [MACHINE] * len(plans)
@@ -79,7 +81,7 @@ def _machine_facts() -> dict:
     return {
         "cpu_model": cpu_model(),
         "machine": machine(),
-        "memory_bytes": psutil.virtual_memory().total,
+        "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "architecture": platform.machine(),
         "kernel": platform.release(),
         "distribution": _distribution(),

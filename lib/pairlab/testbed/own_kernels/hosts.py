@@ -11,15 +11,19 @@ import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from multiprocessing.connection import Connection
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pairlab.errors import TestbedError
 from pairlab.testbed.endpoints import EndpointPlan, HostPlan, Link
 from pairlab.testbed.netns import protocol, underlay
 from pairlab.testbed.own_kernels import TO_US
 from pairlab.testbed.own_kernels.relay import Outer
+
+T = TypeVar("T")
 
 #: How long a host may take to answer.
 ANSWER_S = 120.0
@@ -186,10 +190,7 @@ class Hosts(ABC):
         self._of_endpoint |= hosts
 
     def spawn(self, calls: Sequence[tuple[str, Sequence[str]]]) -> None:
-        parts: list[list] = [[] for _ in self._hosts]
-        for endpoint, argv in calls:
-            parts[self._of_endpoint[endpoint]].append((endpoint, argv))
-        self._call_each("spawn", ([part] for part in parts))
+        self._call_each("spawn", ([part] for part in self._by_host(calls, itemgetter(0))))
 
     def open_gate(self, name: str) -> int:
         """Opens that gate in all hosts at one moment, which it returns; how far apart clients start, runs record."""
@@ -207,11 +208,11 @@ class Hosts(ABC):
 
     def begin_links(self, name: str, slots: Sequence[str], *how: Any) -> None:
         """From now on the links of these processes are sampled, each in its host (guest.py)."""
-        self._call_each("begin_links", ([name, part, *how] for part in self._by_host(slots)))
+        self._call_each("begin_links", ([name, part, *how] for part in self._by_host(slots, _endpoint_of)))
 
     def end_links(self, name: str, slots: Sequence[str]) -> tuple[list, list]:
         """The samples by that name, as those of LinkSamples: processes as in slots, moments by our clock."""
-        parts = self._by_host(slots)
+        parts = self._by_host(slots, _endpoint_of)
         found = [
             ([ns + host.offset_ns for ns in moments_ns], sent)
             for host, part, (moments_ns, sent) in zip(
@@ -221,33 +222,35 @@ class Hosts(ABC):
         ]
         return side_by_side(found, [part for part in parts if part], slots)
 
-    def _by_host(self, slots: Sequence[str]) -> list[list[str]]:
-        hosts = [self._of_endpoint[slot.rpartition(".")[0]] for slot in slots]
-        return [
-            [slot for slot, host in zip(slots, hosts, strict=True) if host == index]
-            for index in range(len(self._hosts))
-        ]
+    def _by_host(self, items: Iterable[T], endpoint_of: Callable[[T], str]) -> list[list[T]]:
+        """These items by the host of the endpoint that each is of."""
+        parts: list[list[T]] = [[] for _ in self._hosts]
+        for each in items:
+            parts[self._of_endpoint[endpoint_of(each)]].append(each)
+        return parts
 
     def used_s(self, slots: Sequence[str]) -> list[float]:
         """As Site.used_s."""
-        parts = self._by_host(slots)
-        used = self._call_each("used_s", ([part] for part in parts))
-        found = {
-            slot: used_s
-            for part, of_part in zip(parts, used, strict=True)
-            for slot, used_s in zip(part, of_part, strict=True)
-        }
-        return [found[slot] for slot in slots]
+        parts = self._by_host(slots, _endpoint_of)
+        used_s = chain(*self._call_each("used_s", ([part] for part in parts)))
+        by_slot = dict(zip(chain(*parts), used_s, strict=True))
+        return [by_slot[slot] for slot in slots]
+
+    def launch(
+        self, endpoints: Sequence[EndpointPlan], argv: Sequence[str], within_s: float, pings: bool
+    ) -> list[dict[str, Any]]:
+        """Launches these endpoints, each on its host, where its partner is, too (Agent.launch)."""
+        parts = [[each for each in endpoints if each.host == host.plan.index] for host in self._hosts]
+        launched = self._call_each("launch", ([part, list(argv), within_s, pings] for part in parts))
+        rows = {row["name"]: row for of_host in launched for row in of_host}
+        return [rows[each.name] for each in endpoints]
 
     def cpu_counts(self) -> list[str]:
         return self._call_each("cpu_counts")
 
     def shape(self, links: Mapping[str, Link]) -> dict:
-        parts: list[dict[str, Link]] = [{} for _ in self._hosts]
-        for endpoint, link in links.items():
-            parts[self._of_endpoint[endpoint]][endpoint] = link
         shaped: dict = {}
-        for each in self._call_each("shape", ([part] for part in parts)):
+        for each in self._call_each("shape", ([dict(part)] for part in self._by_host(links.items(), itemgetter(0)))):
             shaped |= each
         return shaped
 
@@ -273,6 +276,10 @@ class Hosts(ABC):
         for host, words in zip(self._hosts, arguments or [()] * len(self._hosts), strict=True):
             host.send(name, *words)
         return [host.receive() for host in self._hosts]
+
+
+def _endpoint_of(slot: str) -> str:
+    return slot.rpartition(".")[0]
 
 
 def side_by_side(

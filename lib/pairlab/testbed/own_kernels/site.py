@@ -57,8 +57,16 @@ class OwnKernels(Netns):
     def missing_for(self, layout: Layout) -> dict[str, list[MissingRequirement]]:
         return {
             "limits of CPU use": self._missing_limits(layout),
-            "launches": self._lacking() if layout.launched else [],
+            "launches": self._missing_launches(layout),
         }
+
+    def _missing_launches(self, layout: Layout) -> list[MissingRequirement]:
+        host_of = {each.name: each.host for each in layout.all_endpoints}
+        if all(host_of.get(each.partner, each.host) == each.host for each in layout.launched):
+            return []
+        return lacking(
+            f"{self.called} launch what is pinged on the same host only", "take placement same-host, or backend 'netns'"
+        )
 
     def _missing_limits(self, layout: Layout) -> list[MissingRequirement]:
         return self._lacking() if layout.limits else []

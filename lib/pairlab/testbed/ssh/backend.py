@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pairlab.errors import TestbedError
-from pairlab.testbed import registry
+from pairlab.testbed import capture, registry
 from pairlab.testbed.contracts import Layout, NetworkDriver
+from pairlab.testbed.environment import BELIEVED_S
 from pairlab.testbed.netns.backend import missing_flowgen
 from pairlab.testbed.netns.sandbox import import_path
 from pairlab.testbed.own_kernels import HERE
 from pairlab.testbed.own_kernels.site import OwnKernels, OwnKernelsSite
 from pairlab.testbed.requirements import MissingRequirement, Program, lacking, missing_programs
-from pairlab.testbed.ssh import inventory, text_of
+from pairlab.testbed.ssh import inventory, text_of, unpacked
 from pairlab.testbed.ssh.inventory import Machine
 
 #: Files in the working directory that are not for endpoints; and the most that one may have, in bytes.
@@ -60,6 +61,11 @@ class SshSite(OwnKernelsSite):
         names = [f"{slot}.{kind}" for slot in slots for kind in ("out", "err")]
         for name, text in self.sandbox.call("texts", [*names, *given]).items():
             (directory / name).write_text(text, encoding="utf-8", errors="surrogateescape")
+
+    def fetch_files(self, names: Sequence[str], directory: Path) -> None:
+        there = self.sandbox.call("files", list(names))
+        for name in {*names} & there.keys():
+            (directory / name).write_bytes(unpacked(there[name], capture.MOST_BYTES))
 
     def conditions(self) -> dict[str, str]:
         return self.sandbox.call("conditions")
@@ -110,11 +116,14 @@ class Ssh(OwnKernels):
             ]
         )
 
+    def missing_capture(self) -> list[MissingRequirement]:
+        return self.missing_programs([capture.TCPDUMP])
+
     def _missing_there(
         self, missing_on: Callable[[Mapping[str, Any]], Iterable[MissingRequirement]]
     ) -> list[MissingRequirement]:
         """What any of the machines lacks, which is soon asked again: it may have been installed."""
-        for believed_s in (math.inf, _BELIEVED_S):
+        for believed_s in (math.inf, BELIEVED_S):
             missing = [each for machine in self._looked(believed_s) for each in missing_on(machine)]
             if not missing:
                 break
@@ -163,8 +172,6 @@ class _Look(NamedTuple):
 
 
 _known: dict[Machine, _Look] = {}
-#: For how long a machine is believed to lack something, before it is asked again.
-_BELIEVED_S = 30.0
 
 
 def looked_at(machines: Sequence[Machine], believed_s: float = math.inf) -> list[dict[str, Any]]:
@@ -172,7 +179,7 @@ def looked_at(machines: Sequence[Machine], believed_s: float = math.inf) -> list
     now_s = time.monotonic()
     if new := [each for each in machines if each not in _known or now_s - _known[each].at_s > believed_s]:
         drivers = [registry.drivers.get(name) for name in registry.drivers.names()]
-        programs = [*(each.programs for each in drivers)]
+        programs = [(capture.TCPDUMP,), *(each.programs for each in drivers)]
         programs += [registry.workloads.get(name).programs for name in registry.workloads.names()]
         commands = sorted({program.command for each in programs for program in each})
         own = [import_path(each) for each in drivers if Ssh.name not in each.absent_in]

@@ -12,7 +12,7 @@ from pairlab.testbed.netns.agent import serve
 from pairlab.testbed.own_kernels import HERE, TO_US
 from pairlab.testbed.own_kernels.guest import Guest
 from pairlab.testbed.own_kernels.relay import Inner
-from pairlab.testbed.ssh import text_of
+from pairlab.testbed.ssh import packed, text_of
 
 
 class SshGuest(Guest):
@@ -42,6 +42,10 @@ class SshGuest(Guest):
     def texts(self, names: Sequence[str]) -> dict[str, str]:
         """What these files have by now; without those that are not here."""
         return {name: text_of(HERE / name) for name in names if (HERE / name).exists()}
+
+    def files(self, names: Sequence[str]) -> dict[str, str]:
+        """These files, packed; without those that are not here."""
+        return {name: packed((HERE / name).read_bytes()) for name in names if (HERE / name).exists()}
 
     def absent(self, commands: Sequence[str]) -> list[str]:
         """Those of these commands that this machine does not have."""

@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,14 @@ class SshHosts(Hosts):
             found |= {name: text for name, text in each.items() if len(text) >= len(found.get(name, ""))}
         return found
 
+    def files(self, names: Sequence[str]) -> dict[str, str]:
+        """These files, each from the host that has it, packed."""
+        return {
+            name: packed
+            for each in self._call_each("files", ([list(names)] for _ in self._hosts))
+            for name, packed in each.items()
+        }
+
     def conditions(self) -> dict[str, str]:
         """The settings of all machines, each with its machine's name."""
         return {
@@ -160,9 +169,8 @@ class SshHosts(Hosts):
     def limit(self, limits: Mapping[str, Limits]) -> dict[str, str]:
         """Makes control groups of the machines for these endpoints; returns the folder of each that has one."""
         folders: dict[str, str] = {}
-        for each in self._machines:
-            own = {name: limit for name, limit in limits.items() if self._of_endpoint[name] == each.plan.index}
-            folders |= each.ask_keeper("limit", own)
+        for each, own in zip(self._machines, self._by_host(limits.items(), itemgetter(0)), strict=True):
+            folders |= each.ask_keeper("limit", dict(own))
         return folders
 
     def limits_in_force(self) -> dict[str, dict[str, float]]:

@@ -22,7 +22,7 @@ from pairlab.base.environment import boot_id
 from pairlab.errors import HostBusy
 from pairlab.testbed.cleanup.child_processes import search_path
 from pairlab.testbed.endpoints import UPLINK, Limits
-from pairlab.testbed.host import cgroups, conditions, foreign_load, lock
+from pairlab.testbed.host import cgroups, conditions, facts, foreign_load, lock
 from pairlab.testbed.host.foreign_load import HostSample, OwnProcesses
 from pairlab.testbed.host.halts import HaltSampler
 from pairlab.testbed.links import rtnetlink
@@ -61,6 +61,8 @@ class Keeper:
             "architecture": platform.machine(),
             "cpus": foreign_load.cpus_online(),
             "kernel": platform.release(),
+            "cpu_model": facts.cpu_model(),
+            "virtualization": facts.virtualization(),
         }
 
     def conditions(self) -> dict[str, str]:
