@@ -16,7 +16,7 @@ from pairlab.model.spec import Spec
 from pairlab.testbed import registry
 from pairlab.testbed.host import facts
 
-#: For how long it is believed which programs there are, and their versions: packages are installed while JupyterLab runs.
+#: For how long it is believed which programs there are, and of which version: packages are installed meanwhile.
 BELIEVED_S = 30.0
 #: Modules whose code is identified by pairlab's and Python's versions.
 _NOT_PLUGINS = {"pairlab", *sys.stdlib_module_names}

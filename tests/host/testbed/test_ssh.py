@@ -112,7 +112,7 @@ def test_limits_are_in_force_on_the_machines_and_gone_with_the_hosts(machines, r
 
 
 def launching(driver, **values):
-    return Spec(backend="ssh", experiment="launch-time", driver=driver, workload="flowgen", launches=2, max_foreign_cpu=1, **values)
+    return Spec(backend="ssh", experiment="launch-time", driver=driver, workload="flowgen", launches=2, **values)
 
 
 @pytest.mark.parametrize(("driver", "hosts"), [("bridge", 1), ("overlay", 2)])
@@ -141,13 +141,15 @@ def test_packets_are_captured_at_both_ends_each_on_its_machine(machines, runs_di
         packets, of_run = pcap.records(run.raw[f"{end}.pcap"]), run.facts["capture"][end]
         assert (of_run["packets"], of_run["missed"]) == (len(packets), 0)
         assert flow_bytes < pcap.most_sent_bytes(packets) < 1.1 * flow_bytes
-    assert {*pcap.by_tcp(pcap.records(run.raw["client-0.pcap"]))} != {*pcap.by_tcp(pcap.records(run.raw["server-0.pcap"]))}
+    assert {*pcap.by_tcp(pcap.records(run.raw["client-0.pcap"]))} != {
+        *pcap.by_tcp(pcap.records(run.raw["server-0.pcap"]))
+    }
     assert nothing_left()
 
 
 def test_what_cannot_capture_there_is_named(machines, runs_dir, monkeypatch):
     monkeypatch.setattr(capture, "TCPDUMP", Program("no-such-tcpdump", "tcpdump"))
-    with pytest.raises(Unavailable, match="left has no no-such-tcpdump.*apt-get install tcpdump there"):
+    with pytest.raises(Unavailable, match=r"left has no no-such-tcpdump.*apt-get install tcpdump there"):
         measure(across("nat", capture="client-0"))
 
 

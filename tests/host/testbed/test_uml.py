@@ -148,7 +148,7 @@ def test_interference_is_in_the_kernels_of_the_hosts(runs_dir):
 
 @pytest.mark.whole
 def test_launches_are_in_the_kernel_of_their_partner(runs_dir):
-    spec = ONE.replace(experiment="launch-time", driver="bridge", launches=2, duration_s=10.0)
+    spec = Spec(backend="uml", workload="flowgen", pairs=2, experiment="launch-time", launches=2, duration_s=10.0)
     need_all_of(spec)
     found = measured(spec).launches
     assert list(found["status"]) == 4 * ["ok"], found["error"].to_list()

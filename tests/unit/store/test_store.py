@@ -359,9 +359,7 @@ def test_paper_ms_experiments_have_their_newest_place_and_leave_the_others_their
     assert set(found.index["pairs"]) == {1, 3}
     assert len(found.elsewhere) == 1
     assert found.elsewhere[0].startswith("measured otherwise: 2 runs")
-    assert (
-        "netns (placements) on a machine, 2 CPUs, kernel 6.18" in found.places
-    )
+    assert "netns (placements) on a machine, 2 CPUs, kernel 6.18" in found.places
 
 
 def test_the_newest_tools_of_each_system_count_and_other_systems_keep_theirs(tmp_path):
