@@ -78,7 +78,8 @@ class Capture:
     def raw(self) -> Mapping[str, str | bytes]:
         """The files of packets (pcap), by name."""
         names = [f"{each.endpoint.name}.pcap" for each in self.processes]
-        self._bed.site.fetch_files(names, self._bed.directory)
+        if names:
+            self._bed.site.fetch_files(names, self._bed.directory)
         files = ((name, self._bed.directory / name) for name in names)
         return {name: file.read_bytes() for name, file in files if file.exists()}
 

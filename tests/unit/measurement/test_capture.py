@@ -57,9 +57,11 @@ def test_what_a_capture_lacks_is_told_before_anything_is_built(monkeypatch, root
 
 def test_a_run_records_what_was_kept_and_what_it_cost(tmp_path):
     endpoint = Endpoint("client-0", "10.77.0.1", lambda *given: None)
-    bed = SimpleNamespace(directory=tmp_path)
+    fetched = []
+    site = SimpleNamespace(fetch_files=lambda names, directory: fetched.append((names, directory)))
+    bed = SimpleNamespace(directory=tmp_path, site=site)
     capture = Capture(bed)
-    assert (capture.facts(), capture.raw()) == ({}, {})
+    assert (capture.facts(), capture.raw(), fetched) == ({}, {}, [])
     (tmp_path / "client-0.pcap").write_bytes(b"\xd4\xc3\xb2\xa1")
     told = {"start_ns": 10**9, "end_ns": 3 * 10**9, "cpu_s": 0.5, "ended": True, "stopped_ns": 2 * 10**9}
     capture.processes = [Process("client-0.7", endpoint, ("tcpdump",), stderr=ENDED, **told)]
@@ -67,5 +69,6 @@ def test_a_run_records_what_was_kept_and_what_it_cost(tmp_path):
         "capture": {"client-0": {"packets": 1204, "missed": 46, "full": False, "cpus_used": 0.25}}
     }
     assert capture.raw() == {"client-0.pcap": b"\xd4\xc3\xb2\xa1"}
+    assert fetched == [(["client-0.pcap"], tmp_path)]
     capture.processes[0].stderr, capture.processes[0].stopped_ns = "", None
     assert capture.facts()["capture"]["client-0"] == {"packets": None, "missed": None, "full": True, "cpus_used": 0.25}
